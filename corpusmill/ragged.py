@@ -1,0 +1,45 @@
+"""Rows of unequal length as two flat arrays: values, and the offsets at which rows begin.
+
+    [[7, 8], [], [9]]   is   values = [7, 8, 9], offsets = [0, 2, 2, 3]
+
+This is also Arrow's layout of a list column, so that passing between the two copies nothing.
+"""
+
+import numpy as np
+import pyarrow as pa
+
+
+def from_arrow(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """The two arrays of a list, string or binary column without nulls.
+
+    Returns:
+        values: the flat values (uint8 for strings and binary), or the inner pa.ListArray where
+            lists are nested.
+        offsets: integers[rows + 1] into values; a sliced column's do not begin at 0.
+    """
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        inner = column.values
+        nested = pa.types.is_nested(inner.type) or pa.types.is_string(inner.type)
+        return (inner if nested else inner.to_numpy(zero_copy_only=True)), column.offsets.to_numpy()
+    _, offsets_buffer, data = column.buffers()
+    wide = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
+    offsets = np.frombuffer(offsets_buffer, np.int64 if wide else np.int32)
+    offsets = offsets[column.offset : column.offset + len(column) + 1]
+    return np.frombuffer(data or b"", np.uint8), offsets
+
+
+def to_arrow(values: np.ndarray | pa.Array, offsets: np.ndarray) -> pa.ListArray:
+    """A list column of the rows, without copying `values`; offsets become int32."""
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32, copy=False)), pa.array(values))
+
+
+def to_batch(columns: list[np.ndarray | pa.Array], schema: pa.Schema) -> pa.RecordBatch:
+    """A batch whose columns are viewed as the schema says, without nulls."""
+    arrays = [
+        pa.array(column) if isinstance(column, np.ndarray) else column for column in columns
+    ]
+    cast = [
+        array if array.type == field.type else array.cast(field.type)
+        for array, field in zip(arrays, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(cast, schema=schema)

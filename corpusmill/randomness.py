@@ -1,0 +1,92 @@
+"""Random numbers as a pure function of stable ids.
+
+A draw is `draw(key, counter)`: SplitMix64 (Steele, Lea, Flood 2014) read at any position. The key is
+derived from (seed, document, repeat, purpose), so that whoever builds the same document draws the same
+numbers, on any machine, in any order, after any number of retries.
+"""
+
+import numpy as np
+from numba import njit
+
+# What a key is for. Two purposes never share a stream; a number, once used, keeps its meaning.
+PAIRS, MASKING, PLACE, SHARD, SPLIT, POOL = 1, 2, 3, 4, 5, 6
+
+MAX_SEED = 2**64 - 1
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_M1 = np.uint64(0xBF58476D1CE4E5B9)
+_M2 = np.uint64(0x94D049BB133111EB)
+_S30, _S27, _S31, _S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
+_ONE = np.uint64(1)
+_TWO_TO_MINUS_53 = 2.0**-53
+
+
+@njit(cache=True, nogil=True)
+def mix(value: np.uint64) -> np.uint64:
+    """The finalizer of SplitMix64: a bijection of 64 bits that hides all structure."""
+    z = (value ^ (value >> _S30)) * _M1
+    z = (z ^ (z >> _S27)) * _M2
+    return z ^ (z >> _S31)
+
+
+@njit(cache=True, nogil=True)
+def derive_key(seed: int, document: int, repeat: int, purpose: int) -> np.uint64:
+    """The key of one stream of draws.
+
+    Args:
+        seed: the data set's seed, 0 to 2**64 - 1. Zero is a seed like any other.
+        document: id of the document (`corpusmill.documents.document_id`).
+        repeat: which pass over the document, from 0.
+        purpose: one of the constants above.
+    """
+    key = mix(np.uint64(seed) + _GOLDEN)
+    key = mix(key ^ (np.uint64(document) + _GOLDEN))
+    key = mix(key ^ (np.uint64(repeat) + _GOLDEN))
+    return mix(key ^ (np.uint64(purpose) * _GOLDEN))
+
+
+@njit(cache=True, nogil=True)
+def draw(key: np.uint64, counter: int) -> np.uint64:
+    """64 random bits: number `counter` of the stream `key`."""
+    return mix(key + (np.uint64(counter) + _ONE) * _GOLDEN)
+
+
+@njit(cache=True, nogil=True)
+def to_uniform(bits: np.uint64) -> float:
+    """A float64 in [0, 1) with 53 random bits."""
+    return np.float64(bits >> _S11) * _TWO_TO_MINUS_53
+
+
+@njit(cache=True, nogil=True)
+def to_below(bits: np.uint64, bound: int) -> int:
+    """An integer in [0, bound), uniform up to bound / 2**53. `bound` must be positive."""
+    return np.int64(np.float64(bits >> _S11) * _TWO_TO_MINUS_53 * bound)
+
+
+@njit(cache=True, nogil=True)
+def count_bits(bits: np.uint64) -> int:
+    """How many of the 64 bits are set: a binomial draw with 64 trials of probability one half."""
+    total = np.int64(0)
+    while bits:
+        bits &= bits - _ONE
+        total += 1
+    return total
+
+
+@njit(cache=True, nogil=True)
+def derive_keys(seed: int, documents: np.ndarray, repeat: int, purpose: int) -> np.ndarray:
+    """`derive_key` for many documents.
+
+    Args:
+        seed: as in `derive_key`.
+        documents: uint64[documents].
+        repeat: as in `derive_key`.
+        purpose: as in `derive_key`.
+
+    Returns:
+        uint64[documents].
+    """
+    keys = np.empty(len(documents), np.uint64)
+    for i in range(len(documents)):
+        keys[i] = derive_key(seed, documents[i], repeat, purpose)
+    return keys

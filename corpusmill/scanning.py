@@ -1,0 +1,186 @@
+"""Compiled loops over the bytes of text: lines, their kinds and text, and runs of them.
+
+White space is what Python's `str.strip` takes for it, found in UTF-8 without decoding.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+# Kinds of line. Separators come first, rejected lines last, so that one comparison tells them.
+BLANK, TITLE, SENTENCE, INVALID_UTF_8, TOO_LONG = range(5)
+
+# Whose document the lines being read belong to.
+NOBODYS, OURS, FOREIGN = range(3)
+
+
+@njit(cache=True, nogil=True)
+def _space_at(  # noqa: PLR0911  one return for each lead byte reads best
+    data: npt.NDArray[np.uint8], at: int, end: int
+) -> int:
+    """Width in bytes of the white space (`str.isspace`) that starts at a byte; 0 for other text."""
+    first = data[at]
+    if first < 0xC2:
+        return 1 if first == 0x20 or 0x09 <= first <= 0x0D or 0x1C <= first <= 0x1F else 0
+    if first == 0xC2:
+        return 2 if at + 1 < end and (data[at + 1] == 0x85 or data[at + 1] == 0xA0) else 0
+    if first < 0xE1 or first > 0xE3 or at + 2 >= end:
+        return 0
+    second, third = data[at + 1], data[at + 2]
+    if first == 0xE1:  # U+1680
+        return 3 if second == 0x9A and third == 0x80 else 0
+    if first == 0xE3:  # U+3000
+        return 3 if second == 0x80 and third == 0x80 else 0
+    if second == 0x81:  # U+205F
+        return 3 if third == 0x9F else 0
+    # U+2000 to U+200A, U+2028, U+2029, U+202F
+    listed = 0x80 <= third <= 0x8A or third in (0xA8, 0xA9, 0xAF)
+    return 3 if second == 0x80 and listed else 0
+
+
+@njit(cache=True, nogil=True)
+def _space_before(data: npt.NDArray[np.uint8], begin: int, end: int) -> int:
+    """Width in bytes of the white space that ends just before a byte; 0 for other text."""
+    widest = 1 if data[end - 1] < 0x80 else min(3, end - begin)
+    # No first byte of these characters can continue another one, so looking back is exact.
+    for width in range(1, widest + 1):
+        if _space_at(data, end - width, end) == width:
+            return width
+    return 0
+
+
+@njit(cache=True, nogil=True)
+def _strip(data: npt.NDArray[np.uint8], begin: int, end: int) -> tuple[int, int]:
+    """Begin and end of a line's text without the white space around it."""
+    while begin < end:
+        width = _space_at(data, begin, end)
+        if width == 0:
+            break
+        begin += width
+    while begin < end:
+        width = _space_before(data, begin, end)
+        if width == 0:
+            break
+        end -= width
+    return begin, end
+
+
+@njit(cache=True, nogil=True)
+def scan_lines(
+    data: npt.NDArray[np.uint8], skip: int, max_line_bytes: int, titles: bool
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    r"""Find the lines of a buffer; bytes behind the last newline are a line too.
+
+    Args:
+        data: uint8 [bytes], beginning at the start of a line.
+        skip: bytes of the first line that are no text (a byte order mark).
+        max_line_bytes: a line with more bytes, newline not counted, is TOO_LONG.
+        titles: whether a text that starts with "=" is a TITLE.
+
+    Returns:
+        starts int64 [n + 1] of each line, and of what follows the last one;
+        text int64 [3, n]: line ends (newline not counted), begins and ends of stripped text;
+        kinds uint8 [n]. "a\n\n = b = \n" gives starts [0, 2, 3, 11], text
+        [[1, 2, 10], [0, 2, 4], [1, 2, 9]], kinds [SENTENCE, BLANK, TITLE].
+    """
+    count = 0
+    for at in range(data.size):
+        count += data[at] == 10
+    count += data.size > 0 and data[data.size - 1] != 10
+    starts = np.empty(count + 1, np.int64)
+    text = np.empty((3, count), np.int64)
+    kinds = np.empty(count, np.uint8)
+    start = 0
+    for line in range(count):
+        end = start
+        while end < data.size and data[end] != 10:
+            end += 1
+        starts[line], text[0, line] = start, end
+        begin = start + skip if line == 0 else start
+        if end - start > max_line_bytes:
+            text[1, line], text[2, line], kinds[line] = begin, end, TOO_LONG
+        else:
+            begin, text_end = _strip(data, begin, end)
+            text[1, line], text[2, line] = begin, text_end
+            kinds[line] = SENTENCE
+            if begin == text_end:
+                kinds[line] = BLANK
+            elif titles and data[begin] == 0x3D:
+                kinds[line] = TITLE
+        start = min(end + 1, data.size)
+    starts[count] = start
+    return starts, text, kinds
+
+
+class OpenDocument(NamedTuple):
+    """The document that the last line read belongs to, as far as it was read."""
+
+    owner: int  # NOBODYS after a separator, OURS, or FOREIGN where another range has it
+    offset: int  # byte of the file at which it starts (its last piece, where it was cut)
+    sentences: int
+    text_bytes: int
+
+
+@njit(cache=True, nogil=True)
+def group_lines(
+    block_offsets: npt.NDArray[np.int64],
+    text_bytes: npt.NDArray[np.int64],
+    kinds: npt.NDArray[np.uint8],
+    document: OpenDocument,
+    start: int,
+    end: int,
+    max_document_bytes: int,
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64], int, OpenDocument]:
+    """Find the documents that end among some lines, and the lines that are the range's.
+
+    Args:
+        block_offsets: int64 [n + 1], byte of the file at which each line starts.
+        text_bytes: int64 [n], bytes of each line's text.
+        kinds: uint8 [n], kind of each line.
+        document: the one left open by the lines before.
+        start: first byte of the range.
+        end: byte after the range.
+        max_document_bytes: a document's text is cut before the sentence that goes beyond.
+
+    Returns:
+        bool [n] whether each line is the range's; int64 [m, 3] offset, sentences and text bytes of
+        each document that ended; how many of these ended in a cut; the document left open.
+    """
+    ours = np.zeros(kinds.size, np.bool_)
+    ended = np.empty((kinds.size, 3), np.int64)
+    count, cuts = 0, 0
+    owner, offset, sentences, text = document
+    for line in range(kinds.size):
+        at = block_offsets[line]
+        in_range = start <= at < end
+        separator = kinds[line] == BLANK or kinds[line] == TITLE
+        cut = kinds[line] == SENTENCE and text + text_bytes[line] > max_document_bytes
+        if sentences and (separator or cut):
+            ended[count] = offset, sentences, text
+            count, cuts = count + 1, cuts + cut
+            offset, sentences, text = at, 0, 0
+        if separator:
+            owner, ours[line] = NOBODYS, in_range
+            continue
+        if owner == NOBODYS:
+            owner, offset = OURS if in_range else FOREIGN, at
+        ours[line] = owner == OURS
+        if ours[line] and kinds[line] == SENTENCE:
+            sentences, text = sentences + 1, text + text_bytes[line]
+    return ours, ended[:count], cuts, OpenDocument(owner, offset, sentences, text)
+
+
+@njit(cache=True, nogil=True)
+def join_text(
+    data: npt.NDArray[np.uint8], begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
+) -> npt.NDArray[np.uint8]:
+    """The pieces data[begins[i] : ends[i]], uint8, one after the other."""
+    joined = np.empty((ends - begins).sum(), np.uint8)
+    at = 0
+    for piece in range(begins.size):
+        for byte in range(begins[piece], ends[piece]):
+            joined[at] = data[byte]
+            at += 1
+    return joined

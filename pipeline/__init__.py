@@ -1,0 +1,1 @@
+"""The job: command line, options, the graph, and how it is run."""

@@ -1,0 +1,86 @@
+"""`python -m pipeline COMMAND`: the command line."""
+
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import mkstemp
+
+import psutil
+import tyro
+from rich.console import Console
+
+from corpusmill.faults import UserError
+from pipeline.commands import BuildBert, build
+from pipeline.runners import WorkerDiedError
+
+USER_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command.
+
+    Args:
+        arguments: the command, its flags, and Beam's own options behind `--`.
+
+    Returns:
+        The exit status: 0, USER_ERROR, FAILURE or INTERRUPTED.
+    """
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("apache_beam").setLevel(logging.ERROR)
+    own, beam_arguments = _split(arguments)
+    console = Console()
+    errors = Console(stderr=True, soft_wrap=True, highlight=False)
+    try:
+        command = tyro.extras.subcommand_cli_from_dict({"bert": BuildBert}, prog="python -m pipeline", args=own)
+        build(command, beam_arguments, console)
+    except UserError as error:
+        errors.print(f"error: {error}", markup=False)
+        return USER_ERROR
+    except KeyboardInterrupt:
+        errors.print("interrupted: nothing was put under a final name")
+        return INTERRUPTED
+    except WorkerDiedError as error:
+        errors.print(
+            f"error: a worker process died ({error}). Nothing was put under a final name. If memory ran out, "
+            "give fewer --workers; otherwise run again"
+        )
+        return FAILURE
+    except Exception as error:  # the last line of defence; the trace goes to a file, not to the user
+        errors.print(f"error: {_last_line(error)}. The whole trace is in {_write_trace()}", markup=False)
+        return FAILURE
+    return 0
+
+
+def _split(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    if "--" not in arguments:
+        return list(arguments), ()
+    place = list(arguments).index("--")
+    return list(arguments[:place]), tuple(arguments[place + 1 :])
+
+
+def _last_line(error: Exception) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[-1].strip() if lines else type(error).__name__
+
+
+def _write_trace() -> str:
+    handle, path = mkstemp(prefix="corpusmill-", suffix=".log")
+    os.close(handle)
+    Path(path).write_text(traceback.format_exc(), encoding="utf-8")
+    return path
+
+
+def exit_now(status: int) -> None:
+    """End the process at once, with its worker processes: a failed runner leaves threads that wait for ever."""
+    for child in psutil.Process().children(recursive=True):
+        child.kill()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    exit_now(main(sys.argv[1:]))

@@ -1,0 +1,107 @@
+"""From checked options to a job: what is known before the first record is read."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+
+from apache_beam.io.filesystems import FileSystems
+
+from corpusmill.accounting import Expected
+from corpusmill.bert import Bert, BertOptions
+from corpusmill.columns import arrow_schema
+from corpusmill.documents import DocumentOptions
+from corpusmill.formats.parquet import ParquetOptions
+from corpusmill.manifest import FORMAT, FORMAT_VERSION, TOKENIZER
+from corpusmill.objective import Objective
+from corpusmill.placement import count_validation_shards
+from corpusmill.spill import Layout, count_slices
+from corpusmill.tokenization import TokenizerFile
+from pipeline.graph import Job
+from pipeline.inputs import InputFile, absolute
+from pipeline.options import DatasetOptions, RunOptions
+from transforms.commit import CommitOptions
+from transforms.plan import cut_ranges
+from transforms.read import create_file
+
+# By default a shard for each 256 MB of examples, which take about 0.8 bytes a byte of text and repeat.
+_TEXT_BYTES_PER_SHARD = 320 * 10**6
+
+# Compressed text is longer than its file.
+_EXPANSION = 4
+
+
+def estimate_text_bytes(files: Sequence[InputFile]) -> int:
+    """Bytes of text, exact for plain files."""
+    return sum(file.bytes if file.splittable else file.bytes * _EXPANSION for file in files)
+
+
+def lay_out(options: DatasetOptions, objective: Objective, text_bytes: int) -> Layout:
+    """How the examples are spread, from the options and the input's size alone."""
+    default = max(1, round(text_bytes * objective.repeats / _TEXT_BYTES_PER_SHARD))
+    train = options.num_shards or default
+    validation = count_validation_shards(train, options.validation_share)
+    slices = count_slices(text_bytes, objective.repeats, train)
+    return Layout(options.seed, train, validation, slices)
+
+
+def bind_objective(options: BertOptions, tokenizer: TokenizerFile) -> Objective:
+    """The objective that the options are for, bound to a tokenizer."""
+    tokenizer.special.require(tokenizer.name, "cls", "sep", "mask", "pad")
+    return Bert(options, tokenizer.special, tokenizer.vocab_size, tokenizer.token_dtype.name)
+
+
+def assemble_job(
+    objective_options: BertOptions, tokenizer: TokenizerFile, documents: DocumentOptions,
+    dataset: DatasetOptions, parquet: ParquetOptions, run: RunOptions, files: Sequence[InputFile],
+    temp_folder: str, stale: tuple[str, ...] = (),
+) -> Job:
+    """Everything the graph is made from; the tokenizer is put where workers find it."""
+    objective = bind_objective(objective_options, tokenizer)
+    text_bytes = estimate_text_bytes(files)
+    layout = lay_out(dataset, objective, text_bytes)
+    tokenizer_path = FileSystems.join(temp_folder, TOKENIZER)
+    with create_file(tokenizer_path) as stream:
+        stream.write(tokenizer.json.encode())
+    ranges = tuple(cut_ranges([(f.path, f.bytes, f.splittable) for f in files], run.range_bytes))
+    plain_bytes = sum(f.bytes for f in files) if all(f.splittable for f in files) else -1
+    return Job(
+        objective=objective, ranges=ranges, documents=documents, corpus_bytes=text_bytes, layout=layout,
+        validation_share=dataset.validation_share, shuffle=run.shuffle, parquet=parquet,
+        tokenizer_path=tokenizer_path, token_dtype=tokenizer.token_dtype.name, temp_folder=temp_folder,
+        commit=CommitOptions(
+            output=absolute(dataset.output), temp_folder=temp_folder, tokenizer_path=tokenizer_path,
+            header=_header(objective, objective_options, tokenizer, documents, dataset, parquet, files),
+            expected=Expected(len(ranges), plain_bytes, layout.shards, objective.repeats),
+            max_rejects=dataset.max_rejects, stale=stale,
+        ),
+    )
+
+
+def _header(
+    objective: Objective, objective_options: BertOptions, tokenizer: TokenizerFile,
+    documents: DocumentOptions, dataset: DatasetOptions, parquet: ParquetOptions, files: Sequence[InputFile],
+) -> dict[str, object]:
+    schema = arrow_schema(objective.columns, parquet.padded)
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "corpusmill_version": version("corpusmill"),
+        "objective": {"name": objective.name, "options": asdict(objective_options)},
+        "seed": dataset.seed,
+        "tokenizer": {
+            "file": TOKENIZER, "name": tokenizer.name, "sha256": tokenizer.digest,
+            "vocab_size": tokenizer.vocab_size, "special": asdict(tokenizer.special),
+        },
+        "output": {
+            "format": "parquet", "options": asdict(parquet), "validation_share": dataset.validation_share,
+        },
+        "columns": [
+            {"name": column.name, "type": str(field.type), "meaning": column.meaning}
+            for column, field in zip(objective.columns, schema, strict=True)
+        ],
+        "corpus": {
+            "options": asdict(documents),
+            "bytes": sum(file.bytes for file in files),
+            "files": [{"path": file.name, "bytes": file.bytes} for file in files],
+        },
+    }

@@ -1,0 +1,87 @@
+"""Options of the job that belong to no kernel; the command line is made from these dataclasses."""
+
+import os
+from dataclasses import dataclass
+from typing import Literal
+
+from corpusmill.faults import UserError
+from corpusmill.randomness import MAX_SEED
+
+
+@dataclass(frozen=True)
+class DatasetOptions:
+    """What is read and what is written."""
+
+    input: tuple[str, ...]
+    """Files, globs or folders of UTF-8 text (plain, .gz, .bz2, .zst, .xz), local or gs:// or s3://; or
+    wikitext-2 or wikitext-103, which are fetched from the Hugging Face hub."""
+    tokenizer: str
+    """A Hugging Face tokenizer.json or a BERT vocab.txt."""
+    output: str
+    """Folder of the data set; new or empty."""
+    num_shards: int | None = None
+    """Files of the train split; by default one for each 256 MB of examples expected."""
+    seed: int = 0
+    """The same input, options and seed give the same bytes."""
+    validation_share: float = 0.0
+    """Share of documents that go to a validation split."""
+    max_rejects: float | None = None
+    """Most rejects allowed, as a number (100) or a share of the input's lines (0.001); None allows all."""
+    replace: bool = False
+    """Replace the data set that is in the output folder."""
+
+    def __post_init__(self) -> None:
+        """Check each value.
+
+        Raises:
+            UserError: a value that no data set can be made with.
+        """
+        if not self.input:
+            raise UserError("--input", "no path is given", "Name at least one file, glob or folder")
+        if self.num_shards is not None and not 1 <= self.num_shards <= 99999:
+            raise UserError(f"--num-shards {self.num_shards}", "the value is out of range", "Give 1 to 99999")
+        if not 0 <= self.seed <= MAX_SEED:
+            raise UserError(f"--seed {self.seed}", "the value is out of range", f"Give 0 to {MAX_SEED}")
+        if not 0 <= self.validation_share < 1:
+            raise UserError(
+                f"--validation-share {self.validation_share}", "the value is out of range",
+                "Give 0 up to, not including, 1",
+            )
+        if self.max_rejects is not None and self.max_rejects < 0:
+            raise UserError(f"--max-rejects {self.max_rejects}", "it is negative", "Give 0 or more")
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Where and how the job runs; nothing here changes a byte of the output."""
+
+    runner: str = "local"
+    """local (Beam's embedded runner; DirectRunner means the same), or any other of Beam's runners, whose
+    own options follow after --."""
+    workers: int = os.cpu_count() or 1
+    """Most worker processes of the local runner."""
+    shuffle: Literal["files", "engine"] = "files"
+    """How examples reach their shard: through temporary files, or through the engine."""
+    range_bytes: int = 64 * 2**20
+    """Longest stretch of a file that one call reads."""
+    min_bytes_per_worker: int = 32 * 2**20
+    """Input that pays for one more worker process; 0 always starts all of them."""
+    temp_location: str | None = None
+    """Folder for temporary files, reachable by all workers; by default in the output folder."""
+    progress: bool = True
+    """Show a progress line where the output is a terminal."""
+
+    def __post_init__(self) -> None:
+        """Check each value.
+
+        Raises:
+            UserError: a value that no run can be made with.
+        """
+        if self.workers < 1:
+            raise UserError(f"--workers {self.workers}", "the value is out of range", "Give 1 or more")
+        if self.range_bytes < 1:
+            raise UserError(f"--range-bytes {self.range_bytes}", "the value is out of range", "Give 1 or more")
+        if self.min_bytes_per_worker < 0:
+            raise UserError(
+                f"--min-bytes-per-worker {self.min_bytes_per_worker}", "it is negative", "Give 0 or more"
+            )

@@ -1,0 +1,82 @@
+"""The output folder before, during and after a run."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+
+from corpusmill.faults import UserError
+from corpusmill.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER
+from pipeline.inputs import absolute, is_local
+
+_TEMPORARY = "_temporary-"
+_OURS = re.compile(
+    rf"(train|validation)-\d{{5}}-of-\d{{5}}\.parquet|{SUCCESS}|{re.escape(MANIFEST)}|{re.escape(CARD)}"
+    rf"|{re.escape(TOKENIZER)}|{re.escape(REJECTS)}|{_TEMPORARY}[^/]*/.*"
+)
+
+
+def list_folder(folder: str) -> dict[str, int]:
+    """Every file below a folder: name relative to it, and bytes. A folder that does not exist is empty."""
+    root = absolute(folder).rstrip("/")
+    try:
+        listed = FileSystems.match([FileSystems.join(root, "**")])[0].metadata_list
+    except BeamIOError:
+        return {}
+    sizes = {file.path.removeprefix(root).lstrip("/"): file.size_in_bytes for file in listed}
+    return {name: size for name, size in sorted(sizes.items()) if name and not _is_folder(root, name)}
+
+
+def _is_folder(root: str, name: str) -> bool:
+    return Path(root, name).is_dir()
+
+
+def check_output(output: str, replace: bool) -> tuple[str, ...]:
+    """Refuse a folder that holds anything, and with `replace` one that holds what is not ours.
+
+    Returns:
+        The files that the commit replaces.
+
+    Raises:
+        UserError: it does.
+    """
+    names = list(list_folder(output))
+    foreign = [name for name in names if not _OURS.fullmatch(name)]
+    if names and not replace:
+        unfinished = SUCCESS not in names and not foreign
+        cause = "it holds an unfinished data set" if unfinished else f"it is not empty ({names[0]})"
+        cure = "Give another folder, or add --replace" if not foreign else "Give a new or an empty folder"
+        raise UserError(f"--output {output}", cause, cure)
+    if foreign:
+        raise UserError(
+            f"--output {output} --replace", f"it holds a file that no data set has ({foreign[0]})",
+            "Move that file away, or give another folder",
+        )
+    return tuple(names)
+
+
+@contextmanager
+def temporary_folder(output: str, temp_location: str | None) -> Iterator[str]:
+    """A new folder for one run, removed at its end, however it ends.
+
+    Raises:
+        UserError: it cannot be made.
+    """
+    parent = absolute(temp_location or output)
+    is_new = is_local(parent) and not Path(parent).exists()
+    folder = FileSystems.join(parent, f"{_TEMPORARY}{uuid4().hex}")
+    try:
+        FileSystems.mkdirs(folder)
+    except (OSError, BeamIOError) as error:
+        flag = f"--temp-location {temp_location}" if temp_location else f"--output {output}"
+        raise UserError(flag, f"no folder can be made there ({error})", "Give a folder you can write to") from None
+    try:
+        yield folder
+    finally:
+        FileSystems.delete([folder])
+        if is_new and not any(Path(parent).iterdir()):
+            Path(parent).rmdir()

@@ -1,0 +1,213 @@
+"""How the job is run. All that is particular to a runner is in this module.
+
+The local runner is Beam's FnApiRunner, in this process or with worker processes, with these cures of what
+was measured on it (Beam 2.77):
+
+- its data plane's timed flush loses elements without a word: switched off;
+- a worker process that dies hangs the job for ever: a watch on each ends it at once;
+- it gives worker processes empty options: they are passed on.
+"""
+
+import os
+import re
+import shlex
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.metrics import monitoring_infos
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
+from apache_beam.portability import python_urns
+from apache_beam.portability.api import beam_fn_api_pb2, beam_provision_api_pb2
+from apache_beam.runners.portability import local_job_service
+from apache_beam.runners.portability.fn_api_runner import fn_runner, worker_handlers
+from apache_beam.runners.portability.portable_runner import JobServiceHandle
+
+from corpusmill.faults import UserError
+from pipeline.progress import Counters
+from transforms.tally import NAMESPACE
+
+LOCAL_NAMES = ("local", "DirectRunner", "FnApiRunner")
+
+_CHECKOUT = Path(__file__).resolve().parent.parent
+_MESSAGE_OF_USER_ERROR = re.compile(r"corpusmill\.faults\.UserError: (.*?)(?: \[while running.*|\n|$)", re.DOTALL)
+_NO_SPACE = re.compile(r"No space left on device[^\n]*|Disk quota exceeded[^\n]*")
+
+
+class WorkerDiedError(Exception):
+    """A worker process of the local runner ended before its work."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a pipeline.
+
+    Attributes:
+        build: adds the job to a pipeline.
+        runner: "local" or the name of one of Beam's.
+        processes: worker processes of the local runner; 0 runs in this process.
+        beam_arguments: Beam's own options.
+        counters: filled while the job runs.
+    """
+
+    build: Callable[[beam.Pipeline], None]
+    runner: str
+    processes: int
+    beam_arguments: tuple[str, ...]
+    counters: Counters
+
+
+def count_processes(workers: int, corpus_bytes: int, min_bytes_per_worker: int) -> int:
+    """Worker processes that the input pays for; 0 where the job is quicker in this process.
+
+    A process takes one to three seconds to start.
+    """
+    if not min_bytes_per_worker:
+        return workers
+    paid = corpus_bytes // min_bytes_per_worker
+    return min(workers, paid) if paid else 0
+
+
+def run(job: Run) -> None:
+    """Run a job to its end.
+
+    Raises:
+        UserError: the job found a mistake of the user's.
+        WorkerDiedError: a worker process died.
+    """
+    try:
+        if job.runner in LOCAL_NAMES:
+            _run_local(job)
+        else:
+            with beam.Pipeline(runner=job.runner, argv=list(job.beam_arguments)) as pipeline:
+                job.build(pipeline)
+    except (UserError, WorkerDiedError):
+        raise
+    except Exception as error:
+        _raise_user_error(error)
+        raise
+
+
+def _raise_user_error(error: Exception) -> None:
+    """Raise what a worker reported as text as the user's error that it is."""
+    text = f"{type(error).__module__}.{type(error).__qualname__}: {error}"
+    if found := _MESSAGE_OF_USER_ERROR.search(text):
+        value, _, rest = found.group(1).partition(": ")
+        cause, _, cure = rest.partition(". ")
+        raise UserError(value, cause, cure.rstrip(".")) from None
+    if found := _NO_SPACE.search(text):
+        raise UserError(
+            "--output", f"the disk is full ({found.group(0)})",
+            "Free some space, or put temporary files on another disk with --temp-location",
+        ) from None
+
+
+def _run_local(job: Run) -> None:
+    worker_handlers.DATA_BUFFER_TIME_LIMIT_MS = 0
+    processes = job.processes
+    # FnApiRunner has no hook for either; both are looked up in their modules when a job starts.
+    fn_runner.ProgressRequester = _observed_requester(job.counters)
+    mode = "multi_processing" if processes else "in_memory"
+    options = PipelineOptions(
+        list(job.beam_arguments), direct_num_workers=max(1, processes), direct_running_mode=mode
+    )
+    if processes:
+        os.environ["PYTHONPATH"] = os.pathsep.join(
+            filter(None, (str(_CHECKOUT), os.environ.get("PYTHONPATH", "")))
+        )
+    runner = _LocalRunner(
+        progress_request_frequency=0.5 if processes else None,
+        provision_info=fn_runner.ExtendedProvisionInfo(
+            beam_provision_api_pb2.ProvisionInfo(
+                pipeline_options=JobServiceHandle.encode_pipeline_options(options.get_all_options())
+            )
+        ),
+    )
+    pipeline = beam.Pipeline(runner=runner, options=options)
+    job.build(pipeline)
+    with _WorkerWatch():
+        pipeline.run().wait_until_finish()
+
+
+class _LocalRunner(fn_runner.FnApiRunner):
+    """FnApiRunner whose worker processes are `pipeline.worker`."""
+
+    def run_via_runner_api(self, pipeline_proto: Any, options: PipelineOptions) -> Any:
+        if options.view_as(DirectOptions).direct_running_mode == "multi_processing":
+            # `exec` puts the worker in the shell's place, so that its death is seen as its own.
+            command = f"exec {shlex.quote(sys.executable)} -m pipeline.worker"
+            for environment in pipeline_proto.components.environments.values():
+                if environment.urn == python_urns.SUBPROCESS_SDK:
+                    environment.payload = command.encode()
+        return super().run_via_runner_api(pipeline_proto, options)
+
+
+@worker_handlers.WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
+class _WatchedWorkerHandler(worker_handlers.SubprocessSdkWorkerHandler):
+    """Beam's handler of a worker process, which tells when the process dies."""
+
+    def start_worker(self) -> None:
+        self.worker = local_job_service.SubprocessSdkWorker(
+            self._worker_command_line, self.control_address, self.provision_info, self.worker_id
+        )
+        self.worker_thread = threading.Thread(name="run_worker", target=self._watch, daemon=True)
+        self.worker_thread.start()
+
+    def _watch(self) -> None:
+        try:
+            self.worker.run()
+        except RuntimeError as error:
+            _WorkerWatch.report(str(error))
+
+
+class _WorkerWatch:
+    """While it is entered, the death of a worker process raises in the main thread.
+
+    The main thread waits for a bundle that will never end; only a signal reaches it there.
+    """
+
+    _cause = ""
+
+    def __enter__(self) -> None:
+        self._previous = signal.signal(signal.SIGUSR1, self._raise)
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGUSR1, self._previous)
+
+    @classmethod
+    def report(cls, cause: str) -> None:
+        cls._cause = cause
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    @classmethod
+    def _raise(cls, _: int, __: FrameType | None) -> None:
+        raise WorkerDiedError(cls._cause)
+
+
+def _observed_requester(counters: Counters) -> type:
+    class Requester(_ProgressRequester):
+        def __init__(self, worker_handler: Any, instruction_id: str, frequency: float | None) -> None:
+            def take(progress: beam_fn_api_pb2.ProcessBundleProgressResponse) -> None:
+                counters.update(instruction_id, _read_counters(progress))
+
+            super().__init__(worker_handler, instruction_id, frequency, take)
+
+    return Requester
+
+
+_ProgressRequester = fn_runner.ProgressRequester
+
+
+def _read_counters(progress: beam_fn_api_pb2.ProcessBundleProgressResponse) -> dict[str, int]:
+    values: dict[str, int] = {}
+    for info in progress.monitoring_infos:
+        if monitoring_infos.is_user_counter(info) and info.labels[monitoring_infos.NAMESPACE_LABEL] == NAMESPACE:
+            name = info.labels[monitoring_infos.NAME_LABEL]
+            values[name] = values.get(name, 0) + monitoring_infos.extract_counter_value(info)
+    return values

@@ -1,0 +1,21 @@
+"""A worker process of the local runner: Beam's, which leaves Ctrl-C to its parent and dies with it."""
+
+import ctypes
+import signal
+import sys
+
+from apache_beam.runners.worker import sdk_worker_main
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main() -> None:
+    """Run Beam's worker until the runner ends it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    sdk_worker_main.main(sys.argv)
+
+
+if __name__ == "__main__":
+    main()

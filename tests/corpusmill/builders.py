@@ -1,0 +1,65 @@
+"""Small corpora as the arrays and batches that kernels take."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from corpusmill import ragged
+from corpusmill.pool import Pool
+from corpusmill.special_tokens import SpecialTokens
+
+SPECIAL = SpecialTokens(cls_id=2, sep_id=3, mask_id=4, pad_id=0, unk_id=1, all_ids=(0, 1, 2, 3, 4))
+FIRST_TEXT_ID = 10
+
+# {document id: its sentences of token ids}
+Corpus = Mapping[int, Sequence[Sequence[int]]]
+
+
+def offsets_of(lengths: Iterable[int]) -> np.ndarray:
+    """int64[rows + 1] from the lengths of rows."""
+    return np.cumsum([0, *lengths], dtype=np.int64)
+
+
+def flatten(corpus: Corpus) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Ids, document_offsets, sentence_offsets and token_ids of a corpus, in its own order."""
+    sentences = [sentence for document in corpus.values() for sentence in document]
+    return (
+        np.array(list(corpus), np.uint64),
+        offsets_of(len(document) for document in corpus.values()),
+        offsets_of(len(sentence) for sentence in sentences),
+        np.array([token for sentence in sentences for token in sentence], np.int16),
+    )
+
+
+def batch_of(corpus: Corpus) -> pa.RecordBatch:
+    """The tokenized documents as they travel: {document, sentences}."""
+    documents, document_offsets, sentence_offsets, token_ids = flatten(corpus)
+    sentences = ragged.to_arrow(ragged.to_arrow(token_ids, sentence_offsets), document_offsets)
+    return pa.RecordBatch.from_arrays([pa.array(documents), sentences], names=["document", "sentences"])
+
+
+def pool_of(train: Corpus, validation: Corpus | None = None) -> Pool:
+    """A pool in memory; each split's documents are put into the order of their ids."""
+    both = dict(sorted(train.items())) | dict(sorted((validation or {}).items()))
+    documents, document_offsets, sentence_offsets, token_ids = flatten(both)
+    split_offsets = np.array([0, len(train), len(both)], np.int64)
+    return Pool(documents, document_offsets, sentence_offsets, token_ids, split_offsets)
+
+
+def numbered_corpus(
+    sentence_lengths: Sequence[Sequence[int]], first_document: int = 0
+) -> dict[int, list[list[int]]]:
+    """A corpus in which no token id occurs twice, so that a token tells where it is from.
+
+    Example:
+        [[2, 1], [1]] gives {0: [[10, 11], [12]], 1: [[13]]}.
+    """
+    corpus: dict[int, list[list[int]]] = {}
+    token = FIRST_TEXT_ID
+    for document, lengths in enumerate(sentence_lengths, first_document):
+        corpus[document] = []
+        for length in lengths:
+            corpus[document].append(list(range(token, token + length)))
+            token += length
+    return corpus

@@ -1,0 +1,1 @@
+"""Beam transforms around the library's kernels: unpack, call, count, yield."""

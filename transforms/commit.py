@@ -1,0 +1,212 @@
+"""Temporary files to a data set: check the counts, rename, write the manifest, and `_SUCCESS` last."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+
+from corpusmill import manifest as manifests
+from corpusmill.accounting import Expected, find_imbalances, split_distributions
+from corpusmill.card import render_card
+from corpusmill.faults import UserError
+from corpusmill.formats.parquet import SUFFIX
+from corpusmill.manifest import FileEntry, ShardEntry
+from corpusmill.placement import SPLIT_NAMES
+from corpusmill.spill import Layout
+from transforms.elements import RejectsFile, WrittenShard
+from transforms.read import create_file, open_file
+
+
+@dataclass(frozen=True)
+class CommitOptions:
+    """What the commit needs to know beside its inputs.
+
+    Attributes:
+        output: the data set's folder.
+        temp_folder: where files are prepared.
+        tokenizer_path: the tokenizer.json that was used.
+        header: the manifest's entries that are known before the run.
+        expected: what the counts must add up to.
+        max_rejects: most rejects allowed: a number from 1, or a share of the lines below 1; None allows all.
+        stale: files of an earlier data set in the folder, which this one replaces.
+    """
+
+    output: str
+    temp_folder: str
+    tokenizer_path: str
+    header: dict[str, Any]
+    expected: Expected
+    max_rejects: float | None
+    stale: tuple[str, ...] = ()
+
+
+class _Commit(beam.DoFn):
+    """Runs once; a second attempt finds what the first one moved and goes on from there."""
+
+    def __init__(self, options: CommitOptions, layout: Layout) -> None:
+        self._options, self._layout = options, layout
+
+    def process(
+        self, _: None, shards: list[WrittenShard], counts: list[tuple[str, int]], rejects: list[RejectsFile]
+    ) -> Iterator[str]:
+        sums = dict(counts)
+        check_rejects(sums, self._options.max_rejects)
+        rows = sum(shard.rows for shard in shards)
+        problems = find_imbalances(sums, self._options.expected, rows, len(shards))
+        if problems:
+            raise RuntimeError("the counts of the stages disagree: " + "; ".join(problems))
+        entries = [(shard, self._entry(shard)) for shard in sorted(shards)]
+        self._remove_stale({entry.file for _, entry in entries})
+        for shard, entry in entries:
+            move(shard.path, self._final(entry.file), entry.bytes)
+        files = [self._copy_tokenizer(), *self._join_rejects(rejects)]
+        manifest = self._manifest(sums, [entry for _, entry in entries], files)
+        card = render_card(manifest)
+        self._write(manifests.CARD, card)
+        manifest["files"].append(asdict(_entry_of(manifests.CARD, card)))
+        content = manifests.encode(manifest)
+        self._write(manifests.MANIFEST, content)
+        # Its own digest makes a damaged manifest as visible as a damaged shard.
+        self._write(manifests.SUCCESS, f"{hashlib.sha256(content).hexdigest()}\n".encode())
+        yield self._options.output
+
+    def _entry(self, shard: WrittenShard) -> ShardEntry:
+        validation = shard.shard >= self._layout.train_shards
+        number = shard.shard - (self._layout.train_shards if validation else 0)
+        of = self._layout.validation_shards if validation else self._layout.train_shards
+        name = manifests.shard_name(SPLIT_NAMES[validation], number, of, SUFFIX)
+        return ShardEntry(name, shard.bytes, shard.sha256, shard.rows, shard.tokens)
+
+    def _remove_stale(self, new: set[str]) -> None:
+        # `_SUCCESS` goes first; a name that comes again is left to `move`, so that a retry loses nothing.
+        for name in sorted(set(self._options.stale) - new, key=lambda name: name != manifests.SUCCESS):
+            if FileSystems.exists(self._final(name)):
+                FileSystems.delete([self._final(name)])
+
+    def _final(self, name: str) -> str:
+        return FileSystems.join(self._options.output, *name.split("/"))
+
+    def _write(self, name: str, content: bytes) -> None:
+        temporary = FileSystems.join(self._options.temp_folder, name.replace("/", "-"))
+        with create_file(temporary) as stream:
+            stream.write(content)
+        move(temporary, self._final(name), len(content))
+
+    def _copy_tokenizer(self) -> FileEntry:
+        with open_file(self._options.tokenizer_path) as stream:
+            content = stream.read()
+        self._write(manifests.TOKENIZER, content)
+        return _entry_of(manifests.TOKENIZER, content)
+
+    def _join_rejects(self, rejects: list[RejectsFile]) -> Iterator[FileEntry]:
+        if not rejects:
+            return
+        temporary = FileSystems.join(self._options.temp_folder, "rejects.jsonl")
+        digest, size = hashlib.sha256(), 0
+        with create_file(temporary) as target:
+            for part in sorted(rejects):
+                with open_file(part.path) as source:
+                    while block := source.read(2**20):
+                        target.write(block)
+                        digest.update(block)
+                        size += len(block)
+        folder = self._final(manifests.REJECTS.split("/", maxsplit=1)[0])
+        if not FileSystems.exists(folder):
+            FileSystems.mkdirs(folder)
+        move(temporary, self._final(manifests.REJECTS), size)
+        yield FileEntry(manifests.REJECTS, size, digest.hexdigest())
+
+    def _manifest(
+        self, counts: dict[str, int], shards: list[ShardEntry], files: list[FileEntry]
+    ) -> dict[str, Any]:
+        plain, distributions = split_distributions(counts)
+        splits: dict[str, Any] = {}
+        for split in SPLIT_NAMES:
+            of_split = [shard for shard in shards if shard.file.startswith(split)]
+            if of_split:
+                splits[split] = {
+                    "rows": sum(shard.rows for shard in of_split),
+                    "tokens": sum(shard.tokens for shard in of_split),
+                    "shards": [asdict(shard) for shard in of_split],
+                    "distributions": distributions.get(split, {}),
+                }
+        tail = {"counts": plain, "splits": splits, "files": [asdict(file) for file in files]}
+        return {**self._options.header, **tail}
+
+
+def _entry_of(name: str, content: bytes) -> FileEntry:
+    return FileEntry(name, len(content), hashlib.sha256(content).hexdigest())
+
+
+def check_rejects(counts: dict[str, int], max_rejects: float | None) -> None:
+    """Refuse a corpus with more rejects than allowed.
+
+    Args:
+        counts: of all stages.
+        max_rejects: a number from 1, or a share of the lines below 1; 0 allows none, None all.
+
+    Raises:
+        UserError: there are more.
+    """
+    rejects, lines = counts.get("read.rejects", 0), counts.get("read.lines", 0)
+    if max_rejects is None:
+        return
+    allowed = max_rejects if max_rejects >= 1 else max_rejects * lines
+    if rejects > allowed:
+        raise UserError(
+            f"--max-rejects {max_rejects:g}",
+            f"{rejects:,} of {lines:,} input lines are rejects",
+            "Mend the input, or allow more; run once without --max-rejects to read rejects/rejects.jsonl",
+        )
+
+
+def move(source: str, destination: str, size: int) -> None:
+    """Rename a file, so that doing it twice does no harm.
+
+    Args:
+        source: temporary name.
+        destination: final name; what stands there is replaced.
+        size: bytes, by which a file that was already moved is known.
+
+    Raises:
+        RuntimeError: the file is at neither place.
+    """
+    if not FileSystems.exists(source):
+        if FileSystems.exists(destination) and FileSystems.match([destination])[0].metadata_list[0].size_in_bytes == size:
+            return
+        raise RuntimeError(f"{source} is gone, and {destination} is not what it was to become")
+    if FileSystems.exists(destination):
+        FileSystems.delete([destination])
+    FileSystems.rename([source], [destination])
+
+
+class CommitDataset(beam.PTransform):
+    """Give written shards their final names; gives the folder once it is complete.
+
+    Args:
+        options: names, header, expectations.
+        layout: how the examples are spread.
+        counts: collections of ("stage.name", number).
+        rejects: collection of the ranges' rejects.
+    """
+
+    def __init__(
+        self, options: CommitOptions, layout: Layout,
+        counts: list[beam.PCollection[tuple[str, int]]], rejects: beam.PCollection[RejectsFile],
+    ) -> None:
+        super().__init__()
+        self._options, self._layout, self._counts, self._rejects = options, layout, counts, rejects
+
+    def expand(self, shards: beam.PCollection[WrittenShard]) -> beam.PCollection[str]:
+        """Add up the counts and run the commit once, behind all shards."""
+        sums = self._counts | "JoinCounts" >> beam.Flatten() | "AddCounts" >> beam.CombinePerKey(sum)
+        inputs = (beam.pvalue.AsList(of) for of in (shards, sums, self._rejects))
+        once = shards.pipeline | "CreateCommit" >> beam.Create([None])
+        return once | "Commit" >> beam.ParDo(_Commit(self._options, self._layout), *inputs).with_output_types(str)
+
+    def display_data(self) -> dict[str, str]:
+        """Where it goes."""
+        return {"output": self._options.output}

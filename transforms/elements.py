@@ -1,0 +1,133 @@
+"""What passes between stages, and how it is encoded there.
+
+Batches of documents and examples are Arrow record batches; everything else is a small named tuple with a
+schema, so that no element is ever pickled.
+"""
+
+from typing import NamedTuple
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam import coders
+
+
+class FileRange(NamedTuple):
+    """A stretch of an input file, read by one call.
+
+    Attributes:
+        number: place of the range in the plan, from 0.
+        file: path, as Beam's filesystems know it.
+        file_index: place of the file in the sorted list of inputs.
+        start: first byte.
+        end: one behind the last byte; -1 for a file that is read whole, as compressed ones are.
+    """
+
+    number: int
+    file: str
+    file_index: int
+    start: int
+    end: int
+
+
+class RejectsFile(NamedTuple):
+    """The rejects of one range, written as JSON lines.
+
+    Attributes:
+        number: of the range.
+        path: temporary file.
+        rejects: how many lines it holds.
+    """
+
+    number: int
+    path: str
+    rejects: int
+
+
+class Segment(NamedTuple):
+    """The rows of one bucket: one Arrow IPC message, in a file or carried along.
+
+    Attributes:
+        shard: whose rows they are.
+        slice: which slice of the shard.
+        rows: how many.
+        path: file that holds the message; empty where `data` does.
+        offset: its first byte there.
+        length: its bytes.
+        data: the message itself, where the engine carries it.
+    """
+
+    shard: int
+    slice: int
+    rows: int
+    path: str
+    offset: int
+    length: int
+    data: bytes
+
+
+class WrittenShard(NamedTuple):
+    """A shard under its temporary name.
+
+    Attributes:
+        shard: its number; validation's follow train's.
+        path: temporary file.
+        rows: number of examples.
+        tokens: sum of their lengths.
+        bytes: size of the file.
+        sha256: hexadecimal digest of its bytes.
+    """
+
+    shard: int
+    path: str
+    rows: int
+    tokens: int
+    bytes: int
+    sha256: str
+
+
+class Candidates(NamedTuple):
+    """Tokenized documents that may enter the pool: one Arrow IPC stream in a file.
+
+    Attributes:
+        first_document: id of the first, as text because it may not fit a signed 64-bit integer.
+        path: the file.
+        offset: first byte of the stream there.
+        length: its bytes.
+    """
+
+    first_document: str
+    path: str
+    offset: int
+    length: int
+
+
+class ArrowBatchCoder(coders.Coder):
+    """A record batch as an Arrow IPC stream, which copies a slice and not its parent."""
+
+    def encode(self, value: pa.RecordBatch) -> bytes:
+        """The batch with its schema."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, value.schema) as writer:
+            writer.write_batch(value)
+        return bytes(sink.getvalue())
+
+    def decode(self, encoded: bytes) -> pa.RecordBatch:
+        """The batch, without copying."""
+        return pa.ipc.open_stream(encoded).read_next_batch()
+
+    def estimate_size(self, value: pa.RecordBatch) -> int:
+        """Bytes, from the buffers; encoding a batch to learn its size would double the work."""
+        return int(value.get_total_buffer_size())
+
+    def is_deterministic(self) -> bool:
+        """Equal batches give equal bytes."""
+        return True
+
+    def to_type_hint(self) -> type:
+        """The type it encodes."""
+        return pa.RecordBatch  # type: ignore[no-any-return]
+
+
+beam.coders.registry.register_coder(pa.RecordBatch, ArrowBatchCoder)
+for _element in (FileRange, RejectsFile, Segment, WrittenShard, Candidates):
+    beam.coders.registry.register_coder(_element, coders.RowCoder)

@@ -1,0 +1,48 @@
+"""Counts that are data, so that a retried or lost bundle cannot make them lie.
+
+Beam's counters are for the progress line alone. What the manifest says, and what is balanced before
+`_SUCCESS`, travels as ("stage.name", number) elements with the very bundle that it counts.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from apache_beam.metrics import Metrics
+from apache_beam.pvalue import TaggedOutput
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.windowed_value import WindowedValue
+
+COUNTS = "counts"
+NAMESPACE = "corpusmill"
+
+
+class Tally:
+    """The counts of one bundle of one stage.
+
+    Args:
+        stage: first part of the names.
+        live: names that the progress line shows while the bundle runs.
+    """
+
+    def __init__(self, stage: str, live: tuple[str, ...] = ()) -> None:
+        self._stage = stage
+        self._counts: Counter[str] = Counter()
+        self._live = {name: Metrics.counter(NAMESPACE, f"{stage}.{name}") for name in live}
+
+    def add(self, name: str, number: int) -> None:
+        """Count `number` more of `name`."""
+        self._counts[name] += number
+        if name in self._live:
+            self._live[name].inc(number)
+
+    def start(self) -> None:
+        """Forget what a bundle that failed left behind."""
+        self._counts.clear()
+
+    def finish(self) -> Iterator[TaggedOutput]:
+        """What `finish_bundle` yields: the counts under the tag COUNTS."""
+        window = GlobalWindow()
+        for name, number in sorted(self._counts.items()):
+            element = (f"{self._stage}.{name}", int(number))
+            yield TaggedOutput(COUNTS, WindowedValue(element, window.max_timestamp(), (window,)))
+        self._counts.clear()

@@ -1,0 +1,72 @@
+"""Batches of documents to batches of tokenized documents."""
+
+from collections.abc import Iterator
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from apache_beam.pvalue import TaggedOutput
+from apache_beam.utils.shared import Shared
+
+from corpusmill.encoding import encode_documents
+from corpusmill.tokenization import SentenceTokenizer
+from transforms.read import open_file
+from transforms.tally import COUNTS, Tally
+
+TOKENS = "tokens"
+
+
+class _TokenizeBatch(beam.DoFn):
+    """A batch of text to a batch of token ids; the tokenizer is loaded once a process."""
+
+    def __init__(self, tokenizer_path: str, token_dtype: str, shared: Shared, stage: str) -> None:
+        self._path, self._dtype, self._shared, self._stage = tokenizer_path, token_dtype, shared, stage
+
+    def setup(self) -> None:
+        self._tokenizer = self._shared.acquire(self._load, tag=self._path)
+        self._tally = Tally(self._stage)
+
+    def start_bundle(self) -> None:
+        self._tally.start()
+
+    def process(self, element: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        encoded = encode_documents(self._tokenizer, element)
+        self._tally.add("documents", encoded.documents.num_rows)
+        self._tally.add("tokens", encoded.tokens)
+        self._tally.add("empty_sentences", encoded.empty_sentences)
+        self._tally.add("empty_documents", encoded.empty_documents)
+        if encoded.documents.num_rows:
+            yield encoded.documents
+
+    def finish_bundle(self) -> Iterator[TaggedOutput]:
+        yield from self._tally.finish()
+
+    def _load(self) -> SentenceTokenizer:
+        with open_file(self._path) as stream:
+            return SentenceTokenizer(stream.read().decode(), np.dtype(self._dtype))
+
+
+class TokenizeDocuments(beam.PTransform):
+    """Tokenize batches of documents; gives a tuple of the collections TOKENS and COUNTS.
+
+    Args:
+        tokenizer_path: a complete tokenizer.json that every worker can read.
+        token_dtype: NumPy name of the type of a token id.
+        stage: first part of the counts' names.
+    """
+
+    # One for the job: the pool's pass and the main pass then share a warm memo of words.
+    _SHARED = Shared()
+
+    def __init__(self, tokenizer_path: str, token_dtype: str, stage: str = "tokenize") -> None:
+        super().__init__()
+        self._path, self._dtype, self._stage = tokenizer_path, token_dtype, stage
+
+    def expand(self, documents: beam.PCollection[pa.RecordBatch]) -> beam.pvalue.DoOutputsTuple:
+        """One DoFn in the stage of its input."""
+        tokenize = beam.ParDo(_TokenizeBatch(self._path, self._dtype, self._SHARED, self._stage))
+        return documents | "TokenizeBatch" >> tokenize.with_outputs(COUNTS, main=TOKENS)
+
+    def display_data(self) -> dict[str, str]:
+        """The tokenizer."""
+        return {"tokenizer": self._path, "token_dtype": self._dtype}
