@@ -21,7 +21,9 @@ class Expected:
     repeats: int
 
 
-def find_imbalances(counts: Mapping[str, int], expected: Expected, written_rows: int, shards: int) -> list[str]:
+def find_imbalances(
+    counts: Mapping[str, int], expected: Expected, written_rows: int, shards: int
+) -> list[str]:
     """The sentences that say where counts disagree; none where all is well.
 
     Args:
@@ -40,7 +42,9 @@ def _compare(
         return counts.get(name, 0)
 
     documents = of("tokenize.documents") + of("tokenize.empty_documents")
-    lines = sum(of(f"read.{kind}") for kind in ("sentences", "blank_lines", "title_lines", "rejected_lines"))
+    lines = sum(
+        of(f"read.{kind}") for kind in ("sentences", "blank_lines", "title_lines", "rejected_lines")
+    )
     comparisons = [
         ("ranges read", of("read.ranges"), "ranges planned", expected.ranges),
         ("lines of all kinds", lines, "lines read", of("read.lines")),
@@ -49,6 +53,14 @@ def _compare(
         ("rows written", written_rows, "examples built", of("build.examples")),
         ("shards written", shards, "shards planned", expected.shards),
     ]
+    if "write.rejects" in counts:
+        found = of("read.rejects")
+        comparisons.append(("rejects written", of("write.rejects"), "rejects found", found))
+    if "pool.candidates" in counts:
+        candidates = of("candidates.documents")
+        comparisons.append(("candidates of the pool", of("pool.candidates"), "tokenized", candidates))
+        ranges = of("pool_read.ranges")
+        comparisons.append(("ranges read for the pool", ranges, "ranges read", of("read.ranges")))
     if expected.bytes >= 0:
         comparisons.append(("bytes read", of("read.bytes"), "bytes of input", expected.bytes))
     for name, number, other_name, other in comparisons:
@@ -56,7 +68,17 @@ def _compare(
             yield f"{number:,} {name}, but {other:,} {other_name}"
 
 
-def split_distributions(counts: Mapping[str, int]) -> tuple[dict[str, int], dict[str, dict[str, list[int]]]]:
+def is_of_the_run(name: str) -> bool:
+    """Whether a count depends on how the work was cut, or counts it a second time.
+
+    Such counts are balanced, but not kept: the manifest is the data set's, not the run's.
+    """
+    return name == "read.ranges" or name.startswith("pool_read.")
+
+
+def split_distributions(
+    counts: Mapping[str, int],
+) -> tuple[dict[str, int], dict[str, dict[str, list[int]]]]:
     """The plain counts, and the distributions that `write.<split>.<name>.<value>` spell.
 
     Example:

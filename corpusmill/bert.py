@@ -49,10 +49,14 @@ class BertOptions:
         Raises:
             UserError: a value that no example can be built with.
         """
-        _check("max-seq-length", self.max_seq_length, 5 <= self.max_seq_length <= 65535, "5 to 65535")
+        _check(
+            "max-seq-length", self.max_seq_length, 5 <= self.max_seq_length <= 65535, "5 to 65535"
+        )
         _check("duplicates", self.duplicates, 1 <= self.duplicates <= 65535, "1 to 65535")
         _check("short-seq-prob", self.short_seq_prob, 0 <= self.short_seq_prob <= 1, "0 to 1")
-        _check("masked-lm-prob", self.masked_lm_prob, 0 < self.masked_lm_prob <= 1, "above 0, up to 1")
+        _check(
+            "masked-lm-prob", self.masked_lm_prob, 0 < self.masked_lm_prob <= 1, "above 0, up to 1"
+        )
         cap = self.max_predictions_per_seq
         _check("max-predictions-per-seq", cap, cap is None or cap >= 1, "None, or 1 and more")
         _check("pool-tokens", self.pool_tokens, self.pool_tokens >= 1, "1 and more")
@@ -61,7 +65,11 @@ class BertOptions:
     def most_predictions(self) -> int:
         """The cap that holds in fact: the option's, or what the share allows at full length."""
         full = max(1, round((self.max_seq_length - _NUM_SPECIAL) * self.masked_lm_prob))
-        return full if self.max_predictions_per_seq is None else min(full, self.max_predictions_per_seq)
+        return (
+            full
+            if self.max_predictions_per_seq is None
+            else min(full, self.max_predictions_per_seq)
+        )
 
 
 def _check(flag: str, value: object, fine: bool, range_of_values: str) -> None:
@@ -169,11 +177,23 @@ class Bert:
         pad_id = self.special.pad_id or 0
         position = smallest_integer(length - 1).name
         return (
-            Column("input_ids", self.token_dtype, "[CLS] first segment [SEP] second segment [SEP], masked",
-                   length, pad_id),
+            Column(
+                "input_ids",
+                self.token_dtype,
+                "[CLS] first segment [SEP] second segment [SEP], masked",
+                length,
+                pad_id,
+            ),
             Column("token_type_ids", "int8", "0 up to the first [SEP], 1 behind it", length),
-            Column("next_sentence_label", "int8", "1 where the second segment is of a random document"),
-            Column("masked_lm_positions", position, "places of input_ids to predict, ascending", predictions),
+            Column(
+                "next_sentence_label", "int8", "1 where the second segment is of a random document"
+            ),
+            Column(
+                "masked_lm_positions",
+                position,
+                "places of input_ids to predict, ascending",
+                predictions,
+            ),
             Column("masked_lm_ids", self.token_dtype, "the ids that stood there", predictions),
         )
 
@@ -192,9 +212,17 @@ class Bert:
         sentences, document_offsets = ragged.from_arrow(documents.column("sentences"))
         token_ids, sentence_offsets = ragged.from_arrow(sentences)
         pairs = pairing.draw_pairs(
-            sentence_offsets.astype(np.int64), document_offsets.astype(np.int64), ids,
-            pool.candidates(splits), pool.sentence_offsets, pool.document_offsets, pool.documents,
-            np.uint64(seed), repeat, self.options.max_seq_length - _NUM_SPECIAL, self.options.short_seq_prob,
+            sentence_offsets.astype(np.int64),
+            document_offsets.astype(np.int64),
+            ids,
+            pool.candidates(splits),
+            pool.sentence_offsets,
+            pool.document_offsets,
+            pool.documents,
+            np.uint64(seed),
+            repeat,
+            self.options.max_seq_length - _NUM_SPECIAL,
+            self.options.short_seq_prob,
         )
         input_ids, offsets = assemble_pairs(
             pairs, token_ids, pool.token_ids, self.special.cls_id, self.special.sep_id
@@ -203,15 +231,27 @@ class Bert:
         maskable = _maskable_ids(self.special, self.vocab_size)
         replacements = _replacement_ids(self.special, self.vocab_size)
         positions, labels, prediction_offsets = mask_rows(
-            input_ids, offsets, owners, indices, maskable, replacements,
-            _NUM_SPECIAL, self.special.mask_id, self.options.masked_lm_prob,
-            self.options.most_predictions, np.uint64(seed), repeat,
+            input_ids,
+            offsets,
+            owners,
+            indices,
+            maskable,
+            replacements,
+            _NUM_SPECIAL,
+            self.special.mask_id,
+            self.options.masked_lm_prob,
+            self.options.most_predictions,
+            np.uint64(seed),
+            repeat,
         )
         schema = pa.schema([*IDENTITY_SCHEMA, *arrow_schema(self.transit_columns)])
         position_dtype = np.dtype(self.columns[3].dtype)
         columns = [
-            owners, np.full(len(pairs), repeat, np.uint16), indices,
-            ragged.to_arrow(input_ids, offsets), pairs[:, pairing.FIRST_LENGTH].astype(np.uint16),
+            owners,
+            np.full(len(pairs), repeat, np.uint16),
+            indices,
+            ragged.to_arrow(input_ids, offsets),
+            pairs[:, pairing.FIRST_LENGTH].astype(np.uint16),
             pairs[:, pairing.IS_RANDOM].astype(np.int8),
             ragged.to_arrow(positions.astype(position_dtype), prediction_offsets),
             ragged.to_arrow(labels, prediction_offsets),
@@ -232,7 +272,9 @@ class Bert:
             if not column.width:
                 rows.append(examples.column(column.name))
                 continue
-            values, starts = columns.get(column.name) or ragged.from_arrow(examples.column(column.name))
+            values, starts = columns.get(column.name) or ragged.from_arrow(
+                examples.column(column.name)
+            )
             if padded:
                 matrix = pad_rows(values, starts, column.width, column.pad)
                 rows.append(pa.FixedSizeListArray.from_arrays(matrix.ravel(), column.width))

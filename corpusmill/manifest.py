@@ -17,7 +17,11 @@ from typing import Any
 from corpusmill.faults import UserError
 
 MANIFEST, SUCCESS, CARD, TOKENIZER, REJECTS = (
-    "dataset.json", "_SUCCESS", "README.md", "tokenizer.json", "rejects/rejects.jsonl"
+    "dataset.json",
+    "_SUCCESS",
+    "README.md",
+    "tokenizer.json",
+    "rejects/rejects.jsonl",
 )
 FORMAT, FORMAT_VERSION = "corpusmill", 1
 
@@ -78,7 +82,9 @@ def decode(content: bytes, place: str) -> dict[str, Any]:
         ) from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise UserError(
-            f"{place}/{MANIFEST}", "it is no corpusmill manifest", "Give the folder that a build wrote"
+            f"{place}/{MANIFEST}",
+            "it is no corpusmill manifest",
+            "Give the folder that a build wrote",
         )
     if manifest["format_version"] != FORMAT_VERSION:
         raise UserError(

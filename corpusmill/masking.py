@@ -11,7 +11,9 @@ from corpusmill.randomness import MASKING, derive_key, draw, to_below, to_unifor
 
 
 @njit(cache=True, nogil=True)
-def count_predictions(num_tokens: int, maskable: int, masked_lm_prob: float, max_predictions: int) -> int:
+def count_predictions(
+    num_tokens: int, maskable: int, masked_lm_prob: float, max_predictions: int
+) -> int:
     """How many of a row's tokens are predicted; halves round to even, as Python's `round` does.
 
     Args:
@@ -26,8 +28,15 @@ def count_predictions(num_tokens: int, maskable: int, masked_lm_prob: float, max
 
 @njit(cache=True, nogil=True)
 def mask_row(
-    row: np.ndarray, chosen: np.ndarray, maskable_ids: np.ndarray, replacement_ids: np.ndarray,
-    mask_id: int, predictions: int, key: np.uint64, positions: np.ndarray, labels: np.ndarray,
+    row: np.ndarray,
+    chosen: np.ndarray,
+    maskable_ids: np.ndarray,
+    replacement_ids: np.ndarray,
+    mask_id: int,
+    predictions: int,
+    key: np.uint64,
+    positions: np.ndarray,
+    labels: np.ndarray,
 ) -> None:
     """Choose `predictions` maskable places of a row and corrupt them in place.
 
@@ -72,9 +81,18 @@ def mask_row(
 
 @njit(cache=True, nogil=True)
 def mask_rows(
-    input_ids: np.ndarray, offsets: np.ndarray, documents: np.ndarray, indices: np.ndarray,
-    maskable_ids: np.ndarray, replacement_ids: np.ndarray, num_special: int, mask_id: int,
-    masked_lm_prob: float, max_predictions: int, seed: int, repeat: int,
+    input_ids: np.ndarray,
+    offsets: np.ndarray,
+    documents: np.ndarray,
+    indices: np.ndarray,
+    maskable_ids: np.ndarray,
+    replacement_ids: np.ndarray,
+    num_special: int,
+    mask_id: int,
+    masked_lm_prob: float,
+    max_predictions: int,
+    seed: int,
+    repeat: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mask every row of a batch in place.
 
@@ -120,7 +138,14 @@ def mask_rows(
         begin, end = prediction_offsets[i], prediction_offsets[i + 1]
         key = draw(derive_key(seed, documents[i], repeat, MASKING), indices[i])
         mask_row(
-            input_ids[offsets[i] : offsets[i + 1]], chosen, maskable_ids, replacement_ids, mask_id,
-            end - begin, key, positions[begin:end], labels[begin:end],
+            input_ids[offsets[i] : offsets[i + 1]],
+            chosen,
+            maskable_ids,
+            replacement_ids,
+            mask_id,
+            end - begin,
+            key,
+            positions[begin:end],
+            labels[begin:end],
         )
     return positions, labels, prediction_offsets

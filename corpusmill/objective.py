@@ -49,8 +49,12 @@ class Objective(Protocol):
         `finish` can work out from the others."""
 
     def build(
-        self, documents: pa.RecordBatch, repeat: int, pool: Pool | None,
-        splits: np.ndarray, seed: int,
+        self,
+        documents: pa.RecordBatch,
+        repeat: int,
+        pool: Pool | None,
+        splits: np.ndarray,
+        seed: int,
     ) -> pa.RecordBatch:
         """The examples of one pass over a batch of documents.
 

@@ -13,7 +13,16 @@ from numba import njit
 from corpusmill.randomness import PAIRS, count_bits, derive_key, draw, to_below, to_uniform
 
 # Columns of what `draw_pairs` returns.
-DOCUMENT, INDEX, FIRST_START, FIRST_LENGTH, SECOND_START, SECOND_LENGTH, SECOND_SOURCE, IS_RANDOM = range(8)
+(
+    DOCUMENT,
+    INDEX,
+    FIRST_START,
+    FIRST_LENGTH,
+    SECOND_START,
+    SECOND_LENGTH,
+    SECOND_SOURCE,
+    IS_RANDOM,
+) = range(8)
 
 _ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
 
@@ -73,8 +82,14 @@ def scan_chunk(sentence_offsets: np.ndarray, begin: int, end: int, target_length
 
 @njit(cache=True, nogil=True)
 def draw_random_segment(
-    key: np.uint64, counter: int, own_document: int, candidates_begin: int, candidates_end: int,
-    pool_sentence_offsets: np.ndarray, pool_document_offsets: np.ndarray, wanted: int,
+    key: np.uint64,
+    counter: int,
+    own_document: int,
+    candidates_begin: int,
+    candidates_end: int,
+    pool_sentence_offsets: np.ndarray,
+    pool_document_offsets: np.ndarray,
+    wanted: int,
 ) -> tuple[int, int]:
     """A stretch of whole sentences, at least `wanted` tokens where the document has them.
 
@@ -114,9 +129,17 @@ def find_in_pool(pool_documents: np.ndarray, begin: int, end: int, document: np.
 
 @njit(cache=True, nogil=True)
 def draw_pairs(
-    sentence_offsets: np.ndarray, document_offsets: np.ndarray, documents: np.ndarray,
-    candidates: np.ndarray, pool_sentence_offsets: np.ndarray, pool_document_offsets: np.ndarray,
-    pool_documents: np.ndarray, seed: int, repeat: int, max_num_tokens: int, short_seq_prob: float,
+    sentence_offsets: np.ndarray,
+    document_offsets: np.ndarray,
+    documents: np.ndarray,
+    candidates: np.ndarray,
+    pool_sentence_offsets: np.ndarray,
+    pool_document_offsets: np.ndarray,
+    pool_documents: np.ndarray,
+    seed: int,
+    repeat: int,
+    max_num_tokens: int,
+    short_seq_prob: float,
 ) -> np.ndarray:
     """The segment pairs of one pass over a batch of documents.
 
@@ -164,8 +187,14 @@ def draw_pairs(
             counter += 2
             if is_random:
                 second_start, second_length = draw_random_segment(
-                    key, counter, own, pool_begin, pool_end, pool_sentence_offsets,
-                    pool_document_offsets, target_length - first_length,
+                    key,
+                    counter,
+                    own,
+                    pool_begin,
+                    pool_end,
+                    pool_sentence_offsets,
+                    pool_document_offsets,
+                    target_length - first_length,
                 )
                 counter += 2
                 begin += kept

@@ -34,8 +34,12 @@ def count_validation_shards(num_shards: int, validation_share: float) -> int:
 
 @njit(cache=True, nogil=True)
 def place_examples(
-    documents: np.ndarray, repeats: np.ndarray, indices: np.ndarray, splits: np.ndarray,
-    shards_of_splits: np.ndarray, seed: int,
+    documents: np.ndarray,
+    repeats: np.ndarray,
+    indices: np.ndarray,
+    splits: np.ndarray,
+    shards_of_splits: np.ndarray,
+    seed: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The shard of each example and its key there.
 
@@ -65,7 +69,9 @@ def place_examples(
     return shards, keys
 
 
-def sort_order(keys: np.ndarray, documents: np.ndarray, repeats: np.ndarray, indices: np.ndarray) -> np.ndarray:
+def sort_order(
+    keys: np.ndarray, documents: np.ndarray, repeats: np.ndarray, indices: np.ndarray
+) -> np.ndarray:
     """The order of a shard's rows: by (key, document, repeat, index), which is total.
 
     Args:

@@ -47,7 +47,9 @@ class Pool:
         Returns:
             int64[documents, 2]: first and one behind the last.
         """
-        return np.stack([self.split_offsets[splits], self.split_offsets[splits.astype(np.intp) + 1]], axis=1)
+        return np.stack(
+            [self.split_offsets[splits], self.split_offsets[splits.astype(np.intp) + 1]], axis=1
+        )
 
 
 def open_pool(folder: str | Path) -> Pool:
@@ -100,7 +102,11 @@ class _ArrayFile:
     """A one-dimensional .npy file of known length, written piece by piece."""
 
     def __init__(self, stream: BinaryIO, dtype: np.dtype, length: int) -> None:
-        header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (length,)}
+        header = {
+            "descr": np.lib.format.dtype_to_descr(dtype),
+            "fortran_order": False,
+            "shape": (length,),
+        }
         np.lib.format.write_array_header_1_0(stream, header)
         self._stream, self._dtype = stream, dtype
 
@@ -130,7 +136,13 @@ def write_pool(
         streams: one writable binary file for each of ARRAYS, in that order. They are closed.
     """
     lengths = (shape.documents, shape.documents + 1, shape.sentences + 1, shape.tokens, 3)
-    dtypes = (np.dtype(np.uint64), np.dtype(np.int64), np.dtype(np.int64), shape.token_dtype, np.dtype(np.int64))
+    dtypes = (
+        np.dtype(np.uint64),
+        np.dtype(np.int64),
+        np.dtype(np.int64),
+        shape.token_dtype,
+        np.dtype(np.int64),
+    )
     with ExitStack() as stack:
         for stream in streams:
             stack.enter_context(stream)
@@ -148,7 +160,9 @@ def write_pool(
             documents.append(batch.column("document").to_numpy())
             document_offsets.append(of_documents[1:].astype(np.int64) - first + sentences_before)
             begin, end = of_sentences[first], of_sentences[last]
-            sentence_offsets.append(of_sentences[first + 1 : last + 1].astype(np.int64) - begin + tokens_before)
+            sentence_offsets.append(
+                of_sentences[first + 1 : last + 1].astype(np.int64) - begin + tokens_before
+            )
             token_ids.append(tokens[begin:end])
             sentences_before += int(last - first)
             tokens_before += int(end - begin)

@@ -30,14 +30,14 @@ def from_arrow(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 def to_arrow(values: np.ndarray | pa.Array, offsets: np.ndarray) -> pa.ListArray:
     """A list column of the rows, without copying `values`; offsets become int32."""
-    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32, copy=False)), pa.array(values))
+    return pa.ListArray.from_arrays(
+        pa.array(offsets.astype(np.int32, copy=False)), pa.array(values)
+    )
 
 
 def to_batch(columns: list[np.ndarray | pa.Array], schema: pa.Schema) -> pa.RecordBatch:
     """A batch whose columns are viewed as the schema says, without nulls."""
-    arrays = [
-        pa.array(column) if isinstance(column, np.ndarray) else column for column in columns
-    ]
+    arrays = [pa.array(column) if isinstance(column, np.ndarray) else column for column in columns]
     cast = [
         array if array.type == field.type else array.cast(field.type)
         for array, field in zip(arrays, schema, strict=True)

@@ -42,7 +42,9 @@ class Layout:
         """All shards."""
         return self.train_shards + self.validation_shards
 
-    def buckets(self, examples: pa.RecordBatch, splits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def buckets(
+        self, examples: pa.RecordBatch, splits: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The bucket of each example and its key.
 
         Args:
@@ -53,7 +55,9 @@ class Layout:
             buckets: uint32[examples], shard * slices + slice.
             keys: uint64[examples].
         """
-        documents, repeats, indices = (examples.column(name).to_numpy() for name in IDENTITY_SCHEMA.names)
+        documents, repeats, indices = (
+            examples.column(name).to_numpy() for name in IDENTITY_SCHEMA.names
+        )
         shards_of_splits = np.array([self.train_shards, self.validation_shards], np.int64)
         shards, keys = place_examples(
             documents, repeats, indices, splits, shards_of_splits, np.uint64(self.seed)
@@ -93,11 +97,12 @@ def order_by_bucket(
     # NumPy sorts 16-bit integers by radix, ten times as fast.
     narrow = of_rows.astype(np.uint16) if of_rows.max() < 65536 else of_rows
     order = np.argsort(narrow, kind="stable")
-    ordered = pa.concat_batches(batches).take(pa.array(order))
-    starts = np.flatnonzero(np.diff(of_rows[order], prepend=-1))
+    rows = pa.concat_batches(batches)
+    starts = np.flatnonzero(np.diff(of_rows[order].astype(np.int64), prepend=-1))
     stops = np.append(starts[1:], len(of_rows))
+    # A bucket at a time: the copies then share a little memory instead of filling as much again.
     for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
-        yield int(of_rows[order[start]]), ordered.slice(start, stop - start)
+        yield int(of_rows[order[start]]), rows.take(pa.array(order[start:stop]))
 
 
 def sort_rows(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

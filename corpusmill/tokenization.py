@@ -2,21 +2,28 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
-from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers
-from tokenizers.models import WordPiece
+from tokenizers import Tokenizer
 
 from corpusmill.columns import smallest_integer
 from corpusmill.faults import UserError
 from corpusmill.special_tokens import SpecialTokens, find_special_tokens
-from corpusmill.word_memo import WordMemo, why_not_exact
+from corpusmill.tokenizer_training import SPECIAL_TOKENS, bert_tokenizer
+from corpusmill.word_memo import WordMemo
+from corpusmill.word_memo_exactness import why_not_exact
 
 _COMPANIONS = ("special_tokens_map.json", "tokenizer_config.json")
 _CURE = "Give a tokenizer.json or a BERT vocab.txt; `train-tokenizer` makes one"
+
+# An encoding takes some hundred bytes a token while it lives; so many keep two cores busy.
+_TEXTS_PER_CALL = 4096
 
 ReadBytes = Callable[[str], bytes | None]
 
@@ -27,29 +34,29 @@ class TokenizerFile:
 
     Attributes:
         name: as the user gave it.
-        json: a complete tokenizer.json, without padding, truncation or dropout.
+        json: a complete tokenizer.json, without padding, truncation and dropout.
         vocab_size: largest id + 1, added tokens included.
         special: the special tokens.
+        digest: hexadecimal sha256 of `json`.
     """
 
     name: str
     json: str
     vocab_size: int
     special: SpecialTokens
-
-    @property
-    def digest(self) -> str:
-        """Hexadecimal sha256 of `json`."""
-        return hashlib.sha256(self.json.encode()).hexdigest()
+    digest: str
 
     @property
     def token_dtype(self) -> np.dtype:
-        """The smallest type of at least 16 bits that holds every id."""
-        return max(smallest_integer(self.vocab_size - 1), np.dtype(np.int16), key=lambda dtype: dtype.itemsize)
+        """The smallest of int16, uint16 and int32 that holds every id."""
+        return np.promote_types(smallest_integer(max(self.vocab_size - 1, 256)), np.int16)
 
 
 def read_tokenizer(path: str, read_bytes: ReadBytes) -> TokenizerFile:
-    """Read a tokenizer.json or a BERT vocab.txt.
+    """Read a tokenizer.json or, where the name ends in .txt, a BERT vocab.txt.
+
+    A vocab.txt is cased if it holds words with upper-case letters, and lower-cased, with accents
+    stripped, if not; do_lower_case in a tokenizer_config.json beside it decides where given.
 
     Args:
         path: the file.
@@ -58,28 +65,44 @@ def read_tokenizer(path: str, read_bytes: ReadBytes) -> TokenizerFile:
     Raises:
         UserError: no such file, or none that is a tokenizer.
     """
-    content = read_bytes(path)
-    if content is None:
-        raise UserError(f"--tokenizer {path}", "no such file", _CURE)
-    if not content.strip():
-        raise UserError(f"--tokenizer {path}", "the file is empty", _CURE)
+    content = _read_file(path, read_bytes)
     companions = _read_companions(path, read_bytes)
     if path.endswith(".txt"):
-        tokenizer = _from_vocabulary(path, content, companions)
+        tokenizer = _from_vocabulary(path, content, companions.get("tokenizer_config.json", {}))
     else:
         tokenizer = _from_json(path, content)
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    parsed: dict[str, Any] = json.loads(tokenizer.to_str())
-    original = {} if path.endswith(".txt") else json.loads(content)
+    described: dict[str, Any] = json.loads(tokenizer.to_str())
     vocabulary = tokenizer.get_vocab(with_added_tokens=True)
-    # Padding is switched off for building, but says which token pads.
-    special = find_special_tokens({**parsed, "padding": original.get("padding")}, vocabulary, companions)
-    if parsed["model"].get("dropout"):
-        # BPE dropout draws from a global generator: the same input would not give the same bytes.
-        parsed["model"]["dropout"] = None
-    text = json.dumps(parsed, ensure_ascii=False)
-    return TokenizerFile(path, text, max(vocabulary.values()) + 1, special)
+    _check_vocabulary(path, described["model"], vocabulary)
+    special = find_special_tokens(described, companions)
+    described["padding"] = described["truncation"] = None
+    if described["model"].get("dropout"):
+        # It draws from a global generator: the same input would not give the same ids.
+        described["model"]["dropout"] = None
+    text = json.dumps(described, ensure_ascii=False)
+    return TokenizerFile(
+        path, text, max(vocabulary.values()) + 1, special, hashlib.sha256(text.encode()).hexdigest()
+    )
+
+
+def _refuse(path: str, cause: str, cure: str = _CURE) -> NoReturn:
+    raise UserError(f"--tokenizer {path}", cause, cure) from None
+
+
+def _read_file(path: str, read_bytes: ReadBytes) -> bytes:
+    content = None
+    with suppress(IsADirectoryError):
+        content = read_bytes(path)
+    if content is None:
+        inside = [f"{path.rstrip('/')}/{name}" for name in ("tokenizer.json", "vocab.txt")]
+        found = [name for name in inside if read_bytes(name) is not None]
+        if found:
+            _refuse(path, "it is a folder", f"Give {found[0]}")
+        folder = Path(path).is_dir()
+        _refuse(path, "it is a folder" if folder else "there is no such file, or it cannot be read")
+    if not content.strip():
+        _refuse(path, "the file is empty")
+    return content
 
 
 def _read_companions(path: str, read_bytes: ReadBytes) -> dict[str, dict[str, Any]]:
@@ -91,7 +114,10 @@ def _read_companions(path: str, read_bytes: ReadBytes) -> dict[str, dict[str, An
             try:
                 parsed = json.loads(content)
             except ValueError as error:
-                raise UserError(f"{folder}{name}", f"it is not JSON ({error})", "Mend or remove it") from None
+                raise UserError(
+                    f"{folder}{name}", f"it stands beside the tokenizer but is not JSON ({error})",
+                    "Mend or remove it",
+                ) from None
             companions[name] = parsed if isinstance(parsed, dict) else {}
     return companions
 
@@ -100,40 +126,54 @@ def _from_json(path: str, content: bytes) -> Tokenizer:
     try:
         parsed = json.loads(content)
     except ValueError as error:
-        raise UserError(f"--tokenizer {path}", f"it is not JSON ({error})", _CURE) from None
-    if not isinstance(parsed, dict) or "model" not in parsed:
-        raise UserError(f"--tokenizer {path}", "it is JSON, but describes no tokenizer", _CURE)
+        _refuse(path, f"it is not JSON ({error})")
+    if not isinstance(parsed, dict) or not isinstance(parsed.get("model"), dict):
+        _refuse(path, "it is JSON, but describes no tokenizer")
     try:
-        return Tokenizer.from_str(content.decode())
+        return Tokenizer.from_str(json.dumps(parsed))
     except Exception as error:  # the library raises nothing narrower
-        raise UserError(f"--tokenizer {path}", f"the tokenizers library refuses it ({error})", _CURE) from None
+        _refuse(path, f"the tokenizers library cannot read it ({error})")
 
 
-def _from_vocabulary(path: str, content: bytes, companions: dict[str, dict[str, Any]]) -> Tokenizer:
+def _check_vocabulary(path: str, model: Mapping[str, Any], vocabulary: Mapping[str, int]) -> None:
+    if not vocabulary:
+        _refuse(path, "its vocabulary is empty")
+    if model["type"] in {"WordPiece", "WordLevel"} and model["unk_token"] not in model["vocab"]:
+        # Otherwise found out only when the first unknown word is met.
+        _refuse(
+            path, f"its vocabulary lacks the token for unknown words, {model['unk_token']!r}",
+            "Add the token to the vocabulary, or name the right one as the model's unk_token",
+        )
+
+
+def _from_vocabulary(path: str, content: bytes, config: Mapping[str, Any]) -> Tokenizer:
     try:
-        tokens = content.decode().rstrip("\n").split("\n")
+        lines = content.decode("utf-8-sig").rstrip("\r\n").split("\n")
     except UnicodeDecodeError as error:
-        raise UserError(f"--tokenizer {path}", f"it is not UTF-8 ({error})", _CURE) from None
-    vocabulary = {token.rstrip("\r"): place for place, token in enumerate(tokens)}
-    special = [token for token in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]") if token in vocabulary]
-    if "[UNK]" not in vocabulary:
-        raise UserError(f"--tokenizer {path}", "it has no line [UNK], so it is no BERT vocabulary", _CURE)
-    # As BERT's own: lower-case unless the vocabulary was made from text that keeps its case.
-    cased = any(token != token.lower() for token in vocabulary if not token.startswith("["))
-    lowercase = bool(companions.get("tokenizer_config.json", {}).get("do_lower_case", not cased))
-    tokenizer = Tokenizer(WordPiece(vocabulary, unk_token="[UNK]"))  # noqa: S106 - not a password
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece()
-    tokenizer.add_special_tokens(special)
-    return tokenizer
+        _refuse(path, f"it is not UTF-8 ({error})")
+    vocabulary = {line.removesuffix("\r"): place for place, line in enumerate(lines)}
+    missing = [token for token in SPECIAL_TOKENS if token not in vocabulary]
+    if missing:
+        _refuse(path, f"it lacks the lines {', '.join(missing)}, so it is no BERT vocabulary")
+    cased = any(map(_is_upper_case_word, vocabulary))
+    return bert_tokenizer(
+        vocabulary, lowercase=bool(config.get("do_lower_case", not cased)),
+        strip_accents=config.get("strip_accents"),
+        handle_chinese_chars=bool(config.get("tokenize_chinese_chars", True)),
+    )
+
+
+def _is_upper_case_word(token: str) -> bool:
+    # [unused0] and <S> are names; single letters occur in lower-cased vocabularies, too.
+    word = token.removeprefix("##")
+    return len(word) > 1 and word[0] not in "[<" and any(character.isupper() for character in word)
 
 
 class SentenceTokenizer:
-    """Sentences to token ids, with a memo of words where that is exact.
+    """Sentences to token ids, with a memo of words where that is exact. Threads may share it.
 
     Args:
-        tokenizer_json: a complete tokenizer.json.
+        tokenizer_json: a complete tokenizer.json, such as `TokenizerFile.json`.
         dtype: type of the ids.
         memo_bytes: upper bound of the memo's memory.
 
@@ -143,7 +183,7 @@ class SentenceTokenizer:
 
     def __init__(self, tokenizer_json: str, dtype: np.dtype, memo_bytes: int = 64 * 2**20) -> None:
         self._tokenizer = Tokenizer.from_str(tokenizer_json)
-        self._dtype = dtype
+        self._dtype = np.dtype(dtype)
         self.why_not = why_not_exact(json.loads(tokenizer_json), self._tokenizer)
         self._memo = None if self.why_not else WordMemo(self._encode_texts, memo_bytes)
 
@@ -164,20 +204,27 @@ class SentenceTokenizer:
             token_offsets: int64[sentences + 1].
 
         Example:
-            the text "a bba" with offsets [0, 3, 5] is the sentences "a b" and "ba"; where a, b and ba
-            are the tokens 5, 6 and 7, that gives [5, 6, 7] and [0, 2, 3].
+            the text "a bba" with offsets [0, 3, 5] is the sentences "a b" and "ba"; where a, b and
+            ba are the tokens 5, 6 and 7, that gives [5, 6, 7] and [0, 2, 3].
         """
         if self._memo is not None:
             return self._memo.encode(text, offsets, self._dtype)
-        view = text.tobytes()
-        bounds = offsets.tolist()
-        sentences = [view[a:b].decode() for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
-        ids = self._encode_texts(sentences)
-        token_offsets = np.zeros(len(ids) + 1, np.int64)
-        np.cumsum([len(of) for of in ids], out=token_offsets[1:])
-        flat = [token for of in ids for token in of]
-        return np.array(flat, self._dtype), token_offsets
+        begin = int(offsets[0])
+        sentences = memoryview(text[begin : int(offsets[-1])].tobytes())
+        bounds = pairwise((offsets - begin).tolist())
+        texts = [str(sentences[start:end], "utf-8") for start, end in bounds]
+        ids, token_offsets = self._encode_texts(texts)
+        return ids.astype(self._dtype), token_offsets
 
-    def _encode_texts(self, texts: list[str]) -> list[list[int]]:
-        encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-        return [encoding.ids for encoding in encodings]
+    def _encode_texts(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The texts' int32 ids, one behind the other, and their int64[texts + 1] offsets."""
+        offsets = np.zeros(len(texts) + 1, np.int64)
+        parts = [np.empty(0, np.int32)]
+        for first in range(0, len(texts), _TEXTS_PER_CALL):
+            called = self._tokenizer.encode_batch_fast(
+                texts[first : first + _TEXTS_PER_CALL], add_special_tokens=False
+            )
+            rows = [encoding.ids for encoding in called]
+            offsets[first + 1 : first + 1 + len(rows)] = [len(row) for row in rows]
+            parts.append(np.fromiter(chain.from_iterable(rows), np.int32))
+        return np.concatenate(parts), np.cumsum(offsets)

@@ -1,288 +1,273 @@
-"""Token ids remembered for each word, where that is exact.
+"""Token ids remembered for each word, so that no word is tokenized twice.
 
-Words recur, so that most of a tokenizer's work is done again and again. Text is cut at ASCII spaces, and
-what lies between two of them, a *unit*, is looked up by its bytes. A unit that is not known is given to the
-tokenizer. The memo never changes a result: a hash alone is never trusted, and when it is full it is emptied.
+Text is cut at ASCII spaces, and what lies between two of them, a *unit*, is looked up by its bytes.
+A unit that is not known is given to the tokenizer. The memo never changes a result: a hash alone is
+never trusted, and when the memo is full it is emptied. `corpusmill.word_memo_exactness` says for
+which tokenizers the ids of a text are the ids of its units.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from tokenizers import Tokenizer
 
 # Longer units are rare, and most do not recur (addresses, or text without spaces).
 LONGEST_UNIT = 64
 
+# A table slot is 8 bytes, and there are two for each entry; 8 bytes each for the ends of its text
+# and of its ids, 12 of text and 5 ids of 4 bytes.
+_BYTES_PER_ENTRY = 64
+_TEXT_PER_ENTRY, _IDS_PER_ENTRY = 12, 5
+_FEWEST_ENTRIES = 16
+
 _SPACE = 32
-_NOT_REMEMBERED = -1
+_ENCODED_EACH_TIME = -1
 _FNV_OFFSET, _FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
-_FOLD = np.uint64(32)
-
-# A space is a starter that composes with nothing and is cased as nothing, so that each of these maps
-# "left right" to the maps of its two sides with a space between them.
-_NORMALIZERS = {"BertNormalizer", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "StripAccents"}
-# Each of these always breaks at a space, drops it, and looks at nothing beyond it.
-_BREAKING = {"BertPreTokenizer", "Whitespace", "WhitespaceSplit"}
-# Each of these only breaks further what it is given.
-_REFINING = _BREAKING | {"Punctuation", "Digits"}
-_MODELS = {"WordPiece", "WordLevel", "BPE"}
+_TAG = np.uint64(0xFFFFFFFF00000000)
+_ENTRY = np.uint64(0xFFFFFFFF)
+_ONE, _HALF = np.uint64(1), np.uint64(32)
 
 
-def why_not_exact(tokenizer_json: Mapping[str, Any], tokenizer: Tokenizer) -> str:
-    """Why a text's ids are not the ids of its units one after the other; empty where they are.
+class MemoArrays(NamedTuple):
+    """What is remembered.
 
-    Args:
-        tokenizer_json: the parsed tokenizer.json.
-        tokenizer: the same, loaded.
+    Attributes:
+        table: uint64[a power of two]; the upper half of the unit's hash and, below it, its entry +
+            1; 0 is free.
+        unit_ends: int64[entries + 1]; unit_bytes[unit_ends[e] : unit_ends[e + 1]] is the text of
+            entry e.
+        unit_bytes: uint8[...].
+        id_ends: int64[entries + 1]; ids[id_ends[e] : id_ends[e + 1]] are its ids.
+        ids: int32[...].
     """
-    return next(_objections(tokenizer_json, tokenizer), "")
+
+    table: np.ndarray
+    unit_ends: np.ndarray
+    unit_bytes: np.ndarray
+    id_ends: np.ndarray
+    ids: np.ndarray
 
 
-def _objections(tokenizer_json: Mapping[str, Any], tokenizer: Tokenizer) -> Iterator[str]:
-    for step in _steps(tokenizer_json.get("normalizer"), "normalizers"):
-        if step not in _NORMALIZERS:
-            yield f"its normalizer {step} may look across spaces"
-    steps = _steps(tokenizer_json.get("pre_tokenizer"), "pretokenizers")
-    if not steps or steps[0] not in _BREAKING:
-        yield f"its pre-tokenizer {' then '.join(steps) or 'none'} may look across spaces"
-    for step in steps[1:]:
-        if step not in _REFINING:
-            yield f"its pre-tokenizer {step} may look across spaces"
-    model = tokenizer_json["model"]
-    if model.get("type") not in _MODELS or model.get("dropout"):
-        yield f"its model is {model.get('type')}" + (" with dropout" if model.get("dropout") else "")
-    for token in tokenizer_json.get("added_tokens") or ():
-        content = token["content"]
-        normalized = tokenizer.normalizer.normalize_str(content) if tokenizer.normalizer else content
-        if any(character.isspace() for character in content + normalized):
-            yield f"its added token {content!r} holds a space"
-        if token.get("lstrip") or token.get("rstrip") or token.get("single_word"):
-            yield f"its added token {content!r} looks at its neighbours"
-
-
-def _steps(part: Mapping[str, Any] | None, inner: str) -> list[str]:
-    if part is None:
-        return []
-    if part["type"] == "Sequence":
-        return [step for one in part[inner] for step in _steps(one, inner)]
-    return [str(part["type"])]
+def allocate_memo(memory_bytes: int) -> MemoArrays:
+    """An empty memo of at most `memory_bytes`; its entries are a power of two, and 16 at least."""
+    fitting = max(_FEWEST_ENTRIES, memory_bytes // _BYTES_PER_ENTRY)
+    entries = 1 << (fitting.bit_length() - 1)
+    return MemoArrays(
+        table=np.zeros(2 * entries, np.uint64),
+        unit_ends=np.zeros(entries + 1, np.int64),
+        unit_bytes=np.empty(_TEXT_PER_ENTRY * entries, np.uint8),
+        id_ends=np.zeros(entries + 1, np.int64),
+        ids=np.empty(_IDS_PER_ENTRY * entries, np.int32),
+    )
 
 
 @njit(cache=True, nogil=True)
-def find_units(text: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Cut sentences at spaces.
+def find_entry(
+    table: np.ndarray, unit_ends: np.ndarray, unit_bytes: np.ndarray, text: np.ndarray,
+    start: int, end: int, value: np.uint64,
+) -> tuple[np.int64, np.int64]:
+    """Look a unit up.
 
     Args:
+        table: of the memo.
+        unit_ends: of the memo.
+        unit_bytes: of the memo.
         text: uint8[bytes].
-        offsets: int64[sentences + 1] into text.
+        start: of the unit in the text.
+        end: of the unit in the text.
+        value: the unit's hash.
 
     Returns:
-        starts: int64[units], first byte of each unit.
-        lengths: int32[units], bytes; never 0.
-        hashes: uint64[units].
-        unit_offsets: int64[sentences + 1] into the units.
-
-    Example:
-        "ab  c" as one sentence gives starts [0, 4], lengths [2, 1] and unit_offsets [0, 2].
+        entry: -1 where the unit is not known.
+        slot: the slot of the table that holds it, or the free one where it belongs.
     """
-    most = (offsets[-1] - offsets[0]) // 2 + len(offsets)
-    starts = np.empty(most, np.int64)
-    lengths = np.empty(most, np.int32)
-    hashes = np.empty(most, np.uint64)
-    unit_offsets = np.zeros(len(offsets), np.int64)
-    unit = 0
-    for sentence in range(len(offsets) - 1):
-        place, end = offsets[sentence], offsets[sentence + 1]
-        while place < end:
-            if text[place] == _SPACE:
-                place += 1
-                continue
-            start = place
-            value = _FNV_OFFSET
-            while place < end and text[place] != _SPACE:
-                value = (value ^ np.uint64(text[place])) * _FNV_PRIME
-                place += 1
-            starts[unit], lengths[unit], hashes[unit] = start, place - start, value ^ (value >> _FOLD)
-            unit += 1
-        unit_offsets[sentence + 1] = unit
-    return starts[:unit], lengths[:unit], hashes[:unit], unit_offsets
+    last = np.uint64(len(table) - 1)
+    slot = (value ^ (value >> _HALF)) & last
+    while table[slot]:
+        if (table[slot] ^ value) & _TAG == 0:
+            entry = np.int64(table[slot] & _ENTRY) - 1
+            first = unit_ends[entry]
+            if unit_ends[entry + 1] - first == end - start:
+                same = 0
+                while start + same < end and unit_bytes[first + same] == text[start + same]:
+                    same += 1
+                if start + same == end:
+                    return entry, np.int64(slot)
+        slot = (slot + _ONE) & last
+    return np.int64(_ENCODED_EACH_TIME), np.int64(slot)
 
 
 @njit(cache=True, nogil=True)
 def look_up(
-    text: np.ndarray, starts: np.ndarray, lengths: np.ndarray, hashes: np.ndarray, table: np.ndarray,
-    entry_hashes: np.ndarray, unit_offsets: np.ndarray, unit_bytes: np.ndarray, known: int, longest: int,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The memo's entry of each unit; new units get the entries that follow, in order of appearance.
+    memo: MemoArrays, known: int, longest: int, text: np.ndarray, offsets: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]:
+    """Cut sentences at spaces and look each unit up.
+
+    A new unit is given the entry that follows; its ids are for the caller to fill in.
 
     Args:
-        text: uint8[bytes].
-        starts: int64[units].
-        lengths: int32[units].
-        hashes: uint64[units].
-        table: int32[power of two], entry + 1, or 0 where free; new units are put in.
-        entry_hashes: uint64[capacity], filled for new units.
-        unit_offsets: int64[capacity + 1] into unit_bytes, filled for new units.
-        unit_bytes: uint8[...], filled for new units.
+        memo: table, unit_ends and unit_bytes are filled for new units.
         known: entries there are.
         longest: bytes of the longest unit that is remembered.
+        text: uint8[bytes].
+        offsets: int64[sentences + 1] into text.
 
     Returns:
         entries: int32[units]; -1 for units that are too long, or for which there is no room left.
-        new: int64[new units], the unit in which each new entry was met first.
+        unit_offsets: int64[sentences + 1] into the units.
+        known: entries there are now.
+        unremembered: int64[units of entry -1, 2], first byte and end of each.
+
+    Example:
+        an empty memo and "ab  c ab" as one sentence give entries [0, 1, 0], unit_offsets [0, 3],
+        known 2.
     """
-    entries = np.empty(len(starts), np.int32)
-    new = np.empty(len(starts), np.int64)
-    last = np.uint64(len(table) - 1)
-    entry_count = known
-    for unit in range(len(starts)):
-        length, start = np.int64(lengths[unit]), starts[unit]
-        entries[unit] = _NOT_REMEMBERED
-        if length > longest:
-            continue
-        slot = hashes[unit] & last
-        while table[slot]:
-            entry = np.int64(table[slot]) - 1
-            offset = unit_offsets[entry]
-            if entry_hashes[entry] == hashes[unit] and unit_offsets[entry + 1] - offset == length:
-                same = 0
-                while same < length and unit_bytes[offset + same] == text[start + same]:
-                    same += 1
-                if same == length:
-                    entries[unit] = entry
-                    break
-            slot = (slot + np.uint64(1)) & last
-        if entries[unit] >= 0:
-            continue
-        offset = unit_offsets[entry_count]
-        if entry_count == len(entry_hashes) or offset + length > len(unit_bytes):
-            continue
-        unit_bytes[offset : offset + length] = text[start : start + length]
-        unit_offsets[entry_count + 1] = offset + length
-        entry_hashes[entry_count] = hashes[unit]
-        table[slot] = entry_count + 1
-        entries[unit] = entry_count
-        new[entry_count - known] = unit
-        entry_count += 1
-    return entries, new[: entry_count - known]
+    table, unit_ends, unit_bytes = memo.table, memo.unit_ends, memo.unit_bytes
+    most = (offsets[-1] - offsets[0] + len(offsets)) // 2
+    entries = np.empty(most, np.int32)
+    unremembered = np.empty((most, 2), np.int64)
+    unit_offsets = np.zeros(len(offsets), np.int64)
+    unit = others = 0
+    for sentence in range(len(offsets) - 1):
+        place, stop = offsets[sentence], offsets[sentence + 1]
+        while place < stop:
+            if text[place] == _SPACE:
+                place += 1
+                continue
+            start, value = place, _FNV_OFFSET
+            while place < stop and text[place] != _SPACE:
+                value = (value ^ np.uint64(text[place])) * _FNV_PRIME
+                place += 1
+            entry = np.int64(_ENCODED_EACH_TIME)
+            if place - start <= longest:
+                entry, slot = find_entry(table, unit_ends, unit_bytes, text, start, place, value)
+                first = unit_ends[known]
+                end = first + place - start
+                if entry < 0 and known + 1 < len(unit_ends) and end <= len(unit_bytes):
+                    unit_bytes[first:end] = text[start:place]
+                    entry = np.int64(known)
+                    known += 1
+                    unit_ends[known] = end
+                    table[slot] = (value & _TAG) | np.uint64(known)
+            if entry < 0:
+                unremembered[others] = start, place
+                others += 1
+            entries[unit] = entry
+            unit += 1
+        unit_offsets[sentence + 1] = unit
+    return entries[:unit], unit_offsets, known, unremembered[:others]
 
 
 @njit(cache=True, nogil=True)
 def emit_ids(
-    entries: np.ndarray, unit_offsets: np.ndarray, id_offsets: np.ndarray, ids: np.ndarray,
-    other_offsets: np.ndarray, other_ids: np.ndarray, like: np.ndarray,
+    memo: MemoArrays, entries: np.ndarray, unit_offsets: np.ndarray, other_ids: np.ndarray,
+    other_ends: np.ndarray, like: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The ids of each sentence's units, one behind the other.
 
     Args:
+        memo: what is remembered.
         entries: int32[units], -1 for a unit whose ids are the next of `other_ids`.
         unit_offsets: int64[sentences + 1] into the units.
-        id_offsets: int64[entries + 1] into ids.
-        ids: int32[...].
-        other_offsets: int64[others + 1] into other_ids.
         other_ids: int32[...].
+        other_ends: int64[units of entry -1, + 1] into other_ids.
         like: an empty array of the type wanted.
 
     Returns:
         token_ids: the type of like[tokens].
         token_offsets: int64[sentences + 1].
     """
-    total = 0
+    id_ends, ids = memo.id_ends, memo.ids
+    total = len(other_ids)
     for entry in entries:
         if entry >= 0:
-            total += id_offsets[entry + 1] - id_offsets[entry]
-    token_ids = np.empty(total + len(other_ids), like.dtype)
+            total += id_ends[entry + 1] - id_ends[entry]
+    token_ids = np.empty(total, like.dtype)
     token_offsets = np.zeros(len(unit_offsets), np.int64)
-    written = other = 0
+    written = others = 0
     for sentence in range(len(unit_offsets) - 1):
         for unit in range(unit_offsets[sentence], unit_offsets[sentence + 1]):
             entry = entries[unit]
             if entry >= 0:
-                for place in range(id_offsets[entry], id_offsets[entry + 1]):
+                for place in range(id_ends[entry], id_ends[entry + 1]):
                     token_ids[written] = ids[place]
                     written += 1
             else:
-                for place in range(other_offsets[other], other_offsets[other + 1]):
+                for place in range(other_ends[others], other_ends[others + 1]):
                     token_ids[written] = other_ids[place]
                     written += 1
-                other += 1
+                others += 1
         token_offsets[sentence + 1] = written
     return token_ids, token_offsets
 
 
 class WordMemo:
-    """The ids of units seen before.
+    """The ids of units seen before. Threads may share it; they take turns.
 
     Args:
-        encode_texts: the tokenizer: texts to their ids.
-        memory_bytes: upper bound of what is kept, about.
+        encode_texts: the tokenizer: texts to int32 ids, one text's behind the other's, and their
+            int64 offsets.
+        memory_bytes: upper bound of what is kept; 1 KiB where it is less.
         longest_unit: bytes of the longest unit that is remembered.
     """
 
     def __init__(
-        self, encode_texts: Callable[[list[str]], list[list[int]]], memory_bytes: int,
+        self, encode_texts: Callable[[list[str]], tuple[np.ndarray, np.ndarray]], memory_bytes: int,
         longest_unit: int = LONGEST_UNIT,
     ) -> None:
-        # An entry takes 8 bytes of table, 24 of offsets and hash, and about 12 of text and 20 of ids.
-        self._capacity = max(16, memory_bytes // 64)
         self._encode_texts, self._longest = encode_texts, longest_unit
-        self.clear()
+        self._memo, self._known = allocate_memo(memory_bytes), 0
+        self._turn = threading.Lock()
 
-    def clear(self) -> None:
-        """Forget every unit."""
-        self._table = np.zeros(1 << (2 * self._capacity - 1).bit_length(), np.int32)
-        self._hashes = np.empty(self._capacity, np.uint64)
-        self._unit_offsets = np.zeros(self._capacity + 1, np.int64)
-        self._unit_bytes = np.empty(12 * self._capacity, np.uint8)
-        self._id_offsets = np.zeros(self._capacity + 1, np.int64)
-        self._ids = np.empty(5 * self._capacity, np.int32)
-        self._known = 0
-
-    def encode(self, text: np.ndarray, offsets: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    def encode(
+        self, text: np.ndarray, offsets: np.ndarray, dtype: np.dtype
+    ) -> tuple[np.ndarray, np.ndarray]:
         """As `corpusmill.tokenization.SentenceTokenizer.encode`."""
-        starts, lengths, hashes, unit_offsets = find_units(text, offsets)
-        entries, new = look_up(
-            text, starts, lengths, hashes, self._table, self._hashes, self._unit_offsets, self._unit_bytes,
-            self._known, self._longest,
+        with self._turn:
+            try:
+                return self._encode(text, offsets, dtype)
+            except BaseException:
+                self._forget()  # entries without ids must not stay
+                raise
+
+    def _encode(
+        self, text: np.ndarray, offsets: np.ndarray, dtype: np.dtype
+    ) -> tuple[np.ndarray, np.ndarray]:
+        memo, known = self._memo, self._known
+        entries, unit_offsets, found, unremembered = look_up(
+            memo, known, self._longest, text, offsets
         )
-        remembered = self._remember(self._encode_units(text, starts, lengths, new))
-        if not remembered:
-            # No room for the ids: nothing of this batch is kept, and the next one starts afresh.
-            self.clear()
-            entries = np.full(len(starts), _NOT_REMEMBERED, np.int32)
-        others = np.flatnonzero(entries == _NOT_REMEMBERED)
-        other_ids, other_offsets = _flatten(self._encode_units(text, starts, lengths, others))
-        encoded = emit_ids(
-            entries, unit_offsets, self._id_offsets, self._ids, other_offsets, other_ids, np.empty(0, dtype)
+        new_ids, new_ends = self._encode_spans(memo.unit_bytes, memo.unit_ends[known : found + 1])
+        first = memo.id_ends[known]
+        memo.id_ends[known : found + 1] = first + new_ends
+        no_room = first + len(new_ids) > len(memo.ids)
+        if no_room:
+            # For this batch alone; then the memo is emptied.
+            memo = memo._replace(ids=np.concatenate([memo.ids[:first], new_ids]))
+        else:
+            memo.ids[first : first + len(new_ids)] = new_ids
+        self._known = found
+        other_ids, other_ends = self._encode_spans(text, unremembered.ravel(), step=2)
+        token_ids, token_offsets = emit_ids(
+            memo, entries, unit_offsets, other_ids, other_ends, np.empty(0, dtype)
         )
-        if (lengths[others] <= self._longest).any():
-            self.clear()  # a unit that should have been remembered found no room
-        return encoded
+        if no_room or (np.diff(unremembered) <= self._longest).any():
+            self._forget()
+        return token_ids, token_offsets
 
-    def _encode_units(
-        self, text: np.ndarray, starts: np.ndarray, lengths: np.ndarray, units: np.ndarray
-    ) -> list[list[int]]:
-        view = memoryview(np.ascontiguousarray(text))
-        begins, sizes = starts[units].tolist(), lengths[units].tolist()
-        texts = [str(view[a : a + n], "utf-8") for a, n in zip(begins, sizes, strict=True)]
-        return self._encode_texts(texts) if texts else []
+    def _encode_spans(
+        self, text: np.ndarray, bounds: np.ndarray, step: int = 1
+    ) -> tuple[np.ndarray, np.ndarray]:
+        # bounds: starts at every step-th place, each followed by its end
+        starts, ends = bounds[:-1:step].tolist(), bounds[1::step].tolist()
+        if not starts:
+            return np.empty(0, np.int32), np.zeros(1, np.int64)
+        view = np.ascontiguousarray(text).data
+        texts = [str(view[start:end], "utf-8") for start, end in zip(starts, ends, strict=True)]
+        return self._encode_texts(texts)
 
-    def _remember(self, new: list[list[int]]) -> bool:
-        if not new:
-            return True
-        ids, offsets = _flatten(new)
-        begin = self._id_offsets[self._known]
-        if begin + len(ids) > len(self._ids):
-            return False
-        self._ids[begin : begin + len(ids)] = ids
-        self._id_offsets[self._known + 1 : self._known + 1 + len(new)] = begin + offsets[1:]
-        self._known += len(new)
-        return True
-
-
-def _flatten(rows: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
-    offsets = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum([len(row) for row in rows], out=offsets[1:])
-    return np.array([value for row in rows for value in row], np.int32), offsets
+    def _forget(self) -> None:
+        self._memo.table.fill(0)
+        self._known = 0

@@ -13,10 +13,28 @@ import tyro
 from rich.console import Console
 
 from corpusmill.faults import UserError
-from pipeline.commands import BuildBert, build
+from pipeline.commands import (
+    BuildBert,
+    Inspect,
+    TrainTokenizer,
+    Verify,
+    build,
+    inspect,
+    train_tokenizer,
+    verify,
+)
 from pipeline.runners import WorkerDiedError
 
 USER_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
+
+Command = BuildBert | TrainTokenizer | Inspect | Verify
+COMMANDS = {
+    "bert": BuildBert,
+    "train-tokenizer": TrainTokenizer,
+    "inspect": Inspect,
+    "verify": Verify,
+}
+DESCRIPTION = "Raw text in, ready-to-train examples for language-model pretraining out."
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -31,11 +49,9 @@ def main(arguments: Sequence[str]) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("apache_beam").setLevel(logging.ERROR)
     own, beam_arguments = _split(arguments)
-    console = Console()
     errors = Console(stderr=True, soft_wrap=True, highlight=False)
     try:
-        command = tyro.extras.subcommand_cli_from_dict({"bert": BuildBert}, prog="python -m pipeline", args=own)
-        build(command, beam_arguments, console)
+        return _run(_parse(own), beam_arguments)
     except UserError as error:
         errors.print(f"error: {error}", markup=False)
         return USER_ERROR
@@ -48,10 +64,33 @@ def main(arguments: Sequence[str]) -> int:
             "give fewer --workers; otherwise run again"
         )
         return FAILURE
-    except Exception as error:  # the last line of defence; the trace goes to a file, not to the user
-        errors.print(f"error: {_last_line(error)}. The whole trace is in {_write_trace()}", markup=False)
+    except (
+        Exception
+    ) as error:  # the last line of defence; the trace goes to a file, not to the user
+        errors.print(
+            f"error: {_last_line(error)}. The whole trace is in {_write_trace()}", markup=False
+        )
         return FAILURE
-    return 0
+
+
+def _parse(arguments: list[str]) -> Command:
+    command: Command = tyro.extras.subcommand_cli_from_dict(
+        COMMANDS, prog="python -m pipeline", description=DESCRIPTION, args=arguments
+    )
+    return command
+
+
+def _run(command: Command, beam_arguments: tuple[str, ...]) -> int:
+    console = Console(highlight=False)
+    match command:
+        case BuildBert():
+            return build(command, beam_arguments, console)
+        case TrainTokenizer():
+            return train_tokenizer(command, console)
+        case Inspect():
+            return inspect(command, console)
+        case Verify():
+            return verify(command, console)
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:

@@ -51,9 +51,15 @@ def bind_objective(options: BertOptions, tokenizer: TokenizerFile) -> Objective:
 
 
 def assemble_job(
-    objective_options: BertOptions, tokenizer: TokenizerFile, documents: DocumentOptions,
-    dataset: DatasetOptions, parquet: ParquetOptions, run: RunOptions, files: Sequence[InputFile],
-    temp_folder: str, stale: tuple[str, ...] = (),
+    objective_options: BertOptions,
+    tokenizer: TokenizerFile,
+    documents: DocumentOptions,
+    dataset: DatasetOptions,
+    parquet: ParquetOptions,
+    run: RunOptions,
+    files: Sequence[InputFile],
+    temp_folder: str,
+    stale: tuple[str, ...] = (),
 ) -> Job:
     """Everything the graph is made from; the tokenizer is put where workers find it."""
     objective = bind_objective(objective_options, tokenizer)
@@ -65,21 +71,39 @@ def assemble_job(
     ranges = tuple(cut_ranges([(f.path, f.bytes, f.splittable) for f in files], run.range_bytes))
     plain_bytes = sum(f.bytes for f in files) if all(f.splittable for f in files) else -1
     return Job(
-        objective=objective, ranges=ranges, documents=documents, corpus_bytes=text_bytes, layout=layout,
-        validation_share=dataset.validation_share, shuffle=run.shuffle, parquet=parquet,
-        tokenizer_path=tokenizer_path, token_dtype=tokenizer.token_dtype.name, temp_folder=temp_folder,
+        objective=objective,
+        ranges=ranges,
+        documents=documents,
+        corpus_bytes=text_bytes,
+        layout=layout,
+        validation_share=dataset.validation_share,
+        shuffle=run.shuffle,
+        parquet=parquet,
+        tokenizer_path=tokenizer_path,
+        token_dtype=tokenizer.token_dtype.name,
+        temp_folder=temp_folder,
         commit=CommitOptions(
-            output=absolute(dataset.output), temp_folder=temp_folder, tokenizer_path=tokenizer_path,
-            header=_header(objective, objective_options, tokenizer, documents, dataset, parquet, files),
+            output=absolute(dataset.output),
+            temp_folder=temp_folder,
+            tokenizer_path=tokenizer_path,
+            header=_header(
+                objective, objective_options, tokenizer, documents, dataset, parquet, files
+            ),
             expected=Expected(len(ranges), plain_bytes, layout.shards, objective.repeats),
-            max_rejects=dataset.max_rejects, stale=stale,
+            max_rejects=dataset.max_rejects,
+            stale=stale,
         ),
     )
 
 
 def _header(
-    objective: Objective, objective_options: BertOptions, tokenizer: TokenizerFile,
-    documents: DocumentOptions, dataset: DatasetOptions, parquet: ParquetOptions, files: Sequence[InputFile],
+    objective: Objective,
+    objective_options: BertOptions,
+    tokenizer: TokenizerFile,
+    documents: DocumentOptions,
+    dataset: DatasetOptions,
+    parquet: ParquetOptions,
+    files: Sequence[InputFile],
 ) -> dict[str, object]:
     schema = arrow_schema(objective.columns, parquet.padded)
     return {
@@ -89,11 +113,16 @@ def _header(
         "objective": {"name": objective.name, "options": asdict(objective_options)},
         "seed": dataset.seed,
         "tokenizer": {
-            "file": TOKENIZER, "name": tokenizer.name, "sha256": tokenizer.digest,
-            "vocab_size": tokenizer.vocab_size, "special": asdict(tokenizer.special),
+            "file": TOKENIZER,
+            "name": tokenizer.name,
+            "sha256": tokenizer.digest,
+            "vocab_size": tokenizer.vocab_size,
+            "special": asdict(tokenizer.special),
         },
         "output": {
-            "format": "parquet", "options": asdict(parquet), "validation_share": dataset.validation_share,
+            "format": "parquet",
+            "options": asdict(parquet),
+            "validation_share": dataset.validation_share,
         },
         "columns": [
             {"name": column.name, "type": str(field.type), "meaning": column.meaning}

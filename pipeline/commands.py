@@ -1,7 +1,9 @@
-"""What each command does."""
+"""What each command does. The dataclasses are the command line: their docstrings are its help."""
 
-from dataclasses import asdict, dataclass, field
-from typing import Annotated
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
 
 import tyro
 from apache_beam.io.filesystem import BeamIOError
@@ -9,18 +11,25 @@ from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
 from corpusmill.bert import BertOptions
-from corpusmill.documents import DocumentOptions
-from corpusmill.formats.parquet import ParquetOptions
-from corpusmill.manifest import MANIFEST, decode
+from corpusmill.decompression import open_decompressed
+from corpusmill.documents import DocumentOptions, read_documents
+from corpusmill.faults import UserError
+from corpusmill.formats.parquet import ParquetOptions, read_rows
+from corpusmill.inspection import decode_examples, special_tokens_of
+from corpusmill.manifest import MANIFEST, TOKENIZER, decode
+from corpusmill.report import summarize
 from corpusmill.tokenization import read_tokenizer
+from corpusmill.tokenizer_training import WordPieceOptions, train_wordpiece
+from corpusmill.verify import verify as find_problems
 from pipeline.assembly import assemble_job, estimate_text_bytes
 from pipeline.graph import build_dataset
-from pipeline.inputs import absolute, list_inputs
+from pipeline.inputs import InputFile, absolute, list_inputs
 from pipeline.options import DatasetOptions, RunOptions
-from pipeline.output import check_output, temporary_folder
+from pipeline.output import check_output, list_folder, temporary_folder
 from pipeline.progress import Counters, show_progress
 from pipeline.runners import Run, count_processes, run
-from transforms.read import open_file
+from pipeline.terminal_report import print_inspection
+from transforms.read import create_file, open_file
 
 Flat = tyro.conf.OmitArgPrefixes
 
@@ -36,6 +45,40 @@ class BuildBert:
     run: Flat[RunOptions] = field(default_factory=RunOptions)
 
 
+@dataclass(frozen=True)
+class TrainTokenizer:
+    """Train a tokenizer on a corpus of any size."""
+
+    input: tuple[str, ...]
+    """Files, globs or folders, as for a build."""
+    output: str
+    """The tokenizer.json to write."""
+    model: Literal["wordpiece"] = "wordpiece"
+    """Kind of tokenizer."""
+    wordpiece: Flat[WordPieceOptions] = field(default_factory=WordPieceOptions)
+    documents: Flat[DocumentOptions] = field(default_factory=DocumentOptions)
+
+
+@dataclass(frozen=True)
+class Inspect:
+    """Show decoded examples and the distributions of a data set."""
+
+    folder: tyro.conf.Positional[str]
+    """The data set."""
+    examples: int = 3
+    """How many examples to decode, from the first shard of each split."""
+    html: str | None = None
+    """Also write the report as one HTML page with plots to this file."""
+
+
+@dataclass(frozen=True)
+class Verify:
+    """Check every byte, row and count of a data set against its manifest."""
+
+    folder: tyro.conf.Positional[str]
+    """The data set."""
+
+
 def read_bytes(path: str) -> bytes | None:
     """The bytes of a file of any of Beam's filesystems, None where there is none."""
     try:
@@ -45,25 +88,110 @@ def read_bytes(path: str) -> bytes | None:
         return None
 
 
-def build(command: BuildBert, beam_arguments: tuple[str, ...], console: Console) -> None:
-    """Build a data set and say where it is and what is in it."""
+def build(command: BuildBert, beam_arguments: tuple[str, ...], console: Console) -> int:
+    """Build a data set, and say where it is and what is in it."""
     dataset, run_options = command.dataset, command.run
     stale = check_output(dataset.output, dataset.replace)
     tokenizer = read_tokenizer(dataset.tokenizer, read_bytes)
     with temporary_folder(dataset.output, run_options.temp_location) as temp_folder:
         files = list_inputs(dataset.input, temp_folder)
         job = assemble_job(
-            command.bert, tokenizer, command.documents, dataset, command.parquet, run_options, files,
-            temp_folder, stale,
+            command.bert,
+            tokenizer,
+            command.documents,
+            dataset,
+            command.parquet,
+            run_options,
+            files,
+            temp_folder,
+            stale,
         )
-        counters = Counters()
         text_bytes = estimate_text_bytes(files)
-        processes = count_processes(run_options.workers, text_bytes, run_options.min_bytes_per_worker)
+        counters = Counters()
+        processes = count_processes(
+            run_options.workers, text_bytes, run_options.min_bytes_per_worker
+        )
         passes = 2 if job.objective.pool_tokens else 1
         with show_progress(counters, passes * text_bytes, run_options.progress):
             run(
                 Run(
-                    lambda pipeline: build_dataset(pipeline, job), run_options.runner, processes,
-                    beam_arguments, counters,
+                    lambda pipeline: build_dataset(pipeline, job),
+                    run_options.runner,
+                    processes,
+                    beam_arguments,
+                    counters,
                 )
             )
+    console.print(f"the data set is in {dataset.output}")
+    manifest = _read_manifest(dataset.output)
+    print_inspection(console, manifest, [], summarize(manifest))
+    return 0
+
+
+def train_tokenizer(command: TrainTokenizer, console: Console) -> int:
+    """Train a tokenizer and write its file."""
+    with temporary_folder(str(Path(command.output).parent), None) as temp_folder:
+        files = list_inputs(command.input, temp_folder)
+        content = train_wordpiece(_read_sentences(files, command.documents), command.wordpiece)
+    with create_file(absolute(command.output)) as stream:
+        stream.write(content.encode())
+    size = read_tokenizer(command.output, read_bytes).vocab_size
+    console.print(f"{command.output}: {command.model} tokenizer with {size:,} tokens")
+    return 0
+
+
+def _read_sentences(files: list[InputFile], options: DocumentOptions) -> Iterator[list[str]]:
+    for index, file in enumerate(files):
+        with open_file(file.path) as raw:
+            stream = open_decompressed(raw, file.path)
+            for batch in read_documents(stream, file.path, index, 0, None, options):
+                yield batch.documents.column("sentences").flatten().to_pylist()
+
+
+def inspect(command: Inspect, console: Console) -> int:
+    """Print decoded examples and the report of a data set."""
+    manifest = _read_manifest(command.folder)
+    tokenizer_json = (read_bytes(FileSystems.join(command.folder, TOKENIZER)) or b"").decode()
+    report = summarize(manifest)
+    examples = []
+    for split in manifest["splits"].values():
+        path = FileSystems.join(absolute(command.folder), split["shards"][0]["file"])
+        with open_file(path) as stream:
+            rows = read_rows(stream, command.examples)
+        examples += decode_examples(rows, tokenizer_json, special_tokens_of(manifest))
+    print_inspection(console, manifest, examples, report)
+    if command.html:
+        from pipeline.html_report import render_page  # matplotlib takes a second to import
+
+        Path(command.html).write_text(render_page(manifest, examples, report), encoding="utf-8")
+        console.print(f"the report with plots is in {command.html}")
+    return 0
+
+
+def verify(command: Verify, console: Console) -> int:
+    """Print what is wrong with a data set; the exit status is 1 where anything is."""
+    root = absolute(command.folder)
+
+    def open_listed(name: str) -> BinaryIO:
+        return open_file(FileSystems.join(root, *name.split("/")))
+
+    problems = find_problems(list_folder(command.folder), open_listed, command.folder)
+    for problem in problems:
+        console.print(f"{problem.file}: {problem.what}", markup=False, highlight=False)
+    if problems:
+        console.print(f"{command.folder}: {len(problems)} problems")
+        return 1
+    manifest = _read_manifest(command.folder)
+    shards = sum(len(split["shards"]) for split in manifest["splits"].values())
+    rows = sum(split["rows"] for split in manifest["splits"].values())
+    console.print(
+        f"{command.folder}: all {shards} shards with {rows:,} examples are as they were written"
+    )
+    return 0
+
+
+def _read_manifest(folder: str) -> dict[str, Any]:
+    content = read_bytes(FileSystems.join(folder, MANIFEST))
+    if content is None:
+        raise UserError(folder, f"it holds no {MANIFEST}", "Give the folder that a build wrote")
+    return decode(content, folder)

@@ -1,8 +1,9 @@
 """The whole pipeline on one screen.
 
-    ranges ─┬─ read ─ keep candidates ─ tokenize ─ sample pool ──┐ path of the pool (a side input)
-            └─ read ─ tokenize ─ build ◄─────────────────────────┘
-                                   └─ shuffle ─ write ─ commit
+    plan ─ read ─ keep candidates ─ tokenize ─ sample pool
+                                                   │ path of the pool (a side input)
+    plan ─ read ─ tokenize ─ build ◄───────────────┘
+                               └─ shuffle ─ write ─ commit
 
 Read, tokenize, build and the first half of the shuffle are one fused stage.
 """
@@ -23,7 +24,7 @@ from transforms.plan import PlanRanges
 from transforms.pool import POOL, KeepCandidates, SamplePool
 from transforms.read import DOCUMENTS, REJECTS, ReadDocuments
 from transforms.shuffle import ShuffleByEngine, ShuffleByFiles
-from transforms.tally import COUNTS
+from transforms.tally import COUNTS, Count
 from transforms.tokenize import TOKENS, TokenizeDocuments
 from transforms.write import SHARDS, WriteShards
 
@@ -63,14 +64,14 @@ class Job:
 
 def build_dataset(pipeline: beam.Pipeline, job: Job) -> None:
     """Add the job's stages to a pipeline."""
-    ranges = pipeline | "PlanRanges" >> PlanRanges(job.ranges)
-    counts = []
+    counts: list[beam.PCollection[Count]] = []
     pool = None
     if job.objective.pool_tokens:
-        sampled = _sample_pool(ranges, job)
-        pool = sampled[POOL]
-        counts.append(sampled[COUNTS])
+        pool, counts = _sample_pool(pipeline, job)
 
+    # A plan of its own: of one plan, both reads would be fused into the pool's stage, and all documents
+    # would wait there, in the runner's memory, for the pool.
+    ranges = pipeline | "PlanRanges" >> PlanRanges(job.ranges)
     read = ranges | "ReadDocuments" >> ReadDocuments(job.documents, job.temp_folder)
     tokenized = read[DOCUMENTS] | "TokenizeDocuments" >> TokenizeDocuments(
         job.tokenizer_path, job.token_dtype
@@ -83,20 +84,28 @@ def build_dataset(pipeline: beam.Pipeline, job: Job) -> None:
         job.objective, job.parquet, job.layout, job.temp_folder
     )
     counts += [read[COUNTS], tokenized[COUNTS], built[COUNTS], written[COUNTS]]
-    _ = written[SHARDS] | "CommitDataset" >> CommitDataset(job.commit, job.layout, counts, read[REJECTS])
+    _ = written[SHARDS] | "CommitDataset" >> CommitDataset(
+        job.commit, job.layout, counts, read[REJECTS]
+    )
 
 
-def _sample_pool(ranges: beam.PCollection[FileRange], job: Job) -> beam.pvalue.DoOutputsTuple:
+def _sample_pool(
+    pipeline: beam.Pipeline, job: Job
+) -> tuple[beam.PCollection[str], list[beam.PCollection[Count]]]:
     seed, budget = job.layout.seed, job.objective.pool_tokens
     keep = KeepCandidates(seed, candidate_limit(budget, job.corpus_bytes))
-    read = ranges | "ReadPoolDocuments" >> ReadDocuments(job.documents, job.temp_folder)
+    ranges = pipeline | "PlanPoolRanges" >> PlanRanges(job.ranges)
+    read = ranges | "ReadPoolDocuments" >> ReadDocuments(
+        job.documents, job.temp_folder, stage="pool_read"
+    )
     kept = read[DOCUMENTS] | "KeepCandidates" >> beam.ParDo(keep)
     tokenized = kept | "TokenizeCandidates" >> TokenizeDocuments(
         job.tokenizer_path, job.token_dtype, stage="candidates"
     )
-    return tokenized[TOKENS] | "SamplePool" >> SamplePool(
+    sampled = tokenized[TOKENS] | "SamplePool" >> SamplePool(
         seed, budget, job.validation_share, job.token_dtype, job.temp_folder
     )
+    return sampled[POOL], [read[COUNTS], tokenized[COUNTS], sampled[COUNTS]]
 
 
 def _shuffle(job: Job) -> beam.PTransform:

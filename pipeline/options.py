@@ -39,12 +39,17 @@ class DatasetOptions:
         if not self.input:
             raise UserError("--input", "no path is given", "Name at least one file, glob or folder")
         if self.num_shards is not None and not 1 <= self.num_shards <= 99999:
-            raise UserError(f"--num-shards {self.num_shards}", "the value is out of range", "Give 1 to 99999")
+            raise UserError(
+                f"--num-shards {self.num_shards}", "the value is out of range", "Give 1 to 99999"
+            )
         if not 0 <= self.seed <= MAX_SEED:
-            raise UserError(f"--seed {self.seed}", "the value is out of range", f"Give 0 to {MAX_SEED}")
+            raise UserError(
+                f"--seed {self.seed}", "the value is out of range", f"Give 0 to {MAX_SEED}"
+            )
         if not 0 <= self.validation_share < 1:
             raise UserError(
-                f"--validation-share {self.validation_share}", "the value is out of range",
+                f"--validation-share {self.validation_share}",
+                "the value is out of range",
                 "Give 0 up to, not including, 1",
             )
         if self.max_rejects is not None and self.max_rejects < 0:
@@ -78,10 +83,16 @@ class RunOptions:
             UserError: a value that no run can be made with.
         """
         if self.workers < 1:
-            raise UserError(f"--workers {self.workers}", "the value is out of range", "Give 1 or more")
+            raise UserError(
+                f"--workers {self.workers}", "the value is out of range", "Give 1 or more"
+            )
         if self.range_bytes < 1:
-            raise UserError(f"--range-bytes {self.range_bytes}", "the value is out of range", "Give 1 or more")
+            raise UserError(
+                f"--range-bytes {self.range_bytes}", "the value is out of range", "Give 1 or more"
+            )
         if self.min_bytes_per_worker < 0:
             raise UserError(
-                f"--min-bytes-per-worker {self.min_bytes_per_worker}", "it is negative", "Give 0 or more"
+                f"--min-bytes-per-worker {self.min_bytes_per_worker}",
+                "it is negative",
+                "Give 0 or more",
             )

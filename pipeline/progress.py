@@ -50,16 +50,22 @@ def show_progress(counters: Counters, bytes_to_read: int, shown: bool) -> Iterat
         yield
         return
     columns = (
-        BarColumn(20), TextColumn("{task.percentage:>3.0f} %"),
+        BarColumn(20),
+        TextColumn("{task.percentage:>3.0f} %"),
         TextColumn("read {task.fields[read]} of {task.fields[of]} MB"),
-        TextColumn("{task.fields[examples]} examples"), TextColumn("{task.fields[rate]} a second"),
-        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+        TextColumn("{task.fields[examples]} examples"),
+        TextColumn("{task.fields[rate]} a second"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
     )
     stop = threading.Event()
     with Progress(*columns, console=console, transient=True) as progress:
         of = f"{bytes_to_read / 1e6:,.0f}"
         task = progress.add_task("", total=1.0, read="0", of=of, examples="0", rate="0")
-        thread = threading.Thread(target=_follow, args=(progress, task, counters, bytes_to_read, stop), daemon=True)
+        thread = threading.Thread(
+            target=_follow, args=(progress, task, counters, bytes_to_read, stop), daemon=True
+        )
         thread.start()
         try:
             yield
@@ -68,12 +74,21 @@ def show_progress(counters: Counters, bytes_to_read: int, shown: bool) -> Iterat
             thread.join()
 
 
-def _follow(progress: Progress, task: int, counters: Counters, bytes_to_read: int, stop: threading.Event) -> None:
+def _follow(
+    progress: Progress, task: int, counters: Counters, bytes_to_read: int, stop: threading.Event
+) -> None:
     while not stop.wait(0.5):
-        read, built, rows = (counters.total(name) for name in ("read.bytes", "build.examples", "write.rows"))
-        share = _READ_SHARE * min(1.0, read / max(1, bytes_to_read)) + _WRITE_SHARE * rows / max(1, built)
+        read, built, rows = (
+            counters.total(name) for name in ("read.bytes", "build.examples", "write.rows")
+        )
+        share = _READ_SHARE * min(1.0, read / max(1, bytes_to_read)) + _WRITE_SHARE * rows / max(
+            1, built
+        )
         elapsed = progress.tasks[task].elapsed or 1.0
         progress.update(
-            task, completed=share, read=f"{read / 1e6:,.0f}", examples=f"{built:,}",
+            task,
+            completed=share,
+            read=f"{read / 1e6:,.0f}",
+            examples=f"{built:,}",
             rate=f"{(rows or built) / elapsed:,.0f}",
         )

@@ -36,7 +36,9 @@ from transforms.tally import NAMESPACE
 LOCAL_NAMES = ("local", "DirectRunner", "FnApiRunner")
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
-_MESSAGE_OF_USER_ERROR = re.compile(r"corpusmill\.faults\.UserError: (.*?)(?: \[while running.*|\n|$)", re.DOTALL)
+_MESSAGE_OF_USER_ERROR = re.compile(
+    r"corpusmill\.faults\.UserError: (.*?)(?: \[while running.*|\n|$)", re.DOTALL
+)
 _NO_SPACE = re.compile(r"No space left on device[^\n]*|Disk quota exceeded[^\n]*")
 
 
@@ -103,7 +105,8 @@ def _raise_user_error(error: Exception) -> None:
         raise UserError(value, cause, cure.rstrip(".")) from None
     if found := _NO_SPACE.search(text):
         raise UserError(
-            "--output", f"the disk is full ({found.group(0)})",
+            "--output",
+            f"the disk is full ({found.group(0)})",
             "Free some space, or put temporary files on another disk with --temp-location",
         ) from None
 
@@ -192,7 +195,9 @@ class _WorkerWatch:
 
 def _observed_requester(counters: Counters) -> type:
     class Requester(_ProgressRequester):
-        def __init__(self, worker_handler: Any, instruction_id: str, frequency: float | None) -> None:
+        def __init__(
+            self, worker_handler: Any, instruction_id: str, frequency: float | None
+        ) -> None:
             def take(progress: beam_fn_api_pb2.ProcessBundleProgressResponse) -> None:
                 counters.update(instruction_id, _read_counters(progress))
 
@@ -207,7 +212,7 @@ _ProgressRequester = fn_runner.ProgressRequester
 def _read_counters(progress: beam_fn_api_pb2.ProcessBundleProgressResponse) -> dict[str, int]:
     values: dict[str, int] = {}
     for info in progress.monitoring_infos:
-        if monitoring_infos.is_user_counter(info) and info.labels[monitoring_infos.NAMESPACE_LABEL] == NAMESPACE:
-            name = info.labels[monitoring_infos.NAME_LABEL]
+        namespace, name = monitoring_infos.parse_namespace_and_name(info)
+        if namespace == NAMESPACE and monitoring_infos.is_counter(info):
             values[name] = values.get(name, 0) + monitoring_infos.extract_counter_value(info)
     return values

@@ -13,8 +13,9 @@ from apache_beam.utils.shared import Shared
 from corpusmill.objective import Objective
 from corpusmill.placement import assign_splits
 from corpusmill.pool import ARRAYS, Pool, open_pool
+from transforms.elements import NamedOutputs
 from transforms.read import open_file
-from transforms.tally import COUNTS, Tally
+from transforms.tally import COUNTS, Count, Tally
 
 EXAMPLES = "examples"
 
@@ -74,11 +75,12 @@ class BuildExamples(beam.PTransform):
         super().__init__()
         self._objective, self._seed, self._share, self._pool = objective, seed, validation_share, pool
 
-    def expand(self, documents: beam.PCollection[pa.RecordBatch]) -> beam.pvalue.DoOutputsTuple:
+    def expand(self, documents: beam.PCollection[pa.RecordBatch]) -> NamedOutputs:
         """One DoFn in the stage of its input; the pool's path is its side input."""
         build = _BuildBatch(self._objective, self._seed, self._share, Shared())
         paths = [] if self._pool is None else [beam.pvalue.AsSingleton(self._pool)]
-        return documents | "BuildBatch" >> beam.ParDo(build, *paths).with_outputs(COUNTS, main=EXAMPLES)
+        typed = beam.ParDo(build, *paths).with_output_types(pa.RecordBatch, **{COUNTS: Count})
+        return documents | "BuildBatch" >> typed.with_outputs(COUNTS, main=EXAMPLES)
 
     def display_data(self) -> dict[str, str | int | float]:
         """What is built."""

@@ -9,7 +9,12 @@ import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
 from corpusmill import manifest as manifests
-from corpusmill.accounting import Expected, find_imbalances, split_distributions
+from corpusmill.accounting import (
+    Expected,
+    find_imbalances,
+    is_of_the_run,
+    split_distributions,
+)
 from corpusmill.card import render_card
 from corpusmill.faults import UserError
 from corpusmill.formats.parquet import SUFFIX
@@ -50,9 +55,9 @@ class _Commit(beam.DoFn):
         self._options, self._layout = options, layout
 
     def process(
-        self, _: None, shards: list[WrittenShard], counts: list[tuple[str, int]], rejects: list[RejectsFile]
+        self, _: bytes, shards: list[WrittenShard], counts: list[tuple[str, int]], rejects: list[RejectsFile]
     ) -> Iterator[str]:
-        sums = dict(counts)
+        sums = {**dict(counts), "write.rejects": sum(part.rejects for part in rejects)}
         check_rejects(sums, self._options.max_rejects)
         rows = sum(shard.rows for shard in shards)
         problems = find_imbalances(sums, self._options.expected, rows, len(shards))
@@ -133,7 +138,8 @@ class _Commit(beam.DoFn):
                     "shards": [asdict(shard) for shard in of_split],
                     "distributions": distributions.get(split, {}),
                 }
-        tail = {"counts": plain, "splits": splits, "files": [asdict(file) for file in files]}
+        kept = {name: number for name, number in plain.items() if not is_of_the_run(name)}
+        tail = {"counts": kept, "splits": splits, "files": [asdict(file) for file in files]}
         return {**self._options.header, **tail}
 
 
@@ -204,7 +210,7 @@ class CommitDataset(beam.PTransform):
         """Add up the counts and run the commit once, behind all shards."""
         sums = self._counts | "JoinCounts" >> beam.Flatten() | "AddCounts" >> beam.CombinePerKey(sum)
         inputs = (beam.pvalue.AsList(of) for of in (shards, sums, self._rejects))
-        once = shards.pipeline | "CreateCommit" >> beam.Create([None])
+        once = shards.pipeline | "StartCommit" >> beam.Impulse()
         return once | "Commit" >> beam.ParDo(_Commit(self._options, self._layout), *inputs).with_output_types(str)
 
     def display_data(self) -> dict[str, str]:

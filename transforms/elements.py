@@ -4,11 +4,15 @@ Batches of documents and examples are Arrow record batches; everything else is a
 schema, so that no element is ever pickled.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import pyarrow as pa
 from apache_beam import coders
+
+# Several collections by name, as `with_outputs` gives them. Beam checks the type of a single collection
+# alone, and warns of every other hint.
+NamedOutputs = Any
 
 
 class FileRange(NamedTuple):

@@ -15,9 +15,9 @@ from apache_beam.utils.windowed_value import WindowedValue
 from corpusmill import pool as pools
 from corpusmill import ragged
 from corpusmill.placement import TRAIN, VALIDATION, assign_splits
-from transforms.elements import Candidates
+from transforms.elements import Candidates, NamedOutputs
 from transforms.read import create_file, open_file
-from transforms.tally import COUNTS, Tally
+from transforms.tally import COUNTS, Count
 
 POOL = "pool"
 
@@ -87,7 +87,7 @@ class _WritePool(beam.DoFn):
         FileSystems.mkdirs(path)
         # Batches never overlap, so that the order of their first ids is the order of all ids.
         candidates = sorted((c for c in element[1] if c.path), key=lambda c: int(c.first_document))
-        shape, limit = self._measure(candidates)
+        shape, limit, given = self._measure(candidates)
         batches = (
             chosen
             for split in (TRAIN, VALIDATION)
@@ -97,10 +97,11 @@ class _WritePool(beam.DoFn):
         streams = [create_file(FileSystems.join(path, f"{name}.npy")) for name in pools.ARRAYS]
         pools.write_pool(batches, shape, streams)
         yield path
+        yield TaggedOutput(COUNTS, ("pool.candidates", given))
         yield TaggedOutput(COUNTS, ("pool.documents", shape.documents))
         yield TaggedOutput(COUNTS, ("pool.tokens", shape.tokens))
 
-    def _measure(self, candidates: list[Candidates]) -> tuple[pools.PoolShape, int]:
+    def _measure(self, candidates: list[Candidates]) -> tuple[pools.PoolShape, int, int]:
         sizes = [_sizes(_load(candidate)) for candidate in candidates]
         ids, sentences, tokens = (
             np.concatenate([size[part] for size in sizes]) if sizes else np.empty(0, np.uint64)
@@ -114,7 +115,7 @@ class _WritePool(beam.DoFn):
             int(kept.sum()), int(sentences[kept].sum()), int(tokens[kept].sum()), int(train.sum()),
             np.dtype(self._token_dtype),
         )
-        return shape, limit
+        return shape, limit, len(ids)
 
     def _keep(self, batch: pa.RecordBatch, limit: int, split: int) -> pa.RecordBatch:
         ids = batch.column("document").to_numpy()
@@ -154,7 +155,7 @@ class SamplePool(beam.PTransform):
         self._seed, self._pool_tokens, self._share = seed, pool_tokens, validation_share
         self._token_dtype, self._temp_folder = token_dtype, temp_folder
 
-    def expand(self, documents: beam.PCollection[pa.RecordBatch]) -> beam.pvalue.DoOutputsTuple:
+    def expand(self, documents: beam.PCollection[pa.RecordBatch]) -> NamedOutputs:
         """Spill candidates, bring the references together, write one pool."""
         spilled = documents | "SpillCandidates" >> beam.ParDo(
             _SpillCandidates(self._temp_folder)
@@ -168,7 +169,9 @@ class SamplePool(beam.PTransform):
             (spilled, nothing)
             | "JoinCandidates" >> beam.Flatten()
             | "GatherCandidates" >> beam.GroupByKey()
-            | "WritePool" >> beam.ParDo(write).with_outputs(COUNTS, main=POOL)
+            | "WritePool" >> beam.ParDo(write).with_output_types(str, **{COUNTS: Count}).with_outputs(
+                COUNTS, main=POOL
+            )
         )
 
     def display_data(self) -> dict[str, int]:

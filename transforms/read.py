@@ -16,8 +16,8 @@ from apache_beam.pvalue import TaggedOutput
 from corpusmill.decompression import open_decompressed
 from corpusmill.documents import DocumentBatch, DocumentOptions, read_documents
 from corpusmill.faults import Reject
-from transforms.elements import FileRange, RejectsFile
-from transforms.tally import COUNTS, Tally
+from transforms.elements import FileRange, NamedOutputs, RejectsFile
+from transforms.tally import COUNTS, Count, Tally
 
 DOCUMENTS, REJECTS = "documents", "rejects"
 
@@ -37,11 +37,11 @@ def create_file(path: str) -> BinaryIO:
 class _ReadRange(beam.DoFn):
     """A range to its documents; rejects go to a file of the range's own, counts to COUNTS."""
 
-    def __init__(self, options: DocumentOptions, temp_folder: str) -> None:
-        self._options, self._temp_folder = options, temp_folder
+    def __init__(self, options: DocumentOptions, temp_folder: str, stage: str) -> None:
+        self._options, self._temp_folder, self._stage = options, temp_folder, stage
 
     def setup(self) -> None:
-        self._tally = Tally("read", live=("bytes",))
+        self._tally = Tally(self._stage, live=("bytes",))
 
     def start_bundle(self) -> None:
         self._tally.start()
@@ -87,15 +87,18 @@ class ReadDocuments(beam.PTransform):
     Args:
         options: the corpus' rules.
         temp_folder: where rejects wait for the commit.
+        stage: first part of the counts' names.
     """
 
-    def __init__(self, options: DocumentOptions, temp_folder: str) -> None:
+    def __init__(self, options: DocumentOptions, temp_folder: str, stage: str = "read") -> None:
         super().__init__()
-        self._options, self._temp_folder = options, temp_folder
+        self._options, self._temp_folder, self._stage = options, temp_folder, stage
 
-    def expand(self, ranges: beam.PCollection[FileRange]) -> beam.pvalue.DoOutputsTuple:
+    def expand(self, ranges: beam.PCollection[FileRange]) -> NamedOutputs:
         """One DoFn; its output goes on in the same stage."""
-        read = beam.ParDo(_ReadRange(self._options, self._temp_folder))
+        read = beam.ParDo(_ReadRange(self._options, self._temp_folder, self._stage)).with_output_types(
+            pa.RecordBatch, **{REJECTS: RejectsFile, COUNTS: Count}
+        )
         return ranges | "ReadRange" >> read.with_outputs(REJECTS, COUNTS, main=DOCUMENTS)
 
     def display_data(self) -> dict[str, str | int]:

@@ -13,6 +13,7 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 COUNTS = "counts"
+Count = tuple[str, int]
 NAMESPACE = "corpusmill"
 
 

@@ -10,8 +10,9 @@ from apache_beam.utils.shared import Shared
 
 from corpusmill.encoding import encode_documents
 from corpusmill.tokenization import SentenceTokenizer
+from transforms.elements import NamedOutputs
 from transforms.read import open_file
-from transforms.tally import COUNTS, Tally
+from transforms.tally import COUNTS, Count, Tally
 
 TOKENS = "tokens"
 
@@ -62,9 +63,11 @@ class TokenizeDocuments(beam.PTransform):
         super().__init__()
         self._path, self._dtype, self._stage = tokenizer_path, token_dtype, stage
 
-    def expand(self, documents: beam.PCollection[pa.RecordBatch]) -> beam.pvalue.DoOutputsTuple:
+    def expand(self, documents: beam.PCollection[pa.RecordBatch]) -> NamedOutputs:
         """One DoFn in the stage of its input."""
-        tokenize = beam.ParDo(_TokenizeBatch(self._path, self._dtype, self._SHARED, self._stage))
+        tokenize = beam.ParDo(
+            _TokenizeBatch(self._path, self._dtype, self._SHARED, self._stage)
+        ).with_output_types(pa.RecordBatch, **{COUNTS: Count})
         return documents | "TokenizeBatch" >> tokenize.with_outputs(COUNTS, main=TOKENS)
 
     def display_data(self) -> dict[str, str]:

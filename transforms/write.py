@@ -16,10 +16,10 @@ from corpusmill.formats.parquet import ROW_GROUP_ROWS, SUFFIX, ParquetOptions, P
 from corpusmill.objective import Objective
 from corpusmill.placement import SPLIT_NAMES
 from corpusmill.spill import Layout, cut_into_groups, sort_rows, transit_schema
-from transforms.elements import Segment, WrittenShard
+from transforms.elements import NamedOutputs, Segment, WrittenShard
 from transforms.read import create_file
 from transforms.shuffle import load_segment
-from transforms.tally import COUNTS, Tally
+from transforms.tally import COUNTS, Count, Tally
 
 SHARDS = "shards"
 
@@ -88,10 +88,11 @@ class WriteShards(beam.PTransform):
         self._objective, self._options, self._layout = objective, options, layout
         self._temp_folder = temp_folder
 
-    def expand(self, shards: beam.PCollection[tuple[int, Iterable[Segment]]]) -> beam.pvalue.DoOutputsTuple:
+    def expand(self, shards: beam.PCollection[tuple[int, Iterable[Segment]]]) -> NamedOutputs:
         """One DoFn behind the shuffle."""
         write = _WriteShard(self._objective, self._options, self._layout, self._temp_folder)
-        return shards | "WriteShard" >> beam.ParDo(write).with_outputs(COUNTS, main=SHARDS)
+        typed = beam.ParDo(write).with_output_types(WrittenShard, **{COUNTS: Count})
+        return shards | "WriteShard" >> typed.with_outputs(COUNTS, main=SHARDS)
 
     def display_data(self) -> dict[str, str | bool]:
         """The layout of the files."""

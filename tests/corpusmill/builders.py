@@ -1,12 +1,14 @@
 """Small corpora as the arrays and batches that kernels take."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from hypothesis import strategies as st
 
 from corpusmill import ragged
-from corpusmill.pool import Pool
+from corpusmill.pool import ARRAYS, Pool, PoolShape, open_pool, write_pool
 from corpusmill.special_tokens import SpecialTokens
 
 SPECIAL = SpecialTokens(cls_id=2, sep_id=3, mask_id=4, pad_id=0, unk_id=1, all_ids=(0, 1, 2, 3, 4))
@@ -36,7 +38,9 @@ def batch_of(corpus: Corpus) -> pa.RecordBatch:
     """The tokenized documents as they travel: {document, sentences}."""
     documents, document_offsets, sentence_offsets, token_ids = flatten(corpus)
     sentences = ragged.to_arrow(ragged.to_arrow(token_ids, sentence_offsets), document_offsets)
-    return pa.RecordBatch.from_arrays([pa.array(documents), sentences], names=["document", "sentences"])
+    return pa.RecordBatch.from_arrays(
+        [pa.array(documents), sentences], names=["document", "sentences"]
+    )
 
 
 def pool_of(train: Corpus, validation: Corpus | None = None) -> Pool:
@@ -45,6 +49,19 @@ def pool_of(train: Corpus, validation: Corpus | None = None) -> Pool:
     documents, document_offsets, sentence_offsets, token_ids = flatten(both)
     split_offsets = np.array([0, len(train), len(both)], np.int64)
     return Pool(documents, document_offsets, sentence_offsets, token_ids, split_offsets)
+
+
+def write_and_open(
+    batches: Iterable[pa.RecordBatch], train: Corpus, validation: Corpus, folder: Path
+) -> Pool:
+    """The pool of two corpora as a worker maps it, written from `batches` of them."""
+    documents = [*train.values(), *validation.values()]
+    sentences = [sentence for document in documents for sentence in document]
+    shape = PoolShape(
+        len(documents), len(sentences), sum(map(len, sentences)), len(train), np.dtype(np.int16)
+    )
+    write_pool(batches, shape, [(folder / f"{name}.npy").open("wb") for name in ARRAYS])
+    return open_pool(folder)
 
 
 def numbered_corpus(
@@ -63,3 +80,9 @@ def numbered_corpus(
             corpus[document].append(list(range(token, token + length)))
             token += length
     return corpus
+
+
+# Up to six documents of up to ten sentences of up to twelve tokens.
+corpora = st.lists(
+    st.lists(st.integers(1, 12), min_size=1, max_size=10), min_size=1, max_size=6
+).map(numbered_corpus)

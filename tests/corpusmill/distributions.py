@@ -1,7 +1,7 @@
 """Tests of distributions with one false-alarm rate.
 
-Every test fails for `FALSE_ALARM_RATE` of all seeds, were they drawn anew, even where the code is right.
-Seeds are fixed, so that a test that has passed once goes on passing until the code changes.
+Every test fails for `FALSE_ALARM_RATE` of all seeds, were they drawn anew, even where the code is
+right. Seeds are fixed, so that a test that has passed once goes on passing until the code changes.
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ def assert_uniform(observed: np.ndarray, what: str) -> None:
 
 
 def _merge_rare(table: np.ndarray, totals: np.ndarray) -> np.ndarray:
-    """The columns whose total is too small as one; joined to the next smallest where still too small."""
+    """The columns of too small a total as one, with the next smallest where still too small."""
     order = np.argsort(totals)
     sums = np.cumsum(totals[order])
     merged = int(np.searchsorted(sums, _LEAST)) + 1

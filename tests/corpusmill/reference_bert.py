@@ -1,11 +1,11 @@
 """BERT's examples in plain Python, written from the article to be read.
 
-"Preparing Data for BERT Training" in four steps: lines to documents, a document to pairs of segments, a
-pair cut to length, a pair masked. The kernels of `corpusmill.bert` draw other random numbers; their
-examples must have the same distribution, which test_bert.py checks.
+"Preparing Data for BERT Training" in four steps: lines to documents, a document to pairs of
+segments, a pair cut to length, a pair masked. The kernels of `corpusmill.bert` draw other random
+numbers; their examples must have the same distribution, which test_bert_distribution.py checks.
 
-The two deliberate differences that `corpusmill.bert` names are made here too: random replacement ids are
-drawn from all ids that are no special tokens, and a sentence without tokens is left out.
+The two deliberate differences that `corpusmill.bert` names are made here too: random replacement
+ids are drawn from all ids that are no special tokens, and a sentence without tokens is left out.
 """
 
 import random
@@ -120,7 +120,9 @@ def take_from(document: Document, wanted: int, rng: random.Random) -> list[int]:
     return segment
 
 
-def truncate_pair(first: list[int], second: list[int], max_num_tokens: int, rng: random.Random) -> None:
+def truncate_pair(
+    first: list[int], second: list[int], max_num_tokens: int, rng: random.Random
+) -> None:
     """Remove tokens one by one from the longer segment, from either end with equal chance."""
     while len(first) + len(second) > max_num_tokens:
         longer = first if len(first) > len(second) else second
@@ -130,7 +132,7 @@ def truncate_pair(first: list[int], second: list[int], max_num_tokens: int, rng:
 def mask(
     input_ids: list[int], predictions: int, vocabulary: Vocabulary, rng: random.Random
 ) -> tuple[list[int], list[int]]:
-    """Mask places of `input_ids` as the article does; gives the places and the ids that stood there."""
+    """Mask places of `input_ids`; gives the places and the ids that stood there."""
     never = {vocabulary.cls_id, vocabulary.sep_id, vocabulary.pad_id}
     places = [place for place, token in enumerate(input_ids) if token not in never]
     rng.shuffle(places)

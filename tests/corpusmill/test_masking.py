@@ -14,7 +14,7 @@ VOCAB_SIZE = 60
 CLS, SEP, MASK = 2, 3, 4
 MASKABLE = np.ones(VOCAB_SIZE, np.bool_)
 MASKABLE[[0, CLS, SEP]] = False
-# None of them stands in the rows below, so that a replacement can be told from a token left as it was.
+# None of them stands in the rows below, so that a replacement can be told from an unchanged token.
 REPLACEMENTS = np.arange(40, 60, dtype=np.int32)
 row_lists = st.lists(st.lists(st.integers(0, 39), min_size=1, max_size=30), max_size=8)
 
@@ -23,7 +23,7 @@ def mask(
     rows: list[list[int]], share: float = 0.15, cap: int = 20, seed: int = 1, repeat: int = 0,
     documents: list[int] | None = None, indices: list[int] | None = None, num_special: int = 0,
 ) -> tuple[list[list[int]], list[list[int]], list[list[int]]]:  # fmt: skip
-    """Masked rows, positions and labels, as lists; documents are numbered by their row where not given."""
+    """Masked rows, positions and labels; rows are documents of their own where none are given."""
     offsets = offsets_of(map(len, rows))
     input_ids = np.array([token for row in rows for token in row], np.int16)
     owners = np.array(range(len(rows)) if documents is None else documents, np.uint64)
@@ -41,7 +41,9 @@ def mask(
 
 
 @given(st.integers(0, 65535), st.floats(0.001, 1), st.integers(1, 10_000))
-def test_number_of_predictions_rounds_as_python_does(num_tokens: int, share: float, cap: int) -> None:
+def test_number_of_predictions_rounds_as_python_does(
+    num_tokens: int, share: float, cap: int
+) -> None:
     expected = min(cap, max(1, round(num_tokens * share)))
     assert count_predictions(num_tokens, 10**9, share, cap) == expected
 
@@ -100,9 +102,11 @@ def test_eighty_ten_ten() -> None:
     counts = np.array([(masked == MASK).sum(), (masked >= 40).sum(), unchanged.sum()])
     assert counts.sum() == 20_000
     assert_counts(counts, [0.8, 0.1, 0.1], "mask, random, unchanged")
-    # The kinds of the places of one row are independent: as many rows of k masks as the binomial has.
+    # The places of one row are independent: as many rows of k masks as the binomial has.
     of_rows = np.bincount((masked == MASK).sum(axis=1), minlength=5)
-    assert_counts(of_rows, [0.2**4, 4 * 0.8 * 0.2**3, 6 * 0.8**2 * 0.2**2, 4 * 0.8**3 * 0.2, 0.8**4], "rows")
+    assert_counts(
+        of_rows, [0.2**4, 4 * 0.8 * 0.2**3, 6 * 0.8**2 * 0.2**2, 4 * 0.8**3 * 0.2, 0.8**4], "rows"
+    )
 
 
 def test_replacements_are_uniform() -> None:

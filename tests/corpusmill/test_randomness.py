@@ -116,7 +116,9 @@ def test_draws_of_one_key_are_uniform() -> None:
 
 
 @pytest.mark.parametrize("purpose", PURPOSES)
-def test_first_draws_of_neighbouring_documents_are_uniform_and_do_not_follow_each_other(purpose: int) -> None:
+def test_first_draws_of_neighbouring_documents_are_uniform_and_do_not_follow_each_other(
+    purpose: int,
+) -> None:
     keys = derive_keys(1, np.arange(20_000, dtype=np.uint64), 0, purpose)
     values = np.array([to_below(np.uint64(draw(key, 0)), 8) for key in keys])
     assert_uniform(np.bincount(values, minlength=8), "first draws")

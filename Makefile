@@ -1,0 +1,41 @@
+# make run    sets up .venv and builds a BERT data set from the bundled sample text
+# make test   sets up .venv with the test tools, then checks lint, types, layers and runs all tests
+# make bench  the table of benchmarks/README.md
+
+PYTHON ?= python3.11
+VENV := .venv/bin
+INPUT := samples/wiki.sample.tokens
+OUT := sample-output
+
+.PHONY: run test bench clean
+
+run: .venv/job
+	$(VENV)/python -m pipeline train-tokenizer --input $(INPUT) --vocab-size 4000 --output $(OUT)/tokenizer.json
+	$(VENV)/python -m pipeline bert --input $(INPUT) --tokenizer $(OUT)/tokenizer.json --output $(OUT)/bert --replace --max-seq-length 128 --num-shards 2 --seed 1
+	$(VENV)/python -m pipeline verify $(OUT)/bert
+	$(VENV)/python -m pipeline inspect $(OUT)/bert --examples 1 --html $(OUT)/report.html
+
+test: .venv/test
+	$(VENV)/ruff check .
+	$(VENV)/mypy
+	$(VENV)/lint-imports
+	$(VENV)/pytest --cov --cov-report=term-missing:skip-covered
+
+bench: .venv/test
+	$(VENV)/python -m benchmarks
+
+.venv/python:
+	$(PYTHON) -m venv .venv
+	$(VENV)/pip install --quiet --upgrade pip
+	touch $@
+
+.venv/job: .venv/python pyproject.toml constraints.txt
+	$(VENV)/pip install --quiet --constraint constraints.txt --editable '.[job]'
+	touch $@
+
+.venv/test: .venv/python pyproject.toml constraints.txt
+	$(VENV)/pip install --quiet --constraint constraints.txt --editable '.[job,test]'
+	touch $@ .venv/job
+
+clean:
+	rm -rf .venv $(OUT)

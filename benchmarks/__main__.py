@@ -1,0 +1,230 @@
+"""All measurements of the job in one run, side by side: `python -m benchmarks`.
+
+Prints a table and whether each bar is met. The corpora are made by `benchmarks.synthetic_corpus`. With the
+defaults it takes about 15 minutes on two cores, most of it the article's way at 100 MB.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.measure import Measurement, measure
+from benchmarks.synthetic_corpus import write_corpus
+
+WIKITEXT_2_BYTES, WIKITEXT_103_BYTES = 10_800_000, 540_000_000
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table."""
+
+    what: str
+    corpus_bytes: int
+    measurement: Measurement
+    examples: int
+
+
+class Bench:
+    """Corpora, tokenizer and the commands that are compared.
+
+    Args:
+        folder: for corpora and outputs.
+        console: for the line that says what runs.
+    """
+
+    def __init__(self, folder: Path, console: Console) -> None:
+        self.folder, self._console = folder, console
+        self.rows: dict[tuple[str, int], Row] = {}
+        folder.mkdir(parents=True, exist_ok=True)
+        self.tokenizer = folder / "tokenizer.json"
+        if not self.tokenizer.exists():
+            measure(
+                [
+                    sys.executable,
+                    "-m",
+                    "pipeline",
+                    "train-tokenizer",
+                    "--input",
+                    str(self.corpus(50_000_000)),
+                    "--output",
+                    str(self.tokenizer),
+                ]
+            )
+
+    def corpus(self, num_bytes: int) -> Path:
+        """A synthetic corpus of that size, made where it is missing."""
+        path = self.folder / f"corpus-{num_bytes}.txt"
+        if not path.exists():
+            write_corpus(path, num_bytes)
+        return path
+
+    def job(self, num_bytes: int, workers: int = 2, shards: int = 32) -> Row:
+        """The whole command, from the shell to `_SUCCESS`."""
+        output = self.folder / "job"
+        command = [
+            sys.executable,
+            "-m",
+            "pipeline",
+            "bert",
+            "--input",
+            str(self.corpus(num_bytes)),
+            "--tokenizer",
+            str(self.tokenizer),
+            "--output",
+            str(output),
+            "--num-shards",
+            str(shards),
+            "--seed",
+            "1",
+            "--workers",
+            str(workers),
+        ]
+        label = f"job, {workers} worker{'s' if workers > 1 else ''}"
+        row = self._measure(label, num_bytes, command, output, _examples_of_job(output))
+        return row
+
+    def floor(self, num_bytes: int) -> Row:
+        """The plain loop."""
+        output = self.folder / "floor"
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.floor",
+            "--input",
+            str(self.corpus(num_bytes)),
+            "--tokenizer",
+            str(self.tokenizer),
+            "--output",
+            str(output),
+        ]
+        return self._measure("floor, 2 processes", num_bytes, command, output, None)
+
+    def article(self, num_bytes: int) -> Row:
+        """The article's way."""
+        output = self.folder / "article.parquet"
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.article",
+            "--input",
+            str(self.corpus(num_bytes)),
+            "--tokenizer",
+            str(self.tokenizer),
+            "--output",
+            str(output),
+        ]
+        return self._measure("article's way", num_bytes, command, output, None)
+
+    def _measure(
+        self,
+        what: str,
+        num_bytes: int,
+        command: list[str],
+        output: Path,
+        examples: Iterator[int] | None,
+    ) -> Row:
+        if output.is_dir():
+            shutil.rmtree(output)
+        output.unlink(missing_ok=True)
+        self._console.print(f"{what}, {num_bytes / 1e6:,.0f} MB ...")
+        measurement = measure(command)
+        if examples is None:
+            count = int(json.loads(measurement.output.strip().splitlines()[-1])["examples"])
+        else:
+            count = next(examples)
+        row = Row(what, num_bytes, measurement, count)
+        self.rows[what, num_bytes] = row
+        return row
+
+
+def _examples_of_job(output: Path) -> Iterator[int]:
+    """Read when the job has ended."""
+    yield json.loads((output / "dataset.json").read_text())["splits"]["train"]["rows"]
+
+
+def render(rows: list[Row]) -> Table:
+    """The table of all measurements."""
+    table = Table("", "MB", "seconds", "examples", "examples/s", "MB/s", "peak MiB (PSS)")
+    for row in rows:
+        seconds = row.measurement.seconds
+        table.add_row(
+            row.what,
+            f"{row.corpus_bytes / 1e6:,.1f}",
+            f"{seconds:,.1f}",
+            f"{row.examples:,}",
+            f"{row.examples / seconds:,.0f}",
+            f"{row.corpus_bytes / 1e6 / seconds:,.1f}",
+            f"{row.measurement.peak_mib:,.0f}",
+        )
+    return table
+
+
+def judge(bench: Bench, full: int) -> Iterator[tuple[str, float, str, float]]:
+    """Each bar: what, measured, relation, bar."""
+    job, one = "job, 2 workers", "job, 1 worker"
+
+    def seconds(what: str, num_bytes: int) -> float:
+        return bench.rows[what, num_bytes].measurement.seconds
+
+    yield "WikiText-2-sized, seconds", seconds(job, WIKITEXT_2_BYTES), "<=", 5.0
+    yield "WikiText-103-sized, seconds", seconds(job, full), "<=", 90.0
+    yield "its memory, MiB", bench.rows[job, full].measurement.peak_mib, "<=", 3072.0
+    yield (
+        "its time over the floor's",
+        seconds(job, full) / seconds("floor, 2 processes", full),
+        "<=",
+        1.5,
+    )
+    for size, bar in ((10_000_000, 4.0), (100_000_000, 10.0)):
+        ratio = seconds("article's way", size) / seconds(job, size)
+        yield f"times the article's way, {size / 1e6:.0f} MB", ratio, ">=", bar
+    yield "one worker's time over two's", seconds(one, full) / seconds(job, full), ">=", 1.7
+    slope = (seconds(job, full) - seconds(job, full // 8)) / (full - full // 8)
+    for part in (4, 2):
+        line = seconds(job, full // 8) + slope * (full // part - full // 8)
+        yield (
+            f"time at 1/{part} over the straight line",
+            seconds(job, full // part) / line,
+            "within 15 %",
+            1.0,
+        )
+    quarter = bench.rows[job, full // 4].measurement.peak_mib
+    yield (
+        "memory of the whole over a quarter's",
+        bench.rows[job, full].measurement.peak_mib / quarter,
+        "",
+        1.0,
+    )
+
+
+def main() -> None:
+    """Measure, print the table and the bars."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, default=Path("benchmark-data"))
+    parser.add_argument("--bytes", type=int, default=WIKITEXT_103_BYTES)
+    arguments = parser.parse_args()
+    console = Console()
+    bench = Bench(arguments.folder, console)
+    bench.job(WIKITEXT_2_BYTES, shards=8)  # compiles the kernels where nothing did yet
+    bench.job(WIKITEXT_2_BYTES, shards=8)
+    bench.floor(arguments.bytes)
+    for part in (8, 4, 2, 1):
+        bench.job(arguments.bytes // part)
+    bench.job(arguments.bytes, workers=1)
+    for size in (10_000_000, 100_000_000):
+        bench.article(size)
+        bench.job(size, shards=8)
+    console.print(render(list(bench.rows.values())))
+    for what, value, relation, bar in judge(bench, arguments.bytes):
+        console.print(f"{what}: {value:,.2f} ({relation} {bar:,.2f})")
+
+
+if __name__ == "__main__":
+    main()

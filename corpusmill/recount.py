@@ -1,0 +1,98 @@
+"""The distributions of a data set's rows, worked out again from its columns.
+
+An objective's `measure` takes them from the examples before they are written; here they come from
+what was written, ragged or padded, so that one can be held against the other.
+"""
+
+import numpy as np
+import pyarrow as pa
+
+from corpusmill import ragged
+
+_NUM_SPECIAL = 3  # [CLS] first [SEP] second [SEP]
+
+
+def matrix_of(column: pa.Array) -> np.ndarray:
+    """The rows of a padded column (lists of fixed size) as any[rows, width], without copying."""
+    values: np.ndarray = column.flatten().to_numpy(zero_copy_only=True)
+    return values.reshape(len(column), column.type.list_size)
+
+
+def is_padded(column: pa.Array) -> bool:
+    """Whether a list column's rows are filled to one width."""
+    return bool(pa.types.is_fixed_size_list(column.type))
+
+
+def row_lengths(input_ids: pa.Array, pad_id: int) -> np.ndarray:
+    """Tokens of each example.
+
+    Args:
+        input_ids: a list column, ragged or padded.
+        pad_id: what stands behind the last token of a padded row.
+
+    Returns:
+        int64[rows].
+
+    Example:
+        [[2, 9, 3, 0], [2, 3, 0, 0]], padded with 0, gives [3, 2].
+    """
+    if not is_padded(input_ids):
+        return np.diff(ragged.from_arrow(input_ids)[1]).astype(np.int64)
+    tokens = matrix_of(input_ids) != pad_id
+    behind = tokens[:, ::-1].argmax(axis=1)
+    return np.where(tokens.any(axis=1), tokens.shape[1] - behind, 0)
+
+
+def _row_counts(column: pa.Array) -> np.ndarray:
+    """int64[rows]: how many values of each row are above 0."""
+    if is_padded(column):
+        return np.asarray((matrix_of(column) > 0).sum(axis=1, dtype=np.int64))
+    values, offsets = ragged.from_arrow(column)
+    before = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(values > 0, out=before[1:])
+    sums: np.ndarray = np.diff(before[offsets])
+    return sums
+
+
+def recount(batch: pa.RecordBatch, pad_id: int) -> dict[str, np.ndarray]:
+    """The distributions that the columns of a batch give.
+
+    Args:
+        batch: rows as they are in a shard; what is not among its columns is not counted.
+        pad_id: the id that fills padded rows.
+
+    Returns:
+        {"length": counts by value, "first_segment_length": ..., "second_segment_length": ...,
+        "predictions": ..., "next_sentence_label": ...}, each int64[largest value + 1].
+
+    Raises:
+        ValueError: a value is negative where none can be.
+
+    Example:
+        one row with input_ids [2, 10, 11, 3, 12, 3] and token_type_ids [0, 0, 0, 0, 1, 1] gives
+        "length" [0, 0, 0, 0, 0, 0, 1], "first_segment_length" [0, 0, 1] and
+        "second_segment_length" [0, 1].
+    """
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    found: dict[str, np.ndarray] = {}
+    if "input_ids" in columns:
+        found["length"] = row_lengths(columns["input_ids"], pad_id)
+    if "input_ids" in columns and "token_type_ids" in columns:
+        second = _row_counts(columns["token_type_ids"]) - 1
+        found["first_segment_length"] = found["length"] - _NUM_SPECIAL - second
+        found["second_segment_length"] = second
+    if "masked_lm_positions" in columns:
+        # Place 0 holds [CLS], which is never predicted, so that a 0 is a padded row's filling.
+        found["predictions"] = _row_counts(columns["masked_lm_positions"])
+    if "next_sentence_label" in columns:
+        found["next_sentence_label"] = columns["next_sentence_label"].to_numpy()
+    return {name: np.bincount(values) for name, values in found.items()}
+
+
+def add_counts(total: np.ndarray, more: np.ndarray) -> np.ndarray:
+    """The sum of two distributions of unequal length; [1] and [0, 2] give [1, 2]."""
+    if len(total) < len(more):
+        total, more = more, total
+    result = total.astype(np.int64)
+    result[: len(more)] += more
+    return result

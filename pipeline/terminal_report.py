@@ -1,0 +1,141 @@
+"""`inspect` in the terminal: the report and some examples, in colours where there are any."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from corpusmill.inspection import DecodedExample, Piece, Segment, write_plainly
+from corpusmill.report import Report, SplitReport
+
+_LABELS = {0: "next", 1: "random"}
+
+# What a prediction looks like: the original in its kind's colour; behind a token that replaced it.
+_STYLES = {"masked": "bold cyan", "replaced": "bold yellow", "kept": "bold green"}
+_REPLACEMENT_STYLE = "red strike"
+
+
+def print_inspection(
+    console: Console,
+    manifest: Mapping[str, Any],
+    examples: Sequence[DecodedExample],
+    report: Report,
+) -> None:
+    """Print the report of a data set, and then examples.
+
+    Without colours a masked word reads `[MASK->lighthouse]`, a replaced one `[tree->lighthouse]`,
+    and one that is predicted but left as it is `[=lighthouse]`.
+
+    Args:
+        console: where to; its colours decide the form.
+        manifest: of the data set.
+        examples: decoded rows.
+        report: `corpusmill.report.summarize` of the manifest.
+    """
+    _print_head(console, manifest, report)
+    for split in report.splits:
+        _print_split(console, split)
+    if examples:
+        _print_legend(console)
+    for number, example in enumerate(examples, 1):
+        _print_example(console, number, example)
+
+
+def _print_line(console: Console, *parts: Text | str) -> None:
+    # A file or a pipe gets each line whole; a terminal wraps at words.
+    console.print(Text.assemble(*parts), soft_wrap=not console.is_terminal, highlight=False)
+
+
+def _print_head(console: Console, manifest: Mapping[str, Any], report: Report) -> None:
+    tokenizer, corpus = manifest["tokenizer"], manifest["corpus"]
+    files = _count(len(corpus["files"]), "file")
+    _print_line(
+        console, Text(f"{report.objective} examples", style="bold"), f", seed {manifest['seed']}"
+    )
+    _print_line(console, f"from      {files}, {corpus['bytes']:,} bytes, {report.lines:,} lines")
+    documents = report.counts.get("read.documents", 0)
+    _print_line(
+        console,
+        f"          {documents:,} documents, {report.counts.get('tokenize.tokens', 0):,} tokens",
+    )
+    share = (
+        f" ({report.rejects / report.lines:.2%} of the lines)"
+        if report.rejects and report.lines
+        else ""
+    )
+    style = "bold red" if report.rejects else ""
+    _print_line(console, "rejects   ", Text(f"{report.rejects:,}{share}", style=style))
+    _print_line(console, f"tokenizer {tokenizer['name']}, {tokenizer['vocab_size']:,} ids")
+    options = ", ".join(f"{name}={value}" for name, value in report.options.items())
+    _print_line(console, f"options   {options}")
+
+
+def _print_split(console: Console, split: SplitReport) -> None:
+    console.print()
+    _print_line(
+        console,
+        Text(split.name, style="bold"),
+        f": {split.rows:,} examples, {split.tokens:,} tokens, "
+        f"{_count(split.shards, 'shard')}, {split.bytes:,} bytes",
+    )
+    if not console.is_terminal:
+        width = max((len(figure.name) for figure in split.figures), default=0)
+        for figure in split.figures:
+            _print_line(console, f"  {figure.name:<{width}}  {figure.text:>8}  {figure.meaning}")
+        return
+    table = Table(box=None, show_header=False, padding=(0, 1), pad_edge=True)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(justify="right", no_wrap=True, style="cyan")
+    table.add_column()
+    for figure in split.figures:
+        table.add_row(Text(figure.name), Text(figure.text), Text(figure.meaning))
+    console.print(table)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _has_colours(console: Console) -> bool:
+    return console.color_system is not None and not console.no_color
+
+
+def _print_legend(console: Console) -> None:
+    console.print()
+    if _has_colours(console):
+        pieces = (
+            Piece("masked", False, "masked", "[MASK]"),
+            Piece("replaced", False, "replaced", "other"),
+            Piece("kept", False, "kept", "kept"),
+        )
+        _print_line(console, "predicted: ", _colour(pieces))
+    else:
+        _print_line(console, "predicted: [MASK->masked], [other->replaced], [=kept]")
+
+
+def _print_example(console: Console, number: int, example: DecodedExample) -> None:
+    label = example.next_sentence_label
+    next_segment = "" if label is None else f", second segment: {_LABELS.get(label, str(label))}"
+    console.print()
+    _print_line(
+        console,
+        Text(f"example {number}", style="bold"),
+        f": {example.length:,} tokens, {example.predictions:,} predictions{next_segment}",
+    )
+    for letter, segment in zip("AB", example.segments, strict=False):
+        text = _colour(segment) if _has_colours(console) else Text(write_plainly(segment))
+        _print_line(console, Text(f"  {letter}  ", style="bold"), text if segment else "(empty)")
+
+
+def _colour(segment: Segment) -> Text:
+    text = Text()
+    for piece in segment:
+        if text and not piece.joined:
+            text.append(" ")
+        if piece.kind == "replaced":
+            text.append(piece.shown, _REPLACEMENT_STYLE)
+            text.append("\u2192", "dim")
+        text.append(piece.text, _STYLES.get(piece.kind, ""))
+    return text

@@ -1,0 +1,33 @@
+"""What tests of the transforms and of the job share: the bundled sample and a fixed tokenizer."""
+
+from pathlib import Path
+
+import pytest
+
+from corpusmill.tokenization import TokenizerFile, read_tokenizer
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+
+
+def read_local(path: str) -> bytes | None:
+    """What `read_tokenizer` reads with."""
+    file = Path(path)
+    return file.read_bytes() if file.is_file() else None
+
+
+@pytest.fixture(scope="session")
+def sample() -> Path:
+    """51 KB of text in WikiText's layout: 105 documents."""
+    return CHECKOUT / "samples" / "wiki.sample.tokens"
+
+
+@pytest.fixture(scope="session")
+def tokenizer_path() -> Path:
+    """A WordPiece tokenizer of 600 tokens, trained on the sample once and kept: training may break ties
+    between pieces differently each time."""
+    return CHECKOUT / "tests" / "data" / "tokenizer.json"
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tokenizer_path: Path) -> TokenizerFile:
+    return read_tokenizer(str(tokenizer_path), read_local)

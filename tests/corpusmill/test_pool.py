@@ -1,0 +1,164 @@
+import io
+import mmap
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpusmill.pool import ARRAYS, Pool, PoolShape, candidate_limit, choose, priorities, write_pool
+from corpusmill.randomness import MAX_SEED
+from tests.corpusmill.builders import Corpus, batch_of, numbered_corpus, pool_of, write_and_open
+
+corpora = st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=4), max_size=6).map(
+    numbered_corpus
+)
+
+
+def cut(batch: pa.RecordBatch, cuts: list[int]) -> Iterator[pa.RecordBatch]:
+    edges = [0, *sorted(min(place, batch.num_rows) for place in cuts), batch.num_rows]
+    for start, stop in pairwise(edges):
+        yield batch.slice(start, stop - start)
+
+
+def assert_equal_pools(found: Pool, expected: Pool) -> None:
+    for name in ARRAYS:
+        one, other = getattr(found, name), getattr(expected, name)
+        assert one.dtype == other.dtype, name
+        assert one.tolist() == other.tolist(), name
+
+
+@given(corpora, st.lists(st.integers(0, 6), max_size=4), st.integers(0, 6))
+def test_a_pool_is_read_as_it_was_written(
+    tmp_path_factory: pytest.TempPathFactory, corpus: Corpus, cuts: list[int], train: int
+) -> None:
+    """In whatever batches and slices it comes."""
+    items = list(corpus.items())
+    of_train, of_validation = dict(items[:train]), dict(items[train:])
+    batches = [*cut(batch_of(of_train), cuts), *cut(batch_of(of_validation), cuts)]
+    pool = write_and_open(batches, of_train, of_validation, tmp_path_factory.mktemp("pool"))
+    assert_equal_pools(pool, pool_of(of_train, of_validation))
+
+
+def test_arrays_are_mapped_and_are_plain_arrays(tmp_path: Path) -> None:
+    """A memmap's own type would make numba compile every kernel a second time."""
+    corpus = numbered_corpus([[3, 4], [5]])
+    pool = write_and_open([batch_of(corpus)], corpus, {}, tmp_path)
+    for name in ARRAYS:
+        array = getattr(pool, name)
+        assert type(array) is np.ndarray
+        while isinstance(array, np.ndarray):
+            array = array.base
+        assert isinstance(array, mmap.mmap)
+
+
+def test_files_are_npy_files_whose_streams_are_closed() -> None:
+    class KeptOpen(io.BytesIO):
+        was_closed = False
+
+        def close(self) -> None:
+            self.was_closed = True
+
+    streams = [KeptOpen() for _ in ARRAYS]
+    corpus = numbered_corpus([[2, 1], [3]])
+    write_pool([batch_of(corpus)], PoolShape(2, 3, 6, 2, np.dtype(np.int16)), streams)
+    arrays = [np.load(io.BytesIO(stream.getvalue())).tolist() for stream in streams]
+    assert arrays == [[0, 1], [0, 2, 3], [0, 2, 3, 6], [10, 11, 12, 13, 14, 15], [0, 2, 2]]
+    assert all(stream.was_closed for stream in streams)
+
+
+def test_streams_are_closed_where_a_batch_cannot_be_read() -> None:
+    def broken() -> Iterator[pa.RecordBatch]:
+        yield batch_of(numbered_corpus([[1]]))
+        raise OSError("the disk is full")
+
+    streams = [io.BytesIO() for _ in ARRAYS]
+    with pytest.raises(OSError, match="disk is full"):
+        write_pool(broken(), PoolShape(2, 2, 2, 2, np.dtype(np.int16)), streams)
+    assert all(stream.closed for stream in streams)
+
+
+def test_candidates_are_those_of_the_documents_split() -> None:
+    pool = pool_of(numbered_corpus([[1], [1], [1]]), numbered_corpus([[1], [1]], first_document=9))
+    assert pool.candidates(np.array([0, 1, 0], np.uint8)).tolist() == [[0, 3], [3, 5], [0, 3]]
+    assert pool.candidates(np.zeros(0, np.uint8)).shape == (0, 2)
+
+
+@given(st.sets(st.integers(0, 2**64 - 1), max_size=50), st.sampled_from([0, 1, 2**63, MAX_SEED]))
+def test_no_two_documents_have_the_same_priority(documents: set[int], seed: int) -> None:
+    """So that a priority tells exactly which documents make the pool."""
+    found = priorities(seed, np.array(sorted(documents), np.uint64))
+    assert found.dtype == np.uint64
+    assert len(set(found.tolist())) == len(documents)
+
+
+def test_another_seed_gives_another_order() -> None:
+    documents = np.arange(100, dtype=np.uint64)
+    orders = {tuple(np.argsort(priorities(seed, documents))) for seed in (0, 1, MAX_SEED)}
+    assert len(orders) == 3
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2**64 - 1), st.integers(1, 50)),
+        unique_by=lambda pair: pair[0],
+        max_size=20,
+    ),
+    st.integers(1, 300),
+    st.randoms(use_true_random=False),
+)
+def test_the_budget_is_filled_in_the_order_of_priorities(
+    candidates: list[tuple[int, int]], budget: int, rng: Random
+) -> None:
+    chosen, total, limit = [], 0, -1
+    for priority, tokens in sorted(candidates):
+        total += tokens
+        if total > budget:
+            break
+        chosen.append(priority)
+        limit = priority
+    rng.shuffle(candidates)
+    found = choose(
+        np.array([priority for priority, _ in candidates], np.uint64),
+        np.arange(len(candidates), dtype=np.uint64),
+        np.array([tokens for _, tokens in candidates], np.int64),
+        budget,
+    )
+    assert found == limit
+    assert sorted(priority for priority, _ in candidates if priority <= found) == chosen
+
+
+def test_a_budget_that_is_met_exactly_is_used() -> None:
+    ascending = np.array([1, 2, 3], np.uint64)
+    for budget, expected in ((9, -1), (10, 1), (29, 1), (30, 2), (59, 2), (60, 3), (10**9, 3)):
+        assert choose(ascending, ascending, np.array([10, 20, 30]), budget) == expected
+
+
+def test_a_corpus_that_fits_the_budget_is_taken_whole() -> None:
+    assert candidate_limit(1000, 4000) == 2**64 - 1
+    assert candidate_limit(1000, 8000) == 2**64 - 1
+    assert candidate_limit(1000, 0) == 2**64 - 1
+    assert candidate_limit(1, 10**18) >= 0
+
+
+@given(st.integers(1, 10**12), st.integers(0, 10**16))
+def test_the_share_of_candidates_is_twice_the_budgets(pool_tokens: int, corpus_bytes: int) -> None:
+    """Four bytes are counted a token."""
+    limit = candidate_limit(pool_tokens, corpus_bytes)
+    assert 0 <= limit <= 2**64 - 1
+    if limit < 2**64 - 1:
+        assert limit / 2**64 == pytest.approx(8 * pool_tokens / corpus_bytes)
+    else:
+        assert 8 * pool_tokens >= corpus_bytes * (1 - 1e-9)
+
+
+def test_as_many_documents_pass_the_limit_as_expected() -> None:
+    found = priorities(3, np.arange(20_000, dtype=np.uint64))
+    passing = int((found <= np.uint64(candidate_limit(1000, 80_000))).sum())
+    # Binomial(20000, 0.1): beyond 165 (3.9 standard deviations) for one seed of 10,000.
+    assert abs(passing - 2000) < 165

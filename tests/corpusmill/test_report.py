@@ -1,0 +1,270 @@
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+from corpusmill import ragged
+from corpusmill.bert import Bert, BertOptions
+from corpusmill.formats.parquet import ParquetOptions
+from corpusmill.inspection import (
+    DecodedExample,
+    Piece,
+    decode_examples,
+    special_tokens_of,
+    write_plainly,
+)
+from corpusmill.recount import recount
+from corpusmill.report import Distribution, summarize
+from tests.corpusmill.builders import SPECIAL, batch_of, numbered_corpus, pool_of
+from tests.corpusmill.handmade_dataset import (
+    SEED,
+    Recipe,
+    build_examples,
+    special_tokens,
+    train_tokenizer,
+    write_dataset,
+    write_text,
+)
+
+VOCABULARY = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "the",
+    "light",
+    "##house",
+    "tree",
+    "##s",
+    "stands",
+    "\x1b[31m",
+]
+ID = {token: number for number, token in enumerate(VOCABULARY)}
+
+
+def word_pieces() -> str:
+    return Tokenizer(models.WordPiece(ID, unk_token="[UNK]")).to_str()  # noqa: S106 - no password
+
+
+def batch(
+    tokens: list[str], types: list[int], predicted: dict[int, str], label: int = 0
+) -> pa.RecordBatch:
+    ids = [ID[token] for token in tokens]
+    rows = {
+        "input_ids": [ids],
+        "token_type_ids": [types],
+        "next_sentence_label": [label],
+        "masked_lm_positions": [list(predicted)],
+        "masked_lm_ids": [[ID[token] for token in predicted.values()]],
+    }
+    return pa.RecordBatch.from_pydict(rows)
+
+
+def segments(decoded: DecodedExample) -> list[str]:
+    return [write_plainly(segment) for segment in decoded.segments]
+
+
+def test_an_example_reads_as_a_person_writes_it() -> None:
+    tokens = [
+        "[CLS]",
+        "the",
+        "[MASK]",
+        "##house",
+        "##s",
+        "[SEP]",
+        "tree",
+        "light",
+        "[MASK]",
+        "[SEP]",
+    ]
+    predicted = {2: "light", 6: "stands", 7: "light", 8: "##house"}
+    (decoded,) = decode_examples(
+        batch(tokens, [0] * 6 + [1] * 4, predicted, label=1), word_pieces(), SPECIAL
+    )
+    assert segments(decoded) == ["the [MASK->light]houses", "[tree->stands] [=light][MASK->house]"]
+    assert (decoded.length, decoded.predictions, decoded.next_sentence_label) == (10, 4, 1)
+
+
+def test_a_replacement_is_shown_as_it_stands() -> None:
+    (decoded,) = decode_examples(
+        batch(["[CLS]", "tree", "light", "[SEP]", "[SEP]"], [0, 0, 0, 0, 1], {2: "##s"}),
+        word_pieces(),
+        SPECIAL,
+    )
+    assert decoded.segments[0] == (
+        Piece("tree", False, "plain", "tree"),
+        Piece("s", True, "replaced", "light"),
+    )
+    assert segments(decoded) == ["tree[light->s]", ""]
+
+
+def test_text_cannot_steer_a_terminal() -> None:
+    (decoded,) = decode_examples(
+        batch(["[CLS]", "\x1b[31m", "[SEP]", "[SEP]"], [0, 0, 0, 1], {}), word_pieces(), SPECIAL
+    )
+    assert segments(decoded)[0] == "\\x1b[31m"
+
+
+def test_an_id_outside_the_vocabulary_is_named() -> None:
+    rows = pa.RecordBatch.from_pydict({"input_ids": [[2, 5, 900, 3]]})
+    (decoded,) = decode_examples(rows, word_pieces(), SPECIAL)
+    assert segments(decoded) == ["the [id 900]"]
+
+
+def test_columns_that_are_absent_are_left_out() -> None:
+    (decoded,) = decode_examples(
+        pa.RecordBatch.from_pydict({"input_ids": [[5, 6, 7]]}), word_pieces(), SPECIAL
+    )
+    assert segments(decoded) == ["the lighthouse"]
+    assert (decoded.next_sentence_label, decoded.predictions) == (None, 0)
+
+
+def test_tokens_that_hold_their_space_are_glued_by_it() -> None:
+    tokenizer = Tokenizer(models.BPE({"\u0120the": 0, "\u0120light": 1, "house": 2}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel()
+    tokenizer.decoder = decoders.ByteLevel()
+    rows = pa.RecordBatch.from_pydict({"input_ids": [[0, 1, 2]]})
+    (decoded,) = decode_examples(rows, tokenizer.to_str(), SPECIAL)
+    assert segments(decoded) == ["the lighthouse"]
+
+
+@pytest.mark.parametrize("padded", [False, True], ids=["ragged", "padded"])
+def test_every_built_example_reads_as_its_text(padded: bool) -> None:
+    """With the originals in place, each segment is a stretch of some document's words."""
+    tokenizer_json = train_tokenizer()
+    tokenizer = Tokenizer.from_str(tokenizer_json)
+    special = special_tokens(tokenizer_json)
+    objective = Bert(BertOptions(max_seq_length=64), special, tokenizer.get_vocab_size(), "int16")
+    text = write_text(12, SEED)
+    examples = build_examples(objective, tokenizer, text, Counter())
+    rows = objective.finish(examples, padded)
+    letters = ["".join(document).replace(" ", "") for document in text]
+    decoded = decode_examples(rows, tokenizer_json, special)
+    assert len(decoded) == rows.num_rows > 20
+    for example in decoded:
+        assert len(example.segments) == 2
+        assert sum(len(segment) for segment in example.segments) == example.length - 3
+        for segment in example.segments:
+            spelled = "".join(piece.text for piece in segment)
+            assert any(spelled in document for document in letters)
+    kinds = {piece.kind for example in decoded for of in example.segments for piece in of}
+    assert kinds == {"plain", "masked", "replaced", "kept"}
+
+
+@given(
+    corpus=st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=5), min_size=1, max_size=6),
+    padded=st.booleans(),
+)
+def test_recounting_what_was_written_gives_what_was_measured(
+    corpus: list[list[int]], padded: bool
+) -> None:
+    documents = numbered_corpus(corpus)
+    objective = Bert(BertOptions(max_seq_length=24), SPECIAL, 400, "int16")
+    splits = np.zeros(len(documents), np.uint8)
+    examples = objective.build(batch_of(documents), 0, pool_of(documents), splits, SEED)
+    measured = objective.measure(examples)
+    recounted = recount(objective.finish(examples, padded), SPECIAL.pad_id or 0)
+    assert recounted.keys() == measured.keys()
+    for name, counts in measured.items():
+        assert np.trim_zeros(counts, "b").tolist() == np.trim_zeros(recounted[name], "b").tolist()
+
+
+def test_recounting_a_slice_counts_the_slice() -> None:
+    rows = pa.RecordBatch.from_arrays(
+        [ragged.to_arrow(np.arange(1, 7, dtype=np.int16), np.array([0, 1, 4, 6]))], ["input_ids"]
+    )
+    assert recount(rows.slice(1, 1), 0)["length"].tolist() == [0, 0, 0, 1]
+
+
+@given(st.lists(st.integers(0, 40), min_size=1), st.integers(1, 100))
+def test_a_distribution_is_that_of_its_values(values: list[int], percent: int) -> None:
+    distribution = Distribution("length", tuple(np.bincount(values).tolist()))
+    assert distribution.total == len(values)
+    assert distribution.mean == pytest.approx(np.mean(values))
+    assert distribution.largest == max(values)
+    expected = np.percentile(values, percent, method="inverted_cdf")
+    assert distribution.percentile(percent) == expected
+
+
+def test_an_empty_distribution_has_answers() -> None:
+    empty = Distribution("length", ())
+    assert (empty.total, empty.mean, empty.largest, empty.percentile(50), empty.share(3)) == (
+        0,
+        0.0,
+        0,
+        0,
+        0.0,
+    )
+
+
+def figures(manifest: dict[str, Any], split: str = "train") -> dict[str, float]:
+    (found,) = [of for of in summarize(manifest).splits if of.name == split]
+    return {figure.name: figure.value for figure in found.figures}
+
+
+@pytest.mark.parametrize("cap", [2, None], ids=["capped", "true share"])
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_the_figures_are_those_of_the_rows(cap: int | None, split: str, tmp_path: Path) -> None:
+    options = BertOptions(max_seq_length=40, duplicates=2, max_predictions_per_seq=cap)
+    manifest = write_dataset(
+        tmp_path / "out", Recipe(options=options, parquet=ParquetOptions(padded=False))
+    )
+    rows = [
+        row
+        for path in sorted((tmp_path / "out").glob(f"{split}-*"))
+        for row in pq.read_table(path).to_pylist()
+    ]
+    lengths = [len(row["input_ids"]) for row in rows]
+    predictions = [len(row["masked_lm_ids"]) for row in rows]
+    seconds = [sum(row["token_type_ids"]) - 1 for row in rows]
+    found = figures(manifest, split)
+    assert found["at the full length"] == pytest.approx(np.mean([of == 40 for of in lengths]))
+    assert found["padding"] == pytest.approx(1 - sum(lengths) / (40 * len(rows)))
+    assert found["masked"] == pytest.approx(sum(predictions) / (sum(lengths) - 3 * len(rows)))
+    assert found["random next"] == pytest.approx(
+        np.mean([of["next_sentence_label"] for of in rows])
+    )
+    assert found["empty second segment"] == pytest.approx(np.mean([of == 0 for of in seconds]))
+    assert found["length"] == pytest.approx(np.mean(lengths))
+    assert found["second segment length"] == pytest.approx(np.mean(seconds))
+    assert ("at the most predictions" in found) == (cap is not None)
+    if cap is not None:
+        assert found["at the most predictions"] == pytest.approx(
+            np.mean([of == cap for of in predictions])
+        )
+
+
+def test_distributions_of_other_objectives_get_a_line(tmp_path: Path) -> None:
+    manifest = write_dataset(tmp_path / "out")
+    manifest["splits"]["train"]["distributions"] = {"words_masked": [1, 0, 3]}
+    (figure,) = summarize(manifest).splits[0].figures
+    assert (figure.name, figure.value) == ("words masked", 1.5)
+    assert "largest 2" in figure.meaning
+
+
+def test_rejects_are_reported(tmp_path: Path) -> None:
+    assert summarize(write_dataset(tmp_path / "some")).rejects == 1
+    assert summarize(write_dataset(tmp_path / "none", Recipe(rejects=False))).rejects == 0
+
+
+def test_a_split_without_rows_has_a_report(tmp_path: Path) -> None:
+    manifest = write_dataset(tmp_path / "out")
+    manifest["splits"]["validation"] = {"rows": 0, "tokens": 0, "shards": [], "distributions": {}}
+    manifest["splits"]["train"]["distributions"] = {"length": [], "predictions": []}
+    report = summarize(manifest)
+    assert [split.name for split in report.splits] == ["train", "validation"]
+    assert figures(manifest)["padding"] == 0
+
+
+def test_special_ids_come_from_the_manifest(tmp_path: Path) -> None:
+    manifest = write_dataset(tmp_path / "out")
+    assert special_tokens_of(json.loads(json.dumps(manifest))) == special_tokens(train_tokenizer())

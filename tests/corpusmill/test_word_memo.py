@@ -1,0 +1,244 @@
+import json
+import threading
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, normalizers, pre_tokenizers
+
+from corpusmill import word_memo
+from corpusmill.tokenization import SentenceTokenizer
+from tests.corpusmill.tokenizer_samples import MEMOIZING, TEXT, byte_level
+
+SPECIAL_STRINGS = [
+    "[SEP]", "[MASK]", "[CLS]", "[UNK]", "[PAD]", "a[SEP]b", "[MASK][MASK]", "[sep]", "[ SEP ]", "##ing",
+    "<unk>", "film", "filmfilm", "Film", "ＡＢ", "AB", "ab",
+]
+ODD = [
+    " ", "  ", "\u0301", "e\u0301", " \u0301x", "\u0308\u0301", "\u1100", "\u1161", "\u11a8", "\u00b4", "\ufdfa",
+    "\u00a0", "\u3000", "\u2003", "\u200b", "\u200d", "\ufeff", "\t", "\n", "\r", "\x00", "\x01", "\x1c", "\x1f",
+    "\x7f", "\x85", "\u2028", "\ufffd", "ΑΣ", "Σ", "İ", "ß", "ﬁ", "Å", "\u0338", "=\u0338", "株", "東京", "👍🏽",
+    "👩\u200d🚀", "🇩🇪", ".", ",", "'", "-", "1", "٣", "\U000e0001",
+]
+words = st.one_of(
+    st.sampled_from(" ".join(TEXT).split()), st.sampled_from(SPECIAL_STRINGS), st.sampled_from(ODD),
+    st.text(max_size=6), st.text(st.characters(codec="utf-8"), max_size=6),
+    st.builds(lambda word, times: word * times, st.sampled_from(["a", "株", "xy", "\u0301"]), st.integers(20, 120)),
+)
+pieces = st.lists(st.tuples(words, st.sampled_from(["", " ", " ", "  "])), max_size=12)
+sentences_of_text = st.lists(
+    pieces.map(lambda parts: "".join(word + gap for word, gap in parts)).filter(
+        lambda text: text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+    ),
+    max_size=6,
+)
+
+TINY, SMALL, USUAL = 0, 1 << 13, 1 << 20
+TOKENIZERS = {
+    (name, size): SentenceTokenizer(text, np.dtype(np.int16), memo_bytes=size)
+    for name, text in MEMOIZING.items()
+    for size in (TINY, SMALL, USUAL)
+}
+PLAIN = {name: Tokenizer.from_str(text) for name, text in MEMOIZING.items()}
+
+
+def as_arrays(sentences: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    encoded = [sentence.encode() for sentence in sentences]
+    offsets = np.cumsum([0, *map(len, encoded)]).astype(np.int64)
+    return np.frombuffer(b"".join(encoded), np.uint8), offsets
+
+
+def rows(token_ids: np.ndarray, offsets: np.ndarray) -> list[list[int]]:
+    assert offsets[0] == 0
+    assert offsets[-1] == len(token_ids)
+    return [token_ids[a:b].tolist() for a, b in pairwise(offsets)]
+
+
+def plain_rows(tokenizer: Tokenizer, sentences: list[str]) -> list[list[int]]:
+    return [tokenizer.encode(sentence, add_special_tokens=False).ids for sentence in sentences]
+
+
+@pytest.mark.parametrize("name", MEMOIZING)
+@settings(max_examples=150, deadline=None)
+@given(sentences=sentences_of_text)
+@example(sentences=["", " ", "   ", " a", "a ", "a  b", "\u0301 \u0301a", "a \u0301", "\u00b4 \u0301"])
+@example(sentences=SPECIAL_STRINGS)
+@example(sentences=[" ".join(SPECIAL_STRINGS), " ".join(ODD), "".join(ODD), *ODD])
+@example(sentences=["x" * 64 + " " + "x" * 65 + " " + "y" * 300] * 3)
+@example(sentences=[" ".join(f"word{number}" for number in range(400))] * 2)
+def test_the_memo_gives_the_ids_of_the_whole_text(name: str, sentences: list[str]) -> None:
+    text, offsets = as_arrays(sentences)
+    expected = plain_rows(PLAIN[name], sentences)
+    for size in (TINY, SMALL, USUAL):
+        tokenizer = TOKENIZERS[name, size]
+        assert tokenizer.memoizes
+        # The memo is kept from example to example, so that it fills up and is emptied again and again.
+        assert rows(*tokenizer.encode(text, offsets)) == expected
+        assert rows(*tokenizer.encode(text, offsets)) == expected
+
+
+class CountingEncoder:
+    """Ids are the bytes of a text; counts the texts that it is given."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def __call__(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        self.asked += texts
+        encoded = [text.encode() for text in texts]
+        offsets = np.cumsum([0, *map(len, encoded)]).astype(np.int64)
+        return np.frombuffer(b"".join(encoded), np.uint8).astype(np.int32), offsets
+
+
+def encode(memo: word_memo.WordMemo, *sentences: str) -> list[list[int]]:
+    return rows(*memo.encode(*as_arrays(list(sentences)), np.dtype(np.int32)))
+
+
+def bytes_of(*sentences: str) -> list[list[int]]:
+    return [list(sentence.replace(" ", "").encode()) for sentence in sentences]
+
+
+def test_a_word_is_tokenized_once() -> None:
+    encoder = CountingEncoder()
+    memo = word_memo.WordMemo(encoder, 1 << 16)
+    assert encode(memo, "to be or not to be", "be") == bytes_of("to be or not to be", "be")
+    assert encoder.asked == ["to", "be", "or", "not"]
+    encode(memo, "not to be")
+    assert encoder.asked == ["to", "be", "or", "not"]
+
+
+def test_long_units_are_not_remembered() -> None:
+    encoder = CountingEncoder()
+    memo = word_memo.WordMemo(encoder, 1 << 16, longest_unit=4)
+    for _ in range(2):
+        assert encode(memo, "abcd abcde ab", "abcde") == bytes_of("abcd abcde ab", "abcde")
+    assert encoder.asked == ["abcd", "ab", "abcde", "abcde", "abcde", "abcde"]
+
+
+@pytest.mark.parametrize("length", [1, 11, 12, 60])
+def test_a_full_memo_is_emptied_and_used_anew(length: int) -> None:
+    # 16 entries, 192 bytes of text and 80 ids: entries run out first, then ids, then both, then text.
+    encoder = CountingEncoder()
+    memo = word_memo.WordMemo(encoder, 0)
+    alphabet = "abcdefghijklmnopqrstuvwxyz"
+    batch = " ".join(letter * length for letter in alphabet)
+    for _ in range(3):
+        assert encode(memo, batch, batch) == bytes_of(batch, batch)
+        encoder.asked.clear()
+        assert encode(memo, "x y x") == bytes_of("x y x")
+        assert encode(memo, "x y x") == bytes_of("x y x")
+        assert encoder.asked == ["x", "y"] or length == 1 and encoder.asked in ([], ["x", "y"])
+
+
+def test_ids_without_room_are_right_for_their_batch() -> None:
+    def many(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        return np.repeat([len(text) for text in texts], 50).astype(np.int32), np.arange(0, 50 * len(texts) + 1, 50)
+
+    memo = word_memo.WordMemo(many, 0)  # 80 ids
+    for _ in range(3):
+        assert encode(memo, "a", "bb ccc a") == [[1] * 50, [2] * 50 + [3] * 50 + [1] * 50]
+
+
+def test_units_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The kernels' constants are compiled in, so that the plain Python functions are used here.
+    monkeypatch.setattr(word_memo, "_FNV_PRIME", np.uint64(0))
+    monkeypatch.setattr(word_memo, "find_entry", word_memo.find_entry.py_func)
+    monkeypatch.setattr(word_memo, "look_up", word_memo.look_up.py_func)
+    memo = word_memo.WordMemo(CountingEncoder(), 1 << 12)
+    sentences = ("ab abc ba ab b", "a ab abc c", "ba")
+    for _ in range(2):
+        assert encode(memo, *sentences) == bytes_of(*sentences)
+
+
+def test_a_failing_tokenizer_leaves_no_entry_behind() -> None:
+    encoder = CountingEncoder()
+    failing = True
+
+    def sometimes(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        if failing:
+            raise ValueError("refused")
+        return encoder(texts)
+
+    memo = word_memo.WordMemo(sometimes, 1 << 12)
+    with pytest.raises(ValueError, match="refused"):
+        encode(memo, "a b")
+    failing = False
+    assert encode(memo, "a b") == bytes_of("a b")
+
+
+def test_threads_may_share_a_tokenizer() -> None:
+    tokenizer = SentenceTokenizer(MEMOIZING["WordPiece, cased"], np.dtype(np.int16), memo_bytes=0)
+    plain = PLAIN["WordPiece, cased"]
+    batches = [[f"{sentence} w{number}" for sentence in TEXT] for number in range(40)]
+    wrong: list[int] = []
+
+    def work(first: int) -> None:
+        for number in range(first, len(batches), 4):
+            encoded = rows(*tokenizer.encode(*as_arrays(batches[number])))
+            if encoded != plain_rows(plain, batches[number]):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(first,)) for first in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def changed(name: str, **parts: Any) -> str:
+    return json.dumps({**json.loads(MEMOIZING[name]), **parts})
+
+
+def state(component: Any) -> Any:
+    return json.loads(component.__getstate__())
+
+
+def added(**flags: Any) -> list[dict[str, Any]]:
+    token = {"id": 5, "content": "a", "special": False, "normalized": False}
+    return [{**token, "lstrip": False, "rstrip": False, "single_word": False, **flags}]
+
+
+@pytest.mark.parametrize(("tokenizer_json", "why"), [
+    (byte_level(), "ByteLevel"),
+    (changed("BPE", pre_tokenizer=None), "pre-tokenizer"),
+    (changed("BPE", pre_tokenizer=state(pre_tokenizers.Metaspace())), "Metaspace"),
+    (changed("BPE", pre_tokenizer=state(pre_tokenizers.Punctuation())), "Punctuation"),
+    (changed("BPE", normalizer=state(normalizers.Strip())), "Strip"),
+    (changed("BPE", normalizer=state(normalizers.Replace(" ", "_"))), "Replace"),
+    (changed("BPE", normalizer=state(normalizers.Prepend("_"))), "Prepend"),
+    (changed("BPE", normalizer=state(
+        normalizers.Sequence([normalizers.NFC(), normalizers.Sequence([normalizers.Strip()])])
+    )), "Strip"),
+    (changed("BPE", model={**json.loads(MEMOIZING["BPE"])["model"], "dropout": 0.1}), "random"),
+    (changed("BPE", added_tokens=added(content="a b")), "holds a space"),
+    (changed("BPE", added_tokens=added(lstrip=True)), "neighbours"),
+    (changed("BPE", added_tokens=added(rstrip=True)), "neighbours"),
+    (changed("BPE", added_tokens=added(single_word=True)), "neighbours"),
+    # Becomes " a " when normalized, and then meets the spaces around a word.
+    (changed("WordPiece, cased", added_tokens=added(content="株", normalized=True)), "holds a space"),
+    (changed("BPE", truncation={
+        "direction": "Right", "max_length": 8, "strategy": "LongestFirst", "stride": 0,
+    }), "truncates"),
+    (changed("BPE", post_processor={
+        "type": "TemplateProcessing", "single": [{"Sequence": {"id": "A", "type_id": 0}}] * 2,
+        "pair": [{"Sequence": {"id": side, "type_id": 0}} for side in "AB"], "special_tokens": {},
+    }), "post-processor"),
+])
+def test_tokenizers_that_may_look_across_spaces_take_the_plain_path(tokenizer_json: str, why: str) -> None:
+    tokenizer = SentenceTokenizer(tokenizer_json, np.dtype(np.int32))
+    assert not tokenizer.memoizes
+    assert why in tokenizer.why_not
+
+
+@settings(max_examples=100, deadline=None)
+@given(sentences=sentences_of_text)
+def test_the_plain_path_gives_the_ids_of_the_whole_text(sentences: list[str]) -> None:
+    assert rows(*PLAIN_PATH.encode(*as_arrays(sentences))) == plain_rows(BYTE_LEVEL, sentences)
+
+
+PLAIN_PATH = SentenceTokenizer(byte_level(), np.dtype(np.int32))
+BYTE_LEVEL = PLAIN_PATH._tokenizer

@@ -1,0 +1,79 @@
+"""Tokenizers of many makes, small and built on the spot."""
+
+import json
+from typing import Any
+
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+from corpusmill.tokenizer_training import WordPieceOptions, train_wordpiece
+
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+TEXT = [
+    "The quick brown fox jumps over the lazy dog , and Robert ran : the film was good .",
+    "Robert <unk> is an English film , television and theatre actor . He had a guest role",
+    "naïve café Ünïcode ΟΔΥΣΣΕΥΣ ΣΑΣ straße İstanbul ﬁne 株式会社 東京 👍🏽 don't 3.14 1,000",
+] * 3
+
+
+def without_padding(tokenizer_json: str) -> str:
+    return json.dumps({**json.loads(tokenizer_json), "padding": None})
+
+
+def wordpiece(*, lowercase: bool) -> str:
+    options = WordPieceOptions(vocab_size=300, min_frequency=1, lowercase=lowercase)
+    return without_padding(train_wordpiece(iter(TEXT), options))
+
+
+def trained(model: models.Model, trainer: trainers.Trainer, normalizer: Any, pre_tokenizer: Any) -> Tokenizer:
+    tokenizer = Tokenizer(model)
+    if normalizer is not None:
+        tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = pre_tokenizer
+    tokenizer.train_from_iterator(TEXT, trainer)
+    return tokenizer
+
+
+def wordlevel() -> str:
+    return trained(
+        models.WordLevel(unk_token="[UNK]"), trainers.WordLevelTrainer(special_tokens=list(SPECIAL)),
+        normalizers.Sequence([normalizers.NFD(), normalizers.StripAccents(), normalizers.Lowercase()]),
+        pre_tokenizers.Sequence([
+            pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation("merged_with_next"),
+            pre_tokenizers.Digits(individual_digits=True),
+        ]),
+    ).to_str()
+
+
+def bpe(normalizer: Any = None) -> str:
+    tokenizer = trained(
+        models.BPE(unk_token="[UNK]", fuse_unk=True),
+        trainers.BpeTrainer(vocab_size=300, special_tokens=list(SPECIAL)),
+        normalizer, pre_tokenizers.Whitespace(),
+    )
+    # Looked for in normalized text, and inside words, too.
+    tokenizer.add_tokens([AddedToken("film", normalized=True), AddedToken("ＡＢ", normalized=True)])
+    return tokenizer.to_str()
+
+
+def byte_level() -> str:
+    tokenizer = trained(
+        models.BPE(), trainers.BpeTrainer(
+            vocab_size=400, special_tokens=["<s>", "</s>"],
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        ),
+        None, pre_tokenizers.ByteLevel(add_prefix_space=False),
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer.to_str()
+
+
+MEMOIZING = {
+    "WordPiece, lower-cased": wordpiece(lowercase=True),
+    "WordPiece, cased": wordpiece(lowercase=False),
+    "WordLevel": wordlevel(),
+    "BPE": bpe(),
+    "BPE, NFKC": bpe(normalizers.NFKC()),
+    "BPE, NFC": bpe(normalizers.NFC()),
+    "BPE, NFKD": bpe(normalizers.NFKD()),
+}

@@ -1,0 +1,118 @@
+"""The pool that the stages draw against the pool that the library's rules name."""
+
+from pathlib import Path
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from corpusmill import pool as pools
+from corpusmill.placement import TRAIN, assign_splits
+from corpusmill.pool import Pool
+from tests.corpusmill.builders import Corpus, batch_of, numbered_corpus
+from tests.transforms.local_pipeline import collect, local_pipeline, sums
+from transforms.build import map_pool
+from transforms.pool import POOL, KeepCandidates, SamplePool
+from transforms.tally import COUNTS
+
+SEED = 7
+# Sixty documents with ids far apart; no token occurs twice, so that a token tells where it is from.
+SMALL = numbered_corpus([[1 + place % 3, 2, 4][: 1 + place % 3] for place in range(60)])
+CORPUS: Corpus = {document * 1009: sentences for document, sentences in SMALL.items()}
+TOKENS = sum(len(sentence) for sentences in CORPUS.values() for sentence in sentences)
+
+
+def batches(size: int) -> list[pa.RecordBatch]:
+    whole = batch_of(CORPUS)
+    return [whole.slice(start, size) for start in range(0, whole.num_rows, size)]
+
+
+def draw(given: list[pa.RecordBatch], budget: int, share: float, temp: Path) -> tuple[Pool, dict[str, int]]:
+    with local_pipeline() as pipeline:
+        documents = pipeline | beam.Create(given, reshuffle=False).with_output_types(pa.RecordBatch)
+        sampled = documents | SamplePool(SEED, budget, share, "int16", str(temp))
+        paths, counts = collect(sampled[POOL]), collect(sampled[COUNTS])
+    [path] = paths
+    return map_pool(path), sums(counts)
+
+
+def contents(pool: Pool) -> dict[int, list[list[int]]]:
+    """{document: its sentences}, in the pool's order."""
+    sentences = np.split(pool.token_ids, pool.sentence_offsets[1:-1])
+    edges = pool.document_offsets.tolist()
+    return {
+        document: [of.tolist() for of in sentences[start:stop]]
+        for document, start, stop in zip(pool.documents.tolist(), edges[:-1], edges[1:], strict=True)
+    }
+
+
+def test_a_corpus_that_fits_is_the_pool(tmp_path: Path) -> None:
+    pool, counts = draw(batches(7), TOKENS, 0.0, tmp_path)
+    assert contents(pool) == CORPUS
+    assert list(contents(pool)) == sorted(CORPUS)
+    assert pool.split_offsets.tolist() == [0, 60, 60]
+    assert counts["pool.documents"] == 60
+    assert counts["pool.tokens"] == TOKENS
+
+
+@pytest.mark.parametrize("size", [1, 7, 60])
+def test_a_budget_takes_the_first_documents_by_priority_however_they_are_batched(
+    tmp_path: Path, size: int
+) -> None:
+    budget = TOKENS // 3
+    expected, spent = [], 0
+    ids = np.array(list(CORPUS), np.uint64)
+    for place in np.argsort(pools.priorities(SEED, ids)):
+        spent += sum(map(len, CORPUS[int(ids[place])]))
+        if spent > budget:
+            break
+        expected.append(int(ids[place]))
+    pool, counts = draw(batches(size), budget, 0.0, tmp_path)
+    assert list(contents(pool)) == sorted(expected)
+    assert contents(pool) == {document: CORPUS[document] for document in expected}
+    assert counts["pool.tokens"] == len(pool.token_ids) <= budget
+
+
+def test_each_split_has_its_own_stretch(tmp_path: Path) -> None:
+    pool, _ = draw(batches(7), TOKENS, 0.4, tmp_path)
+    train, validation = (
+        pool.documents[start:stop] for start, stop in zip(pool.split_offsets, pool.split_offsets[1:], strict=False)
+    )
+    ids = np.array(list(CORPUS), np.uint64)
+    in_train = assign_splits(SEED, ids, 0.4) == TRAIN
+    assert train.tolist() == ids[in_train].tolist()
+    assert validation.tolist() == ids[~in_train].tolist()
+    assert contents(pool) == CORPUS
+
+
+def test_the_counts_say_how_many_candidates_arrived(tmp_path: Path) -> None:
+    # By it the commit sees that none was lost on its way into the pool.
+    _, counts = draw(batches(7), TOKENS // 3, 0.0, tmp_path)
+    assert counts["pool.candidates"] == 60
+
+
+def test_no_candidates_make_an_empty_pool(tmp_path: Path) -> None:
+    pool, counts = draw([], 100, 0.5, tmp_path)
+    assert contents(pool) == {}
+    assert pool.split_offsets.tolist() == [0, 0, 0]
+    assert counts["pool.documents"] == counts["pool.tokens"] == 0
+
+
+def test_a_budget_below_the_first_document_makes_an_empty_pool(tmp_path: Path) -> None:
+    pool, _ = draw([batch_of({5: [[1] * 50]})], 49, 0.0, tmp_path)
+    assert contents(pool) == {}
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_candidates_are_the_documents_up_to_the_limit(share: float) -> None:
+    limit = min(int(share * 2**64), 2**64 - 1)
+    ids = np.array(list(CORPUS), np.uint64)
+    with local_pipeline() as pipeline:
+        kept = collect(
+            pipeline | beam.Create(batches(5), reshuffle=False) | beam.ParDo(KeepCandidates(SEED, limit))
+        )
+    assert all(batch.num_rows for batch in kept)
+    given = sorted(document for batch in kept for document in batch.column("document").to_pylist())
+    assert given == ids[pools.priorities(SEED, ids) <= np.uint64(limit)].tolist()
+    assert len(given) in {0.0: [0], 0.3: range(8, 30), 1.0: [60]}[share]
