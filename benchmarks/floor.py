@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill import pool as pools
-from corpusmill import ragged
 from corpusmill.bert import Bert, BertOptions
 from corpusmill.documents import DocumentOptions, read_documents
 from corpusmill.encoding import encode_documents
@@ -70,10 +69,10 @@ def write_whole_pool(batches: list[pa.RecordBatch], folder: Path) -> None:
     """The pool of all documents."""
     documents = sentences = tokens = 0
     for batch in batches:
-        of_batch, _ = ragged.from_arrow(batch.column("sentences"))
+        of_batch = batch.column("sentences").flatten()
         documents += batch.num_rows
         sentences += len(of_batch)
-        tokens += len(of_batch.values)
+        tokens += len(of_batch.flatten())
     dtype = batches[0].column("sentences").type.value_type.value_type.to_pandas_dtype()
     shape = pools.PoolShape(documents, sentences, tokens, documents, np.dtype(dtype))
     pools.write_pool(batches, shape, [(folder / f"{name}.npy").open("wb") for name in pools.ARRAYS])

@@ -57,10 +57,11 @@ def _compare(
         found = of("read.rejects")
         comparisons.append(("rejects written", of("write.rejects"), "rejects found", found))
     if "pool.candidates" in counts:
-        candidates = of("candidates.documents")
-        comparisons.append(("candidates of the pool", of("pool.candidates"), "tokenized", candidates))
-        ranges = of("pool_read.ranges")
-        comparisons.append(("ranges read for the pool", ranges, "ranges read", of("read.ranges")))
+        given, ranges = of("pool.candidates"), of("pool_read.ranges")
+        comparisons += [
+            ("candidates of the pool", given, "tokenized", of("candidates.documents")),
+            ("ranges read for the pool", ranges, "ranges read", of("read.ranges")),
+        ]
     if expected.bytes >= 0:
         comparisons.append(("bytes read", of("read.bytes"), "bytes of input", expected.bytes))
     for name, number, other_name, other in comparisons:

@@ -205,9 +205,16 @@ class Bert:
         return (input_ids, first_length, label, positions, masked_ids)
 
     def build(
-        self, documents: pa.RecordBatch, repeat: int, pool: Pool, splits: np.ndarray, seed: int
+        self,
+        documents: pa.RecordBatch,
+        repeat: int,
+        pool: Pool | None,
+        splits: np.ndarray,
+        seed: int,
     ) -> pa.RecordBatch:
         """See Objective."""
+        if pool is None:
+            raise ValueError("BERT's pairs need a pool of random documents")
         ids = documents.column("document").to_numpy()
         sentences, document_offsets = ragged.from_arrow(documents.column("sentences"))
         token_ids, sentence_offsets = ragged.from_arrow(sentences)
@@ -301,7 +308,8 @@ class Bert:
 @lru_cache(maxsize=4)
 def _maskable_ids(special: SpecialTokens, vocab_size: int) -> np.ndarray:
     maskable = np.ones(vocab_size, np.bool_)
-    maskable[[special.cls_id, special.sep_id, special.pad_id]] = False
+    never = [special.cls_id, special.sep_id, special.pad_id]
+    maskable[[token for token in never if token is not None]] = False
     return maskable
 
 

@@ -74,10 +74,15 @@ def encode_documents(tokenizer: SentenceTokenizer, documents: pa.RecordBatch) ->
     sentences, document_offsets = ragged.from_arrow(documents.column("sentences"))
     text, text_offsets = ragged.from_arrow(sentences)
     token_ids, token_offsets = tokenizer.encode(text, text_offsets.astype(np.int64))
-    sentence_offsets, kept_offsets, kept = drop_empty(token_offsets, document_offsets.astype(np.int64))
+    sentence_offsets, kept_offsets, kept = drop_empty(
+        token_offsets, document_offsets.astype(np.int64)
+    )
     ids = documents.column("document").to_numpy()[kept]
     encoded = pa.RecordBatch.from_arrays(
-        [pa.array(ids), ragged.to_arrow(ragged.to_arrow(token_ids, sentence_offsets), kept_offsets)],
+        [
+            pa.array(ids),
+            ragged.to_arrow(ragged.to_arrow(token_ids, sentence_offsets), kept_offsets),
+        ],
         names=["document", "sentences"],
     )
     empty_sentences = int(document_offsets[-1] - document_offsets[0]) - (len(sentence_offsets) - 1)

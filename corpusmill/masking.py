@@ -22,7 +22,7 @@ def count_predictions(
         masked_lm_prob: the share.
         max_predictions: the cap.
     """
-    wanted = np.int64(np.rint(num_tokens * masked_lm_prob))
+    wanted = int(np.rint(num_tokens * masked_lm_prob))
     return min(maskable, max_predictions, max(1, wanted))
 
 

@@ -46,7 +46,8 @@ class Objective(Protocol):
     @property
     def transit_columns(self) -> tuple[Column, ...]:
         """The columns that `build` gives and that travel through the shuffle: no value that
-        `finish` can work out from the others."""
+        `finish` can work out from the others.
+        """
 
     def build(
         self,

@@ -55,7 +55,7 @@ def draw_front_cut(key: np.uint64, counter: int, removed: int) -> tuple[int, int
     Returns:
         The number, and the counter of the stream's next unused draw.
     """
-    front = np.int64(0)
+    front = 0
     while removed > 0:
         bits = draw(key, counter)
         counter += 1
@@ -123,7 +123,7 @@ def draw_random_segment(
 @njit(cache=True, nogil=True)
 def find_in_pool(pool_documents: np.ndarray, begin: int, end: int, document: np.uint64) -> int:
     """Place of a document among the sorted ids pool_documents[begin:end], or -1."""
-    place = begin + np.searchsorted(pool_documents[begin:end], document)
+    place = begin + int(np.searchsorted(pool_documents[begin:end], document))
     return place if place < end and pool_documents[place] == document else -1
 
 

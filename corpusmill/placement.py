@@ -24,7 +24,8 @@ def assign_splits(seed: int, documents: np.ndarray, validation_share: float) -> 
         uint8[documents], TRAIN or VALIDATION.
     """
     limit = np.uint64(min(int(validation_share * 2**64), 2**64 - 1))
-    return (derive_keys(np.uint64(seed), documents, 0, SPLIT) < limit).astype(np.uint8)
+    keys: np.ndarray = derive_keys(np.uint64(seed), documents, 0, SPLIT)
+    return (keys < limit).astype(np.uint8)
 
 
 def count_validation_shards(num_shards: int, validation_share: float) -> int:

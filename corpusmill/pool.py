@@ -66,7 +66,8 @@ def open_pool(folder: str | Path) -> Pool:
 
 def priorities(seed: int, documents: np.ndarray) -> np.ndarray:
     """uint64[documents]: the order in which documents enter the pool, uniform by their ids."""
-    return derive_keys(np.uint64(seed), documents, 0, POOL)
+    keys: np.ndarray = derive_keys(np.uint64(seed), documents, 0, POOL)
+    return keys
 
 
 def candidate_limit(pool_tokens: int, corpus_bytes: int) -> int:

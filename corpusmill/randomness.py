@@ -42,13 +42,13 @@ def derive_key(seed: int, document: int, repeat: int, purpose: int) -> np.uint64
     key = mix(np.uint64(seed) + _GOLDEN)
     key = mix(key ^ (np.uint64(document) + _GOLDEN))
     key = mix(key ^ (np.uint64(repeat) + _GOLDEN))
-    return mix(key ^ (np.uint64(purpose) * _GOLDEN))
+    return np.uint64(mix(key ^ (np.uint64(purpose) * _GOLDEN)))
 
 
 @njit(cache=True, nogil=True)
 def draw(key: np.uint64, counter: int) -> np.uint64:
     """64 random bits: number `counter` of the stream `key`."""
-    return mix(key + (np.uint64(counter) + _ONE) * _GOLDEN)
+    return np.uint64(mix(key + (np.uint64(counter) + _ONE) * _GOLDEN))
 
 
 @njit(cache=True, nogil=True)
@@ -60,13 +60,13 @@ def to_uniform(bits: np.uint64) -> float:
 @njit(cache=True, nogil=True)
 def to_below(bits: np.uint64, bound: int) -> int:
     """An integer in [0, bound), uniform up to bound / 2**53. `bound` must be positive."""
-    return np.int64(np.float64(bits >> _S11) * _TWO_TO_MINUS_53 * bound)
+    return int(np.float64(bits >> _S11) * _TWO_TO_MINUS_53 * bound)
 
 
 @njit(cache=True, nogil=True)
 def count_bits(bits: np.uint64) -> int:
     """How many of the 64 bits are set: a binomial draw with 64 trials of probability one half."""
-    total = np.int64(0)
+    total = 0
     while bits:
         bits &= bits - _ONE
         total += 1

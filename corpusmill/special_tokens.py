@@ -48,7 +48,8 @@ class SpecialTokens:
         if missing:
             names = ", ".join(_CONVENTIONS[role][0] for role in missing)
             raise UserError(
-                f"--tokenizer {tokenizer_name}", f"it has no {names} token",
+                f"--tokenizer {tokenizer_name}",
+                f"it has no {names} token",
                 "Add the token to the tokenizer as a special token, name it in a "
                 f"tokenizer_config.json beside it ({missing[0]}_token), or train one "
                 "with `train-tokenizer`",
@@ -83,8 +84,12 @@ def find_special_tokens(
     every = {token["id"] for token in added if token.get("special")}
     every.update(found for found in ids.values() if found is not None)
     return SpecialTokens(
-        cls_id=ids["cls_id"], sep_id=ids["sep_id"], mask_id=ids["mask_id"], pad_id=ids["pad_id"],
-        unk_id=ids["unk_id"], all_ids=tuple(sorted(every)),
+        cls_id=ids["cls_id"],
+        sep_id=ids["sep_id"],
+        mask_id=ids["mask_id"],
+        pad_id=ids["pad_id"],
+        unk_id=ids["unk_id"],
+        all_ids=tuple(sorted(every)),
     )
 
 

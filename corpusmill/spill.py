@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from corpusmill.objective import IDENTITY_SCHEMA, Objective
 from corpusmill.columns import arrow_schema
+from corpusmill.objective import IDENTITY_SCHEMA, Objective
 from corpusmill.placement import place_examples, sort_order
 
 KEY = pa.field("key", pa.uint64(), nullable=False)

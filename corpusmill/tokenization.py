@@ -49,7 +49,7 @@ class TokenizerFile:
     @property
     def token_dtype(self) -> np.dtype:
         """The smallest of int16, uint16 and int32 that holds every id."""
-        return np.promote_types(smallest_integer(max(self.vocab_size - 1, 256)), np.int16)
+        return smallest_integer(max(self.vocab_size - 1, np.iinfo(np.int16).max))
 
 
 def read_tokenizer(path: str, read_bytes: ReadBytes) -> TokenizerFile:
@@ -115,7 +115,8 @@ def _read_companions(path: str, read_bytes: ReadBytes) -> dict[str, dict[str, An
                 parsed = json.loads(content)
             except ValueError as error:
                 raise UserError(
-                    f"{folder}{name}", f"it stands beside the tokenizer but is not JSON ({error})",
+                    f"{folder}{name}",
+                    f"it stands beside the tokenizer but is not JSON ({error})",
                     "Mend or remove it",
                 ) from None
             companions[name] = parsed if isinstance(parsed, dict) else {}
@@ -141,7 +142,8 @@ def _check_vocabulary(path: str, model: Mapping[str, Any], vocabulary: Mapping[s
     if model["type"] in {"WordPiece", "WordLevel"} and model["unk_token"] not in model["vocab"]:
         # Otherwise found out only when the first unknown word is met.
         _refuse(
-            path, f"its vocabulary lacks the token for unknown words, {model['unk_token']!r}",
+            path,
+            f"its vocabulary lacks the token for unknown words, {model['unk_token']!r}",
             "Add the token to the vocabulary, or name the right one as the model's unk_token",
         )
 
@@ -157,7 +159,8 @@ def _from_vocabulary(path: str, content: bytes, config: Mapping[str, Any]) -> To
         _refuse(path, f"it lacks the lines {', '.join(missing)}, so it is no BERT vocabulary")
     cased = any(map(_is_upper_case_word, vocabulary))
     return bert_tokenizer(
-        vocabulary, lowercase=bool(config.get("do_lower_case", not cased)),
+        vocabulary,
+        lowercase=bool(config.get("do_lower_case", not cased)),
         strip_accents=config.get("strip_accents"),
         handle_chinese_chars=bool(config.get("tokenize_chinese_chars", True)),
     )

@@ -47,7 +47,8 @@ class WordPieceOptions:
         """
         if self.vocab_size <= len(SPECIAL_TOKENS):
             raise UserError(
-                f"--vocab-size {self.vocab_size}", "the special tokens alone need more",
+                f"--vocab-size {self.vocab_size}",
+                "the special tokens alone need more",
                 f"Give more than {len(SPECIAL_TOKENS)}; BERT has 30522",
             )
         if self.min_frequency < 1:
@@ -56,13 +57,16 @@ class WordPieceOptions:
             )
         if self.max_distinct_words < 1:
             raise UserError(
-                f"--max-distinct-words {self.max_distinct_words}", "it is less than 1",
+                f"--max-distinct-words {self.max_distinct_words}",
+                "it is less than 1",
                 "Give 1 or more",
             )
 
 
 def bert_tokenizer(
-    vocabulary: dict[str, int], lowercase: bool, strip_accents: bool | None = None,
+    vocabulary: dict[str, int],
+    lowercase: bool,
+    strip_accents: bool | None = None,
     handle_chinese_chars: bool = True,
 ) -> Tokenizer:
     """BERT's tokenizer with a given vocabulary.
@@ -83,7 +87,8 @@ def bert_tokenizer(
     tokenizer.decoder = decoders.WordPiece()
     tokenizer.add_special_tokens(sorted(SPECIAL_TOKENS, key=vocabulary.__getitem__))
     tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")],
     )
     tokenizer.enable_padding(pad_id=vocabulary["[PAD]"], pad_token="[PAD]")  # noqa: S106 - not a password
@@ -113,7 +118,9 @@ def train_wordpiece(
     characters = sorted(set().union(*words))
     inner = sorted(set().union(*(word[1:] for word in words)))
     trainer = WordPieceTrainer(
-        vocab_size=options.vocab_size, min_frequency=options.min_frequency, show_progress=False,
+        vocab_size=options.vocab_size,
+        min_frequency=options.min_frequency,
+        show_progress=False,
         special_tokens=[*SPECIAL_TOKENS, *characters, *("##" + character for character in inner)],
     )
     tokenizer = Tokenizer(WordPiece(unk_token="[UNK]"))  # noqa: S106 - not a password

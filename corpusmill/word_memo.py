@@ -65,8 +65,13 @@ def allocate_memo(memory_bytes: int) -> MemoArrays:
 
 @njit(cache=True, nogil=True)
 def find_entry(
-    table: np.ndarray, unit_ends: np.ndarray, unit_bytes: np.ndarray, text: np.ndarray,
-    start: int, end: int, value: np.uint64,
+    table: np.ndarray,
+    unit_ends: np.ndarray,
+    unit_bytes: np.ndarray,
+    text: np.ndarray,
+    start: int,
+    end: int,
+    value: np.uint64,
 ) -> tuple[np.int64, np.int64]:
     """Look a unit up.
 
@@ -162,8 +167,12 @@ def look_up(
 
 @njit(cache=True, nogil=True)
 def emit_ids(
-    memo: MemoArrays, entries: np.ndarray, unit_offsets: np.ndarray, other_ids: np.ndarray,
-    other_ends: np.ndarray, like: np.ndarray,
+    memo: MemoArrays,
+    entries: np.ndarray,
+    unit_offsets: np.ndarray,
+    other_ids: np.ndarray,
+    other_ends: np.ndarray,
+    like: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The ids of each sentence's units, one behind the other.
 
@@ -214,7 +223,9 @@ class WordMemo:
     """
 
     def __init__(
-        self, encode_texts: Callable[[list[str]], tuple[np.ndarray, np.ndarray]], memory_bytes: int,
+        self,
+        encode_texts: Callable[[list[str]], tuple[np.ndarray, np.ndarray]],
+        memory_bytes: int,
         longest_unit: int = LONGEST_UNIT,
     ) -> None:
         self._encode_texts, self._longest = encode_texts, longest_unit

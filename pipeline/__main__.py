@@ -2,9 +2,10 @@
 
 import logging
 import os
+import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import mkstemp
 
@@ -13,6 +14,7 @@ import tyro
 from rich.console import Console
 
 from corpusmill.faults import UserError
+from corpusmill.kernel_cache import drop_stale_kernels
 from pipeline.commands import (
     BuildBert,
     Inspect,
@@ -28,7 +30,7 @@ from pipeline.runners import WorkerDiedError
 USER_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
 
 Command = BuildBert | TrainTokenizer | Inspect | Verify
-COMMANDS = {
+COMMANDS: dict[str, Callable[..., Command]] = {
     "bert": BuildBert,
     "train-tokenizer": TrainTokenizer,
     "inspect": Inspect,
@@ -48,6 +50,9 @@ def main(arguments: Sequence[str]) -> int:
     """
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("apache_beam").setLevel(logging.ERROR)
+    drop_stale_kernels()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     own, beam_arguments = _split(arguments)
     errors = Console(stderr=True, soft_wrap=True, highlight=False)
     try:
@@ -75,7 +80,11 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parse(arguments: list[str]) -> Command:
     command: Command = tyro.extras.subcommand_cli_from_dict(
-        COMMANDS, prog="python -m pipeline", description=DESCRIPTION, args=arguments
+        COMMANDS,
+        prog="python -m pipeline",
+        description=DESCRIPTION,
+        args=arguments,
+        config=(tyro.conf.OmitArgPrefixes,),
     )
     return command
 

@@ -31,18 +31,16 @@ from pipeline.runners import Run, count_processes, run
 from pipeline.terminal_report import print_inspection
 from transforms.read import create_file, open_file
 
-Flat = tyro.conf.OmitArgPrefixes
-
 
 @dataclass(frozen=True)
 class BuildBert:
     """Build a BERT data set: masked language model with next-sentence pairs."""
 
-    dataset: Flat[DatasetOptions]
-    bert: Flat[BertOptions] = field(default_factory=BertOptions)
-    documents: Flat[DocumentOptions] = field(default_factory=DocumentOptions)
-    parquet: Flat[ParquetOptions] = field(default_factory=ParquetOptions)
-    run: Flat[RunOptions] = field(default_factory=RunOptions)
+    dataset: DatasetOptions
+    bert: BertOptions = field(default_factory=BertOptions)
+    documents: DocumentOptions = field(default_factory=DocumentOptions)
+    parquet: ParquetOptions = field(default_factory=ParquetOptions)
+    run: RunOptions = field(default_factory=RunOptions)
 
 
 @dataclass(frozen=True)
@@ -55,8 +53,8 @@ class TrainTokenizer:
     """The tokenizer.json to write."""
     model: Literal["wordpiece"] = "wordpiece"
     """Kind of tokenizer."""
-    wordpiece: Flat[WordPieceOptions] = field(default_factory=WordPieceOptions)
-    documents: Flat[DocumentOptions] = field(default_factory=DocumentOptions)
+    wordpiece: WordPieceOptions = field(default_factory=WordPieceOptions)
+    documents: DocumentOptions = field(default_factory=DocumentOptions)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,13 @@
 """From what the user names to a sorted list of files, checked before any work."""
 
-from collections.abc import Iterable, Iterator
+import glob
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
-from apache_beam.io.filesystem import BeamIOError, FileMetadata
+from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.decompression import is_compressed
@@ -12,14 +15,15 @@ from corpusmill.faults import UserError
 from corpusmill.hub import WIKITEXT, fetch_wikitext
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class InputFile:
     """One file of the corpus.
 
     Attributes:
         path: as workers open it; local paths are absolute.
         bytes: its size.
-        name: as the user's words led to it, for the manifest.
+        name: for the manifest: relative to the folder that holds all files, so that neither the
+            way in which they were named nor the place where they lie changes the data set.
     """
 
     path: str
@@ -39,11 +43,11 @@ def is_local(path: str) -> bool:
 
 def absolute(path: str) -> str:
     """A local path made absolute; another file system's as it is."""
-    return str(Path(path).expanduser().absolute()) if is_local(path) else path
+    return os.path.normpath(Path(path).expanduser().absolute()) if is_local(path) else path
 
 
-def list_inputs(inputs: Iterable[str], temp_folder: str) -> list[InputFile]:
-    """All files of a corpus, each once, sorted by path.
+def list_inputs(inputs: Sequence[str], temp_folder: str) -> list[InputFile]:
+    """All files of a corpus, each once, sorted by name.
 
     Args:
         inputs: paths, globs, folders, or names of data sets on the hub.
@@ -52,53 +56,93 @@ def list_inputs(inputs: Iterable[str], temp_folder: str) -> list[InputFile]:
     Raises:
         UserError: something names no file, cannot be read, or all files are empty.
     """
-    found: dict[str, InputFile] = {}
+    fetched: dict[str, InputFile] = {}
+    sizes: dict[str, int] = {}
     for given in inputs:
-        for file in _list_one(given, temp_folder):
-            found.setdefault(file.path, file)
-    files = sorted(found.values())
+        if given in WIKITEXT and not Path(given).exists():
+            path = fetch_wikitext(given, Path(temp_folder) / given)
+            fetched[given] = InputFile(str(path), path.stat().st_size, given)
+        elif is_local(given):
+            sizes |= _list_local(given, temp_folder)
+        else:
+            sizes |= _list_remote(given)
+    levels = zip(*(path.split("/")[:-1] for path in sizes), strict=False)
+    common = sum(1 for _ in takewhile(lambda names: len(set(names)) == 1, levels))
+    named = [
+        InputFile(path, size, "/".join(path.split("/")[common:])) for path, size in sizes.items()
+    ]
+    files = sorted([*named, *fetched.values()], key=lambda file: (file.name, file.path))
     if not sum(file.bytes for file in files):
-        raise UserError(f"--input {' '.join(inputs)}", "all files are empty", "Name files that hold text")
-    for file in files:
-        _check_readable(file)
+        raise UserError(
+            f"--input {' '.join(inputs)}", "all files are empty", "Name files that hold text"
+        )
     return files
 
 
-def _list_one(given: str, temp_folder: str) -> Iterator[InputFile]:
-    if given in WIKITEXT and not Path(given).exists():
-        path = fetch_wikitext(given, Path(temp_folder) / given)
-        yield InputFile(str(path), path.stat().st_size, given)
-        return
-    is_folder = given.endswith("/") or (is_local(given) and Path(given).expanduser().is_dir())
-    pattern = FileSystems.join(given.rstrip("/"), "**") if is_folder else given
-    listed = [file for file in _match(pattern, given) if not _is_hidden(file.path)]
-    if not listed:
-        kind = "the folder holds no file" if is_folder else "no such file"
-        raise UserError(f"--input {given}", kind, "Check the path; globs such as 'corpus/*.txt' work, quoted")
-    for file in listed:
-        yield InputFile(absolute(file.path), file.size_in_bytes, file.path)
+def _list_local(given: str, temp_folder: str) -> dict[str, int]:
+    # Beam's own listing leaves out what it cannot look at without a word.
+    root = Path(given).expanduser()
+    if root.is_dir():
+        if is_local(temp_folder) and Path(temp_folder).is_relative_to(absolute(given)):
+            raise UserError(
+                f"--input {given}",
+                "the output folder lies in it",
+                "Give an output folder elsewhere",
+            )
+        paths = [path for path in _walk(given, root) if not path.name.startswith(".")]
+        if not paths:
+            raise UserError(f"--input {given}", "the folder holds no file", "Check the path")
+    elif os.path.lexists(root):
+        paths = [root]
+    else:
+        matches = map(Path, glob.glob(str(root), recursive=True))  # noqa: PTH207  has a pattern's root
+        paths = [path for path in matches if not path.is_dir()]
+        if not paths:
+            raise _no_such_file(given)
+    return {absolute(str(path)): _measure(path) for path in paths}
 
 
-def _match(pattern: str, given: str) -> list[FileMetadata]:
-    wanted = str(Path(pattern).expanduser()) if is_local(pattern) else pattern
+def _walk(given: str, root: Path) -> Iterator[Path]:
+    def refuse(error: OSError) -> None:
+        cause = f"{error.filename} cannot be listed ({error.strerror})"
+        raise UserError(f"--input {given}", cause, "Mend it or leave it out") from None
+
+    for folder, _, names in os.walk(root, onerror=refuse):
+        yield from (Path(folder, name) for name in names)
+
+
+def _measure(path: Path) -> int:
+    """Bytes of a local file, which must be one that can be read."""
     try:
-        listed: list[FileMetadata] = FileSystems.match([wanted])[0].metadata_list
-    except (BeamIOError, ValueError) as error:
-        raise UserError(f"--input {given}", f"it cannot be listed ({error})", "Check the path") from None
-    return [file for file in listed if not (is_local(file.path) and Path(file.path).is_dir())]
-
-
-def _is_hidden(path: str) -> bool:
-    return path.rsplit("/", 1)[-1].startswith(".")
-
-
-def _check_readable(file: InputFile) -> None:
-    if not is_local(file.path):
-        return
-    try:
-        with Path(file.path).open("rb") as stream:
+        with path.open("rb") as stream:
             stream.read(1)
+        if not path.is_file():
+            raise UserError(f"--input {path}", "it is no regular file", "Write its text to a file")
+        return path.stat().st_size
     except OSError as error:
         raise UserError(
-            f"--input {file.name}", f"it cannot be read ({error.strerror})", "Mend it or leave it out"
+            f"--input {path}", f"it cannot be read ({error.strerror})", "Mend it or leave it out"
         ) from None
+
+
+def _list_remote(given: str) -> dict[str, int]:
+    is_folder = given.endswith("/")
+    try:
+        listed = FileSystems.match([f"{given}**" if is_folder else given])[0].metadata_list
+    except (BeamIOError, ValueError) as error:
+        raise UserError(
+            f"--input {given}", f"it cannot be listed ({error})", "Check the path"
+        ) from None
+    sizes = {
+        file.path: file.size_in_bytes
+        for file in listed
+        if not file.path.endswith("/") and not file.path.rsplit("/", 1)[-1].startswith(".")
+    }
+    if not sizes:
+        raise _no_such_file(given)
+    return sizes
+
+
+def _no_such_file(given: str) -> UserError:
+    cure = "Check the path; globs such as 'corpus/*.txt' work, quoted"
+    return UserError(f"--input {given}", "no such file", cure)

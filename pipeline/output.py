@@ -28,7 +28,9 @@ def list_folder(folder: str) -> dict[str, int]:
     except BeamIOError:
         return {}
     sizes = {file.path.removeprefix(root).lstrip("/"): file.size_in_bytes for file in listed}
-    return {name: size for name, size in sorted(sizes.items()) if name and not _is_folder(root, name)}
+    return {
+        name: size for name, size in sorted(sizes.items()) if name and not _is_folder(root, name)
+    }
 
 
 def _is_folder(root: str, name: str) -> bool:
@@ -49,11 +51,16 @@ def check_output(output: str, replace: bool) -> tuple[str, ...]:
     if names and not replace:
         unfinished = SUCCESS not in names and not foreign
         cause = "it holds an unfinished data set" if unfinished else f"it is not empty ({names[0]})"
-        cure = "Give another folder, or add --replace" if not foreign else "Give a new or an empty folder"
+        cure = (
+            "Give another folder, or add --replace"
+            if not foreign
+            else "Give a new or an empty folder"
+        )
         raise UserError(f"--output {output}", cause, cure)
     if foreign:
         raise UserError(
-            f"--output {output} --replace", f"it holds a file that no data set has ({foreign[0]})",
+            f"--output {output} --replace",
+            f"it holds a file that no data set has ({foreign[0]})",
             "Move that file away, or give another folder",
         )
     return tuple(names)
@@ -73,7 +80,9 @@ def temporary_folder(output: str, temp_location: str | None) -> Iterator[str]:
         FileSystems.mkdirs(folder)
     except (OSError, BeamIOError) as error:
         flag = f"--temp-location {temp_location}" if temp_location else f"--output {output}"
-        raise UserError(flag, f"no folder can be made there ({error})", "Give a folder you can write to") from None
+        raise UserError(
+            flag, f"no folder can be made there ({error})", "Give a folder you can write to"
+        ) from None
     try:
         yield folder
     finally:

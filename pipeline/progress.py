@@ -6,7 +6,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 # Shares of the whole time that the phases take (benchmarks/README.md has the profile).
 _READ_SHARE, _WRITE_SHARE = 0.55, 0.45
@@ -75,7 +82,7 @@ def show_progress(counters: Counters, bytes_to_read: int, shown: bool) -> Iterat
 
 
 def _follow(
-    progress: Progress, task: int, counters: Counters, bytes_to_read: int, stop: threading.Event
+    progress: Progress, task: TaskID, counters: Counters, bytes_to_read: int, stop: threading.Event
 ) -> None:
     while not stop.wait(0.5):
         read, built, rows = (

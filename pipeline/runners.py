@@ -8,6 +8,7 @@ was measured on it (Beam 2.77):
 - it gives worker processes empty options: they are passed on.
 """
 
+import logging
 import os
 import re
 import shlex
@@ -21,6 +22,8 @@ from types import FrameType
 from typing import Any
 
 import apache_beam as beam
+import grpc
+import psutil
 from apache_beam.metrics import monitoring_infos
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
 from apache_beam.portability import python_urns
@@ -32,6 +35,9 @@ from apache_beam.runners.portability.portable_runner import JobServiceHandle
 from corpusmill.faults import UserError
 from pipeline.progress import Counters
 from transforms.tally import NAMESPACE
+
+# How long a worker may take to end by itself once the job has ended.
+_SECONDS_TO_STOP = 5
 
 LOCAL_NAMES = ("local", "DirectRunner", "FnApiRunner")
 
@@ -115,7 +121,7 @@ def _run_local(job: Run) -> None:
     worker_handlers.DATA_BUFFER_TIME_LIMIT_MS = 0
     processes = job.processes
     # FnApiRunner has no hook for either; both are looked up in their modules when a job starts.
-    fn_runner.ProgressRequester = _observed_requester(job.counters)
+    fn_runner.ProgressRequester = _observe(job.counters)
     mode = "multi_processing" if processes else "in_memory"
     options = PipelineOptions(
         list(job.beam_arguments), direct_num_workers=max(1, processes), direct_running_mode=mode
@@ -168,45 +174,86 @@ class _WatchedWorkerHandler(worker_handlers.SubprocessSdkWorkerHandler):
         except RuntimeError as error:
             _WorkerWatch.report(str(error))
 
+    def stop_worker(self) -> None:
+        # A worker in the middle of a bundle that nobody waits for any more would go on for minutes.
+        self.worker_thread.join(timeout=_SECONDS_TO_STOP)
+        if self.worker_thread.is_alive():
+            _WorkerWatch.end_workers()
+
 
 class _WorkerWatch:
-    """While it is entered, the death of a worker process raises in the main thread.
+    """While it is entered, a worker's death, Ctrl-C or a request to end raise in the main thread.
 
-    The main thread waits for a bundle that will never end; only a signal reaches it there.
+    The main thread waits for a bundle that will never end; only a signal reaches it there. The workers
+    are ended first, because Beam waits for each of them on its way out.
     """
 
     _cause = ""
+    _ended = False
 
     def __enter__(self) -> None:
-        self._previous = signal.signal(signal.SIGUSR1, self._raise)
+        handlers = {
+            signal.SIGUSR1: self._raise_death,
+            signal.SIGINT: self._raise_interrupt,
+            signal.SIGTERM: self._raise_interrupt,
+        }
+        self._previous = {number: signal.signal(number, of) for number, of in handlers.items()}
+        _WorkerWatch._ended = False
+        # The connections of a worker that dies break in Beam's threads, each with a trace of no use.
+        self._previous_hook, threading.excepthook = threading.excepthook, _hide_broken_connections
+        logging.getLogger("apache_beam.runners.worker.data_plane").setLevel(logging.CRITICAL)
 
     def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGUSR1, self._previous)
+        _WorkerWatch._ended = True
+        threading.excepthook = self._previous_hook
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
 
     @classmethod
     def report(cls, cause: str) -> None:
-        cls._cause = cause
-        os.kill(os.getpid(), signal.SIGUSR1)
+        """Called in the thread of a worker that died."""
+        if not cls._ended:
+            cls._cause = cause
+            os.kill(os.getpid(), signal.SIGUSR1)
 
     @classmethod
-    def _raise(cls, _: int, __: FrameType | None) -> None:
-        raise WorkerDiedError(cls._cause)
+    def end_workers(cls) -> None:
+        """Kill every worker process; what they report from now on is no news."""
+        cls._ended = True
+        logging.disable()  # Beam logs every one of them as a failure to close
+        for child in psutil.Process().children(recursive=True):
+            child.kill()
+
+    @classmethod
+    def _raise_death(cls, _: int, __: FrameType | None) -> None:
+        if not cls._ended:
+            cls.end_workers()
+            raise WorkerDiedError(cls._cause)
+
+    @classmethod
+    def _raise_interrupt(cls, _: int, __: FrameType | None) -> None:
+        cls.end_workers()
+        raise KeyboardInterrupt
 
 
-def _observed_requester(counters: Counters) -> type:
-    class Requester(_ProgressRequester):
-        def __init__(
-            self, worker_handler: Any, instruction_id: str, frequency: float | None
-        ) -> None:
-            def take(progress: beam_fn_api_pb2.ProcessBundleProgressResponse) -> None:
-                counters.update(instruction_id, _read_counters(progress))
-
-            super().__init__(worker_handler, instruction_id, frequency, take)
-
-    return Requester
+def _hide_broken_connections(failure: threading.ExceptHookArgs) -> None:
+    if not isinstance(failure.exc_value, grpc.RpcError):
+        threading.__excepthook__(failure)
 
 
 _ProgressRequester = fn_runner.ProgressRequester
+
+
+def _observe(counters: Counters) -> Callable[[Any, str, float | None], Any]:
+    """Beam's requester of progress, with the callback that its caller leaves out."""
+
+    def create(worker_handler: Any, instruction_id: str, frequency: float | None) -> Any:
+        def take(progress: beam_fn_api_pb2.ProcessBundleProgressResponse) -> None:
+            counters.update(instruction_id, _read_counters(progress))
+
+        return _ProgressRequester(worker_handler, instruction_id, frequency, take)
+
+    return create
 
 
 def _read_counters(progress: beam_fn_api_pb2.ProcessBundleProgressResponse) -> dict[str, int]:

@@ -23,8 +23,15 @@ EXAMPLES = "examples"
 class _BuildBatch(beam.DoFn):
     """A batch of documents to one batch of examples for each repeat."""
 
-    def __init__(self, objective: Objective, seed: int, validation_share: float, shared: Shared) -> None:
-        self._objective, self._seed, self._share, self._shared = objective, seed, validation_share, shared
+    def __init__(
+        self, objective: Objective, seed: int, validation_share: float, shared: Shared
+    ) -> None:
+        self._objective, self._seed, self._share, self._shared = (
+            objective,
+            seed,
+            validation_share,
+            shared,
+        )
 
     def setup(self) -> None:
         self._tally = Tally("build", live=("examples",))
@@ -33,7 +40,9 @@ class _BuildBatch(beam.DoFn):
         self._tally.start()
 
     def process(self, element: pa.RecordBatch, pool_path: str = "") -> Iterator[pa.RecordBatch]:
-        pool = self._shared.acquire(lambda: map_pool(pool_path), tag=pool_path) if pool_path else None
+        pool = (
+            self._shared.acquire(lambda: map_pool(pool_path), tag=pool_path) if pool_path else None
+        )
         splits = assign_splits(self._seed, element.column("document").to_numpy(), self._share)
         self._tally.add("documents", element.num_rows)
         for repeat in range(self._objective.repeats):
@@ -70,10 +79,19 @@ class BuildExamples(beam.PTransform):
     """
 
     def __init__(
-        self, objective: Objective, seed: int, validation_share: float, pool: beam.PCollection[str] | None
+        self,
+        objective: Objective,
+        seed: int,
+        validation_share: float,
+        pool: beam.PCollection[str] | None,
     ) -> None:
         super().__init__()
-        self._objective, self._seed, self._share, self._pool = objective, seed, validation_share, pool
+        self._objective, self._seed, self._share, self._pool = (
+            objective,
+            seed,
+            validation_share,
+            pool,
+        )
 
     def expand(self, documents: beam.PCollection[pa.RecordBatch]) -> NamedOutputs:
         """One DoFn in the stage of its input; the pool's path is its side input."""
@@ -83,5 +101,9 @@ class BuildExamples(beam.PTransform):
         return documents | "BuildBatch" >> typed.with_outputs(COUNTS, main=EXAMPLES)
 
     def display_data(self) -> dict[str, str | int | float]:
-        """What is built."""
-        return {"objective": self._objective.name, "seed": self._seed, "validation_share": self._share}
+        """What is built; the seed as text, as Beam shows no integer above 2**63."""
+        return {
+            "objective": self._objective.name,
+            "seed": str(self._seed),
+            "validation_share": self._share,
+        }

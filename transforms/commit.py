@@ -1,7 +1,7 @@
 """Temporary files to a data set: check the counts, rename, write the manifest, and `_SUCCESS` last."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -55,7 +55,11 @@ class _Commit(beam.DoFn):
         self._options, self._layout = options, layout
 
     def process(
-        self, _: bytes, shards: list[WrittenShard], counts: list[tuple[str, int]], rejects: list[RejectsFile]
+        self,
+        _: bytes,
+        shards: list[WrittenShard],
+        counts: list[tuple[str, int]],
+        rejects: list[RejectsFile],
     ) -> Iterator[str]:
         sums = {**dict(counts), "write.rejects": sum(part.rejects for part in rejects)}
         check_rejects(sums, self._options.max_rejects)
@@ -87,15 +91,18 @@ class _Commit(beam.DoFn):
 
     def _remove_stale(self, new: set[str]) -> None:
         # `_SUCCESS` goes first; a name that comes again is left to `move`, so that a retry loses nothing.
-        for name in sorted(set(self._options.stale) - new, key=lambda name: name != manifests.SUCCESS):
+        for name in sorted(
+            set(self._options.stale) - new, key=lambda name: name != manifests.SUCCESS
+        ):
             if FileSystems.exists(self._final(name)):
                 FileSystems.delete([self._final(name)])
 
     def _final(self, name: str) -> str:
-        return FileSystems.join(self._options.output, *name.split("/"))
+        return str(FileSystems.join(self._options.output, *name.split("/")))
 
     def _write(self, name: str, content: bytes) -> None:
-        temporary = FileSystems.join(self._options.temp_folder, name.replace("/", "-"))
+        # Not the name of the tokenizer that workers read: a second attempt needs that file again.
+        temporary = FileSystems.join(self._options.temp_folder, f"commit-{name}")
         with create_file(temporary) as stream:
             stream.write(content)
         move(temporary, self._final(name), len(content))
@@ -181,12 +188,20 @@ def move(source: str, destination: str, size: int) -> None:
         RuntimeError: the file is at neither place.
     """
     if not FileSystems.exists(source):
-        if FileSystems.exists(destination) and FileSystems.match([destination])[0].metadata_list[0].size_in_bytes == size:
+        if (
+            FileSystems.exists(destination)
+            and FileSystems.match([destination])[0].metadata_list[0].size_in_bytes == size
+        ):
             return
         raise RuntimeError(f"{source} is gone, and {destination} is not what it was to become")
     if FileSystems.exists(destination):
         FileSystems.delete([destination])
     FileSystems.rename([source], [destination])
+
+
+def _add(numbers: Iterable[int]) -> int:
+    # Of the bare `sum`, Beam does not know the type, and would pickle every count.
+    return sum(numbers)
 
 
 class CommitDataset(beam.PTransform):
@@ -200,18 +215,24 @@ class CommitDataset(beam.PTransform):
     """
 
     def __init__(
-        self, options: CommitOptions, layout: Layout,
-        counts: list[beam.PCollection[tuple[str, int]]], rejects: beam.PCollection[RejectsFile],
+        self,
+        options: CommitOptions,
+        layout: Layout,
+        counts: list[beam.PCollection[tuple[str, int]]],
+        rejects: beam.PCollection[RejectsFile],
     ) -> None:
         super().__init__()
         self._options, self._layout, self._counts, self._rejects = options, layout, counts, rejects
 
     def expand(self, shards: beam.PCollection[WrittenShard]) -> beam.PCollection[str]:
         """Add up the counts and run the commit once, behind all shards."""
-        sums = self._counts | "JoinCounts" >> beam.Flatten() | "AddCounts" >> beam.CombinePerKey(sum)
+        joined = self._counts | "JoinCounts" >> beam.Flatten()
+        sums = joined | "AddCounts" >> beam.CombinePerKey(_add)
         inputs = (beam.pvalue.AsList(of) for of in (shards, sums, self._rejects))
         once = shards.pipeline | "StartCommit" >> beam.Impulse()
-        return once | "Commit" >> beam.ParDo(_Commit(self._options, self._layout), *inputs).with_output_types(str)
+        return once | "Commit" >> beam.ParDo(
+            _Commit(self._options, self._layout), *inputs
+        ).with_output_types(str)
 
     def display_data(self) -> dict[str, str]:
         """Where it goes."""

@@ -1,7 +1,7 @@
 """The pool of random documents: candidates from every range, one pool from the candidates."""
 
-import io
 from collections.abc import Iterable, Iterator
+from typing import BinaryIO
 from uuid import uuid4
 
 import apache_beam as beam
@@ -52,7 +52,7 @@ class _SpillCandidates(beam.DoFn):
     def start_bundle(self) -> None:
         self._written: list[Candidates] = []
         self._path = FileSystems.join(self._temp_folder, f"candidates-{uuid4().hex}.arrow")
-        self._stream: io.BufferedIOBase | None = None
+        self._stream: BinaryIO | None = None
         self._offset = 0
 
     def process(self, element: pa.RecordBatch) -> None:
@@ -78,7 +78,9 @@ class _SpillCandidates(beam.DoFn):
 class _WritePool(beam.DoFn):
     """All candidates to one pool, in two passes over their files."""
 
-    def __init__(self, seed: int, pool_tokens: int, validation_share: float, token_dtype: str, folder: str) -> None:
+    def __init__(
+        self, seed: int, pool_tokens: int, validation_share: float, token_dtype: str, folder: str
+    ) -> None:
         self._seed, self._pool_tokens, self._share = seed, pool_tokens, validation_share
         self._token_dtype, self._folder = token_dtype, folder
 
@@ -112,7 +114,10 @@ class _WritePool(beam.DoFn):
         kept = priorities <= np.uint64(limit) if limit >= 0 else np.zeros(len(ids), np.bool_)
         train = assign_splits(self._seed, ids[kept], self._share) == TRAIN
         shape = pools.PoolShape(
-            int(kept.sum()), int(sentences[kept].sum()), int(tokens[kept].sum()), int(train.sum()),
+            int(kept.sum()),
+            int(sentences[kept].sum()),
+            int(tokens[kept].sum()),
+            int(train.sum()),
             np.dtype(self._token_dtype),
         )
         return shape, limit, len(ids)
@@ -149,7 +154,12 @@ class SamplePool(beam.PTransform):
     """
 
     def __init__(
-        self, seed: int, pool_tokens: int, validation_share: float, token_dtype: str, temp_folder: str
+        self,
+        seed: int,
+        pool_tokens: int,
+        validation_share: float,
+        token_dtype: str,
+        temp_folder: str,
     ) -> None:
         super().__init__()
         self._seed, self._pool_tokens, self._share = seed, pool_tokens, validation_share
@@ -164,16 +174,19 @@ class SamplePool(beam.PTransform):
         nothing = documents.pipeline | "CreateNoCandidates" >> beam.Create(
             [(0, Candidates("0", "", 0, 0))]
         ).with_output_types(tuple[int, Candidates])
-        write = _WritePool(self._seed, self._pool_tokens, self._share, self._token_dtype, self._temp_folder)
+        write = _WritePool(
+            self._seed, self._pool_tokens, self._share, self._token_dtype, self._temp_folder
+        )
         return (
             (spilled, nothing)
             | "JoinCandidates" >> beam.Flatten()
             | "GatherCandidates" >> beam.GroupByKey()
-            | "WritePool" >> beam.ParDo(write).with_output_types(str, **{COUNTS: Count}).with_outputs(
-                COUNTS, main=POOL
-            )
+            | "WritePool"
+            >> beam.ParDo(write)
+            .with_output_types(str, **{COUNTS: Count})
+            .with_outputs(COUNTS, main=POOL)
         )
 
-    def display_data(self) -> dict[str, int]:
-        """The budget."""
-        return {"pool_tokens": self._pool_tokens, "seed": self._seed}
+    def display_data(self) -> dict[str, str | int]:
+        """The budget, and the seed as text: Beam shows no integer above 2**63."""
+        return {"pool_tokens": self._pool_tokens, "seed": str(self._seed)}

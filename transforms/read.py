@@ -96,9 +96,9 @@ class ReadDocuments(beam.PTransform):
 
     def expand(self, ranges: beam.PCollection[FileRange]) -> NamedOutputs:
         """One DoFn; its output goes on in the same stage."""
-        read = beam.ParDo(_ReadRange(self._options, self._temp_folder, self._stage)).with_output_types(
-            pa.RecordBatch, **{REJECTS: RejectsFile, COUNTS: Count}
-        )
+        read = beam.ParDo(
+            _ReadRange(self._options, self._temp_folder, self._stage)
+        ).with_output_types(pa.RecordBatch, **{REJECTS: RejectsFile, COUNTS: Count})
         return ranges | "ReadRange" >> read.with_outputs(REJECTS, COUNTS, main=DOCUMENTS)
 
     def display_data(self) -> dict[str, str | int]:

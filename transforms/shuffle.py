@@ -79,7 +79,9 @@ class _Spill:
             for bucket, rows in self._buffer.drain():
                 message = rows.serialize()
                 stream.write(message)
-                self.segments.append((bucket, Segment(0, 0, rows.num_rows, path, offset, message.size, b"")))
+                self.segments.append(
+                    (bucket, Segment(0, 0, rows.num_rows, path, offset, message.size, b""))
+                )
                 offset += message.size
 
 
@@ -104,7 +106,12 @@ class _SpillExamples(_PlaceExamples):
     """Examples to files; (shard, segment) or, with two levels, (group, segment of the group)."""
 
     def __init__(
-        self, layout: Layout, validation_share: float, temp_folder: str, groups: int, buffer_bytes: int
+        self,
+        layout: Layout,
+        validation_share: float,
+        temp_folder: str,
+        groups: int,
+        buffer_bytes: int,
     ) -> None:
         super().__init__(layout, validation_share)
         self._temp_folder, self._groups, self._buffer_bytes = temp_folder, groups, buffer_bytes
@@ -136,7 +143,12 @@ class _MergeGroup(_PlaceExamples):
     """The second level: the rows of a group of buckets to files ordered by bucket."""
 
     def __init__(
-        self, layout: Layout, validation_share: float, temp_folder: str, schema: pa.Schema, buffer_bytes: int
+        self,
+        layout: Layout,
+        validation_share: float,
+        temp_folder: str,
+        schema: pa.Schema,
+        buffer_bytes: int,
     ) -> None:
         super().__init__(layout, validation_share)
         self._temp_folder, self._schema, self._buffer_bytes = temp_folder, schema, buffer_bytes
@@ -193,12 +205,20 @@ class _Shuffle(beam.PTransform):
         super().__init__()
         self._layout, self._share = layout, validation_share
 
-    def gather(self, segments: beam.PCollection[KeyedSegment]) -> beam.PCollection[tuple[int, Iterable[Segment]]]:
-        nothing = [(shard, Segment(shard, 0, 0, "", 0, 0, b"")) for shard in range(self._layout.shards)]
+    def gather(
+        self, segments: beam.PCollection[KeyedSegment]
+    ) -> beam.PCollection[tuple[int, Iterable[Segment]]]:
+        nothing = [
+            (shard, Segment(shard, 0, 0, "", 0, 0, b"")) for shard in range(self._layout.shards)
+        ]
         empty = segments.pipeline | "CreateEmptySegments" >> beam.Create(nothing).with_output_types(
             tuple[int, Segment]
         )
-        return (segments, empty) | "JoinSegments" >> beam.Flatten() | "GatherShards" >> beam.GroupByKey()
+        return (
+            (segments, empty)
+            | "JoinSegments" >> beam.Flatten()
+            | "GatherShards" >> beam.GroupByKey()
+        )
 
     def display_data(self) -> dict[str, int]:
         """How the examples are spread."""
@@ -217,7 +237,11 @@ class ShuffleByFiles(_Shuffle):
     """
 
     def __init__(
-        self, layout: Layout, validation_share: float, temp_folder: str, schema: pa.Schema,
+        self,
+        layout: Layout,
+        validation_share: float,
+        temp_folder: str,
+        schema: pa.Schema,
         buffer_bytes: int = BUFFER_BYTES,
     ) -> None:
         super().__init__(layout, validation_share)
@@ -228,8 +252,12 @@ class ShuffleByFiles(_Shuffle):
     ) -> beam.PCollection[tuple[int, Iterable[Segment]]]:
         """One level of files, or two where segments would be too small to read."""
         groups = cut_groups(self._layout, self._buffer_bytes)
-        spill = _SpillExamples(self._layout, self._share, self._temp_folder, groups, self._buffer_bytes)
-        segments = examples | "SpillExamples" >> beam.ParDo(spill).with_output_types(tuple[int, Segment])
+        spill = _SpillExamples(
+            self._layout, self._share, self._temp_folder, groups, self._buffer_bytes
+        )
+        segments = examples | "SpillExamples" >> beam.ParDo(spill).with_output_types(
+            tuple[int, Segment]
+        )
         if groups < self._layout.shards * self._layout.slices:
             merge = _MergeGroup(
                 self._layout, self._share, self._temp_folder, self._schema, self._buffer_bytes

@@ -21,7 +21,12 @@ class _TokenizeBatch(beam.DoFn):
     """A batch of text to a batch of token ids; the tokenizer is loaded once a process."""
 
     def __init__(self, tokenizer_path: str, token_dtype: str, shared: Shared, stage: str) -> None:
-        self._path, self._dtype, self._shared, self._stage = tokenizer_path, token_dtype, shared, stage
+        self._path, self._dtype, self._shared, self._stage = (
+            tokenizer_path,
+            token_dtype,
+            shared,
+            stage,
+        )
 
     def setup(self) -> None:
         self._tokenizer = self._shared.acquire(self._load, tag=self._path)

@@ -27,7 +27,9 @@ SHARDS = "shards"
 class _WriteShard(beam.DoFn):
     """All segments of a shard to one file, slice by slice."""
 
-    def __init__(self, objective: Objective, options: ParquetOptions, layout: Layout, temp_folder: str) -> None:
+    def __init__(
+        self, objective: Objective, options: ParquetOptions, layout: Layout, temp_folder: str
+    ) -> None:
         self._objective, self._options, self._layout = objective, options, layout
         self._temp_folder = temp_folder
 
@@ -83,7 +85,9 @@ class WriteShards(beam.PTransform):
         temp_folder: where the files wait for the commit.
     """
 
-    def __init__(self, objective: Objective, options: ParquetOptions, layout: Layout, temp_folder: str) -> None:
+    def __init__(
+        self, objective: Objective, options: ParquetOptions, layout: Layout, temp_folder: str
+    ) -> None:
         super().__init__()
         self._objective, self._options, self._layout = objective, options, layout
         self._temp_folder = temp_folder

@@ -6,6 +6,7 @@ from typing import BinaryIO, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from corpusmill.checksums import HashingWriter
 from corpusmill.columns import Column, arrow_schema
 
 SUFFIX = ".parquet"
@@ -36,7 +37,7 @@ class ParquetShardWriter:
     """
 
     def __init__(
-        self, stream: BinaryIO, columns: tuple[Column, ...], options: ParquetOptions
+        self, stream: BinaryIO | HashingWriter, columns: tuple[Column, ...], options: ParquetOptions
     ) -> None:
         self._writer = pq.ParquetWriter(
             stream,

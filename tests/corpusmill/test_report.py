@@ -153,6 +153,8 @@ def test_every_built_example_reads_as_its_text(padded: bool) -> None:
     for example in decoded:
         assert len(example.segments) == 2
         assert sum(len(segment) for segment in example.segments) == example.length - 3
+        pieces = [piece for segment in example.segments for piece in segment]
+        assert example.predictions == sum(piece.kind != "plain" for piece in pieces)
         for segment in example.segments:
             spelled = "".join(piece.text for piece in segment)
             assert any(spelled in document for document in letters)

@@ -3,11 +3,24 @@
 import json
 from typing import Any
 
-from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import (
+    AddedToken,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    trainers,
+)
 
 from corpusmill.tokenizer_training import WordPieceOptions, train_wordpiece
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+UNKNOWN = "[UNK]"
+
+# Becomes "AB" under NFKC and NFKD.
+WIDE = "\uff21\uff22"
 
 TEXT = [
     "The quick brown fox jumps over the lazy dog , and Robert ran : the film was good .",
@@ -25,7 +38,9 @@ def wordpiece(*, lowercase: bool) -> str:
     return without_padding(train_wordpiece(iter(TEXT), options))
 
 
-def trained(model: models.Model, trainer: trainers.Trainer, normalizer: Any, pre_tokenizer: Any) -> Tokenizer:
+def trained(
+    model: models.Model, trainer: trainers.Trainer, normalizer: Any, pre_tokenizer: Any
+) -> Tokenizer:
     tokenizer = Tokenizer(model)
     if normalizer is not None:
         tokenizer.normalizer = normalizer
@@ -36,33 +51,43 @@ def trained(model: models.Model, trainer: trainers.Trainer, normalizer: Any, pre
 
 def wordlevel() -> str:
     return trained(
-        models.WordLevel(unk_token="[UNK]"), trainers.WordLevelTrainer(special_tokens=list(SPECIAL)),
-        normalizers.Sequence([normalizers.NFD(), normalizers.StripAccents(), normalizers.Lowercase()]),
-        pre_tokenizers.Sequence([
-            pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation("merged_with_next"),
-            pre_tokenizers.Digits(individual_digits=True),
-        ]),
+        models.WordLevel(unk_token=UNKNOWN),
+        trainers.WordLevelTrainer(special_tokens=list(SPECIAL)),
+        normalizers.Sequence(
+            [normalizers.NFD(), normalizers.StripAccents(), normalizers.Lowercase()]
+        ),
+        pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.WhitespaceSplit(),
+                pre_tokenizers.Punctuation("merged_with_next"),
+                pre_tokenizers.Digits(individual_digits=True),
+            ]
+        ),
     ).to_str()
 
 
 def bpe(normalizer: Any = None) -> str:
     tokenizer = trained(
-        models.BPE(unk_token="[UNK]", fuse_unk=True),
+        models.BPE(unk_token=UNKNOWN, fuse_unk=True),
         trainers.BpeTrainer(vocab_size=300, special_tokens=list(SPECIAL)),
-        normalizer, pre_tokenizers.Whitespace(),
+        normalizer,
+        pre_tokenizers.Whitespace(),
     )
     # Looked for in normalized text, and inside words, too.
-    tokenizer.add_tokens([AddedToken("film", normalized=True), AddedToken("ＡＢ", normalized=True)])
+    tokenizer.add_tokens([AddedToken("film", normalized=True), AddedToken(WIDE, normalized=True)])
     return tokenizer.to_str()
 
 
 def byte_level() -> str:
     tokenizer = trained(
-        models.BPE(), trainers.BpeTrainer(
-            vocab_size=400, special_tokens=["<s>", "</s>"],
+        models.BPE(),
+        trainers.BpeTrainer(
+            vocab_size=400,
+            special_tokens=["<s>", "</s>"],
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         ),
-        None, pre_tokenizers.ByteLevel(add_prefix_space=False),
+        None,
+        pre_tokenizers.ByteLevel(add_prefix_space=False),
     )
     tokenizer.decoder = decoders.ByteLevel()
     return tokenizer.to_str()

@@ -1,0 +1,253 @@
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer
+
+from corpusmill.faults import UserError
+from corpusmill.special_tokens import find_special_tokens
+from corpusmill.tokenization import SentenceTokenizer, TokenizerFile, read_tokenizer
+from tests.corpusmill.tokenizer_samples import MEMOIZING, TEXT, byte_level, wordpiece
+
+VOCAB = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+VOCAB += ["the", "##s", "cafe", "caf", "##é", "A", "株"]
+
+
+NO_VOCABULARY = '{"model": {"type": "BPE", "vocab": {}, "merges": []}}'
+NO_UNKNOWN = '{"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "<unk>"}}'
+
+
+def files(**contents: str | bytes) -> Callable[[str], bytes | None]:
+    """Contents by name, an underscore for the last dot."""
+    named = {".".join(name.rsplit("_", 1)): content for name, content in contents.items()}
+    encoded = {
+        name: text.encode() if isinstance(text, str) else text for name, text in named.items()
+    }
+    return lambda path: encoded.get(path.removeprefix("folder/"))
+
+
+def ids_of(file: TokenizerFile, *sentences: str) -> list[int]:
+    text = "".join(sentences).encode()
+    offsets = np.cumsum([0, *(len(sentence.encode()) for sentence in sentences)]).astype(np.int64)
+    tokenizer = SentenceTokenizer(file.json, file.token_dtype)
+    token_ids, _ = tokenizer.encode(np.frombuffer(text, np.uint8), offsets)
+    assert token_ids.dtype == file.token_dtype
+    return [int(token) for token in token_ids]
+
+
+def vocab_txt(*more: str) -> str:
+    return "\n".join([*VOCAB, *more]) + "\n"
+
+
+def test_a_json_is_read_without_padding_truncation_and_dropout() -> None:
+    tokenizer = Tokenizer.from_str(MEMOIZING["BPE"])
+    tokenizer.enable_padding(length=64)
+    tokenizer.enable_truncation(max_length=3)
+    described = json.loads(tokenizer.to_str())
+    described["model"]["dropout"] = 0.5
+    file = read_tokenizer("folder/tokenizer.json", files(tokenizer_json=json.dumps(described)))
+    assert file.name == "folder/tokenizer.json"
+    assert file.digest == hashlib.sha256(file.json.encode()).hexdigest()
+    assert SentenceTokenizer(file.json, file.token_dtype).memoizes
+    plain = Tokenizer.from_str(MEMOIZING["BPE"])
+    assert ids_of(file, TEXT[0], TEXT[1]) == [
+        token for text in TEXT[:2] for token in plain.encode(text, add_special_tokens=False).ids
+    ]
+
+
+def test_the_vocabulary_counts_added_tokens_and_gaps() -> None:
+    described = json.loads(wordpiece(lowercase=True))
+    described["model"]["vocab"]["far"] = 40_000
+    file = read_tokenizer("t.json", files(t_json=json.dumps(described)))
+    assert file.vocab_size == 40_001
+    assert ids_of(file, "far") == [40_000]
+    tokenizer = Tokenizer.from_str(wordpiece(lowercase=True))
+    before = tokenizer.get_vocab_size()
+    tokenizer.add_tokens(["zzz"])
+    assert read_tokenizer("t.json", files(t_json=tokenizer.to_str())).vocab_size == before + 1
+
+
+@pytest.mark.parametrize(
+    ("vocab_size", "dtype"),
+    [
+        (1, "int16"),
+        (30522, "int16"),
+        (32768, "int16"),
+        (32769, "uint16"),
+        (65536, "uint16"),
+        (65537, "int32"),
+    ],
+)
+def test_ids_have_the_smallest_type_that_holds_them(vocab_size: int, dtype: str) -> None:
+    special = find_special_tokens(json.loads(byte_level()), {})
+    assert TokenizerFile("", "", vocab_size, special, "").token_dtype == np.dtype(dtype)
+
+
+def test_a_lower_cased_vocabulary_lower_cases_and_strips_accents() -> None:
+    file = read_tokenizer("folder/vocab.txt", files(vocab_txt=vocab_txt()))
+    assert ids_of(file, "The CAFÉs", "株the") == [6, 8, 7, 12, 6]
+    assert file.special.all_ids == (0, 2, 3, 4, 5)
+    assert file.vocab_size == 13
+
+
+def test_a_vocabulary_with_upper_case_words_is_cased() -> None:
+    file = read_tokenizer("folder/vocab.txt", files(vocab_txt=vocab_txt("The")))
+    assert ids_of(file, "The the caféx café") == [13, 6, 2, 9, 10]
+
+
+@pytest.mark.parametrize(
+    ("config", "ids"),
+    [
+        ({"do_lower_case": True}, [6, 8]),
+        ({"do_lower_case": False}, [13, 9, 10]),
+        ({"do_lower_case": True, "strip_accents": False}, [6, 9, 10]),
+    ],
+)
+def test_the_companion_decides_about_case(config: dict[str, Any], ids: list[int]) -> None:
+    beside = files(vocab_txt=vocab_txt("The"), tokenizer_config_json=json.dumps(config))
+    assert ids_of(read_tokenizer("folder/vocab.txt", beside), "The café") == ids
+
+
+def test_windows_line_ends_and_a_byte_order_mark_do_not_matter() -> None:
+    odd = b"\xef\xbb\xbf" + vocab_txt().replace("\n", "\r\n").encode()
+    assert (
+        read_tokenizer("vocab.txt", files(vocab_txt=odd)).json
+        == read_tokenizer("vocab.txt", files(vocab_txt=vocab_txt())).json
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "contents", "message"),
+    [
+        ("t.json", {}, "no such file"),
+        ("t.json", {"t_json": b""}, "empty"),
+        ("t.json", {"t_json": b" \n"}, "empty"),
+        ("t.json", {"t_json": b"[PAD]\n[UNK]\n"}, "not JSON"),
+        ("t.json", {"t_json": b"\xff\xfe\x00"}, "not JSON"),
+        ("t.json", {"t_json": b"[1, 2]"}, "describes no tokenizer"),
+        ("t.json", {"t_json": b'{"do_lower_case": true}'}, "describes no tokenizer"),
+        ("t.json", {"t_json": b'{"model": {"type": "Odd"}}'}, "cannot read it"),
+        ("t.json", {"t_json": NO_VOCABULARY}, "vocabulary is empty"),
+        ("t.json", {"t_json": NO_UNKNOWN}, "lacks the token for unknown words, '<unk>'"),
+        ("v.txt", {"v_txt": b""}, "empty"),
+        ("v.txt", {"v_txt": b"once upon\na time\n"}, r"lacks the lines \[PAD\], \[UNK\]"),
+        ("v.txt", {"v_txt": vocab_txt().replace("[MASK]\n", "")}, r"lacks the lines \[MASK\]"),
+        ("v.txt", {"v_txt": b"\xff\xfe"}, "not UTF-8"),
+        ("folder", {"tokenizer_json": b"{}"}, "Give folder/tokenizer.json"),
+        ("v.txt", {"v_txt": vocab_txt(), "tokenizer_config_json": b"{"}, "beside the tokenizer"),
+    ],
+)
+def test_what_is_no_tokenizer_is_refused(
+    path: str, contents: dict[str, str | bytes], message: str
+) -> None:
+    with pytest.raises(UserError, match=message) as raised:
+        read_tokenizer(path, files(**contents))
+    assert path in raised.value.value or "tokenizer_config.json" in raised.value.value
+
+
+def test_a_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="it is a folder"):
+        read_tokenizer(
+            str(tmp_path), lambda path: Path(path).read_bytes() if Path(path).exists() else None
+        )
+
+
+def test_roles_do_not_depend_on_places_in_the_vocabulary() -> None:
+    shuffled = ["x", "[MASK]", "y", "[SEP]", "[UNK]", "[CLS]", "[PAD]"]
+    special = read_tokenizer("vocab.txt", files(vocab_txt="\n".join(shuffled))).special
+    assert (special.cls_id, special.sep_id, special.mask_id, special.pad_id, special.unk_id) == (
+        5,
+        3,
+        1,
+        6,
+        4,
+    )
+    assert special.all_ids == (1, 3, 4, 5, 6)
+
+
+def described(vocabulary: list[str], added: Sequence[str] = (), **parts: Any) -> dict[str, Any]:
+    vocab = {token: place for place, token in enumerate(vocabulary)}
+    return {
+        "model": {"type": "BPE", "vocab": vocab, "merges": [], "unk_token": None},
+        "added_tokens": [
+            {"id": vocab[token], "content": token, "special": True} for token in added
+        ],
+        **parts,
+    }
+
+
+def template(single: str, pair: str) -> dict[str, Any]:
+    def pieces(text: str) -> list[dict[str, Any]]:
+        return [
+            {"Sequence": {"id": part[1], "type_id": 0}}
+            if part[0] == "$"
+            else {"SpecialToken": {"id": part}}
+            for part in text.split()
+        ]
+
+    names = {part for part in (single + " " + pair).split() if part[0] != "$"}
+    return {
+        "type": "TemplateProcessing",
+        "single": pieces(single),
+        "pair": pieces(pair),
+        "special_tokens": {name: {"id": name, "ids": [0], "tokens": [name]} for name in names},
+    }
+
+
+@pytest.mark.parametrize(
+    "processor",
+    [
+        template("A $A B", "A $A B $B B"),
+        template("A $A", "A $A B $B C"),
+        {"type": "BertProcessing", "cls": ["A", 1], "sep": ["B", 2]},
+        {"type": "RobertaProcessing", "cls": ["A", 1], "sep": ["B", 2]},
+        {
+            "type": "Sequence",
+            "processors": [{"type": "ByteLevel"}, template("A $A B C", "A $A B $B B")],
+        },
+    ],
+)
+def test_the_post_processor_names_the_first_and_the_separating_token(
+    processor: dict[str, Any],
+) -> None:
+    special = find_special_tokens(
+        described(["x", "A", "B", "C"], ["A", "B"], post_processor=processor), {}
+    )
+    assert (special.cls_id, special.sep_id) == (1, 2)
+
+
+def test_padding_model_and_companions_name_tokens() -> None:
+    tokenizer = described(["x", "P", "U", "M", "M2"], padding={"pad_token": "P"})
+    tokenizer["model"]["unk_token"] = "U"  # noqa: S105 - not a password
+    beside: dict[str, Mapping[str, Any]] = {
+        "special_tokens_map.json": {"mask_token": {"content": "M", "lstrip": True}},
+        "tokenizer_config.json": {"mask_token": "M2", "cls_token": "not there"},
+    }
+    special = find_special_tokens(tokenizer, beside)
+    assert (special.pad_id, special.unk_id, special.mask_id, special.cls_id) == (1, 2, 3, None)
+    assert special.all_ids == (1, 2, 3)
+
+
+def test_usual_names_count_among_added_tokens_alone() -> None:
+    tokenizer = described(["<s>", "</s>", "<mask>", "<pad>", "x"], ["<s>", "<mask>"])
+    special = find_special_tokens(tokenizer, {})
+    assert (special.cls_id, special.sep_id, special.mask_id, special.pad_id) == (0, None, 2, None)
+
+
+def test_the_template_goes_before_usual_names() -> None:
+    names = ["[CLS]", "[SEP]", "A", "B"]
+    special = find_special_tokens(
+        described(names, names, post_processor=template("A $A B", "A $A B $B B")), {}
+    )
+    assert (special.cls_id, special.sep_id) == (2, 3)
+
+
+def test_a_missing_role_is_named_with_its_cure() -> None:
+    special = find_special_tokens(described(["[CLS]", "x"], ["[CLS]"]), {})
+    special.require("t.json", "cls")
+    with pytest.raises(UserError, match=r"t\.json.*no \[SEP\], \[MASK\] token.*train-tokenizer"):
+        special.require("t.json", "cls", "sep", "mask")

@@ -1,0 +1,108 @@
+"""The graph as a runner gets it: what travels, how it is encoded, and what each stage carries."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam import coders
+from apache_beam.portability import common_urns, python_urns
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners.pipeline_context import PipelineContext
+
+from corpusmill.bert import BertOptions
+from corpusmill.documents import DocumentOptions
+from corpusmill.formats.parquet import ParquetOptions
+from corpusmill.tokenization import TokenizerFile
+from pipeline.assembly import assemble_job
+from pipeline.graph import Job, build_dataset
+from pipeline.inputs import list_inputs
+from pipeline.options import DatasetOptions, RunOptions
+from transforms.elements import ArrowBatchCoder
+
+
+@pytest.fixture(params=["files", "engine"])
+def job(request: pytest.FixtureRequest, sample: Path, tokenizer: TokenizerFile, tmp_path: Path) -> Job:
+    dataset = DatasetOptions((str(sample),), "t", str(tmp_path / "out"), validation_share=0.1)
+    return assemble_job(
+        BertOptions(), tokenizer, DocumentOptions(), dataset, ParquetOptions(),
+        RunOptions(shuffle=request.param), list_inputs([str(sample)], str(tmp_path)), str(tmp_path),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def proto(job: Job) -> beam_runner_api_pb2.Pipeline:
+    pipeline = beam.Pipeline()
+    build_dataset(pipeline, job)
+    return pipeline.to_runner_api()
+
+
+def leaf_coders(coder: coders.Coder) -> Iterator[coders.Coder]:
+    yield coder
+    for component in coder._get_component_coders():  # noqa: SLF001  Beam has no public way
+        yield from leaf_coders(component)
+
+
+def collections(proto: beam_runner_api_pb2.Pipeline) -> Iterator[tuple[str, coders.Coder]]:
+    context = PipelineContext(proto.components)
+    for collection in proto.components.pcollections.values():
+        # Those inside Beam's own Reshuffle are Beam's.
+        if "Reshuffle" not in collection.unique_name and "SpreadRanges" not in collection.unique_name:
+            yield collection.unique_name, context.coders.get_by_id(collection.coder_id)
+
+
+def test_nothing_that_travels_is_pickled(proto: beam_runner_api_pb2.Pipeline) -> None:
+    kinds = (coders.PickleCoder, coders.FastPrimitivesCoder, coders.DillCoder, coders.CloudpickleCoder)
+    pickled = [
+        name for name, coder in collections(proto) if any(isinstance(leaf, kinds) for leaf in leaf_coders(coder))
+    ]
+    assert pickled == []
+
+
+def test_batches_travel_as_arrow_and_the_rest_as_rows_and_plain_values(
+    proto: beam_runner_api_pb2.Pipeline,
+) -> None:
+    leaves = {type(leaf) for _, coder in collections(proto) for leaf in leaf_coders(coder)}
+    assert ArrowBatchCoder in leaves
+    assert coders.RowCoder in leaves
+    assert leaves <= {
+        ArrowBatchCoder, coders.RowCoder, coders.VarIntCoder, coders.StrUtf8Coder, coders.BytesCoder,
+        coders.TupleCoder, coders.IterableCoder,
+    }  # fmt: skip
+
+
+def pardos(proto: beam_runner_api_pb2.Pipeline) -> Iterator[tuple[str, beam_runner_api_pb2.ParDoPayload]]:
+    for transform in proto.components.transforms.values():
+        if transform.spec.urn == common_urns.primitives.PAR_DO.urn:
+            payload = beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload)
+            yield transform.unique_name, payload
+
+
+def test_no_stage_has_state_or_splits_elements(proto: beam_runner_api_pb2.Pipeline) -> None:
+    assert [
+        name
+        for name, payload in pardos(proto)
+        if payload.state_specs or payload.timer_family_specs or payload.restriction_coder_id
+    ] == []
+
+
+def test_stages_carry_options_and_no_data(proto: beam_runner_api_pb2.Pipeline) -> None:
+    sizes = {
+        name: len(payload.do_fn.payload)
+        for name, payload in pardos(proto)
+        if payload.do_fn.urn == python_urns.PICKLED_DOFN_INFO
+    }
+    assert sizes
+    assert {name: size for name, size in sizes.items() if size > 6000} == {}
+
+
+def test_every_name_occurs_once(proto: beam_runner_api_pb2.Pipeline) -> None:
+    names = [transform.unique_name for transform in proto.components.transforms.values()]
+    assert len(names) == len(set(names))
+
+
+def test_the_pool_reaches_the_builders_as_one_path(proto: beam_runner_api_pb2.Pipeline) -> None:
+    [(_, build)] = [(name, payload) for name, payload in pardos(proto) if "_BuildBatch" in name]
+    assert len(build.side_inputs) == 1
+    [pool] = [coder for name, coder in collections(proto) if "_WritePool" in name and ".None" in name]
+    assert isinstance(pool, coders.StrUtf8Coder)

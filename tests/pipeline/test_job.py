@@ -1,0 +1,168 @@
+"""The whole job against the same kernels in a plain loop."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from corpusmill.bert import Bert, BertOptions
+from corpusmill.documents import DocumentOptions, read_documents
+from corpusmill.encoding import encode_documents
+from corpusmill.placement import VALIDATION, assign_splits, sort_order
+from corpusmill.randomness import MAX_SEED
+from corpusmill.spill import Layout
+from corpusmill.tokenization import SentenceTokenizer, TokenizerFile
+from tests.corpusmill.builders import pool_of
+from tests.pipeline.jobs import build
+
+Sentences = list[list[int]]
+
+
+def tokenized_documents(text: Path, tokenizer: TokenizerFile) -> Iterator[pa.RecordBatch]:
+    sentences_to_ids = SentenceTokenizer(tokenizer.json, tokenizer.token_dtype)
+    with text.open("rb") as stream:
+        for batch in read_documents(stream, text.name, 0, 0, None, DocumentOptions()):
+            yield encode_documents(sentences_to_ids, batch.documents).documents
+
+
+def plain_loop(
+    text: Path, tokenizer: TokenizerFile, options: BertOptions, layout: Layout, share: float, padded: bool
+) -> list[pa.Table]:
+    """The rows of each shard: no Beam, no files, all in memory."""
+    bert = Bert(options, tokenizer.special, tokenizer.vocab_size, tokenizer.token_dtype.name)
+    batches = list(tokenized_documents(text, tokenizer))
+    splits = [assign_splits(layout.seed, of.column("document").to_numpy(), share) for of in batches]
+
+    of_split: tuple[dict[int, Sentences], dict[int, Sentences]] = ({}, {})
+    for batch, split_of_document in zip(batches, splits, strict=True):
+        for document, split in zip(batch.to_pylist(), split_of_document, strict=True):
+            of_split[split][document["document"]] = document["sentences"]
+    pool = pool_of(*of_split)
+
+    examples = pa.concat_batches(
+        [
+            bert.build(batch, repeat, pool, split_of_document, layout.seed)
+            for batch, split_of_document in zip(batches, splits, strict=True)
+            for repeat in range(options.duplicates)
+        ]
+    )
+    documents, repeats, indices = (examples.column(place).to_numpy() for place in range(3))
+    shards, keys = layout.buckets(examples, assign_splits(layout.seed, documents, share))
+    tables = []
+    for shard in range(layout.shards):
+        rows = np.flatnonzero(shards == shard)
+        order = sort_order(keys[rows], documents[rows], repeats[rows], indices[rows])
+        finished = bert.finish(examples.take(pa.array(rows[order])), padded)
+        tables.append(pa.Table.from_batches([finished]))
+    return tables
+
+
+@pytest.mark.parametrize(
+    ("share", "padded", "seed"), [(0.0, False, 1), (0.25, True, 0), (0.25, False, MAX_SEED)]
+)
+def test_the_job_writes_what_a_plain_loop_builds(
+    share: float, padded: bool, seed: int, sample: Path, tokenizer_path: Path,
+    tokenizer: TokenizerFile, tmp_path: Path,
+) -> None:  # fmt: skip
+    layout = Layout(seed, 3, 1 if share else 0, 1)
+    options = BertOptions(max_seq_length=64, duplicates=2)
+    expected = plain_loop(sample, tokenizer, options, layout, share, padded)
+    flags = ("--seed", str(seed), "--validation-share", str(share), "--range-bytes", "9000")
+    outcome = build(
+        [sample], tokenizer_path, tmp_path / "out", *flags, "--padded" if padded else "--no-padded"
+    )
+    assert outcome.status == 0, outcome.errors
+    shards = [pq.read_table(path) for path in sorted((tmp_path / "out").glob("*.parquet"))]
+    assert [shard.num_rows for shard in shards] == [table.num_rows for table in expected]
+    for shard, table in zip(shards, expected, strict=True):
+        assert shard.equals(table)
+    assert min(shard.num_rows for shard in shards) > 50
+
+
+class WordCorpus:
+    """Documents in which no word occurs twice, and a vocabulary with every word: a token tells its place."""
+
+    def __init__(self, folder: Path, documents: int, sentences: int, words: int) -> None:
+        self.words_of_document = sentences * words
+        special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+        self.first = len(special)
+        vocabulary = [f"w{number}" for number in range(documents * sentences * words)]
+        self.tokenizer = folder / "vocab.txt"
+        self.tokenizer.write_text("\n".join([*special, *vocabulary]) + "\n")
+        lines = [
+            " ".join(vocabulary[start : start + words]) for start in range(0, len(vocabulary), words)
+        ]
+        blocks = [
+            "\n".join(lines[start : start + sentences]) for start in range(0, len(lines), sentences)
+        ]
+        self.text = folder / "text"
+        self.text.write_text("\n\n".join(blocks) + "\n")
+
+    def build(self, output: Path, *flags: str) -> dict[str, list[dict[str, list[int]]]]:
+        """The rows of each split, with the masked ids put back."""
+        unmasked = ("--max-predictions-per-seq", "None")
+        outcome = build([self.text], self.tokenizer, output, *unmasked, *flags)
+        assert outcome.status == 0, outcome.errors
+        rows: dict[str, list[dict[str, list[int]]]] = {"train": [], "validation": []}
+        for path in sorted(output.glob("*.parquet")):
+            for row in pq.read_table(path).to_pylist():
+                for place, token in zip(row["masked_lm_positions"], row["masked_lm_ids"], strict=True):
+                    row["input_ids"][place] = token
+                rows[path.name.split("-")[0]].append(row)
+        return rows
+
+    def documents(self, row: dict[str, list[int]], segment: int) -> set[int]:
+        """Which documents the words of a segment are of."""
+        tokens = zip(row["input_ids"], row["token_type_ids"], strict=True)
+        return {
+            (token - self.first) // self.words_of_document
+            for token, kind in tokens
+            if kind == segment and token >= self.first
+        }
+
+
+def test_no_document_is_in_both_splits_and_pairs_stay_in_their_own(tmp_path: Path) -> None:
+    corpus = WordCorpus(tmp_path, documents=60, sentences=4, words=6)
+    rows = corpus.build(tmp_path / "out", "--validation-share", "0.3", "--max-seq-length", "32")
+    seen = {
+        split: {document for row in of for segment in (0, 1) for document in corpus.documents(row, segment)}
+        for split, of in rows.items()
+    }
+    assert seen["train"] & seen["validation"] == set()
+    assert seen["train"] | seen["validation"] == set(range(60))
+    for of in rows.values():
+        # A second segment is empty where the first one fills a short target.
+        pairs = [row for row in of if corpus.documents(row, 1)]
+        assert sum(bool(row["next_sentence_label"]) for row in pairs) > 5
+        for row in pairs:
+            [first], [second] = corpus.documents(row, 0), corpus.documents(row, 1)
+            assert (first != second) == bool(row["next_sentence_label"])
+
+
+def test_the_share_of_validation_documents_is_as_asked(
+    sample: Path, tokenizer: TokenizerFile
+) -> None:
+    ids = np.concatenate(
+        [of.column("document").to_numpy() for of in tokenized_documents(sample, tokenizer)]
+    )
+    in_validation = int((assign_splits(1, ids, 0.3) == VALIDATION).sum())
+    assert 18 <= in_validation <= 45  # of 105; binomial, one false alarm in 3000
+
+
+def test_a_corpus_of_one_document_makes_pairs_of_its_own_sentences(tmp_path: Path) -> None:
+    corpus = WordCorpus(tmp_path, documents=1, sentences=8, words=6)
+    rows = corpus.build(tmp_path / "out", "--duplicates", "5")["train"]
+    assert len(rows) >= 5
+    assert {row["next_sentence_label"] for row in rows} == {0}
+
+
+def test_documents_of_one_sentence_are_paired_with_other_documents(tmp_path: Path) -> None:
+    corpus = WordCorpus(tmp_path, documents=30, sentences=1, words=6)
+    rows = corpus.build(tmp_path / "out", "--duplicates", "1")["train"]
+    assert {document for row in rows for document in corpus.documents(row, 0)} == set(range(30))
+    for row in rows:
+        assert row["next_sentence_label"] == 1
+        assert corpus.documents(row, 0).isdisjoint(corpus.documents(row, 1))

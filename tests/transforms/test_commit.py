@@ -1,0 +1,236 @@
+"""The last step, with shards and counts made by hand."""
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+
+from corpusmill.accounting import Expected
+from corpusmill.faults import UserError
+from corpusmill.spill import Layout
+from tests.transforms.local_pipeline import local_pipeline
+from transforms.commit import CommitDataset, CommitOptions, check_rejects, move
+from transforms.elements import RejectsFile, WrittenShard
+
+LAYOUT = Layout(0, 2, 1, 1)
+SHARDS = {
+    "train-00000-of-00002.parquet": (b"first", 4, 40),
+    "train-00001-of-00002.parquet": (b"the second", 3, 30),
+    "validation-00000-of-00001.parquet": (b"third", 2, 20),
+}
+COUNTS = {
+    "read.ranges": 3, "read.bytes": 100, "read.lines": 9, "read.sentences": 5, "read.blank_lines": 2,
+    "read.title_lines": 1, "read.rejected_lines": 1, "read.rejects": 1, "read.documents": 3,
+    "tokenize.documents": 2, "tokenize.empty_documents": 1, "tokenize.tokens": 50,
+    "pool_read.ranges": 3, "candidates.documents": 2, "pool.candidates": 2, "pool.documents": 2,
+    "build.documents": 2, "build.examples": 9, "write.rows": 9,
+    "write.train.length.10": 7, "write.validation.length.10": 2,
+}  # fmt: skip
+HEADER = {
+    "format": "corpusmill", "format_version": 1, "corpusmill_version": "0", "seed": 0,
+    "objective": {"name": "bert", "options": {}},
+    "tokenizer": {"file": "tokenizer.json", "name": "t", "sha256": "", "vocab_size": 9, "special": {}},
+    "output": {"format": "parquet", "options": {"padded": False}, "validation_share": 0.3},
+    "columns": [{"name": "input_ids", "type": "list<element: int16 not null>", "meaning": "ids"}],
+    "corpus": {"options": {}, "bytes": 100, "files": [{"path": "text", "bytes": 100}]},
+}  # fmt: skip
+
+
+class Folders:
+    """An output folder, and a temporary one with all that a commit is given."""
+
+    def __init__(self, root: Path) -> None:
+        self.output, self.temp = root / "out", root / "out" / "_temporary-1"
+        self.temp.mkdir(parents=True)
+        (self.temp / "tokenizer.json").write_text("{}")
+        self.shards = [self._write_shard(number, *SHARDS[name]) for number, name in enumerate(SHARDS)]
+        self.rejects = [self._write_rejects(2, "later"), self._write_rejects(0, "first")]
+        self.options = CommitOptions(
+            str(self.output), str(self.temp), str(self.temp / "tokenizer.json"), HEADER,
+            Expected(3, 100, 3, 1), None,
+        )  # fmt: skip
+
+    def _write_shard(self, number: int, content: bytes, rows: int, tokens: int) -> WrittenShard:
+        path = self.temp / f"shard-{number}"
+        path.write_bytes(content)
+        digest = hashlib.sha256(content).hexdigest()
+        return WrittenShard(number, str(path), rows, tokens, len(content), digest)
+
+    def _write_rejects(self, number: int, line: str) -> RejectsFile:
+        path = self.temp / f"rejects-{number}"
+        path.write_text(f'"{line}"\n')
+        return RejectsFile(number, str(path), 1)
+
+    def files(self) -> dict[str, bytes]:
+        paths = [path for path in self.output.rglob("*") if path.is_file() and self.temp not in path.parents]
+        return {str(path.relative_to(self.output)): path.read_bytes() for path in paths}
+
+    def final(self) -> set[str]:
+        """Names of the data set's files that stand in the output folder."""
+        return set(self.files())
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    return Folders(tmp_path)
+
+
+def commit(folders: Folders, **changes: Any) -> None:
+    counts = {"read.rejects": 2, **changes.pop("counts", {})}
+    shards, rejects = changes.pop("shards", folders.shards), changes.pop("rejects", folders.rejects)
+    options = replace(folders.options, **changes)
+    # Each count comes in two parts, as from two bundles.
+    together = {**COUNTS, **counts}
+    parts = [
+        [(name, number - number // 2) for name, number in together.items()],
+        [(name, number // 2) for name, number in together.items()],
+    ]
+    with local_pipeline() as pipeline:
+        written = pipeline | "Shards" >> beam.Create(shards).with_output_types(WrittenShard)
+        refused = pipeline | "Rejects" >> beam.Create(rejects).with_output_types(RejectsFile)
+        counted = [
+            pipeline | f"Counts{place}" >> beam.Create(part).with_output_types(tuple[str, int])
+            for place, part in enumerate(parts)
+        ]
+        _ = written | CommitDataset(options, LAYOUT, counted, refused)
+
+
+def test_a_commit_gives_every_file_its_name_and_vouches_for_it(folders: Folders) -> None:
+    commit(folders)
+    files = folders.files()
+    assert {name: files[name] for name in SHARDS} == {name: shard[0] for name, shard in SHARDS.items()}
+    assert files["rejects/rejects.jsonl"] == b'"first"\n"later"\n'
+    assert files["_SUCCESS"].decode().strip() == hashlib.sha256(files["dataset.json"]).hexdigest()
+    manifest = json.loads(files["dataset.json"])
+    assert manifest["splits"]["train"]["rows"] == 7
+    assert manifest["splits"]["validation"]["tokens"] == 20
+    assert manifest["splits"]["train"]["distributions"]["length"][10] == 7
+    entries = [*manifest["files"], *(shard for of in manifest["splits"].values() for shard in of["shards"])]
+    assert {entry["file"] for entry in entries} == set(files) - {"dataset.json", "_SUCCESS"}
+    for entry in entries:
+        content = files[entry["file"]]
+        assert entry["bytes"] == len(content)
+        assert entry["sha256"] == hashlib.sha256(content).hexdigest()
+
+
+def test_the_manifest_does_not_tell_how_the_work_was_cut(folders: Folders) -> None:
+    commit(folders)
+    counts = json.loads(folders.files()["dataset.json"])["counts"]
+    assert counts["read.documents"] == 3
+    assert not [name for name in counts if "ranges" in name]
+
+
+def test_a_commit_that_is_done_again_changes_nothing(folders: Folders) -> None:
+    commit(folders)
+    before = folders.files()
+    commit(folders)
+    assert folders.files() == before
+
+
+@pytest.mark.parametrize("moved", [1, 2, 3])
+def test_a_commit_goes_on_where_an_earlier_attempt_stopped(folders: Folders, moved: int) -> None:
+    for shard, name in list(zip(folders.shards, SHARDS, strict=True))[:moved]:
+        Path(shard.path).rename(folders.output / name)
+    commit(folders)
+    files = folders.files()
+    assert {name: files[name] for name in SHARDS} == {name: shard[0] for name, shard in SHARDS.items()}
+    assert "_SUCCESS" in files
+
+
+def test_a_shard_that_is_at_neither_place_stops_the_commit(folders: Folders) -> None:
+    Path(folders.shards[1].path).unlink()
+    with pytest.raises(Exception, match="is gone, and"):
+        commit(folders)
+    assert "_SUCCESS" not in folders.final()
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        ({"read.ranges": 2, "pool_read.ranges": 2}, "2 ranges read, but 3 ranges planned"),
+        ({"read.bytes": 99}, "99 bytes read, but 100 bytes of input"),
+        ({"read.lines": 10}, "9 lines of all kinds, but 10 lines read"),
+        ({"read.documents": 4}, "3 documents tokenized, but 4 documents read"),
+        ({"tokenize.documents": 1}, "2 documents built, but 1 documents tokenized"),
+        ({"build.documents": 1}, "1 documents built, but 2 documents tokenized"),
+        ({"build.examples": 10}, "9 rows written, but 10 examples built"),
+        ({"read.rejects": 3}, "2 rejects written, but 3 rejects found"),
+        ({"pool.candidates": 1}, "1 candidates of the pool, but 2 tokenized"),
+        ({"pool_read.ranges": 2}, "2 ranges read for the pool, but 3 ranges read"),
+    ],
+)
+def test_a_count_that_does_not_agree_stops_the_commit(
+    folders: Folders, counts: dict[str, int], message: str
+) -> None:
+    with pytest.raises(Exception, match=message):
+        commit(folders, counts=counts)
+    assert folders.final() == set()
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_a_lost_shard_stops_the_commit(folders: Folders, lost: int) -> None:
+    with pytest.raises(Exception, match="2 shards written, but 3 shards planned"):
+        commit(folders, shards=[shard for shard in folders.shards if shard.shard != lost])
+    assert folders.final() == set()
+
+
+def test_lost_rejects_stop_the_commit(folders: Folders) -> None:
+    with pytest.raises(Exception, match="1 rejects written, but 2 rejects found"):
+        commit(folders, rejects=folders.rejects[:1])
+    assert folders.final() == set()
+
+
+def test_no_rejects_make_no_folder(folders: Folders) -> None:
+    commit(folders, rejects=[], counts={"read.rejects": 0})
+    assert not (folders.output / "rejects").exists()
+
+
+def test_more_rejects_than_allowed_stop_the_commit(folders: Folders) -> None:
+    with pytest.raises(Exception, match="2 of 9 input lines are rejects"):
+        commit(folders, max_rejects=1.0)
+    assert folders.final() == set()
+
+
+@pytest.mark.parametrize(
+    ("allowed", "rejects", "fine"),
+    [
+        (None, 100, True), (0.0, 0, True), (0.0, 1, False), (1.0, 1, True), (1.0, 2, False),
+        (0.05, 5, True), (0.05, 6, False), (100.0, 100, True),
+    ],
+)  # fmt: skip
+def test_rejects_are_allowed_by_number_or_by_share(
+    allowed: float | None, rejects: int, fine: bool
+) -> None:
+    counts = {"read.rejects": rejects, "read.lines": 100}
+    if fine:
+        check_rejects(counts, allowed)
+        return
+    with pytest.raises(UserError, match=f"{rejects} of 100 input lines are rejects") as caught:
+        check_rejects(counts, allowed)
+    assert caught.value.value == f"--max-rejects {allowed:g}"
+
+
+def test_the_files_of_an_earlier_data_set_are_replaced(folders: Folders) -> None:
+    stale = ("_SUCCESS", "dataset.json", "train-00000-of-00002.parquet", "train-00003-of-00004.parquet")
+    for name in stale:
+        (folders.output / name).write_text("old")
+    commit(folders, stale=stale)
+    files = folders.files()
+    assert "train-00003-of-00004.parquet" not in files
+    assert b"old" not in files.values()
+    assert set(SHARDS) < set(files)
+
+
+def test_a_file_is_moved_once(tmp_path: Path) -> None:
+    source, destination = tmp_path / "source", tmp_path / "destination"
+    source.write_text("new")
+    destination.write_text("older")
+    move(str(source), str(destination), 3)
+    move(str(source), str(destination), 3)
+    assert destination.read_text() == "new"
+    with pytest.raises(RuntimeError, match="is not what it was to become"):
+        move(str(source), str(destination), 4)
