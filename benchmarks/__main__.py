@@ -1,7 +1,7 @@
 """All measurements of the job in one run, side by side: `python -m benchmarks`.
 
-Prints a table and whether each bar is met. The corpora are made by `benchmarks.synthetic_corpus`. With the
-defaults it takes about 15 minutes on two cores, most of it the article's way at 100 MB.
+Prints a table and whether each bar is met. The corpora are made by `benchmarks.synthetic_corpus`.
+With the defaults it takes about 15 minutes on two cores, most of it the article's way at 100 MB.
 """
 
 import argparse
@@ -87,8 +87,7 @@ class Bench:
             str(workers),
         ]
         label = f"job, {workers} worker{'s' if workers > 1 else ''}"
-        row = self._measure(label, num_bytes, command, output, _examples_of_job(output))
-        return row
+        return self._measure(label, num_bytes, command, output, _examples_of_job(output))
 
     def floor(self, num_bytes: int) -> Row:
         """The plain loop."""

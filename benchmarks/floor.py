@@ -1,7 +1,8 @@
 """The floor: a plain loop with processes and no Beam over the job's own kernels.
 
-It reads, tokenizes, draws the pool, builds and writes, as the job does, but keeps all token ids in memory,
-does not shuffle, and recovers from nothing. What the job takes longer is the price of those.
+It reads, tokenizes, draws the pool, builds and writes, as the job does, but keeps all token ids in
+memory, does not shuffle, and recovers from nothing. What the job takes longer is the price of
+those.
 
     python -m benchmarks.floor --input corpus.txt --tokenizer tokenizer.json --output folder
 """
@@ -39,9 +40,9 @@ def encode_part(path: str, part: int, parts: int, tokenizer: TokenizerFile) -> l
     start, end = size * part // parts, size * (part + 1) // parts
     encoder = SentenceTokenizer(tokenizer.json, tokenizer.token_dtype)
     with Path(path).open("rb") as stream:
-        for batch in read_documents(stream, path, 0, start, end, DocumentOptions()):
-            if batch.documents.num_rows:
-                _encoded.append(encode_documents(encoder, batch.documents).documents)
+        read = read_documents(stream, path, 0, start, end, DocumentOptions())
+        full = (batch.documents for batch in read if batch.documents.num_rows)
+        _encoded.extend(encode_documents(encoder, documents).documents for documents in full)
     return _encoded
 
 

@@ -1,9 +1,9 @@
 """BERT's examples: segment pairs for next-sentence prediction with static masking.
 
 Source: "Preparing Data for BERT Training" (the article), after Google's create_pretraining_data.py;
-Devlin et al. 2018. Two things differ from the article, on purpose: random replacement ids are drawn from
-all ids that are no special tokens (the article's "from 4" is right for its own tokenizer alone), and a
-sentence without tokens is left out before pairs are made.
+Devlin et al. 2018. Two things differ from the article, on purpose: random replacement ids are drawn
+from all ids that are no special tokens (the article's "from 4" is right for its own tokenizer
+alone), and a sentence without tokens is left out before pairs are made.
 """
 
 from dataclasses import dataclass

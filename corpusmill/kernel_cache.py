@@ -1,7 +1,7 @@
 """The compiled kernels on disk, kept in step with their sources.
 
-Numba compiles a kernel again when its own file changes, but not when a kernel of another file that it
-calls does. After an update in place the old random streams could then live on in the cache.
+Numba compiles a kernel again when its own file changes, but not when a kernel of another file that
+it calls does. After an update in place the old random streams could then live on in the cache.
 """
 
 from pathlib import Path

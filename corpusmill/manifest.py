@@ -1,11 +1,14 @@
 """The manifest `dataset.json`: what a data set is, what it was made from, and what it must contain.
 
-It holds no time, host or path of the run, so that the same input, options and seed give the same manifest.
+It holds no time, host or path of the run, so that the same input, options and seed give the same
+manifest.
 
     {"format": "corpusmill", "format_version": 1, "objective": {"name": "bert", "options": {...}},
-     "seed": 1, "tokenizer": {...}, "columns": [...], "corpus": {...}, "counts": {"read.documents": 9, ...},
-     "splits": {"train": {"rows": 7, "tokens": 900, "shards": [{"file": "train-00000-of-00001.parquet",
-     "rows": 7, "tokens": 900, "bytes": 5021, "sha256": "..."}], "distributions": {"length": [...]}}},
+     "seed": 1, "tokenizer": {...}, "columns": [...], "corpus": {...},
+     "counts": {"read.documents": 9, ...},
+     "splits": {"train": {"rows": 7, "tokens": 900, "distributions": {"length": [...], ...},
+     "shards": [{"file": "train-00000-of-00001.parquet", "rows": 7, "tokens": 900, "bytes": 5021,
+     "sha256": "..."}]}},
      "files": [{"file": "tokenizer.json", "bytes": 12, "sha256": "..."}, ...]}
 """
 
@@ -89,7 +92,7 @@ def decode(content: bytes, place: str) -> dict[str, Any]:
     if manifest["format_version"] != FORMAT_VERSION:
         raise UserError(
             f"{place}/{MANIFEST}",
-            f"its format version is {manifest['format_version']}, and this program reads {FORMAT_VERSION}",
+            f"its format version is {manifest['format_version']}, this program reads {FORMAT_VERSION}",
             "Use the version of corpusmill that wrote it, or build it again",
         )
     return manifest

@@ -1,7 +1,7 @@
 """Static masking for the masked language model: 80 % [MASK], 10 % random, 10 % unchanged.
 
-The rule is BERT's (Devlin et al. 2018, section 3.1) in the article's form: the number of predictions is
-`round(tokens * masked_lm_prob)`, at least one, at most `max_predictions_per_seq`.
+The rule is BERT's (Devlin et al. 2018, section 3.1) in the article's form: the number of
+predictions is `round(tokens * masked_lm_prob)`, at least one, at most `max_predictions_per_seq`.
 """
 
 import numpy as np

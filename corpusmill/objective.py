@@ -1,6 +1,7 @@
 """What an objective is to the rest: options, columns, and a build function.
 
-The stages of the pipeline know this interface alone, so that a further objective is one more module.
+The stages of the pipeline know this interface alone, so that a further objective is one more
+module.
 """
 
 from typing import Protocol
@@ -45,8 +46,9 @@ class Objective(Protocol):
 
     @property
     def transit_columns(self) -> tuple[Column, ...]:
-        """The columns that `build` gives and that travel through the shuffle: no value that
-        `finish` can work out from the others.
+        """The columns that `build` gives and that travel through the shuffle.
+
+        No value is among them that `finish` can work out from the others.
         """
 
     def build(
@@ -74,4 +76,4 @@ class Objective(Protocol):
         """The rows as they are written: `columns` from `transit_columns`, padded where asked."""
 
     def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:
-        """Distributions of the examples, as counts: {"length": int64[max_seq_length + 1], ...}."""
+        """Distributions of the examples, as counts by value: {"length": int64[largest + 1], ...}."""

@@ -3,8 +3,9 @@
 The algorithm is the article's ("Preparing Data for BERT Training", after Google's
 create_pretraining_data.py): scan sentences up to a target length, split them at random into two
 segments, replace the second by a stretch of a random document half of the time and put the unused
-sentences back, then cut the longer segment at a random end until the pair fits. Because the sentences
-of a document lie one behind the other, a segment is a span (start, length); nothing is copied here.
+sentences back, then cut the longer segment at a random end until the pair fits. Because the
+sentences of a document lie one behind the other, a segment is a span (start, length); nothing is
+copied here.
 """
 
 import numpy as np
@@ -29,7 +30,7 @@ _ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 @njit(cache=True, nogil=True)
 def truncate_lengths(first: int, second: int, max_num_tokens: int) -> tuple[int, int]:
-    """The lengths left when tokens are taken one by one from the longer segment until the pair fits.
+    """The lengths left when the longer segment gives token after token until the pair fits.
 
     Of two equal segments the second gives, as in the article.
 

@@ -44,8 +44,8 @@ def place_examples(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The shard of each example and its key there.
 
-    The repeats of a document go to shards next to each other, so that no shard shows a trainer the same
-    text twice in a short time.
+    The repeats of a document go to shards next to each other, so that no shard shows a trainer the
+    same text twice in a short time.
 
     Args:
         documents: uint64[examples].

@@ -1,7 +1,7 @@
 """The pool of random documents, written once and memory-mapped by every worker.
 
-A pool is a folder of NumPy arrays, so that it can be written in one stream of bounded memory and mapped
-without being read:
+A pool is a folder of NumPy arrays, so that it can be written in one stream of bounded memory and
+mapped without being read:
 
     documents.npy         uint64[documents]      ids; the train split's sorted, then validation's
     document_offsets.npy  int64[documents + 1]   into the sentences
@@ -73,8 +73,8 @@ def priorities(seed: int, documents: np.ndarray) -> np.ndarray:
 def candidate_limit(pool_tokens: int, corpus_bytes: int) -> int:
     """The largest priority with which a document can enter the pool, from 0 to 2**64 - 1.
 
-    Only documents up to it are tokenized for the pool: twice as many as are expected to fit, so that
-    `choose` can fill the budget exactly, and all of them where the corpus is small.
+    Only documents up to it are tokenized for the pool: twice as many as are expected to fit, so
+    that `choose` can fill the budget exactly, and all of them where the corpus is small.
     """
     share = 2 * pool_tokens * _BYTES_PER_TOKEN / max(corpus_bytes, 1)
     return 2**64 - 1 if share >= 1 else int(share * 2**64)
@@ -132,7 +132,8 @@ def write_pool(
     """Write a pool in one pass.
 
     Args:
-        batches: tokenized documents: the train split's in the order of their ids, then validation's.
+        batches: tokenized documents: the train split's in the order of their ids, then
+            validation's.
         shape: their sizes.
         streams: one writable binary file for each of ARRAYS, in that order. They are closed.
     """

@@ -1,8 +1,8 @@
 """Random numbers as a pure function of stable ids.
 
-A draw is `draw(key, counter)`: SplitMix64 (Steele, Lea, Flood 2014) read at any position. The key is
-derived from (seed, document, repeat, purpose), so that whoever builds the same document draws the same
-numbers, on any machine, in any order, after any number of retries.
+A draw is `draw(key, counter)`: SplitMix64 (Steele, Lea, Flood 2014) read at any position. The key
+is derived from (seed, document, repeat, purpose), so that whoever builds the same document draws
+the same numbers, on any machine, in any order, after any number of retries.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """The shuffle's files: examples ordered by bucket, each bucket's rows one Arrow IPC message.
 
-A bucket is one slice of one shard: slice k of K holds the keys from k/K to (k+1)/K of their range. So a
-shard can be sorted slice by slice, in memory that does not grow with the shard.
+A bucket is one slice of one shard: slice k of K holds the keys from k/K to (k+1)/K of their range.
+So a shard can be sorted slice by slice, in memory that does not grow with the shard.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,8 @@ from corpusmill.placement import place_examples, sort_order
 
 KEY = pa.field("key", pa.uint64(), nullable=False)
 
-# What one example of a BERT data set takes in a slice, about; only the number of slices depends on it.
+# What one example of a BERT data set takes in a slice, about; only the number of slices depends on
+# it.
 _SLICE_BYTES = 32 * 2**20
 _EXAMPLE_BYTES_PER_TEXT_BYTE = 0.8
 
@@ -113,7 +114,7 @@ def sort_rows(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def cut_into_groups(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of exactly `rows`, but for the last; so no reader sees the slices."""
+    """The same rows in batches of exactly `rows`, but for the last: no reader sees the slices."""
     waiting: list[pa.RecordBatch] = []
     number = 0
     for batch in batches:

@@ -65,8 +65,8 @@ def main(arguments: Sequence[str]) -> int:
         return INTERRUPTED
     except WorkerDiedError as error:
         errors.print(
-            f"error: a worker process died ({error}). Nothing was put under a final name. If memory ran out, "
-            "give fewer --workers; otherwise run again"
+            f"error: a worker process died ({error}). Nothing was put under a final name. "
+            "If memory ran out, give fewer --workers; otherwise run again"
         )
         return FAILURE
     except (
@@ -122,7 +122,7 @@ def _write_trace() -> str:
 
 
 def exit_now(status: int) -> None:
-    """End the process at once, with its worker processes: a failed runner leaves threads that wait for ever."""
+    """End the process and its workers at once: a failed runner leaves threads that wait for ever."""
     for child in psutil.Process().children(recursive=True):
         child.kill()
     sys.stdout.flush()

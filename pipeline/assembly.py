@@ -23,7 +23,8 @@ from transforms.commit import CommitOptions
 from transforms.plan import cut_ranges
 from transforms.read import create_file
 
-# By default a shard for each 256 MB of examples, which take about 0.8 bytes a byte of text and repeat.
+# By default a shard for each 256 MB of examples, which take about 0.8 bytes a byte of text and
+# repeat.
 _TEXT_BYTES_PER_SHARD = 320 * 10**6
 
 # Compressed text is longer than its file.

@@ -23,6 +23,7 @@ from corpusmill.tokenizer_training import WordPieceOptions, train_wordpiece
 from corpusmill.verify import verify as find_problems
 from pipeline.assembly import assemble_job, estimate_text_bytes
 from pipeline.graph import build_dataset
+from pipeline.html_report import render_page
 from pipeline.inputs import InputFile, absolute, list_inputs
 from pipeline.options import DatasetOptions, RunOptions
 from pipeline.output import check_output, list_folder, temporary_folder
@@ -159,8 +160,6 @@ def inspect(command: Inspect, console: Console) -> int:
         examples += decode_examples(rows, tokenizer_json, special_tokens_of(manifest))
     print_inspection(console, manifest, examples, report)
     if command.html:
-        from pipeline.html_report import render_page  # matplotlib takes a second to import
-
         Path(command.html).write_text(render_page(manifest, examples, report), encoding="utf-8")
         console.print(f"the report with plots is in {command.html}")
     return 0

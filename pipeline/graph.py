@@ -69,8 +69,8 @@ def build_dataset(pipeline: beam.Pipeline, job: Job) -> None:
     if job.objective.pool_tokens:
         pool, counts = _sample_pool(pipeline, job)
 
-    # A plan of its own: of one plan, both reads would be fused into the pool's stage, and all documents
-    # would wait there, in the runner's memory, for the pool.
+    # A plan of its own: of one plan, both reads would be fused into the pool's stage, and all
+    # documents would wait there, in the runner's memory, for the pool.
     ranges = pipeline | "PlanRanges" >> PlanRanges(job.ranges)
     read = ranges | "ReadDocuments" >> ReadDocuments(job.documents, job.temp_folder)
     tokenized = read[DOCUMENTS] | "TokenizeDocuments" >> TokenizeDocuments(

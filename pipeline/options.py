@@ -13,8 +13,8 @@ class DatasetOptions:
     """What is read and what is written."""
 
     input: tuple[str, ...]
-    """Files, globs or folders of UTF-8 text (plain, .gz, .bz2, .zst, .xz), local or gs:// or s3://; or
-    wikitext-2 or wikitext-103, which are fetched from the Hugging Face hub."""
+    """Files, globs or folders of UTF-8 text (plain, .gz, .bz2, .zst, .xz), local or gs:// or s3://;
+    or wikitext-2 or wikitext-103, which are fetched from the Hugging Face hub."""
     tokenizer: str
     """A Hugging Face tokenizer.json or a BERT vocab.txt."""
     output: str
@@ -26,7 +26,8 @@ class DatasetOptions:
     validation_share: float = 0.0
     """Share of documents that go to a validation split."""
     max_rejects: float | None = None
-    """Most rejects allowed, as a number (100) or a share of the input's lines (0.001); None allows all."""
+    """Most rejects allowed, as a number (100) or a share of the input's lines (0.001); None allows
+    all."""
     replace: bool = False
     """Replace the data set that is in the output folder."""
 
@@ -61,8 +62,8 @@ class RunOptions:
     """Where and how the job runs; nothing here changes a byte of the output."""
 
     runner: str = "local"
-    """local (Beam's embedded runner; DirectRunner means the same), or any other of Beam's runners, whose
-    own options follow after --."""
+    """local (Beam's embedded runner; DirectRunner means the same), or any other of Beam's runners,
+    whose own options follow after --."""
     workers: int = os.cpu_count() or 1
     """Most worker processes of the local runner."""
     shuffle: Literal["files", "engine"] = "files"

@@ -21,7 +21,7 @@ _OURS = re.compile(
 
 
 def list_folder(folder: str) -> dict[str, int]:
-    """Every file below a folder: name relative to it, and bytes. A folder that does not exist is empty."""
+    """Every file below a folder, name relative to it to bytes; none where there is no folder."""
     root = absolute(folder).rstrip("/")
     try:
         listed = FileSystems.match([FileSystems.join(root, "**")])[0].metadata_list

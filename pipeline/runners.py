@@ -1,7 +1,7 @@
 """How the job is run. All that is particular to a runner is in this module.
 
-The local runner is Beam's FnApiRunner, in this process or with worker processes, with these cures of what
-was measured on it (Beam 2.77):
+The local runner is Beam's FnApiRunner, in this process or with worker processes, with these cures
+of what was measured on it (Beam 2.77):
 
 - its data plane's timed flush loses elements without a word: switched off;
 - a worker process that dies hangs the job for ever: a watch on each ends it at once;
@@ -184,8 +184,8 @@ class _WatchedWorkerHandler(worker_handlers.SubprocessSdkWorkerHandler):
 class _WorkerWatch:
     """While it is entered, a worker's death, Ctrl-C or a request to end raise in the main thread.
 
-    The main thread waits for a bundle that will never end; only a signal reaches it there. The workers
-    are ended first, because Beam waits for each of them on its way out.
+    The main thread waits for a bundle that will never end; only a signal reaches it there. The
+    workers are ended first, because Beam waits for each of them on its way out.
     """
 
     _cause = ""
@@ -199,7 +199,8 @@ class _WorkerWatch:
         }
         self._previous = {number: signal.signal(number, of) for number, of in handlers.items()}
         _WorkerWatch._ended = False
-        # The connections of a worker that dies break in Beam's threads, each with a trace of no use.
+        # The connections of a worker that dies break in Beam's threads, each with a trace of no
+        # use.
         self._previous_hook, threading.excepthook = threading.excepthook, _hide_broken_connections
         logging.getLogger("apache_beam.runners.worker.data_plane").setLevel(logging.CRITICAL)
 

@@ -1,4 +1,4 @@
-"""A worker process of the local runner: Beam's, which leaves Ctrl-C to its parent and dies with it."""
+"""A worker process of the local runner: Beam's, but Ctrl-C is its parent's, and it dies with it."""
 
 import ctypes
 import signal

@@ -1,5 +1,6 @@
 """Tokenized documents to examples."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -60,10 +61,11 @@ def map_pool(path: str) -> Pool:
         return open_pool(path)
     with TemporaryDirectory(prefix="corpusmill-pool-") as folder:
         for name in ARRAYS:
-            with open_file(FileSystems.join(path, f"{name}.npy")) as source:
-                with (Path(folder) / f"{name}.npy").open("wb") as target:
-                    while block := source.read(2**20):
-                        target.write(block)
+            with (
+                open_file(FileSystems.join(path, f"{name}.npy")) as source,
+                (Path(folder) / f"{name}.npy").open("wb") as target,
+            ):
+                shutil.copyfileobj(source, target, 2**20)
         # The mapping outlives the file's name.
         return open_pool(folder)
 

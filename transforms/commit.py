@@ -1,4 +1,4 @@
-"""Temporary files to a data set: check the counts, rename, write the manifest, and `_SUCCESS` last."""
+"""Temporary files to a data set: check counts, rename, write the manifest, and `_SUCCESS` last."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -35,7 +35,8 @@ class CommitOptions:
         tokenizer_path: the tokenizer.json that was used.
         header: the manifest's entries that are known before the run.
         expected: what the counts must add up to.
-        max_rejects: most rejects allowed: a number from 1, or a share of the lines below 1; None allows all.
+        max_rejects: most rejects allowed: a number from 1, or a share of the lines below 1; None
+            allows all.
         stale: files of an earlier data set in the folder, which this one replaces.
     """
 
@@ -90,7 +91,8 @@ class _Commit(beam.DoFn):
         return ShardEntry(name, shard.bytes, shard.sha256, shard.rows, shard.tokens)
 
     def _remove_stale(self, new: set[str]) -> None:
-        # `_SUCCESS` goes first; a name that comes again is left to `move`, so that a retry loses nothing.
+        # `_SUCCESS` goes first; a name that comes again is left to `move`, so that a retry loses
+        # nothing.
         for name in sorted(
             set(self._options.stale) - new, key=lambda name: name != manifests.SUCCESS
         ):
@@ -172,7 +174,7 @@ def check_rejects(counts: dict[str, int], max_rejects: float | None) -> None:
         raise UserError(
             f"--max-rejects {max_rejects:g}",
             f"{rejects:,} of {lines:,} input lines are rejects",
-            "Mend the input, or allow more; run once without --max-rejects to read rejects/rejects.jsonl",
+            "Mend the input, or allow more; a run without --max-rejects lists them in rejects/",
         )
 
 

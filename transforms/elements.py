@@ -1,7 +1,7 @@
 """What passes between stages, and how it is encoded there.
 
-Batches of documents and examples are Arrow record batches; everything else is a small named tuple with a
-schema, so that no element is ever pickled.
+Batches of documents and examples are Arrow record batches; everything else is a small named tuple
+with a schema, so that no element is ever pickled.
 """
 
 from typing import Any, NamedTuple
@@ -10,8 +10,8 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam import coders
 
-# Several collections by name, as `with_outputs` gives them. Beam checks the type of a single collection
-# alone, and warns of every other hint.
+# Several collections by name, as `with_outputs` gives them. Beam checks the type of a single
+# collection alone, and warns of every other hint.
 NamedOutputs = Any
 
 

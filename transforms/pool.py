@@ -143,7 +143,7 @@ def _sizes(batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 class SamplePool(beam.PTransform):
-    """Draw the pool from tokenized candidates: a tuple of the collections POOL (one path) and COUNTS.
+    """Draw the pool from tokenized candidates: the collections POOL (one path) and COUNTS.
 
     Args:
         seed: the data set's seed.

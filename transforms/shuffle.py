@@ -1,6 +1,7 @@
-"""Every example to its shard: through files, with references through the engine, or through the engine.
+"""Every example to its shard: through files, or through the engine.
 
-Both ways give (shard, segments), and the same rows for each; which one is quicker depends on the engine.
+Both ways give (shard, segments), and the same rows for each; which one is quicker depends on the
+engine.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,7 +21,8 @@ from transforms.read import create_file, open_file
 
 KeyedSegment = tuple[int, Segment]
 
-# A task's buffer. Its rows are copied twice while it is ordered, so a task needs three times as much.
+# A task's buffer. Its rows are copied twice while it is ordered, so a task needs three times as
+# much.
 BUFFER_BYTES = 64 * 2**20
 
 # Segments smaller than this cost more to open than to read; then files are merged in two levels.
@@ -31,7 +33,7 @@ _MESSAGE_BYTES = 2**20
 
 
 def cut_groups(layout: Layout, buffer_bytes: int = BUFFER_BYTES) -> int:
-    """How many groups of buckets the first level of files has; as many as buckets where it is the only one."""
+    """Groups of buckets of the first level of files; as many as buckets where it is the only one."""
     most = max(1, buffer_bytes // SMALLEST_SEGMENT_BYTES)
     return min(layout.shards * layout.slices, most)
 
