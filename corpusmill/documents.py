@@ -82,7 +82,11 @@ class DocumentOptions:
             limit = getattr(self, name)
             if not 1 <= limit <= MAX_LIMIT_BYTES:
                 cause = f"the limit lies outside 1 to {MAX_LIMIT_BYTES} bytes"
-                raise UserError(f"{name}={limit}", cause, "The default is right for most corpora")
+                raise UserError(
+                    f"--{name.replace('_', '-')} {limit}",
+                    cause,
+                    "The default is right for most corpora",
+                )
 
 
 @dataclass(frozen=True)
@@ -164,7 +168,7 @@ class _Collector:
     def _reject(self, block: LineBlock, line: int) -> Reject:
         offset, length = int(block.offsets[line]), int(block.lengths[line])
         if block.kinds[line] != INVALID_UTF_8:
-            detail = f"{length} bytes, above max_line_bytes={self._options.max_line_bytes}"
+            detail = f"{length} bytes, above --max-line-bytes {self._options.max_line_bytes}"
             return Reject(self._file, offset, length, "line-too-long", detail)
         begin = offset - int(block.offsets[0])
         try:

@@ -92,7 +92,7 @@ def decode(content: bytes, place: str) -> dict[str, Any]:
     if manifest["format_version"] != FORMAT_VERSION:
         raise UserError(
             f"{place}/{MANIFEST}",
-            f"its format version is {manifest['format_version']}, this program reads {FORMAT_VERSION}",
+            f"it has format version {manifest['format_version']}; this reads {FORMAT_VERSION}",
             "Use the version of corpusmill that wrote it, or build it again",
         )
     return manifest

@@ -76,4 +76,4 @@ class Objective(Protocol):
         """The rows as they are written: `columns` from `transit_columns`, padded where asked."""
 
     def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:
-        """Distributions of the examples, as counts by value: {"length": int64[largest + 1], ...}."""
+        """Distributions of the examples, counts by value: {"length": int64[largest + 1], ...}."""

@@ -7,6 +7,7 @@ This is also Arrow's layout of a list column, so that passing between the two co
 
 import numpy as np
 import pyarrow as pa
+from numba import njit
 
 
 def from_arrow(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -43,3 +44,50 @@ def to_batch(columns: list[np.ndarray | pa.Array], schema: pa.Schema) -> pa.Reco
         for array, field in zip(arrays, schema, strict=True)
     ]
     return pa.RecordBatch.from_arrays(cast, schema=schema)
+
+
+@njit(cache=True, nogil=True)
+def take(
+    values: np.ndarray, offsets: np.ndarray, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The chosen rows, in the order chosen.
+
+    Args:
+        values: any[total].
+        offsets: int32[n + 1] into values.
+        rows: int64[m], each in [0, n).
+
+    Returns:
+        values: any[total of the chosen rows].
+        offsets: int32[m + 1].
+
+    Example:
+        values [7, 8, 9], offsets [0, 2, 2, 3], rows [2, 0] give [9, 7, 8] and [0, 1, 3].
+    """
+    taken_offsets = np.zeros(len(rows) + 1, np.int32)
+    for i in range(len(rows)):
+        length = offsets[rows[i] + 1] - offsets[rows[i]]
+        taken_offsets[i + 1] = taken_offsets[i] + length
+    taken = np.empty(taken_offsets[-1], values.dtype)
+    for i in range(len(rows)):
+        start, end = offsets[rows[i]], offsets[rows[i] + 1]
+        taken[taken_offsets[i] : taken_offsets[i + 1]] = values[start:end]
+    return taken, taken_offsets
+
+
+def take_rows(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:
+    """The chosen rows of a batch whose columns are numbers and lists of numbers.
+
+    As Arrow's `take`, which moves the values of a list one by one, where this moves whole rows.
+
+    Args:
+        batch: without nulls.
+        rows: int64[m].
+    """
+    columns = [
+        to_arrow(*take(*from_arrow(column), rows))
+        if pa.types.is_list(column.type)
+        else column.to_numpy()[rows]
+        for column in batch.columns
+    ]
+    return to_batch(columns, batch.schema)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from corpusmill import ragged
 from corpusmill.columns import arrow_schema
 from corpusmill.objective import IDENTITY_SCHEMA, Objective
 from corpusmill.placement import place_examples, sort_order
@@ -103,14 +104,14 @@ def order_by_bucket(
     stops = np.append(starts[1:], len(of_rows))
     # A bucket at a time: the copies then share a little memory instead of filling as much again.
     for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
-        yield int(of_rows[order[start]]), rows.take(pa.array(order[start:stop]))
+        yield int(of_rows[order[start]]), ragged.take_rows(rows, order[start:stop])
 
 
 def sort_rows(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     """All rows of one bucket in the order in which they are written."""
     rows = pa.concat_batches(batches)
     order = sort_order(*(rows.column(name).to_numpy() for name in ("key", *IDENTITY_SCHEMA.names)))
-    return rows.take(pa.array(order))
+    return ragged.take_rows(rows, order)
 
 
 def cut_into_groups(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:

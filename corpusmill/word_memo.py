@@ -16,104 +16,171 @@ from numba import njit
 # Longer units are rare, and most do not recur (addresses, or text without spaces).
 LONGEST_UNIT = 64
 
-# A table slot is 8 bytes, and there are two for each entry; 8 bytes each for the ends of its text
-# and of its ids, 12 of text and 5 ids of 4 bytes.
+# A table slot is 16 bytes, and there are two for each entry; 4 bytes each for the ends of its tail
+# and of its ids, 1 word of tail and 4 ids of 4 bytes.
 _BYTES_PER_ENTRY = 64
-_TEXT_PER_ENTRY, _IDS_PER_ENTRY = 12, 5
-_FEWEST_ENTRIES = 16
+_TAIL_PER_ENTRY, _IDS_PER_ENTRY = 1, 4
+_FEWEST_ENTRIES, _MOST_ENTRIES = 16, 1 << 28
 
-_SPACE = 32
 _ENCODED_EACH_TIME = -1
-_FNV_OFFSET, _FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
-_TAG = np.uint64(0xFFFFFFFF00000000)
-_ENTRY = np.uint64(0xFFFFFFFF)
-_ONE, _HALF = np.uint64(1), np.uint64(32)
+_WORD_BYTES = 8
+_SPACES = np.uint64(0x2020202020202020)
+_LOWEST_BITS, _HIGHEST_BITS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio
+_ZERO, _ONE, _HALF = np.uint64(0), np.uint64(1), np.uint64(32)
 
 
 class MemoArrays(NamedTuple):
     """What is remembered.
 
+    A unit is compared in *words* of 8 bytes. Its last one is filled up with spaces and holds one at
+    least, so that no unit's words begin another's: "ab" is one word, "abcdefgh" are two. The first
+    word stands in the table, so that most units cost a single look into memory.
+
     Attributes:
-        table: uint64[a power of two]; the upper half of the unit's hash and, below it, its entry +
-            1; 0 is free.
-        unit_ends: int64[entries + 1]; unit_bytes[unit_ends[e] : unit_ends[e + 1]] is the text of
-            entry e.
-        unit_bytes: uint8[...].
-        id_ends: int64[entries + 1]; ids[id_ends[e] : id_ends[e + 1]] are its ids.
+        table: uint64[a power of two, 2]; a unit's first word, and its entry + 1; 0 is free.
+        tail_ends: int32[entries + 1]; tails[tail_ends[e] : tail_ends[e + 1]] are the words of entry
+            e behind its first.
+        tails: uint64[...].
+        id_ends: int32[entries + 1]; ids[id_ends[e] : id_ends[e + 1]] are its ids.
         ids: int32[...].
     """
 
     table: np.ndarray
-    unit_ends: np.ndarray
-    unit_bytes: np.ndarray
+    tail_ends: np.ndarray
+    tails: np.ndarray
     id_ends: np.ndarray
     ids: np.ndarray
 
 
 def allocate_memo(memory_bytes: int) -> MemoArrays:
     """An empty memo of at most `memory_bytes`; its entries are a power of two, and 16 at least."""
-    fitting = max(_FEWEST_ENTRIES, memory_bytes // _BYTES_PER_ENTRY)
+    fitting = min(max(_FEWEST_ENTRIES, memory_bytes // _BYTES_PER_ENTRY), _MOST_ENTRIES)
     entries = 1 << (fitting.bit_length() - 1)
     return MemoArrays(
-        table=np.zeros(2 * entries, np.uint64),
-        unit_ends=np.zeros(entries + 1, np.int64),
-        unit_bytes=np.empty(_TEXT_PER_ENTRY * entries, np.uint8),
-        id_ends=np.zeros(entries + 1, np.int64),
+        table=np.zeros((2 * entries, 2), np.uint64),
+        tail_ends=np.zeros(entries + 1, np.int32),
+        tails=np.empty(_TAIL_PER_ENTRY * entries, np.uint64),
+        id_ends=np.zeros(entries + 1, np.int32),
         ids=np.empty(_IDS_PER_ENTRY * entries, np.int32),
     )
 
 
 @njit(cache=True, nogil=True)
+def read_word(text: np.ndarray, place: int, stop: int) -> tuple[np.uint64, int]:
+    """Up to 8 bytes of a unit, as many as there are before the next space or `stop`.
+
+    Args:
+        text: uint8[bytes]; 8 of them may be read from `place` on.
+        place: first byte.
+        stop: where the sentence ends.
+
+    Returns:
+        word: the bytes, the first one lowest, filled up with spaces.
+        size: how many they are; 8 where the unit may go on.
+    """
+    at, byte = np.uint64(place), np.uint64
+    word = (  # so spelt out, the compiler makes a single load of it
+        byte(text[at])
+        | byte(text[at + byte(1)]) << byte(8)
+        | byte(text[at + byte(2)]) << byte(16)
+        | byte(text[at + byte(3)]) << byte(24)
+        | byte(text[at + byte(4)]) << byte(32)
+        | byte(text[at + byte(5)]) << byte(40)
+        | byte(text[at + byte(6)]) << byte(48)
+        | byte(text[at + byte(7)]) << byte(56)
+    )
+    # Mycroft's test: the lowest bit set is the highest of the first byte that is a space.
+    apart = word ^ _SPACES
+    found = (apart - _LOWEST_BITS) & ~apart & _HIGHEST_BITS
+    if stop - place < _WORD_BYTES:
+        found |= byte(0x80) << byte(8 * (stop - place))
+    found &= ~found + byte(1)
+    before = (found >> byte(7)) - byte(1)
+    size = np.int64(((before & _LOWEST_BITS) * _LOWEST_BITS) >> byte(56))
+    return (word & before) | (_SPACES & ~before), size
+
+
+@njit(cache=True, nogil=True)
+def hash_word(value: np.uint64, word: np.uint64) -> np.uint64:
+    """The hash of a unit up to and with a word, from that before the word."""
+    product = (value ^ word) * _MULTIPLIER
+    return product ^ (product >> _HALF)
+
+
+@njit(cache=True, nogil=True)
 def find_entry(
-    table: np.ndarray,
-    unit_ends: np.ndarray,
-    unit_bytes: np.ndarray,
-    text: np.ndarray,
-    start: int,
-    end: int,
-    value: np.uint64,
+    memo: MemoArrays, text: np.ndarray, start: int, end: int, first: np.uint64, value: np.uint64
 ) -> tuple[np.int64, np.int64]:
     """Look a unit up.
 
     Args:
-        table: of the memo.
-        unit_ends: of the memo.
-        unit_bytes: of the memo.
+        memo: what is remembered.
         text: uint8[bytes].
         start: of the unit in the text.
         end: of the unit in the text.
+        first: the unit's first word.
         value: the unit's hash.
 
     Returns:
         entry: -1 where the unit is not known.
-        slot: the slot of the table that holds it, or the free one where it belongs.
+        slot: the row of the table that holds it, or the free one where it belongs.
     """
+    table, tails = memo.table, memo.tails
     last = np.uint64(len(table) - 1)
-    slot = (value ^ (value >> _HALF)) & last
-    while table[slot]:
-        if (table[slot] ^ value) & _TAG == 0:
-            entry = np.int64(table[slot] & _ENTRY) - 1
-            first = unit_ends[entry]
-            if unit_ends[entry + 1] - first == end - start:
-                same = 0
-                while start + same < end and unit_bytes[first + same] == text[start + same]:
-                    same += 1
-                if start + same == end:
-                    return entry, np.int64(slot)
+    slot = ((value * _MULTIPLIER) >> _HALF) & last
+    while table[slot, 1]:
+        if table[slot, 0] == first:
+            entry = np.int64(table[slot, 1]) - 1
+            at, place = memo.tail_ends[entry], start + _WORD_BYTES
+            while place <= end:
+                word, _ = read_word(text, place, end)
+                if tails[at] != word:
+                    break
+                at += 1
+                place += _WORD_BYTES
+            if place > end:
+                return entry, np.int64(slot)
         slot = (slot + _ONE) & last
     return np.int64(_ENCODED_EACH_TIME), np.int64(slot)
 
 
 @njit(cache=True, nogil=True)
-def look_up(
-    memo: MemoArrays, known: int, longest: int, text: np.ndarray, offsets: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]:
-    """Cut sentences at spaces and look each unit up.
-
-    A new unit is given the entry that follows; its ids are for the caller to fill in.
+def add_entry(
+    memo: MemoArrays, known: int, slot: int, text: np.ndarray, start: int, end: int
+) -> bool:
+    """Remember a unit, without its ids, as entry `known`; False where there is no room.
 
     Args:
-        memo: table, unit_ends and unit_bytes are filled for new units.
+        memo: table, tail_ends and tails are written.
+        known: entries there are.
+        slot: a free row of the table.
+        text: uint8[bytes].
+        start: of the unit in the text.
+        end: of the unit in the text.
+    """
+    at = memo.tail_ends[min(known, len(memo.tail_ends) - 1)]
+    if known + 1 >= len(memo.tail_ends) or at + (end - start) // _WORD_BYTES > len(memo.tails):
+        return False
+    memo.table[slot, 0], _ = read_word(text, start, end)
+    memo.table[slot, 1] = known + 1
+    for place in range(start + _WORD_BYTES, end + 1, _WORD_BYTES):
+        memo.tails[at], _ = read_word(text, place, end)
+        at += 1
+    memo.tail_ends[known + 1] = at
+    return True
+
+
+@njit(cache=True, nogil=True)
+def look_up(
+    memo: MemoArrays, known: int, longest: int, text: np.ndarray, offsets: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Cut sentences at spaces and look each unit up.
+
+    New units are given the entries that follow; their ids are for the caller to fill in.
+
+    Args:
+        memo: table, tail_ends and tails are filled for new units.
         known: entries there are.
         longest: bytes of the longest unit that is remembered.
         text: uint8[bytes].
@@ -122,47 +189,46 @@ def look_up(
     Returns:
         entries: int32[units]; -1 for units that are too long, or for which there is no room left.
         unit_offsets: int64[sentences + 1] into the units.
-        known: entries there are now.
-        unremembered: int64[units of entry -1, 2], first byte and end of each.
+        new: int64[new units, 2], first byte and end of each, in the order of their entries.
+        unremembered: int64[units of entry -1, 2], likewise.
 
     Example:
         an empty memo and "ab  c ab" as one sentence give entries [0, 1, 0], unit_offsets [0, 3],
-        known 2.
+        new [[0, 2], [4, 5]] and nothing unremembered.
     """
-    table, unit_ends, unit_bytes = memo.table, memo.unit_ends, memo.unit_bytes
     most = (offsets[-1] - offsets[0] + len(offsets)) // 2
     entries = np.empty(most, np.int32)
+    new = np.empty((min(most, len(memo.tail_ends) - 1 - known), 2), np.int64)
     unremembered = np.empty((most, 2), np.int64)
     unit_offsets = np.zeros(len(offsets), np.int64)
-    unit = others = 0
+    unit = added = others = 0
     for sentence in range(len(offsets) - 1):
         place, stop = offsets[sentence], offsets[sentence + 1]
         while place < stop:
-            if text[place] == _SPACE:
+            first, size = read_word(text, place, stop)
+            if size == 0:
                 place += 1
                 continue
-            start, value = place, _FNV_OFFSET
-            while place < stop and text[place] != _SPACE:
-                value = (value ^ np.uint64(text[place])) * _FNV_PRIME
-                place += 1
+            start, value = place, hash_word(_ZERO, first)
+            place += size
+            while size == _WORD_BYTES:
+                word, size = read_word(text, place, stop)
+                value = hash_word(value, word)
+                place += size
             entry = np.int64(_ENCODED_EACH_TIME)
             if place - start <= longest:
-                entry, slot = find_entry(table, unit_ends, unit_bytes, text, start, place, value)
-                first = unit_ends[known]
-                end = first + place - start
-                if entry < 0 and known + 1 < len(unit_ends) and end <= len(unit_bytes):
-                    unit_bytes[first:end] = text[start:place]
-                    entry = np.int64(known)
-                    known += 1
-                    unit_ends[known] = end
-                    table[slot] = (value & _TAG) | np.uint64(known)
+                entry, slot = find_entry(memo, text, start, place, first, value)
+                if entry < 0 and add_entry(memo, known + added, slot, text, start, place):
+                    entry = np.int64(known + added)
+                    new[added] = start, place
+                    added += 1
             if entry < 0:
                 unremembered[others] = start, place
                 others += 1
             entries[unit] = entry
             unit += 1
         unit_offsets[sentence + 1] = unit
-    return entries[:unit], unit_offsets, known, unremembered[:others]
+    return entries[:unit], unit_offsets, new[:added], unremembered[:others]
 
 
 @njit(cache=True, nogil=True)
@@ -246,12 +312,13 @@ class WordMemo:
     def _encode(
         self, text: np.ndarray, offsets: np.ndarray, dtype: np.dtype
     ) -> tuple[np.ndarray, np.ndarray]:
+        # The last units are read by whole words, too.
+        text = np.append(text[offsets[0] : offsets[-1]], np.zeros(_WORD_BYTES, np.uint8))
+        offsets = offsets - offsets[0]
         memo, known = self._memo, self._known
-        entries, unit_offsets, found, unremembered = look_up(
-            memo, known, self._longest, text, offsets
-        )
-        new_ids, new_ends = self._encode_spans(memo.unit_bytes, memo.unit_ends[known : found + 1])
-        first = memo.id_ends[known]
+        entries, unit_offsets, new, unremembered = look_up(memo, known, self._longest, text, offsets)
+        new_ids, new_ends = self._encode_spans(text, new)
+        first, found = memo.id_ends[known], known + len(new)
         memo.id_ends[known : found + 1] = first + new_ends
         no_room = first + len(new_ids) > len(memo.ids)
         if no_room:
@@ -260,7 +327,7 @@ class WordMemo:
         else:
             memo.ids[first : first + len(new_ids)] = new_ids
         self._known = found
-        other_ids, other_ends = self._encode_spans(text, unremembered.ravel(), step=2)
+        other_ids, other_ends = self._encode_spans(text, unremembered)
         token_ids, token_offsets = emit_ids(
             memo, entries, unit_offsets, other_ids, other_ends, np.empty(0, dtype)
         )
@@ -268,16 +335,11 @@ class WordMemo:
             self._forget()
         return token_ids, token_offsets
 
-    def _encode_spans(
-        self, text: np.ndarray, bounds: np.ndarray, step: int = 1
-    ) -> tuple[np.ndarray, np.ndarray]:
-        # bounds: starts at every step-th place, each followed by its end
-        starts, ends = bounds[:-1:step].tolist(), bounds[1::step].tolist()
-        if not starts:
+    def _encode_spans(self, text: np.ndarray, spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if not len(spans):
             return np.empty(0, np.int32), np.zeros(1, np.int64)
-        view = np.ascontiguousarray(text).data
-        texts = [str(view[start:end], "utf-8") for start, end in zip(starts, ends, strict=True)]
-        return self._encode_texts(texts)
+        view = text.data
+        return self._encode_texts([str(view[start:end], "utf-8") for start, end in spans.tolist()])
 
     def _forget(self) -> None:
         self._memo.table.fill(0)

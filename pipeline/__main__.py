@@ -49,7 +49,9 @@ def main(arguments: Sequence[str]) -> int:
         The exit status: 0, USER_ERROR, FAILURE or INTERRUPTED.
     """
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    logging.getLogger("apache_beam").setLevel(logging.ERROR)
+    logging.getLogger("apache_beam").setLevel(
+        logging.CRITICAL
+    )  # the errors it logs are raised, too
     drop_stale_kernels()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -122,7 +124,7 @@ def _write_trace() -> str:
 
 
 def exit_now(status: int) -> None:
-    """End the process and its workers at once: a failed runner leaves threads that wait for ever."""
+    """End the process and its workers at once: a failed runner leaves threads that never end."""
     for child in psutil.Process().children(recursive=True):
         child.kill()
     sys.stdout.flush()

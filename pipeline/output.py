@@ -1,6 +1,7 @@
 """The output folder before, during and after a run."""
 
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -87,5 +88,15 @@ def temporary_folder(output: str, temp_location: str | None) -> Iterator[str]:
         yield folder
     finally:
         FileSystems.delete([folder])
+        _remove_empty_folders(output)
         if is_new and not any(Path(parent).iterdir()):
             Path(parent).rmdir()
+
+
+def _remove_empty_folders(output: str) -> None:
+    """What is left of earlier runs' temporary folders once `--replace` has deleted their files."""
+    if not is_local(output):
+        return
+    for folder in Path(absolute(output)).glob(f"{_TEMPORARY}*"):
+        if not any(path.is_file() for path in folder.rglob("*")):
+            shutil.rmtree(folder)

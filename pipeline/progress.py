@@ -85,9 +85,8 @@ def _follow(
     progress: Progress, task: TaskID, counters: Counters, bytes_to_read: int, stop: threading.Event
 ) -> None:
     while not stop.wait(0.5):
-        read, built, rows = (
-            counters.total(name) for name in ("read.bytes", "build.examples", "write.rows")
-        )
+        read = counters.total("pool_read.bytes") + counters.total("read.bytes")
+        built, rows = counters.total("build.examples"), counters.total("write.rows")
         share = _READ_SHARE * min(1.0, read / max(1, bytes_to_read)) + _WRITE_SHARE * rows / max(
             1, built
         )

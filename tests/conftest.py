@@ -23,8 +23,10 @@ def sample() -> Path:
 
 @pytest.fixture(scope="session")
 def tokenizer_path() -> Path:
-    """A WordPiece tokenizer of 600 tokens, trained on the sample once and kept: training may break ties
-    between pieces differently each time."""
+    """A WordPiece tokenizer of 600 tokens, trained on the sample once and kept.
+
+    Training breaks ties between pieces differently each time.
+    """
     return CHECKOUT / "tests" / "data" / "tokenizer.json"
 
 

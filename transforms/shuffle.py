@@ -33,7 +33,7 @@ _MESSAGE_BYTES = 2**20
 
 
 def cut_groups(layout: Layout, buffer_bytes: int = BUFFER_BYTES) -> int:
-    """Groups of buckets of the first level of files; as many as buckets where it is the only one."""
+    """Groups of buckets of the first level of files; as many as buckets where one is enough."""
     most = max(1, buffer_bytes // SMALLEST_SEGMENT_BYTES)
     return min(layout.shards * layout.slices, most)
 

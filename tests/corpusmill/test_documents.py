@@ -110,7 +110,7 @@ def refusal(line: bytes, options: DocumentOptions) -> tuple[str, str]:
     """Reason and detail for which a line is rejected; empty for a sentence."""
     limit = options.max_line_bytes
     if len(line) > limit:
-        return "line-too-long", f"{len(line)} bytes, above max_line_bytes={limit}"
+        return "line-too-long", f"{len(line)} bytes, above --max-line-bytes {limit}"
     try:
         line.decode()
     except UnicodeDecodeError as error:

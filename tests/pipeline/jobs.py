@@ -63,3 +63,13 @@ def digests(folder: Path) -> dict[str, str]:
 def leftovers(folder: Path) -> list[str]:
     """All that stands in a folder, or would, were it there."""
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def assert_refused(outcome: Outcome, status: int, *parts: str) -> None:
+    """One line that names the value, the cause and the cure, and nothing else."""
+    assert outcome.status == status, outcome.errors
+    assert "Traceback" not in outcome.errors
+    [message] = [line for line in outcome.errors.splitlines() if line.strip()]
+    assert message.startswith("error: ")
+    for part in parts:
+        assert part in message

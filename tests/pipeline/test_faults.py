@@ -1,31 +1,23 @@
-"""What a user sees when something is wrong: one message, a status, and nothing half-written."""
+"""Bad records and folders: one message, a status, and nothing half-written."""
 
 import bz2
 import gzip
 import json
-import re
-import signal
-import subprocess
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.__main__ import FAILURE, INTERRUPTED, USER_ERROR
-from tests.pipeline.jobs import SMALL, Outcome, build, digests, leftovers, run_here, start
-
-
-def assert_refused(outcome: Outcome, status: int, *parts: str) -> None:
-    """One line that names the value, the cause and the cure, and nothing else."""
-    assert outcome.status == status, outcome.errors
-    assert "Traceback" not in outcome.errors
-    [message] = [line for line in outcome.errors.splitlines() if line.strip()]
-    assert message.startswith("error: ")
-    for part in parts:
-        assert part in message
+from pipeline.__main__ import USER_ERROR
+from tests.pipeline.jobs import (
+    SMALL,
+    Outcome,
+    assert_refused,
+    build,
+    digests,
+    leftovers,
+    start,
+)
 
 
 def rows(output: Path) -> int:
@@ -35,11 +27,6 @@ def rows(output: Path) -> int:
 def rejects(output: Path) -> list[dict[str, object]]:
     lines = (output / "rejects" / "rejects.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines]
-
-
-@pytest.fixture
-def output(tmp_path: Path) -> Path:
-    return tmp_path / "new" / "out"
 
 
 # Records that are bad
@@ -103,7 +90,9 @@ def test_a_document_of_a_million_lines_is_cut(
     assert rows(output) > 1_000_000 * 4 // 64
 
 
-@pytest.mark.parametrize(("allowed", "fine"), [("3", True), ("2", False), ("0.5", True), ("0.01", False), ("0", False)])
+@pytest.mark.parametrize(
+    ("allowed", "fine"), [("3", True), ("2", False), ("0.5", True), ("0.01", False), ("0", False)]
+)
 def test_more_rejects_than_allowed_are_an_error(
     allowed: str, fine: bool, sample: Path, tokenizer_path: Path, tmp_path: Path, output: Path
 ) -> None:
@@ -117,6 +106,17 @@ def test_more_rejects_than_allowed_are_an_error(
     assert_refused(outcome, USER_ERROR, f"--max-rejects {allowed}", "3 of 103 input lines", "Mend")
     assert leftovers(tmp_path) == ["text"] or not (output / "_SUCCESS").exists()
     assert not output.exists() or leftovers(output) == []
+
+
+def test_a_fault_that_a_stage_finds_shows_no_trace(
+    tokenizer_path: Path, tmp_path: Path, output: Path
+) -> None:
+    (tmp_path / "text").write_bytes(b"Fine .\n\xff\n")
+    given = ("--input", tmp_path / "text", "--tokenizer", tokenizer_path, "--output", output)
+    # A process of its own, which shows what Beam logs.
+    process = start("bert", *given, *SMALL, "--max-rejects", "0")
+    shown, errors = process.communicate()
+    assert_refused(Outcome(process.returncode, shown, errors), USER_ERROR, "--max-rejects 0")
 
 
 # Inputs, tokenizers and folders that are none
@@ -211,7 +211,13 @@ def test_an_output_in_use_is_refused_and_left_alone(
     (output / "thesis.txt").write_text("precious")
     for flags in ((), ("--replace",)):
         outcome = build([sample], tokenizer_path, output, *flags)
-        assert_refused(outcome, USER_ERROR, f"--output {output}", "thesis.txt", "another folder" if flags else "Give")
+        assert_refused(
+            outcome,
+            USER_ERROR,
+            f"--output {output}",
+            "thesis.txt",
+            "another folder" if flags else "Give",
+        )
     assert (output / "thesis.txt").read_text() == "precious"
     assert leftovers(output) == ["thesis.txt"]
 
@@ -257,188 +263,7 @@ def test_an_output_inside_the_input_is_refused(
 ) -> None:
     (tmp_path / "text").write_bytes(sample.read_bytes())
     outcome = build([tmp_path], tokenizer_path, tmp_path / "out")
-    assert_refused(outcome, USER_ERROR, f"--input {tmp_path}", "the output folder lies in it", "elsewhere")
-    assert leftovers(tmp_path) == ["text"]
-
-
-# Options
-
-
-@pytest.mark.parametrize(
-    ("flag", "value"),
-    [
-        ("--num-shards", "0"), ("--num-shards", "100000"), ("--seed", "-1"),
-        ("--seed", "18446744073709551616"), ("--validation-share", "1"), ("--validation-share", "-0.1"),
-        ("--max-rejects", "-1"), ("--workers", "0"), ("--range-bytes", "0"),
-        ("--min-bytes-per-worker", "-1"), ("--max-seq-length", "4"), ("--duplicates", "0"),
-        ("--short-seq-prob", "1.5"), ("--masked-lm-prob", "0"), ("--max-predictions-per-seq", "0"),
-        ("--pool-tokens", "0"), ("--max-line-bytes", "0"), ("--max-document-bytes", "0"),
-        ("--compression-level", "99"), ("--compression-level", "0"),
-    ],
-)  # fmt: skip
-def test_a_value_that_cannot_be_is_refused(
-    flag: str, value: str, sample: Path, tokenizer_path: Path, output: Path
-) -> None:
-    outcome = build([sample], tokenizer_path, output, f"{flag}={value}")
-    assert_refused(outcome, USER_ERROR, value.rstrip("0") or value)
-    name = flag.removeprefix("--")
-    assert name in outcome.errors.replace("_", "-")
-    assert not output.exists()
-
-
-@pytest.mark.parametrize(
-    ("flag", "part"),
-    [("--max-seq-lenght=5", "--max-seq-lenght"), ("--duplicates=many", "many"), ("--shuffle=luck", "luck")],
-)
-def test_an_option_that_cannot_be_understood_is_refused(
-    flag: str, part: str, sample: Path, tokenizer_path: Path, output: Path
-) -> None:
-    outcome = build([sample], tokenizer_path, output, flag)
-    assert outcome.status == USER_ERROR
-    assert part in outcome.errors + outcome.output
-    assert "--help" in outcome.errors + outcome.output
-    assert "Traceback" not in outcome.errors
-    assert not output.exists()
-
-
-def test_an_unknown_runner_is_refused(sample: Path, tokenizer_path: Path, output: Path) -> None:
-    outcome = build([sample], tokenizer_path, output, "--runner", "Nonsense")
-    assert_refused(outcome, USER_ERROR, "--runner Nonsense")
-    assert not output.exists()
-
-
-def test_a_missing_command_shows_the_commands() -> None:
-    outcome = run_here()
-    assert outcome.status == USER_ERROR
-    assert "bert" in outcome.errors + outcome.output
-
-
-# Disks and processes that fail
-
-
-@pytest.fixture
-def tiny_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 200 KB."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", place], capture_output=True, check=False
+    assert_refused(
+        outcome, USER_ERROR, f"--input {tmp_path}", "the output folder lies in it", "elsewhere"
     )
-    if mounted.returncode:
-        pytest.skip(f"no small file system can be mounted here: {mounted.stderr.decode().strip()}")
-    yield place
-    subprocess.run(["umount", place], check=True)
-
-
-@pytest.mark.parametrize("workers", [(), ("--workers", "1", "--min-bytes-per-worker", "0")])
-def test_a_full_disk_is_named_and_nothing_is_left(
-    workers: tuple[str, ...], sample: Path, tokenizer_path: Path, tiny_disk: Path
-) -> None:
-    flags = ("--duplicates", "20", *workers)
-    given = ("--input", sample, "--tokenizer", tokenizer_path, "--output", tiny_disk / "out")
-    # A process of its own: it holds nothing open on the disk afterwards.
-    process = start("bert", *given, *SMALL, *flags)
-    shown, errors = process.communicate()
-    outcome = Outcome(process.returncode, shown, errors)
-    assert_refused(outcome, USER_ERROR, "the disk is full", "--temp-location")
-    assert "while running" not in outcome.errors
-    assert leftovers(tiny_disk) == []
-
-
-@pytest.fixture(scope="module")
-def long_text(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Text that keeps two processes busy for many seconds."""
-    file = tmp_path_factory.mktemp("long") / "text"
-    file.write_bytes(sample.read_bytes() * 400)
-    return file
-
-
-class RunningJob:
-    """A job with two worker processes, as a process of its own."""
-
-    def __init__(self, text: Path, tokenizer: Path, output: Path) -> None:
-        self.output = output
-        flags = ("--workers", "2", "--min-bytes-per-worker", "0", "--range-bytes", "200000")
-        given = ("--input", text, "--tokenizer", tokenizer, "--output", output, *SMALL, *flags)
-        self.process = start("bert", *given, "--duplicates", "20")
-
-    def wait_for(self, pattern: str) -> list[psutil.Process]:
-        """The worker processes, once a file of that name was written."""
-        while self.process.poll() is None and not list(self.output.rglob(pattern)):
-            time.sleep(0.02)
-        workers = psutil.Process(self.process.pid).children(recursive=True)
-        assert len(workers) == 2
-        return workers
-
-    def end(self, within_seconds: float) -> Outcome:
-        output, errors = self.process.communicate(timeout=within_seconds)
-        return Outcome(self.process.returncode, output, errors)
-
-
-def assert_ended(workers: list[psutil.Process]) -> None:
-    _, alive = psutil.wait_procs(workers, timeout=10)
-    assert not alive
-
-
-# The files by which a moment of a run is known: workers starting, reading for the pool, building.
-MOMENTS = ["tokenizer.json", "candidates-*", "spill-*"]
-
-
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_a_worker_that_is_killed_ends_the_job_at_once(
-    moment: str, long_text: Path, tokenizer_path: Path, output: Path
-) -> None:
-    job = RunningJob(long_text, tokenizer_path, output)
-    if moment == "tokenizer.json":
-        while not psutil.Process(job.process.pid).children(recursive=True):
-            time.sleep(0.02)
-        workers = psutil.Process(job.process.pid).children(recursive=True)
-    else:
-        workers = job.wait_for(moment)
-    workers[-1].kill()
-    outcome = job.end(within_seconds=20)
-    assert_refused(outcome, FAILURE, "a worker process died", "Nothing was put under a final name", "--workers")
-    assert not output.exists()
-    assert_ended(workers)
-
-
-@pytest.mark.parametrize("moment", MOMENTS[1:])
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_job_ends_at_once_and_leaves_nothing(
-    moment: str, sent: signal.Signals, long_text: Path, tokenizer_path: Path, output: Path
-) -> None:
-    job = RunningJob(long_text, tokenizer_path, output)
-    workers = job.wait_for(moment)
-    job.process.send_signal(sent)
-    outcome = job.end(within_seconds=20)
-    assert outcome.status == INTERRUPTED
-    assert outcome.errors.strip() == "interrupted: nothing was put under a final name"
-    assert not output.exists()
-    assert_ended(workers)
-
-
-def test_workers_die_with_the_job(long_text: Path, tokenizer_path: Path, output: Path) -> None:
-    job = RunningJob(long_text, tokenizer_path, output)
-    workers = job.wait_for("candidates-*")
-    job.process.kill()
-    job.end(within_seconds=20)
-    assert_ended(workers)
-    assert not (output / "_SUCCESS").exists()
-    assert not list(output.glob("*.parquet"))
-
-
-def test_a_fault_of_the_program_is_one_line_and_a_trace_in_a_file(
-    sample: Path, tokenizer_path: Path, output: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> None:
-        raise RuntimeError("an unforeseen thing")
-
-    monkeypatch.setattr("transforms.commit.find_imbalances", fail)
-    outcome = build([sample], tokenizer_path, output)
-    assert_refused(outcome, FAILURE, "an unforeseen thing", "The whole trace is in ")
-    found = re.search(r"The whole trace is in (\S+\.log)", outcome.errors)
-    assert found
-    trace = Path(found.group(1))
-    assert "Traceback" in trace.read_text()
-    trace.unlink()
-    assert not output.exists()
+    assert leftovers(tmp_path) == ["text"]

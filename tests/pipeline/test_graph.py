@@ -22,7 +22,9 @@ from transforms.elements import ArrowBatchCoder
 
 
 @pytest.fixture(params=["files", "engine"])
-def job(request: pytest.FixtureRequest, sample: Path, tokenizer: TokenizerFile, tmp_path: Path) -> Job:
+def job(
+    request: pytest.FixtureRequest, sample: Path, tokenizer: TokenizerFile, tmp_path: Path
+) -> Job:
     dataset = DatasetOptions((str(sample),), "t", str(tmp_path / "out"), validation_share=0.1)
     return assemble_job(
         BertOptions(), tokenizer, DocumentOptions(), dataset, ParquetOptions(),
@@ -39,7 +41,7 @@ def proto(job: Job) -> beam_runner_api_pb2.Pipeline:
 
 def leaf_coders(coder: coders.Coder) -> Iterator[coders.Coder]:
     yield coder
-    for component in coder._get_component_coders():  # noqa: SLF001  Beam has no public way
+    for component in coder._get_component_coders():
         yield from leaf_coders(component)
 
 
@@ -47,14 +49,24 @@ def collections(proto: beam_runner_api_pb2.Pipeline) -> Iterator[tuple[str, code
     context = PipelineContext(proto.components)
     for collection in proto.components.pcollections.values():
         # Those inside Beam's own Reshuffle are Beam's.
-        if "Reshuffle" not in collection.unique_name and "SpreadRanges" not in collection.unique_name:
+        if (
+            "Reshuffle" not in collection.unique_name
+            and "SpreadRanges" not in collection.unique_name
+        ):
             yield collection.unique_name, context.coders.get_by_id(collection.coder_id)
 
 
 def test_nothing_that_travels_is_pickled(proto: beam_runner_api_pb2.Pipeline) -> None:
-    kinds = (coders.PickleCoder, coders.FastPrimitivesCoder, coders.DillCoder, coders.CloudpickleCoder)
+    kinds = (
+        coders.PickleCoder,
+        coders.FastPrimitivesCoder,
+        coders.DillCoder,
+        coders.CloudpickleCoder,
+    )
     pickled = [
-        name for name, coder in collections(proto) if any(isinstance(leaf, kinds) for leaf in leaf_coders(coder))
+        name
+        for name, coder in collections(proto)
+        if any(isinstance(leaf, kinds) for leaf in leaf_coders(coder))
     ]
     assert pickled == []
 
@@ -66,12 +78,14 @@ def test_batches_travel_as_arrow_and_the_rest_as_rows_and_plain_values(
     assert ArrowBatchCoder in leaves
     assert coders.RowCoder in leaves
     assert leaves <= {
-        ArrowBatchCoder, coders.RowCoder, coders.VarIntCoder, coders.StrUtf8Coder, coders.BytesCoder,
-        coders.TupleCoder, coders.IterableCoder,
+        ArrowBatchCoder, coders.RowCoder, coders.VarIntCoder, coders.StrUtf8Coder,
+        coders.BytesCoder, coders.TupleCoder, coders.IterableCoder,
     }  # fmt: skip
 
 
-def pardos(proto: beam_runner_api_pb2.Pipeline) -> Iterator[tuple[str, beam_runner_api_pb2.ParDoPayload]]:
+def pardos(
+    proto: beam_runner_api_pb2.Pipeline,
+) -> Iterator[tuple[str, beam_runner_api_pb2.ParDoPayload]]:
     for transform in proto.components.transforms.values():
         if transform.spec.urn == common_urns.primitives.PAR_DO.urn:
             payload = beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload)
@@ -104,5 +118,7 @@ def test_every_name_occurs_once(proto: beam_runner_api_pb2.Pipeline) -> None:
 def test_the_pool_reaches_the_builders_as_one_path(proto: beam_runner_api_pb2.Pipeline) -> None:
     [(_, build)] = [(name, payload) for name, payload in pardos(proto) if "_BuildBatch" in name]
     assert len(build.side_inputs) == 1
-    [pool] = [coder for name, coder in collections(proto) if "_WritePool" in name and ".None" in name]
+    [pool] = [
+        coder for name, coder in collections(proto) if "_WritePool" in name and ".None" in name
+    ]
     assert isinstance(pool, coders.StrUtf8Coder)

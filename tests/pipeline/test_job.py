@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from tests.corpusmill.builders import pool_of
 from tests.pipeline.jobs import build
 
 Sentences = list[list[int]]
+Row = dict[str, Any]
 
 
 def tokenized_documents(text: Path, tokenizer: TokenizerFile) -> Iterator[pa.RecordBatch]:
@@ -29,7 +31,12 @@ def tokenized_documents(text: Path, tokenizer: TokenizerFile) -> Iterator[pa.Rec
 
 
 def plain_loop(
-    text: Path, tokenizer: TokenizerFile, options: BertOptions, layout: Layout, share: float, padded: bool
+    text: Path,
+    tokenizer: TokenizerFile,
+    options: BertOptions,
+    layout: Layout,
+    share: float,
+    padded: bool,
 ) -> list[pa.Table]:
     """The rows of each shard: no Beam, no files, all in memory."""
     bert = Bert(options, tokenizer.special, tokenizer.vocab_size, tokenizer.token_dtype.name)
@@ -83,7 +90,7 @@ def test_the_job_writes_what_a_plain_loop_builds(
 
 
 class WordCorpus:
-    """Documents in which no word occurs twice, and a vocabulary with every word: a token tells its place."""
+    """Documents in which no word occurs twice, and a vocabulary of all: a token tells its place."""
 
     def __init__(self, folder: Path, documents: int, sentences: int, words: int) -> None:
         self.words_of_document = sentences * words
@@ -93,7 +100,8 @@ class WordCorpus:
         self.tokenizer = folder / "vocab.txt"
         self.tokenizer.write_text("\n".join([*special, *vocabulary]) + "\n")
         lines = [
-            " ".join(vocabulary[start : start + words]) for start in range(0, len(vocabulary), words)
+            " ".join(vocabulary[start : start + words])
+            for start in range(0, len(vocabulary), words)
         ]
         blocks = [
             "\n".join(lines[start : start + sentences]) for start in range(0, len(lines), sentences)
@@ -101,20 +109,22 @@ class WordCorpus:
         self.text = folder / "text"
         self.text.write_text("\n\n".join(blocks) + "\n")
 
-    def build(self, output: Path, *flags: str) -> dict[str, list[dict[str, list[int]]]]:
+    def build(self, output: Path, *flags: str) -> dict[str, list[Row]]:
         """The rows of each split, with the masked ids put back."""
         unmasked = ("--max-predictions-per-seq", "None")
         outcome = build([self.text], self.tokenizer, output, *unmasked, *flags)
         assert outcome.status == 0, outcome.errors
-        rows: dict[str, list[dict[str, list[int]]]] = {"train": [], "validation": []}
+        rows: dict[str, list[Row]] = {"train": [], "validation": []}
         for path in sorted(output.glob("*.parquet")):
             for row in pq.read_table(path).to_pylist():
-                for place, token in zip(row["masked_lm_positions"], row["masked_lm_ids"], strict=True):
+                for place, token in zip(
+                    row["masked_lm_positions"], row["masked_lm_ids"], strict=True
+                ):
                     row["input_ids"][place] = token
                 rows[path.name.split("-")[0]].append(row)
         return rows
 
-    def documents(self, row: dict[str, list[int]], segment: int) -> set[int]:
+    def documents(self, row: Row, segment: int) -> set[int]:
         """Which documents the words of a segment are of."""
         tokens = zip(row["input_ids"], row["token_type_ids"], strict=True)
         return {
@@ -128,7 +138,12 @@ def test_no_document_is_in_both_splits_and_pairs_stay_in_their_own(tmp_path: Pat
     corpus = WordCorpus(tmp_path, documents=60, sentences=4, words=6)
     rows = corpus.build(tmp_path / "out", "--validation-share", "0.3", "--max-seq-length", "32")
     seen = {
-        split: {document for row in of for segment in (0, 1) for document in corpus.documents(row, segment)}
+        split: {
+            document
+            for row in of
+            for segment in (0, 1)
+            for document in corpus.documents(row, segment)
+        }
         for split, of in rows.items()
     }
     assert seen["train"] & seen["validation"] == set()

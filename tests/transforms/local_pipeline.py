@@ -11,7 +11,10 @@ _COLLECTED: dict[str, list[Any]] = {}
 
 
 def local_pipeline() -> TestPipeline:
-    """A pipeline that runs when its `with` block ends; DirectRunner would look for another runner first."""
+    """A pipeline that runs when its `with` block ends.
+
+    The runner is named, because DirectRunner would look for another one first.
+    """
     return TestPipeline(runner=FnApiRunner())
 
 

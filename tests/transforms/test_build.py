@@ -37,7 +37,13 @@ def test_each_repeat_is_what_the_library_builds(tmp_path: Path) -> None:
         built = documents | BuildExamples(BERT, SEED, SHARE, path)
         examples, counts = collect(built[EXAMPLES]), collect(built[COUNTS])
     expected = [
-        BERT.build(batch, repeat, pool, assign_splits(SEED, batch.column("document").to_numpy(), SHARE), SEED)
+        BERT.build(
+            batch,
+            repeat,
+            pool,
+            assign_splits(SEED, batch.column("document").to_numpy(), SHARE),
+            SEED,
+        )
         for batch in batches
         for repeat in range(3)
     ]

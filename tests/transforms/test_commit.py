@@ -23,8 +23,9 @@ SHARDS = {
     "validation-00000-of-00001.parquet": (b"third", 2, 20),
 }
 COUNTS = {
-    "read.ranges": 3, "read.bytes": 100, "read.lines": 9, "read.sentences": 5, "read.blank_lines": 2,
-    "read.title_lines": 1, "read.rejected_lines": 1, "read.rejects": 1, "read.documents": 3,
+    "read.ranges": 3, "read.bytes": 100, "read.lines": 9, "read.sentences": 5,
+    "read.blank_lines": 2, "read.title_lines": 1, "read.rejected_lines": 1, "read.rejects": 1,
+    "read.documents": 3,
     "tokenize.documents": 2, "tokenize.empty_documents": 1, "tokenize.tokens": 50,
     "pool_read.ranges": 3, "candidates.documents": 2, "pool.candidates": 2, "pool.documents": 2,
     "build.documents": 2, "build.examples": 9, "write.rows": 9,
@@ -33,7 +34,9 @@ COUNTS = {
 HEADER = {
     "format": "corpusmill", "format_version": 1, "corpusmill_version": "0", "seed": 0,
     "objective": {"name": "bert", "options": {}},
-    "tokenizer": {"file": "tokenizer.json", "name": "t", "sha256": "", "vocab_size": 9, "special": {}},
+    "tokenizer": {
+        "file": "tokenizer.json", "name": "t", "sha256": "", "vocab_size": 9, "special": {},
+    },
     "output": {"format": "parquet", "options": {"padded": False}, "validation_share": 0.3},
     "columns": [{"name": "input_ids", "type": "list<element: int16 not null>", "meaning": "ids"}],
     "corpus": {"options": {}, "bytes": 100, "files": [{"path": "text", "bytes": 100}]},
@@ -47,7 +50,9 @@ class Folders:
         self.output, self.temp = root / "out", root / "out" / "_temporary-1"
         self.temp.mkdir(parents=True)
         (self.temp / "tokenizer.json").write_text("{}")
-        self.shards = [self._write_shard(number, *SHARDS[name]) for number, name in enumerate(SHARDS)]
+        self.shards = [
+            self._write_shard(number, *SHARDS[name]) for number, name in enumerate(SHARDS)
+        ]
         self.rejects = [self._write_rejects(2, "later"), self._write_rejects(0, "first")]
         self.options = CommitOptions(
             str(self.output), str(self.temp), str(self.temp / "tokenizer.json"), HEADER,
@@ -66,7 +71,11 @@ class Folders:
         return RejectsFile(number, str(path), 1)
 
     def files(self) -> dict[str, bytes]:
-        paths = [path for path in self.output.rglob("*") if path.is_file() and self.temp not in path.parents]
+        paths = [
+            path
+            for path in self.output.rglob("*")
+            if path.is_file() and self.temp not in path.parents
+        ]
         return {str(path.relative_to(self.output)): path.read_bytes() for path in paths}
 
     def final(self) -> set[str]:
@@ -102,14 +111,19 @@ def commit(folders: Folders, **changes: Any) -> None:
 def test_a_commit_gives_every_file_its_name_and_vouches_for_it(folders: Folders) -> None:
     commit(folders)
     files = folders.files()
-    assert {name: files[name] for name in SHARDS} == {name: shard[0] for name, shard in SHARDS.items()}
+    assert {name: files[name] for name in SHARDS} == {
+        name: shard[0] for name, shard in SHARDS.items()
+    }
     assert files["rejects/rejects.jsonl"] == b'"first"\n"later"\n'
     assert files["_SUCCESS"].decode().strip() == hashlib.sha256(files["dataset.json"]).hexdigest()
     manifest = json.loads(files["dataset.json"])
     assert manifest["splits"]["train"]["rows"] == 7
     assert manifest["splits"]["validation"]["tokens"] == 20
     assert manifest["splits"]["train"]["distributions"]["length"][10] == 7
-    entries = [*manifest["files"], *(shard for of in manifest["splits"].values() for shard in of["shards"])]
+    entries = [
+        *manifest["files"],
+        *(shard for of in manifest["splits"].values() for shard in of["shards"]),
+    ]
     assert {entry["file"] for entry in entries} == set(files) - {"dataset.json", "_SUCCESS"}
     for entry in entries:
         content = files[entry["file"]]
@@ -137,7 +151,9 @@ def test_a_commit_goes_on_where_an_earlier_attempt_stopped(folders: Folders, mov
         Path(shard.path).rename(folders.output / name)
     commit(folders)
     files = folders.files()
-    assert {name: files[name] for name in SHARDS} == {name: shard[0] for name, shard in SHARDS.items()}
+    assert {name: files[name] for name in SHARDS} == {
+        name: shard[0] for name, shard in SHARDS.items()
+    }
     assert "_SUCCESS" in files
 
 
@@ -215,7 +231,12 @@ def test_rejects_are_allowed_by_number_or_by_share(
 
 
 def test_the_files_of_an_earlier_data_set_are_replaced(folders: Folders) -> None:
-    stale = ("_SUCCESS", "dataset.json", "train-00000-of-00002.parquet", "train-00003-of-00004.parquet")
+    stale = (
+        "_SUCCESS",
+        "dataset.json",
+        "train-00000-of-00002.parquet",
+        "train-00003-of-00004.parquet",
+    )
     for name in stale:
         (folders.output / name).write_text("old")
     commit(folders, stale=stale)

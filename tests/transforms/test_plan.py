@@ -17,6 +17,8 @@ def test_ranges_of_a_file_follow_each_other_and_cover_it(size: int, range_bytes:
 
 def test_compressed_files_are_whole_and_every_range_has_its_number() -> None:
     assert list(cut_ranges([("a", 10, True), ("b.gz", 99, False), ("c", 3, True)], 5)) == [
-        FileRange(0, "a", 0, 0, 5), FileRange(1, "a", 0, 5, 10),
-        FileRange(2, "b.gz", 1, 0, -1), FileRange(3, "c", 2, 0, 3),
+        FileRange(0, "a", 0, 0, 5),
+        FileRange(1, "a", 0, 5, 10),
+        FileRange(2, "b.gz", 1, 0, -1),
+        FileRange(3, "c", 2, 0, 3),
     ]

@@ -13,17 +13,21 @@ from transforms.read import DOCUMENTS, REJECTS, ReadDocuments
 from transforms.tally import COUNTS
 
 
-def read(files: list[Path], range_bytes: int, temp: Path, splittable: bool = True) -> dict[str, list[Any]]:
+def read(
+    files: list[Path], range_bytes: int, temp: Path, splittable: bool = True
+) -> dict[str, list[Any]]:
     """What ReadDocuments gives for some files, collection by collection."""
     plan = cut_ranges([(str(file), file.stat().st_size, splittable) for file in files], range_bytes)
     with local_pipeline() as pipeline:
         given = pipeline | PlanRanges(tuple(plan)) | ReadDocuments(DocumentOptions(), str(temp))
-        collections = {name: collect(given[name]) for name in (DOCUMENTS, REJECTS, COUNTS)}
-    return collections
+        # Filled when the block ends.
+        return {name: collect(given[name]) for name in (DOCUMENTS, REJECTS, COUNTS)}
 
 
 def rows(batches: list[Any]) -> list[dict[str, Any]]:
-    return sorted((row for batch in batches for row in batch.to_pylist()), key=lambda row: row["document"])
+    return sorted(
+        (row for batch in batches for row in batch.to_pylist()), key=lambda row: row["document"]
+    )
 
 
 @pytest.mark.parametrize("range_bytes", [10**9, 7777, 500])
@@ -31,7 +35,9 @@ def test_ranges_of_any_size_give_the_documents_of_the_whole_file(
     sample: Path, tmp_path: Path, range_bytes: int
 ) -> None:
     with sample.open("rb") as stream:
-        whole = [batch.documents for batch in read_documents(stream, "", 0, 0, None, DocumentOptions())]
+        whole = [
+            batch.documents for batch in read_documents(stream, "", 0, 0, None, DocumentOptions())
+        ]
     given = read([sample], range_bytes, tmp_path)
     assert rows(given[DOCUMENTS]) == rows(whole)
     counts = sums(given[COUNTS])
@@ -71,7 +77,10 @@ def test_a_damaged_file_gives_what_stood_before_the_damage(tmp_path: Path) -> No
     given = read([file], 10**9, tmp_path, splittable=False)
     documents = rows(given[DOCUMENTS])
     assert 1000 < len(documents) < 20_000
-    assert [row["sentences"] for row in documents[:2]] == [["This is line 0 ."], ["This is line 1 ."]]
+    assert [row["sentences"] for row in documents[:2]] == [
+        ["This is line 0 ."],
+        ["This is line 1 ."],
+    ]
     [rejects] = given[REJECTS]
     [line] = Path(rejects.path).read_text().splitlines()
     assert json.loads(line)["reason"] == "damaged-compression"

@@ -28,7 +28,9 @@ def batches(size: int) -> list[pa.RecordBatch]:
     return [whole.slice(start, size) for start in range(0, whole.num_rows, size)]
 
 
-def draw(given: list[pa.RecordBatch], budget: int, share: float, temp: Path) -> tuple[Pool, dict[str, int]]:
+def draw(
+    given: list[pa.RecordBatch], budget: int, share: float, temp: Path
+) -> tuple[Pool, dict[str, int]]:
     with local_pipeline() as pipeline:
         documents = pipeline | beam.Create(given, reshuffle=False).with_output_types(pa.RecordBatch)
         sampled = documents | SamplePool(SEED, budget, share, "int16", str(temp))
@@ -43,7 +45,9 @@ def contents(pool: Pool) -> dict[int, list[list[int]]]:
     edges = pool.document_offsets.tolist()
     return {
         document: [of.tolist() for of in sentences[start:stop]]
-        for document, start, stop in zip(pool.documents.tolist(), edges[:-1], edges[1:], strict=True)
+        for document, start, stop in zip(
+            pool.documents.tolist(), edges[:-1], edges[1:], strict=True
+        )
     }
 
 
@@ -77,7 +81,8 @@ def test_a_budget_takes_the_first_documents_by_priority_however_they_are_batched
 def test_each_split_has_its_own_stretch(tmp_path: Path) -> None:
     pool, _ = draw(batches(7), TOKENS, 0.4, tmp_path)
     train, validation = (
-        pool.documents[start:stop] for start, stop in zip(pool.split_offsets, pool.split_offsets[1:], strict=False)
+        pool.documents[start:stop]
+        for start, stop in zip(pool.split_offsets, pool.split_offsets[1:], strict=False)
     )
     ids = np.array(list(CORPUS), np.uint64)
     in_train = assign_splits(SEED, ids, 0.4) == TRAIN
@@ -110,7 +115,9 @@ def test_candidates_are_the_documents_up_to_the_limit(share: float) -> None:
     ids = np.array(list(CORPUS), np.uint64)
     with local_pipeline() as pipeline:
         kept = collect(
-            pipeline | beam.Create(batches(5), reshuffle=False) | beam.ParDo(KeepCandidates(SEED, limit))
+            pipeline
+            | beam.Create(batches(5), reshuffle=False)
+            | beam.ParDo(KeepCandidates(SEED, limit))
         )
     assert all(batch.num_rows for batch in kept)
     given = sorted(document for batch in kept for document in batch.column("document").to_pylist())

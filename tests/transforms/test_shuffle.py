@@ -58,8 +58,9 @@ def rows_of(shards: Iterable[tuple[int, Iterable[Segment]]]) -> Rows:
 def shuffled(way: beam.PTransform, given: list[pa.RecordBatch]) -> list[tuple[int, list[Segment]]]:
     with local_pipeline() as pipeline:
         batches = pipeline | beam.Create(given, reshuffle=False).with_output_types(pa.RecordBatch)
-        shards = collect(batches | way | beam.MapTuple(lambda shard, segments: (shard, list(segments))))
-    return shards
+        return collect(
+            batches | way | beam.MapTuple(lambda shard, segments: (shard, list(segments)))
+        )
 
 
 def two_levels(temp: str, monkeypatch: pytest.MonkeyPatch) -> beam.PTransform:
@@ -109,7 +110,9 @@ def test_a_shard_without_any_row_is_there(way: str, batches: int, tmp_path: Path
 
 
 @given(of=st.integers(1, 5000), groups=st.integers(1, 300))
-def test_neighbouring_buckets_share_a_group_and_groups_are_of_equal_size(of: int, groups: int) -> None:
+def test_neighbouring_buckets_share_a_group_and_groups_are_of_equal_size(
+    of: int, groups: int
+) -> None:
     groups = min(groups, of)
     given_groups = group_of(np.arange(of, dtype=np.uint32), groups, of)
     assert (np.diff(given_groups.astype(np.int64)) >= 0).all()

@@ -22,28 +22,43 @@ def complete_json(tokenizer: TokenizerFile, tmp_path: Path) -> str:
 
 def batch(*documents: tuple[int, list[str]]) -> pa.RecordBatch:
     ids, sentences = zip(*documents, strict=True)
-    return pa.RecordBatch.from_arrays([pa.array(ids, pa.uint64()), pa.array(sentences)], schema=TEXT_SCHEMA)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(ids, pa.uint64()), pa.array(sentences)], schema=TEXT_SCHEMA
+    )
 
 
-def test_batches_are_encoded_as_the_library_does(tokenizer: TokenizerFile, complete_json: str) -> None:
-    batches = [batch((3, ["The lamp .", "A light ."]), (9, ["Sea ."])), batch((2**60, ["Rocks and shoals ."]))]
+def test_batches_are_encoded_as_the_library_does(
+    tokenizer: TokenizerFile, complete_json: str
+) -> None:
+    batches = [
+        batch((3, ["The lamp .", "A light ."]), (9, ["Sea ."])),
+        batch((2**60, ["Rocks and shoals ."])),
+    ]
     with local_pipeline() as pipeline:
         given = pipeline | beam.Create(batches) | TokenizeDocuments(complete_json, "int16")
         tokens, counts = collect(given[TOKENS]), collect(given[COUNTS])
     plain = SentenceTokenizer(tokenizer.json, np.dtype(np.int16))
     expected = [encode_documents(plain, of) for of in batches]
-    assert sorted(str(of.to_pylist()) for of in tokens) == sorted(str(of.documents.to_pylist()) for of in expected)
+    assert sorted(str(of.to_pylist()) for of in tokens) == sorted(
+        str(of.documents.to_pylist()) for of in expected
+    )
     assert tokens[0].column("sentences").type.value_type.value_type == pa.int16()
     assert sums(counts) == {
-        "tokenize.documents": 3, "tokenize.tokens": sum(of.tokens for of in expected),
-        "tokenize.empty_sentences": 0, "tokenize.empty_documents": 0,
+        "tokenize.documents": 3,
+        "tokenize.tokens": sum(of.tokens for of in expected),
+        "tokenize.empty_sentences": 0,
+        "tokenize.empty_documents": 0,
     }
 
 
 def test_text_without_tokens_is_counted_and_left_out(complete_json: str) -> None:
     batches = [batch((1, ["\u200b", "Sea ."]), (2, ["\u200b"])), batch((3, ["\u200b"]))]
     with local_pipeline() as pipeline:
-        given = pipeline | beam.Create(batches) | TokenizeDocuments(complete_json, "int16", stage="other")
+        given = (
+            pipeline
+            | beam.Create(batches)
+            | TokenizeDocuments(complete_json, "int16", stage="other")
+        )
         tokens, counts = collect(given[TOKENS]), collect(given[COUNTS])
     [left] = tokens
     assert left.column("document").to_pylist() == [1]

@@ -1,0 +1,72 @@
+import pytest
+
+from corpusmill.accounting import Expected, find_imbalances, is_of_the_run, split_distributions
+
+EXPECTED = Expected(ranges=3, bytes=100, shards=2, repeats=1)
+BALANCED = {
+    "read.ranges": 3, "read.bytes": 100, "read.lines": 9, "read.sentences": 5,
+    "read.blank_lines": 2, "read.title_lines": 1, "read.rejected_lines": 1, "read.rejects": 1,
+    "read.documents": 3,
+    "tokenize.documents": 2, "tokenize.empty_documents": 1,
+    "pool_read.ranges": 3, "candidates.documents": 2, "pool.candidates": 2,
+    "build.documents": 2, "build.examples": 7, "write.rejects": 1,
+}  # fmt: skip
+
+
+def test_counts_that_agree_give_no_sentence() -> None:
+    assert find_imbalances(BALANCED, EXPECTED, written_rows=7, shards=2) == []
+
+
+@pytest.mark.parametrize("name", BALANCED)
+@pytest.mark.parametrize("change", [-1, 1])
+def test_no_count_can_change_alone(name: str, change: int) -> None:
+    changed = {**BALANCED, name: BALANCED[name] + change}
+    assert find_imbalances(changed, EXPECTED, written_rows=7, shards=2)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in BALANCED if name not in {"pool.candidates", "write.rejects"}]
+)
+def test_no_count_can_be_lost(name: str) -> None:
+    left = {of: number for of, number in BALANCED.items() if of != name}
+    assert find_imbalances(left, EXPECTED, written_rows=7, shards=2)
+
+
+def test_rows_and_shards_are_balanced_too() -> None:
+    assert find_imbalances(BALANCED, EXPECTED, written_rows=6, shards=2) == [
+        "6 rows written, but 7 examples built"
+    ]
+    assert find_imbalances(BALANCED, EXPECTED, written_rows=7, shards=1) == [
+        "1 shards written, but 2 shards planned"
+    ]
+
+
+def test_bytes_of_compressed_files_are_not_known() -> None:
+    hidden = Expected(ranges=3, bytes=-1, shards=2, repeats=1)
+    assert find_imbalances({**BALANCED, "read.bytes": 5}, hidden, written_rows=7, shards=2) == []
+
+
+def test_a_data_set_without_a_pool_has_no_candidates() -> None:
+    own = {
+        name: number
+        for name, number in BALANCED.items()
+        if name.split(".")[0] not in {"pool", "pool_read", "candidates"}
+    }
+    assert find_imbalances(own, EXPECTED, written_rows=7, shards=2) == []
+
+
+def test_counts_of_the_run_are_told_from_those_of_the_data_set() -> None:
+    of_the_run = {name for name in (*BALANCED, "pool_read.bytes") if is_of_the_run(name)}
+    assert of_the_run == {"read.ranges", "pool_read.ranges", "pool_read.bytes"}
+
+
+def test_distributions_are_taken_out_of_the_counts() -> None:
+    counts = {
+        "write.train.length.2": 5,
+        "write.train.length.0": 1,
+        "write.validation.length.1": 3,
+        "read.lines": 3,
+    }
+    assert split_distributions(counts) == (
+        {"read.lines": 3}, {"train": {"length": [1, 0, 5]}, "validation": {"length": [0, 3]}},
+    )  # fmt: skip

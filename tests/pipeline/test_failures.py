@@ -1,0 +1,151 @@
+"""Disks and processes that fail in the middle of a run."""
+
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pipeline.__main__ import FAILURE, INTERRUPTED, USER_ERROR
+from tests.pipeline.jobs import SMALL, Outcome, assert_refused, build, leftovers, start
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 200 KB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", place],
+        capture_output=True,
+        check=False,
+    )
+    if mounted.returncode:
+        pytest.skip(f"no small file system can be mounted here: {mounted.stderr.decode().strip()}")
+    yield place
+    subprocess.run(["umount", place], check=True)
+
+
+@pytest.mark.parametrize("workers", [(), ("--workers", "1", "--min-bytes-per-worker", "0")])
+def test_a_full_disk_is_named_and_nothing_is_left(
+    workers: tuple[str, ...], sample: Path, tokenizer_path: Path, tiny_disk: Path
+) -> None:
+    flags = ("--duplicates", "20", *workers)
+    given = ("--input", sample, "--tokenizer", tokenizer_path, "--output", tiny_disk / "out")
+    # A process of its own: it holds nothing open on the disk afterwards.
+    process = start("bert", *given, *SMALL, *flags)
+    shown, errors = process.communicate()
+    outcome = Outcome(process.returncode, shown, errors)
+    assert_refused(outcome, USER_ERROR, "the disk is full", "--temp-location")
+    assert "while running" not in outcome.errors
+    assert leftovers(tiny_disk) == []
+
+
+@pytest.fixture(scope="module")
+def long_text(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Text that keeps two processes busy for many seconds."""
+    file = tmp_path_factory.mktemp("long") / "text"
+    file.write_bytes(sample.read_bytes() * 400)
+    return file
+
+
+class RunningJob:
+    """A job with two worker processes, as a process of its own."""
+
+    def __init__(self, text: Path, tokenizer: Path, output: Path) -> None:
+        self.output = output
+        flags = ("--workers", "2", "--min-bytes-per-worker", "0", "--range-bytes", "200000")
+        given = ("--input", text, "--tokenizer", tokenizer, "--output", output, *SMALL, *flags)
+        self.process = start("bert", *given, "--duplicates", "20")
+
+    def wait_for(self, pattern: str) -> list[psutil.Process]:
+        """The worker processes, once a file of that name was written."""
+        while self.process.poll() is None and not list(self.output.rglob(pattern)):
+            time.sleep(0.02)
+        workers = psutil.Process(self.process.pid).children(recursive=True)
+        assert len(workers) == 2
+        return workers
+
+    def end(self, within_seconds: float) -> Outcome:
+        try:
+            output, errors = self.process.communicate(timeout=within_seconds)
+        finally:
+            self.process.kill()
+        return Outcome(self.process.returncode, output, errors)
+
+
+def assert_ended(workers: list[psutil.Process]) -> None:
+    _, alive = psutil.wait_procs(workers, timeout=10)
+    assert not alive
+
+
+# The files by which a moment of a run is known: workers starting, reading for the pool, building.
+MOMENTS = ["tokenizer.json", "candidates-*", "spill-*"]
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_worker_that_is_killed_ends_the_job_at_once(
+    moment: str, long_text: Path, tokenizer_path: Path, output: Path
+) -> None:
+    job = RunningJob(long_text, tokenizer_path, output)
+    if moment == "tokenizer.json":
+        while not psutil.Process(job.process.pid).children(recursive=True):
+            time.sleep(0.02)
+        workers = psutil.Process(job.process.pid).children(recursive=True)
+    else:
+        workers = job.wait_for(moment)
+    workers[-1].kill()
+    outcome = job.end(within_seconds=20)
+    assert_refused(
+        outcome, FAILURE, "a worker process died", "Nothing was put under a final name", "--workers"
+    )
+    assert not output.exists()
+    assert_ended(workers)
+
+
+@pytest.mark.parametrize(
+    ("moment", "sent"),
+    [("candidates-*", signal.SIGTERM), ("candidates-*", signal.SIGINT), ("spill-*", signal.SIGINT)],
+)
+def test_an_interrupted_job_ends_at_once_and_leaves_nothing(
+    moment: str, sent: signal.Signals, long_text: Path, tokenizer_path: Path, output: Path
+) -> None:
+    job = RunningJob(long_text, tokenizer_path, output)
+    workers = job.wait_for(moment)
+    job.process.send_signal(sent)
+    outcome = job.end(within_seconds=20)
+    assert outcome.status == INTERRUPTED
+    assert outcome.errors.strip() == "interrupted: nothing was put under a final name"
+    assert not output.exists()
+    assert_ended(workers)
+
+
+def test_workers_die_with_the_job(long_text: Path, tokenizer_path: Path, output: Path) -> None:
+    job = RunningJob(long_text, tokenizer_path, output)
+    workers = job.wait_for("candidates-*")
+    job.process.kill()
+    job.end(within_seconds=20)
+    assert_ended(workers)
+    assert not (output / "_SUCCESS").exists()
+    assert not list(output.glob("*.parquet"))
+
+
+def test_a_fault_of_the_program_is_one_line_and_a_trace_in_a_file(
+    sample: Path, tokenizer_path: Path, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("an unforeseen thing")
+
+    monkeypatch.setattr("transforms.commit.find_imbalances", fail)
+    outcome = build([sample], tokenizer_path, output)
+    assert_refused(outcome, FAILURE, "an unforeseen thing", "The whole trace is in ")
+    found = re.search(r"The whole trace is in (\S+\.log)", outcome.errors)
+    assert found
+    trace = Path(found.group(1))
+    assert "Traceback" in trace.read_text()
+    trace.unlink()
+    assert not output.exists()

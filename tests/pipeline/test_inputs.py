@@ -1,0 +1,144 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from corpusmill.faults import UserError
+from pipeline.inputs import InputFile, absolute, is_local, list_inputs
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with files of one to five bytes."""
+    folder = tmp_path / "corpus"
+    for size, name in enumerate(
+        ("a.txt", "b.gz", "more/c.txt", "more/deep/d.txt", "[1].txt"), start=1
+    ):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("x" * size)
+    (folder / ".hidden").write_text("x")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def names(*inputs: str, temp: str = "/nowhere") -> list[str]:
+    return [file.name for file in list_inputs(inputs, temp)]
+
+
+def test_a_file_is_known_by_its_absolute_path_its_size_and_its_name(corpus: Path) -> None:
+    assert list_inputs(["more/c.txt"], "/nowhere") == [
+        InputFile(f"{corpus}/more/c.txt", 3, "c.txt")
+    ]
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        (".",), ("../corpus",), ("../corpus/",), ("more", "."), ("**/*.txt", "b.gz", "[[]1].txt"),
+        ("[1].txt", "more/deep", "more", "./b.gz", "*.txt", "more/../a.txt"),
+    ],
+)  # fmt: skip
+def test_any_way_of_naming_them_gives_the_same_files(corpus: Path, inputs: tuple[str, ...]) -> None:
+    whole = list_inputs([str(corpus)], "/nowhere")
+    assert [file.name for file in whole] == [
+        "[1].txt",
+        "a.txt",
+        "b.gz",
+        "more/c.txt",
+        "more/deep/d.txt",
+    ]
+    assert list_inputs(inputs, "/nowhere") == whole
+
+
+@pytest.mark.usefixtures("corpus")
+def test_names_are_relative_to_the_folder_that_holds_all_files() -> None:
+    assert names("more") == ["c.txt", "deep/d.txt"]
+    assert names("a.txt") == ["a.txt"]
+    assert names("a.txt", "more/deep/d.txt") == ["a.txt", "more/deep/d.txt"]
+
+
+def test_files_that_start_with_a_point_are_left_out_of_folders(corpus: Path) -> None:
+    assert ".hidden" not in names(str(corpus))
+    assert names(".hidden") == [".hidden"]
+
+
+def test_the_home_folder_is_known(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(corpus))
+    assert names("~/more") == ["c.txt", "deep/d.txt"]
+
+
+def test_compressed_files_are_read_whole(corpus: Path) -> None:
+    by_name = {file.name: file.splittable for file in list_inputs([str(corpus)], "/nowhere")}
+    assert by_name["a.txt"]
+    assert not by_name["b.gz"]
+
+
+@pytest.mark.parametrize("given", ["missing.txt", "*.parquet", "more/missing/", "missing/*.txt"])
+def test_what_names_no_file_is_refused(corpus: Path, given: str) -> None:
+    with pytest.raises(UserError, match="no such file") as caught:
+        names(str(corpus), given)
+    assert caught.value.value == f"--input {given}"
+
+
+def test_a_folder_that_cannot_be_listed_is_refused(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scan = os.scandir
+
+    def refuse(path: str) -> object:
+        if str(path).endswith("deep"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(UserError, match=r"deep cannot be listed \(Permission denied\)"):
+        names(str(corpus))
+
+
+def test_a_file_that_cannot_be_opened_is_refused(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_file = Path.open
+
+    def refuse(path: Path, mode: str) -> object:
+        if path.name == "c.txt":
+            raise PermissionError(13, "Permission denied", str(path))
+        return open_file(path, mode)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(UserError, match=r"c\.txt: it cannot be read \(Permission denied\)"):
+        names(str(corpus))
+
+
+def test_files_without_a_byte_are_refused_only_where_all_are_empty(corpus: Path) -> None:
+    (corpus / "empty").write_text("")
+    assert names("empty", "a.txt") == ["a.txt", "empty"]
+    with pytest.raises(UserError, match="all files are empty"):
+        names("empty")
+
+
+def test_an_output_folder_within_the_input_is_refused(corpus: Path) -> None:
+    with pytest.raises(UserError, match="the output folder lies in it"):
+        names(str(corpus), temp=str(corpus / "out" / "_temporary-1"))
+
+
+@pytest.mark.usefixtures("corpus")
+def test_a_data_set_of_the_hub_is_ordered_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fetch(name: str, folder: Path) -> Path:
+        folder.mkdir(parents=True)
+        (folder / "text").write_text(name)
+        return folder / "text"
+
+    monkeypatch.setattr("pipeline.inputs.fetch_wikitext", fetch)
+    given = list_inputs(["wikitext-2", "more"], str(tmp_path / "temp"))
+    assert [file.name for file in given] == ["c.txt", "deep/d.txt", "wikitext-2"]
+    assert given[-1].path == str(tmp_path / "temp" / "wikitext-2" / "text")
+
+
+def test_other_file_systems_are_told_by_their_scheme(corpus: Path) -> None:
+    assert is_local("/a/b")
+    assert not is_local("gs://bucket/a")
+    assert absolute("gs://bucket/../a") == "gs://bucket/../a"
+    assert absolute("more/../a.txt") == str(corpus / "a.txt")
