@@ -92,7 +92,7 @@ class _WritePool(beam.DoFn):
         shape, limit, given = self._measure(candidates)
         batches = (
             chosen
-            for split in (TRAIN, VALIDATION)
+            for split in ((TRAIN, VALIDATION) if self._share else (TRAIN,))
             for batch in map(_load, candidates)
             if (chosen := self._keep(batch, limit, split)).num_rows
         )
