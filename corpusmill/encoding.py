@@ -72,10 +72,12 @@ def encode_documents(tokenizer: SentenceTokenizer, documents: pa.RecordBatch) ->
         documents: `corpusmill.documents.TEXT_SCHEMA`.
     """
     sentences, document_offsets = ragged.from_arrow(documents.column("sentences"))
+    first, last = document_offsets[[0, -1]]  # of a slice, these are not all sentences
     text, text_offsets = ragged.from_arrow(sentences)
-    token_ids, token_offsets = tokenizer.encode(text, text_offsets.astype(np.int64))
+    text_offsets = text_offsets[first : last + 1].astype(np.int64)
+    token_ids, token_offsets = tokenizer.encode(text, text_offsets)
     sentence_offsets, kept_offsets, kept = drop_empty(
-        token_offsets, document_offsets.astype(np.int64)
+        token_offsets, document_offsets.astype(np.int64) - first
     )
     ids = documents.column("document").to_numpy()[kept]
     encoded = pa.RecordBatch.from_arrays(
@@ -85,5 +87,5 @@ def encode_documents(tokenizer: SentenceTokenizer, documents: pa.RecordBatch) ->
         ],
         names=["document", "sentences"],
     )
-    empty_sentences = int(document_offsets[-1] - document_offsets[0]) - (len(sentence_offsets) - 1)
+    empty_sentences = int(last - first) - (len(sentence_offsets) - 1)
     return EncodedDocuments(encoded, len(token_ids), empty_sentences, len(kept) - len(ids))

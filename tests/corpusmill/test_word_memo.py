@@ -1,15 +1,15 @@
-import json
+import string
 import threading
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, normalizers, pre_tokenizers
+from tokenizers import Tokenizer
 
 from corpusmill import word_memo
+from corpusmill import word_memo_kernels as kernels
 from corpusmill.tokenization import SentenceTokenizer
 from tests.corpusmill.tokenizer_samples import MEMOIZING, TEXT, WIDE, byte_level
 
@@ -92,6 +92,21 @@ def test_the_memo_gives_the_ids_of_the_whole_text(name: str, sentences: list[str
         assert rows(*tokenizer.encode(text, offsets)) == expected
 
 
+@settings(max_examples=100, deadline=None)
+@given(sentences=sentences_of_text, cuts=st.lists(st.integers(0, 6), max_size=4))
+def test_the_cutting_into_batches_does_not_matter(sentences: list[str], cuts: list[int]) -> None:
+    text, offsets = as_arrays(sentences)
+    expected = plain_rows(PLAIN["BPE, NFKC"], sentences)
+    bounds = sorted({0, len(sentences), *(cut for cut in cuts if cut < len(sentences))})
+    for size in (TINY, USUAL):
+        encoded = []
+        for first, last in pairwise(bounds):
+            # The batch's sentences, with those of others around them
+            part = TOKENIZERS["BPE, NFKC", size].encode(text, offsets[first : last + 1])
+            encoded += rows(*part)
+        assert encoded == expected
+
+
 class CountingEncoder:
     """Ids are the bytes of a text; counts the texts that it is given."""
 
@@ -130,20 +145,32 @@ def test_long_units_are_not_remembered() -> None:
     assert encoder.asked == ["abcd", "ab", "abcde", "abcde", "abcde", "abcde"]
 
 
-@pytest.mark.parametrize("length", [1, 11, 12, 60])
+@pytest.mark.parametrize("length", [1, 3, 11, 60])
 def test_a_full_memo_is_emptied_and_used_anew(length: int) -> None:
-    # 16 entries, 192 bytes of text and 80 ids: entries run out first, then ids, then both, then
-    # text.
+    # 15 entries, 16 words behind first ones and 64 ids: entries run out first, then entries and
+    # ids, then ids and words, then words.
     encoder = CountingEncoder()
     memo = word_memo.WordMemo(encoder, 0)
-    alphabet = "abcdefghijklmnopqrstuvwxyz"
-    batch = " ".join(letter * length for letter in alphabet)
+    batch = " ".join(letter * length for letter in string.ascii_lowercase)
     for _ in range(3):
         assert encode(memo, batch, batch) == bytes_of(batch, batch)
         encoder.asked.clear()
-        assert encode(memo, "x y x") == bytes_of("x y x")
-        assert encode(memo, "x y x") == bytes_of("x y x")
-        assert encoder.asked == ["x", "y"] or (length == 1 and encoder.asked in ([], ["x", "y"]))
+        assert encode(memo, "xx yy xx") == bytes_of("xx yy xx")
+        assert encode(memo, "xx yy xx") == bytes_of("xx yy xx")
+        assert encoder.asked == ["xx", "yy"]
+
+
+@pytest.mark.parametrize("memory_bytes", [0, 1 << 12, 100_000, 1 << 20])
+def test_memory_stays_bounded(memory_bytes: int) -> None:
+    memo = word_memo.WordMemo(CountingEncoder(), memory_bytes)
+    arrays = memo._memo
+    for first in range(0, 40_000, 4_000):
+        batch = " ".join(f"{number}-{'x' * (number % 61)}" for number in range(first, first + 4000))
+        assert encode(memo, batch) == bytes_of(batch)
+        assert memo._memo is arrays
+        assert memo._known < len(arrays.id_ends)
+        assert np.count_nonzero(arrays.table[:, 1]) == memo._known
+    assert sum(array.nbytes for array in arrays) <= max(memory_bytes, 1024)
 
 
 def test_ids_without_room_are_right_for_their_batch() -> None:
@@ -152,18 +179,19 @@ def test_ids_without_room_are_right_for_their_batch() -> None:
             0, 50 * len(texts) + 1, 50
         )
 
-    memo = word_memo.WordMemo(many, 0)  # 80 ids
+    memo = word_memo.WordMemo(many, 0)  # 64 ids
     for _ in range(3):
         assert encode(memo, "a", "bb ccc a") == [[1] * 50, [2] * 50 + [3] * 50 + [1] * 50]
 
 
 def test_units_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The kernels' constants are compiled in, so that the plain Python functions are used here.
-    monkeypatch.setattr(word_memo, "_FNV_PRIME", np.uint64(0))
-    monkeypatch.setattr(word_memo, "find_entry", word_memo.find_entry.py_func)
-    monkeypatch.setattr(word_memo, "look_up", word_memo.look_up.py_func)
+    # What a compiled kernel calls is compiled in, so that the plain Python functions are used here.
+    for name in ("read_unit", "find_entry", "look_up"):
+        monkeypatch.setattr(kernels, name, getattr(kernels, name).py_func)
+    monkeypatch.setattr(kernels, "hash_word", lambda _value, _word: np.uint64(0))
+    monkeypatch.setattr(word_memo, "look_up", kernels.look_up)
     memo = word_memo.WordMemo(CountingEncoder(), 1 << 12)
-    sentences = ("ab abc ba ab b", "a ab abc c", "ba")
+    sentences = ("ab abc ba ab b", "a ab abc c", "ba abcdefgh abcdefghi abcdefgi abcdefgh")
     for _ in range(2):
         assert encode(memo, *sentences) == bytes_of(*sentences)
 
@@ -202,84 +230,6 @@ def test_threads_may_share_a_tokenizer() -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
-
-
-def changed(name: str, **parts: Any) -> str:
-    return json.dumps({**json.loads(MEMOIZING[name]), **parts})
-
-
-def state(component: Any) -> Any:
-    return json.loads(component.__getstate__())
-
-
-def added(**flags: Any) -> list[dict[str, Any]]:
-    token = {"id": 5, "content": "a", "special": False, "normalized": False}
-    return [{**token, "lstrip": False, "rstrip": False, "single_word": False, **flags}]
-
-
-@pytest.mark.parametrize(
-    ("tokenizer_json", "why"),
-    [
-        (byte_level(), "ByteLevel"),
-        (changed("BPE", pre_tokenizer=None), "pre-tokenizer"),
-        (changed("BPE", pre_tokenizer=state(pre_tokenizers.Metaspace())), "Metaspace"),
-        (changed("BPE", pre_tokenizer=state(pre_tokenizers.Punctuation())), "Punctuation"),
-        (changed("BPE", normalizer=state(normalizers.Strip())), "Strip"),
-        (changed("BPE", normalizer=state(normalizers.Replace(" ", "_"))), "Replace"),
-        (changed("BPE", normalizer=state(normalizers.Prepend("_"))), "Prepend"),
-        (
-            changed(
-                "BPE",
-                normalizer=state(
-                    normalizers.Sequence(
-                        [normalizers.NFC(), normalizers.Sequence([normalizers.Strip()])]
-                    )
-                ),
-            ),
-            "Strip",
-        ),
-        (changed("BPE", model={**json.loads(MEMOIZING["BPE"])["model"], "dropout": 0.1}), "random"),
-        (changed("BPE", added_tokens=added(content="a b")), "holds a space"),
-        (changed("BPE", added_tokens=added(lstrip=True)), "neighbours"),
-        (changed("BPE", added_tokens=added(rstrip=True)), "neighbours"),
-        (changed("BPE", added_tokens=added(single_word=True)), "neighbours"),
-        # Becomes " a " when normalized, and then meets the spaces around a word.
-        (
-            changed("WordPiece, cased", added_tokens=added(content="株", normalized=True)),
-            "holds a space",
-        ),
-        (
-            changed(
-                "BPE",
-                truncation={
-                    "direction": "Right",
-                    "max_length": 8,
-                    "strategy": "LongestFirst",
-                    "stride": 0,
-                },
-            ),
-            "truncates",
-        ),
-        (
-            changed(
-                "BPE",
-                post_processor={
-                    "type": "TemplateProcessing",
-                    "single": [{"Sequence": {"id": "A", "type_id": 0}}] * 2,
-                    "pair": [{"Sequence": {"id": side, "type_id": 0}} for side in "AB"],
-                    "special_tokens": {},
-                },
-            ),
-            "post-processor",
-        ),
-    ],
-)
-def test_tokenizers_that_may_look_across_spaces_take_the_plain_path(
-    tokenizer_json: str, why: str
-) -> None:
-    tokenizer = SentenceTokenizer(tokenizer_json, np.dtype(np.int32))
-    assert not tokenizer.memoizes
-    assert why in tokenizer.why_not
 
 
 @settings(max_examples=100, deadline=None)

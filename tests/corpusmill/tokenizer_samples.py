@@ -78,6 +78,34 @@ def bpe(normalizer: Any = None) -> str:
     return tokenizer.to_str()
 
 
+def split_at_spaces() -> str:
+    """No normalizer, and nothing but white space parts words."""
+    trainer = trainers.WordLevelTrainer(special_tokens=list(SPECIAL))
+    model = models.WordLevel(unk_token=UNKNOWN)
+    return trained(model, trainer, None, pre_tokenizers.WhitespaceSplit()).to_str()
+
+
+def many_steps() -> str:
+    """Every step of which the memo knows that it stays within a word."""
+    normalizer = normalizers.Sequence(
+        [
+            normalizers.Sequence([normalizers.Lowercase(), normalizers.StripAccents()]),
+            normalizers.NFKC(),
+            normalizers.BertNormalizer(lowercase=False, strip_accents=True),
+        ]
+    )
+    pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.BertPreTokenizer(),
+            pre_tokenizers.Digits(individual_digits=False),
+            pre_tokenizers.Punctuation("contiguous"),
+            pre_tokenizers.Whitespace(),
+        ]
+    )
+    trainer = trainers.BpeTrainer(vocab_size=250, special_tokens=list(SPECIAL))
+    return trained(models.BPE(unk_token=UNKNOWN), trainer, normalizer, pre_tokenizer).to_str()
+
+
 def byte_level() -> str:
     tokenizer = trained(
         models.BPE(),
@@ -97,7 +125,9 @@ MEMOIZING = {
     "WordPiece, lower-cased": wordpiece(lowercase=True),
     "WordPiece, cased": wordpiece(lowercase=False),
     "WordLevel": wordlevel(),
+    "WordLevel, WhitespaceSplit": split_at_spaces(),
     "BPE": bpe(),
+    "BPE, many steps": many_steps(),
     "BPE, NFKC": bpe(normalizers.NFKC()),
     "BPE, NFC": bpe(normalizers.NFC()),
     "BPE, NFKD": bpe(normalizers.NFKD()),
