@@ -11,7 +11,6 @@ from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from corpusmill import pairs as pairing
 from corpusmill import ragged
@@ -19,10 +18,9 @@ from corpusmill.columns import Column, arrow_schema, pad_rows, smallest_integer
 from corpusmill.faults import UserError
 from corpusmill.masking import mask_rows
 from corpusmill.objective import IDENTITY_SCHEMA
+from corpusmill.pair_rows import NUM_SPECIAL, assemble_pairs, fill_token_types
 from corpusmill.pool import Pool
 from corpusmill.special_tokens import SpecialTokens
-
-_NUM_SPECIAL = 3  # [CLS] first [SEP] second [SEP]
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ class BertOptions:
     @property
     def most_predictions(self) -> int:
         """The cap that holds in fact: the option's, or what the share allows at full length."""
-        full = max(1, round((self.max_seq_length - _NUM_SPECIAL) * self.masked_lm_prob))
+        full = max(1, round((self.max_seq_length - NUM_SPECIAL) * self.masked_lm_prob))
         return (
             full
             if self.max_predictions_per_seq is None
@@ -75,71 +73,6 @@ class BertOptions:
 def _check(flag: str, value: object, fine: bool, range_of_values: str) -> None:
     if not fine:
         raise UserError(f"--{flag} {value}", "the value is out of range", f"Give {range_of_values}")
-
-
-@njit(cache=True, nogil=True)
-def assemble_pairs(
-    pairs: np.ndarray, token_ids: np.ndarray, pool_token_ids: np.ndarray, cls_id: int, sep_id: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Copy the spans of each pair behind each other: [CLS] first [SEP] second [SEP].
-
-    Args:
-        pairs: int64[pairs, 8], from `corpusmill.pairs.draw_pairs`.
-        token_ids: integers[tokens] of the batch.
-        pool_token_ids: integers[tokens] of the pool, of the same type.
-        cls_id: id of [CLS].
-        sep_id: id of [SEP].
-
-    Returns:
-        input_ids: the type of token_ids[total].
-        offsets: int64[pairs + 1].
-
-    Example:
-        one pair with the spans [10, 11] and [12] gives [2, 10, 11, 3, 12, 3] and [0, 6], where
-        cls_id is 2 and sep_id is 3.
-    """
-    offsets = np.zeros(len(pairs) + 1, np.int64)
-    for i in range(len(pairs)):
-        length = pairs[i, pairing.FIRST_LENGTH] + pairs[i, pairing.SECOND_LENGTH] + _NUM_SPECIAL
-        offsets[i + 1] = offsets[i] + length
-    input_ids = np.empty(offsets[-1], token_ids.dtype)
-    for i in range(len(pairs)):
-        place = offsets[i]
-        input_ids[place] = cls_id
-        place += 1
-        start, length = pairs[i, pairing.FIRST_START], pairs[i, pairing.FIRST_LENGTH]
-        input_ids[place : place + length] = token_ids[start : start + length]
-        place += length
-        input_ids[place] = sep_id
-        place += 1
-        start, length = pairs[i, pairing.SECOND_START], pairs[i, pairing.SECOND_LENGTH]
-        if pairs[i, pairing.SECOND_SOURCE]:
-            input_ids[place : place + length] = pool_token_ids[start : start + length]
-        else:
-            input_ids[place : place + length] = token_ids[start : start + length]
-        input_ids[place + length] = sep_id
-    return input_ids, offsets
-
-
-@njit(cache=True, nogil=True)
-def fill_token_types(offsets: np.ndarray, first_lengths: np.ndarray) -> np.ndarray:
-    """0 for [CLS], the first segment and its [SEP]; 1 for the second segment and its [SEP].
-
-    Args:
-        offsets: integers[rows + 1].
-        first_lengths: integers[rows], tokens of the first segment, special tokens not counted.
-
-    Returns:
-        int8[total].
-
-    Example:
-        offsets [0, 6] and first_lengths [2] give [0, 0, 0, 0, 1, 1].
-    """
-    token_types = np.ones(offsets[-1] - offsets[0], np.int8)
-    for i in range(len(first_lengths)):
-        start = offsets[i] - offsets[0]
-        token_types[start : start + first_lengths[i] + 2] = 0
-    return token_types
 
 
 @dataclass(frozen=True)
@@ -228,28 +161,15 @@ class Bert:
             pool.documents,
             np.uint64(seed),
             repeat,
-            self.options.max_seq_length - _NUM_SPECIAL,
+            self.options.max_seq_length - NUM_SPECIAL,
             self.options.short_seq_prob,
         )
         input_ids, offsets = assemble_pairs(
             pairs, token_ids, pool.token_ids, self.special.cls_id, self.special.sep_id
         )
         owners, indices = ids[pairs[:, pairing.DOCUMENT]], pairs[:, pairing.INDEX].astype(np.uint32)
-        maskable = _maskable_ids(self.special, self.vocab_size)
-        replacements = _replacement_ids(self.special, self.vocab_size)
         positions, labels, prediction_offsets = mask_rows(
-            input_ids,
-            offsets,
-            owners,
-            indices,
-            maskable,
-            replacements,
-            _NUM_SPECIAL,
-            self.special.mask_id,
-            self.options.masked_lm_prob,
-            self.options.most_predictions,
-            np.uint64(seed),
-            repeat,
+            input_ids, offsets, owners, indices, *self._masking_arguments(), np.uint64(seed), repeat
         )
         schema = pa.schema([*IDENTITY_SCHEMA, *arrow_schema(self.transit_columns)])
         position_dtype = np.dtype(self.columns[3].dtype)
@@ -299,10 +219,21 @@ class Bert:
         return {
             "length": np.bincount(lengths),
             "first_segment_length": np.bincount(first_lengths),
-            "second_segment_length": np.bincount(lengths - _NUM_SPECIAL - first_lengths),
+            "second_segment_length": np.bincount(lengths - NUM_SPECIAL - first_lengths),
             "predictions": np.bincount(predictions),
             "next_sentence_label": np.bincount(labels),
         }
+
+    def _masking_arguments(self) -> tuple[np.ndarray, np.ndarray, int, int, float, int]:
+        """What `mask_rows` needs to know of the tokenizer and the options, in its order."""
+        return (
+            _maskable_ids(self.special, self.vocab_size),
+            _replacement_ids(self.special, self.vocab_size),
+            NUM_SPECIAL,
+            self.special.mask_id or 0,
+            self.options.masked_lm_prob,
+            self.options.most_predictions,
+        )
 
 
 @lru_cache(maxsize=4)

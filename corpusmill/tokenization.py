@@ -71,9 +71,10 @@ def read_tokenizer(path: str, read_bytes: ReadBytes) -> TokenizerFile:
         tokenizer = _from_vocabulary(path, content, companions.get("tokenizer_config.json", {}))
     else:
         tokenizer = _from_json(path, content)
-    described: dict[str, Any] = json.loads(tokenizer.to_str())
     vocabulary = tokenizer.get_vocab(with_added_tokens=True)
-    _check_vocabulary(path, described["model"], vocabulary)
+    _check_ids(path, vocabulary)
+    described: dict[str, Any] = json.loads(tokenizer.to_str())
+    _check_unknown(path, described["model"])
     special = find_special_tokens(described, companions)
     described["padding"] = described["truncation"] = None
     if described["model"].get("dropout"):
@@ -136,9 +137,15 @@ def _from_json(path: str, content: bytes) -> Tokenizer:
         _refuse(path, f"the tokenizers library cannot read it ({error})")
 
 
-def _check_vocabulary(path: str, model: Mapping[str, Any], vocabulary: Mapping[str, int]) -> None:
+def _check_ids(path: str, vocabulary: Mapping[str, int]) -> None:
     if not vocabulary:
         _refuse(path, "its vocabulary is empty")
+    # The library writes a tokenizer in time linear in the largest id: half a minute for these.
+    if max(vocabulary.values()) > np.iinfo(np.int32).max:
+        _refuse(path, "its largest id does not fit into 32 bits with a sign")
+
+
+def _check_unknown(path: str, model: Mapping[str, Any]) -> None:
     if model["type"] in {"WordPiece", "WordLevel"} and model["unk_token"] not in model["vocab"]:
         # Otherwise found out only when the first unknown word is met.
         _refuse(

@@ -3,8 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpusmill.bert import Bert, BertOptions, assemble_pairs, fill_token_types
+from corpusmill.bert import Bert, BertOptions
 from corpusmill.faults import UserError
+from corpusmill.pair_rows import assemble_pairs, fill_token_types
 from corpusmill.randomness import MAX_SEED
 from tests.corpusmill.bert_examples import VOCAB_SIZE, bert, build, segments
 from tests.corpusmill.builders import (

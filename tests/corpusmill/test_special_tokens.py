@@ -1,3 +1,4 @@
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -5,6 +6,7 @@ import pytest
 
 from corpusmill.faults import UserError
 from corpusmill.special_tokens import find_special_tokens
+from tests.corpusmill.tokenizer_samples import PLAIN_PATH
 
 
 def described(vocabulary: list[str], added: Sequence[str] = (), **parts: Any) -> dict[str, Any]:
@@ -68,6 +70,11 @@ def test_padding_model_and_companions_name_tokens() -> None:
     special = find_special_tokens(tokenizer, beside)
     assert (special.pad_id, special.unk_id, special.mask_id, special.cls_id) == (1, 2, 3, None)
     assert special.all_ids == (1, 2, 3)
+
+
+def test_a_unigram_model_names_its_unknown_token_by_place() -> None:
+    special = find_special_tokens(json.loads(PLAIN_PATH["Unigram"]), {})
+    assert (special.pad_id, special.unk_id, special.mask_id) == (0, 3, 4)
 
 
 def test_usual_names_count_among_added_tokens_alone() -> None:

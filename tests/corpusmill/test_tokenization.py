@@ -1,23 +1,27 @@
 import hashlib
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from corpusmill.faults import UserError
 from corpusmill.special_tokens import find_special_tokens
 from corpusmill.tokenization import SentenceTokenizer, TokenizerFile, read_tokenizer
-from tests.corpusmill.tokenizer_samples import MEMOIZING, TEXT, byte_level, wordpiece
+from tests.corpusmill.tokenizer_samples import MEMOIZING, PLAIN_PATH, TEXT, byte_level, wordpiece
 
 VOCAB = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 VOCAB += ["the", "##s", "cafe", "caf", "##é", "A", "株"]
 
 
 NO_VOCABULARY = '{"model": {"type": "BPE", "vocab": {}, "merges": []}}'
+ID_TOO_LARGE = '{"model": {"type": "WordLevel", "vocab": {"a": 2147483648}, "unk_token": "a"}}'
 NO_UNKNOWN = '{"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "<unk>"}}'
 
 
@@ -132,6 +136,7 @@ def test_windows_line_ends_and_a_byte_order_mark_do_not_matter() -> None:
         ("t.json", {"t_json": b'{"do_lower_case": true}'}, "describes no tokenizer"),
         ("t.json", {"t_json": b'{"model": {"type": "Odd"}}'}, "cannot read it"),
         ("t.json", {"t_json": NO_VOCABULARY}, "vocabulary is empty"),
+        ("t.json", {"t_json": ID_TOO_LARGE}, "does not fit"),
         ("t.json", {"t_json": NO_UNKNOWN}, "lacks the token for unknown words, '<unk>'"),
         ("v.txt", {"v_txt": b""}, "empty"),
         ("v.txt", {"v_txt": b"once upon\na time\n"}, r"lacks the lines \[PAD\], \[UNK\]"),
@@ -167,3 +172,20 @@ def test_roles_do_not_depend_on_places_in_the_vocabulary() -> None:
         4,
     )
     assert special.all_ids == (1, 3, 4, 5, 6)
+
+
+@pytest.mark.parametrize("name", PLAIN_PATH)
+@settings(max_examples=60, deadline=None)
+@given(sentences=st.lists(st.one_of(st.sampled_from(TEXT), st.text(max_size=12)), max_size=5))
+@example(sentences=["", " ", " a  b ", "<s>film</s>", "\x00\u3000\u0301"])
+def test_the_plain_path_gives_the_ids_of_the_whole_text(name: str, sentences: list[str]) -> None:
+    tokenizer = SentenceTokenizer(PLAIN_PATH[name], np.dtype(np.int16))
+    assert not tokenizer.memoizes
+    encoded = [sentence.encode() for sentence in ["other", *sentences, "other"]]
+    offsets = np.cumsum([0, *map(len, encoded)]).astype(np.int64)
+    text = np.frombuffer(b"".join(encoded), np.uint8)
+    token_ids, token_offsets = tokenizer.encode(text, offsets[1:-1])
+    library = Tokenizer.from_str(PLAIN_PATH[name])
+    assert [token_ids[first:last].tolist() for first, last in pairwise(token_offsets)] == [
+        library.encode(sentence, add_special_tokens=False).ids for sentence in sentences
+    ]

@@ -82,6 +82,11 @@ def test_batches_and_single_sentences_give_the_same() -> None:
     )
 
 
+def test_the_order_of_the_sentences_does_not_matter() -> None:
+    options = WordPieceOptions(vocab_size=90)
+    assert train_wordpiece(iter(TIED), options) == train_wordpiece(iter(TIED[::-1]), options)
+
+
 def test_the_text_is_consumed_batch_by_batch() -> None:
     alive = 0
 

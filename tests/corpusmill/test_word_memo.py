@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 from corpusmill import word_memo
 from corpusmill import word_memo_kernels as kernels
 from corpusmill.tokenization import SentenceTokenizer
-from tests.corpusmill.tokenizer_samples import MEMOIZING, TEXT, WIDE, byte_level
+from tests.corpusmill.tokenizer_samples import MEMOIZING, TEXT, WIDE
 
 # fmt: off
 SPECIAL_STRINGS = [
@@ -230,13 +230,3 @@ def test_threads_may_share_a_tokenizer() -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
-
-
-@settings(max_examples=100, deadline=None)
-@given(sentences=sentences_of_text)
-def test_the_plain_path_gives_the_ids_of_the_whole_text(sentences: list[str]) -> None:
-    assert rows(*PLAIN_PATH.encode(*as_arrays(sentences))) == plain_rows(BYTE_LEVEL, sentences)
-
-
-PLAIN_PATH = SentenceTokenizer(byte_level(), np.dtype(np.int32))
-BYTE_LEVEL = PLAIN_PATH._tokenizer

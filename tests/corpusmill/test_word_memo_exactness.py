@@ -6,7 +6,7 @@ import pytest
 from tokenizers import normalizers, pre_tokenizers
 
 from corpusmill.tokenization import SentenceTokenizer
-from tests.corpusmill.tokenizer_samples import MEMOIZING, byte_level
+from tests.corpusmill.tokenizer_samples import MEMOIZING, PLAIN_PATH
 
 
 def changed(name: str, **parts: Any) -> str:
@@ -25,7 +25,8 @@ def added(**flags: Any) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("tokenizer_json", "why"),
     [
-        (byte_level(), "ByteLevel"),
+        (PLAIN_PATH["ByteLevel"], "ByteLevel"),
+        (PLAIN_PATH["Unigram"], "Metaspace"),
         (changed("BPE", pre_tokenizer=None), "pre-tokenizer"),
         (changed("BPE", pre_tokenizer=state(pre_tokenizers.Metaspace())), "Metaspace"),
         (changed("BPE", pre_tokenizer=state(pre_tokenizers.Punctuation())), "Punctuation"),

@@ -69,6 +69,14 @@ def test_a_change_anywhere_changes_the_hash(text: bytes) -> None:
     assert len(values) >= 8 * len(text) - 3  # two changes or so make a space
 
 
+@pytest.mark.parametrize("before", [0, 2, 4, 7, 13])
+def test_units_that_differ_in_any_place_are_spread_over_the_table(before: int) -> None:
+    memo = allocate_memo(1 << 18)  # 8192 slots: 2000 at random take 1775 of them, 13 up or down
+    slots = {find(memo, b"", b"x" * before + b"%04d" % number)[1] for number in range(2000)}
+    assert len(memo.table) == 8192
+    assert len(slots) > 1600
+
+
 def look(memo: MemoArrays, known: int, *sentences: bytes, longest: int = 64) -> list[Any]:
     offsets = np.cumsum([0, *map(len, sentences)]).astype(np.int64)
     looked = look_up(memo, known, longest, padded(b"".join(sentences)), offsets)

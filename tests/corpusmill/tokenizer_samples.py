@@ -121,6 +121,18 @@ def byte_level() -> str:
     return tokenizer.to_str()
 
 
+def unigram() -> str:
+    trainer = trainers.UnigramTrainer(
+        vocab_size=200,
+        special_tokens=["<pad>", "<s>", "</s>", "<unk>", "<mask>"],
+        unk_token="<unk>",  # noqa: S106 - not a password
+        show_progress=False,
+    )
+    return trained(
+        models.Unigram(), trainer, normalizers.NFKC(), pre_tokenizers.Metaspace()
+    ).to_str()
+
+
 MEMOIZING = {
     "WordPiece, lower-cased": wordpiece(lowercase=True),
     "WordPiece, cased": wordpiece(lowercase=False),
@@ -132,3 +144,5 @@ MEMOIZING = {
     "BPE, NFC": bpe(normalizers.NFC()),
     "BPE, NFKD": bpe(normalizers.NFKD()),
 }
+
+PLAIN_PATH = {"ByteLevel": byte_level(), "Unigram": unigram()}
