@@ -67,85 +67,48 @@ class Bench:
 
     def job(self, num_bytes: int, workers: int = 2, shards: int = 32) -> Row:
         """The whole command, from the shell to `_SUCCESS`."""
-        output = self.folder / "job"
-        command = [
-            sys.executable,
-            "-m",
-            "pipeline",
-            "bert",
-            "--input",
-            str(self.corpus(num_bytes)),
-            "--tokenizer",
-            str(self.tokenizer),
-            "--output",
-            str(output),
-            "--num-shards",
-            str(shards),
-            "--seed",
-            "1",
-            "--workers",
-            str(workers),
-        ]
+        flags = ["--num-shards", str(shards), "--seed", "1", "--workers", str(workers)]
         label = f"job, {workers} worker{'s' if workers > 1 else ''}"
-        return self._measure(label, num_bytes, command, output, _examples_of_job(output))
+        return self._measure(label, num_bytes, ["pipeline", "bert"], "job", flags)
 
     def floor(self, num_bytes: int) -> Row:
         """The plain loop."""
-        output = self.folder / "floor"
-        command = [
-            sys.executable,
-            "-m",
-            "benchmarks.floor",
-            "--input",
-            str(self.corpus(num_bytes)),
-            "--tokenizer",
-            str(self.tokenizer),
-            "--output",
-            str(output),
-        ]
-        return self._measure("floor, 2 processes", num_bytes, command, output, None)
+        return self._measure("floor, 2 processes", num_bytes, ["benchmarks.floor"], "floor", [])
 
     def article(self, num_bytes: int) -> Row:
         """The article's way."""
-        output = self.folder / "article.parquet"
-        command = [
-            sys.executable,
-            "-m",
-            "benchmarks.article",
-            "--input",
-            str(self.corpus(num_bytes)),
-            "--tokenizer",
-            str(self.tokenizer),
-            "--output",
-            str(output),
-        ]
-        return self._measure("article's way", num_bytes, command, output, None)
+        return self._measure(
+            "article's way", num_bytes, ["benchmarks.article"], "article.parquet", []
+        )
 
     def _measure(
-        self,
-        what: str,
-        num_bytes: int,
-        command: list[str],
-        output: Path,
-        examples: Iterator[int] | None,
+        self, what: str, num_bytes: int, module: list[str], output_name: str, flags: list[str]
     ) -> Row:
+        output = self.folder / output_name
         if output.is_dir():
             shutil.rmtree(output)
         output.unlink(missing_ok=True)
+        files = [
+            "--input",
+            self.corpus(num_bytes),
+            "--tokenizer",
+            self.tokenizer,
+            "--output",
+            output,
+        ]
         self._console.print(f"{what}, {num_bytes / 1e6:,.0f} MB ...")
-        measurement = measure(command)
-        if examples is None:
-            count = int(json.loads(measurement.output.strip().splitlines()[-1])["examples"])
-        else:
-            count = next(examples)
-        row = Row(what, num_bytes, measurement, count)
+        measurement = measure([sys.executable, "-m", *module, *map(str, files), *flags])
+        row = Row(what, num_bytes, measurement, _count_examples(output, measurement))
         self.rows[what, num_bytes] = row
         return row
 
 
-def _examples_of_job(output: Path) -> Iterator[int]:
-    """Read when the job has ended."""
-    yield json.loads((output / "dataset.json").read_text())["splits"]["train"]["rows"]
+def _count_examples(output: Path, measurement: Measurement) -> int:
+    """From the manifest, or from the line of JSON that those without one print last."""
+    manifest = output / "dataset.json"
+    if manifest.exists():
+        return int(json.loads(manifest.read_text())["splits"]["train"]["rows"])
+    return int(json.loads(measurement.output.strip().splitlines()[-1])["examples"])
 
 
 def render(rows: list[Row]) -> Table:
