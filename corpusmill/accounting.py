@@ -12,13 +12,11 @@ class Expected:
         ranges: number of ranges.
         bytes: sum of the input files' sizes; -1 where compressed files hide it.
         shards: number of shards.
-        repeats: how many times each document is built.
     """
 
     ranges: int
     bytes: int
     shards: int
-    repeats: int
 
 
 def find_imbalances(

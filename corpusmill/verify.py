@@ -254,9 +254,7 @@ def _check_manifest(claims: _Claims) -> Iterator[Problem]:
         yield Problem(MANIFEST, f"it lists another {tokenizer} than the one that made the data set")
     shards = sum(len(split.shards) for split in claims.splits)
     rows = sum(split.rows for split in claims.splits)
-    expected = Expected(
-        ranges=claims.counts.get("read.ranges", 0), bytes=-1, shards=shards, repeats=0
-    )
+    expected = Expected(ranges=claims.counts.get("read.ranges", 0), bytes=-1, shards=shards)
     if claims.counts.get("write.rows", rows) != rows:
         yield Problem(
             MANIFEST,

@@ -90,7 +90,7 @@ def assemble_job(
             header=_header(
                 objective, objective_options, tokenizer, documents, dataset, parquet, files
             ),
-            expected=Expected(len(ranges), plain_bytes, layout.shards, objective.repeats),
+            expected=Expected(len(ranges), plain_bytes, layout.shards),
             max_rejects=dataset.max_rejects,
             stale=stale,
         ),

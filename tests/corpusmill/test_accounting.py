@@ -2,7 +2,7 @@ import pytest
 
 from corpusmill.accounting import Expected, find_imbalances, is_of_the_run, split_distributions
 
-EXPECTED = Expected(ranges=3, bytes=100, shards=2, repeats=1)
+EXPECTED = Expected(ranges=3, bytes=100, shards=2)
 BALANCED = {
     "read.ranges": 3, "read.bytes": 100, "read.lines": 9, "read.sentences": 5,
     "read.blank_lines": 2, "read.title_lines": 1, "read.rejected_lines": 1, "read.rejects": 1,
@@ -42,7 +42,7 @@ def test_rows_and_shards_are_balanced_too() -> None:
 
 
 def test_bytes_of_compressed_files_are_not_known() -> None:
-    hidden = Expected(ranges=3, bytes=-1, shards=2, repeats=1)
+    hidden = Expected(ranges=3, bytes=-1, shards=2)
     assert find_imbalances({**BALANCED, "read.bytes": 5}, hidden, written_rows=7, shards=2) == []
 
 

@@ -56,7 +56,7 @@ class Folders:
         self.rejects = [self._write_rejects(2, "later"), self._write_rejects(0, "first")]
         self.options = CommitOptions(
             str(self.output), str(self.temp), str(self.temp / "tokenizer.json"), HEADER,
-            Expected(3, 100, 3, 1), None,
+            Expected(3, 100, 3), None,
         )  # fmt: skip
 
     def _write_shard(self, number: int, content: bytes, rows: int, tokens: int) -> WrittenShard:
