@@ -23,7 +23,7 @@ from corpusmill.bert import Bert, BertOptions
 from corpusmill.documents import DocumentOptions, read_documents
 from corpusmill.encoding import encode_documents
 from corpusmill.formats.parquet import ROW_GROUP_ROWS, ParquetOptions, ParquetShardWriter
-from corpusmill.spill import cut_into_groups
+from corpusmill.sorting import cut_into_groups
 from corpusmill.tokenization import SentenceTokenizer, TokenizerFile, read_tokenizer
 
 _encoded: list[pa.RecordBatch] = []

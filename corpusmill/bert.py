@@ -131,7 +131,7 @@ class Bert:
         )
 
     @property
-    def transit_columns(self) -> tuple[Column, ...]:
+    def built_columns(self) -> tuple[Column, ...]:
         """See Objective."""
         input_ids, _, label, positions, masked_ids = self.columns
         first_length = Column("first_length", "uint16", "tokens of the first segment")
@@ -171,7 +171,7 @@ class Bert:
         positions, labels, prediction_offsets = mask_rows(
             input_ids, offsets, owners, indices, *self._masking_arguments(), np.uint64(seed), repeat
         )
-        schema = pa.schema([*IDENTITY_SCHEMA, *arrow_schema(self.transit_columns)])
+        schema = pa.schema([*IDENTITY_SCHEMA, *arrow_schema(self.built_columns)])
         position_dtype = np.dtype(self.columns[3].dtype)
         columns = [
             owners,

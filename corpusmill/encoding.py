@@ -10,11 +10,21 @@ from corpusmill import ragged
 from corpusmill.tokenization import SentenceTokenizer
 
 
+def tokenized_schema(token_dtype: str) -> pa.Schema:
+    """The columns of tokenized documents.
+
+    Args:
+        token_dtype: NumPy name of the type of a token id.
+    """
+    token_ids = pa.list_(pa.from_numpy_dtype(token_dtype))
+    return pa.schema([("document", pa.uint64()), ("sentences", pa.list_(token_ids))])
+
+
 class EncodedDocuments(NamedTuple):
     """What `encode_documents` gives.
 
     Attributes:
-        documents: {document: uint64, sentences: list<list<integers>>}; no sentence is empty.
+        documents: of `tokenized_schema`; no sentence is empty.
         tokens: their number.
         empty_sentences: sentences left out because they hold no token.
         empty_documents: documents left out because they hold no sentence.
@@ -80,12 +90,7 @@ def encode_documents(tokenizer: SentenceTokenizer, documents: pa.RecordBatch) ->
         token_offsets, document_offsets.astype(np.int64) - first
     )
     ids = documents.column("document").to_numpy()[kept]
-    encoded = pa.RecordBatch.from_arrays(
-        [
-            pa.array(ids),
-            ragged.to_arrow(ragged.to_arrow(token_ids, sentence_offsets), kept_offsets),
-        ],
-        names=["document", "sentences"],
-    )
+    sentences = ragged.to_arrow(ragged.to_arrow(token_ids, sentence_offsets), kept_offsets)
+    encoded = ragged.to_batch([ids, sentences], tokenized_schema(token_ids.dtype.name))
     empty_sentences = int(last - first) - (len(sentence_offsets) - 1)
     return EncodedDocuments(encoded, len(token_ids), empty_sentences, len(kept) - len(ids))

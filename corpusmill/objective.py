@@ -45,8 +45,8 @@ class Objective(Protocol):
         """The columns of the data set, as readers see them."""
 
     @property
-    def transit_columns(self) -> tuple[Column, ...]:
-        """The columns that `build` gives and that travel through the shuffle.
+    def built_columns(self) -> tuple[Column, ...]:
+        """The columns that `build` gives, and that are sorted before `finish` makes rows of them.
 
         No value is among them that `finish` can work out from the others.
         """
@@ -69,11 +69,11 @@ class Objective(Protocol):
             seed: the data set's seed.
 
         Returns:
-            IDENTITY_SCHEMA followed by `transit_columns`.
+            IDENTITY_SCHEMA followed by `built_columns`.
         """
 
     def finish(self, examples: pa.RecordBatch, padded: bool) -> pa.RecordBatch:
-        """The rows as they are written: `columns` from `transit_columns`, padded where asked."""
+        """The rows as they are written: `columns` from `built_columns`, padded where asked."""
 
     def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:
         """Distributions of the examples, counts by value: {"length": int64[largest + 1], ...}."""

@@ -3,6 +3,8 @@
 All of it is a function of the seed and of stable ids; see DESIGN of the shuffle in the README.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 from numba import njit
 
@@ -33,41 +35,93 @@ def count_validation_shards(num_shards: int, validation_share: float) -> int:
     return max(1, round(num_shards * validation_share)) if validation_share else 0
 
 
-@njit(cache=True, nogil=True)
-def place_examples(
-    documents: np.ndarray,
-    repeats: np.ndarray,
-    indices: np.ndarray,
-    splits: np.ndarray,
-    shards_of_splits: np.ndarray,
-    seed: int,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The shard of each example and its key there.
+@dataclass(frozen=True)
+class Layout:
+    """How a data set is spread over shards; the same for every runner and number of workers.
 
     The repeats of a document go to shards next to each other, so that no shard shows a trainer the
-    same text twice in a short time.
+    same text twice in a short time: its *home* is the shard of repeat 0, and repeat r goes to the
+    r-th shard behind it, round and round within its split.
+
+    Attributes:
+        seed: the data set's seed.
+        train_shards: number of the train split's shards.
+        validation_shards: number of the validation split's shards, which follow.
+    """
+
+    seed: int
+    train_shards: int
+    validation_shards: int
+
+    @property
+    def shards(self) -> int:
+        """All shards."""
+        return self.train_shards + self.validation_shards
+
+    def homes(self, documents: np.ndarray, splits: np.ndarray) -> np.ndarray:
+        """The home of each document.
+
+        Args:
+            documents: uint64[documents], ids.
+            splits: uint8[documents].
+
+        Returns:
+            uint32[documents], in [0, shards).
+        """
+        keys: np.ndarray = derive_keys(np.uint64(self.seed), documents, 0, SHARD)
+        counts = np.array([self.train_shards, self.validation_shards], np.uint64)[splits]
+        firsts = np.array([0, self.train_shards], np.uint64)[splits]
+        homes: np.ndarray = (firsts + (keys >> np.uint64(1)) % counts).astype(np.uint32)
+        return homes
+
+    def split_of(self, shard: int) -> int:
+        """TRAIN or VALIDATION."""
+        return VALIDATION if shard >= self.train_shards else TRAIN
+
+    def shards_of(self, home: int, repeats: int) -> list[int]:
+        """The shards that build documents of a home, in the order of the repeats.
+
+        Example:
+            of five train shards, home 3 and three repeats are the shards [3, 4, 0].
+        """
+        first, count = self._stretch(home)
+        return [first + (home - first + repeat) % count for repeat in range(min(repeats, count))]
+
+    def repeats_of(self, shard: int, home: int, repeats: int) -> range:
+        """The repeats with which a shard builds the documents of a home.
+
+        Example:
+            of five train shards, shard 0 builds home 3 with the repeats 2, 7, 12, ...
+        """
+        _, count = self._stretch(home)
+        return range((shard - home) % count, repeats, count)
+
+    def _stretch(self, shard: int) -> tuple[int, int]:
+        """The first shard of the split that a shard is of, and the split's number of shards."""
+        if self.split_of(shard) == VALIDATION:
+            return self.train_shards, self.validation_shards
+        return 0, self.train_shards
+
+
+@njit(cache=True, nogil=True)
+def draw_keys(
+    documents: np.ndarray, repeats: np.ndarray, indices: np.ndarray, seed: int
+) -> np.ndarray:
+    """The keys by which the rows of a shard are sorted.
 
     Args:
         documents: uint64[examples].
         repeats: integers[examples].
         indices: integers[examples], place in the document's pass.
-        splits: uint8[examples].
-        shards_of_splits: int64[2], number of shards of the train and of the validation split.
         seed: the data set's seed.
 
     Returns:
-        shards: uint32[examples]; validation's follow train's.
-        keys: uint64[examples], by which the rows of a shard are sorted.
+        uint64[examples].
     """
-    shards = np.empty(len(documents), np.uint32)
     keys = np.empty(len(documents), np.uint64)
     for i in range(len(documents)):
-        first = derive_key(seed, documents[i], 0, SHARD) >> np.uint64(1)
-        count = shards_of_splits[splits[i]]
-        shard = np.int64((np.int64(first % np.uint64(count)) + repeats[i]) % count)
-        shards[i] = shard + (shards_of_splits[0] if splits[i] else 0)
         keys[i] = draw(derive_key(seed, documents[i], repeats[i], PLACE), indices[i])
-    return shards, keys
+    return keys
 
 
 def sort_order(

@@ -24,6 +24,9 @@ from corpusmill.randomness import POOL, derive_keys
 
 ARRAYS = ("documents", "document_offsets", "sentence_offsets", "token_ids", "split_offsets")
 
+# What `measure_documents` gives for one document.
+BYTES_OF_SIZES = 3 * 8
+
 # English has more bytes a token than this, so a pool is rather chosen from too many candidates.
 _BYTES_PER_TOKEN = 4
 
@@ -73,11 +76,32 @@ def priorities(seed: int, documents: np.ndarray) -> np.ndarray:
 def candidate_limit(pool_tokens: int, corpus_bytes: int) -> int:
     """The largest priority with which a document can enter the pool, from 0 to 2**64 - 1.
 
-    Only documents up to it are tokenized for the pool: twice as many as are expected to fit, so
-    that `choose` can fill the budget exactly, and all of them where the corpus is small.
+    Only documents up to it are kept for the pool: twice as many as are expected to fit, so that
+    `choose` can fill the budget exactly, and all of them where the corpus is small.
     """
     share = 2 * pool_tokens * _BYTES_PER_TOKEN / max(corpus_bytes, 1)
     return 2**64 - 1 if share >= 1 else int(share * 2**64)
+
+
+def keep_candidates(seed: int, documents: pa.RecordBatch, limit: int) -> pa.RecordBatch:
+    """The documents of a batch that may enter the pool.
+
+    Args:
+        seed: the data set's seed.
+        documents: tokenized.
+        limit: largest priority (`candidate_limit`).
+    """
+    kept = priorities(seed, documents.column("document").to_numpy()) <= np.uint64(limit)
+    return documents if kept.all() else ragged.take_rows(documents, np.flatnonzero(kept))
+
+
+def measure_documents(documents: pa.RecordBatch) -> np.ndarray:
+    """uint64[documents, 3]: the id, the sentences and the tokens of each tokenized document."""
+    sentences, document_offsets = ragged.from_arrow(documents.column("sentences"))
+    _, sentence_offsets = ragged.from_arrow(sentences)
+    tokens = np.diff(sentence_offsets[document_offsets])
+    ids = documents.column("document").to_numpy()
+    return np.stack([ids, np.diff(document_offsets).astype(np.uint64), tokens.astype(np.uint64)], 1)
 
 
 def choose(

@@ -76,7 +76,7 @@ def take(
 
 
 def take_rows(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:
-    """The chosen rows of a batch whose columns are numbers and lists of numbers.
+    """The chosen rows of a batch whose columns are numbers, or lists of lists or of numbers.
 
     As Arrow's `take`, which moves the values of a list one by one, where this moves whole rows.
 
@@ -85,9 +85,20 @@ def take_rows(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:
         rows: int64[m].
     """
     columns = [
-        to_arrow(*take(*from_arrow(column), rows))
-        if pa.types.is_list(column.type)
-        else column.to_numpy()[rows]
+        _take_lists(column, rows) if pa.types.is_list(column.type) else column.to_numpy()[rows]
         for column in batch.columns
     ]
     return to_batch(columns, batch.schema)
+
+
+def _take_lists(column: pa.ListArray, rows: np.ndarray) -> pa.ListArray:
+    values, offsets = from_arrow(column)
+    if not pa.types.is_list(column.type.value_type):
+        return to_arrow(*take(values, offsets, rows))
+    # The inner lists of a row lie next to each other, and so do all of its values.
+    inner_values, inner_offsets = from_arrow(values)
+    lengths, taken_offsets = take(np.diff(inner_offsets), offsets, rows)
+    taken_values, _ = take(inner_values, inner_offsets[offsets], rows)
+    taken_inner_offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=taken_inner_offsets[1:])
+    return to_arrow(to_arrow(taken_values, taken_inner_offsets), taken_offsets)

@@ -55,6 +55,7 @@ class _Claims:
     pad_id: int
     tokenizer: tuple[str, str]
     counts: Mapping[str, int]
+    repeats: int
 
 
 def verify(files: Mapping[str, int], open_file: OpenFile, place: str) -> list[Problem]:
@@ -143,6 +144,7 @@ def _parse(content: bytes, place: str) -> _Claims:
             manifest["tokenizer"]["special"]["pad_id"] or 0,
             (manifest["tokenizer"]["file"], manifest["tokenizer"]["sha256"]),
             manifest["counts"],
+            manifest["objective"]["repeats"],
         )
     except (KeyError, TypeError, AttributeError) as error:
         cause = f"an entry of it is missing or of a wrong kind ({error})"
@@ -254,7 +256,8 @@ def _check_manifest(claims: _Claims) -> Iterator[Problem]:
         yield Problem(MANIFEST, f"it lists another {tokenizer} than the one that made the data set")
     shards = sum(len(split.shards) for split in claims.splits)
     rows = sum(split.rows for split in claims.splits)
-    expected = Expected(ranges=claims.counts.get("read.ranges", 0), bytes=-1, shards=shards)
+    # Ranges and bytes of text are of the run, which is over.
+    expected = Expected(claims.counts.get("read.ranges", 0), -1, shards, claims.repeats)
     if claims.counts.get("write.rows", rows) != rows:
         yield Problem(
             MANIFEST,

@@ -13,12 +13,11 @@ from corpusmill.documents import DocumentOptions
 from corpusmill.formats.parquet import ParquetOptions
 from corpusmill.manifest import FORMAT, FORMAT_VERSION, TOKENIZER
 from corpusmill.objective import Objective
-from corpusmill.placement import count_validation_shards
-from corpusmill.spill import Layout, count_slices
+from corpusmill.placement import Layout, count_validation_shards
 from corpusmill.tokenization import TokenizerFile
 from pipeline.graph import Job
 from pipeline.inputs import InputFile, absolute
-from pipeline.options import DatasetOptions, RunOptions
+from pipeline.options import LOCAL_NAMES, DatasetOptions, RunOptions
 from transforms.commit import CommitOptions
 from transforms.plan import cut_ranges
 from transforms.read import create_file
@@ -26,6 +25,9 @@ from transforms.read import create_file
 # By default a shard for each 256 MB of examples, which take about 0.8 bytes a byte of text and
 # repeat.
 _TEXT_BYTES_PER_SHARD = 320 * 10**6
+
+# The local runner deals ranges out beforehand, the same number to each worker.
+_RANGES_PER_WORKER, _SMALLEST_RANGE_BYTES = 8, 4 * 2**20
 
 # Compressed text is longer than its file.
 _EXPANSION = 4
@@ -36,13 +38,20 @@ def estimate_text_bytes(files: Sequence[InputFile]) -> int:
     return sum(file.bytes if file.splittable else file.bytes * _EXPANSION for file in files)
 
 
+def choose_range_bytes(run: RunOptions, text_bytes: int) -> int:
+    """Bytes of a range: the option's, or less where workers would not end together."""
+    if run.runner not in LOCAL_NAMES:
+        return run.range_bytes
+    even = text_bytes // (run.workers * _RANGES_PER_WORKER)
+    return min(run.range_bytes, max(_SMALLEST_RANGE_BYTES, even))
+
+
 def lay_out(options: DatasetOptions, objective: Objective, text_bytes: int) -> Layout:
     """How the examples are spread, from the options and the input's size alone."""
     default = max(1, round(text_bytes * objective.repeats / _TEXT_BYTES_PER_SHARD))
     train = options.num_shards or default
     validation = count_validation_shards(train, options.validation_share)
-    slices = count_slices(text_bytes, objective.repeats, train)
-    return Layout(options.seed, train, validation, slices)
+    return Layout(options.seed, train, validation)
 
 
 def bind_objective(options: BertOptions, tokenizer: TokenizerFile) -> Objective:
@@ -69,7 +78,8 @@ def assemble_job(
     tokenizer_path = FileSystems.join(temp_folder, TOKENIZER)
     with create_file(tokenizer_path) as stream:
         stream.write(tokenizer.json.encode())
-    ranges = tuple(cut_ranges([(f.path, f.bytes, f.splittable) for f in files], run.range_bytes))
+    range_bytes = choose_range_bytes(run, text_bytes)
+    ranges = tuple(cut_ranges([(f.path, f.bytes, f.splittable) for f in files], range_bytes))
     plain_bytes = sum(f.bytes for f in files) if all(f.splittable for f in files) else -1
     return Job(
         objective=objective,
@@ -90,7 +100,7 @@ def assemble_job(
             header=_header(
                 objective, objective_options, tokenizer, documents, dataset, parquet, files
             ),
-            expected=Expected(len(ranges), plain_bytes, layout.shards),
+            expected=Expected(len(ranges), plain_bytes, layout.shards, objective.repeats),
             max_rejects=dataset.max_rejects,
             stale=stale,
         ),
@@ -111,7 +121,11 @@ def _header(
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "corpusmill_version": version("corpusmill"),
-        "objective": {"name": objective.name, "options": asdict(objective_options)},
+        "objective": {
+            "name": objective.name,
+            "options": asdict(objective_options),
+            "repeats": objective.repeats,
+        },
         "seed": dataset.seed,
         "tokenizer": {
             "file": TOKENIZER,

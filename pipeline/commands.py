@@ -27,9 +27,10 @@ from pipeline.html_report import render_page
 from pipeline.inputs import InputFile, absolute, list_inputs
 from pipeline.options import DatasetOptions, RunOptions
 from pipeline.output import check_output, list_folder, temporary_folder
-from pipeline.progress import Counters, show_progress
+from pipeline.progress import Counters, Work, show_progress
 from pipeline.runners import Run, count_processes, run
 from pipeline.terminal_report import print_inspection
+from pipeline.workers import start_workers
 from transforms.read import create_file, open_file
 
 
@@ -108,15 +109,17 @@ def build(command: BuildBert, beam_arguments: tuple[str, ...], console: Console)
         text_bytes = estimate_text_bytes(files)
         counters = Counters()
         processes = count_processes(
-            run_options.workers, text_bytes, run_options.min_bytes_per_worker
+            run_options.runner, run_options.workers, text_bytes, run_options.min_bytes_per_worker
         )
-        passes = 2 if job.objective.pool_tokens else 1
-        with show_progress(counters, passes * text_bytes, run_options.progress):
+        # Before the progress line starts a thread.
+        workers = start_workers(processes)
+        work = Work(text_bytes, job.objective.repeats)
+        with show_progress(counters, work, run_options.progress):
             run(
                 Run(
                     lambda pipeline: build_dataset(pipeline, job),
                     run_options.runner,
-                    processes,
+                    workers,
                     beam_arguments,
                     counters,
                 )

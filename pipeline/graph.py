@@ -1,11 +1,11 @@
 """The whole pipeline on one screen.
 
-    plan ─ read ─ keep candidates ─ tokenize ─ sample pool
-                                                   │ path of the pool (a side input)
-    plan ─ read ─ tokenize ─ build ◄───────────────┘
-                               └─ shuffle ─ write ─ commit
+    plan ─ read ─ tokenize ─┬─ shuffle ─────────────────────────► build shards ─ commit
+                            └─ sample pool ─ its path (a side input) ─┘
 
-Read, tokenize, build and the first half of the shuffle are one fused stage.
+Read, tokenize, and what spills documents for the shuffle and for the pool are one fused stage. The
+corpus is read and tokenized once; documents travel to the shards as token ids, and a shard builds
+all of its examples itself.
 """
 
 from dataclasses import dataclass
@@ -13,20 +13,20 @@ from dataclasses import dataclass
 import apache_beam as beam
 
 from corpusmill.documents import DocumentOptions
+from corpusmill.encoding import tokenized_schema
 from corpusmill.formats.parquet import ParquetOptions
 from corpusmill.objective import Objective
+from corpusmill.placement import Layout
 from corpusmill.pool import candidate_limit
-from corpusmill.spill import Layout, transit_schema
-from transforms.build import EXAMPLES, BuildExamples
+from transforms.build import SHARDS, BuildShards
 from transforms.commit import CommitDataset, CommitOptions
 from transforms.elements import FileRange
 from transforms.plan import PlanRanges
-from transforms.pool import POOL, KeepCandidates, SamplePool
+from transforms.pool import POOL, SamplePool
 from transforms.read import DOCUMENTS, REJECTS, ReadDocuments
 from transforms.shuffle import ShuffleByEngine, ShuffleByFiles
-from transforms.tally import COUNTS, Count
+from transforms.tally import COUNTS
 from transforms.tokenize import TOKENS, TokenizeDocuments
-from transforms.write import SHARDS, WriteShards
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Job:
         ranges: the plan.
         documents: the corpus' rules.
         corpus_bytes: size of the input.
-        layout: how examples are spread over shards.
+        layout: how the data set is spread over shards.
         validation_share: expected share of documents in the validation split.
         shuffle: "files" or "engine".
         parquet: the file format's options.
@@ -64,53 +64,42 @@ class Job:
 
 def build_dataset(pipeline: beam.Pipeline, job: Job) -> None:
     """Add the job's stages to a pipeline."""
-    counts: list[beam.PCollection[Count]] = []
-    pool = None
-    if job.objective.pool_tokens:
-        pool, counts = _sample_pool(pipeline, job)
-
-    # A plan of its own: of one plan, both reads would be fused into the pool's stage, and all
-    # documents would wait there, in the runner's memory, for the pool.
     ranges = pipeline | "PlanRanges" >> PlanRanges(job.ranges)
     read = ranges | "ReadDocuments" >> ReadDocuments(job.documents, job.temp_folder)
     tokenized = read[DOCUMENTS] | "TokenizeDocuments" >> TokenizeDocuments(
         job.tokenizer_path, job.token_dtype
     )
-    built = tokenized[TOKENS] | "BuildExamples" >> BuildExamples(
-        job.objective, job.layout.seed, job.validation_share, pool
+    counts = [read[COUNTS], tokenized[COUNTS]]
+    pool = None
+    if job.objective.pool_tokens:
+        sampled = tokenized[TOKENS] | "SamplePool" >> _sample_pool(job)
+        pool = sampled[POOL]
+        counts.append(sampled[COUNTS])
+    shards = tokenized[TOKENS] | "ShuffleDocuments" >> _shuffle(job)
+    built = shards | "BuildShards" >> BuildShards(
+        job.objective,
+        job.parquet,
+        job.layout,
+        tokenized_schema(job.token_dtype),
+        job.temp_folder,
+        pool,
     )
-    shards = built[EXAMPLES] | "ShuffleExamples" >> _shuffle(job)
-    written = shards | "WriteShards" >> WriteShards(
-        job.objective, job.parquet, job.layout, job.temp_folder
-    )
-    counts += [read[COUNTS], tokenized[COUNTS], built[COUNTS], written[COUNTS]]
-    _ = written[SHARDS] | "CommitDataset" >> CommitDataset(
+    counts.append(built[COUNTS])
+    _ = built[SHARDS] | "CommitDataset" >> CommitDataset(
         job.commit, job.layout, counts, read[REJECTS]
     )
 
 
-def _sample_pool(
-    pipeline: beam.Pipeline, job: Job
-) -> tuple[beam.PCollection[str], list[beam.PCollection[Count]]]:
-    seed, budget = job.layout.seed, job.objective.pool_tokens
-    keep = KeepCandidates(seed, candidate_limit(budget, job.corpus_bytes))
-    ranges = pipeline | "PlanPoolRanges" >> PlanRanges(job.ranges)
-    read = ranges | "ReadPoolDocuments" >> ReadDocuments(
-        job.documents, job.temp_folder, stage="pool_read"
+def _sample_pool(job: Job) -> SamplePool:
+    budget = job.objective.pool_tokens
+    limit = candidate_limit(budget, job.corpus_bytes)
+    return SamplePool(
+        job.layout.seed, budget, limit, job.validation_share, job.token_dtype, job.temp_folder
     )
-    kept = read[DOCUMENTS] | "KeepCandidates" >> beam.ParDo(keep)
-    tokenized = kept | "TokenizeCandidates" >> TokenizeDocuments(
-        job.tokenizer_path, job.token_dtype, stage="candidates"
-    )
-    sampled = tokenized[TOKENS] | "SamplePool" >> SamplePool(
-        seed, budget, job.validation_share, job.token_dtype, job.temp_folder
-    )
-    return sampled[POOL], [read[COUNTS], tokenized[COUNTS], sampled[COUNTS]]
 
 
 def _shuffle(job: Job) -> beam.PTransform:
+    place = (job.layout, job.validation_share, job.objective.repeats)
     if job.shuffle == "engine":
-        return ShuffleByEngine(job.layout, job.validation_share)
-    return ShuffleByFiles(
-        job.layout, job.validation_share, job.temp_folder, transit_schema(job.objective)
-    )
+        return ShuffleByEngine(*place)
+    return ShuffleByFiles(*place, job.temp_folder, tokenized_schema(job.token_dtype))

@@ -7,6 +7,9 @@ from typing import Literal
 from corpusmill.faults import UserError
 from corpusmill.randomness import MAX_SEED
 
+# Beam's embedded runner.
+LOCAL_NAMES = ("local", "DirectRunner", "FnApiRunner")
+
 
 @dataclass(frozen=True)
 class DatasetOptions:
@@ -67,7 +70,7 @@ class RunOptions:
     workers: int = os.cpu_count() or 1
     """Most worker processes of the local runner."""
     shuffle: Literal["files", "engine"] = "files"
-    """How examples reach their shard: through temporary files, or through the engine."""
+    """How documents reach their shards: through temporary files, or through the engine."""
     range_bytes: int = 64 * 2**20
     """Longest stretch of a file that one call reads."""
     min_bytes_per_worker: int = 32 * 2**20

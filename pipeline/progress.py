@@ -16,7 +16,7 @@ from rich.progress import (
 )
 
 # Shares of the whole time that the phases take (benchmarks/README.md has the profile).
-_READ_SHARE, _WRITE_SHARE = 0.55, 0.45
+_READ_SHARE, _BUILD_SHARE = 0.3, 0.7
 
 
 @dataclass
@@ -43,13 +43,32 @@ class Counters:
             return sum(values.get(name, 0) for values in self.bundles.values())
 
 
+@dataclass(frozen=True)
+class Work:
+    """What there is to do.
+
+    Attributes:
+        bytes: of text.
+        repeats: how many times each document is built.
+    """
+
+    bytes: int
+    repeats: int
+
+    def done(self, counters: Counters) -> float:
+        """The share that is done, from 0 to 1."""
+        read = min(1.0, counters.total("read.bytes") / max(1, self.bytes))
+        passes = self.repeats * counters.total("tokenize.documents")
+        return _READ_SHARE * read + _BUILD_SHARE * counters.total("build.passes") / max(1, passes)
+
+
 @contextmanager
-def show_progress(counters: Counters, bytes_to_read: int, shown: bool) -> Iterator[None]:
+def show_progress(counters: Counters, work: Work, shown: bool) -> Iterator[None]:
     """Show a line of bytes read, examples, rate and time left until the block ends.
 
     Args:
         counters: updated by the runner meanwhile.
-        bytes_to_read: over all passes.
+        work: what there is to do.
         shown: False, or an output that is no terminal, shows nothing.
     """
     console = Console(stderr=True)
@@ -68,10 +87,10 @@ def show_progress(counters: Counters, bytes_to_read: int, shown: bool) -> Iterat
     )
     stop = threading.Event()
     with Progress(*columns, console=console, transient=True) as progress:
-        of = f"{bytes_to_read / 1e6:,.0f}"
+        of = f"{work.bytes / 1e6:,.0f}"
         task = progress.add_task("", total=1.0, read="0", of=of, examples="0", rate="0")
         thread = threading.Thread(
-            target=_follow, args=(progress, task, counters, bytes_to_read, stop), daemon=True
+            target=_follow, args=(progress, task, counters, work, stop), daemon=True
         )
         thread.start()
         try:
@@ -82,19 +101,15 @@ def show_progress(counters: Counters, bytes_to_read: int, shown: bool) -> Iterat
 
 
 def _follow(
-    progress: Progress, task: TaskID, counters: Counters, bytes_to_read: int, stop: threading.Event
+    progress: Progress, task: TaskID, counters: Counters, work: Work, stop: threading.Event
 ) -> None:
     while not stop.wait(0.5):
-        read = counters.total("pool_read.bytes") + counters.total("read.bytes")
-        built, rows = counters.total("build.examples"), counters.total("write.rows")
-        share = _READ_SHARE * min(1.0, read / max(1, bytes_to_read)) + _WRITE_SHARE * rows / max(
-            1, built
-        )
+        built = counters.total("build.examples")
         elapsed = progress.tasks[task].elapsed or 1.0
         progress.update(
             task,
-            completed=share,
-            read=f"{read / 1e6:,.0f}",
+            completed=work.done(counters),
+            read=f"{counters.total('read.bytes') / 1e6:,.0f}",
             examples=f"{built:,}",
-            rate=f"{(rows or built) / elapsed:,.0f}",
+            rate=f"{built / elapsed:,.0f}",
         )

@@ -8,48 +8,29 @@ of what was measured on it (Beam 2.77):
 - it gives worker processes empty options: they are passed on.
 """
 
-import logging
-import os
 import re
-import shlex
-import signal
-import sys
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import apache_beam as beam
-import grpc
-import psutil
 from apache_beam.metrics import monitoring_infos
-from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
-from apache_beam.portability import python_urns
+from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_fn_api_pb2, beam_provision_api_pb2
-from apache_beam.runners.portability import local_job_service
 from apache_beam.runners.portability.fn_api_runner import fn_runner, worker_handlers
 from apache_beam.runners.portability.portable_runner import JobServiceHandle
 
 from corpusmill.faults import UserError
+from pipeline.options import LOCAL_NAMES
 from pipeline.progress import Counters
+from pipeline.worker_watch import WorkerDiedError, WorkerWatch
+from pipeline.workers import Worker
 from transforms.tally import NAMESPACE
 
-# How long a worker may take to end by itself once the job has ended.
-_SECONDS_TO_STOP = 5
-
-LOCAL_NAMES = ("local", "DirectRunner", "FnApiRunner")
-
-_CHECKOUT = Path(__file__).resolve().parent.parent
 _MESSAGE_OF_USER_ERROR = re.compile(
     r"corpusmill\.faults\.UserError: (.*?)(?: \[while running.*|\n|$)", re.DOTALL
 )
 _NO_SPACE = re.compile(r"No space left on device[^\n\[]*|Disk quota exceeded[^\n\[]*")
-
-
-class WorkerDiedError(Exception):
-    """A worker process of the local runner ended before its work."""
 
 
 @dataclass(frozen=True)
@@ -59,23 +40,22 @@ class Run:
     Attributes:
         build: adds the job to a pipeline.
         runner: "local" or the name of one of Beam's.
-        processes: worker processes of the local runner; 0 runs in this process.
+        workers: of the local runner; without any it runs in this process.
         beam_arguments: Beam's own options.
         counters: filled while the job runs.
     """
 
     build: Callable[[beam.Pipeline], None]
     runner: str
-    processes: int
+    workers: list[Worker]
     beam_arguments: tuple[str, ...]
     counters: Counters
 
 
-def count_processes(workers: int, corpus_bytes: int, min_bytes_per_worker: int) -> int:
-    """Worker processes that the input pays for; 0 where the job is quicker in this process.
-
-    A process takes one to three seconds to start.
-    """
+def count_processes(runner: str, workers: int, corpus_bytes: int, min_bytes_per_worker: int) -> int:
+    """Worker processes that the input pays for; 0 where the job is quicker in this process."""
+    if runner not in LOCAL_NAMES:
+        return 0
     if not min_bytes_per_worker:
         return workers
     paid = corpus_bytes // min_bytes_per_worker
@@ -130,17 +110,16 @@ def _raise_user_error(error: Exception) -> None:
 
 def _run_local(job: Run) -> None:
     worker_handlers.DATA_BUFFER_TIME_LIMIT_MS = 0
-    processes = job.processes
     # FnApiRunner has no hook for either; both are looked up in their modules when a job starts.
     fn_runner.ProgressRequester = _observe(job.counters)
-    mode = "multi_processing" if processes else "in_memory"
+    mode = "multi_processing" if job.workers else "in_memory"
     options = PipelineOptions(
-        list(job.beam_arguments), direct_num_workers=max(1, processes), direct_running_mode=mode
+        list(job.beam_arguments),
+        direct_num_workers=max(1, len(job.workers)),
+        direct_running_mode=mode,
     )
-    if processes:
-        _set_environment_of_workers()
-    runner = _LocalRunner(
-        progress_request_frequency=0.5 if processes else None,
+    runner = fn_runner.FnApiRunner(
+        progress_request_frequency=0.5 if job.workers else None,
         provision_info=fn_runner.ExtendedProvisionInfo(
             beam_provision_api_pb2.ProvisionInfo(
                 pipeline_options=JobServiceHandle.encode_pipeline_options(options.get_all_options())
@@ -149,118 +128,8 @@ def _run_local(job: Run) -> None:
     )
     pipeline = beam.Pipeline(runner=runner, options=options)
     job.build(pipeline)
-    with _WorkerWatch():
+    with WorkerWatch(job.workers):
         pipeline.run().wait_until_finish()
-
-
-def _set_environment_of_workers() -> None:
-    paths = (str(_CHECKOUT), os.environ.get("PYTHONPATH", ""))
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
-    # glibc gives large arrays back to the system at once, and each new one is then filled with
-    # zeros again, page by page: measured 10 % of all processor time.
-    for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"):
-        os.environ.setdefault(name, str(256 * 2**20))
-
-
-class _LocalRunner(fn_runner.FnApiRunner):
-    """FnApiRunner whose worker processes are `pipeline.worker`."""
-
-    def run_via_runner_api(self, pipeline_proto: Any, options: PipelineOptions) -> Any:
-        if options.view_as(DirectOptions).direct_running_mode == "multi_processing":
-            # `exec` puts the worker in the shell's place, so that its death is seen as its own.
-            command = f"exec {shlex.quote(sys.executable)} -m pipeline.worker"
-            for environment in pipeline_proto.components.environments.values():
-                if environment.urn == python_urns.SUBPROCESS_SDK:
-                    environment.payload = command.encode()
-        return super().run_via_runner_api(pipeline_proto, options)
-
-
-@worker_handlers.WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
-class _WatchedWorkerHandler(worker_handlers.SubprocessSdkWorkerHandler):
-    """Beam's handler of a worker process, which tells when the process dies."""
-
-    def start_worker(self) -> None:
-        self.worker = local_job_service.SubprocessSdkWorker(
-            self._worker_command_line, self.control_address, self.provision_info, self.worker_id
-        )
-        self.worker_thread = threading.Thread(name="run_worker", target=self._watch, daemon=True)
-        self.worker_thread.start()
-
-    def _watch(self) -> None:
-        try:
-            self.worker.run()
-        except RuntimeError as error:
-            _WorkerWatch.report(str(error))
-
-    def stop_worker(self) -> None:
-        # A worker in the middle of a bundle that nobody waits for any more would go on for minutes.
-        self.worker_thread.join(timeout=_SECONDS_TO_STOP)
-        if self.worker_thread.is_alive():
-            _WorkerWatch.end_workers()
-
-
-class _WorkerWatch:
-    """While it is entered, a worker's death, Ctrl-C or a request to end raise in the main thread.
-
-    The main thread waits for a bundle that will never end; only a signal reaches it there. The
-    workers are ended first, because Beam waits for each of them on its way out.
-    """
-
-    _cause = ""
-    _ended = False
-
-    def __enter__(self) -> None:
-        handlers = {
-            signal.SIGUSR1: self._raise_death,
-            signal.SIGINT: self._raise_interrupt,
-            signal.SIGTERM: self._raise_interrupt,
-        }
-        self._previous = {number: signal.signal(number, of) for number, of in handlers.items()}
-        _WorkerWatch._ended = False
-        # The connections of a worker that dies break in Beam's threads, each with a trace of no
-        # use.
-        self._previous_hook, threading.excepthook = threading.excepthook, _hide_broken_connections
-        logging.getLogger("apache_beam.runners.worker.data_plane").setLevel(logging.CRITICAL)
-
-    def __exit__(self, *_: object) -> None:
-        _WorkerWatch._ended = True
-        threading.excepthook = self._previous_hook
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
-
-    @classmethod
-    def report(cls, cause: str) -> None:
-        """Called in the thread of a worker that died."""
-        if not cls._ended:
-            cls._cause = cause
-            os.kill(os.getpid(), signal.SIGUSR1)
-
-    @classmethod
-    def end_workers(cls) -> None:
-        """Kill every worker process; what they report from now on is no news."""
-        cls._ended = True
-        logging.disable()  # Beam logs every one of them as a failure to close
-        workers = psutil.Process().children(recursive=True)
-        for worker in workers:
-            worker.kill()
-        # What a worker still writes would race with the removal of the temporary folder.
-        psutil.wait_procs(workers, timeout=_SECONDS_TO_STOP)
-
-    @classmethod
-    def _raise_death(cls, _: int, __: FrameType | None) -> None:
-        if not cls._ended:
-            cls.end_workers()
-            raise WorkerDiedError(cls._cause)
-
-    @classmethod
-    def _raise_interrupt(cls, _: int, __: FrameType | None) -> None:
-        cls.end_workers()
-        raise KeyboardInterrupt
-
-
-def _hide_broken_connections(failure: threading.ExceptHookArgs) -> None:
-    if not isinstance(failure.exc_value, grpc.RpcError):
-        threading.__excepthook__(failure)
 
 
 _ProgressRequester = fn_runner.ProgressRequester

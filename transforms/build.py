@@ -1,111 +1,149 @@
-"""Tokenized documents to examples."""
+"""The documents of each shard to its examples, sorted, in one file under a temporary name."""
 
-import shutil
-from collections.abc import Iterator
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from collections.abc import Iterable, Iterator
+from uuid import uuid4
 
 import apache_beam as beam
+import numpy as np
 import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
+from corpusmill.checksums import HashingWriter
+from corpusmill.formats.parquet import ROW_GROUP_ROWS, SUFFIX, ParquetOptions, ParquetShardWriter
 from corpusmill.objective import Objective
-from corpusmill.placement import assign_splits
-from corpusmill.pool import ARRAYS, Pool, open_pool
-from transforms.elements import NamedOutputs
-from transforms.read import open_file
+from corpusmill.placement import SPLIT_NAMES, Layout
+from corpusmill.pool import Pool
+from corpusmill.sorting import add_keys, cut_into_groups, keyed_schema
+from transforms.elements import NamedOutputs, Segment, WrittenShard
+from transforms.pool import map_pool
+from transforms.read import create_file
+from transforms.sort import RowSorter
+from transforms.spill import load_segment
 from transforms.tally import COUNTS, Count, Tally
 
-EXAMPLES = "examples"
+SHARDS = "shards"
+
+# What is sorted in memory; a shard of the default size fits.
+SORT_BYTES = 256 * 2**20
 
 
-class _BuildBatch(beam.DoFn):
-    """A batch of documents to one batch of examples for each repeat."""
+class _BuildShard(beam.DoFn):
+    """Build, sort and write one shard."""
 
     def __init__(
-        self, objective: Objective, seed: int, validation_share: float, shared: Shared
+        self,
+        objective: Objective,
+        options: ParquetOptions,
+        layout: Layout,
+        documents_schema: pa.Schema,
+        temp_folder: str,
     ) -> None:
-        self._objective, self._seed, self._share, self._shared = (
-            objective,
-            seed,
-            validation_share,
-            shared,
-        )
+        self._objective, self._options, self._layout = objective, options, layout
+        self._documents_schema, self._temp_folder = documents_schema, temp_folder
+        self._shared = Shared()
 
     def setup(self) -> None:
-        self._tally = Tally("build", live=("examples",))
+        self._built = Tally("build", live=("passes", "examples"))
+        self._written = Tally("write", live=("rows",))
 
     def start_bundle(self) -> None:
-        self._tally.start()
+        self._built.start()
+        self._written.start()
 
-    def process(self, element: pa.RecordBatch, pool_path: str = "") -> Iterator[pa.RecordBatch]:
+    def process(
+        self, element: tuple[int, Iterable[Segment]], pool_path: str = ""
+    ) -> Iterator[WrittenShard]:
         pool = (
             self._shared.acquire(lambda: map_pool(pool_path), tag=pool_path) if pool_path else None
         )
-        splits = assign_splits(self._seed, element.column("document").to_numpy(), self._share)
-        self._tally.add("documents", element.num_rows)
-        for repeat in range(self._objective.repeats):
-            examples = self._objective.build(element, repeat, pool, splits, self._seed)
-            self._tally.add("examples", examples.num_rows)
-            yield examples
+        shard, segments = element
+        rows = RowSorter(keyed_schema(self._objective), self._temp_folder, SORT_BYTES)
+        for segment in segments:
+            if segment.rows:
+                for examples in self._build(shard, segment, pool):
+                    rows.add(examples)
+        yield self._write(shard, cut_into_groups(rows.drain(ROW_GROUP_ROWS), ROW_GROUP_ROWS))
 
     def finish_bundle(self) -> Iterator[TaggedOutput]:
-        yield from self._tally.finish()
+        yield from self._built.finish()
+        yield from self._written.finish()
+
+    def _build(self, shard: int, segment: Segment, pool: Pool | None) -> Iterator[pa.RecordBatch]:
+        documents, seed = load_segment(segment, self._documents_schema), self._layout.seed
+        splits = np.full(documents.num_rows, self._layout.split_of(shard), np.uint8)
+        for repeat in self._layout.repeats_of(shard, segment.bucket, self._objective.repeats):
+            examples = self._objective.build(documents, repeat, pool, splits, seed)
+            self._built.add("passes", documents.num_rows)
+            self._built.add("examples", examples.num_rows)
+            yield add_keys(examples, seed)
+
+    def _write(self, shard: int, groups: Iterable[pa.RecordBatch]) -> WrittenShard:
+        split = SPLIT_NAMES[self._layout.split_of(shard)]
+        path = FileSystems.join(self._temp_folder, f"shard-{shard}-{uuid4().hex}{SUFFIX}")
+        tokens = rows = 0
+        with create_file(path) as stream:
+            sink = HashingWriter(stream)
+            writer = ParquetShardWriter(sink, self._objective.columns, self._options)
+            for group in groups:
+                tokens += self._measure(group, split)
+                rows += group.num_rows
+                self._written.add("rows", group.num_rows)
+                writer.write(self._objective.finish(group, self._options.padded))
+            writer.close()
+        return WrittenShard(shard, path, rows, tokens, sink.bytes, sink.sha256)
+
+    def _measure(self, group: pa.RecordBatch, split: str) -> int:
+        distributions = self._objective.measure(group)
+        for name, counts in distributions.items():
+            for value in np.flatnonzero(counts).tolist():
+                self._written.add(f"{split}.{name}.{value}", int(counts[value]))
+        lengths = distributions["length"]
+        return int(lengths @ np.arange(len(lengths)))
 
 
-def map_pool(path: str) -> Pool:
-    """Map a pool; one that does not lie on this machine is copied here first."""
-    if Path(path).is_dir():
-        return open_pool(path)
-    with TemporaryDirectory(prefix="corpusmill-pool-") as folder:
-        for name in ARRAYS:
-            with (
-                open_file(FileSystems.join(path, f"{name}.npy")) as source,
-                (Path(folder) / f"{name}.npy").open("wb") as target,
-            ):
-                shutil.copyfileobj(source, target, 2**20)
-        # The mapping outlives the file's name.
-        return open_pool(folder)
+class BuildShards(beam.PTransform):
+    """Build, sort and write each shard; gives a tuple of the collections SHARDS and COUNTS.
 
-
-class BuildExamples(beam.PTransform):
-    """Build an objective's examples; gives a tuple of the collections EXAMPLES and COUNTS.
+    The counts hold the distributions of the rows, as ("write.<split>.<name>.<value>", number).
 
     Args:
-        objective: what to build.
-        seed: the data set's seed.
-        validation_share: expected share of documents in the validation split.
+        objective: what is built.
+        options: the file format's.
+        layout: how the data set is spread.
+        documents_schema: of the segments (`corpusmill.encoding.tokenized_schema`).
+        temp_folder: where the files wait for the commit.
         pool: a collection of one path, the pool of random documents; None where none is drawn.
     """
 
     def __init__(
         self,
         objective: Objective,
-        seed: int,
-        validation_share: float,
+        options: ParquetOptions,
+        layout: Layout,
+        documents_schema: pa.Schema,
+        temp_folder: str,
         pool: beam.PCollection[str] | None,
     ) -> None:
         super().__init__()
-        self._objective, self._seed, self._share, self._pool = (
-            objective,
-            seed,
-            validation_share,
-            pool,
+        self._objective, self._options, self._layout = objective, options, layout
+        self._documents_schema, self._temp_folder, self._pool = documents_schema, temp_folder, pool
+
+    def expand(self, shards: beam.PCollection[tuple[int, Iterable[Segment]]]) -> NamedOutputs:
+        """One DoFn behind the shuffle; the pool's path is its side input."""
+        build = _BuildShard(
+            self._objective, self._options, self._layout, self._documents_schema, self._temp_folder
         )
-
-    def expand(self, documents: beam.PCollection[pa.RecordBatch]) -> NamedOutputs:
-        """One DoFn in the stage of its input; the pool's path is its side input."""
-        build = _BuildBatch(self._objective, self._seed, self._share, Shared())
         paths = [] if self._pool is None else [beam.pvalue.AsSingleton(self._pool)]
-        typed = beam.ParDo(build, *paths).with_output_types(pa.RecordBatch, **{COUNTS: Count})
-        return documents | "BuildBatch" >> typed.with_outputs(COUNTS, main=EXAMPLES)
+        typed = beam.ParDo(build, *paths).with_output_types(WrittenShard, **{COUNTS: Count})
+        return shards | "BuildShard" >> typed.with_outputs(COUNTS, main=SHARDS)
 
-    def display_data(self) -> dict[str, str | int | float]:
+    def display_data(self) -> dict[str, str | int | float | bool]:
         """What is built; the seed as text, as Beam shows no integer above 2**63."""
         return {
             "objective": self._objective.name,
-            "seed": str(self._seed),
-            "validation_share": self._share,
+            "seed": str(self._layout.seed),
+            "compression": self._options.compression,
+            "padded": self._options.padded,
         }

@@ -19,8 +19,7 @@ from corpusmill.card import render_card
 from corpusmill.faults import UserError
 from corpusmill.formats.parquet import SUFFIX
 from corpusmill.manifest import FileEntry, ShardEntry
-from corpusmill.placement import SPLIT_NAMES
-from corpusmill.spill import Layout
+from corpusmill.placement import SPLIT_NAMES, Layout
 from transforms.elements import RejectsFile, WrittenShard
 from transforms.read import create_file, open_file
 

@@ -4,11 +4,14 @@ Batches of documents and examples are Arrow record batches; everything else is a
 with a schema, so that no element is ever pickled.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import apache_beam as beam
 import pyarrow as pa
 from apache_beam import coders
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.windowed_value import WindowedValue
 
 # Several collections by name, as `with_outputs` gives them. Beam checks the type of a single
 # collection alone, and warns of every other hint.
@@ -51,8 +54,7 @@ class Segment(NamedTuple):
     """The rows of one bucket: one Arrow IPC message, in a file or carried along.
 
     Attributes:
-        shard: whose rows they are.
-        slice: which slice of the shard.
+        bucket: which rows they are; for documents on their way to shards, their home.
         rows: how many.
         path: file that holds the message; empty where `data` does.
         offset: its first byte there.
@@ -60,8 +62,7 @@ class Segment(NamedTuple):
         data: the message itself, where the engine carries it.
     """
 
-    shard: int
-    slice: int
+    bucket: int
     rows: int
     path: str
     offset: int
@@ -90,19 +91,29 @@ class WrittenShard(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """Tokenized documents that may enter the pool: one Arrow IPC stream in a file.
+    """Tokenized documents that may enter the pool, in a file.
 
     Attributes:
         first_document: id of the first, as text because it may not fit a signed 64-bit integer.
+        documents: their number.
         path: the file.
-        offset: first byte of the stream there.
-        length: its bytes.
+        offset: where their sizes begin (`corpusmill.pool.measure_documents`); an Arrow IPC stream
+            follows.
+        length: bytes of both.
     """
 
     first_document: str
+    documents: int
     path: str
     offset: int
     length: int
+
+
+def in_global_window(elements: Iterable[object]) -> Iterator[WindowedValue]:
+    """Elements as a DoFn's `finish_bundle` must give them."""
+    window = GlobalWindow()
+    for element in elements:
+        yield WindowedValue(element, window.max_timestamp(), (window,))
 
 
 class ArrowBatchCoder(coders.Coder):

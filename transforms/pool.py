@@ -1,6 +1,9 @@
 """The pool of random documents: candidates from every range, one pool from the candidates."""
 
+import shutil
 from collections.abc import Iterable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import BinaryIO
 from uuid import uuid4
 
@@ -9,74 +12,62 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import TaggedOutput
-from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from corpusmill import pool as pools
-from corpusmill import ragged
 from corpusmill.placement import TRAIN, VALIDATION, assign_splits
-from transforms.elements import Candidates, NamedOutputs
+from corpusmill.pool import ARRAYS, Pool, open_pool
+from transforms.elements import Candidates, NamedOutputs, in_global_window
 from transforms.read import create_file, open_file
-from transforms.tally import COUNTS, Count
+from transforms.tally import COUNTS, Count, Tally
 
 POOL = "pool"
-
-
-class KeepCandidates(beam.DoFn):
-    """The documents of a batch that may enter the pool.
-
-    Args:
-        seed: the data set's seed.
-        limit: largest priority (`corpusmill.pool.candidate_limit`).
-    """
-
-    def __init__(self, seed: int, limit: int) -> None:
-        self._seed, self._limit = seed, limit
-
-    def process(self, element: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Filter by the ids alone, before anything is tokenized."""
-        priorities = pools.priorities(self._seed, element.column("document").to_numpy())
-        kept = priorities <= np.uint64(self._limit)
-        if kept.all():
-            yield element
-        elif kept.any():
-            yield element.filter(pa.array(kept))
+_CANDIDATES = "candidates"
 
 
 class _SpillCandidates(beam.DoFn):
-    """Candidates to one file a bundle; the references go on."""
+    """The documents that may enter the pool to one file a bundle; the references go on."""
 
-    def __init__(self, temp_folder: str) -> None:
-        self._temp_folder = temp_folder
+    def __init__(self, seed: int, limit: int, temp_folder: str) -> None:
+        self._seed, self._limit, self._temp_folder = seed, limit, temp_folder
+
+    def setup(self) -> None:
+        self._tally = Tally("candidates")
 
     def start_bundle(self) -> None:
+        self._tally.start()
         self._written: list[Candidates] = []
         self._path = FileSystems.join(self._temp_folder, f"candidates-{uuid4().hex}.arrow")
         self._stream: BinaryIO | None = None
         self._offset = 0
 
     def process(self, element: pa.RecordBatch) -> None:
+        candidates = pools.keep_candidates(self._seed, element, self._limit)
+        if not candidates.num_rows:
+            return
+        self._tally.add("documents", candidates.num_rows)
         if self._stream is None:
             self._stream = create_file(self._path)
+        sizes = pools.measure_documents(candidates)
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, element.schema) as writer:
-            writer.write_batch(element)
+        sink.write(sizes)
+        with pa.ipc.new_stream(sink, candidates.schema) as writer:
+            writer.write_batch(candidates)
         message = sink.getvalue()
         self._stream.write(message)
-        first = str(element.column("document")[0].as_py())
-        self._written.append(Candidates(first, self._path, self._offset, message.size))
+        first, number = str(sizes[0, 0]), candidates.num_rows
+        self._written.append(Candidates(first, number, self._path, self._offset, message.size))
         self._offset += message.size
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         if self._stream is not None:
             self._stream.close()
-        window = GlobalWindow()
-        for candidates in self._written:
-            yield WindowedValue((0, candidates), window.max_timestamp(), (window,))
+        yield from in_global_window((0, candidates) for candidates in self._written)
+        yield from self._tally.finish()
 
 
 class _WritePool(beam.DoFn):
-    """All candidates to one pool, in two passes over their files."""
+    """All candidates to one pool."""
 
     def __init__(
         self, seed: int, pool_tokens: int, validation_share: float, token_dtype: str, folder: str
@@ -104,11 +95,8 @@ class _WritePool(beam.DoFn):
         yield TaggedOutput(COUNTS, ("pool.tokens", shape.tokens))
 
     def _measure(self, candidates: list[Candidates]) -> tuple[pools.PoolShape, int, int]:
-        sizes = [_sizes(_load(candidate)) for candidate in candidates]
-        ids, sentences, tokens = (
-            np.concatenate([size[part] for size in sizes]) if sizes else np.empty(0, np.uint64)
-            for part in range(3)
-        )
+        sizes = [_read_sizes(of) for of in candidates]
+        ids, sentences, tokens = np.concatenate([np.empty((0, 3), np.uint64), *sizes]).T
         priorities = pools.priorities(self._seed, ids)
         limit = pools.choose(priorities, ids, tokens, self._pool_tokens)
         kept = priorities <= np.uint64(limit) if limit >= 0 else np.zeros(len(ids), np.bool_)
@@ -129,25 +117,45 @@ class _WritePool(beam.DoFn):
         return batch if kept.all() else batch.filter(pa.array(kept))
 
 
+def _read_sizes(candidates: Candidates) -> np.ndarray:
+    sizes = _read(candidates, 0, candidates.documents * pools.BYTES_OF_SIZES)
+    return np.frombuffer(sizes, np.uint64).reshape(-1, 3)
+
+
 def _load(candidates: Candidates) -> pa.RecordBatch:
+    begin = candidates.documents * pools.BYTES_OF_SIZES
+    stream = _read(candidates, begin, candidates.length - begin)
+    return pa.ipc.open_stream(stream).read_next_batch()
+
+
+def _read(candidates: Candidates, begin: int, length: int) -> bytes:
     with open_file(candidates.path) as stream:
-        stream.seek(candidates.offset)
-        return pa.ipc.open_stream(stream.read(candidates.length)).read_next_batch()
+        stream.seek(candidates.offset + begin)
+        return stream.read(length)
 
 
-def _sizes(batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    sentences, document_offsets = ragged.from_arrow(batch.column("sentences"))
-    _, sentence_offsets = ragged.from_arrow(sentences)
-    tokens = np.diff(sentence_offsets[document_offsets])
-    return batch.column("document").to_numpy(), np.diff(document_offsets), tokens
+def map_pool(path: str) -> Pool:
+    """Map a pool; one that does not lie on this machine is copied here first."""
+    if Path(path).is_dir():
+        return open_pool(path)
+    with TemporaryDirectory(prefix="corpusmill-pool-") as folder:
+        for name in ARRAYS:
+            with (
+                open_file(FileSystems.join(path, f"{name}.npy")) as source,
+                (Path(folder) / f"{name}.npy").open("wb") as target,
+            ):
+                shutil.copyfileobj(source, target, 2**20)
+        # The mapping outlives the file's name.
+        return open_pool(folder)
 
 
 class SamplePool(beam.PTransform):
-    """Draw the pool from tokenized candidates: the collections POOL (one path) and COUNTS.
+    """Draw the pool from tokenized documents: the collections POOL (one path) and COUNTS.
 
     Args:
         seed: the data set's seed.
         pool_tokens: the budget.
+        limit: largest priority of a candidate (`corpusmill.pool.candidate_limit`).
         validation_share: expected share of documents in the validation split.
         token_dtype: NumPy name of the type of a token id.
         temp_folder: where candidates and the pool lie; every worker must reach it.
@@ -157,28 +165,31 @@ class SamplePool(beam.PTransform):
         self,
         seed: int,
         pool_tokens: int,
+        limit: int,
         validation_share: float,
         token_dtype: str,
         temp_folder: str,
     ) -> None:
         super().__init__()
-        self._seed, self._pool_tokens, self._share = seed, pool_tokens, validation_share
+        self._seed, self._pool_tokens, self._limit = seed, pool_tokens, limit
+        self._share = validation_share
         self._token_dtype, self._temp_folder = token_dtype, temp_folder
 
     def expand(self, documents: beam.PCollection[pa.RecordBatch]) -> NamedOutputs:
         """Spill candidates, bring the references together, write one pool."""
-        spilled = documents | "SpillCandidates" >> beam.ParDo(
-            _SpillCandidates(self._temp_folder)
-        ).with_output_types(tuple[int, Candidates])
+        spill = _SpillCandidates(self._seed, self._limit, self._temp_folder)
+        spilled = documents | "SpillCandidates" >> beam.ParDo(spill).with_output_types(
+            tuple[int, Candidates], **{COUNTS: Count}
+        ).with_outputs(COUNTS, main=_CANDIDATES)
         # A corpus without any candidate still needs a pool, if an empty one.
         nothing = documents.pipeline | "CreateNoCandidates" >> beam.Create(
-            [(0, Candidates("0", "", 0, 0))]
+            [(0, Candidates("0", 0, "", 0, 0))]
         ).with_output_types(tuple[int, Candidates])
         write = _WritePool(
             self._seed, self._pool_tokens, self._share, self._token_dtype, self._temp_folder
         )
-        return (
-            (spilled, nothing)
+        written = (
+            (spilled[_CANDIDATES], nothing)
             | "JoinCandidates" >> beam.Flatten()
             | "GatherCandidates" >> beam.GroupByKey()
             | "WritePool"
@@ -186,6 +197,8 @@ class SamplePool(beam.PTransform):
             .with_output_types(str, **{COUNTS: Count})
             .with_outputs(COUNTS, main=POOL)
         )
+        counts = (spilled[COUNTS], written[COUNTS]) | "JoinCounts" >> beam.Flatten()
+        return {POOL: written[POOL], COUNTS: counts}
 
     def display_data(self) -> dict[str, str | int]:
         """The budget, and the seed as text: Beam shows no integer above 2**63."""

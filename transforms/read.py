@@ -37,11 +37,11 @@ def create_file(path: str) -> BinaryIO:
 class _ReadRange(beam.DoFn):
     """A range to its documents; rejects go to a file of the range's own, counts to COUNTS."""
 
-    def __init__(self, options: DocumentOptions, temp_folder: str, stage: str) -> None:
-        self._options, self._temp_folder, self._stage = options, temp_folder, stage
+    def __init__(self, options: DocumentOptions, temp_folder: str) -> None:
+        self._options, self._temp_folder = options, temp_folder
 
     def setup(self) -> None:
-        self._tally = Tally(self._stage, live=("bytes",))
+        self._tally = Tally("read", live=("bytes",))
 
     def start_bundle(self) -> None:
         self._tally.start()
@@ -87,18 +87,17 @@ class ReadDocuments(beam.PTransform):
     Args:
         options: the corpus' rules.
         temp_folder: where rejects wait for the commit.
-        stage: first part of the counts' names.
     """
 
-    def __init__(self, options: DocumentOptions, temp_folder: str, stage: str = "read") -> None:
+    def __init__(self, options: DocumentOptions, temp_folder: str) -> None:
         super().__init__()
-        self._options, self._temp_folder, self._stage = options, temp_folder, stage
+        self._options, self._temp_folder = options, temp_folder
 
     def expand(self, ranges: beam.PCollection[FileRange]) -> NamedOutputs:
         """One DoFn; its output goes on in the same stage."""
-        read = beam.ParDo(
-            _ReadRange(self._options, self._temp_folder, self._stage)
-        ).with_output_types(pa.RecordBatch, **{REJECTS: RejectsFile, COUNTS: Count})
+        read = beam.ParDo(_ReadRange(self._options, self._temp_folder)).with_output_types(
+            pa.RecordBatch, **{REJECTS: RejectsFile, COUNTS: Count}
+        )
         return ranges | "ReadRange" >> read.with_outputs(REJECTS, COUNTS, main=DOCUMENTS)
 
     def display_data(self) -> dict[str, str | int]:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
-from apache_beam.transforms.window import GlobalWindow
-from apache_beam.utils.windowed_value import WindowedValue
+
+from transforms.elements import in_global_window
 
 COUNTS = "counts"
 Count = tuple[str, int]
@@ -42,8 +42,7 @@ class Tally:
 
     def finish(self) -> Iterator[TaggedOutput]:
         """What `finish_bundle` yields: the counts under the tag COUNTS."""
-        window = GlobalWindow()
-        for name, number in sorted(self._counts.items()):
-            element = (f"{self._stage}.{name}", int(number))
-            yield TaggedOutput(COUNTS, WindowedValue(element, window.max_timestamp(), (window,)))
+        counts = sorted(self._counts.items())
+        for count in in_global_window((f"{self._stage}.{name}", int(of)) for name, of in counts):
+            yield TaggedOutput(COUNTS, count)
         self._counts.clear()

@@ -20,17 +20,12 @@ TOKENS = "tokens"
 class _TokenizeBatch(beam.DoFn):
     """A batch of text to a batch of token ids; the tokenizer is loaded once a process."""
 
-    def __init__(self, tokenizer_path: str, token_dtype: str, shared: Shared, stage: str) -> None:
-        self._path, self._dtype, self._shared, self._stage = (
-            tokenizer_path,
-            token_dtype,
-            shared,
-            stage,
-        )
+    def __init__(self, tokenizer_path: str, token_dtype: str) -> None:
+        self._path, self._dtype, self._shared = tokenizer_path, token_dtype, Shared()
 
     def setup(self) -> None:
         self._tokenizer = self._shared.acquire(self._load, tag=self._path)
-        self._tally = Tally(self._stage)
+        self._tally = Tally("tokenize", live=("documents",))
 
     def start_bundle(self) -> None:
         self._tally.start()
@@ -58,21 +53,17 @@ class TokenizeDocuments(beam.PTransform):
     Args:
         tokenizer_path: a complete tokenizer.json that every worker can read.
         token_dtype: NumPy name of the type of a token id.
-        stage: first part of the counts' names.
     """
 
-    # One for the job: the pool's pass and the main pass then share a warm memo of words.
-    _SHARED = Shared()
-
-    def __init__(self, tokenizer_path: str, token_dtype: str, stage: str = "tokenize") -> None:
+    def __init__(self, tokenizer_path: str, token_dtype: str) -> None:
         super().__init__()
-        self._path, self._dtype, self._stage = tokenizer_path, token_dtype, stage
+        self._path, self._dtype = tokenizer_path, token_dtype
 
     def expand(self, documents: beam.PCollection[pa.RecordBatch]) -> NamedOutputs:
         """One DoFn in the stage of its input."""
-        tokenize = beam.ParDo(
-            _TokenizeBatch(self._path, self._dtype, self._SHARED, self._stage)
-        ).with_output_types(pa.RecordBatch, **{COUNTS: Count})
+        tokenize = beam.ParDo(_TokenizeBatch(self._path, self._dtype)).with_output_types(
+            pa.RecordBatch, **{COUNTS: Count}
+        )
         return documents | "TokenizeBatch" >> tokenize.with_outputs(COUNTS, main=TOKENS)
 
     def display_data(self) -> dict[str, str]:

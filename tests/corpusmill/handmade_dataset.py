@@ -175,7 +175,7 @@ def build_examples(
             "tokenize.tokens": sum(
                 len(sentence) for document in corpus.values() for sentence in document
             ),
-            "build.documents": len(text),
+            "build.passes": len(text) * objective.repeats,
             "build.examples": examples.num_rows,
             "write.rows": examples.num_rows,
         }
@@ -216,7 +216,11 @@ def _header(
         "format": "corpusmill",
         "format_version": 1,
         "corpusmill_version": "0.1.0",
-        "objective": {"name": "bert", "options": asdict(recipe.options)},
+        "objective": {
+            "name": "bert",
+            "options": asdict(recipe.options),
+            "repeats": objective.repeats,
+        },
         "seed": SEED,
         "tokenizer": {
             "file": TOKENIZER,

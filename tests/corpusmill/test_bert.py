@@ -68,9 +68,7 @@ def test_every_example_is_two_stretches_of_text(
 def test_the_columns_are_the_table() -> None:
     objective = bert(max_seq_length=40)
     examples = build(numbered_corpus([[5, 5], [30, 20]]), max_seq_length=40)
-    assert examples.schema == pa.schema(
-        [*IDENTITY_SCHEMA, *arrow_schema(objective.transit_columns)]
-    )
+    assert examples.schema == pa.schema([*IDENTITY_SCHEMA, *arrow_schema(objective.built_columns)])
     assert objective.finish(examples, False).schema == arrow_schema(objective.columns)
     assert objective.finish(examples, True).schema == arrow_schema(objective.columns, padded=True)
     examples.validate(full=True)

@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 from corpusmill.placement import (
     TRAIN,
     VALIDATION,
+    Layout,
     assign_splits,
     count_validation_shards,
-    place_examples,
+    draw_keys,
     sort_order,
 )
 from corpusmill.randomness import MAX_SEED
@@ -17,17 +18,18 @@ from tests.corpusmill.distributions import assert_counts, assert_uniform
 DOCUMENTS = np.arange(20_000, dtype=np.uint64) * np.uint64(997)
 
 
-def place(
-    documents: np.ndarray, train: int, validation: int = 0, split: int = TRAIN, repeat: int = 0,
-    index: int = 0, seed: int = 1,
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+def homes(layout: Layout, split: int = TRAIN) -> np.ndarray:
+    found = layout.homes(DOCUMENTS, np.full(len(DOCUMENTS), split, np.uint8))
+    assert found.dtype == np.uint32
+    return found.astype(np.int64)
+
+
+def keys_of(documents: np.ndarray, repeat: int = 0, index: int = 0, seed: int = 1) -> np.ndarray:
     rows = len(documents)
-    shards, keys = place_examples(
-        documents, np.full(rows, repeat, np.uint16), np.full(rows, index, np.uint32),
-        np.full(rows, split, np.uint8), np.array([train, validation], np.int64), np.uint64(seed),
-    )  # fmt: skip
-    assert (shards.dtype, keys.dtype) == (np.uint32, np.uint64)
-    return shards, keys
+    repeats, indices = np.full(rows, repeat, np.uint16), np.full(rows, index, np.uint32)
+    keys: np.ndarray = draw_keys(documents, repeats, indices, np.uint64(seed))
+    assert keys.dtype == np.uint64
+    return keys
 
 
 # Splits
@@ -67,57 +69,72 @@ def test_validation_shards(shards: int, share: float, expected: int) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 32])
-def test_shards_are_balanced(count: int) -> None:
-    shards, _ = place(DOCUMENTS, count, repeat=3)
+def test_homes_are_balanced(count: int) -> None:
     if count == 1:
-        assert (shards == 0).all()
+        assert (homes(Layout(1, 1, 0)) == 0).all()
     else:
-        assert_uniform(np.bincount(shards, minlength=count), "documents in shards")
-
-
-@pytest.mark.parametrize(("count", "repeats"), [(10, 10), (32, 10), (4, 10), (1, 3)])
-def test_repeats_of_a_document_are_spread_over_the_shards(count: int, repeats: int) -> None:
-    shards = np.stack(
-        [place(DOCUMENTS[:500], count, repeat=repeat)[0] for repeat in range(repeats)]
-    )
-    for of_document in shards.T:
-        of_shards = np.bincount(of_document, minlength=count)
-        assert of_shards.max() - of_shards.min() <= 1
-
-
-def test_the_examples_of_one_pass_stay_together() -> None:
-    assert np.array_equal(place(DOCUMENTS, 8, index=0)[0], place(DOCUMENTS, 8, index=5)[0])
+        assert_uniform(np.bincount(homes(Layout(1, count, 0)), minlength=count), "homes")
 
 
 def test_the_shards_of_validation_follow_trains() -> None:
-    train, _ = place(DOCUMENTS, 5, 3)
-    validation, _ = place(DOCUMENTS, 5, 3, split=VALIDATION)
-    assert set(train) == set(range(5))
+    layout = Layout(1, 5, 3)
+    assert layout.shards == 8
+    assert set(homes(layout)) == set(range(5))
+    validation = homes(layout, VALIDATION)
     assert set(validation) == {5, 6, 7}
-    assert_uniform(np.bincount(validation - 5), "validation shards")
+    assert_uniform(np.bincount(validation - 5), "validation homes")
+    assert [layout.split_of(shard) for shard in range(8)] == [TRAIN] * 5 + [VALIDATION] * 3
+
+
+def test_another_seed_gives_other_homes() -> None:
+    assert (homes(Layout(1, 8, 0)) != homes(Layout(2, 8, 0))).any()
+
+
+@given(st.integers(1, 40), st.integers(0, 5), st.integers(1, 45))
+def test_each_repeat_is_built_in_one_shard(train: int, validation: int, repeats: int) -> None:
+    """Next to that of the repeat before, and never in another split."""
+    layout = Layout(1, train, validation)
+    for home in range(layout.shards):
+        of_repeats = {
+            repeat: shard
+            for shard in layout.shards_of(home, repeats)
+            for repeat in layout.repeats_of(shard, home, repeats)
+        }
+        assert sorted(of_repeats) == list(range(repeats))
+        assert (
+            sum(
+                len(layout.repeats_of(shard, home, repeats))
+                for shard in set(layout.shards_of(home, repeats))
+            )
+            == repeats
+        )
+        assert of_repeats[0] == home
+        split = layout.split_of(home)
+        first, count = (train, validation) if split == VALIDATION else (0, train)
+        for repeat, shard in of_repeats.items():
+            assert layout.split_of(shard) == split
+            assert shard == first + (home - first + repeat) % count
 
 
 # Places in a shard
 
 
-def test_keys_are_spread_evenly_and_do_not_depend_on_the_shards() -> None:
-    _, keys = place(DOCUMENTS, 8)
+def test_keys_are_spread_evenly() -> None:
+    keys = keys_of(DOCUMENTS)
     assert_uniform(np.bincount((keys >> np.uint64(58)).astype(np.int64), minlength=64), "keys")
-    assert np.array_equal(keys, place(DOCUMENTS, 3, 2, VALIDATION)[1])
 
 
-def test_keys_do_not_follow_the_shard() -> None:
-    shards, keys = place(DOCUMENTS, 4)
-    quarters = (keys >> np.uint64(62)).astype(np.int64)
+def test_keys_do_not_follow_the_home() -> None:
+    quarters = (keys_of(DOCUMENTS) >> np.uint64(62)).astype(np.int64)
     assert_uniform(
-        np.bincount(shards.astype(np.int64) * 4 + quarters, minlength=16), "shard and quarter"
+        np.bincount(homes(Layout(1, 4, 0)) * 4 + quarters, minlength=16), "home and quarter"
     )
 
 
 def test_every_example_has_its_own_key() -> None:
     keys = np.concatenate(
         [
-            place(DOCUMENTS[:1000], 4, repeat=repeat, index=index, seed=seed)[1]
+            keys_of(DOCUMENTS[:1000], repeat, index, seed)
             for seed in (0, MAX_SEED)
             for repeat in range(4)
             for index in range(4)

@@ -11,7 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.pool import ARRAYS, Pool, PoolShape, candidate_limit, choose, priorities, write_pool
+from corpusmill.pool import (
+    ARRAYS,
+    BYTES_OF_SIZES,
+    Pool,
+    PoolShape,
+    candidate_limit,
+    choose,
+    keep_candidates,
+    measure_documents,
+    priorities,
+    write_pool,
+)
 from corpusmill.randomness import MAX_SEED
 from tests.corpusmill.builders import Corpus, batch_of, numbered_corpus, pool_of, write_and_open
 
@@ -162,3 +173,33 @@ def test_as_many_documents_pass_the_limit_as_expected() -> None:
     passing = int((found <= np.uint64(candidate_limit(1000, 80_000))).sum())
     # Binomial(20000, 0.1): beyond 165 (3.9 standard deviations) for one seed of 10,000.
     assert abs(passing - 2000) < 165
+
+
+@given(corpora, st.integers(0, MAX_SEED), st.integers(0, 2**64 - 1))
+def test_candidates_are_the_documents_up_to_the_limit(
+    corpus: Corpus, seed: int, limit: int
+) -> None:
+    documents = batch_of(corpus)
+    expected = [
+        row
+        for row, priority in zip(
+            documents.to_pylist(),
+            priorities(seed, documents.column("document").to_numpy()).tolist(),
+            strict=True,
+        )
+        if priority <= limit
+    ]
+    kept = keep_candidates(seed, documents, limit)
+    assert kept.to_pylist() == expected
+    assert kept.schema == documents.schema
+
+
+@given(corpora, st.lists(st.integers(0, 6), max_size=2))
+def test_documents_are_measured_one_by_one(corpus: Corpus, cuts: list[int]) -> None:
+    """Slices, too."""
+    found = [measure_documents(part) for part in cut(batch_of(corpus), cuts)]
+    assert [row for part in found for row in part.tolist()] == [
+        [document, len(sentences), sum(map(len, sentences))]
+        for document, sentences in corpus.items()
+    ]
+    assert all(part.nbytes == BYTES_OF_SIZES * len(part) for part in found)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
-from pipeline.__main__ import main
+from pipeline.command_line import main
 from tests.conftest import CHECKOUT
 
 # A data set of a few hundred short examples.

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pipeline.__main__ import FAILURE, INTERRUPTED, USER_ERROR
+from pipeline.command_line import FAILURE, INTERRUPTED, USER_ERROR
 from tests.pipeline.jobs import SMALL, Outcome, assert_refused, build, leftovers, start
 
 
@@ -83,8 +83,8 @@ def assert_ended(workers: list[psutil.Process]) -> None:
     assert not alive
 
 
-# The files by which a moment of a run is known: workers starting, reading for the pool, building.
-MOMENTS = ["tokenizer.json", "candidates-*", "spill-*"]
+# The files by which a moment of a run is known: workers starting, reading, building.
+MOMENTS = ["tokenizer.json", "candidates-*", "shard-*"]
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
@@ -109,7 +109,7 @@ def test_a_worker_that_is_killed_ends_the_job_at_once(
 
 @pytest.mark.parametrize(
     ("moment", "sent"),
-    [("candidates-*", signal.SIGTERM), ("candidates-*", signal.SIGINT), ("spill-*", signal.SIGINT)],
+    [("candidates-*", signal.SIGTERM), ("candidates-*", signal.SIGINT), ("shard-*", signal.SIGINT)],
 )
 def test_an_interrupted_job_ends_at_once_and_leaves_nothing(
     moment: str, sent: signal.Signals, long_text: Path, tokenizer_path: Path, output: Path

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.__main__ import USER_ERROR
+from pipeline.command_line import USER_ERROR
 from tests.pipeline.jobs import (
     SMALL,
     Outcome,

@@ -116,7 +116,7 @@ def test_every_name_occurs_once(proto: beam_runner_api_pb2.Pipeline) -> None:
 
 
 def test_the_pool_reaches_the_builders_as_one_path(proto: beam_runner_api_pb2.Pipeline) -> None:
-    [(_, build)] = [(name, payload) for name, payload in pardos(proto) if "_BuildBatch" in name]
+    [(_, build)] = [(name, payload) for name, payload in pardos(proto) if "_BuildShard" in name]
     assert len(build.side_inputs) == 1
     [pool] = [
         coder for name, coder in collections(proto) if "_WritePool" in name and ".None" in name

@@ -12,9 +12,8 @@ import pytest
 from corpusmill.bert import Bert, BertOptions
 from corpusmill.documents import DocumentOptions, read_documents
 from corpusmill.encoding import encode_documents
-from corpusmill.placement import VALIDATION, assign_splits, sort_order
+from corpusmill.placement import VALIDATION, Layout, assign_splits, draw_keys, sort_order
 from corpusmill.randomness import MAX_SEED
-from corpusmill.spill import Layout
 from corpusmill.tokenization import SentenceTokenizer, TokenizerFile
 from tests.corpusmill.builders import pool_of
 from tests.pipeline.jobs import build
@@ -57,7 +56,10 @@ def plain_loop(
         ]
     )
     documents, repeats, indices = (examples.column(place).to_numpy() for place in range(3))
-    shards, keys = layout.buckets(examples, assign_splits(layout.seed, documents, share))
+    homes = layout.homes(documents, assign_splits(layout.seed, documents, share)).tolist()
+    places = [layout.shards_of(home, options.duplicates) for home in homes]
+    shards = np.array([of[repeat % len(of)] for of, repeat in zip(places, repeats, strict=True)])
+    keys = draw_keys(documents, repeats, indices, np.uint64(layout.seed))
     tables = []
     for shard in range(layout.shards):
         rows = np.flatnonzero(shards == shard)
@@ -74,7 +76,7 @@ def test_the_job_writes_what_a_plain_loop_builds(
     share: float, padded: bool, seed: int, sample: Path, tokenizer_path: Path,
     tokenizer: TokenizerFile, tmp_path: Path,
 ) -> None:  # fmt: skip
-    layout = Layout(seed, 3, 1 if share else 0, 1)
+    layout = Layout(seed, 3, 1 if share else 0)
     options = BertOptions(max_seq_length=64, duplicates=2)
     expected = plain_loop(sample, tokenizer, options, layout, share, padded)
     flags = ("--seed", str(seed), "--validation-share", str(share), "--range-bytes", "9000")

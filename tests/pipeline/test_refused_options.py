@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.__main__ import USER_ERROR
+from pipeline.command_line import USER_ERROR
 from tests.pipeline.jobs import assert_refused, build, run_here
 
 

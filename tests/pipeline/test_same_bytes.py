@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import assembly
+import transforms.build
+import transforms.shuffle
 from tests.conftest import CHECKOUT
 from tests.pipeline.jobs import build, digests
-from transforms import shuffle
 
 # Small ranges give every stage several bundles, and processes force workers on so small an input.
 PROCESSES = ("--min-bytes-per-worker", "0", "--range-bytes", "7777")
@@ -84,17 +84,15 @@ def test_ranges_and_shuffles_in_this_process(
     assert build_again(*flags) == reference
 
 
-@pytest.mark.parametrize("shuffle_way", ["files", "engine"])
-def test_slices(
-    shuffle_way: str,
+def test_two_levels_of_files_and_little_memory(
     build_again: Callable[..., dict[str, str]],
     reference: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(assembly, "count_slices", lambda *_: 37)
     # Segments thought to be tiny make two levels of files.
-    monkeypatch.setattr(shuffle, "SMALLEST_SEGMENT_BYTES", 16 * 2**20)
-    assert build_again("--shuffle", shuffle_way, "--range-bytes", "7777") == reference
+    monkeypatch.setattr(transforms.shuffle, "SMALLEST_SEGMENT_BYTES", 16 * 2**20)
+    monkeypatch.setattr(transforms.build, "SORT_BYTES", 20_000)
+    assert build_again("--range-bytes", "7777") == reference
 
 
 def test_the_way_in_which_files_are_named(

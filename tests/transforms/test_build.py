@@ -1,54 +1,142 @@
+"""The files of shards against the rows that the library builds for them."""
+
+import hashlib
 from pathlib import Path
 
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 
 from corpusmill.bert import Bert, BertOptions
-from corpusmill.placement import assign_splits
+from corpusmill.encoding import tokenized_schema
+from corpusmill.formats.parquet import ParquetOptions
+from corpusmill.placement import TRAIN, Layout, assign_splits
 from corpusmill.pool import ARRAYS, Pool
+from corpusmill.sorting import add_keys, sort_rows
 from tests.corpusmill.builders import SPECIAL, batch_of, numbered_corpus, pool_of
 from tests.transforms.local_pipeline import collect, local_pipeline, sums
-from transforms.build import EXAMPLES, BuildExamples
+from transforms.build import SHARDS, BuildShards
+from transforms.elements import Segment, WrittenShard
 from transforms.tally import COUNTS
 
-BERT = Bert(BertOptions(max_seq_length=24, duplicates=3), SPECIAL, 2000, "int16")
+BERT = Bert(BertOptions(max_seq_length=24, duplicates=5), SPECIAL, 2000, "int16")
 CORPUS = numbered_corpus([[3 + place % 5, 4, 7, 2] for place in range(40)])
-SEED, SHARE = 5, 0.25
+SHARE = 0.25
+LAYOUT = Layout(5, 3, 1)
+NOTHING = Segment(0, 0, "", 0, 0, b"")
+
+
+def splits_of(documents: pa.RecordBatch) -> np.ndarray:
+    return assign_splits(LAYOUT.seed, documents.column("document").to_numpy(), SHARE)
+
+
+@pytest.fixture
+def pool() -> Pool:
+    in_train = splits_of(batch_of(CORPUS)) == TRAIN
+    return pool_of(
+        {document: CORPUS[document] for document in CORPUS if in_train[document]},
+        {document: CORPUS[document] for document in CORPUS if not in_train[document]},
+    )
 
 
 def save(pool: Pool, folder: Path) -> str:
+    folder.mkdir(exist_ok=True)
     for name in ARRAYS:
         np.save(folder / f"{name}.npy", getattr(pool, name))
     return str(folder)
 
 
-def test_each_repeat_is_what_the_library_builds(tmp_path: Path) -> None:
+def segment(home: int, documents: pa.RecordBatch) -> Segment:
+    message = documents.serialize().to_pybytes()
+    return Segment(home, documents.num_rows, "", 0, len(message), message)
+
+
+def segments_of(shard: int, pieces: int) -> list[Segment]:
+    """What the shuffle brings to a shard, each home's documents in several pieces."""
     whole = batch_of(CORPUS)
-    in_train = assign_splits(SEED, whole.column("document").to_numpy(), SHARE) == 0
-    pool = pool_of(
-        {document: CORPUS[document] for document in CORPUS if in_train[document]},
-        {document: CORPUS[document] for document in CORPUS if not in_train[document]},
-    )
-    batches = [whole.slice(0, 13), whole.slice(13, 1), whole.slice(14)]
+    homes = LAYOUT.homes(whole.column("document").to_numpy(), splits_of(whole))
+    segments = [NOTHING]
+    for home in range(LAYOUT.shards):
+        if LAYOUT.split_of(home) == LAYOUT.split_of(shard):
+            of_home = np.flatnonzero(homes == home)
+            parts = [part for part in np.array_split(of_home, pieces) if len(part)]
+            segments += [segment(home, whole.take(pa.array(part))) for part in parts]
+    return segments
+
+
+def rows_of(shard: int, pool: Pool) -> pa.RecordBatch:
+    """The rows of a shard in order: those of each repeat whose shard it is."""
+    whole = batch_of(CORPUS)
+    homes = LAYOUT.homes(whole.column("document").to_numpy(), splits_of(whole)).tolist()
+    built = []
+    for repeat in range(BERT.repeats):
+        here = [shard == LAYOUT.shards_of(home, 5)[repeat % len(LAYOUT.shards_of(home, 5))]
+                for home in homes]  # fmt: skip
+        documents = whole.filter(pa.array(here))
+        built.append(BERT.build(documents, repeat, pool, splits_of(documents), LAYOUT.seed))
+    keyed = [add_keys(examples, LAYOUT.seed) for examples in built]
+    return pa.concat_batches(sort_rows(keyed, 1000))
+
+
+def write(
+    shards: list[tuple[int, list[Segment]]], pool: Pool, temp: Path
+) -> tuple[list[WrittenShard], dict[str, int]]:
     with local_pipeline() as pipeline:
-        path = pipeline | "Pool" >> beam.Create([save(pool, tmp_path)])
-        documents = pipeline | "Documents" >> beam.Create(batches, reshuffle=False)
-        built = documents | BuildExamples(BERT, SEED, SHARE, path)
-        examples, counts = collect(built[EXAMPLES]), collect(built[COUNTS])
-    expected = [
-        BERT.build(
-            batch,
-            repeat,
-            pool,
-            assign_splits(SEED, batch.column("document").to_numpy(), SHARE),
-            SEED,
+        path = pipeline | "Pool" >> beam.Create([save(pool, temp / "pool")])
+        gathered = pipeline | "Shards" >> beam.Create(shards, reshuffle=False)
+        written = gathered | BuildShards(
+            BERT, ParquetOptions(), LAYOUT, tokenized_schema("int16"), str(temp), path
         )
-        for batch in batches
-        for repeat in range(3)
-    ]
-    identity = [("document", "ascending"), ("repeat", "ascending"), ("index", "ascending")]
-    given = pa.Table.from_batches(examples).sort_by(identity)
-    assert given.equals(pa.Table.from_batches(expected).sort_by(identity))
-    assert given.column("next_sentence_label").to_pylist().count(1) > 20
-    assert sums(counts) == {"build.documents": 40, "build.examples": given.num_rows}
+        files, counts = collect(written[SHARDS]), collect(written[COUNTS])
+    return sorted(files), sums(counts)
+
+
+@pytest.mark.parametrize("pieces", [1, 4])
+def test_a_shard_holds_the_examples_of_its_repeats_in_the_order_of_their_keys(
+    pieces: int, pool: Pool, tmp_path: Path
+) -> None:
+    given = [(shard, segments_of(shard, pieces)) for shard in range(LAYOUT.shards)]
+    written, counts = write(given, pool, tmp_path)
+    for shard in written:
+        expected = BERT.finish(rows_of(shard.shard, pool), padded=False)
+        content = Path(shard.path).read_bytes()
+        table = pq.read_table(shard.path)
+        assert table.equals(pa.Table.from_batches([expected]))
+        assert shard.bytes == len(content)
+        assert shard.sha256 == hashlib.sha256(content).hexdigest()
+        assert shard.rows == table.num_rows > 0
+        assert shard.tokens == sum(map(len, table.column("input_ids").to_pylist()))
+    assert counts["build.passes"] == 5 * len(CORPUS)
+    assert counts["build.examples"] == counts["write.rows"] == sum(of.rows for of in written)
+
+
+def test_distributions_are_counted_split_by_split(pool: Pool, tmp_path: Path) -> None:
+    given = [(shard, segments_of(shard, 1)) for shard in (1, 3)]
+    _, counts = write(given, pool, tmp_path)
+    for split, shard in (("train", 1), ("validation", 3)):
+        rows = rows_of(shard, pool)
+        lengths = [len(ids) for ids in rows.column("input_ids").to_pylist()]
+        for length in range(25):
+            assert counts.get(f"write.{split}.length.{length}", 0) == lengths.count(length)
+        labels = rows.column("next_sentence_label").to_pylist()
+        assert counts[f"write.{split}.next_sentence_label.1"] == sum(labels) > 0
+
+
+def test_a_shard_without_documents_is_a_file_without_rows(pool: Pool, tmp_path: Path) -> None:
+    [shard], counts = write([(0, [NOTHING])], pool, tmp_path)
+    table = pq.read_table(shard.path)
+    assert (table.num_rows, shard.rows, shard.tokens) == (0, 0, 0)
+    assert table.column_names == [column.name for column in BERT.columns]
+    assert counts.get("write.rows", 0) == 0
+
+
+def test_a_second_attempt_writes_a_file_of_its_own_with_the_same_bytes(
+    pool: Pool, tmp_path: Path
+) -> None:
+    given = [(0, segments_of(0, 1))]
+    [first], _ = write(given, pool, tmp_path)
+    [second], _ = write(given, pool, tmp_path)
+    assert first.path != second.path
+    assert first.sha256 == second.sha256

@@ -11,12 +11,12 @@ import pytest
 
 from corpusmill.accounting import Expected
 from corpusmill.faults import UserError
-from corpusmill.spill import Layout
+from corpusmill.placement import Layout
 from tests.transforms.local_pipeline import local_pipeline
 from transforms.commit import CommitDataset, CommitOptions, check_rejects, move
 from transforms.elements import RejectsFile, WrittenShard
 
-LAYOUT = Layout(0, 2, 1, 1)
+LAYOUT = Layout(0, 2, 1)
 SHARDS = {
     "train-00000-of-00002.parquet": (b"first", 4, 40),
     "train-00001-of-00002.parquet": (b"the second", 3, 30),
@@ -27,8 +27,8 @@ COUNTS = {
     "read.blank_lines": 2, "read.title_lines": 1, "read.rejected_lines": 1, "read.rejects": 1,
     "read.documents": 3,
     "tokenize.documents": 2, "tokenize.empty_documents": 1, "tokenize.tokens": 50,
-    "pool_read.ranges": 3, "candidates.documents": 2, "pool.candidates": 2, "pool.documents": 2,
-    "build.documents": 2, "build.examples": 9, "write.rows": 9,
+    "candidates.documents": 2, "pool.candidates": 2, "pool.documents": 2,
+    "build.passes": 10, "build.examples": 9, "write.rows": 9,
     "write.train.length.10": 7, "write.validation.length.10": 2,
 }  # fmt: skip
 HEADER = {
@@ -56,7 +56,7 @@ class Folders:
         self.rejects = [self._write_rejects(2, "later"), self._write_rejects(0, "first")]
         self.options = CommitOptions(
             str(self.output), str(self.temp), str(self.temp / "tokenizer.json"), HEADER,
-            Expected(3, 100, 3), None,
+            Expected(3, 100, 3, 5), None,
         )  # fmt: skip
 
     def _write_shard(self, number: int, content: bytes, rows: int, tokens: int) -> WrittenShard:
@@ -167,16 +167,15 @@ def test_a_shard_that_is_at_neither_place_stops_the_commit(folders: Folders) -> 
 @pytest.mark.parametrize(
     ("counts", "message"),
     [
-        ({"read.ranges": 2, "pool_read.ranges": 2}, "2 ranges read, but 3 ranges planned"),
+        ({"read.ranges": 2}, "2 ranges read, but 3 ranges planned"),
         ({"read.bytes": 99}, "99 bytes read, but 100 bytes of input"),
         ({"read.lines": 10}, "9 lines of all kinds, but 10 lines read"),
         ({"read.documents": 4}, "3 documents tokenized, but 4 documents read"),
-        ({"tokenize.documents": 1}, "2 documents built, but 1 documents tokenized"),
-        ({"build.documents": 1}, "1 documents built, but 2 documents tokenized"),
+        ({"build.passes": 11}, "11 passes over documents built, but 10 passes planned"),
+        ({"build.passes": 8}, "8 passes over documents built, but 10 passes planned"),
         ({"build.examples": 10}, "9 rows written, but 10 examples built"),
         ({"read.rejects": 3}, "2 rejects written, but 3 rejects found"),
-        ({"pool.candidates": 1}, "1 candidates of the pool, but 2 tokenized"),
-        ({"pool_read.ranges": 2}, "2 ranges read for the pool, but 3 ranges read"),
+        ({"pool.candidates": 1}, "1 candidates of the pool, but 2 candidates kept"),
     ],
 )
 def test_a_count_that_does_not_agree_stops_the_commit(

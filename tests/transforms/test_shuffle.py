@@ -1,4 +1,4 @@
-"""The ways to a shard against the rows that the layout names for it."""
+"""The ways to a shard against the documents that the layout names for it."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,107 +10,112 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.bert import Bert, BertOptions
-from corpusmill.placement import assign_splits
-from corpusmill.spill import Layout, add_keys, transit_schema
-from tests.corpusmill.builders import SPECIAL, batch_of, numbered_corpus, pool_of
+from corpusmill.encoding import tokenized_schema
+from corpusmill.placement import Layout, assign_splits
+from tests.corpusmill.builders import batch_of, numbered_corpus
 from tests.transforms.local_pipeline import collect, local_pipeline
 from transforms import shuffle
 from transforms.elements import Segment
-from transforms.shuffle import ShuffleByEngine, ShuffleByFiles, cut_groups, group_of, load_segment
+from transforms.shuffle import ShuffleByEngine, ShuffleByFiles, cut_groups, group_of
+from transforms.spill import load_segment
 
-BERT = Bert(BertOptions(max_seq_length=24, duplicates=3), SPECIAL, 2000, "int16")
-SCHEMA = transit_schema(BERT)
 CORPUS = numbered_corpus([[3 + place % 5, 4, 7, 2] for place in range(40)])
+SCHEMA = tokenized_schema("int16")
 SHARE = 0.25
-LAYOUT = Layout(5, 3, 2, 4)
+LAYOUT = Layout(5, 3, 2)
+WAYS = ["files", "small files", "two levels of files", "engine", "small messages"]
 Rows = dict[tuple[int, int], list[dict[str, object]]]
 
 
-def examples() -> list[pa.RecordBatch]:
-    documents, pool = batch_of(CORPUS), pool_of(CORPUS)
-    splits = np.zeros(len(CORPUS), np.uint8)
-    return [BERT.build(documents, repeat, pool, splits, 5) for repeat in range(3)]
+def batches() -> list[pa.RecordBatch]:
+    whole = batch_of(CORPUS)
+    return [whole.slice(0, 17), whole.slice(17, 1), whole.slice(18)]
 
 
-def expected_rows(layout: Layout) -> Rows:
+def expected_rows(layout: Layout, repeats: int) -> Rows:
+    """{(shard, home): documents}, from the repeats of each document one by one."""
+    whole = batch_of(CORPUS)
+    ids = whole.column("document").to_numpy()
+    homes = layout.homes(ids, assign_splits(layout.seed, ids, SHARE)).tolist()
     rows: Rows = {}
-    for batch in examples():
-        splits = assign_splits(layout.seed, batch.column("document").to_numpy(), SHARE)
-        buckets, keys = layout.buckets(batch, splits)
-        for bucket, row in zip(buckets.tolist(), add_keys(batch, keys).to_pylist(), strict=True):
-            rows.setdefault(divmod(bucket, layout.slices), []).append(row)
-    return {place: sorted(of, key=lambda row: str(row["key"])) for place, of in rows.items()}
+    for row, home in zip(whole.to_pylist(), homes, strict=True):
+        for shard in range(layout.shards):
+            same_split = layout.split_of(shard) == layout.split_of(home)
+            if same_split and layout.repeats_of(shard, home, repeats):
+                rows.setdefault((shard, home), []).append(row)
+    return rows
 
 
 def rows_of(shards: Iterable[tuple[int, Iterable[Segment]]]) -> Rows:
     rows: Rows = {}
     for shard, segments in shards:
         for segment in segments:
-            assert segment.shard == shard
             if segment.rows:
                 batch = load_segment(segment, SCHEMA)
                 assert batch.num_rows == segment.rows
-                rows.setdefault((shard, segment.slice), []).extend(batch.to_pylist())
-    return {place: sorted(of, key=lambda row: str(row["key"])) for place, of in rows.items()}
+                rows.setdefault((shard, segment.bucket), []).extend(batch.to_pylist())
+    return {place: sorted(of, key=lambda row: str(row["document"]).zfill(20))
+            for place, of in rows.items()}  # fmt: skip
 
 
 def shuffled(way: beam.PTransform, given: list[pa.RecordBatch]) -> list[tuple[int, list[Segment]]]:
     with local_pipeline() as pipeline:
-        batches = pipeline | beam.Create(given, reshuffle=False).with_output_types(pa.RecordBatch)
+        documents = pipeline | beam.Create(given, reshuffle=False).with_output_types(pa.RecordBatch)
         return collect(
-            batches | way | beam.MapTuple(lambda shard, segments: (shard, list(segments)))
+            documents | way | beam.MapTuple(lambda shard, segments: (shard, list(segments)))
         )
 
 
-def two_levels(temp: str, monkeypatch: pytest.MonkeyPatch) -> beam.PTransform:
-    monkeypatch.setattr(shuffle, "SMALLEST_SEGMENT_BYTES", 1000)
-    assert cut_groups(LAYOUT, 6000) == 6 < LAYOUT.shards * LAYOUT.slices
-    return ShuffleByFiles(LAYOUT, SHARE, temp, SCHEMA, buffer_bytes=6000)
+def make_way(
+    name: str, layout: Layout, repeats: int, temp: Path, monkeypatch: pytest.MonkeyPatch
+) -> beam.PTransform:
+    if name in {"engine", "small messages"}:
+        size = 100 if name == "small messages" else shuffle._MESSAGE_BYTES
+        monkeypatch.setattr(shuffle, "_MESSAGE_BYTES", size)
+        return ShuffleByEngine(layout, SHARE, repeats)
+    if name == "files":
+        return ShuffleByFiles(layout, SHARE, repeats, str(temp), SCHEMA)
+    smallest = 300 if name == "two levels of files" else 1
+    monkeypatch.setattr(shuffle, "SMALLEST_SEGMENT_BYTES", smallest)
+    return ShuffleByFiles(layout, SHARE, repeats, str(temp), SCHEMA, buffer_bytes=900)
 
 
-@pytest.mark.parametrize("name", ["files", "small files", "two levels of files", "engine"])
-def test_every_way_brings_the_same_rows_to_each_slice_of_each_shard(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("repeats", [1, 2, 7])
+@pytest.mark.parametrize("name", WAYS)
+def test_every_way_brings_the_same_documents_to_each_shard(
+    name: str, repeats: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    temp = str(tmp_path)
-    if name == "two levels of files":
-        way = two_levels(temp, monkeypatch)
-    elif name == "small files":
-        monkeypatch.setattr(shuffle, "SMALLEST_SEGMENT_BYTES", 1)
-        way = ShuffleByFiles(LAYOUT, SHARE, temp, SCHEMA, buffer_bytes=3000)
-    elif name == "files":
-        way = ShuffleByFiles(LAYOUT, SHARE, temp, SCHEMA)
-    else:
-        monkeypatch.setattr(shuffle, "_MESSAGE_BYTES", 100)
-        way = ShuffleByEngine(LAYOUT, SHARE)
-    shards = shuffled(way, examples())
+    way = make_way(name, LAYOUT, repeats, tmp_path, monkeypatch)
+    shards = shuffled(way, batches())
     assert sorted(shard for shard, _ in shards) == [0, 1, 2, 3, 4]
-    assert rows_of(shards) == expected_rows(LAYOUT)
-    levels = {segment.path.rsplit("/", 1)[-1] for _, segments in shards for segment in segments}
+    assert rows_of(shards) == expected_rows(LAYOUT, repeats)
+    named = {segment.path.rsplit("/", 1)[-1] for _, of in shards for segment in of} - {""}
     files = {path.name for path in tmp_path.iterdir()}
-    assert len(files) >= {"files": 1, "small files": 3, "two levels of files": 6, "engine": 0}[name]
-    if name == "two levels of files":
-        assert levels - {""} < files
+    assert named <= files
+    # Of two levels, the first level's files are not what shards read.
+    assert (named < files) == (name == "two levels of files")
+    assert len(named) >= {"files": 1, "small files": 2, "two levels of files": 3}.get(name, 0)
 
 
-@pytest.mark.parametrize("way", ["files", "engine"])
-@pytest.mark.parametrize("batches", [0, 1])
-def test_a_shard_without_any_row_is_there(way: str, batches: int, tmp_path: Path) -> None:
-    layout = Layout(5, 200, 0, 1)
-    by = (
-        ShuffleByFiles(layout, 0.0, str(tmp_path), SCHEMA)
-        if way == "files"
-        else ShuffleByEngine(layout, 0.0)
-    )
-    given = [examples()[0].slice(0, 9)][:batches]
-    shards = shuffled(by, given)
+def test_a_document_is_written_once_for_all_repeats(tmp_path: Path) -> None:
+    shards = shuffled(ShuffleByFiles(LAYOUT, SHARE, 3, str(tmp_path), SCHEMA), batches())
+    places = {(segment.path, segment.offset): segment for _, of in shards for segment in of}
+    assert sum(segment.rows for segment in places.values()) == len(CORPUS)
+
+
+@pytest.mark.parametrize("name", ["files", "engine"])
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_shard_without_any_document_is_there(
+    name: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    way = make_way(name, Layout(5, 100, 100), 1, tmp_path, monkeypatch)
+    shards = shuffled(way, batches()[:number])
     assert sorted(shard for shard, _ in shards) == list(range(200))
-    assert sum(segment.rows for _, segments in shards for segment in segments) == 9 * batches
+    assert sum(segment.rows for _, segments in shards for segment in segments) == 17 * number
 
 
 @given(of=st.integers(1, 5000), groups=st.integers(1, 300))
-def test_neighbouring_buckets_share_a_group_and_groups_are_of_equal_size(
+def test_neighbouring_homes_share_a_group_and_groups_are_of_equal_size(
     of: int, groups: int
 ) -> None:
     groups = min(groups, of)
@@ -122,6 +127,6 @@ def test_neighbouring_buckets_share_a_group_and_groups_are_of_equal_size(
 
 
 def test_a_buffer_has_as_many_groups_as_keep_segments_worth_reading() -> None:
-    assert cut_groups(Layout(0, 8, 0, 1), 64 * 2**20) == 8
-    assert cut_groups(Layout(0, 1000, 0, 4), 64 * 2**20) == 256
-    assert cut_groups(Layout(0, 8, 0, 1), 1) == 1
+    assert cut_groups(Layout(0, 8, 0), 64 * 2**20) == 8
+    assert cut_groups(Layout(0, 1000, 0), 64 * 2**20) == 256
+    assert cut_groups(Layout(0, 8, 0), 1) == 1

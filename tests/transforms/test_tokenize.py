@@ -54,16 +54,12 @@ def test_batches_are_encoded_as_the_library_does(
 def test_text_without_tokens_is_counted_and_left_out(complete_json: str) -> None:
     batches = [batch((1, ["\u200b", "Sea ."]), (2, ["\u200b"])), batch((3, ["\u200b"]))]
     with local_pipeline() as pipeline:
-        given = (
-            pipeline
-            | beam.Create(batches)
-            | TokenizeDocuments(complete_json, "int16", stage="other")
-        )
+        given = pipeline | beam.Create(batches) | TokenizeDocuments(complete_json, "int16")
         tokens, counts = collect(given[TOKENS]), collect(given[COUNTS])
     [left] = tokens
     assert left.column("document").to_pylist() == [1]
     assert len(left.column("sentences")[0]) == 1
     counted = sums(counts)
-    assert counted["other.documents"] == 1
-    assert counted["other.empty_documents"] == 2
-    assert counted["other.empty_sentences"] == 3
+    assert counted["tokenize.documents"] == 1
+    assert counted["tokenize.empty_documents"] == 2
+    assert counted["tokenize.empty_sentences"] == 3

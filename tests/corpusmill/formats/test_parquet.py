@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from corpusmill.bert import Bert, BertOptions
 from corpusmill.formats.parquet import ParquetOptions, ParquetShardWriter
-from corpusmill.spill import cut_into_groups
+from corpusmill.sorting import cut_into_groups
 from tests.corpusmill.builders import SPECIAL, batch_of, numbered_corpus, pool_of
 
 BERT = Bert(BertOptions(max_seq_length=40, max_predictions_per_seq=5), SPECIAL, 1000, "int16")

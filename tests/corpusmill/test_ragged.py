@@ -1,0 +1,48 @@
+"""Rows of unequal length against Arrow's own operations."""
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpusmill import ragged
+
+tokens = st.lists(st.integers(-5, 5), max_size=4)
+SCHEMA = pa.schema(
+    [
+        ("number", pa.uint64()),
+        ("flat", pa.list_(pa.int16())),
+        ("nested", pa.list_(pa.list_(pa.int16()))),
+    ]
+)
+rows = st.lists(st.tuples(st.integers(0, 9), tokens, st.lists(tokens, max_size=3)), min_size=1)
+
+
+@given(rows, st.data())
+def test_taking_rows_is_arrows_take(
+    given_rows: list[tuple[int, list[int], list[list[int]]]], data: st.DataObject
+) -> None:
+    """Also of a slice, in any order, and a row more than once or never."""
+    whole = pa.RecordBatch.from_pylist(
+        [dict(zip(SCHEMA.names, row, strict=True)) for row in given_rows], schema=SCHEMA
+    )
+    start = data.draw(st.integers(0, len(given_rows) - 1))
+    batch = whole.slice(start, data.draw(st.integers(1, len(given_rows) - start)))
+    chosen = data.draw(st.lists(st.integers(0, batch.num_rows - 1), max_size=9))
+    found = ragged.take_rows(batch, np.array(chosen, np.int64))
+    assert found.schema == SCHEMA
+    assert found.equals(batch.take(pa.array(chosen, pa.int64())))
+
+
+def test_the_example_of_take() -> None:
+    values, offsets = np.array([7, 8, 9], np.int16), np.array([0, 2, 2, 3], np.int32)
+    taken, taken_offsets = ragged.take(values, offsets, np.array([2, 0]))
+    assert taken.tolist() == [9, 7, 8]
+    assert taken_offsets.tolist() == [0, 1, 3]
+
+
+def test_arrow_and_back_copies_nothing() -> None:
+    values, offsets = np.arange(5, dtype=np.int16), np.array([0, 2, 5], np.int32)
+    again, offsets_again = ragged.from_arrow(ragged.to_arrow(values, offsets))
+    assert np.shares_memory(values, again)
+    assert offsets_again.tolist() == offsets.tolist()
