@@ -27,7 +27,7 @@ from transforms.read import create_file
 _TEXT_BYTES_PER_SHARD = 320 * 10**6
 
 # The local runner deals ranges out beforehand, the same number to each worker.
-_RANGES_PER_WORKER, _SMALLEST_RANGE_BYTES = 8, 4 * 2**20
+_RANGES_PER_WORKER, _SMALLEST_RANGE_BYTES = 8, 2**20
 
 # Compressed text is longer than its file.
 _EXPANSION = 4

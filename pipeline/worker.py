@@ -9,7 +9,10 @@ from contextlib import redirect_stderr
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+import numpy as np
 from apache_beam.runners.worker import sdk_worker_main
+
+from corpusmill.randomness import derive_keys
 
 _PR_SET_PDEATHSIG = 1
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -29,6 +32,8 @@ def main(environment: Connection) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         _keep_freed_memory()
+    # The first call of a compiled kernel takes half a second, and the parent has no work yet.
+    derive_keys(np.uint64(0), np.zeros(1, np.uint64), 0, 0)
     try:
         os.environ.update(environment.recv())
     except EOFError:  # the parent ended before it had work
