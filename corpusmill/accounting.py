@@ -43,9 +43,8 @@ def _compare(
 
     documents = of("tokenize.documents") + of("tokenize.empty_documents")
     passes = of("tokenize.documents") * expected.repeats
-    lines = sum(
-        of(f"read.{kind}") for kind in ("sentences", "blank_lines", "title_lines", "rejected_lines")
-    )
+    kinds = ("sentence_lines", "blank_lines", "title_lines", "rejected_lines", "records")
+    lines = sum(of(f"read.{kind}") for kind in kinds)
     comparisons = [
         ("ranges read", of("read.ranges"), "ranges planned", expected.ranges),
         ("lines of all kinds", lines, "lines read", of("read.lines")),
@@ -54,6 +53,10 @@ def _compare(
         ("rows written", written_rows, "examples built", of("build.examples")),
         ("shards written", shards, "shards planned", expected.shards),
     ]
+    if of("read.records"):
+        uncut = of("read.documents") - of("read.cut_documents")
+        given = of("read.records") - of("read.empty_records")
+        comparisons.append(("records with text", given, "documents before any was cut", uncut))
     if "write.rejects" in counts:
         found = of("read.rejects")
         comparisons.append(("rejects written", of("write.rejects"), "rejects found", found))

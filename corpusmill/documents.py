@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from corpusmill.decompression import DamagedStreamError
 from corpusmill.faults import Reject, UserError
-from corpusmill.lines import LineBlock, LineReader, seek_line_before
+from corpusmill.lines import LineBlock, LineReader, reject_line, seek_line_before
 from corpusmill.scanning import (
     BLANK,
     INVALID_UTF_8,
@@ -59,15 +59,22 @@ def document_location(document: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class DocumentOptions:
-    """How the lines of a text file become documents.
+    """How files become documents.
 
     Raises:
         UserError: for an unknown rule, or a limit below 1 or above 2**28.
     """
 
-    document_rule: Literal["wikitext", "blank-lines"] = "wikitext"
-    """What separates documents: "wikitext" is a line that is empty or starts with "=" (a title),
-    "blank-lines" is an empty line alone. White space around a line does not count."""
+    input_format: Literal["auto", "text", "json-lines", "lines"] = "auto"
+    """What the files hold: "text" is documents of many lines, "json-lines" one JSON object a line,
+    "lines" one document a line. "auto" goes by the names: .jsonl, .ndjson and .json are JSON lines,
+    all others text."""
+    text_field: str = "text"
+    """Name of the field that holds a record's text, in formats that have fields."""
+    document_rule: Literal["wikitext", "blank-lines", "whole-file"] = "wikitext"
+    """What separates the documents of a text: "wikitext" is a line that is empty or starts with "="
+    (a title), "blank-lines" is an empty line alone; with "whole-file" each file is one document.
+    White space around a line does not count."""
     max_document_bytes: int = 16 * 2**20
     """A document with more text than this is cut between sentences into several (a single sentence
     is never cut)."""
@@ -75,9 +82,10 @@ class DocumentOptions:
     """A line with more bytes than this is rejected."""
 
     def __post_init__(self) -> None:
-        if self.document_rule not in {"wikitext", "blank-lines"}:
+        rules = ("wikitext", "blank-lines", "whole-file")
+        if self.document_rule not in rules:
             value, cause = f"document_rule={self.document_rule!r}", "there is no such rule"
-            raise UserError(value, cause, 'Use "wikitext" or "blank-lines"')
+            raise UserError(value, cause, f"Use one of {', '.join(rules)}")
         for name in ("max_document_bytes", "max_line_bytes"):
             limit = getattr(self, name)
             if not 1 <= limit <= MAX_LIMIT_BYTES:
@@ -93,16 +101,20 @@ class DocumentOptions:
 class ReadCounts:
     """What was read; counts of several batches or ranges add up.
 
-    `lines` is the sum of blank_lines, title_lines, sentences and rejected_lines; `documents` are
-    the rows given, among them `cut_documents` that continue the row before.
+    `lines` is the sum of blank_lines, title_lines, sentence_lines, rejected_lines and, where a line
+    is a record, records. `documents` are the rows given, among them `cut_documents` that continue
+    the row before; a record is a document, or one of the `empty_records`.
     """
 
     bytes: int = 0
     lines: int = 0
     blank_lines: int = 0
     title_lines: int = 0
-    sentences: int = 0
+    sentence_lines: int = 0
     rejected_lines: int = 0
+    records: int = 0
+    empty_records: int = 0
+    sentences: int = 0
     documents: int = 0
     cut_documents: int = 0
 
@@ -145,6 +157,7 @@ class _Collector:
         ours, ended, cuts, self.document = group_lines(
             block.offsets, block.ends - block.begins, block.kinds, self.document,
             *self._range, self._options.max_document_bytes,
+            self._options.document_rule != "whole-file",
         )  # fmt: skip
         sentences = ours & (block.kinds == SENTENCE)
         begins, ends = block.begins[sentences], block.ends[sentences]
@@ -152,30 +165,20 @@ class _Collector:
         self._lengths.append(ends - begins)
         self._ended.append(ended)
         refused = np.flatnonzero(ours & (block.kinds >= INVALID_UTF_8))
-        self.rejects.extend(self._reject(block, int(line)) for line in refused)
+        limit = self._options.max_line_bytes
+        self.rejects.extend(reject_line(self._file, block, int(at), limit) for at in refused)
         kinds = np.bincount(block.kinds[ours], minlength=3)
         self._counts += ReadCounts(
             bytes=int(np.diff(block.offsets)[ours].sum()),
             lines=int(ours.sum()),
             blank_lines=int(kinds[BLANK]),
             title_lines=int(kinds[TITLE]),
+            sentence_lines=int(kinds[SENTENCE]),
             sentences=int(kinds[SENTENCE]),
             rejected_lines=len(refused),
             documents=len(ended),
             cut_documents=cuts,
         )
-
-    def _reject(self, block: LineBlock, line: int) -> Reject:
-        offset, length = int(block.offsets[line]), int(block.lengths[line])
-        if block.kinds[line] != INVALID_UTF_8:
-            detail = f"{length} bytes, above --max-line-bytes {self._options.max_line_bytes}"
-            return Reject(self._file, offset, length, "line-too-long", detail)
-        begin = offset - int(block.offsets[0])
-        try:
-            detail = str(block.data[begin : begin + length], "utf-8")
-        except UnicodeDecodeError as error:
-            detail = str(error)
-        return Reject(self._file, offset, length, "invalid-utf-8", detail)
 
     def is_full(self, batch_bytes: int) -> bool:
         """Whether enough was gathered; half the wish, as blocks arrive with as much text each."""
@@ -194,27 +197,35 @@ class _Collector:
         ended = np.concatenate(self._ended)
         text, lengths = np.concatenate(self._texts), np.concatenate(self._lengths)
         sentences, text_bytes = ended[:, 1].sum(), ended[:, 2].sum()
-        documents = self._to_arrow(ended, lengths[:sentences], text[:text_bytes])
+        if len(ended):
+            document_id(0, int(ended[-1, 0]))  # refuses an offset that does not fit an id
+        ids = ended[:, 0].astype(np.uint64) + np.uint64(self._first_id)
+        documents = text_batch(ids, ended[:, 1], lengths[:sentences], text[:text_bytes])
         batch = DocumentBatch(documents, tuple(self.rejects), self._counts)
         self.rejects, self._counts = [], ReadCounts()
         self._texts, self._lengths = [text[text_bytes:].copy()], [lengths[sentences:].copy()]
         self._ended = [ended[:0]]
         return batch
 
-    def _to_arrow(
-        self,
-        ended: npt.NDArray[np.int64],
-        lengths: npt.NDArray[np.int64],
-        text: npt.NDArray[np.uint8],
-    ) -> pa.RecordBatch:
-        """Rows of TEXT_SCHEMA over the given buffers, none of which is copied."""
-        if len(ended):
-            document_id(0, int(ended[-1, 0]))  # refuses an offset that does not fit an id
-        buffers = [None, pa.py_buffer(_offsets(lengths)), pa.py_buffer(text)]
-        sentences = pa.Array.from_buffers(pa.string(), len(lengths), buffers)
-        lists = pa.ListArray.from_arrays(pa.array(_offsets(ended[:, 1])), sentences)
-        ids = pa.array(ended[:, 0].astype(np.uint64) + np.uint64(self._first_id))
-        return pa.RecordBatch.from_arrays([ids, lists], schema=TEXT_SCHEMA)
+
+def text_batch(
+    ids: npt.NDArray[np.uint64],
+    sentences: npt.NDArray[np.int64],
+    lengths: npt.NDArray[np.int64],
+    text: npt.NDArray[np.uint8],
+) -> pa.RecordBatch:
+    """Rows of TEXT_SCHEMA over the given text, which is not copied.
+
+    Args:
+        ids: uint64 [documents].
+        sentences: int64 [documents], how many each has.
+        lengths: int64 [sentences], bytes of each.
+        text: uint8 [bytes], the sentences one behind the other, valid UTF-8.
+    """
+    buffers = [None, pa.py_buffer(_offsets(lengths)), pa.py_buffer(text)]
+    flat = pa.Array.from_buffers(pa.string(), len(lengths), buffers)
+    lists = pa.ListArray.from_arrays(pa.array(_offsets(sentences)), flat)
+    return pa.RecordBatch.from_arrays([pa.array(ids), lists], schema=TEXT_SCHEMA)
 
 
 def _offsets(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from corpusmill.faults import Reject
 from corpusmill.scanning import INVALID_UTF_8, SENTENCE, TOO_LONG, scan_lines
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -49,6 +50,27 @@ def _is_utf_8(data: bytes, count: int) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
+
+
+def reject_line(file: str, block: LineBlock, line: int, max_line_bytes: int) -> Reject:
+    """What is said of a line whose kind is INVALID_UTF_8 or TOO_LONG.
+
+    Args:
+        file: path of the file.
+        block: that the line is of.
+        line: its place there.
+        max_line_bytes: the limit that a line beyond it is above.
+    """
+    offset, length = int(block.offsets[line]), int(block.lengths[line])
+    if block.kinds[line] == TOO_LONG:
+        detail = f"{length} bytes, above --max-line-bytes {max_line_bytes}"
+        return Reject(file, offset, length, "line-too-long", detail)
+    begin = offset - int(block.offsets[0])
+    try:
+        detail = str(block.data[begin : begin + length], "utf-8")
+    except UnicodeDecodeError as error:
+        detail = str(error)
+    return Reject(file, offset, length, "invalid-utf-8", detail)
 
 
 class LineReader:

@@ -52,7 +52,7 @@ def _space_before(data: npt.NDArray[np.uint8], begin: int, end: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _strip(data: npt.NDArray[np.uint8], begin: int, end: int) -> tuple[int, int]:
+def strip_line(data: npt.NDArray[np.uint8], begin: int, end: int) -> tuple[int, int]:
     """Begin and end of a line's text without the white space around it."""
     while begin < end:
         width = _space_at(data, begin, end)
@@ -102,7 +102,7 @@ def scan_lines(
         if end - start > max_line_bytes:
             text[1, line], text[2, line], kinds[line] = begin, end, TOO_LONG
         else:
-            begin, text_end = _strip(data, begin, end)
+            begin, text_end = strip_line(data, begin, end)
             text[1, line], text[2, line] = begin, text_end
             kinds[line] = SENTENCE
             if begin == text_end:
@@ -132,6 +132,7 @@ def group_lines(
     start: int,
     end: int,
     max_document_bytes: int,
+    separators: bool,
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64], int, OpenDocument]:
     """Find the documents that end among some lines, and the lines that are the range's.
 
@@ -143,6 +144,7 @@ def group_lines(
         start: first byte of the range.
         end: byte after the range.
         max_document_bytes: a document's text is cut before the sentence that goes beyond.
+        separators: whether blank lines and titles end a document; if not, the file is one.
 
     Returns:
         bool [n] whether each line is the range's; int64 [m, 3] offset, sentences and text bytes of
@@ -155,7 +157,7 @@ def group_lines(
     for line in range(kinds.size):
         at = block_offsets[line]
         in_range = start <= at < end
-        separator = kinds[line] == BLANK or kinds[line] == TITLE
+        separator = separators and (kinds[line] == BLANK or kinds[line] == TITLE)
         cut = kinds[line] == SENTENCE and text + text_bytes[line] > max_document_bytes
         if sentences and (separator or cut):
             ended[count] = offset, sentences, text

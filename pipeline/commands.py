@@ -11,8 +11,9 @@ from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
 from corpusmill.bert import BertOptions
+from corpusmill.corpora import read_corpus
 from corpusmill.decompression import open_decompressed
-from corpusmill.documents import DocumentOptions, read_documents
+from corpusmill.documents import DocumentOptions
 from corpusmill.faults import UserError
 from corpusmill.formats.parquet import ParquetOptions, read_rows
 from corpusmill.inspection import decode_examples, special_tokens_of
@@ -24,7 +25,7 @@ from corpusmill.verify import verify as find_problems
 from pipeline.assembly import assemble_job, estimate_text_bytes
 from pipeline.graph import build_dataset
 from pipeline.html_report import render_page
-from pipeline.inputs import InputFile, absolute, list_inputs
+from pipeline.inputs import InputFile, absolute, choose_format, list_inputs
 from pipeline.options import DatasetOptions, RunOptions
 from pipeline.output import check_output, list_folder, temporary_folder
 from pipeline.progress import Counters, Work, show_progress
@@ -95,10 +96,11 @@ def build(command: BuildBert, beam_arguments: tuple[str, ...], console: Console)
     tokenizer = read_tokenizer(dataset.tokenizer, read_bytes)
     with temporary_folder(dataset.output, run_options.temp_location) as temp_folder:
         files = list_inputs(dataset.input, temp_folder)
+        documents = choose_format(files, command.documents, console)
         job = assemble_job(
             command.bert,
             tokenizer,
-            command.documents,
+            documents,
             dataset,
             command.parquet,
             run_options,
@@ -134,7 +136,8 @@ def train_tokenizer(command: TrainTokenizer, console: Console) -> int:
     """Train a tokenizer and write its file."""
     with temporary_folder(str(Path(command.output).parent), None) as temp_folder:
         files = list_inputs(command.input, temp_folder)
-        content = train_wordpiece(_read_sentences(files, command.documents), command.wordpiece)
+        documents = choose_format(files, command.documents, console)
+        content = train_wordpiece(_read_sentences(files, documents), command.wordpiece)
     with create_file(absolute(command.output)) as stream:
         stream.write(content.encode())
     size = read_tokenizer(command.output, read_bytes).vocab_size
@@ -146,7 +149,7 @@ def _read_sentences(files: list[InputFile], options: DocumentOptions) -> Iterato
     for index, file in enumerate(files):
         with open_file(file.path) as raw:
             stream = open_decompressed(raw, file.path)
-            for batch in read_documents(stream, file.path, index, 0, None, options):
+            for batch in read_corpus(stream, file.path, index, 0, None, options):
                 yield batch.documents.column("sentences").flatten().to_pylist()
 
 

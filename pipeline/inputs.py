@@ -3,16 +3,21 @@
 import glob
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
+from rich.console import Console
 
-from corpusmill.decompression import is_compressed
+from corpusmill.corpora import check_fields, resolve_format
+from corpusmill.decompression import DamagedStreamError, is_compressed, open_decompressed
+from corpusmill.documents import DocumentOptions
 from corpusmill.faults import UserError
 from corpusmill.hub import WIKITEXT, fetch_wikitext
+from transforms.read import open_file
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,23 @@ def list_inputs(inputs: Sequence[str], temp_folder: str) -> list[InputFile]:
             f"--input {' '.join(inputs)}", "all files are empty", "Name files that hold text"
         )
     return files
+
+
+def choose_format(
+    files: Sequence[InputFile], options: DocumentOptions, console: Console
+) -> DocumentOptions:
+    """The options with the format that the files have; one that was guessed is said.
+
+    Raises:
+        UserError: the names tell of several formats, or the first file lacks the text field.
+    """
+    resolved = resolve_format(options, [file.name for file in files])
+    if resolved.input_format not in {options.input_format, "text"}:
+        console.print(f"input format: {resolved.input_format}, by the files' names")
+    first = next(file for file in files if file.bytes)
+    with open_file(first.path) as raw, suppress(DamagedStreamError):
+        check_fields(open_decompressed(raw, first.path), first.path, resolved)
+    return resolved
 
 
 def _list_local(given: str, temp_folder: str) -> dict[str, int]:

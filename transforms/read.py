@@ -13,8 +13,9 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import TaggedOutput
 
+from corpusmill.corpora import read_corpus
 from corpusmill.decompression import open_decompressed
-from corpusmill.documents import DocumentBatch, DocumentOptions, read_documents
+from corpusmill.documents import DocumentBatch, DocumentOptions
 from corpusmill.faults import Reject
 from transforms.elements import FileRange, NamedOutputs, RejectsFile
 from transforms.tally import COUNTS, Count, Tally
@@ -66,7 +67,7 @@ class _ReadRange(beam.DoFn):
         with ExitStack() as stack:
             raw = stack.enter_context(open_file(element.file))
             stream = open_decompressed(raw, element.file)
-            yield from read_documents(
+            yield from read_corpus(
                 stream, element.file, element.file_index, element.start, end, self._options
             )
 

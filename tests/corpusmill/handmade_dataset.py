@@ -168,6 +168,7 @@ def build_examples(
         {
             "read.bytes": sum(len(sentence) + 1 for document in text for sentence in document),
             "read.lines": sentences + len(text),
+            "read.sentence_lines": sentences,
             "read.sentences": sentences,
             "read.blank_lines": len(text),
             "read.documents": len(text),

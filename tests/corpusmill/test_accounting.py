@@ -4,7 +4,7 @@ from corpusmill.accounting import Expected, find_imbalances, is_of_the_run, spli
 
 EXPECTED = Expected(ranges=3, bytes=100, shards=2, repeats=3)
 BALANCED = {
-    "read.ranges": 3, "read.bytes": 100, "read.lines": 9, "read.sentences": 5,
+    "read.ranges": 3, "read.bytes": 100, "read.lines": 9, "read.sentence_lines": 5,
     "read.blank_lines": 2, "read.title_lines": 1, "read.rejected_lines": 1, "read.rejects": 1,
     "read.documents": 3,
     "tokenize.documents": 2, "tokenize.empty_documents": 1,

@@ -24,6 +24,7 @@ from corpusmill.faults import Reject, UserError
 
 TINY = DocumentOptions(max_line_bytes=20, max_document_bytes=50)
 BLANK_LINES = replace(TINY, document_rule="blank-lines")
+WHOLE_FILE = replace(TINY, document_rule="whole-file")
 WIKITEXT_2 = Path(__file__).parents[3] / "shared/data/wikitext-2/wiki.train.tokens"
 
 
@@ -84,8 +85,11 @@ def reference(data: bytes, options: DocumentOptions) -> Everything:
         title = text.startswith("=") and options.document_rule == "wikitext"
         if len(line) <= options.max_line_bytes and (title or not text):
             count["title_lines" if title else "blank_lines"] += 1
-            close()
-            first = None
+            if options.document_rule != "whole-file":
+                close()
+                first = None
+            elif first is None:
+                first = offset
         else:
             first = offset if first is None else first
             reason, detail = refusal(line, options)
@@ -99,6 +103,7 @@ def reference(data: bytes, options: DocumentOptions) -> Everything:
                     count["cut_documents"] += 1
                     first = offset
                 sentences.append(text)
+                count["sentence_lines"] += 1
                 count["sentences"] += 1
         offset += len(line) + 1
     close()
@@ -137,7 +142,7 @@ FILES = st.builds(
 )
 
 
-@given(FILES, st.sampled_from([TINY, BLANK_LINES]), st.integers(1, 80), st.data())
+@given(FILES, st.sampled_from([TINY, BLANK_LINES, WHOLE_FILE]), st.integers(1, 80), st.data())
 @settings(max_examples=300, deadline=None)
 def test_any_cuts_and_any_blocks_give_what_the_rules_say(
     data: bytes, options: DocumentOptions, batch_bytes: int, draw: st.DataObject

@@ -23,7 +23,7 @@ SHARDS = {
     "validation-00000-of-00001.parquet": (b"third", 2, 20),
 }
 COUNTS = {
-    "read.ranges": 3, "read.bytes": 100, "read.lines": 9, "read.sentences": 5,
+    "read.ranges": 3, "read.bytes": 100, "read.lines": 9, "read.sentence_lines": 5,
     "read.blank_lines": 2, "read.title_lines": 1, "read.rejected_lines": 1, "read.rejects": 1,
     "read.documents": 3,
     "tokenize.documents": 2, "tokenize.empty_documents": 1, "tokenize.tokens": 50,

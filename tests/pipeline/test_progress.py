@@ -1,0 +1,75 @@
+"""The progress line: what it takes from the counters, and where it is shown."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from pipeline.progress import Counters, Work
+from tests.conftest import CHECKOUT
+from tests.pipeline.jobs import SMALL
+
+WORK = Work(bytes=1000, repeats=5)
+
+
+def test_counters_add_bundles_up_and_never_go_back() -> None:
+    counters = Counters()
+    counters.update("one", {"read.bytes": 10, "build.passes": 1})
+    counters.update("two", {"read.bytes": 5})
+    counters.update("one", {"read.bytes": 7})
+    assert counters.total("read.bytes") == 15
+    assert counters.total("build.passes") == 1
+    assert counters.total("nothing") == 0
+
+
+def test_the_share_done_goes_from_nothing_to_all() -> None:
+    counters, shares = Counters(), []
+    for read, documents, passes in [
+        (0, 0, 0), (500, 4, 0), (1000, 8, 0), (1000, 8, 20), (1000, 8, 40), (1200, 8, 40),
+    ]:  # fmt: skip
+        counters.update(
+            "bundle",
+            {"read.bytes": read, "tokenize.documents": documents, "build.passes": passes},
+        )
+        shares.append(WORK.done(counters))
+    assert shares[0] == 0
+    assert shares[:5] == sorted(set(shares[:5]))
+    assert shares[4] == shares[5] == 1
+
+
+def shown_on_a_terminal(*flags: str | Path) -> str:
+    """What a job of a second or more writes to the terminal that its errors go to."""
+    terminal, end = pty.openpty()
+    command = [sys.executable, "-m", "pipeline", "bert", *SMALL, "--duplicates", "60"]
+    process = subprocess.Popen(
+        [*command, *map(str, flags)], cwd=CHECKOUT, stdout=subprocess.DEVNULL, stderr=end
+    )
+    os.close(end)
+    shown = b""
+    while True:
+        try:
+            block = os.read(terminal, 4096)
+        except OSError:  # how Linux says that the other end is closed
+            break
+        if not block:
+            break
+        shown += block
+    os.close(terminal)
+    assert process.wait() == 0
+    return shown.decode()
+
+
+def test_a_terminal_shows_bytes_examples_rate_and_time_left(
+    sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    text = tmp_path / "text"
+    text.write_bytes(sample.read_bytes() * 20)
+    workers = ("--workers", "2", "--min-bytes-per-worker", "0")
+    files = (*workers, "--input", text, "--tokenizer", tokenizer_path, "--output")
+    shown = shown_on_a_terminal(*files, tmp_path / "one")
+    assert re.search(
+        r"\d+ %.*read 1 of 1 MB.*[1-9][\d,]* examples.*[1-9][\d,]* a second.*left", shown
+    )
+    assert shown_on_a_terminal(*files, tmp_path / "two", "--no-progress") == ""
