@@ -27,7 +27,7 @@ class Reject:
     """One input record that became no example.
 
     Attributes:
-        file: path of the input file.
+        file: name of the input file, as the manifest lists it.
         offset: byte of the record's first byte in the file (after decompression).
         length: bytes of the record; -1 where its end was never seen.
         reason: one of the reasons that the README's table lists, such as "invalid-utf-8".

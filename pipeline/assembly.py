@@ -81,7 +81,7 @@ def assemble_job(
     range_bytes = choose_range_bytes(run, text_bytes)
     # A document belongs to the range of its first byte: of a file that is one, that is the first.
     whole = documents.document_rule == "whole-file" and documents.input_format == "text"
-    parts = [(file.path, file.bytes, file.splittable and not whole) for file in files]
+    parts = [(of.path, of.name, of.bytes, of.splittable and not whole) for of in files]
     ranges = tuple(cut_ranges(parts, range_bytes))
     plain_bytes = sum(f.bytes for f in files) if all(f.splittable for f in files) else -1
     return Job(

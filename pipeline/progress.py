@@ -59,7 +59,9 @@ class Work:
         """The share that is done, from 0 to 1."""
         read = min(1.0, counters.total("read.bytes") / max(1, self.bytes))
         passes = self.repeats * counters.total("tokenize.documents")
-        return _READ_SHARE * read + _BUILD_SHARE * counters.total("build.passes") / max(1, passes)
+        # Beam asks twice a second; what a bundle counts after it was last asked is not heard of.
+        built = min(1.0, counters.total("build.passes") / max(1, passes))
+        return _READ_SHARE * read + _BUILD_SHARE * built
 
 
 @contextmanager

@@ -24,6 +24,7 @@ class FileRange(NamedTuple):
     Attributes:
         number: place of the range in the plan, from 0.
         file: path, as Beam's filesystems know it.
+        name: of the file in the manifest, and in what is said of its records.
         file_index: place of the file in the sorted list of inputs.
         start: first byte.
         end: one behind the last byte; -1 for a file that is read whole, as compressed ones are.
@@ -31,6 +32,7 @@ class FileRange(NamedTuple):
 
     number: int
     file: str
+    name: str
     file_index: int
     start: int
     end: int

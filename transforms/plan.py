@@ -7,23 +7,25 @@ import apache_beam as beam
 from transforms.elements import FileRange
 
 
-def cut_ranges(files: Sequence[tuple[str, int, bool]], range_bytes: int) -> Iterator[FileRange]:
+def cut_ranges(
+    files: Sequence[tuple[str, str, int, bool]], range_bytes: int
+) -> Iterator[FileRange]:
     """Cut files into ranges of equal size, at most `range_bytes` long.
 
     Args:
-        files: path, bytes, and whether the file can be cut, in the order that numbers them.
+        files: path, name, bytes, and whether the file can be cut, in the order that numbers them.
         range_bytes: upper bound.
     """
     number = 0
-    for file_index, (path, size, splittable) in enumerate(files):
+    for file_index, (path, name, size, splittable) in enumerate(files):
         if not splittable:
-            yield FileRange(number, path, file_index, 0, -1)
+            yield FileRange(number, path, name, file_index, 0, -1)
             number += 1
             continue
         pieces = max(1, -(-size // range_bytes))
         for piece in range(pieces):
             start, end = size * piece // pieces, size * (piece + 1) // pieces
-            yield FileRange(number, path, file_index, start, end)
+            yield FileRange(number, path, name, file_index, start, end)
             number += 1
 
 

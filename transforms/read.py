@@ -68,7 +68,7 @@ class _ReadRange(beam.DoFn):
             raw = stack.enter_context(open_file(element.file))
             stream = open_decompressed(raw, element.file)
             yield from read_corpus(
-                stream, element.file, element.file_index, element.start, end, self._options
+                stream, element.name, element.file_index, element.start, end, self._options
             )
 
     def _write(self, element: FileRange, rejects: list[Reject]) -> RejectsFile:

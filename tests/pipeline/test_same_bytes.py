@@ -24,7 +24,8 @@ def corpus(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "more").mkdir()
     (folder / "b.txt").write_text("".join(lines[:200]))
     (folder / "a.txt").write_text("".join(lines[200:400]))
-    (folder / "more" / "c.txt").write_text("".join(lines[400:]))
+    # With a reject, so that what is said of it is compared, too.
+    (folder / "more" / "c.txt").write_bytes("".join(lines[400:]).encode() + b"Not \xff text .\n")
     return folder
 
 
@@ -55,7 +56,7 @@ def build_again(
 
 def test_the_reference_is_a_whole_data_set(reference: dict[str, str]) -> None:
     assert set(reference) == {
-        "_SUCCESS", "README.md", "dataset.json", "tokenizer.json",
+        "_SUCCESS", "README.md", "dataset.json", "tokenizer.json", "rejects/rejects.jsonl",
         *(f"train-0000{number}-of-00003.parquet" for number in range(3)),
         "validation-00000-of-00001.parquet",
     }  # fmt: skip

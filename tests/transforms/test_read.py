@@ -17,7 +17,9 @@ def read(
     files: list[Path], range_bytes: int, temp: Path, splittable: bool = True
 ) -> dict[str, list[Any]]:
     """What ReadDocuments gives for some files, collection by collection."""
-    plan = cut_ranges([(str(file), file.stat().st_size, splittable) for file in files], range_bytes)
+    plan = cut_ranges(
+        [(str(file), file.name, file.stat().st_size, splittable) for file in files], range_bytes
+    )
     with local_pipeline() as pipeline:
         given = pipeline | PlanRanges(tuple(plan)) | ReadDocuments(DocumentOptions(), str(temp))
         # Filled when the block ends.
@@ -64,7 +66,7 @@ def test_rejects_are_lines_of_json_in_a_file_of_the_range(tmp_path: Path) -> Non
     [line] = Path(rejects.path).read_text().splitlines()
     reject = json.loads(line)
     detail = reject.pop("detail")
-    assert reject == {"file": str(file), "offset": 7, "length": 12, "reason": "invalid-utf-8"}
+    assert reject == {"file": "text", "offset": 7, "length": 12, "reason": "invalid-utf-8"}
     assert "0xff" in detail
     [document] = rows(given[DOCUMENTS])
     assert document["sentences"] == ["Fine .", "Fine again ."]
