@@ -1,4 +1,4 @@
-"""How the job is run. All that is particular to a runner is in this module.
+"""How the job is run. All that is particular to a runner is here and in worker_watch.py.
 
 The local runner is Beam's FnApiRunner, in this process or with worker processes, with these cures
 of what was measured on it (Beam 2.77):
