@@ -5,6 +5,7 @@ A line is read by the range that holds its first byte, so that a plain file may 
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from operator import attrgetter
 from typing import BinaryIO
 
 import numpy as np
@@ -22,7 +23,7 @@ from corpusmill.documents import (
 from corpusmill.faults import Reject
 from corpusmill.lines import LineBlock, LineReader, reject_line, seek_line_before
 from corpusmill.records import documents_of
-from corpusmill.scanning import BLANK, INVALID_UTF_8
+from corpusmill.scanning import BLANK, INVALID_UTF_8, SENTENCE
 
 
 class BadRecordError(Exception):
@@ -90,11 +91,11 @@ class _Collector:
         self, file: str, file_index: int, options: DocumentOptions, parse: ParseRecord
     ) -> None:
         self._file, self._file_index, self._options = file, file_index, options
-        self._parse = parse
+        self._first_id, self._parse = np.uint64(document_id(file_index, 0)), parse
         self._clear()
 
     def _clear(self) -> None:
-        self.ids: list[int] = []
+        self.ids = [np.empty(0, np.uint64)]
         self.texts: list[str] = []
         self.rejects: list[Reject] = []
         self.counts = ReadCounts()
@@ -104,8 +105,12 @@ class _Collector:
         """Take the lines of a block that begin in the range."""
         ours = (block.offsets[:-1] >= start) & (block.offsets[:-1] < end)
         refused = len(self.rejects)
-        for line in np.flatnonzero(ours & (block.kinds != BLANK)).tolist():
-            self._take_line(block, line)
+        limit = self._options.max_line_bytes
+        for line in np.flatnonzero(ours & (block.kinds >= INVALID_UTF_8)).tolist():
+            self.rejects.append(reject_line(self._file, block, line, limit))
+        self._parse_lines(block, np.flatnonzero(ours & (block.kinds == SENTENCE)))
+        # In the order of the file, whatever a block is.
+        self.rejects[refused:] = sorted(self.rejects[refused:], key=attrgetter("offset"))
         self.counts += ReadCounts(
             bytes=int(np.diff(block.offsets)[ours].sum()),
             lines=int(ours.sum()),
@@ -113,22 +118,23 @@ class _Collector:
             rejected_lines=len(self.rejects) - refused,
         )
 
-    def _take_line(self, block: LineBlock, line: int) -> None:
-        offset = int(block.offsets[line])
-        if block.kinds[line] >= INVALID_UTF_8:
-            limit = self._options.max_line_bytes
-            self.rejects.append(reject_line(self._file, block, line, limit))
-            return
-        begin, end = int(block.begins[line]), int(block.ends[line])
-        try:
-            text = self._parse(block.data[begin:end])
-        except BadRecordError as bad:
-            length = int(block.lengths[line])
-            self.rejects.append(Reject(self._file, offset, length, bad.reason, bad.detail))
-            return
-        self.ids.append(document_id(self._file_index, offset))
-        self.texts.append(text)
-        self.bytes += end - begin
+    def _parse_lines(self, block: LineBlock, lines: np.ndarray) -> None:
+        # Plain integers: those of NumPy take longer to make than a short record to parse.
+        offsets, lengths = block.offsets[lines].tolist(), block.lengths[lines].tolist()
+        bounds = zip(block.begins[lines].tolist(), block.ends[lines].tolist(), strict=True)
+        parsed = []
+        for place, (begin, end) in enumerate(bounds):
+            try:
+                self.texts.append(self._parse(block.data[begin:end]))
+            except BadRecordError as bad:
+                of_line = (offsets[place], lengths[place])
+                self.rejects.append(Reject(self._file, *of_line, bad.reason, bad.detail))
+            else:
+                parsed.append(offsets[place])
+                self.bytes += end - begin
+        if parsed:
+            document_id(self._file_index, parsed[-1])  # refuses an offset that does not fit an id
+        self.ids.append(np.array(parsed, np.uint64) + self._first_id)
 
     def is_full(self, batch_bytes: int) -> bool:
         """Whether enough was gathered."""
@@ -137,7 +143,7 @@ class _Collector:
     def take(self) -> DocumentBatch:
         """Give what was gathered."""
         batch = documents_of(
-            self.ids,
+            np.concatenate(self.ids),
             pa.array(self.texts, pa.large_string()),
             self._options.max_document_bytes,
             self.rejects,

@@ -69,7 +69,7 @@ def split_texts(
 
 
 def documents_of(
-    ids: Sequence[int],
+    ids: npt.NDArray[np.uint64],
     texts: pa.Array,
     max_document_bytes: int,
     rejects: Sequence[Reject],
@@ -78,9 +78,9 @@ def documents_of(
     """The documents of some records.
 
     Args:
-        ids: of the records, as `corpusmill.documents.document_id` makes them. The pieces of a text
-            that is cut have the ids that follow, so that a record must own as many as its text
-            has bytes.
+        ids: uint64 [records], as `corpusmill.documents.document_id` makes them. The pieces of a
+            text that is cut have the ids that follow, so that a record must own as many as its
+            text has bytes.
         texts: pa.large_string [records], without nulls.
         max_document_bytes: longer documents are cut between sentences.
         rejects: records that were refused since the batch before.
@@ -89,9 +89,9 @@ def documents_of(
     text, offsets = ragged.from_arrow(texts)
     begins, ends, pieces = split_texts(text, offsets, max_document_bytes)
     of, piece, sentences = pieces.T
-    with_text = len(np.unique(of))
+    with_text = int((piece == 0).sum())
     documents = text_batch(
-        np.array(ids, np.uint64)[of] + piece.astype(np.uint64),
+        ids[of] + piece.astype(np.uint64),
         sentences,
         ends - begins,
         join_text(text, begins, ends),

@@ -131,12 +131,20 @@ def check(
     assert parts.counts == whole.counts
 
 
-@given(files(json_lines), st.lists(st.integers(0, 300), max_size=5), st.integers(1, 100))
+@given(
+    files(json_lines),
+    st.lists(st.integers(0, 300), max_size=5),
+    st.sampled_from([1, 7, 100, 10_000]),
+)
 def test_json_lines_in_ranges_are_the_whole_file(data: bytes, cuts: list[int], size: int) -> None:
     check(data, JSON, cuts, size, text_of_json)
 
 
-@given(files(plain_lines), st.lists(st.integers(0, 300), max_size=5), st.integers(1, 100))
+@given(
+    files(plain_lines),
+    st.lists(st.integers(0, 300), max_size=5),
+    st.sampled_from([1, 7, 100, 10_000]),
+)
 def test_lines_in_ranges_are_the_whole_file(data: bytes, cuts: list[int], size: int) -> None:
     check(data, LINES, cuts, size, bytes.decode)
 
@@ -179,6 +187,14 @@ def test_a_reject_names_the_line() -> None:
 
 def test_another_field_is_read_where_it_is_named() -> None:
     assert parse_json(b'{"text": 1, "body": "words"}', "body") == "words"
+
+
+def test_rejects_stand_in_the_order_of_the_file_whatever_is_wrong_with_them() -> None:
+    data = b"{\n\xff\n[1]\n" + b"x" * 70 + b"\n{}\n"
+    for size in (1, 10_000):
+        found = Found()
+        found.read(data, JSON, 0, None, size)
+        assert [offset for offset, _, _ in found.rejects] == [0, 2, 4, 8, 79]
 
 
 def test_an_empty_file_gives_one_empty_batch() -> None:
