@@ -43,11 +43,12 @@ def _compare(
 
     documents = of("tokenize.documents") + of("tokenize.empty_documents")
     passes = of("tokenize.documents") * expected.repeats
-    kinds = ("sentence_lines", "blank_lines", "title_lines", "rejected_lines", "records")
-    lines = sum(of(f"read.{kind}") for kind in kinds)
+    kinds = ("sentence", "blank", "title", "rejected")
+    lines = sum(of(f"read.{kind}_lines") for kind in kinds) + of("read.rejected_rows")
+    units = of("read.lines") + of("read.rows")
     comparisons = [
         ("ranges read", of("read.ranges"), "ranges planned", expected.ranges),
-        ("lines of all kinds", lines, "lines read", of("read.lines")),
+        ("lines and rows of all kinds", lines + of("read.records"), "lines and rows read", units),
         ("documents tokenized", documents, "documents read", of("read.documents")),
         ("passes over documents built", of("build.passes"), "passes planned", passes),
         ("rows written", written_rows, "examples built", of("build.examples")),

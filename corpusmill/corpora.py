@@ -3,39 +3,58 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import BinaryIO, Literal
-
-import orjson
+from typing import BinaryIO, NamedTuple
 
 from corpusmill.decompression import COMPRESSED_SUFFIXES
 from corpusmill.documents import DocumentBatch, DocumentOptions, read_documents
 from corpusmill.faults import UserError
-from corpusmill.line_records import read_line_records
+from corpusmill.line_records import check_json_field, read_line_records
 
-Format = Literal["text", "json-lines", "lines"]
-Reader = Callable[[BinaryIO, str, int, int, int | None, DocumentOptions], Iterator[DocumentBatch]]
+Read = Callable[[BinaryIO, str, int, int, int | None, DocumentOptions], Iterator[DocumentBatch]]
+Check = Callable[[BinaryIO, str, DocumentOptions], None]
 
-READERS: dict[Format, Reader] = {
-    "text": read_documents,
-    "json-lines": read_line_records,
-    "lines": read_line_records,
+
+def _check_nothing(stream: BinaryIO, file: str, options: DocumentOptions) -> None:
+    pass
+
+
+class CorpusFormat(NamedTuple):
+    """What the job knows of a format.
+
+    Attributes:
+        read: the documents of a range of a file; as `corpusmill.documents.read_documents`.
+        suffixes: ends of file names that tell of it.
+        check: refuses with a UserError what the start of a file shows to be wrong with the options.
+        in_ranges: whether a plain file may be read in byte ranges.
+    """
+
+    read: Read
+    suffixes: tuple[str, ...] = ()
+    check: Check = _check_nothing
+    in_ranges: bool = True
+
+
+FORMATS: dict[str, CorpusFormat] = {
+    "text": CorpusFormat(read_documents),
+    "json-lines": CorpusFormat(read_line_records, (".jsonl", ".ndjson", ".json"), check_json_field),
+    "lines": CorpusFormat(read_line_records),
 }
-_SUFFIXES: dict[str, Format] = {
-    ".jsonl": "json-lines",
-    ".ndjson": "json-lines",
-    ".json": "json-lines",
-}
-
-# Enough for a first record; a longer one is met by the run itself.
-_PROBE_BYTES = 2**20
+_BY_SUFFIX = {suffix: name for name, of in FORMATS.items() for suffix in of.suffixes}
 
 
-def guess_format(name: str) -> Format:
+def guess_format(name: str) -> str:
     """The format that a file's name tells: `a.jsonl.gz` holds JSON lines."""
     path = PurePosixPath(name.lower())
     if path.suffix in COMPRESSED_SUFFIXES:
         path = path.with_suffix("")
-    return _SUFFIXES.get(path.suffix, "text")
+    return _BY_SUFFIX.get(path.suffix, "text")
+
+
+def reads_in_ranges(options: DocumentOptions) -> bool:
+    """Whether plain files of the options' format may be read in byte ranges."""
+    if options.input_format == "text" and options.document_rule == "whole-file":
+        return False  # a document is of the range of its first byte: of such a file, the first
+    return FORMATS[options.input_format].in_ranges
 
 
 def resolve_format(options: DocumentOptions, names: Sequence[str]) -> DocumentOptions:
@@ -54,7 +73,7 @@ def resolve_format(options: DocumentOptions, names: Sequence[str]) -> DocumentOp
             f"the names of the input files tell of several formats: {examples}",
             "Give the format, or build a data set from files of one",
         )
-    return replace(options, input_format=next(iter(of_names)))
+    return replace(options, input_format=next(iter(of_names)))  # type: ignore[arg-type]
 
 
 def read_corpus(
@@ -76,32 +95,19 @@ def read_corpus(
         options: without a format, the file's name tells it.
     """
     of_file = guess_format(file) if options.input_format == "auto" else options.input_format
-    options = replace(options, input_format=of_file)
-    return READERS[of_file](stream, file, file_index, start, end, options)
+    options = replace(options, input_format=of_file)  # type: ignore[arg-type]
+    return FORMATS[of_file].read(stream, file, file_index, start, end, options)
 
 
-def check_fields(stream: BinaryIO, file: str, options: DocumentOptions) -> None:
-    """Refuse a text field that the first record does not have, before any work.
+def check_start(stream: BinaryIO, file: str, options: DocumentOptions) -> None:
+    """Refuse what the start of a file shows to be wrong with the options, before any work.
 
     Args:
-        stream: the start of a file, decompressed.
+        stream: a file, decompressed.
         file: its path.
         options: with a format.
 
     Raises:
-        UserError: with the fields that exist. A first line that is no record is left to the run.
+        UserError: say for a text field that the first record lacks, with those that exist.
     """
-    if options.input_format != "json-lines":
-        return
-    lines = stream.read(_PROBE_BYTES).lstrip().split(b"\n", 1)
-    try:
-        record = orjson.loads(lines[0])
-    except orjson.JSONDecodeError:
-        return
-    if isinstance(record, dict) and options.text_field not in record:
-        fields = ", ".join(record) or "none"
-        raise UserError(
-            f"--text-field {options.text_field}",
-            f"the first record of {file} has no such field; its fields are {fields}",
-            "Name the field that holds the text",
-        )
+    FORMATS[options.input_format].check(stream, file, options)

@@ -102,7 +102,8 @@ class ReadCounts:
     """What was read; counts of several batches or ranges add up.
 
     `lines` is the sum of blank_lines, title_lines, sentence_lines, rejected_lines and, where a line
-    is a record, records. `documents` are the rows given, among them `cut_documents` that continue
+    is a record, records; in tables, `rows` is the sum of records and rejected_rows. `documents`
+    are the rows given, among them `cut_documents` that continue
     the row before; a record is a document, or one of the `empty_records`.
     """
 
@@ -112,6 +113,8 @@ class ReadCounts:
     title_lines: int = 0
     sentence_lines: int = 0
     rejected_lines: int = 0
+    rows: int = 0
+    rejected_rows: int = 0
     records: int = 0
     empty_records: int = 0
     sentences: int = 0

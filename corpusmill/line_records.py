@@ -22,8 +22,11 @@ from corpusmill.documents import (
 )
 from corpusmill.faults import Reject
 from corpusmill.lines import LineBlock, LineReader, reject_line, seek_line_before
-from corpusmill.records import documents_of
+from corpusmill.records import documents_of, no_such_field
 from corpusmill.scanning import BLANK, INVALID_UTF_8, SENTENCE
+
+# Enough for a first record; a longer one is met by the run itself.
+_PROBE_BYTES = 2**20
 
 
 class BadRecordError(Exception):
@@ -151,6 +154,26 @@ class _Collector:
         )
         self._clear()
         return batch
+
+
+def check_json_field(stream: BinaryIO, file: str, options: DocumentOptions) -> None:
+    """Refuse a text field that the first record of JSON lines does not have.
+
+    Args:
+        stream: the start of a file, decompressed.
+        file: its path.
+        options: with the text field.
+
+    Raises:
+        UserError: with the fields that exist. A first line that is no record is left to the run.
+    """
+    lines = stream.read(_PROBE_BYTES).lstrip().split(b"\n", 1)
+    try:
+        record = orjson.loads(lines[0])
+    except orjson.JSONDecodeError:
+        return
+    if isinstance(record, dict) and options.text_field not in record:
+        raise no_such_field(file, options.text_field, list(record))
 
 
 def read_line_records(

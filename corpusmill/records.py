@@ -13,13 +13,31 @@ from numba import njit
 
 from corpusmill import ragged
 from corpusmill.documents import DocumentBatch, ReadCounts, text_batch
-from corpusmill.faults import Reject
+from corpusmill.faults import Reject, UserError
 from corpusmill.scanning import join_text, strip_line
+
+
+def no_such_field(file: str, text_field: str, fields: Sequence[str]) -> UserError:
+    """The error for records that lack the text field.
+
+    Args:
+        file: path of the file.
+        text_field: as the user gave it.
+        fields: names of those that the first record has.
+    """
+    return UserError(
+        f"--text-field {text_field}",
+        f"the first record of {file} has no such field; its fields are {', '.join(fields) or 'none'}",
+        "Name the field that holds the text",
+    )
 
 
 @njit(cache=True, nogil=True)
 def split_texts(
-    text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], max_document_bytes: int
+    text: npt.NDArray[np.uint8],
+    offsets: npt.NDArray[np.int64],
+    max_document_bytes: int,
+    max_pieces: int,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     r"""Cut texts at newlines into sentences, and group these into documents.
 
@@ -27,6 +45,7 @@ def split_texts(
         text: uint8 [bytes], the texts one behind the other.
         offsets: int64 [texts + 1] into text.
         max_document_bytes: a document's text is cut before the sentence that goes beyond.
+        max_pieces: documents that a text is cut into at most; the last one has all that is left.
 
     Returns:
         begins: int64 [sentences], where the stripped text of each begins; blank lines are none.
@@ -54,7 +73,8 @@ def split_texts(
             start = end + 1
             if begin == stop:
                 continue
-            if sentences and held + stop - begin > max_document_bytes:
+            is_full = held + stop - begin > max_document_bytes and piece + 1 < max_pieces
+            if sentences and is_full:
                 documents[document] = of, piece, sentences
                 document += 1
                 piece, sentences, held = piece + 1, 0, 0
@@ -74,20 +94,22 @@ def documents_of(
     max_document_bytes: int,
     rejects: Sequence[Reject],
     counts: ReadCounts,
+    max_pieces: int = 2**62,
 ) -> DocumentBatch:
     """The documents of some records.
 
     Args:
         ids: uint64 [records], as `corpusmill.documents.document_id` makes them. The pieces of a
             text that is cut have the ids that follow, so that a record must own as many as its
-            text has bytes.
+            text has bytes, or `max_pieces`.
         texts: pa.large_string [records], without nulls.
         max_document_bytes: longer documents are cut between sentences.
         rejects: records that were refused since the batch before.
         counts: what else was counted since then.
+        max_pieces: documents that a text is cut into at most.
     """
     text, offsets = ragged.from_arrow(texts)
-    begins, ends, pieces = split_texts(text, offsets, max_document_bytes)
+    begins, ends, pieces = split_texts(text, offsets, max_document_bytes, max_pieces)
     of, piece, sentences = pieces.T
     with_text = int((piece == 0).sum())
     documents = text_batch(

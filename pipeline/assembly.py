@@ -9,6 +9,7 @@ from apache_beam.io.filesystems import FileSystems
 from corpusmill.accounting import Expected
 from corpusmill.bert import Bert, BertOptions
 from corpusmill.columns import arrow_schema
+from corpusmill.corpora import reads_in_ranges
 from corpusmill.documents import DocumentOptions
 from corpusmill.formats.parquet import ParquetOptions
 from corpusmill.manifest import FORMAT, FORMAT_VERSION, TOKENIZER
@@ -79,9 +80,8 @@ def assemble_job(
     with create_file(tokenizer_path) as stream:
         stream.write(tokenizer.json.encode())
     range_bytes = choose_range_bytes(run, text_bytes)
-    # A document belongs to the range of its first byte: of a file that is one, that is the first.
-    whole = documents.document_rule == "whole-file" and documents.input_format == "text"
-    parts = [(of.path, of.name, of.bytes, of.splittable and not whole) for of in files]
+    in_ranges = reads_in_ranges(documents)
+    parts = [(of.path, of.name, of.bytes, of.splittable and in_ranges) for of in files]
     ranges = tuple(cut_ranges(parts, range_bytes))
     plain_bytes = sum(f.bytes for f in files) if all(f.splittable for f in files) else -1
     return Job(

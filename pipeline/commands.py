@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 import tyro
-from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
@@ -25,7 +24,7 @@ from corpusmill.verify import verify as find_problems
 from pipeline.assembly import assemble_job, estimate_text_bytes
 from pipeline.graph import build_dataset
 from pipeline.html_report import render_page
-from pipeline.inputs import InputFile, absolute, choose_format, list_inputs
+from pipeline.inputs import InputFile, absolute, choose_format, list_inputs, read_bytes
 from pipeline.options import DatasetOptions, RunOptions
 from pipeline.output import check_output, list_folder, temporary_folder
 from pipeline.progress import Counters, Work, show_progress
@@ -78,15 +77,6 @@ class Verify:
 
     folder: tyro.conf.Positional[str]
     """The data set."""
-
-
-def read_bytes(path: str) -> bytes | None:
-    """The bytes of a file of any of Beam's filesystems, None where there is none."""
-    try:
-        with open_file(absolute(path)) as stream:
-            return stream.read()
-    except (OSError, BeamIOError):
-        return None
 
 
 def build(command: BuildBert, beam_arguments: tuple[str, ...], console: Console) -> int:

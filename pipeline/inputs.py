@@ -12,7 +12,7 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
-from corpusmill.corpora import check_fields, resolve_format
+from corpusmill.corpora import check_start, resolve_format
 from corpusmill.decompression import DamagedStreamError, is_compressed, open_decompressed
 from corpusmill.documents import DocumentOptions
 from corpusmill.faults import UserError
@@ -49,6 +49,15 @@ def is_local(path: str) -> bool:
 def absolute(path: str) -> str:
     """A local path made absolute; another file system's as it is."""
     return os.path.normpath(Path(path).expanduser().absolute()) if is_local(path) else path
+
+
+def read_bytes(path: str) -> bytes | None:
+    """The bytes of a file of any of Beam's filesystems, None where there is none."""
+    try:
+        with open_file(absolute(path)) as stream:
+            return stream.read()
+    except (OSError, BeamIOError):
+        return None
 
 
 def list_inputs(inputs: Sequence[str], temp_folder: str) -> list[InputFile]:
@@ -97,7 +106,7 @@ def choose_format(
         console.print(f"input format: {resolved.input_format}, by the files' names")
     first = next(file for file in files if file.bytes)
     with open_file(first.path) as raw, suppress(DamagedStreamError):
-        check_fields(open_decompressed(raw, first.path), first.path, resolved)
+        check_start(open_decompressed(raw, first.path), first.path, resolved)
     return resolved
 
 

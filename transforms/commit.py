@@ -160,19 +160,23 @@ def check_rejects(counts: dict[str, int], max_rejects: float | None) -> None:
 
     Args:
         counts: of all stages.
-        max_rejects: a number from 1, or a share of the lines below 1; 0 allows none, None all.
+        max_rejects: a number from 1, or a share of the lines and rows below 1; 0 allows none, None
+            all.
 
     Raises:
         UserError: there are more.
     """
-    rejects, lines = counts.get("read.rejects", 0), counts.get("read.lines", 0)
+    lines = counts.get("read.lines", 0) + counts.get("read.rows", 0)
+    # A reject may stand for all rows of a damaged block, or for bytes that are no line.
+    refused = counts.get("read.rejected_lines", 0) + counts.get("read.rejected_rows", 0)
+    rejects = max(counts.get("read.rejects", 0), refused)
     if max_rejects is None:
         return
     allowed = max_rejects if max_rejects >= 1 else max_rejects * lines
     if rejects > allowed:
         raise UserError(
             f"--max-rejects {max_rejects:g}",
-            f"{rejects:,} of {lines:,} input lines are rejects",
+            f"{rejects:,} of {lines:,} input lines and rows are rejects",
             "Mend the input, or allow more; a run without --max-rejects lists them in rejects/",
         )
 

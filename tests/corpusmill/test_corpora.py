@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from corpusmill.corpora import check_fields, guess_format, read_corpus, resolve_format
+from corpusmill.corpora import check_start, guess_format, read_corpus, resolve_format
 from corpusmill.documents import DocumentOptions
 from corpusmill.faults import UserError
 
@@ -50,12 +50,12 @@ def test_each_format_has_its_reader(name: str, given_format: str, sentences: obj
 def test_a_field_that_the_first_record_lacks_is_refused_with_those_it_has() -> None:
     options = DocumentOptions(input_format="json-lines", text_field="body")
     with pytest.raises(UserError, match=r"--text-field body: .*its fields are id, text"):
-        check_fields(io.BytesIO(b'\n{"id": 1, "text": "a"}\n'), "f", options)
+        check_start(io.BytesIO(b'\n{"id": 1, "text": "a"}\n'), "f", options)
 
 
 @pytest.mark.parametrize("start", [b'{"body": 1}', b"{", b"", b"[3]", b"\xff"])
 def test_what_the_run_itself_judges_is_let_pass(start: bytes) -> None:
-    check_fields(
+    check_start(
         io.BytesIO(start), "f", DocumentOptions(input_format="json-lines", text_field="body")
     )
-    check_fields(io.BytesIO(b'{"x": 1}'), "f", DocumentOptions(input_format="lines"))
+    check_start(io.BytesIO(b'{"x": 1}'), "f", DocumentOptions(input_format="lines"))
