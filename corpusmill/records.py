@@ -25,9 +25,10 @@ def no_such_field(file: str, text_field: str, fields: Sequence[str]) -> UserErro
         text_field: as the user gave it.
         fields: names of those that the first record has.
     """
+    found = ", ".join(fields) or "none"
     return UserError(
         f"--text-field {text_field}",
-        f"the first record of {file} has no such field; its fields are {', '.join(fields) or 'none'}",
+        f"the first record of {file} has no such field; its fields are {found}",
         "Name the field that holds the text",
     )
 

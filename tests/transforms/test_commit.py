@@ -169,7 +169,7 @@ def test_a_shard_that_is_at_neither_place_stops_the_commit(folders: Folders) -> 
     [
         ({"read.ranges": 2}, "2 ranges read, but 3 ranges planned"),
         ({"read.bytes": 99}, "99 bytes read, but 100 bytes of input"),
-        ({"read.lines": 10}, "9 lines of all kinds, but 10 lines read"),
+        ({"read.lines": 10}, "9 lines and rows of all kinds, but 10 lines and rows read"),
         ({"read.documents": 4}, "3 documents tokenized, but 4 documents read"),
         ({"build.passes": 11}, "11 passes over documents built, but 10 passes planned"),
         ({"build.passes": 8}, "8 passes over documents built, but 10 passes planned"),
@@ -205,7 +205,7 @@ def test_no_rejects_make_no_folder(folders: Folders) -> None:
 
 
 def test_more_rejects_than_allowed_stop_the_commit(folders: Folders) -> None:
-    with pytest.raises(Exception, match="2 of 9 input lines are rejects"):
+    with pytest.raises(Exception, match="2 of 9 input lines and rows are rejects"):
         commit(folders, max_rejects=1.0)
     assert folders.final() == set()
 
@@ -224,7 +224,7 @@ def test_rejects_are_allowed_by_number_or_by_share(
     if fine:
         check_rejects(counts, allowed)
         return
-    with pytest.raises(UserError, match=f"{rejects} of 100 input lines are rejects") as caught:
+    with pytest.raises(UserError, match=f"{rejects} of 100 input lines and rows are rejects") as caught:
         check_rejects(counts, allowed)
     assert caught.value.value == f"--max-rejects {allowed:g}"
 
