@@ -224,7 +224,8 @@ def test_rejects_are_allowed_by_number_or_by_share(
     if fine:
         check_rejects(counts, allowed)
         return
-    with pytest.raises(UserError, match=f"{rejects} of 100 input lines and rows are rejects") as caught:
+    found = f"{rejects} of 100 input lines and rows are rejects"
+    with pytest.raises(UserError, match=found) as caught:
         check_rejects(counts, allowed)
     assert caught.value.value == f"--max-rejects {allowed:g}"
 
