@@ -14,29 +14,24 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"  # read when the library first ru
 import sys
 import time
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
+from corpusmill import ragged
+from corpusmill.documents import DocumentOptions, read_documents
 from corpusmill.tokenization import SentenceTokenizer, TokenizerFile, read_tokenizer
 from corpusmill.tokenizer_training import WordPieceOptions, train_wordpiece
-
-BATCH_BYTES = 1 << 20
 
 Batch = tuple[np.ndarray, np.ndarray]
 
 
-def cut_batches(text: np.ndarray) -> list[Batch]:
-    """The text's lines in batches of about 1 MiB, as the job hands them over."""
-    ends = np.append(np.flatnonzero(text == ord("\n")) + 1, len(text))
-    lines = np.unique(np.concatenate([[0], ends])).astype(np.int64)
-    cuts = [*np.searchsorted(lines, np.arange(0, len(text), BATCH_BYTES)), len(lines) - 1]
-    return [
-        (text[lines[first] : lines[last]], lines[first : last + 1] - lines[first])
-        for first, last in pairwise(cuts)
-        if last > first
-    ]
+def cut_batches(path: str) -> list[Batch]:
+    """The text's lines in batches of about 1 MiB, stripped, as the job hands them over."""
+    with Path(path).open("rb") as stream:
+        read = list(read_documents(stream, path, 0, 0, None, DocumentOptions()))
+    texts = [ragged.from_arrow(of.documents.column("sentences").flatten()) for of in read]
+    return [(text, offsets.astype(np.int64)) for text, offsets in texts]
 
 
 def measure(work: Callable[[], list[Batch]], rounds: int) -> tuple[float, list[Batch]]:
@@ -64,8 +59,8 @@ def load_tokenizer(arguments: list[str], text: Path) -> TokenizerFile:
 
 def main(text_path: str, *arguments: str) -> None:
     """Measure, compare and print."""
-    text = np.fromfile(text_path, np.uint8)
-    batches = cut_batches(text)
+    batches = cut_batches(text_path)
+    size = sum(len(text) for text, _ in batches)
     file = load_tokenizer(list(arguments), Path(text_path))
 
     def encode_all(tokenizer: SentenceTokenizer) -> list[Batch]:
@@ -87,12 +82,12 @@ def main(text_path: str, *arguments: str) -> None:
         "memo, warm": measure(lambda: encode_all(warm), 10),
     }
     expected = seconds["encode_batch_fast"][1]
-    print(f"{text_path}: {len(text) / 1e6:.1f} MB, {sum(len(ids) for ids, _ in expected):,} tokens")
+    print(f"{text_path}: {size / 1e6:.1f} MB, {sum(len(ids) for ids, _ in expected):,} tokens")
     for name, (taken, encoded) in seconds.items():
         for (ids, offsets), (expected_ids, expected_offsets) in zip(encoded, expected, strict=True):
             assert np.array_equal(ids, expected_ids)
             assert np.array_equal(offsets, expected_offsets)
-        print(f"{name:24}{len(text) / 1e6 / taken:8.1f} MB/s")
+        print(f"{name:24}{size / 1e6 / taken:8.1f} MB/s")
     print("The ids are equal.")
 
 

@@ -17,7 +17,7 @@ from corpusmill.faults import UserError
 from corpusmill.special_tokens import SpecialTokens, find_special_tokens
 from corpusmill.tokenizer_training import SPECIAL_TOKENS, bert_tokenizer
 from corpusmill.word_memo import WordMemo
-from corpusmill.word_memo_exactness import why_not_exact
+from corpusmill.word_memo_exactness import choose_unit_rule
 
 _COMPANIONS = ("special_tokens_map.json", "tokenizer_config.json")
 _CURE = "Give a tokenizer.json or a BERT vocab.txt; `train-tokenizer` makes one"
@@ -194,8 +194,8 @@ class SentenceTokenizer:
     def __init__(self, tokenizer_json: str, dtype: np.dtype, memo_bytes: int = 64 * 2**20) -> None:
         self._tokenizer = Tokenizer.from_str(tokenizer_json)
         self._dtype = np.dtype(dtype)
-        self.why_not = why_not_exact(json.loads(tokenizer_json), self._tokenizer)
-        self._memo = None if self.why_not else WordMemo(self._encode_texts, memo_bytes)
+        rule, self.why_not = choose_unit_rule(json.loads(tokenizer_json), self._tokenizer)
+        self._memo = None if self.why_not else WordMemo(self._encode_texts, memo_bytes, rule)
 
     @property
     def memoizes(self) -> bool:

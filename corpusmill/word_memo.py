@@ -1,9 +1,9 @@
 """Token ids remembered for each word, so that no word is tokenized twice.
 
-Text is cut at ASCII spaces, and what lies between two of them, a *unit*, is looked up by its bytes.
-A unit that is not known is given to the tokenizer. The memo never changes a result: a hash alone is
-never trusted, and when the memo is full it is emptied. `corpusmill.word_memo_exactness` says for
-which tokenizers the ids of a text are the ids of its units.
+Text is cut at ASCII spaces into *units*, which are looked up by their bytes. A unit that is not
+known is given to the tokenizer. The memo never changes a result: a hash alone is never trusted, and
+when the memo is full it is emptied. `corpusmill.word_memo_exactness` says for which tokenizers the
+ids of a text are the ids of its units.
 """
 
 import threading
@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from corpusmill.word_memo_kernels import WORD_BYTES, allocate_memo, emit_ids, look_up
+from corpusmill.units import UnitRule, prepare_units
+from corpusmill.word_memo_kernels import allocate_memo, emit_ids, look_up
 
 # Longer units are rare, and most do not recur (addresses, or text without spaces).
 LONGEST_UNIT = 64
@@ -24,6 +25,7 @@ class WordMemo:
         encode_texts: the tokenizer: texts to int32 ids, one text's behind the other's, and their
             int64 offsets.
         memory_bytes: upper bound of what is kept; 1 KiB where it is less.
+        rule: what a unit is.
         longest_unit: bytes of the longest unit that is remembered.
     """
 
@@ -31,9 +33,10 @@ class WordMemo:
         self,
         encode_texts: Callable[[list[str]], tuple[np.ndarray, np.ndarray]],
         memory_bytes: int,
+        rule: UnitRule = "words",
         longest_unit: int = LONGEST_UNIT,
     ) -> None:
-        self._encode_texts, self._longest = encode_texts, longest_unit
+        self._encode_texts, self._rule, self._longest = encode_texts, rule, longest_unit
         self._memo, self._known = allocate_memo(memory_bytes), 0
         self._turn = threading.Lock()
 
@@ -51,12 +54,11 @@ class WordMemo:
     def _encode(
         self, text: np.ndarray, offsets: np.ndarray, dtype: np.dtype
     ) -> tuple[np.ndarray, np.ndarray]:
-        # The last units are read by whole words, too.
-        text = np.append(text[offsets[0] : offsets[-1]], np.zeros(WORD_BYTES, np.uint8))
-        offsets = offsets - offsets[0]
+        keys, text, offsets = prepare_units(self._rule, text, offsets)
         memo, known = self._memo, self._known
+        own_space = 0x20 if self._rule == "spaced" else None
         entries, unit_offsets, new, unremembered = look_up(
-            memo, known, self._longest, text, offsets
+            memo, known, self._longest, own_space, keys, offsets
         )
         new_ids, new_ends = self._encode_spans(text, new)
         first, found = memo.id_ends[known], known + len(new)

@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from corpusmill.units import WORD_BYTES
+
 # A table slot is 16 bytes, and there are two for each entry; 4 bytes each for the ends of its tail
 # and of its ids, 1 word of tail and 4 ids of 4 bytes.
 _BYTES_PER_ENTRY = 64
@@ -12,7 +14,6 @@ _TAIL_PER_ENTRY, _IDS_PER_ENTRY = 1, 4
 _FEWEST_ENDS, _MOST_ENDS = 16, 1 << 28
 
 NO_ENTRY = -1
-WORD_BYTES = 8
 _SPACES = np.uint64(0x2020202020202020)
 _LOWEST_BITS, _HIGHEST_BITS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio
@@ -27,7 +28,8 @@ class MemoArrays(NamedTuple):
     word stands in the table, so that most units cost a single look into memory.
 
     Attributes:
-        table: uint64[a power of two, 2]; a unit's first word, and its entry + 1; 0 is free.
+        table: uint64[a power of two, 2]; a unit's first word, and twice its entry + 2, one more if
+            a space belongs to it that is not in its words; 0 is free.
         tail_ends: int32[entries + 1]; tails[tail_ends[e] : tail_ends[e + 1]] are the words of entry
             e behind its first.
         tails: uint64[...].
@@ -102,7 +104,13 @@ def hash_word(value: np.uint64, word: np.uint64) -> np.uint64:
 
 @njit(cache=True, nogil=True)
 def find_entry(
-    memo: MemoArrays, text: np.ndarray, start: int, end: int, first: np.uint64, value: np.uint64
+    memo: MemoArrays,
+    text: np.ndarray,
+    start: int,
+    end: int,
+    spaced: int,
+    first: np.uint64,
+    value: np.uint64,
 ) -> tuple[np.int64, np.int64]:
     """Look a unit up.
 
@@ -111,6 +119,7 @@ def find_entry(
         text: uint8[bytes].
         start: of the unit in the text.
         end: of the unit in the text.
+        spaced: 1 where the space before `start` belongs to the unit, 0 where not.
         first: the unit's first word.
         value: the unit's hash.
 
@@ -120,10 +129,10 @@ def find_entry(
     """
     table, tails = memo.table, memo.tails
     last = np.uint64(len(table) - 1)
-    slot = ((value * _MULTIPLIER) >> _HALF) & last
+    slot = (((value ^ np.uint64(spaced)) * _MULTIPLIER) >> _HALF) & last
     while table[slot, 1]:
-        if table[slot, 0] == first:
-            entry = np.int64(table[slot, 1]) - 1
+        if table[slot, 0] == first and np.int64(table[slot, 1] & _ONE) == spaced:
+            entry = np.int64(table[slot, 1] >> _ONE) - 1
             at, place = memo.tail_ends[entry], start + WORD_BYTES
             while place <= end:
                 word, _ = read_word(text, place, end)
@@ -139,7 +148,7 @@ def find_entry(
 
 @njit(cache=True, nogil=True)
 def add_entry(
-    memo: MemoArrays, known: int, slot: int, text: np.ndarray, start: int, end: int
+    memo: MemoArrays, known: int, slot: int, text: np.ndarray, start: int, end: int, spaced: int
 ) -> bool:
     """Remember a unit, without its ids, as entry `known`; False where there is no room.
 
@@ -150,12 +159,13 @@ def add_entry(
         text: uint8[bytes].
         start: of the unit in the text.
         end: of the unit in the text.
+        spaced: as for `find_entry`.
     """
     at = memo.tail_ends[min(known, len(memo.tail_ends) - 1)]
     if known + 1 >= len(memo.tail_ends) or at + (end - start) // WORD_BYTES > len(memo.tails):
         return False
     memo.table[slot, 0], _ = read_word(text, start, end)
-    memo.table[slot, 1] = known + 1
+    memo.table[slot, 1] = 2 * (known + 1) + spaced
     for place in range(start + WORD_BYTES, end + 1, WORD_BYTES):
         memo.tails[at], _ = read_word(text, place, end)
         at += 1
@@ -188,7 +198,12 @@ def read_unit(text: np.ndarray, start: int, stop: int) -> tuple[np.int64, np.uin
 
 @njit(cache=True, nogil=True)
 def look_up(
-    memo: MemoArrays, known: int, longest: int, text: np.ndarray, offsets: np.ndarray
+    memo: MemoArrays,
+    known: int,
+    longest: int,
+    own_space: int | None,
+    text: np.ndarray,
+    offsets: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Cut sentences at spaces and look each unit up.
 
@@ -198,6 +213,8 @@ def look_up(
         memo: table, tail_ends and tails are filled for new units.
         known: entries there are.
         longest: bytes of the longest unit that is remembered.
+        own_space: 0x20 where a space belongs to the unit behind it; None where to none, which is
+            compiled apart.
         text: uint8[bytes + 8]; what the last 8 are does not matter.
         offsets: int64[sentences + 1] into text.
 
@@ -209,9 +226,10 @@ def look_up(
 
     Example:
         an empty memo and "ab  c ab" as one sentence give entries [0, 1, 0], unit_offsets [0, 3],
-        new [[0, 2], [4, 5]] and nothing unremembered.
+        new [[0, 2], [4, 5]] and nothing unremembered. Where units own spaces, they are "ab", " ",
+        " c" and " ab".
     """
-    most = (offsets[-1] - offsets[0] + len(offsets)) // 2
+    most = (offsets[-1] - offsets[0] + len(offsets)) // (2 if own_space is None else 1)
     entries = np.empty(most, np.int32)
     new = np.empty((min(most, len(memo.tail_ends) - 1 - known), 2), np.int64)
     unremembered = np.empty((most, 2), np.int64)
@@ -220,20 +238,23 @@ def look_up(
     for sentence in range(len(offsets) - 1):
         place, stop = offsets[sentence], offsets[sentence + 1]
         while place < stop:
-            start = place
-            place, first, value = read_unit(text, start, stop)
-            if place == start:
+            begin, spaced = place, np.int64(0)
+            if own_space is not None:
+                spaced = np.int64(text[place] == own_space)
+            place, first, value = read_unit(text, begin + spaced, stop)
+            if place == begin:
                 place += 1
                 continue
             entry = np.int64(NO_ENTRY)
-            if place - start <= longest:
-                entry, slot = find_entry(memo, text, start, place, first, value)
-                if entry < 0 and add_entry(memo, known + added, slot, text, start, place):
+            if place - begin <= longest:
+                start = begin + spaced
+                entry, slot = find_entry(memo, text, start, place, spaced, first, value)
+                if entry < 0 and add_entry(memo, known + added, slot, text, start, place, spaced):
                     entry = np.int64(known + added)
-                    new[added] = start, place
+                    new[added] = begin, place
                     added += 1
             if entry < 0:
-                unremembered[others] = start, place
+                unremembered[others] = begin, place
                 others += 1
             entries[unit] = entry
             unit += 1

@@ -16,7 +16,8 @@ from tests.corpusmill.tokenizer_samples import MEMOIZING, TEXT, WIDE
 # fmt: off
 SPECIAL_STRINGS = [
     "[SEP]", "[MASK]", "[CLS]", "[UNK]", "[PAD]", "a[SEP]b", "[MASK][MASK]", "[sep]", "[ SEP ]",
-    "##ing", "<unk>", "film", "filmfilm", "Film", WIDE, f"x{WIDE}x", "AB", "ab",
+    "##ing", "<unk>", "film", "filmfilm", "Film", WIDE, f"x{WIDE}x", "AB", "ab", "<s>", "<mask>",
+    "a<mask>", "<mask>.", "<|endoftext|>", "a<|endoftext|>b", "<|endoftext|><mask>",
 ]
 ODD = [
     # Combining marks, Hangul letters, characters that decompose into a space, or into many
@@ -26,7 +27,8 @@ ODD = [
     "\u00a0", "\u3000", "\u2003", "\u200b", "\u200d", "\ufeff", "\t", "\n", "\r", "\x00", "\x01",
     "\x1c", "\x1f", "\x7f", "\x85", "\u2028", "\ufffd",
     "ΑΣ", "Σ", "İ", "ß", "ﬁ", "Å", "株", "東京", "👍🏽", "👩\u200d🚀", "🇩🇪", ".", ",", "'", "-",
-    "1", "٣", "\U000e0001",
+    "1", "٣", "\U000e0001", "'s", "'LL", "don't", "'\u017f", "1234567", "!!!", "\r\n", "\n\n",
+    "\u1680", "\u205f", "ไทยเขียน", "हिन्दी", "العربية", "\U00020000", "\u4dff",
 ]
 # fmt: on
 words = st.one_of(

@@ -3,7 +3,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tokenizers import normalizers, pre_tokenizers
+from tokenizers import Regex, normalizers, pre_tokenizers
 
 from corpusmill.tokenization import SentenceTokenizer
 from tests.corpusmill.tokenizer_samples import MEMOIZING, PLAIN_PATH
@@ -17,6 +17,11 @@ def state(component: Any) -> Any:
     return json.loads(component.__getstate__())
 
 
+def changed_pattern(pattern: str) -> Any:
+    split = pre_tokenizers.Split(Regex(pattern), "isolated")
+    return state(pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(use_regex=False)]))
+
+
 def added(**flags: Any) -> list[dict[str, Any]]:
     token = {"id": 5, "content": "a", "special": False, "normalized": False}
     return [{**token, "lstrip": False, "rstrip": False, "single_word": False, **flags}]
@@ -25,7 +30,14 @@ def added(**flags: Any) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("tokenizer_json", "why"),
     [
-        (PLAIN_PATH["ByteLevel"], "ByteLevel"),
+        (PLAIN_PATH["ByteLevel, no regex"], "ByteLevel"),
+        (
+            changed("LLAMA3", pre_tokenizer=changed_pattern(r"\p{L}+ ?|[^\p{L}]+")),
+            "Split, then Byte",
+        ),
+        (changed("GPT-2", normalizer=state(normalizers.StripAccents())), "StripAccents"),
+        (changed("GPT-2", normalizer=state(normalizers.BertNormalizer())), "BertNormalizer"),
+        (changed("GPT-2", added_tokens=added(rstrip=True)), "neighbours"),
         (PLAIN_PATH["Unigram"], "Metaspace"),
         (changed("BPE", pre_tokenizer=None), "pre-tokenizer"),
         (changed("BPE", pre_tokenizer=state(pre_tokenizers.Metaspace())), "Metaspace"),
@@ -86,6 +98,24 @@ def test_tokenizers_that_may_look_across_spaces_take_the_plain_path(
     tokenizer = SentenceTokenizer(tokenizer_json, np.dtype(np.int32))
     assert not tokenizer.memoizes
     assert why in tokenizer.why_not
+
+
+def test_no_character_becomes_white_space_or_nothing_where_words_own_spaces() -> None:
+    # `_KEEPING` says so of these normalizers.
+    characters = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+    solid = [character for character in characters if not character.isspace()]
+    changed_ones = 0
+    for normalizer in (normalizers.NFC(), normalizers.NFKC(), normalizers.NFKD()):
+        for first in range(0, len(solid), 256):
+            together = "|".join(solid[first : first + 256])
+            if normalizer.normalize_str(together) == together:
+                continue
+            for character in solid[first : first + 256]:
+                normalized = normalizer.normalize_str(character)
+                changed_ones += normalized != character
+                assert normalized
+                assert not normalized[-1].isspace(), hex(ord(character))
+    assert changed_ones > 10_000
 
 
 @pytest.mark.parametrize("name", MEMOIZING)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from corpusmill.units import WORD_BYTES
 from corpusmill.word_memo_kernels import (
-    WORD_BYTES,
     MemoArrays,
     add_entry,
     allocate_memo,
@@ -77,9 +77,11 @@ def test_units_that_differ_in_any_place_are_spread_over_the_table(before: int) -
     assert len(slots) > 1600
 
 
-def look(memo: MemoArrays, known: int, *sentences: bytes, longest: int = 64) -> list[Any]:
-    offsets = np.cumsum([0, *map(len, sentences)]).astype(np.int64)
-    looked = look_up(memo, known, longest, padded(b"".join(sentences)), offsets)
+def look(
+    memo: MemoArrays, known: int, *sentences: bytes, longest: int = 64, own_space: int | None = None
+) -> list[Any]:
+    text, offsets = padded(b"".join(sentences)), np.cumsum([0, *map(len, sentences)])
+    looked = look_up(memo, known, longest, own_space, text, offsets)
     return [array.tolist() for array in looked]
 
 
@@ -128,7 +130,7 @@ def test_what_was_added_is_found_and_nothing_else(units: list[bytes]) -> None:
     for entry, unit in enumerate(units):
         found, slot = find(memo, b"", unit)
         assert found == -1
-        assert add_entry(memo, entry, slot, padded(unit), 0, len(unit))
+        assert add_entry(memo, entry, slot, padded(unit), 0, len(unit), 0)
     for entry, unit in enumerate(units):
         assert find(memo, b"x ", unit)[0] == entry
 
@@ -136,7 +138,7 @@ def test_what_was_added_is_found_and_nothing_else(units: list[bytes]) -> None:
 def find(memo: MemoArrays, before: bytes, unit: bytes) -> tuple[int, int]:
     text, start = padded(before + unit), len(before)
     end, first, value = read_unit(text, start, start + len(unit))
-    entry, slot = find_entry(memo, text, start, end, np.uint64(first), np.uint64(value))
+    entry, slot = find_entry(memo, text, start, end, 0, np.uint64(first), np.uint64(value))
     return int(entry), int(slot)
 
 

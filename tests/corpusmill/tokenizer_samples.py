@@ -5,6 +5,7 @@ from typing import Any
 
 from tokenizers import (
     AddedToken,
+    Regex,
     Tokenizer,
     decoders,
     models,
@@ -13,6 +14,7 @@ from tokenizers import (
     trainers,
 )
 
+from corpusmill import byte_level_patterns
 from corpusmill.tokenizer_training import WordPieceOptions, train_wordpiece
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -106,18 +108,33 @@ def many_steps() -> str:
     return trained(models.BPE(unk_token=UNKNOWN), trainer, normalizer, pre_tokenizer).to_str()
 
 
-def byte_level() -> str:
+def byte_level(
+    pattern: str | None = None,
+    normalizer: Any = None,
+    add_prefix_space: bool = False,
+    use_regex: bool = True,
+    ignore_merges: bool = False,
+) -> str:
+    steps: list[Any] = [
+        pre_tokenizers.ByteLevel(
+            add_prefix_space=add_prefix_space, use_regex=use_regex and not pattern
+        )
+    ]
+    if pattern:
+        steps.insert(0, pre_tokenizers.Split(Regex(pattern), "isolated"))
     tokenizer = trained(
-        models.BPE(),
+        models.BPE(ignore_merges=ignore_merges),
         trainers.BpeTrainer(
             vocab_size=400,
             special_tokens=["<s>", "</s>"],
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         ),
-        None,
-        pre_tokenizers.ByteLevel(add_prefix_space=False),
+        normalizer,
+        pre_tokenizers.Sequence(steps) if pattern else steps[0],
     )
     tokenizer.decoder = decoders.ByteLevel()
+    # As RoBERTa's <mask>: it takes the white space before it, too.
+    tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True), "<|endoftext|>"])
     return tokenizer.to_str()
 
 
@@ -145,4 +162,18 @@ MEMOIZING = {
     "BPE, NFKD": bpe(normalizers.NFKD()),
 }
 
-PLAIN_PATH = {"ByteLevel": byte_level(), "Unigram": unigram()}
+BYTE_LEVEL = {
+    "GPT-2": byte_level(),
+    "RoBERTa": byte_level(add_prefix_space=True),
+    "GPT-2, NFC": byte_level(normalizer=normalizers.NFC()),
+    "GPT-2, NFKC": byte_level(
+        normalizer=normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
+    ),
+    **{
+        name: byte_level(getattr(byte_level_patterns, name), ignore_merges=True)
+        for name in ("R50K", "R50K_BEFORE", "CL100K", "LLAMA3", "QWEN2", "O200K")
+    },
+}
+MEMOIZING |= BYTE_LEVEL
+
+PLAIN_PATH = {"ByteLevel, no regex": byte_level(use_regex=False), "Unigram": unigram()}
