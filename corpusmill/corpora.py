@@ -5,10 +5,13 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import BinaryIO, NamedTuple
 
+import pyarrow as pa
+
 from corpusmill.decompression import COMPRESSED_SUFFIXES
-from corpusmill.documents import DocumentBatch, DocumentOptions, read_documents
+from corpusmill.documents import DocumentBatch, DocumentOptions, ReadCounts, read_documents
 from corpusmill.faults import UserError
 from corpusmill.line_records import check_json_field, read_line_records
+from corpusmill.sentences import load_splitter, split_sentences
 
 Read = Callable[[BinaryIO, str, int, int, int | None, DocumentOptions], Iterator[DocumentBatch]]
 Check = Callable[[BinaryIO, str, DocumentOptions], None]
@@ -86,6 +89,8 @@ def read_corpus(
 ) -> Iterator[DocumentBatch]:
     """The documents of a range of a file; see `corpusmill.documents.read_documents`.
 
+    Where the options say so, their lines are split into sentences.
+
     Args:
         stream: the file's bytes, decompressed.
         file: path for the rejects.
@@ -96,11 +101,25 @@ def read_corpus(
     """
     of_file = guess_format(file) if options.input_format == "auto" else options.input_format
     options = replace(options, input_format=of_file)  # type: ignore[arg-type]
-    return FORMATS[of_file].read(stream, file, file_index, start, end, options)
+    batches = FORMATS[of_file].read(stream, file, file_index, start, end, options)
+    if options.language is None:
+        return batches
+    return (_split(batch, options.language) for batch in batches)
+
+
+def _split(batch: DocumentBatch, language: str) -> DocumentBatch:
+    documents, unsplit = split_sentences(batch.documents, language)
+    more = _count_sentences(documents) - _count_sentences(batch.documents)
+    counts = batch.counts + ReadCounts(sentences=more, unsplit_lines=unsplit)
+    return replace(batch, documents=documents, counts=counts)
+
+
+def _count_sentences(documents: pa.RecordBatch) -> int:
+    return len(documents.column("sentences").flatten())
 
 
 def check_start(stream: BinaryIO, file: str, options: DocumentOptions) -> None:
-    """Refuse what the start of a file shows to be wrong with the options, before any work.
+    """Refuse what is wrong with the options, as far as a file's start shows, before any work.
 
     Args:
         stream: a file, decompressed.
@@ -108,6 +127,9 @@ def check_start(stream: BinaryIO, file: str, options: DocumentOptions) -> None:
         options: with a format.
 
     Raises:
-        UserError: say for a text field that the first record lacks, with those that exist.
+        UserError: say for a text field that the first record lacks, with those that exist, or a
+            language whose sentences nothing here can split.
     """
+    if options.language is not None:
+        load_splitter(options.language)
     FORMATS[options.input_format].check(stream, file, options)

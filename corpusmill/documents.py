@@ -62,7 +62,8 @@ class DocumentOptions:
     """How files become documents.
 
     Raises:
-        UserError: for an unknown rule, or a limit below 1 or above 2**28.
+        UserError: for an unknown rule, a language without a rule that needs it or the other way
+            round, or a limit below 1 or above 2**28.
     """
 
     input_format: Literal["auto", "text", "json-lines", "lines"] = "auto"
@@ -75,9 +76,14 @@ class DocumentOptions:
     """What separates the documents of a text: "wikitext" is a line that is empty or starts with "="
     (a title), "blank-lines" is an empty line alone; with "whole-file" each file is one document.
     White space around a line does not count."""
+    sentence_rule: Literal["line", "split"] = "line"
+    """What a sentence is: "line" is a line of the text; with "split" each line is running text,
+    which is cut into sentences by the rules of --language (needs the extra "sentences")."""
+    language: str | None = None
+    """Language of running text, as a code of two or three letters ("en", "zh")."""
     max_document_bytes: int = 16 * 2**20
-    """A document with more text than this is cut between sentences into several (a single sentence
-    is never cut)."""
+    """A document with more text than this is cut between lines into several (a single line is
+    never cut), before any line is split into sentences."""
     max_line_bytes: int = 16 * 2**20
     """A line with more bytes than this is rejected."""
 
@@ -86,6 +92,7 @@ class DocumentOptions:
         if self.document_rule not in rules:
             value, cause = f"document_rule={self.document_rule!r}", "there is no such rule"
             raise UserError(value, cause, f"Use one of {', '.join(rules)}")
+        self._check_sentence_rule()
         for name in ("max_document_bytes", "max_line_bytes"):
             limit = getattr(self, name)
             if not 1 <= limit <= MAX_LIMIT_BYTES:
@@ -96,6 +103,17 @@ class DocumentOptions:
                     "The default is right for most corpora",
                 )
 
+    def _check_sentence_rule(self) -> None:
+        if self.sentence_rule not in {"line", "split"}:
+            value, cause = f"sentence_rule={self.sentence_rule!r}", "there is no such rule"
+            raise UserError(value, cause, "Use one of line, split")
+        if self.sentence_rule == "split" and self.language is None:
+            cause = "the rules of sentences are those of a language, and none is given"
+            raise UserError("--sentence-rule split", cause, "Add --language en, or another's code")
+        if self.sentence_rule == "line" and self.language is not None:
+            cause = "only sentences that are split go by a language"
+            raise UserError(f"--language {self.language}", cause, "Add --sentence-rule split")
+
 
 @dataclass(frozen=True)
 class ReadCounts:
@@ -105,6 +123,8 @@ class ReadCounts:
     is a record, records; in tables, `rows` is the sum of records and rejected_rows. `documents`
     are the rows given, among them `cut_documents` that continue
     the row before; a record is a document, or one of the `empty_records`.
+    `sentences` are those of the documents: as many as lines with text, or more where lines are
+    split, of which `unsplit_lines` could not be and stay whole.
     """
 
     bytes: int = 0
@@ -118,6 +138,7 @@ class ReadCounts:
     records: int = 0
     empty_records: int = 0
     sentences: int = 0
+    unsplit_lines: int = 0
     documents: int = 0
     cut_documents: int = 0
 

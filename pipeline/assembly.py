@@ -15,6 +15,7 @@ from corpusmill.formats.parquet import ParquetOptions
 from corpusmill.manifest import FORMAT, FORMAT_VERSION, TOKENIZER
 from corpusmill.objective import Objective
 from corpusmill.placement import Layout, count_validation_shards
+from corpusmill.sentences import splitter_of
 from corpusmill.tokenization import TokenizerFile
 from pipeline.graph import Job
 from pipeline.inputs import InputFile, absolute
@@ -148,6 +149,7 @@ def _header(
         ],
         "corpus": {
             "options": asdict(documents),
+            "sentence_splitter": splitter_of(documents.language),
             "bytes": sum(file.bytes for file in files),
             "files": [{"path": file.name, "bytes": file.bytes} for file in files],
         },

@@ -102,5 +102,5 @@ class ReadDocuments(beam.PTransform):
         return ranges | "ReadRange" >> read.with_outputs(REJECTS, COUNTS, main=DOCUMENTS)
 
     def display_data(self) -> dict[str, str | int]:
-        """The corpus' rules."""
-        return asdict(self._options)
+        """The corpus' rules, as far as they are given."""
+        return {name: of for name, of in asdict(self._options).items() if of is not None}
