@@ -13,8 +13,9 @@ from corpusmill.corpora import read_corpus
 from corpusmill.documents import DocumentOptions, ReadCounts
 from corpusmill.sentences import BY_LIBRARY, BY_PUNCTUATION, load_splitter
 from corpusmill.tokenization import SentenceTokenizer
+from corpusmill.tokenizer_training import WordPieceOptions, train_wordpiece
 from tests.corpusmill.many_scripts import DOCUMENTS, PADDING, as_json_lines, as_lines, as_text
-from tests.corpusmill.tokenizer_samples import MEMOIZING, PLAIN_PATH
+from tests.corpusmill.tokenizer_samples import MEMOIZING, PLAIN_PATH, without_padding
 
 SENTENCES = [sentence for sentences in DOCUMENTS.values() for sentence in sentences]
 CORPORA: dict[str, tuple[Callable[[], bytes], list[list[str]]]] = {
@@ -111,9 +112,23 @@ HARD = [
 ]
 
 
-@pytest.mark.parametrize("name", [*MEMOIZING, *PLAIN_PATH])
+def trained_here(*, lowercase: bool) -> str:
+    """A WordPiece that knows the characters and some words of the scripts."""
+    options = WordPieceOptions(vocab_size=2000, min_frequency=1, lowercase=lowercase)
+    return without_padding(train_wordpiece(iter(SENTENCES), options))
+
+
+TOKENIZERS = {
+    **MEMOIZING,
+    **PLAIN_PATH,
+    "WordPiece of the scripts, lower-cased": trained_here(lowercase=True),
+    "WordPiece of the scripts, cased": trained_here(lowercase=False),
+}
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
 def test_ids_are_those_of_the_library(name: str) -> None:
-    tokenizer_json = {**MEMOIZING, **PLAIN_PATH}[name]
+    tokenizer_json = TOKENIZERS[name]
     tokenizer = SentenceTokenizer(tokenizer_json, np.dtype(np.int16))
     library = Tokenizer.from_str(tokenizer_json)
     expected = [of.ids for of in library.encode_batch_fast(HARD, add_special_tokens=False)]
