@@ -75,7 +75,8 @@ def load_splitter(language: str) -> Split:
         raise UserError(
             f"--language {language}",
             f"no rules are known for it; those of {known} are",
-            "Give a language with like punctuation and abbreviations, or --sentence-rule line",
+            "Give one that is written alike (en knows the full stops of all scripts), or"
+            " --sentence-rule line",
         )
     try:
         from sentencex import segment  # noqa: PLC0415  an extra, which most jobs do without

@@ -3,7 +3,9 @@
 import io
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -39,8 +41,10 @@ def read(data: bytes, options: DocumentOptions, cuts: list[int]) -> tuple[list[o
     return found, counts
 
 
-def options_of(name: str) -> DocumentOptions:
-    return DocumentOptions(input_format=name)  # type: ignore[arg-type]
+def options_of(name: str, language: str | None = None) -> DocumentOptions:
+    rule: Literal["line", "split"] = "line" if language is None else "split"
+    named = DocumentOptions(sentence_rule=rule, language=language)
+    return replace(named, input_format=name)  # type: ignore[arg-type]
 
 
 @FORMATS
@@ -66,10 +70,7 @@ def test_ranges_of_every_length_give_the_same(name: str) -> None:
 @FORMATS
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_ranges_give_the_same_split_sentences(name: str, language: str) -> None:
-    data = CORPORA[name][0]()
-    options = DocumentOptions(  # type: ignore[arg-type]
-        input_format=name, sentence_rule="split", language=language
-    )
+    data, options = CORPORA[name][0](), options_of(name, language)
     whole = read(data, options, [])
     assert whole[1].sentences > len(SENTENCES)
     assert whole[1].unsplit_lines == 0
