@@ -12,11 +12,12 @@ from typing import Any, NoReturn
 import numpy as np
 from tokenizers import Tokenizer
 
+from corpusmill.byte_level_bpe import ByteLevelEncoder, is_known
 from corpusmill.columns import smallest_integer
 from corpusmill.faults import UserError
 from corpusmill.special_tokens import SpecialTokens, find_special_tokens
 from corpusmill.tokenizer_training import SPECIAL_TOKENS, bert_tokenizer
-from corpusmill.word_memo import WordMemo
+from corpusmill.word_memo import WordMemo, encode_spans_by
 from corpusmill.word_memo_exactness import choose_unit_rule
 
 _COMPANIONS = ("special_tokens_map.json", "tokenizer_config.json")
@@ -194,8 +195,12 @@ class SentenceTokenizer:
     def __init__(self, tokenizer_json: str, dtype: np.dtype, memo_bytes: int = 64 * 2**20) -> None:
         self._tokenizer = Tokenizer.from_str(tokenizer_json)
         self._dtype = np.dtype(dtype)
-        rule, self.why_not = choose_unit_rule(json.loads(tokenizer_json), self._tokenizer)
-        self._memo = None if self.why_not else WordMemo(self._encode_texts, memo_bytes, rule)
+        described = json.loads(tokenizer_json)
+        rule, self.why_not = choose_unit_rule(described, self._tokenizer)
+        encode_spans = encode_spans_by(self._encode_texts)
+        if not self.why_not and is_known(described):
+            encode_spans = ByteLevelEncoder(described, encode_spans).encode
+        self._memo = None if self.why_not else WordMemo(encode_spans, memo_bytes, rule)
 
     @property
     def memoizes(self) -> bool:

@@ -18,12 +18,34 @@ from corpusmill.word_memo_kernels import allocate_memo, emit_ids, look_up
 LONGEST_UNIT = 64
 
 
+EncodeTexts = Callable[[list[str]], tuple[np.ndarray, np.ndarray]]
+EncodeSpans = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+def encode_spans_by(encode_texts: EncodeTexts) -> EncodeSpans:
+    """A tokenizer of texts as one of stretches of a text.
+
+    Args:
+        encode_texts: texts to int32 ids, one text's behind the other's, and their int64 offsets.
+
+    Returns:
+        A function of a text, uint8[bytes], and of int64[n, 2] first bytes and ends of stretches in
+        it, to the same.
+    """
+
+    def encode_spans(text: np.ndarray, spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        view = text.data
+        return encode_texts([str(view[start:end], "utf-8") for start, end in spans.tolist()])
+
+    return encode_spans
+
+
 class WordMemo:
     """The ids of units seen before. Threads may share it; they take turns.
 
     Args:
-        encode_texts: the tokenizer: texts to int32 ids, one text's behind the other's, and their
-            int64 offsets.
+        encode_spans: the tokenizer: of stretches of a text, each a text of its own, as
+            `encode_spans_by` gives it.
         memory_bytes: upper bound of what is kept; 1 KiB where it is less.
         rule: what a unit is.
         longest_unit: bytes of the longest unit that is remembered.
@@ -31,12 +53,12 @@ class WordMemo:
 
     def __init__(
         self,
-        encode_texts: Callable[[list[str]], tuple[np.ndarray, np.ndarray]],
+        encode_spans: EncodeSpans,
         memory_bytes: int,
         rule: UnitRule = "words",
         longest_unit: int = LONGEST_UNIT,
     ) -> None:
-        self._encode_texts, self._rule, self._longest = encode_texts, rule, longest_unit
+        self._encode_spans, self._rule, self._longest = encode_spans, rule, longest_unit
         self._memo, self._known = allocate_memo(memory_bytes), 0
         self._turn = threading.Lock()
 
@@ -60,7 +82,7 @@ class WordMemo:
         entries, unit_offsets, new, unremembered = look_up(
             memo, known, self._longest, own_space, keys, offsets
         )
-        new_ids, new_ends = self._encode_spans(text, new)
+        new_ids, new_ends = self._encode_any(text, new)
         first, found = memo.id_ends[known], known + len(new)
         memo.id_ends[known : found + 1] = first + new_ends
         no_room = first + len(new_ids) > len(memo.ids)
@@ -70,7 +92,7 @@ class WordMemo:
         else:
             memo.ids[first : first + len(new_ids)] = new_ids
         self._known = found
-        other_ids, other_ends = self._encode_spans(text, unremembered)
+        other_ids, other_ends = self._encode_any(text, unremembered)
         token_ids, token_offsets = emit_ids(
             memo, entries, unit_offsets, other_ids, other_ends, np.empty(0, dtype)
         )
@@ -78,11 +100,10 @@ class WordMemo:
             self._forget()
         return token_ids, token_offsets
 
-    def _encode_spans(self, text: np.ndarray, spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _encode_any(self, text: np.ndarray, spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if not len(spans):
             return np.empty(0, np.int32), np.zeros(1, np.int64)
-        view = text.data
-        return self._encode_texts([str(view[start:end], "utf-8") for start, end in spans.tolist()])
+        return self._encode_spans(text, spans)
 
     def _forget(self) -> None:
         self._memo.table.fill(0)

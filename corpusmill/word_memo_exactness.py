@@ -50,7 +50,7 @@ def choose_unit_rule(
         The rule; and the objection, empty if a text's ids are always its units' ids one after the
         other.
     """
-    steps = _steps(tokenizer_json.get("pre_tokenizer"), "pretokenizers")
+    steps = flatten_steps(tokenizer_json.get("pre_tokenizer"), "pretokenizers")
     spaced = any(step["type"] == "ByteLevel" for step in steps)
     rule: UnitRule = "spaced" if spaced else "words"
     if not spaced and _isolates_ideographs(tokenizer_json):
@@ -65,7 +65,7 @@ def find_pattern(tokenizer_json: Mapping[str, Any]) -> str | None:
     that nothing before a match tells where it ends, and, of what lies behind it, only whether white
     space goes on.
     """
-    match _steps(tokenizer_json.get("pre_tokenizer"), "pretokenizers"):
+    match flatten_steps(tokenizer_json.get("pre_tokenizer"), "pretokenizers"):
         case [{"type": "ByteLevel", "use_regex": True}]:
             return GPT2
         case [{"type": "Split", **split}, {"type": "ByteLevel", "use_regex": False}]:
@@ -78,10 +78,12 @@ def find_pattern(tokenizer_json: Mapping[str, Any]) -> str | None:
 def _objections(
     tokenizer_json: Mapping[str, Any], tokenizer: Tokenizer, spaced: bool
 ) -> Iterator[str]:
-    for step in _steps(tokenizer_json.get("normalizer"), "normalizers"):
+    for step in flatten_steps(tokenizer_json.get("normalizer"), "normalizers"):
         if step["type"] not in (_KEEPING if spaced else _NORMALIZERS):
             yield f"its normalizer {step['type']} may look across spaces"
-    names = [step["type"] for step in _steps(tokenizer_json.get("pre_tokenizer"), "pretokenizers")]
+    names = [
+        step["type"] for step in flatten_steps(tokenizer_json.get("pre_tokenizer"), "pretokenizers")
+    ]
     breaking = names and names[0] in _BREAKING and _REFINING.issuperset(names)
     if not (find_pattern(tokenizer_json) if spaced else breaking):
         yield f"its pre-tokenizer ({', then '.join(names) or 'none'}) may look across spaces"
@@ -90,7 +92,7 @@ def _objections(
         yield f"its model {model.get('type')} may look across words"
     if model.get("dropout"):
         yield "its model drops pieces at random"
-    for step in _steps(tokenizer_json.get("post_processor"), "processors"):
+    for step in flatten_steps(tokenizer_json.get("post_processor"), "processors"):
         if step["type"] not in _POST_PROCESSORS or not _holds_text_once(step):
             yield f"its post-processor {step['type']} may rearrange ids"
     if tokenizer_json.get("truncation") or tokenizer_json.get("padding"):
@@ -116,7 +118,7 @@ def _added_token_objections(
 
 def _isolates_ideographs(tokenizer_json: Mapping[str, Any]) -> bool:
     """Whether the first thing done to a text is to put spaces around each ideograph."""
-    normalizers = _steps(tokenizer_json.get("normalizer"), "normalizers")
+    normalizers = flatten_steps(tokenizer_json.get("normalizer"), "normalizers")
     if not normalizers or normalizers[0]["type"] != "BertNormalizer":
         return False
     added = "".join(token["content"] for token in tokenizer_json.get("added_tokens") or ())
@@ -128,9 +130,15 @@ def _holds_text_once(post_processor: Mapping[str, Any]) -> bool:
     return sum("Sequence" in piece for piece in template) == 1
 
 
-def _steps(part: Mapping[str, Any] | None, inner: str) -> list[Mapping[str, Any]]:
+def flatten_steps(part: Mapping[str, Any] | None, inner: str) -> list[Mapping[str, Any]]:
+    """The steps of a part of a tokenizer.json, those of sequences one after the other.
+
+    Args:
+        part: normalizer, pre-tokenizer or post-processor.
+        inner: name under which its sequences hold their steps.
+    """
     if part is None:
         return []
     if part["type"] == "Sequence":
-        return [step for one in part[inner] for step in _steps(one, inner)]
+        return [step for one in part[inner] for step in flatten_steps(one, inner)]
     return [part]

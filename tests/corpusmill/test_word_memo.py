@@ -1,6 +1,7 @@
 import string
 import threading
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -122,6 +123,12 @@ class CountingEncoder:
         return np.frombuffer(b"".join(encoded), np.uint8).astype(np.int32), offsets
 
 
+def make_memo(
+    encode_texts: word_memo.EncodeTexts, memory_bytes: int, **options: Any
+) -> word_memo.WordMemo:
+    return word_memo.WordMemo(word_memo.encode_spans_by(encode_texts), memory_bytes, **options)
+
+
 def encode(memo: word_memo.WordMemo, *sentences: str) -> list[list[int]]:
     return rows(*memo.encode(*as_arrays(list(sentences)), np.dtype(np.int32)))
 
@@ -132,7 +139,7 @@ def bytes_of(*sentences: str) -> list[list[int]]:
 
 def test_a_word_is_tokenized_once() -> None:
     encoder = CountingEncoder()
-    memo = word_memo.WordMemo(encoder, 1 << 16)
+    memo = make_memo(encoder, 1 << 16)
     assert encode(memo, "to be or not to be", "be") == bytes_of("to be or not to be", "be")
     assert encoder.asked == ["to", "be", "or", "not"]
     encode(memo, "not to be")
@@ -141,7 +148,7 @@ def test_a_word_is_tokenized_once() -> None:
 
 def test_long_units_are_not_remembered() -> None:
     encoder = CountingEncoder()
-    memo = word_memo.WordMemo(encoder, 1 << 16, longest_unit=4)
+    memo = make_memo(encoder, 1 << 16, longest_unit=4)
     for _ in range(2):
         assert encode(memo, "abcd abcde ab", "abcde") == bytes_of("abcd abcde ab", "abcde")
     assert encoder.asked == ["abcd", "ab", "abcde", "abcde", "abcde", "abcde"]
@@ -152,7 +159,7 @@ def test_a_full_memo_is_emptied_and_used_anew(length: int) -> None:
     # 15 entries, 16 words behind first ones and 64 ids: entries run out first, then entries and
     # ids, then ids and words, then words.
     encoder = CountingEncoder()
-    memo = word_memo.WordMemo(encoder, 0)
+    memo = make_memo(encoder, 0)
     batch = " ".join(letter * length for letter in string.ascii_lowercase)
     for _ in range(3):
         assert encode(memo, batch, batch) == bytes_of(batch, batch)
@@ -164,7 +171,7 @@ def test_a_full_memo_is_emptied_and_used_anew(length: int) -> None:
 
 @pytest.mark.parametrize("memory_bytes", [0, 1 << 12, 100_000, 1 << 20])
 def test_memory_stays_bounded(memory_bytes: int) -> None:
-    memo = word_memo.WordMemo(CountingEncoder(), memory_bytes)
+    memo = make_memo(CountingEncoder(), memory_bytes)
     arrays = memo._memo
     for first in range(0, 40_000, 4_000):
         batch = " ".join(f"{number}-{'x' * (number % 61)}" for number in range(first, first + 4000))
@@ -181,7 +188,7 @@ def test_ids_without_room_are_right_for_their_batch() -> None:
             0, 50 * len(texts) + 1, 50
         )
 
-    memo = word_memo.WordMemo(many, 0)  # 64 ids
+    memo = make_memo(many, 0)  # 64 ids
     for _ in range(3):
         assert encode(memo, "a", "bb ccc a") == [[1] * 50, [2] * 50 + [3] * 50 + [1] * 50]
 
@@ -192,7 +199,7 @@ def test_units_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(kernels, name, getattr(kernels, name).py_func)
     monkeypatch.setattr(kernels, "hash_word", lambda _value, _word: np.uint64(0))
     monkeypatch.setattr(word_memo, "look_up", kernels.look_up)
-    memo = word_memo.WordMemo(CountingEncoder(), 1 << 12)
+    memo = make_memo(CountingEncoder(), 1 << 12)
     sentences = ("ab abc ba ab b", "a ab abc c", "ba abcdefgh abcdefghi abcdefgi abcdefgh")
     for _ in range(2):
         assert encode(memo, *sentences) == bytes_of(*sentences)
@@ -207,7 +214,7 @@ def test_a_failing_tokenizer_leaves_no_entry_behind() -> None:
             raise ValueError("refused")
         return encoder(texts)
 
-    memo = word_memo.WordMemo(sometimes, 1 << 12)
+    memo = make_memo(sometimes, 1 << 12)
     with pytest.raises(ValueError, match="refused"):
         encode(memo, "a b")
     failing = False
