@@ -3,12 +3,13 @@
 A line is read by the range that holds its first byte, so that a plain file may be cut anywhere.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from operator import attrgetter
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import orjson
 import pyarrow as pa
 
@@ -21,9 +22,9 @@ from corpusmill.documents import (
     document_id,
 )
 from corpusmill.faults import Reject
-from corpusmill.lines import LineBlock, LineReader, reject_line, seek_line_before
+from corpusmill.lines import LineBlock, LineReader, is_utf_8, reject_line, seek_line_before
 from corpusmill.records import documents_of, no_such_field
-from corpusmill.scanning import BLANK, INVALID_UTF_8, SENTENCE
+from corpusmill.scanning import BLANK, INVALID_UTF_8, SENTENCE, join_text
 
 # Enough for a first record; a longer one is met by the run itself.
 _PROBE_BYTES = 2**20
@@ -42,9 +43,6 @@ class BadRecordError(Exception):
         super().__init__(reason, detail)
 
 
-ParseRecord = Callable[[bytes], str]
-
-
 def parse_json(line: bytes, text_field: str) -> str:
     """The text of a record of JSON lines.
 
@@ -55,19 +53,28 @@ def parse_json(line: bytes, text_field: str) -> str:
     Raises:
         BadRecordError: it is no object, lacks the field, or has something else than text there.
     """
+    # Nothing is looked at that a record as it should be does not need.
+    try:
+        text = orjson.loads(line)[text_field]
+    except (orjson.JSONDecodeError, LookupError, TypeError):
+        text = None
+    if type(text) is str:
+        return text
+    raise _refusal(line, text_field)
+
+
+def _refusal(line: bytes, text_field: str) -> BadRecordError:
+    """What is wrong with a record that has no text."""
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         reason = "invalid-surrogate" if "surrogate" in str(error) else "invalid-json"
-        raise BadRecordError(reason, str(error)) from None
+        return BadRecordError(reason, str(error))
     if not isinstance(record, dict):
-        raise BadRecordError("not-an-object", f"the line holds {_kind_of(record)}")
+        return BadRecordError("not-an-object", f"the line holds {_kind_of(record)}")
     if text_field not in record:
-        raise BadRecordError("missing-field", f"its fields are {', '.join(record) or 'none'}")
-    text = record[text_field]
-    if not isinstance(text, str):
-        raise BadRecordError("not-text", f"{text_field} holds {_kind_of(text)}")
-    return text
+        return BadRecordError("missing-field", f"its fields are {', '.join(record) or 'none'}")
+    return BadRecordError("not-text", f"{text_field} holds {_kind_of(record[text_field])}")
 
 
 def _kind_of(value: object) -> str:
@@ -87,19 +94,57 @@ def _kind_of(value: object) -> str:
             return "an object"
 
 
+class _Texts(NamedTuple):
+    """The texts of some lines.
+
+    Attributes:
+        texts: pa.large_string, of the lines that have one, in their order.
+        refused: the other lines' places in their block, and what is wrong with them.
+    """
+
+    texts: pa.Array
+    refused: Sequence[tuple[int, BadRecordError]]
+
+
+_TextsOf = Callable[[LineBlock, npt.NDArray[np.int64]], _Texts]
+
+
+def _texts_in_json(block: LineBlock, lines: npt.NDArray[np.int64], text_field: str) -> _Texts:
+    """The texts of lines that are JSON objects."""
+    texts, refused = [], []
+    # Plain integers: those of NumPy take longer to make than a short record to parse.
+    places = (lines.tolist(), block.begins[lines].tolist(), block.ends[lines].tolist())
+    for line, begin, end in zip(*places, strict=True):
+        try:
+            texts.append(parse_json(block.data[begin:end], text_field))
+        except BadRecordError as bad:
+            refused.append((line, bad))
+    return _Texts(pa.array(texts, pa.large_string()), refused)
+
+
+def _lines_as_texts(block: LineBlock, lines: npt.NDArray[np.int64]) -> _Texts:
+    """The lines themselves, without the white space around them."""
+    begins, ends = block.begins[lines], block.ends[lines]
+    text = join_text(np.frombuffer(block.data, np.uint8), begins, ends)
+    offsets = np.zeros(len(lines) + 1, np.int64)
+    np.cumsum(ends - begins, out=offsets[1:])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text)]
+    return _Texts(pa.Array.from_buffers(pa.large_string(), len(lines), buffers), ())
+
+
 class _Collector:
     """Gathers the records of one range until they are taken as a batch."""
 
     def __init__(
-        self, file: str, file_index: int, options: DocumentOptions, parse: ParseRecord
+        self, file: str, file_index: int, options: DocumentOptions, texts_of: _TextsOf
     ) -> None:
         self._file, self._file_index, self._options = file, file_index, options
-        self._first_id, self._parse = np.uint64(document_id(file_index, 0)), parse
+        self._first_id, self._texts_of = np.uint64(document_id(file_index, 0)), texts_of
         self._clear()
 
     def _clear(self) -> None:
         self.ids = [np.empty(0, np.uint64)]
-        self.texts: list[str] = []
+        self.texts = [pa.array([], pa.large_string())]
         self.rejects: list[Reject] = []
         self.counts = ReadCounts()
         self.bytes = 0
@@ -111,7 +156,7 @@ class _Collector:
         limit = self._options.max_line_bytes
         for line in np.flatnonzero(ours & (block.kinds >= INVALID_UTF_8)).tolist():
             self.rejects.append(reject_line(self._file, block, line, limit))
-        self._parse_lines(block, np.flatnonzero(ours & (block.kinds == SENTENCE)))
+        self._add_texts(block, np.flatnonzero(ours & (block.kinds == SENTENCE)))
         # In the order of the file, whatever a block is.
         self.rejects[refused:] = sorted(self.rejects[refused:], key=attrgetter("offset"))
         self.counts += ReadCounts(
@@ -121,33 +166,34 @@ class _Collector:
             rejected_lines=len(self.rejects) - refused,
         )
 
-    def _parse_lines(self, block: LineBlock, lines: np.ndarray) -> None:
-        # Plain integers: those of NumPy take longer to make than a short record to parse.
-        offsets, lengths = block.offsets[lines].tolist(), block.lengths[lines].tolist()
-        bounds = zip(block.begins[lines].tolist(), block.ends[lines].tolist(), strict=True)
-        parsed = []
-        for place, (begin, end) in enumerate(bounds):
-            try:
-                self.texts.append(self._parse(block.data[begin:end]))
-            except BadRecordError as bad:
-                of_line = (offsets[place], lengths[place])
-                self.rejects.append(Reject(self._file, *of_line, bad.reason, bad.detail))
-            else:
-                parsed.append(offsets[place])
-                self.bytes += end - begin
-        if parsed:
-            document_id(self._file_index, parsed[-1])  # refuses an offset that does not fit an id
-        self.ids.append(np.array(parsed, np.uint64) + self._first_id)
+    def _add_texts(self, block: LineBlock, lines: npt.NDArray[np.int64]) -> None:
+        texts, refused = self._texts_of(block, lines)
+        self.rejects.extend(self._reject(block, line, bad) for line, bad in refused)
+        lines = np.setdiff1d(lines, [line for line, _ in refused], assume_unique=True)
+        offsets = block.offsets[lines]
+        if len(offsets):
+            # Refuses an offset that does not fit an id.
+            document_id(self._file_index, int(offsets[-1]))
+        self.ids.append(offsets.astype(np.uint64) + self._first_id)
+        self.texts.append(texts)
+        self.bytes += int((block.ends[lines] - block.begins[lines]).sum())
+
+    def _reject(self, block: LineBlock, line: int, bad: BadRecordError) -> Reject:
+        text = block.data[block.begins[line] : block.ends[line]]
+        if not is_utf_8(text, len(text)):
+            return reject_line(self._file, block, line, self._options.max_line_bytes)
+        offset, length = int(block.offsets[line]), int(block.lengths[line])
+        return Reject(self._file, offset, length, bad.reason, bad.detail)
 
     def is_full(self, batch_bytes: int) -> bool:
-        """Whether enough was gathered."""
-        return self.bytes >= batch_bytes or len(self.rejects) >= REJECTS_PER_BATCH
+        """Whether enough was gathered; half the wish, as blocks arrive with as much text each."""
+        return 2 * self.bytes >= batch_bytes or len(self.rejects) >= REJECTS_PER_BATCH
 
     def take(self) -> DocumentBatch:
         """Give what was gathered."""
         batch = documents_of(
             np.concatenate(self.ids),
-            pa.array(self.texts, pa.large_string()),
+            pa.concat_arrays(self.texts),
             self._options.max_document_bytes,
             self.rejects,
             self.counts,
@@ -208,11 +254,13 @@ def read_line_records(
     elif end is not None:
         stream.seek(0)
     last = 2**62 if end is None else end
-    parse: ParseRecord = bytes.decode
-    if options.input_format == "json-lines":
-        parse = partial(parse_json, text_field=options.text_field)
-    lines = LineReader(stream, position, in_long_line, batch_bytes, options.max_line_bytes, False)
-    collector = _Collector(file, file_index, options, parse)
+    is_json = options.input_format == "json-lines"
+    texts_of = partial(_texts_in_json, text_field=options.text_field) if is_json else _lines_as_texts
+    lines = LineReader(
+        stream, position, in_long_line, batch_bytes, options.max_line_bytes,
+        titles=False, check_utf_8=not is_json,
+    )  # fmt: skip
+    collector = _Collector(file, file_index, options, texts_of)
     try:
         for block in lines:
             collector.add(block, start, last)

@@ -41,8 +41,8 @@ class LineBlock:
     kinds: npt.NDArray[np.uint8]
 
 
-def _is_utf_8(data: bytes, count: int) -> bool:
-    """Whether the first bytes of a buffer are UTF-8, by Arrow's vectorised check."""
+def is_utf_8(data: bytes, count: int) -> bool:
+    """Whether the first count bytes of a buffer are UTF-8, by Arrow's vectorised check."""
     offsets = pa.py_buffer(np.array([0, count], np.int64))
     text = pa.Array.from_buffers(pa.large_string(), 1, [None, offsets, pa.py_buffer(data)])
     try:
@@ -53,7 +53,7 @@ def _is_utf_8(data: bytes, count: int) -> bool:
 
 
 def reject_line(file: str, block: LineBlock, line: int, max_line_bytes: int) -> Reject:
-    """What is said of a line whose kind is INVALID_UTF_8 or TOO_LONG.
+    """What is said of a line that is TOO_LONG or, of any other kind, not UTF-8.
 
     Args:
         file: path of the file.
@@ -83,6 +83,8 @@ class LineReader:
         block_bytes: how much is read at a time.
         max_line_bytes: a longer line is streamed past, and given as TOO_LONG without its bytes.
         titles: whether a text that starts with "=" is a title.
+        check_utf_8: whether to look for lines that are INVALID_UTF_8. If not, they are SENTENCE, for
+            callers whose next step finds them anyway.
 
     Attributes:
         position: byte of the file up to which the stream was read.
@@ -96,6 +98,7 @@ class LineReader:
         block_bytes: int,
         max_line_bytes: int,
         titles: bool,
+        check_utf_8: bool = True,
     ) -> None:
         self.position = position
         self._stream = stream
@@ -103,6 +106,7 @@ class LineReader:
         self._block_bytes = block_bytes
         self._max_line_bytes = max_line_bytes
         self._titles = titles
+        self._check_utf_8 = check_utf_8
 
     def __iter__(self) -> Iterator[LineBlock]:
         rest = (yield from self._pass_long_line(0)) if self._in_long_line else b""
@@ -133,10 +137,10 @@ class LineReader:
         skip = len(BYTE_ORDER_MARK) if marked else 0
         view = np.frombuffer(data, np.uint8, count)
         starts, text, kinds = scan_lines(view, skip, self._max_line_bytes, self._titles)
-        if not _is_utf_8(data, count):
+        if self._check_utf_8 and not is_utf_8(data, count):
             for line in np.flatnonzero(kinds == SENTENCE):
                 sentence = data[text[1, line] : text[2, line]]
-                if not _is_utf_8(sentence, len(sentence)):
+                if not is_utf_8(sentence, len(sentence)):
                     kinds[line] = INVALID_UTF_8
         return LineBlock(data, base + starts, text[0] - starts[:-1], text[1], text[2], kinds)
 

@@ -67,7 +67,14 @@ def strip_line(data: npt.NDArray[np.uint8], begin: int, end: int) -> tuple[int, 
     return begin, end
 
 
-@njit(cache=True, nogil=True)
+def find_newlines(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+    """Where the newlines of some bytes are, int64.
+
+    NumPy looks at many bytes at once, which a compiled loop that stops at each newline does not.
+    """
+    return np.flatnonzero(data == ord("\n"))
+
+
 def scan_lines(
     data: npt.NDArray[np.uint8], skip: int, max_line_bytes: int, titles: bool
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
@@ -85,18 +92,25 @@ def scan_lines(
         kinds uint8 [n]. "a\n\n = b = \n" gives starts [0, 2, 3, 11], text
         [[1, 2, 10], [0, 2, 4], [1, 2, 9]], kinds [SENTENCE, BLANK, TITLE].
     """
-    count = 0
-    for at in range(data.size):
-        count += data[at] == 10
-    count += data.size > 0 and data[data.size - 1] != 10
+    return _lines_between(data, find_newlines(data), skip, max_line_bytes, titles)
+
+
+@njit(cache=True, nogil=True)
+def _lines_between(
+    data: npt.NDArray[np.uint8],
+    newlines: npt.NDArray[np.int64],
+    skip: int,
+    max_line_bytes: int,
+    titles: bool,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    """As `scan_lines`, with the newlines that were found."""
+    count = newlines.size + (data.size > 0 and data[data.size - 1] != 10)
     starts = np.empty(count + 1, np.int64)
     text = np.empty((3, count), np.int64)
     kinds = np.empty(count, np.uint8)
     start = 0
     for line in range(count):
-        end = start
-        while end < data.size and data[end] != 10:
-            end += 1
+        end = newlines[line] if line < newlines.size else data.size
         starts[line], text[0, line] = start, end
         begin = start + skip if line == 0 else start
         if end - start > max_line_bytes:
@@ -182,7 +196,11 @@ def join_text(
     joined = np.empty((ends - begins).sum(), np.uint8)
     at = 0
     for piece in range(begins.size):
-        for byte in range(begins[piece], ends[piece]):
-            joined[at] = data[byte]
-            at += 1
+        source = data[begins[piece] : ends[piece]]
+        target = joined[at : at + source.size]
+        # Ten times as fast as target[:] = source, and as an index that the compiler cannot tell
+        # to be positive.
+        for byte in range(source.size):
+            target[byte] = source[byte]
+        at += source.size
     return joined
