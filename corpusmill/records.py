@@ -14,7 +14,7 @@ from numba import njit
 from corpusmill import ragged
 from corpusmill.documents import DocumentBatch, ReadCounts, text_batch
 from corpusmill.faults import Reject, UserError
-from corpusmill.scanning import find_newlines, join_text, strip_line
+from corpusmill.scanning import find_newline, join_text, strip_line
 
 
 def no_such_field(file: str, text_field: str, fields: Sequence[str]) -> UserError:
@@ -33,6 +33,7 @@ def no_such_field(file: str, text_field: str, fields: Sequence[str]) -> UserErro
     )
 
 
+@njit(cache=True, nogil=True)
 def split_texts(
     text: npt.NDArray[np.uint8],
     offsets: npt.NDArray[np.int64],
@@ -56,31 +57,17 @@ def split_texts(
         "a\n\n b" and "" with offsets [0, 5, 5] give begins [0, 4], ends [1, 5] and
         documents [[0, 0, 2]].
     """
-    newlines = offsets[0] + find_newlines(text[offsets[0] : offsets[-1]])
-    return _split_at(text, offsets, newlines, max_document_bytes, max_pieces)
-
-
-@njit(cache=True, nogil=True)
-def _split_at(
-    text: npt.NDArray[np.uint8],
-    offsets: npt.NDArray[np.int64],
-    newlines: npt.NDArray[np.int64],
-    max_document_bytes: int,
-    max_pieces: int,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """As `split_texts`, with the newlines that were found."""
-    most = len(offsets) - 1 + len(newlines)
+    most = len(offsets) - 1
+    for byte in text[offsets[0] : offsets[-1]]:
+        most += byte == 10
     begins, ends = np.empty(most, np.int64), np.empty(most, np.int64)
     documents = np.empty((most, 3), np.int64)
-    newline = sentence = document = 0
+    sentence = document = 0
     for of in range(len(offsets) - 1):
         piece = sentences = held = 0
         start = offsets[of]
         while start < offsets[of + 1]:
-            end = offsets[of + 1]
-            if newline < len(newlines) and newlines[newline] < end:
-                end = newlines[newline]
-                newline += 1
+            end = find_newline(text, start, offsets[of + 1])
             begin, stop = strip_line(text, start, end)
             start = end + 1
             if begin == stop:
