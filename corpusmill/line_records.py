@@ -255,7 +255,9 @@ def read_line_records(
         stream.seek(0)
     last = 2**62 if end is None else end
     is_json = options.input_format == "json-lines"
-    texts_of = partial(_texts_in_json, text_field=options.text_field) if is_json else _lines_as_texts
+    texts_of = (
+        partial(_texts_in_json, text_field=options.text_field) if is_json else _lines_as_texts
+    )
     lines = LineReader(
         stream, position, in_long_line, batch_bytes, options.max_line_bytes,
         titles=False, check_utf_8=not is_json,

@@ -83,8 +83,8 @@ class LineReader:
         block_bytes: how much is read at a time.
         max_line_bytes: a longer line is streamed past, and given as TOO_LONG without its bytes.
         titles: whether a text that starts with "=" is a title.
-        check_utf_8: whether to look for lines that are INVALID_UTF_8. If not, they are SENTENCE, for
-            callers whose next step finds them anyway.
+        check_utf_8: whether to look for lines that are INVALID_UTF_8. If not, they are given as
+            SENTENCE, for callers whose next step finds them anyway.
 
     Attributes:
         position: byte of the file up to which the stream was read.

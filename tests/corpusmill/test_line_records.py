@@ -185,6 +185,23 @@ def test_a_reject_names_the_line() -> None:
     assert batch.documents.to_pylist() == [{"document": 0, "sentences": ["a"]}]
 
 
+@given(
+    st.sampled_from([b"", b" \xc2\xa0", b"\xef\xbb\xbf"]),
+    json_lines,
+    st.sampled_from([b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf5\x80\x80\x80", b"\x80", b"\xe6\xbc"]),
+    st.integers(0, 40),
+)
+def test_what_is_not_utf_8_is_told_from_what_is_not_json(
+    before: bytes, line: bytes, wrong: bytes, place: int
+) -> None:
+    line = before + line[:place] + wrong + line[place:]
+    options = replace(JSON, max_line_bytes=200)
+    [batch] = read_line_records(io.BytesIO(line + b"\n"), "f", 0, 0, None, options)
+    with pytest.raises(UnicodeDecodeError) as error:
+        line.decode()
+    assert batch.rejects == (Reject("f", 0, len(line), "invalid-utf-8", str(error.value)),)
+
+
 def test_another_field_is_read_where_it_is_named() -> None:
     assert parse_json(b'{"text": 1, "body": "words"}', "body") == "words"
 
