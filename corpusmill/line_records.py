@@ -28,6 +28,8 @@ from corpusmill.scanning import BLANK, INVALID_UTF_8, SENTENCE, join_text
 
 # Enough for a first record; a longer one is met by the run itself.
 _PROBE_BYTES = 2**20
+# Of JSON at a time: its strings lie in the processor's cache until they are Arrow's.
+_PARSED_BYTES = 2**18
 
 
 class BadRecordError(Exception):
@@ -98,11 +100,11 @@ class _Texts(NamedTuple):
     """The texts of some lines.
 
     Attributes:
-        texts: pa.large_string, of the lines that have one, in their order.
+        texts: pa.large_string, arrays that follow each other, of the lines that have one.
         refused: the other lines' places in their block, and what is wrong with them.
     """
 
-    texts: pa.Array
+    texts: Sequence[pa.Array]
     refused: Sequence[tuple[int, BadRecordError]]
 
 
@@ -111,15 +113,19 @@ _TextsOf = Callable[[LineBlock, npt.NDArray[np.int64]], _Texts]
 
 def _texts_in_json(block: LineBlock, lines: npt.NDArray[np.int64], text_field: str) -> _Texts:
     """The texts of lines that are JSON objects."""
-    texts, refused = [], []
-    # Plain integers: those of NumPy take longer to make than a short record to parse.
-    places = (lines.tolist(), block.begins[lines].tolist(), block.ends[lines].tolist())
-    for line, begin, end in zip(*places, strict=True):
-        try:
-            texts.append(parse_json(block.data[begin:end], text_field))
-        except BadRecordError as bad:
-            refused.append((line, bad))
-    return _Texts(pa.array(texts, pa.large_string()), refused)
+    arrays, refused = [], []
+    cuts = np.flatnonzero(np.diff(block.begins[lines] // _PARSED_BYTES)) + 1
+    for few in np.split(lines, cuts):
+        texts = []
+        # Plain integers: those of NumPy take longer to make than a short record to parse.
+        places = (few.tolist(), block.begins[few].tolist(), block.ends[few].tolist())
+        for line, begin, end in zip(*places, strict=True):
+            try:
+                texts.append(parse_json(block.data[begin:end], text_field))
+            except BadRecordError as bad:
+                refused.append((line, bad))
+        arrays.append(pa.array(texts, pa.large_string()))
+    return _Texts(arrays, refused)
 
 
 def _lines_as_texts(block: LineBlock, lines: npt.NDArray[np.int64]) -> _Texts:
@@ -129,7 +135,7 @@ def _lines_as_texts(block: LineBlock, lines: npt.NDArray[np.int64]) -> _Texts:
     offsets = np.zeros(len(lines) + 1, np.int64)
     np.cumsum(ends - begins, out=offsets[1:])
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text)]
-    return _Texts(pa.Array.from_buffers(pa.large_string(), len(lines), buffers), ())
+    return _Texts([pa.Array.from_buffers(pa.large_string(), len(lines), buffers)], ())
 
 
 class _Collector:
@@ -175,7 +181,7 @@ class _Collector:
             # Refuses an offset that does not fit an id.
             document_id(self._file_index, int(offsets[-1]))
         self.ids.append(offsets.astype(np.uint64) + self._first_id)
-        self.texts.append(texts)
+        self.texts.extend(texts)
         self.bytes += int((block.ends[lines] - block.begins[lines]).sum())
 
     def _reject(self, block: LineBlock, line: int, bad: BadRecordError) -> Reject:

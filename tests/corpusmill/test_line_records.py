@@ -214,6 +214,15 @@ def test_rejects_stand_in_the_order_of_the_file_whatever_is_wrong_with_them() ->
         assert [offset for offset, _, _ in found.rejects] == [0, 2, 4, 8, 79]
 
 
+def test_a_block_of_many_records_keeps_them_all_in_order() -> None:
+    lines = [b"[]" if n % 1000 == 7 else b'{"text": "%d"}' % n + b" " * 40 for n in range(20_000)]
+    found = Found()
+    found.read(b"\n".join(lines), replace(JSON, max_line_bytes=100), 0, None, 2**21)
+    expected = [str(n) for n in range(20_000) if n % 1000 != 7]
+    assert [sentence for _, [sentence] in found.documents] == expected
+    assert len(found.rejects) == 20
+
+
 def test_an_empty_file_gives_one_empty_batch() -> None:
     [batch] = read_line_records(io.BytesIO(), "f", 0, 0, None, JSON)
     assert batch.documents.num_rows == 0
