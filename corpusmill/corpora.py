@@ -7,11 +7,14 @@ from typing import BinaryIO, NamedTuple
 
 import pyarrow as pa
 
-from corpusmill.decompression import COMPRESSED_SUFFIXES
+from corpusmill.csv_records import check_csv_field, read_csv
+from corpusmill.decompression import COMPRESSED_SUFFIXES, has_suffix
 from corpusmill.documents import DocumentBatch, DocumentOptions, ReadCounts, read_documents
 from corpusmill.faults import UserError
 from corpusmill.line_records import check_json_field, read_line_records
 from corpusmill.sentences import load_splitter, split_sentences
+from corpusmill.tar_members import read_tar
+from corpusmill.wet_records import check_wet, read_wet
 
 Read = Callable[[BinaryIO, str, int, int, int | None, DocumentOptions], Iterator[DocumentBatch]]
 Check = Callable[[BinaryIO, str, DocumentOptions], None]
@@ -41,6 +44,10 @@ FORMATS: dict[str, CorpusFormat] = {
     "text": CorpusFormat(read_documents),
     "json-lines": CorpusFormat(read_line_records, (".jsonl", ".ndjson", ".json"), check_json_field),
     "lines": CorpusFormat(read_line_records),
+    "csv": CorpusFormat(read_csv, (".csv",), check_csv_field, in_ranges=False),
+    "tsv": CorpusFormat(read_csv, (".tsv",), check_csv_field, in_ranges=False),
+    "tar": CorpusFormat(read_tar, (".tar", ".tgz", ".tbz2", ".txz", ".tzst"), in_ranges=False),
+    "wet": CorpusFormat(read_wet, (".wet", ".warc"), check_wet, in_ranges=False),
 }
 _BY_SUFFIX = {suffix: name for name, of in FORMATS.items() for suffix in of.suffixes}
 
@@ -48,9 +55,32 @@ _BY_SUFFIX = {suffix: name for name, of in FORMATS.items() for suffix in of.suff
 def guess_format(name: str) -> str:
     """The format that a file's name tells: `a.jsonl.gz` holds JSON lines."""
     path = PurePosixPath(name.lower())
-    if path.suffix in COMPRESSED_SUFFIXES:
+    if path.suffix in COMPRESSED_SUFFIXES and path.suffix not in _BY_SUFFIX:
         path = path.with_suffix("")
     return _BY_SUFFIX.get(path.suffix, "text")
+
+
+def take_suffixes(folder: str, names: Sequence[str], suffixes: Sequence[str]) -> list[str]:
+    """The files of a folder that end with one of some suffixes; else the tar archives in it.
+
+    Args:
+        folder: as the user named it.
+        names: its files.
+        suffixes: those that are wanted, of files and of members of archives; none for all.
+
+    Raises:
+        UserError: there is no such file, with the suffixes that there are.
+    """
+    taken = [name for name in names if has_suffix(name, suffixes)]
+    taken = taken or [name for name in names if guess_format(name) == "tar"]
+    if not taken:
+        found = ", ".join(sorted({PurePosixPath(name).suffix or "none" for name in names}))
+        raise UserError(
+            f"--suffixes {' '.join(suffixes)}",
+            f"no file of {folder} ends with one of them; there are {found}",
+            "Give those of the files to take",
+        )
+    return taken
 
 
 def reads_in_ranges(options: DocumentOptions) -> bool:

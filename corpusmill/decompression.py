@@ -4,7 +4,7 @@ import bz2
 import io
 import lzma
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import BinaryIO, Protocol, cast
 
 import pyarrow as pa
@@ -180,12 +180,31 @@ _DECODERS: dict[str, Callable[[_Source], _Members | _Frames]] = {
     ".zst": _Frames,
 }
 
+# Names of compressed tar archives.
+_DECODERS |= {
+    ".tgz": _DECODERS[".gz"],
+    ".tbz2": _DECODERS[".bz2"],
+    ".txz": _DECODERS[".xz"],
+    ".tzst": _DECODERS[".zst"],
+}
 COMPRESSED_SUFFIXES = tuple(_DECODERS)
 
 
 def is_compressed(path: str) -> bool:
     """Whether a path names a compressed file, by its suffix in small or capital letters."""
     return path.lower().endswith(COMPRESSED_SUFFIXES)
+
+
+def has_suffix(name: str, suffixes: Sequence[str]) -> bool:
+    """Whether a file's name ends with one of some suffixes, not counting that of its compression.
+
+    Example:
+        "A.txt.gz" ends with ".txt" and with ".gz"; without suffixes any name will do.
+    """
+    wanted = tuple(suffix.lower() for suffix in suffixes)
+    name = name.lower()
+    bare = name.rpartition(".")[0] if is_compressed(name) else name
+    return not wanted or name.endswith(wanted) or bare.endswith(wanted)
 
 
 def open_decompressed(raw: BinaryIO, path: str) -> BinaryIO:

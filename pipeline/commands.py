@@ -24,7 +24,14 @@ from corpusmill.verify import verify as find_problems
 from pipeline.assembly import assemble_job, estimate_text_bytes
 from pipeline.graph import build_dataset
 from pipeline.html_report import render_page
-from pipeline.inputs import InputFile, absolute, choose_format, list_inputs, read_bytes
+from pipeline.inputs import (
+    InputFile,
+    absolute,
+    choose_format,
+    list_inputs,
+    read_bytes,
+    say_hub_files,
+)
 from pipeline.options import DatasetOptions, RunOptions
 from pipeline.output import check_output, list_folder, temporary_folder
 from pipeline.progress import Counters, Work, show_progress
@@ -85,7 +92,8 @@ def build(command: BuildBert, beam_arguments: tuple[str, ...], console: Console)
     stale = check_output(dataset.output, dataset.replace)
     tokenizer = read_tokenizer(dataset.tokenizer, read_bytes)
     with temporary_folder(dataset.output, run_options.temp_location) as temp_folder:
-        files = list_inputs(dataset.input, temp_folder)
+        files = list_inputs(dataset.input, temp_folder, command.documents.suffixes)
+        say_hub_files(files, console)
         documents = choose_format(files, command.documents, console)
         job = assemble_job(
             command.bert,
@@ -125,7 +133,8 @@ def build(command: BuildBert, beam_arguments: tuple[str, ...], console: Console)
 def train_tokenizer(command: TrainTokenizer, console: Console) -> int:
     """Train a tokenizer and write its file."""
     with temporary_folder(str(Path(command.output).parent), None) as temp_folder:
-        files = list_inputs(command.input, temp_folder)
+        files = list_inputs(command.input, temp_folder, command.documents.suffixes)
+        say_hub_files(files, console)
         documents = choose_format(files, command.documents, console)
         content = train_wordpiece(_read_sentences(files, documents), command.wordpiece)
     with create_file(absolute(command.output)) as stream:

@@ -12,12 +12,16 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
-from corpusmill.corpora import check_start, resolve_format
+from corpusmill.corpora import check_start, resolve_format, take_suffixes
 from corpusmill.decompression import DamagedStreamError, is_compressed, open_decompressed
 from corpusmill.documents import DocumentOptions
 from corpusmill.faults import UserError
 from corpusmill.hub import WIKITEXT, fetch_wikitext
+from corpusmill.hub_files import is_hub_path, list_hub_files
 from transforms.read import open_file
+
+# Files of the hub that are said one by one.
+_MOST_SAID = 10
 
 
 @dataclass(frozen=True)
@@ -60,12 +64,15 @@ def read_bytes(path: str) -> bytes | None:
         return None
 
 
-def list_inputs(inputs: Sequence[str], temp_folder: str) -> list[InputFile]:
+def list_inputs(
+    inputs: Sequence[str], temp_folder: str, suffixes: Sequence[str] = ()
+) -> list[InputFile]:
     """All files of a corpus, each once, sorted by name.
 
     Args:
         inputs: paths, globs, folders, or names of data sets on the hub.
-        temp_folder: where a data set of the hub is put as plain text.
+        temp_folder: where WikiText is put as plain text.
+        suffixes: of the files of folders that are taken.
 
     Raises:
         UserError: something names no file, cannot be read, or all files are empty.
@@ -76,10 +83,13 @@ def list_inputs(inputs: Sequence[str], temp_folder: str) -> list[InputFile]:
         if given in WIKITEXT and not Path(given).exists():
             path = fetch_wikitext(given, Path(temp_folder) / given)
             fetched[given] = InputFile(str(path), path.stat().st_size, given)
+        elif is_hub_path(given):
+            found = list_hub_files(given, suffixes)
+            fetched |= {path: InputFile(path, size, path) for path, size in found.items()}
         elif is_local(given):
-            sizes |= _list_local(given, temp_folder)
+            sizes |= _list_local(given, temp_folder, suffixes)
         else:
-            sizes |= _list_remote(given)
+            sizes |= _list_remote(given, suffixes)
     levels = zip(*(path.split("/")[:-1] for path in sizes), strict=False)
     common = sum(1 for _ in takewhile(lambda names: len(set(names)) == 1, levels))
     named = [
@@ -110,7 +120,17 @@ def choose_format(
     return resolved
 
 
-def _list_local(given: str, temp_folder: str) -> dict[str, int]:
+def say_hub_files(files: Sequence[InputFile], console: Console) -> None:
+    """Say which files of the hub a data set is built from."""
+    of_hub = [file for file in files if is_hub_path(file.path)]
+    for file in of_hub[:_MOST_SAID]:
+        console.print(f"input: {file.name}", markup=False, soft_wrap=True)
+    if len(of_hub) > _MOST_SAID:
+        last = f"input: {len(of_hub):,} files in all, the last is {of_hub[-1].name}"
+        console.print(last, markup=False, soft_wrap=True)
+
+
+def _list_local(given: str, temp_folder: str, suffixes: Sequence[str]) -> dict[str, int]:
     # Beam's own listing leaves out what it cannot look at without a word.
     root = Path(given).expanduser()
     if root.is_dir():
@@ -123,6 +143,7 @@ def _list_local(given: str, temp_folder: str) -> dict[str, int]:
         paths = [path for path in _walk(given, root) if not path.name.startswith(".")]
         if not paths:
             raise UserError(f"--input {given}", "the folder holds no file", "Check the path")
+        paths = [Path(name) for name in take_suffixes(given, list(map(str, paths)), suffixes)]
     elif os.path.lexists(root):
         paths = [root]
     else:
@@ -156,7 +177,7 @@ def _measure(path: Path) -> int:
         ) from None
 
 
-def _list_remote(given: str) -> dict[str, int]:
+def _list_remote(given: str, suffixes: Sequence[str]) -> dict[str, int]:
     is_folder = given.endswith("/")
     try:
         listed = FileSystems.match([f"{given}**" if is_folder else given])[0].metadata_list
@@ -171,6 +192,8 @@ def _list_remote(given: str) -> dict[str, int]:
     }
     if not sizes:
         raise _no_such_file(given)
+    if is_folder:
+        return {path: sizes[path] for path in take_suffixes(given, list(sizes), suffixes)}
     return sizes
 
 

@@ -17,7 +17,8 @@ class DatasetOptions:
 
     input: tuple[str, ...]
     """Files, globs or folders of UTF-8 text (plain, .gz, .bz2, .zst, .xz), local or gs:// or s3://;
-    or wikitext-2 or wikitext-103, which are fetched from the Hugging Face hub."""
+    or, of the Hugging Face hub, hf://datasets/organization/name[@revision][/path or glob], or
+    wikitext-2 or wikitext-103."""
     tokenizer: str
     """A Hugging Face tokenizer.json or a BERT vocab.txt."""
     output: str

@@ -17,6 +17,7 @@ from corpusmill.corpora import read_corpus
 from corpusmill.decompression import open_decompressed
 from corpusmill.documents import DocumentBatch, DocumentOptions
 from corpusmill.faults import Reject
+from corpusmill.hub_files import is_hub_path, open_hub_file
 from transforms.elements import FileRange, NamedOutputs, RejectsFile
 from transforms.tally import COUNTS, Count, Tally
 
@@ -24,7 +25,9 @@ DOCUMENTS, REJECTS = "documents", "rejects"
 
 
 def open_file(path: str) -> BinaryIO:
-    """Open a file of any of Beam's filesystems for reading, compressed bytes as they are."""
+    """Open a file of any of Beam's filesystems or the hub for reading, compressed bytes as is."""
+    if is_hub_path(path):
+        return open_hub_file(path)
     stream: BinaryIO = FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
     return stream
 
@@ -103,4 +106,5 @@ class ReadDocuments(beam.PTransform):
 
     def display_data(self) -> dict[str, str | int]:
         """The corpus' rules, as far as they are given."""
-        return {name: of for name, of in asdict(self._options).items() if of is not None}
+        given = {name: of for name, of in asdict(self._options).items() if of is not None}
+        return given | {"suffixes": " ".join(self._options.suffixes)}

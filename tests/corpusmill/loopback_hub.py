@@ -1,0 +1,148 @@
+"""A Hugging Face hub of a few data sets on the loopback, for listing and reading their files."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+COMMIT, CONVERTED_COMMIT = "c0" * 20, "c1" * 20
+
+
+@dataclass
+class DataSet:
+    """A data set of the hub.
+
+    Attributes:
+        files: of its only commit.
+        card: the header of its README.
+        converted: the Parquet files that the hub has made of it.
+        gated: whether its files need a token.
+    """
+
+    files: dict[str, bytes]
+    card: dict[str, Any] = field(default_factory=dict)
+    converted: dict[str, bytes] = field(default_factory=dict)
+    gated: bool = False
+
+    def at(self, revision: str) -> tuple[str, dict[str, bytes]] | None:
+        """Commit and files of a revision."""
+        if revision in {"main", "v1", COMMIT}:
+            return COMMIT, self.files
+        if revision in {"refs/convert/parquet", CONVERTED_COMMIT} and self.converted:
+            return CONVERTED_COMMIT, self.converted
+        return None
+
+
+class Hub(ThreadingHTTPServer):
+    """The hub; files are answered with a redirect to its storage, as large ones are."""
+
+    def __init__(self, data_sets: dict[str, DataSet], token: str) -> None:
+        self.data_sets, self.token = data_sets, token
+        self.requests: list[str] = []
+        super().__init__(("127.0.0.1", 0), Handler)
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Hub
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self.server.requests.append(f"{self.command} {self.path}")
+        url = urlsplit(self.path)
+        parts = url.path.strip("/").split("/")
+        if parts[:2] == ["api", "datasets"]:
+            self.answer_api("/".join(parts[2:4]), parts[4:], parse_qs(url.query))
+        elif parts[0] == "datasets" and parts[3] == "resolve":
+            self.resolve("/".join(parts[1:3]), unquote(parts[4]), unquote("/".join(parts[5:])))
+        elif parts[0] == "storage":
+            files = self.server.data_sets["/".join(parts[1:3])].at(parts[3])
+            assert files
+            self.answer_range(files[1][unquote("/".join(parts[4:]))])
+        else:
+            self.refuse(404, "RepoNotFound")
+
+    do_HEAD = do_GET  # noqa: N815  named by the base class
+
+    def answer_api(self, name: str, rest: list[str], query: dict[str, list[str]]) -> None:
+        if not (data_set := self.server.data_sets.get(name)):
+            return self.refuse(404, "RepoNotFound")
+        revision = unquote(rest[1]) if len(rest) > 1 else "main"
+        if not (found := data_set.at(revision)):
+            return self.refuse(404, "RevisionNotFound")
+        commit, files = found
+        if rest and rest[0] == "tree":
+            deep = query.get("recursive", ["false"])[0].lower() == "true"
+            return self.answer_tree(files, unquote("/".join(rest[2:])), deep)
+        siblings = [{"rfilename": path} for path in files]
+        content = {"id": name, "sha": commit, "siblings": siblings, "cardData": data_set.card}
+        return self.answer_json(content)
+
+    def answer_tree(self, files: dict[str, bytes], folder: str, deep: bool) -> None:
+        prefix = f"{folder}/" if folder else ""
+        entries = {}
+        for path, content in files.items():
+            if not path.startswith(prefix):
+                continue
+            parts = path.removeprefix(prefix).split("/")
+            for depth in range(1, len(parts)):
+                inner = prefix + "/".join(parts[:depth])
+                entries[inner] = {"type": "directory", "path": inner, "oid": "0" * 40, "size": 0}
+            size = len(content)
+            entries[path] = {"type": "file", "path": path, "oid": "0" * 40, "size": size}
+        if not deep:
+            entries = {path: of for path, of in entries.items() if "/" not in path[len(prefix) :]}
+        if not entries and folder:
+            return self.refuse(404, "EntryNotFound")
+        return self.answer_json(list(entries.values()))
+
+    def resolve(self, name: str, revision: str, path: str) -> None:
+        data_set = self.server.data_sets[name]
+        found = data_set.at(revision)
+        assert found
+        if data_set.gated and self.headers.get("Authorization") != f"Bearer {self.server.token}":
+            return self.refuse(403, "GatedRepo")
+        return self.answer(302, b"", {"Location": f"/storage/{name}/{found[0]}/{path}"})
+
+    def answer_range(self, content: bytes) -> None:
+        first, _, last = self.headers["Range"].removeprefix("bytes=").partition("-")
+        part = content[int(first) : int(last) + 1]
+        bounds = f"bytes {first}-{int(first) + len(part) - 1}/{len(content)}"
+        self.answer(206, part, {"Content-Range": bounds})
+
+    def answer_json(self, content: object) -> None:
+        self.answer(200, json.dumps(content).encode(), {"Content-Type": "application/json"})
+
+    def refuse(self, status: int, code: str) -> None:
+        self.answer(status, b"", {"X-Error-Code": code, "X-Error-Message": code})
+
+    def answer(self, status: int, content: bytes, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(content))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Keep the test's output quiet."""
+
+
+@contextmanager
+def serve(data_sets: dict[str, DataSet], token: str = "hf_secret") -> Iterator[Hub]:  # noqa: S107
+    """A running hub."""
+    with Hub(data_sets, token) as hub:
+        hub.daemon_threads = True
+        hub.block_on_close = False
+        thread = threading.Thread(target=hub.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield hub
+        hub.shutdown()
+        thread.join()
