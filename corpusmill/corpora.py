@@ -2,17 +2,22 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import PurePosixPath
 from typing import BinaryIO, NamedTuple
 
 import pyarrow as pa
 
+from corpusmill.arrow_records import ArrowTable
+from corpusmill.avro_records import AvroTable
 from corpusmill.csv_records import check_csv_field, read_csv
-from corpusmill.decompression import COMPRESSED_SUFFIXES, has_suffix
+from corpusmill.decompression import COMPRESSED_SUFFIXES, has_suffix, is_compressed
 from corpusmill.documents import DocumentBatch, DocumentOptions, ReadCounts, read_documents
 from corpusmill.faults import UserError
 from corpusmill.line_records import check_json_field, read_line_records
+from corpusmill.parquet_records import ParquetTable
 from corpusmill.sentences import load_splitter, split_sentences
+from corpusmill.table_records import OpenTable, check_table, read_table
 from corpusmill.tar_members import read_tar
 from corpusmill.wet_records import check_wet, read_wet
 
@@ -32,12 +37,21 @@ class CorpusFormat(NamedTuple):
         suffixes: ends of file names that tell of it.
         check: refuses with a UserError what the start of a file shows to be wrong with the options.
         in_ranges: whether a plain file may be read in byte ranges.
+        in_compressed: whether a file may be compressed as a whole.
+        compresses: whether the format itself compresses the text as a rule.
     """
 
     read: Read
     suffixes: tuple[str, ...] = ()
     check: Check = _check_nothing
     in_ranges: bool = True
+    in_compressed: bool = True
+    compresses: bool = False
+
+
+def _table(open_table: OpenTable, suffixes: tuple[str, ...], compresses: bool) -> CorpusFormat:
+    read, check = partial(read_table, open_table), partial(check_table, open_table)
+    return CorpusFormat(read, suffixes, check, in_compressed=False, compresses=compresses)
 
 
 FORMATS: dict[str, CorpusFormat] = {
@@ -48,6 +62,9 @@ FORMATS: dict[str, CorpusFormat] = {
     "tsv": CorpusFormat(read_csv, (".tsv",), check_csv_field, in_ranges=False),
     "tar": CorpusFormat(read_tar, (".tar", ".tgz", ".tbz2", ".txz", ".tzst"), in_ranges=False),
     "wet": CorpusFormat(read_wet, (".wet", ".warc"), check_wet, in_ranges=False),
+    "parquet": _table(ParquetTable, (".parquet", ".pq"), compresses=True),
+    "arrow": _table(ArrowTable, (".arrow", ".feather"), compresses=False),
+    "avro": _table(AvroTable, (".avro",), compresses=True),
 }
 _BY_SUFFIX = {suffix: name for name, of in FORMATS.items() for suffix in of.suffixes}
 
@@ -94,10 +111,19 @@ def resolve_format(options: DocumentOptions, names: Sequence[str]) -> DocumentOp
     """The options with the format that the files' names tell, where none is given.
 
     Raises:
-        UserError: the names tell of several formats.
+        UserError: the names tell of several formats, or of a compressed file of a format that is
+            not read from such.
     """
-    if options.input_format != "auto":
-        return options
+    if options.input_format == "auto":
+        options = _guess_of_all(options, names)
+    compressed = [name for name in names if is_compressed(name)]
+    if compressed and not FORMATS[options.input_format].in_compressed:
+        cause = f"{options.input_format} files are sought in, which a compressed file cannot be"
+        raise UserError(f"--input {compressed[0]}", cause, "Decompress it")
+    return options
+
+
+def _guess_of_all(options: DocumentOptions, names: Sequence[str]) -> DocumentOptions:
     of_names = {guess_format(name): name for name in names}
     if len(of_names) > 1:
         examples = ", ".join(f"{name} ({of})" for of, name in sorted(of_names.items()))

@@ -67,13 +67,25 @@ class DocumentOptions:
             round, or a limit below 1 or above 2**28.
     """
 
-    input_format: Literal["auto", "text", "json-lines", "lines", "csv", "tsv", "tar", "wet"] = (
-        "auto"
-    )
-    """What the files hold: "text" is documents of many lines, "json-lines" one JSON object a line,
-    "lines" one document a line, "csv" and "tsv" one document a row, below a header, "tar" one
-    document a member, "wet" one a web page. "auto" goes by the names: .jsonl, .ndjson and .json are
-    JSON lines, .csv, .tsv, .tar, .tgz and .wet what they say, all others text."""
+    input_format: Literal[
+        "auto",
+        "text",
+        "json-lines",
+        "lines",
+        "parquet",
+        "arrow",
+        "avro",
+        "csv",
+        "tsv",
+        "tar",
+        "wet",
+    ] = "auto"
+    """What the files hold: "text" is documents of many lines, "lines" one document a line,
+    "json-lines" one JSON object a line; "parquet", "arrow" (files, streams, Feather, what Hugging
+    Face's save_to_disk writes), "avro", "csv" and "tsv" (below a header) one document a row, "tar"
+    one document a member, "wet" one a web page. "auto" goes by the names: .jsonl, .ndjson and .json
+    are JSON lines; .parquet and .pq, .arrow and .feather, .avro, .csv, .tsv, .tar, .tgz and .wet
+    what they say; all others text."""
     text_field: str = "text"
     """Name of the field that holds a record's text, in formats that have fields."""
     document_rule: Literal["wikitext", "blank-lines", "whole-file"] = "wikitext"

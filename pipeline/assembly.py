@@ -9,7 +9,7 @@ from apache_beam.io.filesystems import FileSystems
 from corpusmill.accounting import Expected
 from corpusmill.bert import Bert, BertOptions
 from corpusmill.columns import arrow_schema
-from corpusmill.corpora import reads_in_ranges
+from corpusmill.corpora import FORMATS, reads_in_ranges
 from corpusmill.documents import DocumentOptions
 from corpusmill.formats.parquet import ParquetOptions
 from corpusmill.manifest import FORMAT, FORMAT_VERSION, TOKENIZER
@@ -35,16 +35,27 @@ _RANGES_PER_WORKER, _SMALLEST_RANGE_BYTES = 8, 2**20
 _EXPANSION = 4
 
 
-def estimate_text_bytes(files: Sequence[InputFile]) -> int:
-    """Bytes of text, exact for plain files."""
+def estimate_read_bytes(files: Sequence[InputFile]) -> int:
+    """Bytes that will be counted as read, exact for files that are not compressed as a whole."""
     return sum(file.bytes if file.splittable else file.bytes * _EXPANSION for file in files)
 
 
-def choose_range_bytes(run: RunOptions, text_bytes: int) -> int:
+def estimate_text_bytes(files: Sequence[InputFile], documents: DocumentOptions) -> int:
+    """Bytes of text, exact for plain files.
+
+    Args:
+        files: the input.
+        documents: with a format.
+    """
+    compresses = FORMATS[documents.input_format].compresses
+    return estimate_read_bytes(files) * (_EXPANSION if compresses else 1)
+
+
+def choose_range_bytes(run: RunOptions, input_bytes: int) -> int:
     """Bytes of a range: the option's, or less where workers would not end together."""
     if run.runner not in LOCAL_NAMES:
         return run.range_bytes
-    even = text_bytes // (run.workers * _RANGES_PER_WORKER)
+    even = input_bytes // (run.workers * _RANGES_PER_WORKER)
     return min(run.range_bytes, max(_SMALLEST_RANGE_BYTES, even))
 
 
@@ -75,12 +86,12 @@ def assemble_job(
 ) -> Job:
     """Everything the graph is made from; the tokenizer is put where workers find it."""
     objective = bind_objective(objective_options, tokenizer)
-    text_bytes = estimate_text_bytes(files)
+    text_bytes = estimate_text_bytes(files, documents)
     layout = lay_out(dataset, objective, text_bytes)
     tokenizer_path = FileSystems.join(temp_folder, TOKENIZER)
     with create_file(tokenizer_path) as stream:
         stream.write(tokenizer.json.encode())
-    range_bytes = choose_range_bytes(run, text_bytes)
+    range_bytes = choose_range_bytes(run, sum(of.bytes for of in files))
     in_ranges = reads_in_ranges(documents)
     parts = [(of.path, of.name, of.bytes, of.splittable and in_ranges) for of in files]
     ranges = tuple(cut_ranges(parts, range_bytes))

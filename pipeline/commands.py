@@ -21,7 +21,7 @@ from corpusmill.report import summarize
 from corpusmill.tokenization import read_tokenizer
 from corpusmill.tokenizer_training import WordPieceOptions, train_wordpiece
 from corpusmill.verify import verify as find_problems
-from pipeline.assembly import assemble_job, estimate_text_bytes
+from pipeline.assembly import assemble_job, estimate_read_bytes
 from pipeline.graph import build_dataset
 from pipeline.html_report import render_page
 from pipeline.inputs import (
@@ -106,14 +106,16 @@ def build(command: BuildBert, beam_arguments: tuple[str, ...], console: Console)
             temp_folder,
             stale,
         )
-        text_bytes = estimate_text_bytes(files)
         counters = Counters()
         processes = count_processes(
-            run_options.runner, run_options.workers, text_bytes, run_options.min_bytes_per_worker
+            run_options.runner,
+            run_options.workers,
+            job.corpus_bytes,
+            run_options.min_bytes_per_worker,
         )
         # Before the progress line starts a thread.
         workers = start_workers(processes)
-        work = Work(text_bytes, job.objective.repeats)
+        work = Work(estimate_read_bytes(files), job.objective.repeats)
         with show_progress(counters, work, run_options.progress):
             run(
                 Run(

@@ -18,6 +18,7 @@ from corpusmill.documents import DocumentOptions
 from corpusmill.faults import UserError
 from corpusmill.hub import WIKITEXT, fetch_wikitext
 from corpusmill.hub_files import is_hub_path, list_hub_files
+from pipeline.saved_datasets import choose_data_files
 from transforms.read import open_file
 
 # Files of the hub that are said one by one.
@@ -87,9 +88,10 @@ def list_inputs(
             found = list_hub_files(given, suffixes)
             fetched |= {path: InputFile(path, size, path) for path, size in found.items()}
         elif is_local(given):
-            sizes |= _list_local(given, temp_folder, suffixes)
+            found = _list_local(given, temp_folder, suffixes)
+            sizes |= choose_data_files(given, found, read_bytes)
         else:
-            sizes |= _list_remote(given, suffixes)
+            sizes |= choose_data_files(given, _list_remote(given, suffixes), read_bytes)
     levels = zip(*(path.split("/")[:-1] for path in sizes), strict=False)
     common = sum(1 for _ in takewhile(lambda names: len(set(names)) == 1, levels))
     named = [

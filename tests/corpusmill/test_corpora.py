@@ -15,6 +15,8 @@ from corpusmill.faults import UserError
         ("a.txt", "text"), ("wiki.train.tokens", "text"), ("a", "text"), ("a.txt.gz", "text"),
         ("a.jsonl", "json-lines"), ("gs://b/A.JSONL.GZ", "json-lines"), ("x.ndjson", "json-lines"),
         ("x.json.zst", "json-lines"), ("jsonl", "text"), ("a.jsonl/b.txt", "text"),
+        ("a.parquet", "parquet"), ("A.PQ", "parquet"), ("a.arrow", "arrow"), ("a.feather", "arrow"),
+        ("a.avro", "avro"),
     ],
 )  # fmt: skip
 def test_names_tell_formats(name: str, expected: str) -> None:
@@ -26,6 +28,13 @@ def test_a_format_that_is_given_wins() -> None:
     assert resolve_format(options, ["a.jsonl", "b.txt"]) == options
     guessed = resolve_format(DocumentOptions(), ["a.jsonl", "b.jsonl.gz"])
     assert guessed == DocumentOptions(input_format="json-lines")
+
+
+@pytest.mark.parametrize("given_format", ["auto", "avro"])
+def test_compressed_files_of_a_table_are_refused(given_format: str) -> None:
+    options = DocumentOptions(input_format=given_format)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=r"--input b\.avro\.gz: .* Decompress it"):
+        resolve_format(options, ["a.avro", "b.avro.gz"])
 
 
 def test_names_of_several_formats_are_refused() -> None:

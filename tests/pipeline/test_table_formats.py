@@ -1,0 +1,155 @@
+"""Whole jobs on tables: the same records as JSON lines give the same data set."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import datasets
+import fastavro
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+
+from corpusmill.verify import verify_local
+from pipeline.command_line import USER_ERROR
+from tests.pipeline.jobs import assert_refused, build, digests, run_here
+from tests.pipeline.test_input_formats import documents_of
+
+FIELD = ("--text-field", "body")
+Records = list[dict[str, Any]]
+
+
+def write_parquet(records: Records, path: Path) -> Path:
+    pq.write_table(pa.Table.from_pylist(records), path / "corpus.parquet", row_group_size=3)
+    return path / "corpus.parquet"
+
+
+def write_feather(records: Records, path: Path) -> Path:
+    table = pa.Table.from_pylist(records)
+    pyarrow.feather.write_feather(table, path / "corpus.feather", "zstd", chunksize=3)
+    return path / "corpus.feather"
+
+
+def write_saved(records: Records, path: Path) -> Path:
+    """As users of Hugging Face's datasets do, with a cache that holds the text once more."""
+    dataset = datasets.Dataset.from_list(records)
+    datasets.DatasetDict({"train": dataset}).save_to_disk(path / "saved", num_shards={"train": 2})
+    (path / "saved/train/cache-1.arrow").write_bytes(
+        (path / "saved/train/data-00000-of-00002.arrow").read_bytes()
+    )
+    return path / "saved"
+
+
+def write_avro(records: Records, path: Path) -> Path:
+    fields = [{"name": "id", "type": "long"}, {"name": "body", "type": ["null", "string"]}]
+    schema = {"type": "record", "name": "row", "fields": fields}
+    with (path / "corpus.avro").open("wb") as stream:
+        fastavro.writer(stream, schema, records, codec="deflate", sync_interval=1000,
+                        sync_marker=bytes(range(16)))  # fmt: skip
+    return path / "corpus.avro"
+
+
+WRITERS = [write_parquet, write_feather, write_saved, write_avro]
+Write = Callable[[Records, Path], Path]
+formats = pytest.mark.parametrize("write", WRITERS, ids=lambda of: of.__name__)
+
+
+@pytest.fixture
+def records(sample: Path) -> Records:
+    """The sample a record a document, with two that hold no text."""
+    texts: list[str | None] = ["\n".join(sentences) for sentences in documents_of(sample)]
+    texts[5:5] = [None, "  \n"]
+    return [{"id": number, "body": text} for number, text in enumerate(texts)]
+
+
+def counts_of(folder: Path) -> dict[str, int]:
+    counts: dict[str, int] = json.loads((folder / "dataset.json").read_text())["counts"]
+    return counts
+
+
+@formats
+def test_a_table_holds_what_the_same_json_lines_hold(
+    write: Write, records: Records, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    table = write(records, tmp_path)
+    outcome = build([table], tokenizer_path, tmp_path / "out", *FIELD)
+    assert outcome.status == 0, outcome.errors
+    assert "input format: " in outcome.output
+    assert not verify_local(tmp_path / "out")
+    lines = tmp_path / "corpus.jsonl"
+    lines.write_text("".join(json.dumps(record) + "\n" for record in records))
+    build([lines], tokenizer_path, tmp_path / "lines", *FIELD)
+    counts, of_lines = counts_of(tmp_path / "out"), counts_of(tmp_path / "lines")
+    for name in ("documents", "sentences", "records", "empty_records", "rejects"):
+        assert counts[f"read.{name}"] == of_lines[f"read.{name}"]
+    assert counts["tokenize.tokens"] == of_lines["tokenize.tokens"]
+    assert counts["read.rows"] == len(records)
+    assert counts["read.rejected_rows"] == 1
+    [reject] = [json.loads(line) for line in (tmp_path / "out/rejects/rejects.jsonl").open()]
+    assert (reject["reason"], reject["detail"]) == ("not-text", "row 5: body holds null")
+
+
+@formats
+def test_any_ranges_and_workers_give_the_same_bytes(
+    write: Write, records: Records, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    table = write(records, tmp_path)
+    flags = (*FIELD, "--validation-share", "0.2")
+    build([table], tokenizer_path, tmp_path / "one", *flags)
+    workers = ("--workers", "2", "--min-bytes-per-worker", "0", "--range-bytes", "999")
+    build([table], tokenizer_path, tmp_path / "two", *flags, *workers)
+    assert len(digests(tmp_path / "one")) > 5
+    assert digests(tmp_path / "one") == digests(tmp_path / "two")
+
+
+@formats
+def test_a_tokenizer_is_trained_on_a_table_as_on_its_text(
+    write: Write, records: Records, sample: Path, tmp_path: Path
+) -> None:
+    trained = []
+    for path, flags in ((write(records, tmp_path), FIELD), (sample, ())):
+        output = tmp_path / f"{path.stem}.json"
+        given = ("--input", path, "--vocab-size", "500", "--output", output, *flags)
+        outcome = run_here("train-tokenizer", *given)
+        assert outcome.status == 0, outcome.errors
+        trained.append(output.read_text())
+    assert trained[0] == trained[1]
+
+
+def test_what_cannot_be_read_is_refused_before_any_work(
+    records: Records, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    parquet = write_parquet(records, tmp_path)
+    packed = tmp_path / "corpus.parquet.gz"
+    packed.write_bytes(b"")
+    text = tmp_path / "text.parquet"
+    text.write_text("words\n")
+    feather_1 = tmp_path / "old.feather"
+    feather_1.write_bytes(b"FEA1" + bytes(99) + b"FEA1")
+    for given, parts in (
+        ([parquet], ("--text-field text", "its fields are id, body")),
+        ([parquet, "--text-field", "id"], ("--text-field id", "int64", "holds text: body")),
+        ([parquet, packed], (f"--input {packed.name}", "Decompress it")),
+        ([text], (f"--input {text}", "cannot be read as parquet")),
+        ([feather_1], (f"--input {feather_1}", "Feather version 1")),
+    ):
+        outcome = build(given, tokenizer_path, tmp_path / "out")  # type: ignore[arg-type]
+        assert_refused(outcome, USER_ERROR, *parts)
+        assert not (tmp_path / "out").exists()
+
+
+def test_a_file_damaged_on_the_way_costs_only_what_it_held(
+    records: Records, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    whole = write_parquet(records, tmp_path / "in")
+    (tmp_path / "in/second.parquet").write_bytes(whole.read_bytes()[:-100])
+    outcome = build([tmp_path / "in"], tokenizer_path, tmp_path / "out", *FIELD)
+    assert outcome.status == 0, outcome.errors
+    assert not verify_local(tmp_path / "out")
+    rejects = [json.loads(line) for line in (tmp_path / "out/rejects/rejects.jsonl").open()]
+    assert [of["reason"] for of in rejects] == ["not-text", "damaged-file"]
+    assert rejects[1]["file"] == "second.parquet"
+    assert counts_of(tmp_path / "out")["read.rows"] == len(records)
