@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 # What a key is for. Two purposes never share a stream; a number, once used, keeps its meaning.
-PAIRS, MASKING, PLACE, SHARD, SPLIT, POOL = 1, 2, 3, 4, 5, 6
+PAIRS, MASKING, PLACE, SHARD, SPLIT, POOL, SAMPLE = 1, 2, 3, 4, 5, 6, 7
 
 MAX_SEED = 2**64 - 1
 

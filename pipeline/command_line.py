@@ -15,16 +15,8 @@ from rich.console import Console
 
 from corpusmill.faults import UserError
 from corpusmill.kernel_cache import drop_stale_kernels
-from pipeline.commands import (
-    BuildBert,
-    Inspect,
-    TrainTokenizer,
-    Verify,
-    build,
-    inspect,
-    train_tokenizer,
-    verify,
-)
+from pipeline.commands import BuildBert, Inspect, Verify, build, inspect, verify
+from pipeline.train_tokenizer import TrainTokenizer, train_tokenizer
 from pipeline.worker_watch import WorkerDiedError
 
 USER_ERROR, FAILURE, INTERRUPTED = 2, 1, 130

@@ -1,17 +1,14 @@
 """What each command does. The dataclasses are the command line: their docstrings are its help."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO
 
 import tyro
 from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
 from corpusmill.bert import BertOptions
-from corpusmill.corpora import read_corpus
-from corpusmill.decompression import open_decompressed
 from corpusmill.documents import DocumentOptions
 from corpusmill.faults import UserError
 from corpusmill.formats.parquet import ParquetOptions, read_rows
@@ -19,26 +16,18 @@ from corpusmill.inspection import decode_examples, special_tokens_of
 from corpusmill.manifest import MANIFEST, TOKENIZER, decode
 from corpusmill.report import summarize
 from corpusmill.tokenization import read_tokenizer
-from corpusmill.tokenizer_training import WordPieceOptions, train_wordpiece
 from corpusmill.verify import verify as find_problems
 from pipeline.assembly import assemble_job, estimate_read_bytes
 from pipeline.graph import build_dataset
 from pipeline.html_report import render_page
-from pipeline.inputs import (
-    InputFile,
-    absolute,
-    choose_format,
-    list_inputs,
-    read_bytes,
-    say_hub_files,
-)
+from pipeline.inputs import absolute, choose_format, list_inputs, read_bytes, say_hub_files
 from pipeline.options import DatasetOptions, RunOptions
 from pipeline.output import check_output, list_folder, temporary_folder
 from pipeline.progress import Counters, Work, show_progress
 from pipeline.runners import Run, count_processes, run
 from pipeline.terminal_report import print_inspection
 from pipeline.workers import start_workers
-from transforms.read import create_file, open_file
+from transforms.read import open_file
 
 
 @dataclass(frozen=True)
@@ -50,20 +39,6 @@ class BuildBert:
     documents: DocumentOptions = field(default_factory=DocumentOptions)
     parquet: ParquetOptions = field(default_factory=ParquetOptions)
     run: RunOptions = field(default_factory=RunOptions)
-
-
-@dataclass(frozen=True)
-class TrainTokenizer:
-    """Train a tokenizer on a corpus of any size."""
-
-    input: tuple[str, ...]
-    """Files, globs or folders, as for a build."""
-    output: str
-    """The tokenizer.json to write."""
-    model: Literal["wordpiece"] = "wordpiece"
-    """Kind of tokenizer."""
-    wordpiece: WordPieceOptions = field(default_factory=WordPieceOptions)
-    documents: DocumentOptions = field(default_factory=DocumentOptions)
 
 
 @dataclass(frozen=True)
@@ -130,28 +105,6 @@ def build(command: BuildBert, beam_arguments: tuple[str, ...], console: Console)
     manifest = _read_manifest(dataset.output)
     print_inspection(console, manifest, [], summarize(manifest))
     return 0
-
-
-def train_tokenizer(command: TrainTokenizer, console: Console) -> int:
-    """Train a tokenizer and write its file."""
-    with temporary_folder(str(Path(command.output).parent), None) as temp_folder:
-        files = list_inputs(command.input, temp_folder, command.documents.suffixes)
-        say_hub_files(files, console)
-        documents = choose_format(files, command.documents, console)
-        content = train_wordpiece(_read_sentences(files, documents), command.wordpiece)
-    with create_file(absolute(command.output)) as stream:
-        stream.write(content.encode())
-    size = read_tokenizer(command.output, read_bytes).vocab_size
-    console.print(f"{command.output}: {command.model} tokenizer with {size:,} tokens")
-    return 0
-
-
-def _read_sentences(files: list[InputFile], options: DocumentOptions) -> Iterator[list[str]]:
-    for index, file in enumerate(files):
-        with open_file(file.path) as raw:
-            stream = open_decompressed(raw, file.path)
-            for batch in read_corpus(stream, file.path, index, 0, None, options):
-                yield batch.documents.column("sentences").flatten().to_pylist()
 
 
 def inspect(command: Inspect, console: Console) -> int:

@@ -115,3 +115,47 @@ def _follow(
             examples=f"{built:,}",
             rate=f"{built / elapsed:,.0f}",
         )
+
+
+class ReadingLine:
+    """A line of bytes read, then one of what is done with them.
+
+    Args:
+        progress: where the lines are shown; None shows nothing.
+        total_bytes: all there is to read; an estimate where files are compressed.
+    """
+
+    def __init__(self, progress: Progress | None, total_bytes: int) -> None:
+        self._progress, self._total, self._read = progress, total_bytes, 0
+        self._task = progress.add_task("", total=total_bytes) if progress else TaskID(0)
+        self.add(0)
+
+    def add(self, read_bytes: int) -> None:
+        """So many more bytes have been read."""
+        self._read += read_bytes
+        if self._progress:
+            text = f"read {self._read / 1e6:,.0f} of {self._total / 1e6:,.0f} MB"
+            self._progress.update(self._task, completed=self._read, description=text)
+
+    def go_on(self, what: str) -> None:
+        """All is read; show what follows, for an unknown time."""
+        if self._progress:
+            self._progress.remove_task(self._task)
+            self._task = self._progress.add_task(what, total=None)
+
+
+@contextmanager
+def show_reading(total_bytes: int, shown: bool) -> Iterator[ReadingLine]:
+    """Show a line of bytes read until the block ends; it is told what to show.
+
+    Args:
+        total_bytes: all there is to read; an estimate where files are compressed.
+        shown: False, or an output that is no terminal, shows nothing.
+    """
+    console = Console(stderr=True)
+    if not (shown and console.is_terminal):
+        yield ReadingLine(None, total_bytes)
+        return
+    columns = (BarColumn(20), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        yield ReadingLine(progress, total_bytes)

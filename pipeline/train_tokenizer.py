@@ -1,0 +1,224 @@
+"""The command that trains a tokenizer: a corpus to a tokenizer.json, and to a model's own files."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal, TypedDict
+
+from apache_beam.io.filesystems import FileSystems
+from rich.console import Console
+from tokenizers import Tokenizer
+
+from corpusmill.corpora import read_corpus
+from corpusmill.decompression import open_decompressed
+from corpusmill.documents import DocumentBatch, DocumentOptions
+from corpusmill.faults import UserError
+from corpusmill.tokenizer_training.models import MODELS, model_options
+from corpusmill.tokenizer_training.options import NormalizerName
+from corpusmill.tokenizer_training.sample import SampleOptions, draw_documents
+from pipeline.assembly import estimate_read_bytes, estimate_text_bytes
+from pipeline.inputs import (
+    InputFile,
+    absolute,
+    choose_format,
+    is_local,
+    list_inputs,
+    say_hub_files,
+)
+from pipeline.output import temporary_folder
+from pipeline.progress import ReadingLine, show_reading
+from transforms.read import create_file, open_file
+
+
+class GivenOptions(TypedDict, total=False):
+    """Options of the models; one that the chosen model does not have is refused."""
+
+    vocab_size: int
+    """Most tokens in the vocabulary, special tokens included. By default 30522 for wordpiece, 30000
+    for bpe, 8000 for unigram, all words for wordlevel."""
+    min_frequency: int
+    """wordpiece, bpe: how often two neighbouring pieces must occur to be joined to one; 2 by
+    default. wordlevel: how often a word must occur; 1 by default."""
+    special_tokens: tuple[str, ...]
+    """Special tokens, in the order of their ids: before all others, behind them for wordlevel. By
+    default [PAD] [UNK] [CLS] [SEP] [MASK] for wordpiece, <|unk|> <|endoftext|> for wordlevel, <s>
+    <pad> </s> <unk> <mask> for bpe and unigram."""
+    unk_token: str
+    """wordlevel, unigram: the special token for what is unknown; <|unk|> and <unk> by default."""
+    normalizers: tuple[NormalizerName, ...]
+    """What is done to text before it is cut, in the given order; nothing by default."""
+    lowercase: bool
+    """wordpiece: lower-case the text and strip accents, as BERT's uncased models do; the default.
+    For other models, give --normalizers lowercase."""
+    limit_alphabet: int
+    """wordpiece: most characters in the vocabulary, the most frequent ones; all by default."""
+    character_coverage: float
+    """unigram: share of the corpus' characters that the vocabulary covers; 1 by default."""
+    add_prefix_space: bool
+    """bpe: begin every text with a space; not by default."""
+    trim_offsets: bool
+    """bpe: leave the space before a word out of its offsets; not by default."""
+    dropout: float
+    """bpe: share of joins left out by chance when the tokenizer is used; 0 by default."""
+    max_distinct_words: int
+    """Distinct words counted at a time, 5 million by default: about 600 MB, and many times as much
+    where words are whole clauses (Chinese, for bpe and unigram): give less there, or a sample. The
+    rarest are dropped whenever that many have gathered."""
+
+
+@dataclass(frozen=True)
+class TrainTokenizer:
+    """Train a tokenizer on a corpus of any size."""
+
+    input: tuple[str, ...]
+    """Files, globs or folders, as for a build."""
+    output: str
+    """The tokenizer.json to write."""
+    model: Literal["wordpiece", "bpe", "wordlevel", "unigram"] = "wordpiece"
+    """Kind of tokenizer: BERT's WordPiece, byte-level BPE, whole words, or a unigram model."""
+    save_model: str | None = None
+    """Folder for the model's own files, beside the tokenizer.json: vocab.txt of wordpiece,
+    vocab.json and merges.txt of bpe, vocab.json of wordlevel, unigram.json of unigram."""
+    progress: bool = True
+    """Show a progress line where the output is a terminal."""
+    sample: SampleOptions = field(default_factory=SampleOptions)
+    training: GivenOptions = field(default_factory=GivenOptions)
+    documents: DocumentOptions = field(default_factory=DocumentOptions)
+
+
+class _Corpus:
+    """The sentences of a corpus, or of a sample of it, and what was met on the way.
+
+    Attributes:
+        documents: read so far.
+        taken: those of them that are of the sample.
+        rejects: so far, by reason.
+    """
+
+    def __init__(
+        self, files: list[InputFile], options: DocumentOptions, sample: SampleOptions
+    ) -> None:
+        self._files, self._options, self._sample = files, options, sample
+        self.bytes = estimate_read_bytes(files)
+        self._share = sample.share(estimate_text_bytes(files, options))
+        self.documents = self.taken = 0
+        self.rejects: Counter[str] = Counter()
+
+    def read(self, line: ReadingLine) -> Iterator[list[str]]:
+        """Batches of sentences.
+
+        Raises:
+            UserError: the sample holds no document.
+        """
+        for index, file in enumerate(self._files):
+            with open_file(file.path) as raw:
+                stream = open_decompressed(raw, file.path)
+                for batch in read_corpus(stream, file.path, index, 0, None, self._options):
+                    line.add(batch.counts.bytes)
+                    yield self._take(batch)
+        if self.documents and not self.taken:
+            share = self._sample.sample
+            flag = (
+                f"--sample-bytes {self._sample.sample_bytes}"
+                if share is None
+                else f"--sample {share}"
+            )
+            cause = f"it took none of the {self.documents:,} documents"
+            raise UserError(flag, cause, "Give a larger one")
+
+    def _take(self, batch: DocumentBatch) -> list[str]:
+        documents = batch.documents
+        self.documents += documents.num_rows
+        self.rejects.update(reject.reason for reject in batch.rejects)
+        if self._share < 1:
+            ids = documents.column("document").to_numpy()
+            documents = documents.filter(draw_documents(ids, self._share, self._sample.seed))
+        self.taken += documents.num_rows
+        sentences: list[str] = documents.column("sentences").flatten().to_pylist()
+        return sentences
+
+    def describe(self) -> Iterator[str]:
+        """What of the corpus the tokenizer was not trained with."""
+        if self._share < 1:
+            yield f"a sample: {self.taken:,} of {self.documents:,} documents"
+        if self.rejects:
+            reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.rejects.items())
+            yield f"left out, as they cannot be read: {reasons}"
+
+
+def train_tokenizer(command: TrainTokenizer, console: Console) -> int:
+    """Train a tokenizer and write its file."""
+    model, options = MODELS[command.model], model_options(command.model, command.training)
+    _check_outputs(command, model.files)
+    with temporary_folder(str(Path(command.output).parent), None) as temp_folder:
+        files = list_inputs(command.input, temp_folder, command.documents.suffixes)
+        say_hub_files(files, console)
+        documents = choose_format(files, command.documents, console)
+        corpus = _Corpus(files, documents, command.sample)
+        with show_reading(corpus.bytes, command.progress) as line:
+
+            def sentences() -> Iterator[list[str]]:
+                yield from corpus.read(line)
+                line.go_on(f"training {command.model}")
+
+            content = model.train(sentences(), options)
+    tokenizer = Tokenizer.from_str(content)
+    if command.save_model is not None:
+        _save_model(tokenizer, command.save_model)
+    with create_file(absolute(command.output)) as stream:
+        stream.write(content.encode())
+    for remark in (*corpus.describe(), *_describe(command, tokenizer, options.vocab_size)):
+        console.print(remark, markup=False, soft_wrap=True)
+    return 0
+
+
+def _check_outputs(command: TrainTokenizer, files: tuple[str, ...]) -> None:
+    if is_local(command.output) and Path(absolute(command.output)).is_dir():
+        raise UserError(
+            f"--output {command.output}", "it is a folder", "Name a file, such as tokenizer.json"
+        )
+    folder = command.save_model
+    if folder is None:
+        return
+    if is_local(folder) and any(
+        path.is_file() for path in (Path(absolute(folder)), *Path(absolute(folder)).parents)
+    ):
+        raise UserError(f"--save-model {folder}", "a file stands there", "Give another folder")
+    paths = {name: FileSystems.join(absolute(folder), name) for name in files}
+    if absolute(command.output) in {absolute(folder), *paths.values()}:
+        raise UserError(
+            f"--save-model {folder}",
+            f"--output {command.output} stands there",
+            "Give another folder",
+        )
+    there = [name for name, path in paths.items() if FileSystems.exists(path)]
+    if there:
+        raise UserError(
+            f"--save-model {folder}",
+            f"it holds {' and '.join(there)} already",
+            "Move that away, or give another folder",
+        )
+
+
+def _save_model(tokenizer: Tokenizer, folder: str) -> None:
+    root = absolute(folder)
+    with TemporaryDirectory() as temporary:
+        for path in sorted(map(Path, tokenizer.model.save(temporary))):
+            with create_file(FileSystems.join(root, path.name)) as stream:
+                stream.write(path.read_bytes())
+
+
+def _describe(command: TrainTokenizer, tokenizer: Tokenizer, asked: int | None) -> Iterator[str]:
+    """What was trained and where it is; first of all whether it is less than was asked for."""
+    size = tokenizer.get_vocab_size(with_added_tokens=True)
+    if asked is not None and size < asked:
+        yield (
+            f"warning: the vocabulary has {size:,} tokens, fewer than the {asked:,} asked for: "
+            "the corpus gives no more"
+        )
+    yield f"{command.output}: {command.model} tokenizer with {size:,} tokens"
+    if command.save_model is not None:
+        files = " and ".join(MODELS[command.model].files)
+        yield f"{command.save_model}: {files} of the model"

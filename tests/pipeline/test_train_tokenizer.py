@@ -1,0 +1,250 @@
+"""The command that trains a tokenizer: its files, its sample, what it says and what it refuses."""
+
+import gzip
+import json
+import os
+import pty
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+from tokenizers import Tokenizer, models
+from transformers import PreTrainedTokenizerFast
+
+from corpusmill.tokenization import SentenceTokenizer, read_tokenizer
+from corpusmill.tokenizer_training.models import MODELS
+from pipeline.command_line import USER_ERROR
+from pipeline.train_tokenizer import GivenOptions
+from tests.conftest import CHECKOUT, read_local
+from tests.pipeline.jobs import Outcome, assert_refused, build, leftovers, run_here
+
+SIZES = {"wordpiece": "700", "bpe": "700", "wordlevel": "500", "unigram": "700"}
+TEXT = "The river 's naïve Café , <unk> [MASK] two  spaces\tand 株 ; \u00b4 \ufb01ne , it is ."
+
+
+def train(corpus: Path, output: Path, *flags: str | Path) -> Outcome:
+    return run_here("train-tokenizer", "--input", corpus, "--output", output, *flags)
+
+
+@pytest.fixture(scope="module")
+def trained(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder, files = tmp_path_factory.mktemp("tokenizers"), {}
+    for model, size in SIZES.items():
+        files[model] = folder / model / "tokenizer.json"
+        flags = ("--model", model, "--vocab-size", size, "--save-model", folder / model / "model")
+        outcome = train(sample, files[model], *flags)
+        assert outcome.status == 0, outcome.errors
+        assert f"{model} tokenizer with {size} tokens" in outcome.output
+        for name in MODELS[model].files:
+            assert name in outcome.output
+    return files
+
+
+@pytest.mark.parametrize("model", SIZES)
+def test_transformers_loads_it_and_gives_the_same_ids(
+    model: str, trained: dict[str, Path], sample: Path
+) -> None:
+    own = Tokenizer.from_file(str(trained[model]))
+    theirs = PreTrainedTokenizerFast(tokenizer_file=str(trained[model]))
+    own.no_padding()
+    for line in [TEXT, *sample.read_text("utf-8").splitlines()[:200]]:
+        ids = own.encode(line).ids
+        assert theirs(line)["input_ids"] == ids
+        assert theirs.convert_ids_to_tokens(ids) == [own.id_to_token(number) for number in ids]
+    assert len(theirs) == own.get_vocab_size() == int(SIZES[model])
+
+
+@pytest.mark.parametrize("model", SIZES)
+def test_the_models_files_are_those_of_the_library(model: str, trained: dict[str, Path]) -> None:
+    folder = trained[model].parent / "model"
+    assert leftovers(folder) == sorted(MODELS[model].files)
+    vocabulary = Tokenizer.from_file(str(trained[model])).get_vocab(with_added_tokens=False)
+    paths = [str(folder / name) for name in MODELS[model].files]
+    if model == "unigram":
+        pieces = json.loads(Path(paths[0]).read_text("utf-8"))["vocab"]
+        assert {piece: place for place, (piece, _) in enumerate(pieces)} == vocabulary
+        return
+    kinds: dict[str, Any] = {
+        "wordpiece": models.WordPiece,
+        "bpe": models.BPE,
+        "wordlevel": models.WordLevel,
+    }
+    unknown = {"wordpiece": "[UNK]", "wordlevel": "<|unk|>"}
+    given = {"unk_token": unknown[model]} if model in unknown else {}
+    loaded = Tokenizer(kinds[model].from_file(*paths, **given))
+    assert loaded.get_vocab() == vocabulary
+
+
+@pytest.mark.parametrize("model", SIZES)
+def test_a_job_reads_it(model: str, trained: dict[str, Path]) -> None:
+    file = read_tokenizer(str(trained[model]), read_local)
+    assert file.vocab_size == int(SIZES[model])
+    assert SentenceTokenizer(file.json, file.token_dtype) is not None
+
+
+def test_a_bert_data_set_is_built_with_byte_level_bpe(
+    trained: dict[str, Path], sample: Path, tmp_path: Path
+) -> None:
+    outcome = build([sample], trained["bpe"], tmp_path / "out")
+    assert outcome.status == 0, outcome.errors
+
+
+def test_a_sample_is_the_same_however_the_corpus_is_read(sample: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "text.gz"
+    packed.write_bytes(gzip.compress(sample.read_bytes()))
+    flags = ("--model", "wordlevel", "--sample", "0.5", "--seed", "3")
+    texts = []
+    for corpus in (sample, packed):
+        output = tmp_path / f"{corpus.name}.json"
+        outcome = train(corpus, output, *flags)
+        assert "a sample: 59 of 105 documents" in outcome.output
+        texts.append(output.read_bytes())
+    assert texts[0] == texts[1]
+    other = tmp_path / "other.json"
+    train(sample, other, *flags, "--seed", "4")
+    assert other.read_bytes() != texts[0]
+
+
+def test_a_sample_of_bytes_is_a_share_of_the_corpus(sample: Path, tmp_path: Path) -> None:
+    half = str(sample.stat().st_size // 2)
+    outcome = train(sample, tmp_path / "a.json", "--model", "wordlevel", "--sample-bytes", half)
+    taken = int(outcome.output.partition("a sample: ")[2].split(" ")[0])
+    assert 30 < taken < 75
+    outcome = train(sample, tmp_path / "b.json", "--model", "wordlevel", "--sample-bytes", "1e9")
+    assert outcome.status == USER_ERROR
+    outcome = train(sample, tmp_path / "b.json", "--model", "wordlevel", "--sample-bytes", "999999")
+    assert "a sample" not in outcome.output
+
+
+def test_special_tokens_are_numbered_in_the_given_order(sample: Path, tmp_path: Path) -> None:
+    output = tmp_path / "tokenizer.json"
+    special = ("[MASK]", "[SEP]", "<x>", "[CLS]", "[UNK]", "[PAD]")
+    outcome = train(
+        sample, output, "--vocab-size", "300", "--special-tokens", *special,
+        "--normalizers", "nfkc", "strip-accents", "--no-lowercase",
+    )  # fmt: skip
+    assert outcome.status == 0, outcome.errors
+    tokenizer = Tokenizer.from_file(str(output))
+    assert [tokenizer.token_to_id(token) for token in special] == list(range(6))
+    assert tokenizer.encode("<x>").tokens == ["[CLS]", "<x>", "[SEP]"]
+    assert tokenizer.normalizer.normalize_str("Caf\u00e9 \ufb01") == "Cafe fi"
+
+
+def test_a_smaller_vocabulary_is_said(sample: Path, tmp_path: Path) -> None:
+    outcome = train(sample, tmp_path / "t.json", "--model", "bpe", "--vocab-size", "60000")
+    [line] = [line for line in outcome.output.splitlines() if line.startswith("warning: ")]
+    assert "fewer than the 60,000" in line
+    outcome = train(sample, tmp_path / "t.json", "--model", "wordlevel")
+    assert "warning" not in outcome.output
+
+
+def test_lines_that_cannot_be_read_are_said(tmp_path: Path) -> None:
+    corpus = tmp_path / "text"
+    corpus.write_bytes(b"good words\n\xff\xfe bad\n\xff worse\n")
+    outcome = train(corpus, tmp_path / "t.json", "--model", "wordlevel")
+    assert "2 invalid-utf-8" in outcome.output
+
+
+@pytest.mark.parametrize(
+    ("flags", "parts"),
+    [
+        (("--dropout", "0.1"), ("--dropout with --model wordpiece", "have it: bpe")),
+        (("--model", "bpe", "--lowercase"), ("--lowercase with --model bpe", "wordpiece")),
+        (("--model", "bpe", "--dropout", "2"), ("--dropout 2",)),
+        (("--model", "bpe", "--vocab-size", "260"), ("--vocab-size 260", "261")),
+        (("--special-tokens", "a", "a"), ("--special-tokens a a", "twice")),
+        (("--sample", "0"), ("--sample 0",)),
+        (("--sample", "1e-9"), ("--sample 1e-09", "none of the 105 documents")),
+        (("--sample-bytes", "1"), ("--sample-bytes 1", "none of the 105 documents")),
+        (("--sample", "0.1", "--sample-bytes", "5"), ("--sample 0.1 --sample-bytes 5",)),
+        (("--vocab-size", "20"), ("--vocab-size 20", "characters of the corpus")),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    flags: tuple[str, ...], parts: tuple[str, ...], sample: Path, tmp_path: Path
+) -> None:
+    assert_refused(train(sample, tmp_path / "new" / "t.json", *flags), USER_ERROR, *parts)
+    assert leftovers(tmp_path) == []
+
+
+def test_an_unknown_normalizer_is_refused_with_those_there_are(
+    sample: Path, tmp_path: Path
+) -> None:
+    outcome = train(sample, tmp_path / "t.json", "--normalizers", "nfq")
+    assert outcome.status == USER_ERROR
+    assert "nfq" in outcome.errors
+    assert "strip-accents" in outcome.errors
+
+
+def test_a_folder_in_the_way_is_refused(sample: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "held").mkdir()
+    (tmp_path / "held" / "merges.txt").write_text("mine")
+    for folder, cause in (
+        ("file", "a file stands there"),
+        ("file/below", "a file stands there"),
+        ("held", "it holds merges.txt already"),
+    ):
+        flags = ("--model", "bpe", "--save-model", tmp_path / folder)
+        outcome = train(sample, tmp_path / "t.json", *flags)
+        assert_refused(outcome, USER_ERROR, f"--save-model {tmp_path / folder}", cause)
+    for folder, output in (("new", "new"), ("new", "new/vocab.json")):
+        flags = ("--model", "bpe", "--save-model", tmp_path / folder)
+        outcome = train(sample, tmp_path / output, *flags)
+        assert_refused(outcome, USER_ERROR, f"--save-model {tmp_path / folder}", "--output")
+    outcome = train(sample, tmp_path / "held")
+    assert_refused(outcome, USER_ERROR, f"--output {tmp_path / 'held'}", "it is a folder")
+    assert leftovers(tmp_path) == ["file", "held", "held/merges.txt"]
+
+
+def test_the_command_line_has_the_options_of_the_models() -> None:
+    given = get_type_hints(GivenOptions)
+    own: dict[str, Any] = {}
+    for of in MODELS.values():
+        types = get_type_hints(of.options)
+        own |= {f.name: types[f.name] for f in fields(of.options)}
+    assert given.keys() == own.keys()
+    for name, kind in given.items():
+        assert own[name] in (kind, kind | None)
+
+
+def test_the_help_has_the_defaults_of_the_models() -> None:
+    text = " ".join(run_here("train-tokenizer", "--help").output.replace("│", " ").split())
+    for of in MODELS.values():
+        for field in fields(of.options):
+            if field.name in {"vocab_size", "special_tokens", "unk_token"} and field.default:
+                default = field.default
+                shown = " ".join(default) if isinstance(default, tuple) else str(default)
+                assert shown in text
+
+
+def shown_on_a_terminal(*arguments: str | Path) -> str:
+    terminal, end = pty.openpty()
+    command = [sys.executable, "-m", "pipeline", "train-tokenizer", *map(str, arguments)]
+    process = subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.DEVNULL, stderr=end)
+    os.close(end)
+    shown = b""
+    while True:
+        try:
+            block = os.read(terminal, 4096)
+        except OSError:  # how Linux says that the other end is closed
+            break
+        if not block:
+            break
+        shown += block
+    os.close(terminal)
+    assert process.wait() == 0
+    return shown.decode()
+
+
+def test_a_terminal_shows_bytes_read_and_then_the_training(sample: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_bytes(sample.read_bytes() * 20)
+    given = ("--input", text, "--output", tmp_path / "t.json", "--model", "bpe")
+    shown = shown_on_a_terminal(*given)
+    assert "of 1 MB" in shown
+    assert "training bpe" in shown
+    assert shown_on_a_terminal(*given, "--no-progress") == ""
