@@ -24,7 +24,8 @@ from corpusmill.documents import DocumentOptions, read_documents
 from corpusmill.encoding import encode_documents
 from corpusmill.formats.parquet import ROW_GROUP_ROWS, ParquetOptions, ParquetShardWriter
 from corpusmill.sorting import cut_into_groups
-from corpusmill.tokenization import SentenceTokenizer, TokenizerFile, read_tokenizer
+from corpusmill.tokenization import SentenceTokenizer
+from corpusmill.tokenizer_files import TokenizerFile, read_tokenizer
 
 _encoded: list[pa.RecordBatch] = []
 

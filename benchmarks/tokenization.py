@@ -20,7 +20,8 @@ import numpy as np
 
 from corpusmill import ragged
 from corpusmill.documents import DocumentOptions, read_documents
-from corpusmill.tokenization import SentenceTokenizer, TokenizerFile, read_tokenizer
+from corpusmill.tokenization import SentenceTokenizer
+from corpusmill.tokenizer_files import TokenizerFile, read_tokenizer
 from corpusmill.tokenizer_training import WordPieceOptions, train_wordpiece
 
 Batch = tuple[np.ndarray, np.ndarray]

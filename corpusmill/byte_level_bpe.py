@@ -24,18 +24,14 @@ from corpusmill.byte_level_kernels import (
     fill_pairs,
     merge_tokens,
 )
-from corpusmill.byte_level_patterns import CL100K, GPT2, LLAMA3, QWEN2, R50K, R50K_BEFORE
+from corpusmill.byte_level_patterns import CL100K, GPT2, QWEN2
 from corpusmill.word_memo import EncodeSpans
 from corpusmill.word_memo_exactness import find_pattern, flatten_steps
 
-_OLD = Rules(any_case=False, most_digits=2**62, blank_end=False)
 _RULES = {
-    GPT2: _OLD,
-    R50K: _OLD,
-    R50K_BEFORE: _OLD,
-    CL100K: Rules(any_case=True, most_digits=3, blank_end=True),
-    LLAMA3: Rules(any_case=True, most_digits=3, blank_end=False),
-    QWEN2: Rules(any_case=True, most_digits=1, blank_end=False),
+    GPT2: Rules(any_case=False, most_digits=2**62),
+    CL100K: Rules(any_case=True, most_digits=3),
+    QWEN2: Rules(any_case=True, most_digits=1),
 }
 # The characters of Unicode's property White_Space, which is what \s means.
 _WHITE_SPACE = (

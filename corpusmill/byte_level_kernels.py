@@ -31,12 +31,10 @@ class Rules(NamedTuple):
         any_case: whether 'S is taken as 's, and a single character that is no letter or number goes
             with the letters behind it, line ends with the signs before them (GPT-4 and later).
         most_digits: numbers in a piece.
-        blank_end: whether white space at the end of a text is one piece, whatever is in it.
     """
 
     any_case: bool
     most_digits: int
-    blank_end: bool
 
 
 class Merges(NamedTuple):
@@ -112,7 +110,7 @@ def contraction_bytes(text: np.ndarray, place: int, stop: int, any_case: bool) -
 def end_of_blank(rules: Rules, classes: np.ndarray, text: np.ndarray, place: int, stop: int) -> int:
     """Where a piece ends that begins with white space which nothing else takes."""
     end: int = end_of_run(classes, text, place, stop, SPACE, stop)
-    if end < 0 or (end == stop and rules.blank_end):
+    if end < 0:
         return end
     line_end = last = place
     at = place

@@ -164,6 +164,7 @@ def _speller(tokenizer_json: str) -> Callable[[int], tuple[str, bool]]:
     prefix = settings["model"].get("continuing_subword_prefix") or ""
     # Where spaces are part of a token, one without a leading space continues the word before it.
     spaces = any(f'"type": "{kind}"' in json.dumps(settings) for kind in ("Metaspace", "ByteLevel"))
+    spaces = spaces or "\u2581" in str(settings.get("decoder"))  # SentencePiece's
 
     def spell(token_id: int) -> tuple[str, bool]:
         token = tokenizer.id_to_token(token_id)

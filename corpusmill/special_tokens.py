@@ -6,7 +6,7 @@ from typing import Any
 
 from corpusmill.faults import UserError
 
-ROLES = ("cls", "sep", "mask", "pad", "unk")
+ROLES = ("cls", "sep", "mask", "pad", "unk", "eos")
 
 # What tokens of each role are called where nothing else says so.
 _CONVENTIONS = {
@@ -15,7 +15,9 @@ _CONVENTIONS = {
     "mask": ("[MASK]", "<mask>"),
     "pad": ("[PAD]", "<pad>"),
     "unk": ("[UNK]", "<unk>"),
+    "eos": ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "[EOS]"),
 }
+USUAL_NAMES = frozenset(name for names in _CONVENTIONS.values() for name in names)
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class SpecialTokens:
         pad_id: fills a batch.
         unk_id: stands for what the vocabulary cannot spell.
         all_ids: every special id, sorted.
+        eos_id: ends a text.
     """
 
     cls_id: int | None
@@ -37,6 +40,7 @@ class SpecialTokens:
     pad_id: int | None
     unk_id: int | None
     all_ids: tuple[int, ...]
+    eos_id: int | None = None
 
     def require(self, tokenizer_name: str, *roles: str) -> None:
         """Make sure that tokens of the roles exist.
@@ -90,6 +94,7 @@ def find_special_tokens(
         pad_id=ids["pad_id"],
         unk_id=ids["unk_id"],
         all_ids=tuple(sorted(every)),
+        eos_id=ids["eos_id"],
     )
 
 

@@ -16,7 +16,7 @@ from corpusmill.manifest import FORMAT, FORMAT_VERSION, TOKENIZER
 from corpusmill.objective import Objective
 from corpusmill.placement import Layout, count_validation_shards
 from corpusmill.sentences import splitter_of
-from corpusmill.tokenization import TokenizerFile
+from corpusmill.tokenizer_files import TokenizerFile
 from pipeline.graph import Job
 from pipeline.inputs import InputFile, absolute
 from pipeline.options import LOCAL_NAMES, DatasetOptions, RunOptions
@@ -83,6 +83,7 @@ def assemble_job(
     files: Sequence[InputFile],
     temp_folder: str,
     stale: tuple[str, ...] = (),
+    memoize: bool = True,
 ) -> Job:
     """Everything the graph is made from; the tokenizer is put where workers find it."""
     objective = bind_objective(objective_options, tokenizer)
@@ -107,6 +108,8 @@ def assemble_job(
         parquet=parquet,
         tokenizer_path=tokenizer_path,
         token_dtype=tokenizer.token_dtype.name,
+        memoize=memoize,
+        special_tokens_in_text=tokenizer.options.special_tokens_in_text,
         temp_folder=temp_folder,
         commit=CommitOptions(
             output=absolute(dataset.output),
@@ -145,6 +148,9 @@ def _header(
         "tokenizer": {
             "file": TOKENIZER,
             "name": tokenizer.name,
+            "form": tokenizer.form,
+            "revision": tokenizer.revision,
+            "options": asdict(tokenizer.options),
             "sha256": tokenizer.digest,
             "vocab_size": tokenizer.vocab_size,
             "special": asdict(tokenizer.special),

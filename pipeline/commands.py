@@ -15,7 +15,8 @@ from corpusmill.formats.parquet import ParquetOptions, read_rows
 from corpusmill.inspection import decode_examples, special_tokens_of
 from corpusmill.manifest import MANIFEST, TOKENIZER, decode
 from corpusmill.report import summarize
-from corpusmill.tokenization import read_tokenizer
+from corpusmill.tokenizer_files import read_tokenizer
+from corpusmill.tokenizer_source import TokenizerOptions
 from corpusmill.verify import verify as find_problems
 from pipeline.assembly import assemble_job, estimate_read_bytes
 from pipeline.graph import build_dataset
@@ -23,6 +24,7 @@ from pipeline.html_report import render_page
 from pipeline.inputs import absolute, choose_format, list_inputs, read_bytes, say_hub_files
 from pipeline.options import DatasetOptions, RunOptions
 from pipeline.output import check_output, list_folder, temporary_folder
+from pipeline.probe import prove_tokenizer, read_probe
 from pipeline.progress import Counters, Work, show_progress
 from pipeline.runners import Run, count_processes, run
 from pipeline.terminal_report import print_inspection
@@ -36,6 +38,7 @@ class BuildBert:
 
     dataset: DatasetOptions
     bert: BertOptions = field(default_factory=BertOptions)
+    tokenizer_options: TokenizerOptions = field(default_factory=TokenizerOptions)
     documents: DocumentOptions = field(default_factory=DocumentOptions)
     parquet: ParquetOptions = field(default_factory=ParquetOptions)
     run: RunOptions = field(default_factory=RunOptions)
@@ -65,7 +68,7 @@ def build(command: BuildBert, beam_arguments: tuple[str, ...], console: Console)
     """Build a data set, and say where it is and what is in it."""
     dataset, run_options = command.dataset, command.run
     stale = check_output(dataset.output, dataset.replace)
-    tokenizer = read_tokenizer(dataset.tokenizer, read_bytes)
+    tokenizer = read_tokenizer(dataset.tokenizer, read_bytes, command.tokenizer_options)
     with temporary_folder(dataset.output, run_options.temp_location) as temp_folder:
         files = list_inputs(dataset.input, temp_folder, command.documents.suffixes)
         say_hub_files(files, console)
@@ -80,6 +83,7 @@ def build(command: BuildBert, beam_arguments: tuple[str, ...], console: Console)
             files,
             temp_folder,
             stale,
+            memoize=prove_tokenizer(tokenizer, read_probe(files, documents), console),
         )
         counters = Counters()
         processes = count_processes(

@@ -44,6 +44,8 @@ class Job:
         parquet: the file format's options.
         tokenizer_path: a complete tokenizer.json.
         token_dtype: NumPy name of the type of a token id.
+        memoize: whether ids of words may be remembered.
+        special_tokens_in_text: whether special tokens that stand in the text become their ids.
         temp_folder: where files wait for the commit.
         commit: names and expectations.
     """
@@ -58,6 +60,8 @@ class Job:
     parquet: ParquetOptions
     tokenizer_path: str
     token_dtype: str
+    memoize: bool
+    special_tokens_in_text: bool
     temp_folder: str
     commit: CommitOptions
 
@@ -67,7 +71,7 @@ def build_dataset(pipeline: beam.Pipeline, job: Job) -> None:
     ranges = pipeline | "PlanRanges" >> PlanRanges(job.ranges)
     read = ranges | "ReadDocuments" >> ReadDocuments(job.documents, job.temp_folder)
     tokenized = read[DOCUMENTS] | "TokenizeDocuments" >> TokenizeDocuments(
-        job.tokenizer_path, job.token_dtype
+        job.tokenizer_path, job.token_dtype, job.memoize, job.special_tokens_in_text
     )
     counts = [read[COUNTS], tokenized[COUNTS]]
     pool = None

@@ -20,7 +20,9 @@ class DatasetOptions:
     or, of the Hugging Face hub, hf://datasets/organization/name[@revision][/path or glob], or
     wikitext-2 or wikitext-103."""
     tokenizer: str
-    """A Hugging Face tokenizer.json or a BERT vocab.txt."""
+    """A Hugging Face tokenizer.json, a BERT vocab.txt, a vocab.json with merges.txt beside it, a
+    .tiktoken or SentencePiece .model file, a folder with one of them; tiktoken:NAME; or the name of
+    a model on the Hugging Face hub, with @REVISION or without."""
     output: str
     """Folder of the data set; new or empty."""
     num_shards: int | None = None

@@ -20,8 +20,11 @@ TOKENS = "tokens"
 class _TokenizeBatch(beam.DoFn):
     """A batch of text to a batch of token ids; the tokenizer is loaded once a process."""
 
-    def __init__(self, tokenizer_path: str, token_dtype: str) -> None:
+    def __init__(
+        self, tokenizer_path: str, token_dtype: str, memoize: bool, special_tokens_in_text: bool
+    ) -> None:
         self._path, self._dtype, self._shared = tokenizer_path, token_dtype, Shared()
+        self._memoize, self._special_tokens_in_text = memoize, special_tokens_in_text
 
     def setup(self) -> None:
         self._tokenizer = self._shared.acquire(self._load, tag=self._path)
@@ -44,7 +47,12 @@ class _TokenizeBatch(beam.DoFn):
 
     def _load(self) -> SentenceTokenizer:
         with open_file(self._path) as stream:
-            return SentenceTokenizer(stream.read().decode(), np.dtype(self._dtype))
+            return SentenceTokenizer(
+                stream.read().decode(),
+                np.dtype(self._dtype),
+                memoize=self._memoize,
+                special_tokens_in_text=self._special_tokens_in_text,
+            )
 
 
 class TokenizeDocuments(beam.PTransform):
@@ -53,17 +61,26 @@ class TokenizeDocuments(beam.PTransform):
     Args:
         tokenizer_path: a complete tokenizer.json that every worker can read.
         token_dtype: NumPy name of the type of a token id.
+        memoize: whether ids of words may be remembered.
+        special_tokens_in_text: whether special tokens that stand in the text become their ids.
     """
 
-    def __init__(self, tokenizer_path: str, token_dtype: str) -> None:
+    def __init__(
+        self,
+        tokenizer_path: str,
+        token_dtype: str,
+        memoize: bool = True,
+        special_tokens_in_text: bool = True,
+    ) -> None:
         super().__init__()
         self._path, self._dtype = tokenizer_path, token_dtype
+        self._memoize, self._special_tokens_in_text = memoize, special_tokens_in_text
 
     def expand(self, documents: beam.PCollection[pa.RecordBatch]) -> NamedOutputs:
         """One DoFn in the stage of its input."""
-        tokenize = beam.ParDo(_TokenizeBatch(self._path, self._dtype)).with_output_types(
-            pa.RecordBatch, **{COUNTS: Count}
-        )
+        tokenize = beam.ParDo(
+            _TokenizeBatch(self._path, self._dtype, self._memoize, self._special_tokens_in_text)
+        ).with_output_types(pa.RecordBatch, **{COUNTS: Count})
         return documents | "TokenizeBatch" >> tokenize.with_outputs(COUNTS, main=TOKENS)
 
     def display_data(self) -> dict[str, str]:

@@ -96,3 +96,12 @@ def test_a_missing_role_is_named_with_its_cure() -> None:
     special.require("t.json", "cls")
     with pytest.raises(UserError, match=r"t\.json.*no \[SEP\], \[MASK\] token.*train-tokenizer"):
         special.require("t.json", "cls", "sep", "mask")
+
+
+def test_the_end_of_text_is_found_by_name_and_by_companion() -> None:
+    tokenizer = described(["<|endoftext|>", "</s>", "x"], ["<|endoftext|>", "</s>"])
+    assert find_special_tokens(tokenizer, {}).eos_id == 0
+    beside = {"tokenizer_config.json": {"eos_token": "x"}}
+    special = find_special_tokens(tokenizer, beside)
+    assert (special.eos_id, special.sep_id, special.all_ids) == (2, 1, (0, 1, 2))
+    assert find_special_tokens(described(["[SEP]"], ["[SEP]"]), {}).eos_id is None

@@ -13,7 +13,8 @@ from tokenizers import Tokenizer
 
 from corpusmill.faults import UserError
 from corpusmill.special_tokens import find_special_tokens
-from corpusmill.tokenization import SentenceTokenizer, TokenizerFile, read_tokenizer
+from corpusmill.tokenization import SentenceTokenizer
+from corpusmill.tokenizer_files import TokenizerFile, read_tokenizer
 from tests.corpusmill.tokenizer_samples import MEMOIZING, PLAIN_PATH, TEXT, byte_level, wordpiece
 
 VOCAB = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -142,7 +143,7 @@ def test_windows_line_ends_and_a_byte_order_mark_do_not_matter() -> None:
         ("v.txt", {"v_txt": b"once upon\na time\n"}, r"lacks the lines \[PAD\], \[UNK\]"),
         ("v.txt", {"v_txt": vocab_txt().replace("[MASK]\n", "")}, r"lacks the lines \[MASK\]"),
         ("v.txt", {"v_txt": b"\xff\xfe"}, "not UTF-8"),
-        ("folder", {"tokenizer_json": b"{}"}, "Give folder/tokenizer.json"),
+        ("folder", {"tokenizer_json": b"{}"}, "describes no tokenizer"),
         ("v.txt", {"v_txt": vocab_txt(), "tokenizer_config_json": b"{"}, "beside the tokenizer"),
     ],
 )
@@ -189,3 +190,20 @@ def test_the_plain_path_gives_the_ids_of_the_whole_text(name: str, sentences: li
     assert [token_ids[first:last].tolist() for first, last in pairwise(token_offsets)] == [
         library.encode(sentence, add_special_tokens=False).ids for sentence in sentences
     ]
+
+
+def test_the_memo_and_special_tokens_in_the_text_can_be_left_out() -> None:
+    library = Tokenizer.from_str(MEMOIZING["WordPiece, lower-cased"])
+    text = np.frombuffer(b"the [SEP] film", np.uint8)
+    offsets = np.array([0, len(text)])
+    for memoize in (True, False):
+        for in_text in (True, False):
+            library.encode_special_tokens = not in_text
+            tokenizer = SentenceTokenizer(
+                MEMOIZING["WordPiece, lower-cased"], np.dtype(np.int16),
+                memoize=memoize, special_tokens_in_text=in_text,
+            )  # fmt: skip
+            assert tokenizer.memoizes is memoize
+            expected = library.encode("the [SEP] film", add_special_tokens=False).ids
+            assert (library.token_to_id("[SEP]") in expected) is in_text
+            assert tokenizer.encode(text, offsets)[0].tolist() == expected

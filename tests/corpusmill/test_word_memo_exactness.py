@@ -32,7 +32,7 @@ def added(**flags: Any) -> list[dict[str, Any]]:
     [
         (PLAIN_PATH["ByteLevel, no regex"], "ByteLevel"),
         (
-            changed("LLAMA3", pre_tokenizer=changed_pattern(r"\p{L}+ ?|[^\p{L}]+")),
+            changed("CL100K", pre_tokenizer=changed_pattern(r"\p{L}+ ?|[^\p{L}]+")),
             "Split, then Byte",
         ),
         (changed("GPT-2", normalizer=state(normalizers.StripAccents())), "StripAccents"),

@@ -1,5 +1,6 @@
 """Tokenizers of many makes, small and built on the spot."""
 
+import base64
 import json
 from typing import Any
 
@@ -15,6 +16,8 @@ from tokenizers import (
 )
 
 from corpusmill import byte_level_patterns
+from corpusmill.tokenizer_files import TokenizerFile
+from corpusmill.tokenizer_source import Encode
 from corpusmill.tokenizer_training import WordPieceOptions, train_wordpiece
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -29,6 +32,8 @@ TEXT = [
     "Robert <unk> is an English film , television and theatre actor . He had a guest role",
     "naïve café Ünïcode ΟΔΥΣΣΕΥΣ ΣΑΣ straße İstanbul ﬁne 株式会社 東京 👍🏽 don't 3.14 1,000",
 ] * 3
+# So that it shows where digits and white space are parted.
+UNEVEN = ["0 12 123 1234 12345 123456 1234567 a1b22c333  d   e \n\n f\t\tg\r\n h !!\n?! 's 'S"] * 5
 
 
 def without_padding(tokenizer_json: str) -> str:
@@ -47,7 +52,7 @@ def trained(
     if normalizer is not None:
         tokenizer.normalizer = normalizer
     tokenizer.pre_tokenizer = pre_tokenizer
-    tokenizer.train_from_iterator(TEXT, trainer)
+    tokenizer.train_from_iterator(TEXT + UNEVEN, trainer)
     return tokenizer
 
 
@@ -115,23 +120,24 @@ def byte_level(
     use_regex: bool = True,
     ignore_merges: bool = False,
 ) -> str:
-    steps: list[Any] = [
-        pre_tokenizers.ByteLevel(
-            add_prefix_space=add_prefix_space, use_regex=use_regex and not pattern
-        )
-    ]
-    if pattern:
-        steps.insert(0, pre_tokenizers.Split(Regex(pattern), "isolated"))
+    # Trained on text that nothing breaks, so that it shows wherever a piece ends.
     tokenizer = trained(
         models.BPE(ignore_merges=ignore_merges),
         trainers.BpeTrainer(
-            vocab_size=400,
+            vocab_size=700,
             special_tokens=["<s>", "</s>"],
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         ),
         normalizer,
-        pre_tokenizers.Sequence(steps) if pattern else steps[0],
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
     )
+    last = pre_tokenizers.ByteLevel(
+        add_prefix_space=add_prefix_space, use_regex=use_regex and not pattern
+    )
+    tokenizer.pre_tokenizer = last
+    if pattern:
+        split = pre_tokenizers.Split(Regex(pattern), "isolated")
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, last])
     tokenizer.decoder = decoders.ByteLevel()
     # As RoBERTa's <mask>: it takes the white space before it, too.
     tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True), "<|endoftext|>"])
@@ -171,9 +177,38 @@ BYTE_LEVEL = {
     ),
     **{
         name: byte_level(getattr(byte_level_patterns, name), ignore_merges=True)
-        for name in ("R50K", "R50K_BEFORE", "CL100K", "LLAMA3", "QWEN2", "O200K")
+        for name in ("CL100K", "QWEN2", "O200K")
     },
 }
 MEMOIZING |= BYTE_LEVEL
 
 PLAIN_PATH = {"ByteLevel, no regex": byte_level(use_regex=False), "Unigram": unigram()}
+
+
+def encode_with(file: TokenizerFile) -> Encode:
+    """The ids that a tokenizer's JSON gives."""
+    tokenizer = Tokenizer.from_str(file.json)
+    tokenizer.encode_special_tokens = not file.options.special_tokens_in_text
+    return lambda texts: [
+        encoding.ids for encoding in tokenizer.encode_batch(texts, add_special_tokens=False)
+    ]
+
+
+def byte_ranks() -> bytes:
+    """A tiktoken file: 256 bytes and the pieces of a byte-level BPE, by rank."""
+    described = json.loads(byte_level())
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    shifted = (character for character in alphabet if ord(character) >= 256)
+    hidden = [*range(0x21), *range(0x7F, 0xA1), 0xAD]
+    byte_of = dict(zip(shifted, hidden, strict=True))
+    tokens = [bytes([byte]) for byte in range(256)]
+    for left, right in described["model"]["merges"]:
+        tokens.append(
+            bytes(byte_of.get(character, ord(character) & 255) for character in left + right)
+        )
+    # So that it shows where a pattern breaks digits and white space.
+    tokens += [b"12", b"34", b"1234", b"  ", b"    ", b"\n\n", b" \n"]
+    return b"".join(
+        base64.b64encode(token) + f" {rank}\n".encode()
+        for rank, token in enumerate(dict.fromkeys(tokens))
+    )

@@ -13,7 +13,7 @@ from apache_beam.runners.pipeline_context import PipelineContext
 from corpusmill.bert import BertOptions
 from corpusmill.documents import DocumentOptions
 from corpusmill.formats.parquet import ParquetOptions
-from corpusmill.tokenization import TokenizerFile
+from corpusmill.tokenizer_files import TokenizerFile
 from pipeline.assembly import assemble_job
 from pipeline.graph import Job, build_dataset
 from pipeline.inputs import list_inputs

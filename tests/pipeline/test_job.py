@@ -14,7 +14,8 @@ from corpusmill.documents import DocumentOptions, read_documents
 from corpusmill.encoding import encode_documents
 from corpusmill.placement import VALIDATION, Layout, assign_splits, draw_keys, sort_order
 from corpusmill.randomness import MAX_SEED
-from corpusmill.tokenization import SentenceTokenizer, TokenizerFile
+from corpusmill.tokenization import SentenceTokenizer
+from corpusmill.tokenizer_files import TokenizerFile
 from tests.corpusmill.builders import pool_of
 from tests.pipeline.jobs import build
 

@@ -14,7 +14,8 @@ import pytest
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
-from corpusmill.tokenization import SentenceTokenizer, read_tokenizer
+from corpusmill.tokenization import SentenceTokenizer
+from corpusmill.tokenizer_files import read_tokenizer
 from corpusmill.tokenizer_training.models import MODELS
 from pipeline.command_line import USER_ERROR
 from pipeline.train_tokenizer import GivenOptions

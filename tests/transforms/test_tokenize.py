@@ -7,7 +7,8 @@ import pytest
 
 from corpusmill.documents import TEXT_SCHEMA
 from corpusmill.encoding import encode_documents
-from corpusmill.tokenization import SentenceTokenizer, TokenizerFile
+from corpusmill.tokenization import SentenceTokenizer
+from corpusmill.tokenizer_files import TokenizerFile
 from tests.transforms.local_pipeline import collect, local_pipeline, sums
 from transforms.tally import COUNTS
 from transforms.tokenize import TOKENS, TokenizeDocuments

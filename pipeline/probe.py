@@ -1,0 +1,146 @@
+"""Tokenizers are proven on a piece of the corpus before they are used."""
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import pairwise
+from typing import BinaryIO
+
+import numpy as np
+from rich.console import Console
+from tokenizers import Tokenizer
+
+from corpusmill.corpora import read_corpus
+from corpusmill.decompression import DamagedStreamError, open_decompressed
+from corpusmill.documents import DocumentOptions
+from corpusmill.faults import UserError
+from corpusmill.tokenization import SentenceTokenizer
+from corpusmill.tokenizer_files import TokenizerFile
+from corpusmill.tokenizer_proof import find_difference, hard_texts
+from corpusmill.tokenizer_source import Encode
+from pipeline.inputs import InputFile
+from transforms.read import open_file
+
+# Its size: 1/64 of the corpus, which takes a fiftieth of the time of a run, between these bounds.
+_SHARE, _FEWEST_BYTES, _BYTES = 64, 32 * 2**10, 256 * 2**10
+_FILES = 8
+# The memo need not hold more words than the probe has.
+_MEMO_BYTES = 8 * 2**20
+# From a plain file of this size on, its middle is looked at, too.
+_LARGE = 4 * 2**20
+# What can be cut at the ends of lines.
+_OF_LINES = {"text", "json-lines", "lines"}
+
+
+def read_probe(files: Sequence[InputFile], options: DocumentOptions) -> list[str]:
+    """Sentences of the corpus, at most about 256 KiB of them.
+
+    Args:
+        files: the corpus; those looked at lie evenly among them.
+        options: the corpus' rules, with a format. Bad records are left out: the job counts them.
+    """
+    full = [file for file in files if file.bytes]
+    step = max(1, len(full) / _FILES)
+    chosen = [full[int(place * step)] for place in range(min(_FILES, len(full)))]
+    places = [(file, 0) for file in chosen]
+    if options.input_format in _OF_LINES:
+        places += [
+            (file, file.bytes // 2) for file in chosen if file.splittable and file.bytes >= _LARGE
+        ]
+    share = sum(file.bytes for file in files) // _SHARE
+    budget = min(_BYTES, max(_FEWEST_BYTES, share)) // len(places)
+    # A document that goes on and on is cut; what is cut is still the corpus' text.
+    options = replace(options, max_document_bytes=min(options.max_document_bytes, _BYTES))
+    return [text for place in places for text in _read_sentences(*place, options, budget)]
+
+
+def _read_sentences(
+    file: InputFile, start: int, options: DocumentOptions, budget: int
+) -> Iterator[str]:
+    left = budget
+    with open_file(file.path) as raw, suppress(DamagedStreamError):
+        raw.seek(start)
+        stream: BinaryIO = open_decompressed(raw, file.path)
+        if options.input_format in _OF_LINES:
+            stream = io.BytesIO(_read_lines(stream, start > 0))
+        for batch in read_corpus(stream, file.path, 0, 0, None, options):
+            for sentence in batch.documents.column("sentences").flatten().to_pylist():
+                yield sentence
+                left -= len(sentence.encode())
+                if left <= 0:
+                    return
+
+
+def _read_lines(stream: BinaryIO, from_within: bool) -> bytes:
+    """Whole lines: none that was begun before, none that goes on behind."""
+    content = bytearray()
+    with suppress(DamagedStreamError):
+        while len(content) < _BYTES and (read := stream.read(_BYTES - len(content))):
+            content += read
+    first = content.find(b"\n") + 1 if from_within else 0
+    last = content.rfind(b"\n") + 1 if len(content) >= _BYTES else len(content)
+    return bytes(content[first:last])
+
+
+def prove_tokenizer(tokenizer: TokenizerFile, texts: list[str], console: Console) -> bool:
+    """Compare a tokenizer's ids with its original library's, and those of the memo without it.
+
+    Args:
+        tokenizer: what is to be used.
+        texts: a probe of the corpus; hard texts of the library's are added.
+        console: is told where the memo cannot be used.
+
+    Returns:
+        Whether the memo of words gives the same ids as the tokenizer without.
+
+    Raises:
+        UserError: the original library gives other ids.
+    """
+    by_memo = _sentence_tokenizer(tokenizer)
+    if by_memo is None and tokenizer.reference is None:
+        return True
+    plain = Tokenizer.from_str(tokenizer.json)
+    plain.encode_special_tokens = not tokenizer.options.special_tokens_in_text
+    special = {plain.id_to_token(token_id) for token_id in tokenizer.special.all_ids}
+    texts = hard_texts(name for name in special if name is not None) + texts
+
+    def encode(texts: list[str]) -> list[list[int]]:
+        return [of.ids for of in plain.encode_batch_fast(texts, add_special_tokens=False)]
+
+    if tokenizer.reference is not None:
+        difference = find_difference(encode, tokenizer.reference, texts)
+        if difference:
+            raise UserError(
+                f"--tokenizer {tokenizer.name}",
+                "converted to a tokenizer.json, it does not give the ids of its own library: "
+                f"{difference}",
+                "Give a tokenizer.json that was made for it",
+            )
+    if by_memo is None:
+        return True
+    difference = find_difference(by_memo, encode, texts)
+    if difference:
+        console.print(f"words are not remembered: {difference}", markup=False, soft_wrap=True)
+    return difference is None
+
+
+def _sentence_tokenizer(tokenizer: TokenizerFile) -> Encode | None:
+    """The ids of texts with the memo of words; None where there is none."""
+    sentences = SentenceTokenizer(
+        tokenizer.json,
+        np.dtype(np.int32),
+        _MEMO_BYTES,
+        special_tokens_in_text=tokenizer.options.special_tokens_in_text,
+    )
+    if not sentences.memoizes:
+        return None
+
+    def encode(texts: list[str]) -> list[list[int]]:
+        encoded = [text.encode() for text in texts]
+        offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+        ids, bounds = sentences.encode(np.frombuffer(b"".join(encoded), np.uint8), offsets)
+        listed = ids.tolist()
+        return [listed[start:end] for start, end in pairwise(bounds.tolist())]
+
+    return encode

@@ -1,0 +1,115 @@
+"""What a tokenizer is proven on, and what becomes of one that fails."""
+
+import gzip
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from corpusmill.documents import DocumentOptions
+from corpusmill.faults import UserError
+from corpusmill.tokenization import SentenceTokenizer
+from corpusmill.tokenizer_files import TokenizerFile, read_tokenizer
+from pipeline.inputs import list_inputs, read_bytes
+from pipeline.probe import prove_tokenizer, read_probe
+from tests.corpusmill.tokenizer_samples import byte_level, encode_with
+
+TEXT = DocumentOptions(input_format="text")
+
+
+def probe(folder: Path, options: DocumentOptions = TEXT) -> list[str]:
+    return read_probe(list_inputs([str(folder)], str(folder.parent / "t")), options)
+
+
+def test_a_small_corpus_is_read_whole(sample: Path) -> None:
+    lines = [line.strip() for line in sample.read_text().splitlines()]
+    sentences = [line for line in lines if line and not line.startswith("=")]
+    texts = probe(sample)
+    assert 32_000 <= sum(len(text.encode()) for text in texts) < 34_000
+    assert texts == sentences[: len(texts)]
+
+
+def test_a_large_file_is_read_at_its_start_and_in_its_middle(tmp_path: Path) -> None:
+    text = "".join(f"line {number:07} \u00e9\n" for number in range(400_000))
+    (tmp_path / "large.txt").write_text(text)
+    texts = probe(tmp_path / "large.txt")
+    assert texts[0] == "line 0000000 \u00e9"
+    numbers = [int(sentence.split()[1]) for sentence in texts]
+    middle = next(place for place, number in enumerate(numbers) if number > 190_000)
+    assert numbers[:middle] == list(range(middle))
+    assert numbers[middle:] == list(range(numbers[middle], numbers[middle] + len(texts) - middle))
+    assert 85_000 < sum(map(len, texts)) < 270_000
+
+
+def test_up_to_eight_of_many_files_are_read_whatever_is_bad_in_them(tmp_path: Path) -> None:
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for number in range(30):
+        (folder / f"{number:02}.jsonl").write_bytes(b'{"text": "a %d"}\n{\n\xff\n' % number)
+    (folder / "00.jsonl").write_bytes(b"")
+    (folder / "99.jsonl.gz").write_bytes(gzip.compress(b'{"text": "z"}\n' * 9)[:-9])
+    texts = probe(folder, DocumentOptions(input_format="json-lines"))
+    assert len(texts) == 8
+    assert texts[0] == "a 1"
+    assert all(text.startswith(("a ", "z")) for text in texts)
+
+
+def test_a_line_without_an_end_and_a_document_without_one_are_bounded(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a" * 10**6)
+    assert probe(tmp_path / "a.txt") == []
+    (tmp_path / "b.txt").write_text("word\n" * 10**6)
+    whole = DocumentOptions(input_format="text", document_rule="whole-file")
+    assert 0 < len(probe(tmp_path / "b.txt", whole)) < 20_000
+
+
+def proven(tokenizer: TokenizerFile, texts: list[str]) -> tuple[bool, str]:
+    said = StringIO()
+    return prove_tokenizer(tokenizer, texts, Console(file=said)), said.getvalue()
+
+
+def test_nothing_is_said_where_all_is_equal(tokenizer: TokenizerFile, sample: Path) -> None:
+    assert proven(tokenizer, probe(sample)) == (True, "")
+    converted = replace(tokenizer, reference=encode_with(tokenizer))
+    assert proven(converted, probe(sample)) == (True, "")
+    plain = read_tokenizer("t.json", {"t.json": byte_level().encode()}.get)
+    assert proven(plain, probe(sample)) == (True, "")
+
+
+def test_a_memo_that_errs_is_left_out(
+    tokenizer: TokenizerFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode = SentenceTokenizer.encode
+
+    def wrong(
+        self: SentenceTokenizer, text: np.ndarray, offsets: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        ids, bounds = encode(self, text, offsets)
+        return (ids + (b"\xc3\xbc" in text.tobytes())).astype(ids.dtype), bounds
+
+    monkeypatch.setattr(SentenceTokenizer, "encode", wrong)
+    memoize, said = proven(tokenizer, ["\u00fcber"])
+    assert not memoize
+    [line] = said.splitlines()
+    assert line.startswith("words are not remembered: ")
+
+
+def test_a_converted_tokenizer_that_errs_is_refused(tokenizer: TokenizerFile) -> None:
+    def other(texts: list[str]) -> list[list[int]]:
+        rows = zip(texts, encode_with(tokenizer)(texts), strict=True)
+        return [[7] if text == "odd one" else ids for text, ids in rows]
+
+    wrong = replace(tokenizer, name="a.model", reference=other)
+    with pytest.raises(UserError, match=r"--tokenizer a.model: .*'odd one' gives.* and \[7\]"):
+        proven(wrong, ["even one", "odd one"])
+
+
+def test_the_probe_finds_special_tokens_that_are_ordinary_text(tokenizer_path: Path) -> None:
+    file = read_tokenizer(str(tokenizer_path), read_bytes)
+    found = encode_with(file)
+    ordinary = replace(file, options=replace(file.options, special_tokens_in_text=False))
+    with pytest.raises(UserError, match="does not give the ids of its own library"):
+        proven(replace(ordinary, reference=found), [])
+    assert proven(ordinary, ["a [SEP] b"]) == (True, "")

@@ -1,0 +1,122 @@
+"""Whole jobs with each kind of tokenizer."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpusmill.verify import verify_local
+from pipeline.command_line import USER_ERROR
+from tests.corpusmill.tokenizer_samples import byte_level, byte_ranks
+from tests.pipeline.jobs import Outcome, assert_refused, build, run_here
+
+ROLES = ("<cls>", "<sep>", "<mask>", "<pad>", "<unk>")
+
+
+def header_of(folder: Path) -> dict[str, Any]:
+    header: dict[str, Any] = json.loads((folder / "dataset.json").read_text())["tokenizer"]
+    return header
+
+
+def assert_built(outcome: Outcome, folder: Path, form: str) -> None:
+    assert outcome.status == 0, outcome.errors
+    assert "not remembered" not in outcome.output
+    assert not verify_local(folder)
+    assert header_of(folder)["form"] == form
+    shown = run_here("inspect", folder, "--examples", "1")
+    assert shown.status == 0, shown.errors
+    assert "[MASK->" in shown.output
+
+
+@pytest.fixture
+def vocab_txt(tokenizer_path: Path, tmp_path: Path) -> Path:
+    vocabulary = json.loads(tokenizer_path.read_text())["model"]["vocab"]
+    path = tmp_path / "t" / "vocab.txt"
+    path.parent.mkdir()
+    path.write_text("\n".join(sorted(vocabulary, key=vocabulary.__getitem__)))
+    return path
+
+
+def test_a_vocab_txt_and_its_options(vocab_txt: Path, sample: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    outcome = build([sample], vocab_txt.parent, out, "--strip-accents", "False")
+    assert_built(outcome, out, "vocab.txt")
+    assert header_of(out)["options"] == {
+        "lowercase": True,
+        "strip_accents": False,
+        "special_tokens_in_text": True,
+        "tiktoken_pattern": None,
+    }
+
+
+def test_special_tokens_in_the_text_by_option(
+    vocab_txt: Path, sample: Path, tmp_path: Path
+) -> None:
+    text = tmp_path / "special.txt"
+    text.write_text(sample.read_text().replace(" the ", " [MASK] "))
+    counts = []
+    for flag in ("--special-tokens-in-text", "--no-special-tokens-in-text"):
+        out = tmp_path / flag
+        assert_built(build([text], vocab_txt, out, flag), out, "vocab.txt")
+        counts.append(json.loads((out / "dataset.json").read_text())["counts"]["tokenize.tokens"])
+    # As text it is at least "[", "mask" and "]".
+    assert counts[1] - counts[0] >= 2 * text.read_text().count("[MASK]") > 100
+
+
+def test_vocab_json_and_merges_txt(sample: Path, tmp_path: Path) -> None:
+    model = json.loads(byte_level())["model"]
+    folder = tmp_path / "t"
+    folder.mkdir()
+    vocabulary = model["vocab"] | {name: len(model["vocab"]) + n for n, name in enumerate(ROLES)}
+    (folder / "vocab.json").write_text(json.dumps(vocabulary))
+    (folder / "merges.txt").write_text("\n".join(map(" ".join, model["merges"])))
+    named = {f"{name.strip('<>')}_token": name for name in ROLES}
+    (folder / "special_tokens_map.json").write_text(json.dumps(named))
+    outcome = build([sample], folder / "vocab.json", tmp_path / "out")
+    assert_built(outcome, tmp_path / "out", "vocab.json with merges.txt")
+    assert header_of(tmp_path / "out")["special"]["mask_id"] == vocabulary["<mask>"]
+
+
+def test_a_tiktoken_file_with_special_tokens_beside_it(sample: Path, tmp_path: Path) -> None:
+    pytest.importorskip("tiktoken")
+    folder = tmp_path / "t"
+    folder.mkdir()
+    (folder / "cl100k.tiktoken").write_bytes(byte_ranks())
+    path, out = folder / "cl100k.tiktoken", tmp_path / "out"
+    outcome = build([sample], path, out)
+    assert_refused(outcome, USER_ERROR, "it has no [CLS], [SEP], [MASK], [PAD] token")
+    added = {str(1000 + number): {"content": name} for number, name in enumerate(ROLES)}
+    config = json.dumps({"added_tokens_decoder": added})
+    (folder / "tokenizer_config.json").write_text(config)
+    assert_built(build([sample], path, out), out, "tiktoken file")
+    assert header_of(out)["options"]["tiktoken_pattern"] == "cl100k"
+
+
+# Of a small unigram model, several splits of a word are equally good, which the proof refuses.
+@pytest.mark.parametrize(("kind", "size"), [("unigram", 1500), ("bpe", 400)])
+def test_a_sentencepiece_model(kind: str, size: int, sample: Path, tmp_path: Path) -> None:
+    sentencepiece = pytest.importorskip("sentencepiece")
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sample.read_text().splitlines()), model_writer=model,
+        vocab_size=size, model_type=kind, minloglevel=2,
+        control_symbols=["[CLS]", "[SEP]", "[MASK]", "[PAD]"],
+    )  # fmt: skip
+    path, out = tmp_path / "spiece.model", tmp_path / "out"
+    path.write_bytes(model.getvalue())
+    assert_built(build([sample], path, out), out, "SentencePiece model")
+    assert " the " in run_here("inspect", out).output
+    flag = ("--tiktoken-pattern", "gpt2", "--replace")
+    assert_refused(build([sample], path, out, *flag), USER_ERROR, "it is for a tiktoken file")
+
+
+def test_what_is_neither_here_nor_on_the_hub(
+    sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    outcome = build([sample], Path("no-such-tokenizer"), tmp_path / "out")
+    parts = ("--tokenizer no-such-tokenizer", "no such file or folder here", "the Hugging Face hub")
+    assert_refused(outcome, USER_ERROR, *parts)
+    assert not (tmp_path / "out").exists()
