@@ -101,15 +101,39 @@ class ByteLevelEncoder:
         ids, ends, left = encode_spans(
             self._rules, self._classes, self._merges, self._token_starts, text, spans
         )
-        if not left.any():
-            return ids, ends
-        others, other_ends = self._plainly(text, spans[left])
-        # Each stretch's ids are a row of one of the two.
-        rows = np.arange(len(spans))
-        rows[left] = len(spans) + np.arange(len(other_ends) - 1)
-        offsets = np.concatenate([ends, len(ids) + other_ends[1:]]).astype(np.int32)
-        ids, ends = ragged.take(np.concatenate([ids, others]), offsets, rows)
-        return ids, ends.astype(np.int64)
+        return fill_in(ids, ends, left, self._plainly, text, spans)
+
+
+def fill_in(
+    ids: np.ndarray,
+    ends: np.ndarray,
+    left: np.ndarray,
+    encode_plainly: EncodeSpans,
+    text: np.ndarray,
+    spans: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The ids of stretches, those of some from another tokenizer.
+
+    Args:
+        ids: int32[...], one stretch's behind the other's.
+        ends: int64[n + 1] into the ids.
+        left: bool[n], stretches that have no ids yet.
+        encode_plainly: gives the ids of these.
+        text: uint8[bytes], valid UTF-8.
+        spans: int64[n, 2], first byte and end of each stretch.
+
+    Returns:
+        ids and ends of all.
+    """
+    if not left.any():
+        return ids, ends
+    others, other_ends = encode_plainly(text, spans[left])
+    # Each stretch's ids are a row of one of the two.
+    rows = np.arange(len(spans))
+    rows[left] = len(spans) + np.arange(len(other_ends) - 1)
+    offsets = np.concatenate([ends, len(ids) + other_ends[1:]]).astype(np.int32)
+    ids, ends = ragged.take(np.concatenate([ids, others]), offsets, rows)
+    return ids, ends.astype(np.int64)
 
 
 def read_merges(model: Mapping[str, Any]) -> Merges:

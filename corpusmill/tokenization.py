@@ -6,7 +6,7 @@ from itertools import chain, pairwise
 import numpy as np
 from tokenizers import Tokenizer
 
-from corpusmill.byte_level_bpe import ByteLevelEncoder, is_known
+from corpusmill import byte_level_bpe, compiled_wordpiece
 from corpusmill.word_memo import WordMemo, encode_spans_by
 from corpusmill.word_memo_exactness import choose_unit_rule
 
@@ -44,8 +44,12 @@ class SentenceTokenizer:
         self._memo = None
         if memoize and not self.why_not:
             encode_spans = encode_spans_by(self._encode_texts)
-            if is_known(described):
-                encode_spans = ByteLevelEncoder(described, encode_spans).encode
+            if compiled_wordpiece.is_known(described):
+                encode_spans = compiled_wordpiece.WordPieceEncoder(
+                    described, self._tokenizer, encode_spans
+                ).encode
+            elif byte_level_bpe.is_known(described):
+                encode_spans = byte_level_bpe.ByteLevelEncoder(described, encode_spans).encode
             self._memo = WordMemo(encode_spans, memo_bytes, rule)
 
     @property

@@ -200,7 +200,7 @@ def _move_one(name: str) -> Callable[[Manifest], None]:
         (lambda of: of["columns"][0].update(type="list<element: int32 not null>"), "columns"),
         (lambda of: of["columns"].pop(), "columns"),
         (lambda of: of["counts"].update({"write.rows": 9}), "write.rows is 9"),
-        (lambda of: of["counts"].update({"read.lines": 9}), "lines read"),
+        (lambda of: of["counts"].update({"read.lines": 9}), "lines and rows read"),
         (lambda of: of["counts"].update({"build.examples": 9}), "examples built"),
         (lambda of: of["counts"].update({"tokenize.documents": 9}), "documents"),
         (lambda of: of["tokenizer"].update(sha256="0" * 64), "lists another tokenizer.json"),

@@ -27,7 +27,7 @@ def job(
 ) -> Job:
     dataset = DatasetOptions((str(sample),), "t", str(tmp_path / "out"), validation_share=0.1)
     return assemble_job(
-        BertOptions(), tokenizer, DocumentOptions(), dataset, ParquetOptions(),
+        BertOptions(), tokenizer, DocumentOptions(input_format="text"), dataset, ParquetOptions(),
         RunOptions(shuffle=request.param), list_inputs([str(sample)], str(tmp_path)), str(tmp_path),
     )  # fmt: skip
 
