@@ -61,6 +61,9 @@ def _compare(
     if "write.rejects" in counts:
         found = of("read.rejects")
         comparisons.append(("rejects written", of("write.rejects"), "rejects found", found))
+    if reasons := count_reasons(counts):
+        found = of("read.rejects")
+        comparisons.append(("rejects of all reasons", sum(reasons.values()), "rejects", found))
     if "pool.candidates" in counts:
         given = of("pool.candidates")
         comparisons.append(
@@ -71,6 +74,20 @@ def _compare(
     for name, number, other_name, other in comparisons:
         if number != other:
             yield f"{number:,} {name}, but {other:,} {other_name}"
+
+
+def count_reasons(counts: Mapping[str, int]) -> dict[str, int]:
+    """Rejects by reason, the most frequent first.
+
+    Example:
+        {"read.rejects": 3, "read.rejects.not-text": 1, "read.rejects.invalid-json": 2} gives
+        {"invalid-json": 2, "not-text": 1}.
+    """
+    prefix = "read.rejects."
+    reasons = [
+        (name.removeprefix(prefix), of) for name, of in counts.items() if name.startswith(prefix)
+    ]
+    return dict(sorted(reasons, key=lambda reason: (-reason[1], reason[0])))
 
 
 def is_of_the_run(name: str) -> bool:

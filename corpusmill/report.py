@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from corpusmill.accounting import count_reasons
+
 _PERCENTILES = (5, 25, 50, 75, 95)
 _SEGMENTS = ("first_segment_length", "second_segment_length")
 
@@ -102,6 +104,7 @@ class Report:
         splits: in the manifest's order.
         counts: of all stages.
         rejects: input records that became no example.
+        reasons: how many of them have each reason, the most frequent first.
         lines: input lines.
     """
 
@@ -110,6 +113,7 @@ class Report:
     splits: tuple[SplitReport, ...]
     counts: Mapping[str, int]
     rejects: int
+    reasons: Mapping[str, int]
     lines: int
 
 
@@ -131,6 +135,7 @@ def summarize(manifest: Mapping[str, Any]) -> Report:
         ),
         counts,
         counts.get("read.rejects", counts.get("read.rejected_lines", 0)),
+        count_reasons(counts),
         counts.get("read.lines", 0),
     )
 
@@ -147,26 +152,32 @@ def _summarize_split(
         split["tokens"],
         sum(shard["bytes"] for shard in split["shards"]),
         len(split["shards"]),
-        tuple(_figures(distributions, options)),
+        tuple(figures_of(distributions, options)),
         tuple(distributions.values()),
     )
 
 
-def _figures(
+def figures_of(
     distributions: Mapping[str, Distribution], options: Mapping[str, Any]
 ) -> Iterator[Figure]:
+    """What follows from the distributions of a split.
+
+    Args:
+        distributions: by name.
+        options: of the objective.
+    """
     if "length" in distributions:
         yield from _length_figures(distributions["length"], options)
     if "predictions" in distributions:
         yield from _prediction_figures(distributions, options)
     if "next_sentence_label" in distributions:
         share = distributions["next_sentence_label"].share(1)
-        yield _share(
+        yield share_figure(
             "random next", share, "of the examples have a second segment from a random document"
         )
     if "second_segment_length" in distributions:
         share = distributions["second_segment_length"].share(0)
-        yield _share("empty second segment", share, "of the examples")
+        yield share_figure("empty second segment", share, "of the examples")
     for distribution in distributions.values():
         if distribution.name != "next_sentence_label":
             yield describe(distribution)
@@ -174,12 +185,12 @@ def _figures(
 
 def _length_figures(lengths: Distribution, options: Mapping[str, Any]) -> Iterator[Figure]:
     longest = options.get("max_seq_length") or lengths.largest
-    yield _share(
+    yield share_figure(
         "at the full length", lengths.share(longest), f"of the examples are {longest} tokens long"
     )
     places = longest * lengths.total
     padding = 1 - lengths.weight / places if places else 0.0
-    yield _share(
+    yield share_figure(
         "padding", padding, f"of the places, where every example is padded to {longest} tokens"
     )
 
@@ -193,13 +204,15 @@ def _prediction_figures(
         share = predictions.weight / tokens if tokens else 0.0
         asked = options.get("masked_lm_prob")
         goal = "" if asked is None else f" (masked_lm_prob asks for {asked:.1%})".replace("%", " %")
-        yield _share("masked", share, f"of the tokens that are not special are predicted{goal}")
+        yield share_figure(
+            "masked", share, f"of the tokens that are not special are predicted{goal}"
+        )
     cap = options.get("max_predictions_per_seq")
     if cap is not None and predictions.largest >= cap:
         meaning = (
             f"of the examples have {cap} predictions, the most that max_predictions_per_seq allows"
         )
-        yield _share("at the most predictions", predictions.share(cap), meaning)
+        yield share_figure("at the most predictions", predictions.share(cap), meaning)
 
 
 def describe(distribution: Distribution) -> Figure:
@@ -212,5 +225,6 @@ def describe(distribution: Distribution) -> Figure:
     )
 
 
-def _share(name: str, value: float, meaning: str) -> Figure:
+def share_figure(name: str, value: float, meaning: str) -> Figure:
+    """A share between 0 and 1, shown in per cent."""
     return Figure(name, value, f"{100 * value:.1f} %", meaning)

@@ -16,16 +16,18 @@ from rich.console import Console
 from corpusmill.faults import UserError
 from corpusmill.kernel_cache import drop_stale_kernels
 from pipeline.commands import BuildBert, Inspect, Verify, build, inspect, verify
+from pipeline.inspect_corpus import InspectCorpus, inspect_corpus
 from pipeline.train_tokenizer import TrainTokenizer, train_tokenizer
 from pipeline.worker_watch import WorkerDiedError
 
 USER_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
 
-Command = BuildBert | TrainTokenizer | Inspect | Verify
+Command = BuildBert | TrainTokenizer | Inspect | InspectCorpus | Verify
 COMMANDS: dict[str, Callable[..., Command]] = {
     "bert": BuildBert,
     "train-tokenizer": TrainTokenizer,
     "inspect": Inspect,
+    "inspect-corpus": InspectCorpus,
     "verify": Verify,
 }
 DESCRIPTION = "Raw text in, ready-to-train examples for language-model pretraining out."
@@ -92,6 +94,8 @@ def _run(command: Command, beam_arguments: tuple[str, ...]) -> int:
             return train_tokenizer(command, console)
         case Inspect():
             return inspect(command, console)
+        case InspectCorpus():
+            return inspect_corpus(command, beam_arguments, console)
         case Verify():
             return verify(command, console)
 

@@ -1,18 +1,21 @@
-"""`inspect` as one HTML page that needs nothing beside itself: figures, plots and examples."""
+"""Reports as one HTML page that needs nothing beside itself: figures, plots and examples."""
 
 import io
-from collections.abc import Mapping, Sequence
-from importlib.resources import files
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from corpusmill.corpus_numbers import report_build, report_sections
 from corpusmill.inspection import DecodedExample
 from corpusmill.report import Distribution, Report
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    Plot = Callable[[Axes], None]
 
 _COLOURS = {"train": "#2b6cb0", "validation": "#dd6b20"}
 _OTHER_COLOUR = "#4a5568"
@@ -36,23 +39,51 @@ def render_page(
     Returns:
         HTML without any reference to another file; all text of the corpus is escaped.
     """
+    return _render(
+        "report.html.jinja",
+        manifest=manifest,
+        examples=examples,
+        report=report,
+        plots=draw_plots(report),
+        labels=_VALUE_NAMES["next_sentence_label"],
+    )
+
+
+def render_corpus_page(numbers: Mapping[str, Any]) -> str:
+    """The page of a corpus in numbers.
+
+    Args:
+        numbers: `corpusmill.corpus_numbers`.
+
+    Returns:
+        HTML, as `render_page` gives it.
+    """
+    report = report_build(numbers)
+    lengths = [partial(_draw_lengths, name, of) for name, of in numbers["distributions"].items()]
+    return _render(
+        "corpus.html.jinja",
+        numbers=numbers,
+        sections=report_sections(numbers),
+        report=report,
+        # One picture, as the ids in it must be unique on the page.
+        plots=_draw_grid([*lengths, *_list_plots(report)]),
+    )
+
+
+def _render(template: str, plots: str, **values: object) -> str:
     # Imported here, because they take longer to load than most commands to run.
     import jinja2  # noqa: PLC0415
     from markupsafe import Markup  # noqa: PLC0415
 
-    source = files("corpusmill").joinpath("report.html.jinja").read_text(encoding="utf-8")
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.PackageLoader("corpusmill", "."),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     # The picture is matplotlib's own markup, in which it has escaped every label.
-    plots = Markup(draw_plots(report))  # noqa: S704
-    return environment.from_string(source).render(
-        manifest=manifest,
-        examples=examples,
-        report=report,
-        plots=plots,
-        labels=_VALUE_NAMES["next_sentence_label"],
-    )
+    return environment.get_template(template).render(plots=Markup(plots), **values)  # noqa: S704
 
 
 def draw_plots(report: Report) -> str:
@@ -60,13 +91,21 @@ def draw_plots(report: Report) -> str:
 
     The splits share a plot, as shares of their examples, so that they can be compared.
     """
+    return _draw_grid(_list_plots(report))
+
+
+def _list_plots(report: Report) -> list["Plot"]:
+    names = dict.fromkeys(of.name for split in report.splits for of in split.distributions)
+    return [partial(_draw, name, report) for name in names]
+
+
+def _draw_grid(plots: Sequence["Plot"]) -> str:
     from matplotlib import rc_context  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    names = list(dict.fromkeys(of.name for split in report.splits for of in split.distributions))
-    if not names:
+    if not plots:
         return ""
-    lines = -(-len(names) // _PLOTS_A_LINE)
+    lines = -(-len(plots) // _PLOTS_A_LINE)
     # The salt makes ids, and with them the page, the same each time.
     with rc_context(
         {
@@ -77,12 +116,38 @@ def draw_plots(report: Report) -> str:
         }
     ):
         figure = Figure(figsize=(5.2 * _PLOTS_A_LINE, 2.6 * lines), layout="constrained")
-        for place, name in enumerate(names, 1):
-            _draw(figure.add_subplot(lines, _PLOTS_A_LINE, place), name, report)
+        for place, plot in enumerate(plots, 1):
+            plot(figure.add_subplot(lines, _PLOTS_A_LINE, place))
         return _to_svg(figure)
 
 
-def _draw(axes: "Axes", name: str, report: Report) -> None:
+def _draw_lengths(name: str, distribution: Mapping[str, Any], axes: "Axes") -> None:
+    shares, edges = bin_lengths(distribution["bins"])
+    axes.stairs(shares, edges, fill=True, color=_COLOURS["train"], alpha=0.55)
+    axes.set_xscale("log")
+    axes.set_ylim(bottom=0)
+    _label(axes, name, f"share of {name.rsplit('_', maxsplit=1)[-1]}s")
+
+
+def bin_lengths(bins: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
+    """A distribution of lengths in bins that grow with them, four for each doubling.
+
+    Args:
+        bins: first, last, number and sum of each, ascending (`corpusmill.corpus_measures.Bin`).
+
+    Returns:
+        shares: float64[bins], of all values.
+        edges: int64[bins + 1]; bin i holds the values from edges[i] up to edges[i + 1] - 1. 1, 2, 3
+            and 4 have one each.
+    """
+    firsts, lasts, numbers, _ = np.array(bins, np.int64).reshape(-1, 4).T
+    doublings = np.ceil(4 * np.log2(lasts.max(initial=1) + 1)) + 1
+    edges = np.unique(np.ceil(2 ** (np.arange(doublings) / 4)).astype(np.int64))
+    counts, _ = np.histogram(firsts, edges, weights=numbers)
+    return counts / max(1, numbers.sum()), edges
+
+
+def _draw(name: str, report: Report, axes: "Axes") -> None:
     found = [
         (split.name, of) for split in report.splits for of in split.distributions if of.name == name
     ]
@@ -92,11 +157,15 @@ def _draw(axes: "Axes", name: str, report: Report) -> None:
             _draw_named(axes, distribution, split, colour, (number - (len(found) - 1) / 2) * 0.35)
         else:
             _draw_histogram(axes, distribution, split, colour, max(of.largest for _, of in found))
-    axes.set_title(name.replace("_", " "), loc="left", fontweight="bold")
-    axes.set_ylabel("share of examples")
-    axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
+    _label(axes, name, "share of examples")
     if len(found) > 1:
         axes.legend(frameon=False)
+
+
+def _label(axes: "Axes", name: str, shares: str) -> None:
+    axes.set_title(name.replace("_", " "), loc="left", fontweight="bold")
+    axes.set_ylabel(shares)
+    axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
 
 
 def _draw_named(

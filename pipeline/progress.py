@@ -49,7 +49,7 @@ class Work:
 
     Attributes:
         bytes: of text.
-        repeats: how many times each document is built.
+        repeats: how many times each document is built; 0 where the corpus is only read.
     """
 
     bytes: int
@@ -58,6 +58,8 @@ class Work:
     def done(self, counters: Counters) -> float:
         """The share that is done, from 0 to 1."""
         read = min(1.0, counters.total("read.bytes") / max(1, self.bytes))
+        if not self.repeats:
+            return read
         passes = self.repeats * counters.total("tokenize.documents")
         # Beam asks twice a second; what a bundle counts after it was last asked is not heard of.
         built = min(1.0, counters.total("build.passes") / max(1, passes))
@@ -77,12 +79,12 @@ def show_progress(counters: Counters, work: Work, shown: bool) -> Iterator[None]
     if not (shown and console.is_terminal):
         yield
         return
+    of_examples = ("{task.fields[examples]} examples", "{task.fields[rate]} a second")
     columns = (
         BarColumn(20),
         TextColumn("{task.percentage:>3.0f} %"),
         TextColumn("read {task.fields[read]} of {task.fields[of]} MB"),
-        TextColumn("{task.fields[examples]} examples"),
-        TextColumn("{task.fields[rate]} a second"),
+        *(TextColumn(of) for of in of_examples if work.repeats),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),

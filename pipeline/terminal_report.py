@@ -7,8 +7,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from corpusmill.corpus_numbers import report_build, report_sections
 from corpusmill.inspection import DecodedExample, Piece, Segment, write_plainly
-from corpusmill.report import Report, SplitReport
+from corpusmill.report import Figure, Report, SplitReport
 
 _LABELS = {0: "next", 1: "random"}
 
@@ -66,7 +67,13 @@ def _print_head(console: Console, manifest: Mapping[str, Any], report: Report) -
         else ""
     )
     style = "bold red" if report.rejects else ""
-    _print_line(console, "rejects   ", Text(f"{report.rejects:,}{share}", style=style))
+    reasons = ", ".join(f"{reason} {number:,}" for reason, number in report.reasons.items())
+    _print_line(
+        console,
+        "rejects   ",
+        Text(f"{report.rejects:,}{share}", style=style),
+        f": {reasons}" if reasons else "",
+    )
     _print_line(console, f"tokenizer {tokenizer['name']}, {tokenizer['vocab_size']:,} ids")
     options = ", ".join(f"{name}={value}" for name, value in report.options.items())
     _print_line(console, f"options   {options}")
@@ -80,18 +87,45 @@ def _print_split(console: Console, split: SplitReport) -> None:
         f": {split.rows:,} examples, {split.tokens:,} tokens, "
         f"{_count(split.shards, 'shard')}, {split.bytes:,} bytes",
     )
+    _print_figures(console, split.figures)
+
+
+def _print_figures(console: Console, figures: Sequence[Figure]) -> None:
     if not console.is_terminal:
-        width = max((len(figure.name) for figure in split.figures), default=0)
-        for figure in split.figures:
-            _print_line(console, f"  {figure.name:<{width}}  {figure.text:>8}  {figure.meaning}")
+        width = max((len(figure.name) for figure in figures), default=0)
+        for figure in figures:
+            line = f"  {figure.name:<{width}}  {figure.text:>8}  {figure.meaning}"
+            _print_line(console, line.rstrip())
         return
     table = Table(box=None, show_header=False, padding=(0, 1), pad_edge=True)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(justify="right", no_wrap=True, style="cyan")
     table.add_column()
-    for figure in split.figures:
+    for figure in figures:
         table.add_row(Text(figure.name), Text(figure.text), Text(figure.meaning))
     console.print(table)
+
+
+def print_corpus(console: Console, numbers: Mapping[str, Any]) -> None:
+    """Print what a corpus is like, and what a build of it would give.
+
+    Args:
+        console: where to.
+        numbers: `corpusmill.corpus_numbers`.
+    """
+    tokenizer, objective = numbers["tokenizer"], numbers["objective"]
+    _print_line(console, f"tokenizer {tokenizer['name']}, {tokenizer['vocab_size']:,} ids")
+    options = ", ".join(f"{name}={value}" for name, value in objective["options"].items())
+    _print_line(console, f"objective {objective['name']}, {options}")
+    for section in report_sections(numbers):
+        console.print()
+        _print_line(console, Text(section.name, style="bold"))
+        _print_figures(console, section.figures)
+    for split in report_build(numbers).splits:
+        if split.distributions:
+            console.print()
+            _print_line(console, Text(f"examples of {split.name}", style="bold"))
+            _print_figures(console, split.figures)
 
 
 def _count(number: int, noun: str) -> str:

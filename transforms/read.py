@@ -1,6 +1,7 @@
 """Ranges of files to batches of documents."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -80,6 +81,8 @@ class _ReadRange(beam.DoFn):
             for reject in rejects:
                 stream.write((json.dumps(asdict(reject), ensure_ascii=False) + "\n").encode())
         self._tally.add("rejects", len(rejects))
+        for reason, number in Counter(reject.reason for reject in rejects).items():
+            self._tally.add(f"rejects.{reason}", number)
         return RejectsFile(element.number, path, len(rejects))
 
 

@@ -1,0 +1,260 @@
+"""`inspect-corpus`: a corpus in numbers, and what a build would give, in one pass.
+
+    plan ─ read ─┬─ tokenize ─┬─ measure tokens ─┐
+                 │            └─ sample ─────────┼─ collect: build the sample, scale it
+                 └─ measure text ────────────────┘
+
+Everything but the last stage is fused; nothing is written but temporary files and the report.
+"""
+
+import json
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+from apache_beam.io.filesystems import FileSystems
+from rich.console import Console
+
+from corpusmill.bert import BertOptions
+from corpusmill.corpus_measures import measure_text, measure_tokens
+from corpusmill.corpus_numbers import FORMAT, FORMAT_VERSION
+from corpusmill.documents import DocumentOptions
+from corpusmill.faults import UserError
+from corpusmill.formats.parquet import ParquetOptions
+from corpusmill.pool import BYTES_OF_SIZES, candidate_limit
+from corpusmill.tokenizer_files import TokenizerFile, read_tokenizer
+from corpusmill.tokenizer_source import TokenizerOptions
+from pipeline.assembly import assemble_job, estimate_read_bytes
+from pipeline.graph import Job
+from pipeline.html_report import render_corpus_page
+from pipeline.inputs import choose_format, list_inputs, read_bytes, say_hub_files
+from pipeline.options import LOCAL_NAMES, DatasetOptions, RunOptions
+from pipeline.output import temporary_folder
+from pipeline.probe import prove_tokenizer, read_probe
+from pipeline.progress import Counters, Work, show_progress
+from pipeline.runners import Run, count_processes, run
+from pipeline.terminal_report import print_corpus
+from pipeline.workers import start_workers
+from transforms.build import SORT_BYTES
+from transforms.measure import LARGEST, CollectNumbers, MeasureBatches
+from transforms.plan import PlanRanges
+from transforms.pool import POOL, SamplePool
+from transforms.read import DOCUMENTS, REJECTS, ReadDocuments
+from transforms.shuffle import BUFFER_BYTES, cut_groups
+from transforms.tally import COUNTS
+from transforms.tokenize import TOKENS, TokenizeDocuments
+
+_NUMBERS = "numbers.json"
+_MOST_SAMPLE_TOKENS = 10**9
+
+
+@dataclass(frozen=True)
+class InspectCorpus:
+    """Say what a corpus is like, and what a build of it would give, without building it.
+
+    Temporary files lie where the system has them, or under --temp-location.
+    """
+
+    input: tuple[str, ...]
+    """Files, globs or folders, as for a build."""
+    tokenizer: str
+    """The tokenizer of the build."""
+    sample_tokens: int = 4_000_000
+    """Documents of about so many tokens are built to see what a build would give; for a corpus that
+    has fewer the numbers are exact."""
+    num_shards: int | None = None
+    """As for the build."""
+    seed: int = 0
+    """As for the build."""
+    validation_share: float = 0.0
+    """As for the build."""
+    html: str | None = None
+    """Also write the report as one HTML page with plots to this file."""
+    json: str | None = None
+    """Also write all numbers to this file (corpusmill/corpus_numbers.py says what stands where)."""
+    bert: BertOptions = field(default_factory=BertOptions)
+    tokenizer_options: TokenizerOptions = field(default_factory=TokenizerOptions)
+    documents: DocumentOptions = field(default_factory=DocumentOptions)
+    parquet: ParquetOptions = field(default_factory=ParquetOptions)
+    run: RunOptions = field(default_factory=RunOptions)
+
+    def __post_init__(self) -> None:
+        """Check each value; those of the build are checked with the build's options.
+
+        Raises:
+            UserError: the sample is empty, or too large to be built in memory.
+        """
+        if not 1 <= self.sample_tokens <= _MOST_SAMPLE_TOKENS:
+            raise UserError(
+                f"--sample-tokens {self.sample_tokens}",
+                "the value is out of range",
+                f"Give 1 to {_MOST_SAMPLE_TOKENS}",
+            )
+
+    @property
+    def dataset(self) -> DatasetOptions:
+        """The build in question."""
+        return DatasetOptions(
+            self.input,
+            self.tokenizer,
+            output="",
+            num_shards=self.num_shards,
+            seed=self.seed,
+            validation_share=self.validation_share,
+        )
+
+
+def inspect_corpus(
+    command: InspectCorpus, beam_arguments: tuple[str, ...], console: Console
+) -> int:
+    """Measure a corpus and print, or write, the report."""
+    for path in (command.html, command.json):
+        _check_target(path)
+    if command.run.runner not in LOCAL_NAMES and not command.run.temp_location:
+        raise UserError(
+            f"--runner {command.run.runner}",
+            "its workers cannot reach this machine's folder of temporary files",
+            "Add a --temp-location that all of them reach",
+        )
+    numbers = _measure(command, beam_arguments, console)
+    print_corpus(console, numbers)
+    if command.json:
+        content = json.dumps(numbers, indent=1, ensure_ascii=False) + "\n"
+        Path(command.json).write_text(content, encoding="utf-8")
+        console.print(f"all numbers are in {command.json}")
+    if command.html:
+        Path(command.html).write_text(render_corpus_page(numbers), encoding="utf-8")
+        console.print(f"the report with plots is in {command.html}")
+    return 0
+
+
+def _check_target(path: str | None) -> None:
+    if path and (Path(path).is_dir() or not Path(path).absolute().parent.is_dir()):
+        raise UserError(path, "no file can be written there", "Name a file in a folder that exists")
+
+
+def _measure(
+    command: InspectCorpus, beam_arguments: tuple[str, ...], console: Console
+) -> dict[str, Any]:
+    dataset, options = command.dataset, command.run
+    tokenizer = read_tokenizer(command.tokenizer, read_bytes, command.tokenizer_options)
+    with (
+        TemporaryDirectory(prefix="corpusmill-") as own_folder,
+        temporary_folder(own_folder, options.temp_location) as temp_folder,
+    ):
+        files = list_inputs(command.input, temp_folder, command.documents.suffixes)
+        say_hub_files(files, console)
+        documents = choose_format(files, command.documents, console)
+        job = assemble_job(
+            command.bert, tokenizer, documents, dataset, command.parquet, options, files,
+            temp_folder, memoize=prove_tokenizer(tokenizer, read_probe(files, documents), console),
+        )  # fmt: skip
+        counters = Counters()
+        # Before the progress line starts a thread.
+        workers = start_workers(
+            count_processes(
+                options.runner, options.workers, job.corpus_bytes, options.min_bytes_per_worker
+            )
+        )
+
+        def build(pipeline: beam.Pipeline) -> None:
+            measure_job(pipeline, job, tokenizer, command.sample_tokens)
+
+        with show_progress(counters, Work(estimate_read_bytes(files), 0), options.progress):
+            run(Run(build, options.runner, workers, beam_arguments, counters))
+        content = read_bytes(_numbers_path(job)) or b""
+    numbers = {**_header(job), **json.loads(content)}
+    numbers["build"]["temporary_bytes"] = estimate_temporary_bytes(numbers, job, options.workers)
+    return numbers
+
+
+def _numbers_path(job: Job) -> str:
+    return str(FileSystems.join(job.temp_folder, _NUMBERS))
+
+
+def _header(job: Job) -> dict[str, Any]:
+    names = ("objective", "seed", "tokenizer", "output", "corpus")
+    given = {name: job.commit.header[name] for name in names}
+    about = {"format": FORMAT, "format_version": FORMAT_VERSION}
+    return {**about, "corpusmill_version": version("corpusmill"), **given}
+
+
+def measure_job(
+    pipeline: beam.Pipeline, job: Job, tokenizer: TokenizerFile, sample_tokens: int
+) -> None:
+    """Add the stages to a pipeline.
+
+    Args:
+        pipeline: a new one.
+        job: as for a build.
+        tokenizer: of the job.
+        sample_tokens: budget of the sample.
+    """
+    ranges = pipeline | "PlanRanges" >> PlanRanges(job.ranges)
+    read = ranges | "ReadDocuments" >> ReadDocuments(job.documents, job.temp_folder)
+    tokenized = read[DOCUMENTS] | "TokenizeDocuments" >> TokenizeDocuments(
+        job.tokenizer_path, job.token_dtype, job.memoize, job.special_tokens_in_text
+    )
+    of_tokens = partial(measure_tokens, special=tokenizer.special, vocab_size=tokenizer.vocab_size)
+    measured = (
+        read[DOCUMENTS] | "MeasureText" >> MeasureBatches(measure_text),
+        tokenized[TOKENS] | "MeasureTokens" >> MeasureBatches(of_tokens),
+    )
+    sampled = tokenized[TOKENS] | "SampleDocuments" >> SamplePool(
+        job.layout.seed,
+        sample_tokens,
+        candidate_limit(sample_tokens, job.corpus_bytes),
+        job.validation_share,
+        job.token_dtype,
+        job.temp_folder,
+    )
+    _ = sampled[POOL] | "CollectNumbers" >> CollectNumbers(
+        job.objective,
+        job.parquet,
+        job.layout,
+        job.commit.expected,
+        [read[COUNTS], tokenized[COUNTS], sampled[COUNTS], *(of[COUNTS] for of in measured)],
+        [of[LARGEST] for of in measured],
+        read[REJECTS],
+        _numbers_path(job),
+    )
+
+
+def estimate_temporary_bytes(numbers: dict[str, Any], job: Job, workers: int) -> int:
+    """Bytes of the temporary files that a build makes, those of its shards not counted.
+
+    Args:
+        numbers: of the corpus.
+        job: the build.
+        workers: of the local runner.
+    """
+    counts = numbers["counts"]
+    documents, sentences, tokens = (
+        counts.get(f"measure.{name}", 0) for name in ("documents", "sentences", "tokens")
+    )
+    width = np.dtype(job.token_dtype).itemsize
+    # Ids, and Arrow's offsets of documents and sentences.
+    of_documents = documents * (8 + 4) + sentences * 4 + tokens * width
+    of_pool = 0
+    if pool_tokens := job.objective.pool_tokens:
+        candidates = (candidate_limit(pool_tokens, job.corpus_bytes) + 1) / 2**64
+        kept = min(1.0, pool_tokens / max(1, tokens))
+        of_pool = round(candidates * (of_documents + documents * BYTES_OF_SIZES))
+        of_pool += round(kept * (of_documents + documents * 4 + sentences * 4))
+    levels = 1 if cut_groups(job.layout, BUFFER_BYTES) >= job.layout.shards else 2
+    shuffled = of_documents * levels if job.shuffle == "files" else 0
+    return shuffled + of_pool + _sorted_bytes(numbers["build"], workers)
+
+
+def _sorted_bytes(build: dict[str, Any], workers: int) -> int:
+    """Bytes of shards that are too large to be sorted in memory."""
+    return sum(
+        min(workers, split["shards"]) * split["built_bytes"]["value"] // split["shards"]
+        for split in build["splits"].values()
+        if split["built_bytes"]["value"] > SORT_BYTES * split["shards"]
+    )

@@ -1,0 +1,140 @@
+"""A build foreseen from a sample: exact where the sample is all, and near elsewhere."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpusmill.bert import Bert, BertOptions
+from corpusmill.build_estimate import (
+    Estimate,
+    build_sample,
+    compare,
+    estimate_build,
+    spread_sample,
+    stratify,
+)
+from corpusmill.corpus_measures import Histogram, count_values, read_histogram
+from corpusmill.formats.parquet import ParquetOptions
+from corpusmill.placement import Layout, assign_splits
+from corpusmill.pool import Pool
+from tests.corpusmill.builders import SPECIAL, batch_of, numbered_corpus, pool_of
+
+SEED = 5
+
+
+def pool_of_lengths(documents: np.ndarray, lengths: np.ndarray) -> Pool:
+    """A sample of documents that have one sentence each; what stands there does not matter."""
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    ends = np.array([0, len(lengths), len(lengths)])
+    tokens = np.zeros(offsets[-1], np.int16)
+    return Pool(documents.astype(np.uint64), np.arange(len(lengths) + 1), offsets, tokens, ends)
+
+
+def lengths_of(lengths: np.ndarray) -> Histogram:
+    measures = count_values("tokens_per_document", lengths)
+    return read_histogram("tokens_per_document", measures.counts, measures.largest)
+
+
+@given(st.lists(st.integers(0, 60), max_size=60))
+def test_strata_are_neighbours_with_enough_documents(documents: list[int]) -> None:
+    strata = stratify(np.array(documents, np.int64))
+    assert (np.diff(strata) >= 0).all()
+    assert (np.diff(strata) <= 1).all()
+    sums = np.bincount(strata, documents)
+    assert len(sums) <= 1 or sums.min() >= 30
+
+
+def test_strata_of_the_docstring() -> None:
+    assert stratify(np.array([30, 1, 29, 0, 5])).tolist() == [0, 1, 1, 1, 1]
+
+
+@given(st.lists(st.integers(1, 5000), min_size=1, max_size=200))
+def test_a_sample_of_everything_has_no_error(lengths: list[int]) -> None:
+    of = np.array(lengths)
+    scale = compare(pool_of_lengths(np.arange(len(of)), of), SEED, lengths_of(of))
+    values = of // 7 + 1
+    total = int(values.sum())
+    assert scale.estimate(values) == Estimate(total, total, total)
+    assert scale.share == 1
+
+
+def test_intervals_hold_the_truth_and_strata_narrow_them() -> None:
+    draws = np.random.default_rng(0)
+    lengths = np.ceil(draws.lognormal(5, 1.2, 4000)).astype(np.int64)
+    # As examples of documents: one even for the shortest, and some luck.
+    rows = 10 * np.ceil(lengths / 128).astype(np.int64) + draws.integers(0, 5, len(lengths))
+    held, errors, plain_errors = 0, [], []
+    for _ in range(100):
+        chosen = np.sort(draws.choice(len(lengths), 400, replace=False))
+        sample = pool_of_lengths(chosen, lengths[chosen])
+        scale = compare(sample, SEED, lengths_of(lengths))
+        estimate = scale.estimate(rows[chosen])
+        assert estimate.low is not None
+        assert estimate.high is not None
+        held += estimate.low <= rows.sum() <= estimate.high
+        errors.append(estimate.value / rows.sum() - 1)
+        plain_errors.append(rows[chosen].sum() / scale.share / rows.sum() - 1)
+    assert held >= 88
+    assert np.std(errors) < np.std(plain_errors) / 2
+    assert abs(np.mean(errors)) < np.std(errors)
+
+
+def test_a_few_documents_give_no_interval() -> None:
+    lengths = np.array([5, 6, 7, 8, 100])
+    scale = compare(pool_of_lengths(np.arange(3), lengths[:3]), SEED, lengths_of(lengths))
+    assert scale.estimate(np.array([1, 1, 1])) == Estimate(21, None, None)
+    nothing = compare(pool_of_lengths(np.arange(0), lengths[:0]), SEED, lengths_of(lengths))
+    assert nothing.estimate(np.zeros(0, np.int64)) == Estimate(0, None, None)
+    assert nothing.share == 0
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_sample_is_built_as_the_objective_builds_it(shards: int) -> None:
+    draws = np.random.default_rng(1)
+    corpus = numbered_corpus(
+        [draws.integers(1, 30, draws.integers(1, 9)).tolist() for _ in range(60)]
+    )
+    splits = assign_splits(SEED, np.array(list(corpus), np.uint64), 0.3)
+    train, validation = (
+        {of: corpus[of] for of, split in zip(corpus, splits, strict=True) if split == wanted}
+        for wanted in (0, 1)
+    )
+    pool = pool_of(train, validation)
+    objective = Bert(BertOptions(max_seq_length=32, duplicates=4), SPECIAL, 20_000, "int16")
+    built = build_sample(objective, pool, Layout(SEED, shards, 1), ParquetOptions())
+    for number, (name, part) in enumerate({"train": train, "validation": validation}.items()):
+        examples = [
+            objective.build(
+                batch_of(part), repeat, pool, np.full(len(part), number, np.uint8), SEED
+            )
+            for repeat in range(4)
+        ]
+        rows, tokens = dict.fromkeys(corpus, 0), dict.fromkeys(corpus, 0)
+        for batch in examples:
+            for row in batch.to_pylist():
+                rows[row["document"]] += 1
+                tokens[row["document"]] += len(row["input_ids"])
+        order = pool.documents.tolist()
+        assert built[name].rows.tolist() == [rows[of] for of in order]
+        assert built[name].tokens.tolist() == [tokens[of] for of in order]
+        assert built[name].distributions["length"].sum() == sum(rows.values())
+        assert built[name].bytes > 0
+
+
+def test_an_estimate_says_what_it_stands_on() -> None:
+    corpus = numbered_corpus([[3, 4], [5]] * 20)
+    pool = pool_of(dict(list(corpus.items())[:20]))
+    objective = Bert(BertOptions(max_seq_length=16, duplicates=2), SPECIAL, 20_000, "int16")
+    layout = Layout(SEED, 7, 0)
+    lengths = lengths_of(np.array([sum(map(len, of)) for of in corpus.values()]))
+    scale = compare(pool, SEED, lengths)
+    built = build_sample(objective, pool, spread_sample(layout, 2), ParquetOptions())
+    estimate = estimate_build(objective, scale, built, layout)
+    assert not estimate["exact"]
+    assert estimate["sample"] == {"documents": 20, "tokens": 120, "share": 0.5}
+    assert set(estimate["splits"]) == {"train"}
+    train = estimate["splits"]["train"]
+    assert train["shards"] == 7
+    assert train["rows"]["value"] == 2 * built["train"].rows.sum()
+    assert train["bytes"]["low"] < train["bytes"]["value"] < train["bytes"]["high"]

@@ -1,0 +1,254 @@
+"""A corpus in numbers: equal to those of a build, and the same however the job is run."""
+
+import json
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pipeline.inspect_corpus
+from pipeline.command_line import FAILURE, INTERRUPTED, USER_ERROR
+from pipeline.html_report import bin_lengths
+from tests.pipeline.jobs import SMALL, Outcome, assert_refused, build, leftovers, run_here
+
+Inspect = Callable[..., Outcome]
+
+
+@pytest.fixture(scope="module")
+def corpus(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample in two files, with rejects and a document without any token."""
+    folder = tmp_path_factory.mktemp("corpus")
+    lines = sample.read_text().splitlines(keepends=True)
+    (folder / "a.txt").write_text("".join(lines[:300]) + "\n[MASK] \u4e00\n\n")
+    bad = b"Not \xff text .\nnor \xfe\n" * 3
+    (folder / "b.txt").write_bytes("".join(lines[300:]).encode() + bad)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The system's folder of temporary files, which each command must leave as it was."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    yield folder
+    assert [name for name in leftovers(folder) if not name.endswith(".log")] == []
+
+
+@pytest.fixture
+def inspect(corpus: Path, tokenizer_path: Path) -> Inspect:
+    def run(*flags: str | Path, inputs: Path = corpus) -> Outcome:
+        given = ("--input", inputs, "--tokenizer", tokenizer_path)
+        return run_here("inspect-corpus", *given, *SMALL, *flags)
+
+    return run
+
+
+@pytest.fixture
+def numbers_of(inspect: Inspect, tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    def run(*flags: str | Path, **inputs: Path) -> dict[str, Any]:
+        path = tmp_path / "numbers.json"
+        outcome = inspect("--json", path, *flags, **inputs)
+        assert outcome.status == 0, outcome.errors
+        content: dict[str, Any] = json.loads(path.read_text())
+        return content
+
+    return run
+
+
+@pytest.mark.parametrize("flags", [(), ("--validation-share", "0.3", "--padded")])
+def test_a_build_gives_what_was_said(
+    flags: tuple[str, ...],
+    numbers_of: Callable[..., dict[str, Any]],
+    corpus: Path,
+    tokenizer_path: Path,
+    output: Path,
+) -> None:
+    numbers = numbers_of(*flags)
+    assert build([corpus], tokenizer_path, output, *flags).status == 0
+    manifest = json.loads((output / "dataset.json").read_text())
+    assert numbers["build"]["exact"]
+    assert set(numbers["build"]["splits"]) == set(manifest["splits"])
+    for name, split in manifest["splits"].items():
+        said = numbers["build"]["splits"][name]
+        for of in ("rows", "tokens"):
+            assert said[of] == dict.fromkeys(("value", "low", "high"), split[of])
+        assert said["bytes"]["value"] == sum(shard["bytes"] for shard in split["shards"])
+        assert said["shards"] == len(split["shards"])
+        assert said["distributions"] == split["distributions"]
+    shared = [name for name in numbers["counts"] if name.startswith(("read.", "tokenize."))]
+    assert {name: manifest["counts"].get(name) for name in shared} == {
+        name: numbers["counts"][name] for name in shared
+    }
+    assert manifest["counts"]["read.rejects.invalid-utf-8"] == 6
+    for part in ("objective", "seed", "tokenizer", "output", "corpus"):
+        assert numbers[part] == manifest[part]
+
+
+def test_the_temporary_files_of_a_build_are_as_large_as_was_said(
+    numbers_of: Callable[..., dict[str, Any]],
+    sample: Path,
+    tokenizer_path: Path,
+    tmp_path: Path,
+    output: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # So much text that the headers of messages do not count; kept, so that it can be measured.
+    large = tmp_path / "large.txt"
+    large.write_text(sample.read_text() * 20)
+    said = numbers_of(inputs=large)["build"]["temporary_bytes"]
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    monkeypatch.setattr("pipeline.output.FileSystems.delete", lambda _: None)
+    build([large], tokenizer_path, output, "--temp-location", kept)
+    files = [path for path in kept.rglob("*") if path.suffix in {".arrow", ".npy"}]
+    assert said == pytest.approx(sum(path.stat().st_size for path in files), rel=0.05)
+
+
+def test_the_text_and_its_tokens_are_counted(
+    numbers_of: Callable[..., dict[str, Any]], corpus: Path
+) -> None:
+    numbers = numbers_of()
+    lines = [
+        line.decode().strip()
+        for path in corpus.iterdir()
+        for line in path.read_bytes().split(b"\n")
+        if b"\xff" not in line and b"\xfe" not in line
+    ]
+    sentences = [line for line in lines if line and not line.startswith("=")]
+    assert numbers["text"] == {
+        "bytes": sum(len(line.encode()) for line in sentences),
+        "characters": sum(map(len, sentences)),
+        "words": sum(len(line.split()) for line in sentences),
+    }
+    tokens = numbers["tokens"]
+    assert tokens["tokens"] == numbers["counts"]["tokenize.tokens"]
+    assert tokens["per_word"] == tokens["tokens"] / numbers["text"]["words"]
+    assert tokens["bytes_per_token"] == numbers["text"]["bytes"] / tokens["tokens"]
+    assert tokens["special_share"] == 1 / tokens["tokens"]
+    assert tokens["unknown_share"] == 1 / tokens["tokens"]
+    for name, of in numbers["distributions"].items():
+        assert sum(each[2] for each in of["bins"]) == of["count"]
+        assert of["median"] <= of["p90"] <= of["p99"] <= of["max"]
+        assert of["count"] == numbers["counts"][f"measure.{name.split('_')[-1]}s"]
+
+
+def test_rejects_are_told_by_reason_and_place(numbers_of: Callable[..., dict[str, Any]]) -> None:
+    rejects = numbers_of()["rejects"]
+    assert rejects["number"] == 6
+    assert rejects["reasons"] == {"invalid-utf-8": 6}
+    assert len(rejects["examples"]) == 3
+    assert {of["file"] for of in rejects["examples"]} == {"b.txt"}
+    assert rejects["examples"][0]["offset"] < rejects["examples"][1]["offset"]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--range-bytes", "999"),
+        ("--workers", "2", "--min-bytes-per-worker", "0", "--range-bytes", "7777"),
+    ],
+)
+@pytest.mark.parametrize("sample_tokens", ["4000000", "6000"])
+def test_the_numbers_are_the_same_however_the_job_is_run(
+    flags: tuple[str, ...], sample_tokens: str, numbers_of: Callable[..., dict[str, Any]]
+) -> None:
+    of_sample = ("--sample-tokens", sample_tokens)
+    assert numbers_of(*of_sample, *flags) == numbers_of(*of_sample)
+
+
+def test_a_sample_comes_near(numbers_of: Callable[..., dict[str, Any]]) -> None:
+    exact, near = numbers_of(), numbers_of("--sample-tokens", "9000")
+    assert not near["build"]["exact"]
+    assert 0.4 < near["build"]["sample"]["share"] < 0.6
+    assert {**near, "build": 0} == {**exact, "build": 0}
+    truth, said = (of["build"]["splits"]["train"] for of in (exact, near))
+    for name in ("rows", "tokens"):
+        assert said[name]["low"] <= truth[name]["value"] <= said[name]["high"]
+        assert said[name]["value"] == pytest.approx(truth[name]["value"], rel=0.1)
+
+
+def test_a_sample_without_any_document_gives_no_estimate(inspect: Inspect) -> None:
+    outcome = inspect("--sample-tokens", "1")
+    assert outcome.status == 0, outcome.errors
+    assert "train examples" not in outcome.output
+    assert "--sample-tokens" in outcome.output
+
+
+def test_the_report_and_the_page_hold_the_numbers(inspect: Inspect, tmp_path: Path) -> None:
+    page, file = tmp_path / "page.html", tmp_path / "numbers.json"
+    outcome = inspect("--html", page, "--json", file)
+    assert outcome.status == 0, outcome.errors
+    numbers, html = json.loads(file.read_text()), page.read_text()
+    build_of = numbers["build"]["splits"]["train"]
+    shown = [
+        build_of["rows"]["value"], build_of["bytes"]["value"], numbers["text"]["words"],
+        numbers["tokens"]["tokens"], numbers["counts"]["read.documents"],
+        numbers["distributions"]["tokens_per_document"]["max"],
+        numbers["build"]["temporary_bytes"], numbers["rejects"]["examples"][0]["offset"],
+    ]  # fmt: skip
+    for number in shown:
+        assert f"{number:,}" in html
+        assert f"{number:,}" in outcome.output
+    assert re.search(r"invalid-utf-8 +6 +such as b.txt at byte", outcome.output)
+    assert html.count("<svg") == 1
+    assert "tokens per sentence" in html
+    ids = re.findall(r'\bid="([^"]+)"', html)
+    assert len(ids) == len(set(ids))
+
+
+def test_a_report_of_a_build_tells_rejects_by_reason(
+    corpus: Path, tokenizer_path: Path, output: Path
+) -> None:
+    outcome = build([corpus], tokenizer_path, output)
+    assert re.search(r"rejects   6 \(.*% of the lines\): invalid-utf-8 6\n", outcome.output)
+
+
+@pytest.mark.parametrize(
+    ("flags", "parts"),
+    [
+        (("--sample-tokens", "0"), ("--sample-tokens 0", "1 to 1000000000")),
+        (("--validation-share", "1"), ("--validation-share 1",)),
+        (("--tokenizer", "nowhere.json"), ("--tokenizer nowhere.json", "no such file")),
+        (("--input", "nowhere.txt"), ("--input nowhere.txt",)),
+        (("--html", "nowhere/page.html"), ("nowhere/page.html", "a folder that exists")),
+        (("--runner", "FlinkRunner"), ("--runner FlinkRunner", "--temp-location")),
+        (("--max-seq-length", "4"), ("--max-seq-length 4",)),
+    ],
+)
+def test_a_mistake_is_refused_before_any_work(
+    flags: tuple[str, ...], parts: tuple[str, ...], inspect: Inspect
+) -> None:
+    assert_refused(inspect(*flags), USER_ERROR, *parts)
+
+
+def test_a_field_that_is_not_there_is_refused(inspect: Inspect, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"body": "text"}')
+    assert_refused(inspect(inputs=path), USER_ERROR, "--text-field text", "its fields are body")
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(KeyboardInterrupt, INTERRUPTED), (RuntimeError, FAILURE)]
+)
+def test_nothing_is_left_when_it_ends_early(
+    error: type[BaseException], status: int, inspect: Inspect, monkeypatch: pytest.MonkeyPatch,
+    temporary: Path,
+) -> None:  # fmt: skip
+    def fail(_: object) -> None:
+        assert [path for path in temporary.rglob("*") if path.name == "tokenizer.json"]
+        raise error
+
+    monkeypatch.setattr(pipeline.inspect_corpus, "run", fail)
+    assert inspect().status == status
+
+
+def test_lengths_are_drawn_in_growing_bins() -> None:
+    shares, edges = bin_lengths([[1, 1, 2, 2], [3, 3, 1, 3], [100, 100, 1, 100]])
+    assert edges[:6].tolist() == [1, 2, 3, 4, 5, 6]
+    assert edges[-1] > 100
+    assert shares[:3].tolist() == [0.5, 0, 0.25]
+    assert shares.sum() == 1
