@@ -7,12 +7,24 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import apache_beam as beam
 import pytest
+from apache_beam import coders
 
 import pipeline.inspect_corpus
+from corpusmill.bert import BertOptions
+from corpusmill.documents import DocumentOptions
+from corpusmill.formats.parquet import ParquetOptions
+from corpusmill.tokenizer_files import TokenizerFile
+from pipeline.assembly import assemble_job
 from pipeline.command_line import FAILURE, INTERRUPTED, USER_ERROR
 from pipeline.html_report import bin_lengths
+from pipeline.inputs import list_inputs
+from pipeline.inspect_corpus import measure_job
+from pipeline.options import DatasetOptions, RunOptions
 from tests.pipeline.jobs import SMALL, Outcome, assert_refused, build, leftovers, run_here
+from tests.pipeline.test_graph import collections, leaf_coders
+from transforms.elements import ArrowBatchCoder
 
 Inspect = Callable[..., Outcome]
 
@@ -28,7 +40,7 @@ def corpus(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The system's folder of temporary files, which each command must leave as it was."""
     folder = tmp_path / "temporary"
@@ -39,7 +51,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 
 @pytest.fixture
-def inspect(corpus: Path, tokenizer_path: Path) -> Inspect:
+def inspect(corpus: Path, tokenizer_path: Path, temporary: Path) -> Inspect:  # noqa: ARG001
     def run(*flags: str | Path, inputs: Path = corpus) -> Outcome:
         given = ("--input", inputs, "--tokenizer", tokenizer_path)
         return run_here("inspect-corpus", *given, *SMALL, *flags)
@@ -252,3 +264,24 @@ def test_lengths_are_drawn_in_growing_bins() -> None:
     assert edges[-1] > 100
     assert shares[:3].tolist() == [0.5, 0, 0.25]
     assert shares.sum() == 1
+
+
+def test_nothing_that_travels_is_pickled(
+    corpus: Path, tokenizer: TokenizerFile, tmp_path: Path
+) -> None:
+    dataset = DatasetOptions((str(corpus),), "t", "")
+    files = list_inputs(dataset.input, str(tmp_path))
+    documents = DocumentOptions(input_format="text")
+    job = assemble_job(
+        BertOptions(), tokenizer, documents, dataset, ParquetOptions(), RunOptions(), files,
+        str(tmp_path),
+    )  # fmt: skip
+    graph = beam.Pipeline()
+    measure_job(graph, job, tokenizer, 1000)
+    leaves = {
+        type(leaf) for _, coder in collections(graph.to_runner_api()) for leaf in leaf_coders(coder)
+    }
+    assert leaves <= {
+        ArrowBatchCoder, coders.RowCoder, coders.VarIntCoder, coders.StrUtf8Coder,
+        coders.BytesCoder, coders.TupleCoder, coders.IterableCoder,
+    }  # fmt: skip
