@@ -23,8 +23,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.synthetic_corpus import write_corpus
-from corpusmill.corpora import read_corpus
-from corpusmill.documents import DocumentOptions
+from corpusmill.corpus.formats import read_corpus
+from corpusmill.corpus.options import DocumentOptions
 
 _AVRO_SCHEMA = {
     "type": "record",

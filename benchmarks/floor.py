@@ -20,12 +20,13 @@ import pyarrow as pa
 
 from corpusmill import pool as pools
 from corpusmill.bert import Bert, BertOptions
-from corpusmill.documents import DocumentOptions, read_documents
-from corpusmill.encoding import encode_documents
+from corpusmill.corpus.documents import read_documents
+from corpusmill.corpus.options import DocumentOptions
 from corpusmill.formats.parquet import ROW_GROUP_ROWS, ParquetOptions, ParquetShardWriter
 from corpusmill.sorting import cut_into_groups
-from corpusmill.tokenization import SentenceTokenizer
-from corpusmill.tokenizer_files import TokenizerFile, read_tokenizer
+from corpusmill.tokenization.encoding import encode_documents
+from corpusmill.tokenization.files import TokenizerFile, read_tokenizer
+from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 
 _encoded: list[pa.RecordBatch] = []
 

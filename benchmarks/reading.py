@@ -21,8 +21,8 @@ import orjson
 import pyarrow as pa
 
 from benchmarks.synthetic_corpus import write_corpus
-from corpusmill.corpora import read_corpus
-from corpusmill.documents import DocumentOptions
+from corpusmill.corpus.formats import read_corpus
+from corpusmill.corpus.options import DocumentOptions
 
 _LATIN = "abcdefghijklmnopqrstuvwxyz"
 _CYRILLIC = {ord(a): chr(0x430 + place) for place, a in enumerate(_LATIN)} | {

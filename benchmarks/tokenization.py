@@ -30,13 +30,17 @@ import tiktoken
 from benchmarks.synthetic_corpus import write_corpus
 from benchmarks.synthetic_scripts import SCRIPTS, write_script
 from corpusmill import ragged
-from corpusmill.byte_level_bpe import byte_alphabet
-from corpusmill.byte_level_patterns import GPT2
-from corpusmill.documents import DocumentOptions, read_documents
-from corpusmill.tokenization import SentenceTokenizer
-from corpusmill.tokenizer_files import TokenizerFile, read_tokenizer
-from corpusmill.tokenizer_training import WordPieceOptions, train_wordpiece
-from corpusmill.tokenizer_training.byte_level_bpe import ByteLevelBpeOptions, train_byte_level_bpe
+from corpusmill.corpus.documents import read_documents
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.tokenization.byte_level_bpe import byte_alphabet
+from corpusmill.tokenization.byte_level_patterns import GPT2
+from corpusmill.tokenization.files import TokenizerFile, read_tokenizer
+from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from corpusmill.tokenization.training import WordPieceOptions, train_wordpiece
+from corpusmill.tokenization.training.byte_level_bpe import (
+    ByteLevelBpeOptions,
+    train_byte_level_bpe,
+)
 
 Batch = tuple[np.ndarray, np.ndarray]
 SLOW_BYTES = 3_000_000

@@ -16,7 +16,10 @@ from tempfile import TemporaryDirectory
 from tokenizers import ByteLevelBPETokenizer
 
 from benchmarks.measure import measure
-from corpusmill.tokenizer_training.byte_level_bpe import ByteLevelBpeOptions, train_byte_level_bpe
+from corpusmill.tokenization.training.byte_level_bpe import (
+    ByteLevelBpeOptions,
+    train_byte_level_bpe,
+)
 
 WAYS = ("plain", "corpusmill")
 LINES_PER_BATCH = 4096

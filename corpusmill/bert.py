@@ -20,7 +20,7 @@ from corpusmill.masking import mask_rows
 from corpusmill.objective import IDENTITY_SCHEMA
 from corpusmill.pair_rows import NUM_SPECIAL, assemble_pairs, fill_token_types
 from corpusmill.pool import Pool
-from corpusmill.special_tokens import SpecialTokens
+from corpusmill.tokenization.special_tokens import SpecialTokens
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill import ragged
-from corpusmill.corpus_measures import Histogram
-from corpusmill.encoding import tokenized_schema
+from corpusmill.corpus.measures import Histogram
 from corpusmill.formats.parquet import ROW_GROUP_ROWS, ParquetOptions, ParquetShardWriter
 from corpusmill.objective import Objective
 from corpusmill.placement import SPLIT_NAMES, Layout
 from corpusmill.pool import Pool, priorities
 from corpusmill.sorting import add_keys, cut_into_groups, order_by_bucket, sort_rows
+from corpusmill.tokenization.encoding import tokenized_schema
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
@@ -236,7 +236,7 @@ class Scale:
 def estimate_build(
     objective: Objective, scale: Scale, built: Mapping[str, SplitBuild], layout: Layout
 ) -> dict[str, Any]:
-    """What a build of the corpus would give, as `corpusmill.corpus_numbers` shows it.
+    """What a build of the corpus would give, as `corpusmill.corpus.numbers` shows it.
 
     Args:
         objective: what would be built.

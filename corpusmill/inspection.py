@@ -10,7 +10,7 @@ import pyarrow as pa
 from tokenizers import Tokenizer
 
 from corpusmill.recount import row_lengths
-from corpusmill.special_tokens import SpecialTokens
+from corpusmill.tokenization.special_tokens import SpecialTokens
 
 Kind = Literal["plain", "masked", "replaced", "kept"]
 

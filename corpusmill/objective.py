@@ -62,7 +62,7 @@ class Objective(Protocol):
         """The examples of one pass over a batch of documents.
 
         Args:
-            documents: tokenized documents (`corpusmill.tokenization`'s batches).
+            documents: tokenized documents (`corpusmill.tokenization.sentence_tokenizer`'s batches).
             repeat: which pass, from 0.
             pool: the random documents; None where `pool_tokens` is 0.
             splits: uint8[documents], 0 for train and 1 for validation.

@@ -9,14 +9,14 @@ from apache_beam.io.filesystems import FileSystems
 from corpusmill.accounting import Expected
 from corpusmill.bert import Bert, BertOptions
 from corpusmill.columns import arrow_schema
-from corpusmill.corpora import FORMATS, reads_in_ranges
-from corpusmill.documents import DocumentOptions
+from corpusmill.corpus.formats import FORMATS, reads_in_ranges
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.sentences import splitter_of
 from corpusmill.formats.parquet import ParquetOptions
 from corpusmill.manifest import FORMAT, FORMAT_VERSION, TOKENIZER
 from corpusmill.objective import Objective
 from corpusmill.placement import Layout, count_validation_shards
-from corpusmill.sentences import splitter_of
-from corpusmill.tokenizer_files import TokenizerFile
+from corpusmill.tokenization.files import TokenizerFile
 from pipeline.graph import Job
 from pipeline.inputs import InputFile, absolute
 from pipeline.options import LOCAL_NAMES, DatasetOptions, RunOptions

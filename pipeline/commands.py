@@ -9,14 +9,14 @@ from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
 from corpusmill.bert import BertOptions
-from corpusmill.documents import DocumentOptions
+from corpusmill.corpus.options import DocumentOptions
 from corpusmill.faults import UserError
 from corpusmill.formats.parquet import ParquetOptions, read_rows
 from corpusmill.inspection import decode_examples, special_tokens_of
 from corpusmill.manifest import MANIFEST, TOKENIZER, decode
 from corpusmill.report import summarize
-from corpusmill.tokenizer_files import read_tokenizer
-from corpusmill.tokenizer_source import TokenizerOptions
+from corpusmill.tokenization.files import read_tokenizer
+from corpusmill.tokenization.source import TokenizerOptions
 from corpusmill.verify import verify as find_problems
 from pipeline.assembly import assemble_job, estimate_read_bytes
 from pipeline.graph import build_dataset

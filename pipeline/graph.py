@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import apache_beam as beam
 
-from corpusmill.documents import DocumentOptions
-from corpusmill.encoding import tokenized_schema
+from corpusmill.corpus.options import DocumentOptions
 from corpusmill.formats.parquet import ParquetOptions
 from corpusmill.objective import Objective
 from corpusmill.placement import Layout
 from corpusmill.pool import candidate_limit
+from corpusmill.tokenization.encoding import tokenized_schema
 from transforms.build import SHARDS, BuildShards
 from transforms.commit import CommitDataset, CommitOptions
 from transforms.elements import FileRange

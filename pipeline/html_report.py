@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from corpusmill.corpus_numbers import report_build, report_sections
+from corpusmill.corpus.numbers import report_build, report_sections
 from corpusmill.inspection import DecodedExample
 from corpusmill.report import Distribution, Report
 
@@ -53,7 +53,7 @@ def render_corpus_page(numbers: Mapping[str, Any]) -> str:
     """The page of a corpus in numbers.
 
     Args:
-        numbers: `corpusmill.corpus_numbers`.
+        numbers: `corpusmill.corpus.numbers`.
 
     Returns:
         HTML, as `render_page` gives it.
@@ -133,7 +133,7 @@ def bin_lengths(bins: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
     """A distribution of lengths in bins that grow with them, four for each doubling.
 
     Args:
-        bins: first, last, number and sum of each, ascending (`corpusmill.corpus_measures.Bin`).
+        bins: first, last, number and sum of each, ascending (`corpusmill.corpus.measures.Bin`).
 
     Returns:
         shares: float64[bins], of all values.

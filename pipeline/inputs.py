@@ -12,12 +12,12 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
-from corpusmill.corpora import check_start, resolve_format, take_suffixes
-from corpusmill.decompression import DamagedStreamError, is_compressed, open_decompressed
-from corpusmill.documents import DocumentOptions
+from corpusmill.corpus.decompression import DamagedStreamError, is_compressed, open_decompressed
+from corpusmill.corpus.formats import check_start, resolve_format, take_suffixes
+from corpusmill.corpus.hub import WIKITEXT, fetch_wikitext
+from corpusmill.corpus.hub_files import is_hub_path, list_hub_files
+from corpusmill.corpus.options import DocumentOptions
 from corpusmill.faults import UserError
-from corpusmill.hub import WIKITEXT, fetch_wikitext
-from corpusmill.hub_files import is_hub_path, list_hub_files
 from pipeline.saved_datasets import choose_data_files
 from transforms.read import open_file
 

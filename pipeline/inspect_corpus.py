@@ -21,14 +21,14 @@ from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
 from corpusmill.bert import BertOptions
-from corpusmill.corpus_measures import measure_text, measure_tokens
-from corpusmill.corpus_numbers import FORMAT, FORMAT_VERSION
-from corpusmill.documents import DocumentOptions
+from corpusmill.corpus.measures import measure_text, measure_tokens
+from corpusmill.corpus.numbers import FORMAT, FORMAT_VERSION
+from corpusmill.corpus.options import DocumentOptions
 from corpusmill.faults import UserError
 from corpusmill.formats.parquet import ParquetOptions
 from corpusmill.pool import BYTES_OF_SIZES, candidate_limit
-from corpusmill.tokenizer_files import TokenizerFile, read_tokenizer
-from corpusmill.tokenizer_source import TokenizerOptions
+from corpusmill.tokenization.files import TokenizerFile, read_tokenizer
+from corpusmill.tokenization.source import TokenizerOptions
 from pipeline.assembly import assemble_job, estimate_read_bytes
 from pipeline.graph import Job
 from pipeline.html_report import render_corpus_page
@@ -76,7 +76,7 @@ class InspectCorpus:
     html: str | None = None
     """Also write the report as one HTML page with plots to this file."""
     json: str | None = None
-    """Also write all numbers to this file (corpusmill/corpus_numbers.py says what stands where)."""
+    """Also write all numbers to this file (corpusmill/corpus/numbers.py says what stands where)."""
     bert: BertOptions = field(default_factory=BertOptions)
     tokenizer_options: TokenizerOptions = field(default_factory=TokenizerOptions)
     documents: DocumentOptions = field(default_factory=DocumentOptions)

@@ -11,14 +11,14 @@ import numpy as np
 from rich.console import Console
 from tokenizers import Tokenizer
 
-from corpusmill.corpora import read_corpus
-from corpusmill.decompression import DamagedStreamError, open_decompressed
-from corpusmill.documents import DocumentOptions
+from corpusmill.corpus.decompression import DamagedStreamError, open_decompressed
+from corpusmill.corpus.formats import read_corpus
+from corpusmill.corpus.options import DocumentOptions
 from corpusmill.faults import UserError
-from corpusmill.tokenization import SentenceTokenizer
-from corpusmill.tokenizer_files import TokenizerFile
-from corpusmill.tokenizer_proof import find_difference, hard_texts
-from corpusmill.tokenizer_source import Encode
+from corpusmill.tokenization.files import TokenizerFile
+from corpusmill.tokenization.proof import find_difference, hard_texts
+from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from corpusmill.tokenization.source import Encode
 from pipeline.inputs import InputFile
 from transforms.read import open_file
 

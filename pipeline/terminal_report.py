@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from corpusmill.corpus_numbers import report_build, report_sections
+from corpusmill.corpus.numbers import report_build, report_sections
 from corpusmill.inspection import DecodedExample, Piece, Segment, write_plainly
 from corpusmill.report import Figure, Report, SplitReport
 
@@ -111,7 +111,7 @@ def print_corpus(console: Console, numbers: Mapping[str, Any]) -> None:
 
     Args:
         console: where to.
-        numbers: `corpusmill.corpus_numbers`.
+        numbers: `corpusmill.corpus.numbers`.
     """
     tokenizer, objective = numbers["tokenizer"], numbers["objective"]
     _print_line(console, f"tokenizer {tokenizer['name']}, {tokenizer['vocab_size']:,} ids")

@@ -11,13 +11,14 @@ from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 from tokenizers import Tokenizer
 
-from corpusmill.corpora import read_corpus
-from corpusmill.decompression import open_decompressed
-from corpusmill.documents import DocumentBatch, DocumentOptions
+from corpusmill.corpus.decompression import open_decompressed
+from corpusmill.corpus.documents import DocumentBatch
+from corpusmill.corpus.formats import read_corpus
+from corpusmill.corpus.options import DocumentOptions
 from corpusmill.faults import UserError
-from corpusmill.tokenizer_training.models import MODELS, model_options
-from corpusmill.tokenizer_training.options import NormalizerName
-from corpusmill.tokenizer_training.sample import SampleOptions, draw_documents
+from corpusmill.tokenization.training.models import MODELS, model_options
+from corpusmill.tokenization.training.options import NormalizerName
+from corpusmill.tokenization.training.sample import SampleOptions, draw_documents
 from pipeline.assembly import estimate_read_bytes, estimate_text_bytes
 from pipeline.inputs import (
     InputFile,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from corpusmill.tokenizer_files import TokenizerFile, read_tokenizer
+from corpusmill.tokenization.files import TokenizerFile, read_tokenizer
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 

@@ -112,7 +112,7 @@ class BuildShards(beam.PTransform):
         objective: what is built.
         options: the file format's.
         layout: how the data set is spread.
-        documents_schema: of the segments (`corpusmill.encoding.tokenized_schema`).
+        documents_schema: of the segments (`corpusmill.tokenization.encoding.tokenized_schema`).
         temp_folder: where the files wait for the commit.
         pool: a collection of one path, the pool of random documents; None where none is drawn.
     """

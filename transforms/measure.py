@@ -10,8 +10,8 @@ from apache_beam.pvalue import TaggedOutput
 
 from corpusmill.accounting import Expected, count_reasons, find_imbalances
 from corpusmill.build_estimate import build_sample, compare, estimate_build, spread_sample
-from corpusmill.corpus_measures import DISTRIBUTIONS, Measures, read_histogram
-from corpusmill.corpus_numbers import collect_numbers
+from corpusmill.corpus.measures import DISTRIBUTIONS, Measures, read_histogram
+from corpusmill.corpus.numbers import collect_numbers
 from corpusmill.formats.parquet import ParquetOptions
 from corpusmill.objective import Objective
 from corpusmill.placement import Layout
@@ -55,7 +55,7 @@ class MeasureBatches(beam.PTransform):
     """Measure batches; gives a tuple of the collections COUNTS and LARGEST.
 
     Args:
-        measure: of a batch (`corpusmill.corpus_measures`).
+        measure: of a batch (`corpusmill.corpus.measures`).
     """
 
     def __init__(self, measure: Callable[[pa.RecordBatch], Measures]) -> None:

@@ -14,11 +14,12 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import TaggedOutput
 
-from corpusmill.corpora import read_corpus
-from corpusmill.decompression import open_decompressed
-from corpusmill.documents import DocumentBatch, DocumentOptions
+from corpusmill.corpus.decompression import open_decompressed
+from corpusmill.corpus.documents import DocumentBatch
+from corpusmill.corpus.formats import read_corpus
+from corpusmill.corpus.hub_files import is_hub_path, open_hub_file
+from corpusmill.corpus.options import DocumentOptions
 from corpusmill.faults import Reject
-from corpusmill.hub_files import is_hub_path, open_hub_file
 from transforms.elements import FileRange, NamedOutputs, RejectsFile
 from transforms.tally import COUNTS, Count, Tally
 
@@ -87,7 +88,7 @@ class _ReadRange(beam.DoFn):
 
 
 class ReadDocuments(beam.PTransform):
-    """Read ranges as batches of documents (`corpusmill.documents.TEXT_SCHEMA`).
+    """Read ranges as batches of documents (`corpusmill.corpus.documents.TEXT_SCHEMA`).
 
     Gives a tuple of the collections DOCUMENTS, REJECTS and COUNTS.
 

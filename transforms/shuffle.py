@@ -169,7 +169,7 @@ class ShuffleByFiles(_Shuffle):
         validation_share: expected share of documents in the validation split.
         repeats: how many times each document is built.
         temp_folder: a folder that every worker reaches.
-        schema: of the documents (`corpusmill.encoding.tokenized_schema`).
+        schema: of the documents (`corpusmill.tokenization.encoding.tokenized_schema`).
         buffer_bytes: what a task holds before it writes a file.
     """
 

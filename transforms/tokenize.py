@@ -8,8 +8,8 @@ import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
-from corpusmill.encoding import encode_documents
-from corpusmill.tokenization import SentenceTokenizer
+from corpusmill.tokenization.encoding import encode_documents
+from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from transforms.elements import NamedOutputs
 from transforms.read import open_file
 from transforms.tally import COUNTS, Count, Tally

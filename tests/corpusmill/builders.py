@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from corpusmill import ragged
 from corpusmill.pool import ARRAYS, Pool, PoolShape, open_pool, write_pool
-from corpusmill.special_tokens import SpecialTokens
+from corpusmill.tokenization.special_tokens import SpecialTokens
 
 SPECIAL = SpecialTokens(cls_id=2, sep_id=3, mask_id=4, pad_id=0, unk_id=1, all_ids=(0, 1, 2, 3, 4))
 FIRST_TEXT_ID = 10

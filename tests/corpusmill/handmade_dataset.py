@@ -29,8 +29,8 @@ from corpusmill.manifest import (
     encode,
     shard_name,
 )
-from corpusmill.special_tokens import SpecialTokens, find_special_tokens
-from corpusmill.tokenizer_training import WordPieceOptions, train_wordpiece
+from corpusmill.tokenization.special_tokens import SpecialTokens, find_special_tokens
+from corpusmill.tokenization.training import WordPieceOptions, train_wordpiece
 from tests.corpusmill.builders import batch_of, pool_of
 
 SEED = 7

@@ -10,8 +10,9 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from corpusmill.corpora import read_corpus
-from corpusmill.documents import DocumentOptions, ReadCounts
+from corpusmill.corpus.documents import ReadCounts
+from corpusmill.corpus.formats import read_corpus
+from corpusmill.corpus.options import DocumentOptions
 
 Texts = Sequence[bytes | None]
 Write = Callable[[Texts, int], bytes]

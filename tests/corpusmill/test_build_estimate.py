@@ -14,7 +14,7 @@ from corpusmill.build_estimate import (
     spread_sample,
     stratify,
 )
-from corpusmill.corpus_measures import Histogram, count_values, read_histogram
+from corpusmill.corpus.measures import Histogram, count_values, read_histogram
 from corpusmill.formats.parquet import ParquetOptions
 from corpusmill.placement import Layout, assign_splits
 from corpusmill.pool import Pool

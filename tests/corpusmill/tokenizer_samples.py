@@ -15,10 +15,10 @@ from tokenizers import (
     trainers,
 )
 
-from corpusmill import byte_level_patterns
-from corpusmill.tokenizer_files import TokenizerFile
-from corpusmill.tokenizer_source import Encode
-from corpusmill.tokenizer_training import WordPieceOptions, train_wordpiece
+from corpusmill.tokenization import byte_level_patterns
+from corpusmill.tokenization.files import TokenizerFile
+from corpusmill.tokenization.source import Encode
+from corpusmill.tokenization.training import WordPieceOptions, train_wordpiece
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 

@@ -12,9 +12,9 @@ import huggingface_hub.constants
 import pyarrow as pa
 import pytest
 
-from corpusmill.corpora import guess_format, read_corpus
-from corpusmill.decompression import open_decompressed
-from corpusmill.documents import DocumentOptions
+from corpusmill.corpus.decompression import open_decompressed
+from corpusmill.corpus.formats import guess_format, read_corpus
+from corpusmill.corpus.options import DocumentOptions
 from corpusmill.verify import verify_local
 from pipeline.command_line import USER_ERROR
 from tests.corpusmill.loopback_hub import COMMIT, DataSet, serve

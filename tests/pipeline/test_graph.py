@@ -11,9 +11,9 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.pipeline_context import PipelineContext
 
 from corpusmill.bert import BertOptions
-from corpusmill.documents import DocumentOptions
+from corpusmill.corpus.options import DocumentOptions
 from corpusmill.formats.parquet import ParquetOptions
-from corpusmill.tokenizer_files import TokenizerFile
+from corpusmill.tokenization.files import TokenizerFile
 from pipeline.assembly import assemble_job
 from pipeline.graph import Job, build_dataset
 from pipeline.inputs import list_inputs

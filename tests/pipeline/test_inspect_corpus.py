@@ -13,9 +13,9 @@ from apache_beam import coders
 
 import pipeline.inspect_corpus
 from corpusmill.bert import BertOptions
-from corpusmill.documents import DocumentOptions
+from corpusmill.corpus.options import DocumentOptions
 from corpusmill.formats.parquet import ParquetOptions
-from corpusmill.tokenizer_files import TokenizerFile
+from corpusmill.tokenization.files import TokenizerFile
 from pipeline.assembly import assemble_job
 from pipeline.command_line import FAILURE, INTERRUPTED, USER_ERROR
 from pipeline.html_report import bin_lengths

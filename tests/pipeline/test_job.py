@@ -10,12 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from corpusmill.bert import Bert, BertOptions
-from corpusmill.documents import DocumentOptions, read_documents
-from corpusmill.encoding import encode_documents
+from corpusmill.corpus.documents import read_documents
+from corpusmill.corpus.options import DocumentOptions
 from corpusmill.placement import VALIDATION, Layout, assign_splits, draw_keys, sort_order
 from corpusmill.randomness import MAX_SEED
-from corpusmill.tokenization import SentenceTokenizer
-from corpusmill.tokenizer_files import TokenizerFile
+from corpusmill.tokenization.encoding import encode_documents
+from corpusmill.tokenization.files import TokenizerFile
+from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from tests.corpusmill.builders import pool_of
 from tests.pipeline.jobs import build
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from corpusmill.documents import DocumentOptions
+from corpusmill.corpus.options import DocumentOptions
 from corpusmill.faults import UserError
-from corpusmill.tokenization import SentenceTokenizer
-from corpusmill.tokenizer_files import TokenizerFile, read_tokenizer
+from corpusmill.tokenization.files import TokenizerFile, read_tokenizer
+from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from pipeline.inputs import list_inputs, read_bytes
 from pipeline.probe import prove_tokenizer, read_probe
 from tests.corpusmill.tokenizer_samples import byte_level, encode_with

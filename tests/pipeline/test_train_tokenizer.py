@@ -14,9 +14,9 @@ import pytest
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
-from corpusmill.tokenization import SentenceTokenizer
-from corpusmill.tokenizer_files import read_tokenizer
-from corpusmill.tokenizer_training.models import MODELS
+from corpusmill.tokenization.files import read_tokenizer
+from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from corpusmill.tokenization.training.models import MODELS
 from pipeline.command_line import USER_ERROR
 from pipeline.train_tokenizer import GivenOptions
 from tests.conftest import CHECKOUT, read_local

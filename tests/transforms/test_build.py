@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from corpusmill.bert import Bert, BertOptions
-from corpusmill.encoding import tokenized_schema
 from corpusmill.formats.parquet import ParquetOptions
 from corpusmill.placement import TRAIN, Layout, assign_splits
 from corpusmill.pool import ARRAYS, Pool
 from corpusmill.sorting import add_keys, sort_rows
+from corpusmill.tokenization.encoding import tokenized_schema
 from tests.corpusmill.builders import SPECIAL, batch_of, numbered_corpus, pool_of
 from tests.transforms.local_pipeline import collect, local_pipeline, sums
 from transforms.build import SHARDS, BuildShards

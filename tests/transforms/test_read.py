@@ -6,7 +6,8 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
-from corpusmill.documents import DocumentOptions, read_documents
+from corpusmill.corpus.documents import read_documents
+from corpusmill.corpus.options import DocumentOptions
 from tests.transforms.local_pipeline import collect, local_pipeline, sums
 from transforms.plan import PlanRanges, cut_ranges
 from transforms.read import DOCUMENTS, REJECTS, ReadDocuments

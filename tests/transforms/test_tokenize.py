@@ -5,10 +5,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from corpusmill.documents import TEXT_SCHEMA
-from corpusmill.encoding import encode_documents
-from corpusmill.tokenization import SentenceTokenizer
-from corpusmill.tokenizer_files import TokenizerFile
+from corpusmill.corpus.documents import TEXT_SCHEMA
+from corpusmill.tokenization.encoding import encode_documents
+from corpusmill.tokenization.files import TokenizerFile
+from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from tests.transforms.local_pipeline import collect, local_pipeline, sums
 from transforms.tally import COUNTS
 from transforms.tokenize import TOKENS, TokenizeDocuments

@@ -1,0 +1,1 @@
+"""Corpora: files of many formats to documents of sentences, range by range."""

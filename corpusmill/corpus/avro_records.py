@@ -1,0 +1,237 @@
+"""Records of an Avro file, decoded by fastavro: a block of the file is one here.
+
+Blocks are decompressed here, so that every codec of the format's specification works with what is
+installed, and none can fill the memory. https://avro.apache.org/docs/1.12.0/specification/
+"""
+
+import bz2
+import json
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from io import BytesIO
+from typing import Any, cast
+
+import fastavro
+import pyarrow as pa
+
+from corpusmill.corpus.tables import (
+    BATCH_BYTES,
+    MAX_BATCH_ROWS,
+    MAX_BLOCK_BYTES,
+    BadTableError,
+    Block,
+    TableStream,
+    TextRows,
+    too_large,
+)
+
+_MAGIC = b"Obj\x01"
+_SYNC_BYTES = 16
+_HEADER = fastavro.parse_schema(
+    {
+        "type": "record",
+        "name": "org.apache.avro.file.Header",
+        "fields": [
+            {"name": "magic", "type": {"type": "fixed", "name": "Magic", "size": 4}},
+            {"name": "meta", "type": {"type": "map", "values": "bytes"}},
+            {"name": "sync", "type": {"type": "fixed", "name": "Sync", "size": _SYNC_BYTES}},
+        ],
+    }
+)
+# The first of them is enough for nearly any schema.
+_HEADER_STEPS = (2**20, 2**26)
+_COUNTS_BYTES = 20  # two numbers in front of a block
+
+
+def _inflate(data: memoryview) -> bytes:
+    return zlib.decompressobj(wbits=-zlib.MAX_WBITS).decompress(data, MAX_BLOCK_BYTES + 1)
+
+
+def _unpack_snappy(data: memoryview) -> bytes:
+    size = _read_long(BytesIO(data[:10]), zigzag=False)
+    if size > MAX_BLOCK_BYTES:
+        raise too_large(size)
+    # Four bytes behind the block are a checksum of the text.
+    text: bytes = pa.Codec("snappy").decompress(data[:-4], size, asbytes=True)
+    if zlib.crc32(text) != int.from_bytes(data[-4:], "big"):
+        raise ValueError("the checksum differs")
+    return text
+
+
+def _unpack_zstandard(data: memoryview) -> bytes:
+    with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
+        text: bytes = stream.read(MAX_BLOCK_BYTES + 1)
+    return text
+
+
+_DECOMPRESS: dict[str, Callable[[memoryview], bytes]] = {
+    "deflate": _inflate,
+    "bzip2": lambda data: bz2.BZ2Decompressor().decompress(data, MAX_BLOCK_BYTES + 1),
+    "xz": lambda data: lzma.LZMADecompressor().decompress(data, MAX_BLOCK_BYTES + 1),
+    "snappy": _unpack_snappy,
+    "zstandard": _unpack_zstandard,
+}
+
+
+def _read_long(stream: BytesIO, zigzag: bool = True) -> int:
+    """A number of Avro: seven bits a byte, the lowest first, the sign in the lowest bit."""
+    number = shift = 0
+    while True:
+        byte = stream.read(1)
+        if not byte or shift > 63:
+            raise EOFError("a number has no end")
+        number |= (byte[0] & 127) << shift
+        shift += 7
+        if byte[0] < 128:
+            return number >> 1 ^ -(number & 1) if zigzag else number
+
+
+def _write_long(number: int) -> bytes:
+    """A number that is not negative, as Avro writes it."""
+    number <<= 1
+    written = bytearray()
+    while number > 127:
+        written.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*written, number])
+
+
+def _in_words(of: Any) -> str:
+    """A type of an Avro schema: {"type": "array", "items": "int"} is an array."""
+    match of:
+        case list():
+            return " or ".join(map(_in_words, of))
+        case {"logicalType": str(name)} | {"type": str(name)}:
+            return name
+        case {"type": nested}:
+            return _in_words(nested)
+    return str(of)
+
+
+class AvroTable:
+    """An Avro object container file; see `corpusmill.corpus.tables.Table`.
+
+    Args:
+        stream: the file.
+        size: its bytes.
+        text_field: name of the field to read.
+
+    Raises:
+        BadTableError: its header cannot be read, or its codec is none of the specification's.
+    """
+
+    def __init__(self, stream: TableStream, size: int, text_field: str) -> None:
+        self._stream, self._size, self._text_field = stream, size, text_field
+        with stream.damage_is("damaged-file"):
+            header, self._begin = self._read_header()
+            meta, self._sync = header["meta"], header["sync"]
+            self._codec = meta.get("avro.codec", b"null").decode()
+            if self._codec not in {"null", *_DECOMPRESS}:
+                names = ", ".join(["null", *_DECOMPRESS])
+                detail = f"its codec is {self._codec}, none of {names}"
+                raise BadTableError("damaged-file", detail)
+            schema = json.loads(meta["avro.schema"])
+            self._feed = BytesIO()
+            plain = header | {"meta": meta | {"avro.codec": b"null"}}
+            fastavro.schemaless_writer(self._feed, _HEADER, plain)
+            self._feed.seek(0)
+            # Decodes one block after the other, as those of a file that is not compressed. Bytes
+            # that are no UTF-8 become surrogates, which tell of them, and do not cost the block.
+            self._decoder = fastavro.block_reader(
+                self._feed, handle_unicode_errors="surrogateescape"
+            )
+            listed = schema.get("fields", ()) if isinstance(schema, dict) else ()
+            self.fields = {of["name"]: _in_words(of["type"]) for of in listed}
+        self.text_fields = tuple(
+            name for name, of in self.fields.items() if {"string", "bytes"} & {*of.split(" or ")}
+        )
+
+    def _read_header(self) -> tuple[dict[str, Any], int]:
+        for step in _HEADER_STEPS:
+            self._stream.seek(0)
+            start = BytesIO(self._stream.read(step))
+            if not start.getvalue().startswith(_MAGIC):
+                raise BadTableError("damaged-file", "it does not begin as Avro")
+            try:
+                return fastavro.schemaless_reader(start, _HEADER, None), start.tell()  # type: ignore[return-value]
+            except EOFError:
+                if self._size <= step:
+                    raise
+        raise BadTableError("damaged-file", "its header has no end")
+
+    def blocks(self) -> Iterator[Block]:
+        """The blocks of the file; each tells only how far it is to the next."""
+        at, index, head = self._begin, 0, b""
+        while at < self._size:
+            rows = 0
+            try:
+                with self._stream.damage_is("damaged-block"):
+                    counts = BytesIO(head or self._read(at, _COUNTS_BYTES))
+                    rows, length = _read_long(counts), _read_long(counts)
+                    if rows < 0 or length < 0:
+                        raise ValueError(f"{rows} rows in {length} bytes")
+                    end = at + counts.tell() + length + _SYNC_BYTES
+                    if end > self._size:
+                        raise EOFError("the file ends in it")
+                    behind = self._read(end - _SYNC_BYTES, _SYNC_BYTES + _COUNTS_BYTES)
+                    if not behind.startswith(self._sync):
+                        rows = 0
+                        raise ValueError("it does not end with the mark of the file's blocks")
+            except BadTableError as fault:
+                yield Block(index, at, self._size - at, max(0, rows), fault)
+                return
+            yield Block(
+                index, at, end - at, rows, too_large(length) if length > MAX_BLOCK_BYTES else None
+            )
+            at, index, head = end, index + 1, behind[_SYNC_BYTES:]
+
+    def _read(self, offset: int, length: int) -> bytes:
+        self._stream.seek(offset)
+        return self._stream.read(length)
+
+    def texts(self, block: Block) -> Iterator[TextRows]:
+        """The rows of a block, decompressed at once."""
+        with self._stream.damage_is("damaged-block"):
+            yield from self._decode(self._read(block.offset, block.length))
+
+    def _decode(self, data: bytes) -> Iterator[TextRows]:
+        if self._codec != "null":
+            counts = BytesIO(data[:_COUNTS_BYTES])
+            rows, _ = _read_long(counts), _read_long(counts)
+            body = memoryview(data)[counts.tell() : -_SYNC_BYTES]
+            text = _DECOMPRESS[self._codec](body)
+            if len(text) > MAX_BLOCK_BYTES:
+                raise too_large(len(text))
+            data = b"".join((_write_long(rows), _write_long(len(text)), text, self._sync))
+        self._feed.seek(0)
+        self._feed.truncate()
+        self._feed.write(data)
+        self._feed.seek(0)
+        values: list[Any] = []
+        held = 0
+        for record in cast(Iterator[dict[str, Any]], next(self._decoder)):
+            value = record[self._text_field]
+            values.append(value)
+            held += len(value) if isinstance(value, str | bytes) else 0
+            if held >= BATCH_BYTES or len(values) >= MAX_BATCH_ROWS:
+                yield _to_rows(values)
+                values, held = [], 0
+        yield _to_rows(values)
+
+
+def _to_rows(values: list[Any]) -> TextRows:
+    try:
+        return TextRows(pa.array(values, pa.large_binary()))
+    except (pa.ArrowException, TypeError, ValueError):
+        kinds = {
+            at: f"a value of type {type(value).__name__}"
+            for at, value in enumerate(values)
+            if not (value is None or isinstance(value, str | bytes))
+        }
+    texts = [
+        value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+        for value in values
+    ]
+    texts = [None if at in kinds else text for at, text in enumerate(texts)]
+    return TextRows(pa.array(texts, pa.large_binary()), kinds)

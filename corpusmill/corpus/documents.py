@@ -1,0 +1,265 @@
+"""Documents of a text file: runs of sentence lines between separators, read range by range.
+
+The document rule is that of seed 000 (WikiText), or Google BERT's blank lines. A file may be cut
+into byte ranges anywhere; each document is read by the range that holds its first byte.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from operator import add
+from typing import BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from corpusmill.corpus.decompression import DamagedStreamError
+from corpusmill.corpus.lines import LineBlock, LineReader, reject_line, seek_line_before
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.scanning import (
+    BLANK,
+    INVALID_UTF_8,
+    NOBODYS,
+    OURS,
+    SENTENCE,
+    TITLE,
+    OpenDocument,
+    group_lines,
+    join_text,
+)
+from corpusmill.faults import Reject, UserError
+
+TEXT_SCHEMA = pa.schema([("document", pa.uint64()), ("sentences", pa.list_(pa.string()))])
+
+OFFSET_BITS = 40
+MAX_FILES = 2**24
+# So many rejects end a batch early, so that a file of nothing else costs no memory.
+REJECTS_PER_BATCH = 1000
+
+
+def document_id(file_index: int, offset: int) -> int:
+    """The id of the document that starts at a byte of a file: file_index << 40 | offset.
+
+    Raises:
+        UserError: for more than 2**24 files, or a file beyond 2**40 bytes.
+    """
+    if not 0 <= file_index < MAX_FILES:
+        cause = f"a data set is read from at most {MAX_FILES} files"
+        raise UserError(f"input file number {file_index}", cause, "Join small files")
+    if not 0 <= offset < 2**OFFSET_BITS:
+        cause = f"an input file has at most 2**{OFFSET_BITS} bytes"
+        raise UserError(f"byte {offset} of input file number {file_index}", cause, "Split the file")
+    return file_index << OFFSET_BITS | offset
+
+
+def document_location(document: int) -> tuple[int, int]:
+    """The index of the file and the byte offset that a document id stands for."""
+    return document >> OFFSET_BITS, document & (2**OFFSET_BITS - 1)
+
+
+@dataclass(frozen=True)
+class ReadCounts:
+    """What was read; counts of several batches or ranges add up.
+
+    `lines` is the sum of blank_lines, title_lines, sentence_lines, rejected_lines and, where a line
+    is a record, records; in tables, `rows` is the sum of records and rejected_rows (the header of
+    a CSV file is no row, a blank line is counted as such; a member of an archive is one, and of
+    its lines only rejected ones are counted). `documents`
+    are the rows given, among them `cut_documents` that continue
+    the row before; a record is a document, or one of the `empty_records`. `left_out_members` are
+    files of archives that a folder's listing would have left out, too.
+    `sentences` are those of the documents: as many as lines with text, or more where lines are
+    split, of which `unsplit_lines` could not be and stay whole.
+    """
+
+    bytes: int = 0
+    lines: int = 0
+    blank_lines: int = 0
+    title_lines: int = 0
+    sentence_lines: int = 0
+    rejected_lines: int = 0
+    rows: int = 0
+    rejected_rows: int = 0
+    records: int = 0
+    empty_records: int = 0
+    sentences: int = 0
+    unsplit_lines: int = 0
+    documents: int = 0
+    cut_documents: int = 0
+    left_out_members: int = 0
+
+    def __add__(self, other: "ReadCounts") -> "ReadCounts":
+        # `astuple` copies deeply, which takes longer than to read a short file.
+        return ReadCounts(*map(add, vars(self).values(), vars(other).values()))
+
+
+@dataclass(frozen=True)
+class DocumentBatch:
+    """Some documents of a file, and what was counted and refused since the batch before.
+
+    Attributes:
+        documents: rows of TEXT_SCHEMA, in the order of the file; may have none.
+        rejects: lines that became no sentence.
+        counts: increments since the batch before.
+    """
+
+    documents: pa.RecordBatch
+    rejects: tuple[Reject, ...]
+    counts: ReadCounts
+
+
+class _Collector:
+    """Gathers the documents of one range until they are taken as a batch."""
+
+    def __init__(
+        self, file: str, file_index: int, start: int, end: int, options: DocumentOptions
+    ) -> None:
+        self.document = OpenDocument(NOBODYS, 0, 0, 0)
+        self.rejects: list[Reject] = []
+        self._file, self._first_id, self._options = file, document_id(file_index, 0), options
+        self._range = (start, end)
+        self._counts = ReadCounts()
+        self._texts = [np.empty(0, np.uint8)]
+        self._lengths = [np.empty(0, np.int64)]
+        self._ended = [np.empty((0, 3), np.int64)]
+
+    def add(self, block: LineBlock) -> None:
+        """Take the lines of a block that are the range's."""
+        ours, ended, cuts, self.document = group_lines(
+            block.offsets, block.ends - block.begins, block.kinds, self.document,
+            *self._range, self._options.max_document_bytes,
+            self._options.document_rule != "whole-file",
+        )  # fmt: skip
+        sentences = ours & (block.kinds == SENTENCE)
+        begins, ends = block.begins[sentences], block.ends[sentences]
+        self._texts.append(join_text(np.frombuffer(block.data, np.uint8), begins, ends))
+        self._lengths.append(ends - begins)
+        self._ended.append(ended)
+        refused = np.flatnonzero(ours & (block.kinds >= INVALID_UTF_8))
+        limit = self._options.max_line_bytes
+        self.rejects.extend(reject_line(self._file, block, int(at), limit) for at in refused)
+        kinds = np.bincount(block.kinds[ours], minlength=3)
+        self._counts += ReadCounts(
+            bytes=int(np.diff(block.offsets)[ours].sum()),
+            lines=int(ours.sum()),
+            blank_lines=int(kinds[BLANK]),
+            title_lines=int(kinds[TITLE]),
+            sentence_lines=int(kinds[SENTENCE]),
+            sentences=int(kinds[SENTENCE]),
+            rejected_lines=len(refused),
+            documents=len(ended),
+            cut_documents=cuts,
+        )
+
+    def is_full(self, batch_bytes: int) -> bool:
+        """Whether enough was gathered; half the wish, as blocks arrive with as much text each."""
+        ended_bytes = sum(int(ended[:, 2].sum()) for ended in self._ended)
+        return 2 * ended_bytes >= batch_bytes or len(self.rejects) >= REJECTS_PER_BATCH
+
+    def close(self) -> None:
+        """End the open document at the end of the file or of what could be read of it."""
+        _, offset, sentences, text_bytes = self.document
+        if sentences:
+            self._ended.append(np.array([[offset, sentences, text_bytes]], np.int64))
+            self._counts += ReadCounts(documents=1)
+
+    def take(self) -> DocumentBatch:
+        """Give the documents that have ended, and what was counted; keep the open one."""
+        ended = np.concatenate(self._ended)
+        text, lengths = np.concatenate(self._texts), np.concatenate(self._lengths)
+        sentences, text_bytes = ended[:, 1].sum(), ended[:, 2].sum()
+        if len(ended):
+            document_id(0, int(ended[-1, 0]))  # refuses an offset that does not fit an id
+        ids = ended[:, 0].astype(np.uint64) + np.uint64(self._first_id)
+        documents = text_batch(ids, ended[:, 1], lengths[:sentences], text[:text_bytes])
+        batch = DocumentBatch(documents, tuple(self.rejects), self._counts)
+        self.rejects, self._counts = [], ReadCounts()
+        self._texts, self._lengths = [text[text_bytes:].copy()], [lengths[sentences:].copy()]
+        self._ended = [ended[:0]]
+        return batch
+
+
+def text_batch(
+    ids: npt.NDArray[np.uint64],
+    sentences: npt.NDArray[np.int64],
+    lengths: npt.NDArray[np.int64],
+    text: npt.NDArray[np.uint8],
+) -> pa.RecordBatch:
+    """Rows of TEXT_SCHEMA over the given text, which is not copied.
+
+    Args:
+        ids: uint64 [documents].
+        sentences: int64 [documents], how many each has.
+        lengths: int64 [sentences], bytes of each.
+        text: uint8 [bytes], the sentences one behind the other, valid UTF-8.
+    """
+    buffers = [None, pa.py_buffer(_offsets(lengths)), pa.py_buffer(text)]
+    flat = pa.Array.from_buffers(pa.string(), len(lengths), buffers)
+    lists = pa.ListArray.from_arrays(pa.array(_offsets(sentences)), flat)
+    return pa.RecordBatch.from_arrays([pa.array(ids), lists], schema=TEXT_SCHEMA)
+
+
+def _offsets(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+    """Arrow's offsets of pieces with the given lengths: [2, 3] gives [0, 2, 5]."""
+    offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def read_documents(
+    stream: BinaryIO,
+    file: str,
+    file_index: int,
+    start: int,
+    end: int | None,
+    options: DocumentOptions,
+    batch_bytes: int = 2**20,
+) -> Iterator[DocumentBatch]:
+    """Read the documents whose first byte lies in a byte range of a file.
+
+    Ranges that together cover a file give the same documents, rejects and total counts as the
+    whole file in one range, wherever the cuts fall. A damaged compressed stream ends the file with
+    a reject; every line that was complete by then stays.
+
+    Args:
+        stream: the file's bytes, decompressed; sought in only if a part of the file is asked for.
+        file: path for the rejects.
+        file_index: index of the file in the sorted list of inputs, for the documents' ids.
+        start: first byte of the range.
+        end: byte after the range; None for the end of the file.
+        options: document rule and limits.
+        batch_bytes: how much is read at a time, and about how much text a batch has.
+
+    Yields:
+        At least one batch; the text of an open document waits for its end, so that memory is
+        bounded by a few times batch_bytes, max_document_bytes and max_line_bytes.
+
+    Raises:
+        UserError: for a file index or an offset that does not fit a document id.
+    """
+    position, in_long_line = 0, False
+    # From the line before the range, as that tells whether a document of another range goes on.
+    if start > 0:
+        position, in_long_line = seek_line_before(stream, start, options.max_line_bytes)
+    elif end is not None:
+        stream.seek(0)
+    last = 2**62 if end is None else end
+    titles = options.document_rule == "wikitext"
+    lines = LineReader(stream, position, in_long_line, batch_bytes, options.max_line_bytes, titles)
+    collector = _Collector(file, file_index, start, last, options)
+    batches = 0
+    try:
+        for block in lines:
+            collector.add(block)
+            if block.offsets[-1] >= last and collector.document.owner != OURS:
+                break
+            if collector.is_full(batch_bytes):
+                yield collector.take()
+                batches += 1
+    except DamagedStreamError as damage:
+        reject = Reject(file, lines.position, -1, "damaged-compression", str(damage))
+        collector.rejects.append(reject)
+    collector.close()
+    rest = collector.take()
+    if not batches or rest.rejects or rest.counts != ReadCounts():
+        yield rest

@@ -1,0 +1,257 @@
+"""A corpus in numbers, as `inspect-corpus` writes them to a JSON file.
+
+    {"format": "corpusmill-corpus", "format_version": 1, "corpusmill_version": "0.1.0",
+     "objective": {"name": "bert", "options": {...}, "repeats": 10}, "seed": 0,
+     "tokenizer": {...}, "output": {...}, "corpus": {"options": {...}, "bytes": 9, "files": [...]},
+
+     "counts": {"read.documents": 9, "tokenize.empty_documents": 0, "measure.words": 70, ...},
+     "text": {"bytes": 340, "characters": 330, "words": 70},
+     "tokens": {"tokens": 91, "per_word": 1.3, "bytes_per_token": 3.7, "unknown_share": 0.01,
+                "special_share": 0.0},
+     "distributions": {"tokens_per_document": {"count": 9, "mean": 10.1, "median": 9, "p90": 17,
+                       "p99": 20, "max": 21, "bins": [[first, last, number, sum], ...]}, ...},
+     "rejects": {"number": 1, "reasons": {"invalid-utf-8": 1},
+                 "examples": [{"file": "a.txt", "offset": 7, "length": 5, "reason": ..., ...}]},
+
+     "build": {"exact": true, "sample": {"documents": 9, "tokens": 91, "share": 1.0},
+               "splits": {"train": {"shards": 1,
+                                    "rows": {"value": 90, "low": 90, "high": 90},
+                                    "tokens": {...}, "bytes": {...}, "built_bytes": {...},
+                                    "distributions": {"length": [0, 0, 5, ...], ...}}},
+               "temporary_bytes": 5000}}
+
+The first part is that of a data set's manifest (`corpusmill.manifest`), and so are the counts of
+the stages that a build has, too. Null stands for what cannot be said: the interval of an estimate
+(`low` and `high` hold the number in 95 of 100 samples) from very few documents, a share of nothing.
+The distributions of a split are those of the sample's examples, and not scaled.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from corpusmill.accounting import count_reasons, is_of_the_run
+from corpusmill.corpus.measures import DISTRIBUTIONS, Histogram, read_histogram
+from corpusmill.report import Distribution, Figure, Report, SplitReport, figures_of
+
+FORMAT, FORMAT_VERSION = "corpusmill-corpus", 1
+
+_MEASURED = "measure."
+
+
+def collect_numbers(
+    counts: Mapping[str, int], largest: Mapping[str, int], rejects: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The middle part of the numbers: what the corpus is.
+
+    Args:
+        counts: sums of all stages; those of `corpusmill.corpus.measures.Measures` begin with
+            "measure.".
+        largest: of `Measures`.
+        rejects: some of them (`corpusmill.faults.Reject` as mappings).
+    """
+    measured = {
+        name.removeprefix(_MEASURED): number
+        for name, number in counts.items()
+        if name.startswith(_MEASURED)
+    }
+    plain = {name: of for name, of in counts.items() if _is_plain(name)}
+    of_text = {name: measured.get(name, 0) for name in ("bytes", "characters", "words")}
+    histograms = [read_histogram(name, measured, largest) for name in DISTRIBUTIONS]
+    return {
+        "counts": dict(sorted(plain.items())),
+        "text": of_text,
+        "tokens": describe_tokens(measured),
+        "distributions": {of.name: describe_histogram(of) for of in histograms},
+        "rejects": {
+            "number": counts.get("read.rejects", 0),
+            "reasons": count_reasons(counts),
+            "examples": list(rejects),
+        },
+    }
+
+
+def _is_plain(name: str) -> bool:
+    of_histogram = name.endswith((".number", ".sum"))
+    # Counts of the sample are said with the build.
+    of_sample = name.startswith(("pool.", "candidates.", "write."))
+    return not (of_histogram or of_sample or is_of_the_run(name))
+
+
+def describe_tokens(measured: Mapping[str, int]) -> dict[str, Any]:
+    """How the tokenizer fits the text: its fertility, and what it does not know.
+
+    Args:
+        measured: the counts of `corpusmill.corpus.measures.Measures`.
+    """
+    tokens = measured.get("tokens", 0)
+
+    def share(part: str, of: int) -> float | None:
+        return measured.get(part, 0) / of if of else None
+
+    return {
+        "tokens": tokens,
+        "per_word": share("tokens", measured.get("words", 0)),
+        "bytes_per_token": share("bytes", tokens),
+        "characters_per_token": share("characters", tokens),
+        "unknown_share": share("unknown_tokens", tokens),
+        "special_share": share("special_tokens", tokens),
+    }
+
+
+def describe_histogram(histogram: Histogram) -> dict[str, Any]:
+    """A distribution in five numbers, and its bins."""
+    return {
+        "count": histogram.total,
+        "mean": histogram.mean,
+        "median": histogram.quantile(0.5),
+        "p90": histogram.quantile(0.9),
+        "p99": histogram.quantile(0.99),
+        "max": histogram.largest,
+        "bins": [list(of) for of in histogram.bins],
+    }
+
+
+class Section(NamedTuple):
+    """Some figures of the report under one heading."""
+
+    name: str
+    figures: tuple[Figure, ...]
+
+
+def report_sections(numbers: Mapping[str, Any]) -> tuple[Section, ...]:
+    """The numbers as they are shown.
+
+    Args:
+        numbers: complete, as in the module's docstring.
+    """
+    return (
+        Section("text", tuple(_text_figures(numbers))),
+        Section("tokens", tuple(_token_figures(numbers["tokens"]))),
+        Section("lengths", tuple(map(_length_figure, numbers["distributions"].items()))),
+        Section("rejects", tuple(_reject_figures(numbers["rejects"], numbers["counts"]))),
+        Section("a build", tuple(_build_figures(numbers["build"]))),
+    )
+
+
+def report_build(numbers: Mapping[str, Any]) -> Report:
+    """What `inspect` would say of the data set, from the examples of the sample."""
+    objective, counts = numbers["objective"], numbers["counts"]
+    splits = []
+    for name, split in numbers["build"]["splits"].items():
+        distributions = {
+            of: Distribution(of, tuple(counts)) for of, counts in split["distributions"].items()
+        }
+        figures = tuple(figures_of(distributions, objective["options"]))
+        rows, tokens, size = (split[of]["value"] for of in ("rows", "tokens", "bytes"))
+        shown = tuple(distributions.values())
+        splits.append(SplitReport(name, rows, tokens, size, split["shards"], figures, shown))
+    return Report(
+        objective["name"],
+        objective["options"],
+        tuple(splits),
+        counts,
+        numbers["rejects"]["number"],
+        numbers["rejects"]["reasons"],
+        counts.get("read.lines", 0),
+    )
+
+
+def _number(name: str, value: int, meaning: str) -> Figure:
+    return Figure(name, value, f"{value:,}", meaning)
+
+
+def _text_figures(numbers: Mapping[str, Any]) -> Iterator[Figure]:
+    counts, text = numbers["counts"], numbers["text"]
+
+    def of(name: str) -> int:
+        return int(counts.get(name, 0))
+
+    files = len(numbers["corpus"]["files"])
+    yield _number("files", files, f"with {numbers['corpus']['bytes']:,} bytes")
+    if of("read.lines"):
+        kinds = ", ".join(
+            f"{of(f'read.{kind}_lines'):,} {kind}"
+            for kind in ("blank", "title", "rejected")
+            if of(f"read.{kind}_lines")
+        )
+        yield _number(
+            "lines", of("read.lines"), f"{of('read.bytes'):,} bytes; {kinds or 'no blank'}"
+        )
+    if of("read.rows"):
+        yield _number("rows", of("read.rows"), f"{of('read.rejected_rows'):,} of them rejected")
+    cut, empty = of("read.cut_documents"), of("tokenize.empty_documents")
+    empty += of("read.empty_records")
+    yield _number(
+        "documents", of("read.documents"), f"{empty:,} empty, {cut:,} cut for their length"
+    )
+    without = of("tokenize.empty_sentences")
+    yield _number("sentences", of("read.sentences"), f"{without:,} without any token")
+    yield _number("words", text["words"], "runs of text between white space")
+    yield _number("characters", text["characters"], f"of text in {text['bytes']:,} bytes of UTF-8")
+
+
+def _token_figures(tokens: Mapping[str, Any]) -> Iterator[Figure]:
+    yield _number("tokens", tokens["tokens"], "special tokens of examples not counted")
+    ratios = (
+        ("per_word", "tokens a word", "the fertility of the tokenizer"),
+        ("bytes_per_token", "bytes a token", "of text, without what separates sentences"),
+        ("characters_per_token", "characters a token", "likewise"),
+    )
+    for name, shown, meaning in ratios:
+        if tokens[name] is not None:
+            yield Figure(shown, tokens[name], f"{tokens[name]:.3f}", meaning)
+    shares = (
+        ("unknown_share", "unknown", "of the tokens stand for what the vocabulary cannot spell"),
+        ("special_share", "special", "of the tokens are special ones that stand in the text"),
+    )
+    for name, shown, meaning in shares:
+        if tokens[name] is not None:
+            text = f"{100 * tokens[name]:.3f} %"
+            yield Figure(shown, tokens[name], text, meaning)
+
+
+def _length_figure(distribution: tuple[str, Mapping[str, Any]]) -> Figure:
+    name, of = distribution
+    meaning = (
+        f"on average; median {of['median']:,}, 90 % up to {of['p90']:,}, 99 % up to {of['p99']:,}, "
+        f"largest {of['max']:,}"
+    )
+    return Figure(name.replace("_", " "), of["mean"], f"{of['mean']:,.1f}", meaning)
+
+
+def _reject_figures(rejects: Mapping[str, Any], counts: Mapping[str, int]) -> Iterator[Figure]:
+    units = counts.get("read.lines", 0) + counts.get("read.rows", 0)
+    share = f"{rejects['number'] / units:.4%}".replace("%", " %") if units else "0 %"
+    yield _number("rejects", rejects["number"], f"{share} of the lines and rows")
+    for reason, number in rejects["reasons"].items():
+        shown = [of for of in rejects["examples"] if of["reason"] == reason]
+        places = "; ".join(f"{of['file']} at byte {of['offset']:,}" for of in shown)
+        yield _number(reason, number, f"such as {places}" if places else "")
+
+
+def _build_figures(build: Mapping[str, Any]) -> Iterator[Figure]:
+    sample = build["sample"]
+    share = f"{100 * sample['share']:.1f} %"
+    if not sample["documents"] and sample["share"] < 1:
+        meaning = "of the tokens: no document fits; give more --sample-tokens to see examples"
+        yield Figure("sample", 0, share, meaning)
+        return
+    meaning = f"of the tokens, {sample['documents']:,} documents, were built to see this"
+    yield Figure("sample", sample["share"], share, meaning)
+    for name, split in build["splits"].items():
+        for of, shown in (("rows", "examples"), ("tokens", "tokens"), ("bytes", "bytes")):
+            yield _estimate_figure(f"{name} {shown}", split[of], build["exact"])
+        yield _number(f"{name} shards", split["shards"], "files")
+    temporary = build["temporary_bytes"]
+    yield _number("temporary bytes", temporary, "of files while it runs, beside the shards")
+
+
+def _estimate_figure(name: str, estimate: Mapping[str, int | None], exact: bool) -> Figure:
+    low, high = estimate["low"], estimate["high"]
+    value = estimate["value"] or 0
+    if exact:
+        return _number(name, value, "exactly")
+    if low is None or high is None:
+        return _number(name, value, "about; the sample is too small to say how near that is")
+    margin = 100 * max(high - value, value - low) / max(1, value)
+    return _number(name, value, f"about; {low:,} to {high:,} (\u00b1 {margin:.1f} %)")

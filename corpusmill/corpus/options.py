@@ -1,0 +1,87 @@
+"""How files become documents: the options of a corpus."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from corpusmill.faults import UserError
+
+# Keeps the text of a batch, with a document and a line on top, within Arrow's 32-bit offsets.
+MAX_LIMIT_BYTES = 2**28
+
+
+@dataclass(frozen=True)
+class DocumentOptions:
+    """How files become documents.
+
+    Raises:
+        UserError: for an unknown rule, a language without a rule that needs it or the other way
+            round, or a limit below 1 or above 2**28.
+    """
+
+    input_format: Literal[
+        "auto",
+        "text",
+        "json-lines",
+        "lines",
+        "parquet",
+        "arrow",
+        "avro",
+        "csv",
+        "tsv",
+        "tar",
+        "wet",
+    ] = "auto"
+    """What the files hold: "text" is documents of many lines, "lines" one document a line,
+    "json-lines" one JSON object a line; "parquet", "arrow" (files, streams, Feather, what Hugging
+    Face's save_to_disk writes), "avro", "csv" and "tsv" (below a header) one document a row, "tar"
+    one document a member, "wet" one a web page. "auto" goes by the names: .jsonl, .ndjson and .json
+    are JSON lines; .parquet and .pq, .arrow and .feather, .avro, .csv, .tsv, .tar, .tgz and .wet
+    what they say; all others text."""
+    text_field: str = "text"
+    """Name of the field that holds a record's text, in formats that have fields."""
+    document_rule: Literal["wikitext", "blank-lines", "whole-file"] = "wikitext"
+    """What separates the documents of a text: "wikitext" is a line that is empty or starts with "="
+    (a title), "blank-lines" is an empty line alone; with "whole-file" each file is one document.
+    White space around a line does not count."""
+    sentence_rule: Literal["line", "split"] = "line"
+    """What a sentence is: "line" is a line of the text; with "split" each line is running text,
+    which is cut into sentences by the rules of --language (needs the extra "sentences")."""
+    language: str | None = None
+    """Language of running text, as a code of two or three letters ("en", "zh")."""
+    suffixes: tuple[str, ...] = ()
+    """Take only the files of folders and archives whose names end with one of these (.txt .md), not
+    counting .gz and the like; by default all files but those whose names start with a point."""
+    max_document_bytes: int = 16 * 2**20
+    """A document with more text than this is cut between lines into several (a single line is
+    never cut), before any line is split into sentences."""
+    max_line_bytes: int = 16 * 2**20
+    """A line with more bytes than this is rejected."""
+
+    def __post_init__(self) -> None:
+        rules = ("wikitext", "blank-lines", "whole-file")
+        if self.document_rule not in rules:
+            value, cause = f"document_rule={self.document_rule!r}", "there is no such rule"
+            raise UserError(value, cause, f"Use one of {', '.join(rules)}")
+        self._check_sentence_rule()
+        if not all(self.suffixes):
+            raise UserError("--suffixes", "one of them is empty", "Give ends of names such as .txt")
+        for name in ("max_document_bytes", "max_line_bytes"):
+            limit = getattr(self, name)
+            if not 1 <= limit <= MAX_LIMIT_BYTES:
+                cause = f"the limit lies outside 1 to {MAX_LIMIT_BYTES} bytes"
+                raise UserError(
+                    f"--{name.replace('_', '-')} {limit}",
+                    cause,
+                    "The default is right for most corpora",
+                )
+
+    def _check_sentence_rule(self) -> None:
+        if self.sentence_rule not in {"line", "split"}:
+            value, cause = f"sentence_rule={self.sentence_rule!r}", "there is no such rule"
+            raise UserError(value, cause, "Use one of line, split")
+        if self.sentence_rule == "split" and self.language is None:
+            cause = "the rules of sentences are those of a language, and none is given"
+            raise UserError("--sentence-rule split", cause, "Add --language en, or another's code")
+        if self.sentence_rule == "line" and self.language is not None:
+            cause = "only sentences that are split go by a language"
+            raise UserError(f"--language {self.language}", cause, "Add --sentence-rule split")

@@ -1,0 +1,1 @@
+"""Tokenizers: from their files, trained from a corpus, and sentences to token ids fast."""

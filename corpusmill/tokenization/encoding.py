@@ -1,0 +1,96 @@
+"""Documents of text to documents of token ids."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+
+from corpusmill import ragged
+from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+
+
+def tokenized_schema(token_dtype: str) -> pa.Schema:
+    """The columns of tokenized documents.
+
+    Args:
+        token_dtype: NumPy name of the type of a token id.
+    """
+    token_ids = pa.list_(pa.from_numpy_dtype(token_dtype))
+    return pa.schema([("document", pa.uint64()), ("sentences", pa.list_(token_ids))])
+
+
+class EncodedDocuments(NamedTuple):
+    """What `encode_documents` gives.
+
+    Attributes:
+        documents: of `tokenized_schema`; no sentence is empty.
+        tokens: their number.
+        empty_sentences: sentences left out because they hold no token.
+        empty_documents: documents left out because they hold no sentence.
+    """
+
+    documents: pa.RecordBatch
+    tokens: int
+    empty_sentences: int
+    empty_documents: int
+
+
+@njit(cache=True, nogil=True)
+def drop_empty(
+    sentence_offsets: np.ndarray, document_offsets: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Leave out sentences without tokens, and then documents without sentences.
+
+    Args:
+        sentence_offsets: int64[sentences + 1] into the tokens.
+        document_offsets: int64[documents + 1] into the sentences.
+
+    Returns:
+        sentence_offsets: int64[sentences left + 1].
+        document_offsets: int64[documents left + 1].
+        kept: bool[documents].
+
+    Example:
+        sentence_offsets [0, 2, 2, 3], document_offsets [0, 1, 2, 3] give [0, 2, 3], [0, 1, 2] and
+        [True, False, True].
+    """
+    sentences = np.empty(len(sentence_offsets), np.int64)
+    documents = np.empty(len(document_offsets), np.int64)
+    kept = np.zeros(len(document_offsets) - 1, np.bool_)
+    sentences[0] = sentence_offsets[document_offsets[0]]
+    documents[0] = 0
+    num_sentences = num_documents = 0
+    for document in range(len(document_offsets) - 1):
+        before = num_sentences
+        for sentence in range(document_offsets[document], document_offsets[document + 1]):
+            if sentence_offsets[sentence + 1] > sentence_offsets[sentence]:
+                num_sentences += 1
+                sentences[num_sentences] = sentence_offsets[sentence + 1]
+        if num_sentences > before:
+            kept[document] = True
+            num_documents += 1
+            documents[num_documents] = num_sentences
+    return sentences[: num_sentences + 1], documents[: num_documents + 1], kept
+
+
+def encode_documents(tokenizer: SentenceTokenizer, documents: pa.RecordBatch) -> EncodedDocuments:
+    """Tokenize a batch of documents.
+
+    Args:
+        tokenizer: of the data set.
+        documents: `corpusmill.corpus.documents.TEXT_SCHEMA`.
+    """
+    sentences, document_offsets = ragged.from_arrow(documents.column("sentences"))
+    first, last = document_offsets[[0, -1]]  # of a slice, these are not all sentences
+    text, text_offsets = ragged.from_arrow(sentences)
+    text_offsets = text_offsets[first : last + 1].astype(np.int64)
+    token_ids, token_offsets = tokenizer.encode(text, text_offsets)
+    sentence_offsets, kept_offsets, kept = drop_empty(
+        token_offsets, document_offsets.astype(np.int64) - first
+    )
+    ids = documents.column("document").to_numpy()[kept]
+    sentences = ragged.to_arrow(ragged.to_arrow(token_ids, sentence_offsets), kept_offsets)
+    encoded = ragged.to_batch([ids, sentences], tokenized_schema(token_ids.dtype.name))
+    empty_sentences = int(last - first) - (len(sentence_offsets) - 1)
+    return EncodedDocuments(encoded, len(token_ids), empty_sentences, len(kept) - len(ids))

@@ -1,0 +1,96 @@
+"""Sentences to token ids."""
+
+import json
+from itertools import chain, pairwise
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from corpusmill.tokenization import byte_level_bpe
+from corpusmill.tokenization import wordpiece as compiled_wordpiece
+from corpusmill.tokenization.word_memo import WordMemo, encode_spans_by
+from corpusmill.tokenization.word_memo_exactness import choose_unit_rule
+
+# An encoding takes some hundred bytes a token while it lives; so many keep two cores busy.
+_TEXTS_PER_CALL = 4096
+
+
+class SentenceTokenizer:
+    """Sentences to token ids, with a memo of words where that is exact. Threads may share it.
+
+    Args:
+        tokenizer_json: a complete tokenizer.json, such as `TokenizerFile.json`.
+        dtype: type of the ids.
+        memo_bytes: upper bound of the memo's memory.
+        memoize: False for no memo.
+        special_tokens_in_text: whether a special token that stands in a text becomes its id.
+
+    Attributes:
+        why_not: why words are not remembered; empty where they are.
+    """
+
+    def __init__(
+        self,
+        tokenizer_json: str,
+        dtype: np.dtype,
+        memo_bytes: int = 64 * 2**20,
+        memoize: bool = True,
+        special_tokens_in_text: bool = True,
+    ) -> None:
+        self._tokenizer = Tokenizer.from_str(tokenizer_json)
+        self._tokenizer.encode_special_tokens = not special_tokens_in_text
+        self._dtype = np.dtype(dtype)
+        described = json.loads(tokenizer_json)
+        rule, self.why_not = choose_unit_rule(described, self._tokenizer)
+        self._memo = None
+        if memoize and not self.why_not:
+            encode_spans = encode_spans_by(self._encode_texts)
+            if compiled_wordpiece.is_known(described):
+                encode_spans = compiled_wordpiece.WordPieceEncoder(
+                    described, self._tokenizer, encode_spans
+                ).encode
+            elif byte_level_bpe.is_known(described):
+                encode_spans = byte_level_bpe.ByteLevelEncoder(described, encode_spans).encode
+            self._memo = WordMemo(encode_spans, memo_bytes, rule)
+
+    @property
+    def memoizes(self) -> bool:
+        """Whether the memo is used."""
+        return self._memo is not None
+
+    def encode(self, text: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Tokenize sentences, without adding special tokens.
+
+        Args:
+            text: uint8[bytes], valid UTF-8.
+            offsets: int64[sentences + 1] into text.
+
+        Returns:
+            token_ids: dtype[tokens].
+            token_offsets: int64[sentences + 1].
+
+        Example:
+            the text "a bba" with offsets [0, 3, 5] is the sentences "a b" and "ba"; where a, b and
+            ba are the tokens 5, 6 and 7, that gives [5, 6, 7] and [0, 2, 3].
+        """
+        if self._memo is not None:
+            return self._memo.encode(text, offsets, self._dtype)
+        begin = int(offsets[0])
+        sentences = memoryview(text[begin : int(offsets[-1])].tobytes())
+        bounds = pairwise((offsets - begin).tolist())
+        texts = [str(sentences[start:end], "utf-8") for start, end in bounds]
+        ids, token_offsets = self._encode_texts(texts)
+        return ids.astype(self._dtype), token_offsets
+
+    def _encode_texts(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The texts' int32 ids, one behind the other, and their int64[texts + 1] offsets."""
+        offsets = np.zeros(len(texts) + 1, np.int64)
+        parts = [np.empty(0, np.int32)]
+        for first in range(0, len(texts), _TEXTS_PER_CALL):
+            called = self._tokenizer.encode_batch_fast(
+                texts[first : first + _TEXTS_PER_CALL], add_special_tokens=False
+            )
+            rows = [encoding.ids for encoding in called]
+            offsets[first + 1 : first + 1 + len(rows)] = [len(row) for row in rows]
+            parts.append(np.fromiter(chain.from_iterable(rows), np.int32))
+        return np.concatenate(parts), np.cumsum(offsets)

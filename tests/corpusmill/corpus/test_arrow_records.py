@@ -1,0 +1,159 @@
+"""What is Arrow's own: files and streams, dictionaries, compressed buffers, ends."""
+
+import io
+import re
+import struct
+from pathlib import Path
+
+import datasets
+import pyarrow as pa
+import pytest
+
+from corpusmill.corpus import arrow_records
+from corpusmill.corpus.formats import check_start, read_corpus
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.faults import UserError
+from tests.corpusmill.table_files import CountingStream, arrow_file, arrow_stream, read
+
+OPTIONS = DocumentOptions(input_format="arrow")
+CONTENT = [b"a", b"", None, b"a\nb", "é".encode(), b"a", b"c" * 200]
+both = pytest.mark.parametrize("write", [arrow_file, arrow_stream])
+
+
+@both
+@pytest.mark.parametrize(
+    "of",
+    [
+        pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(),
+        pa.binary_view(), pa.dictionary(pa.int8(), pa.string()),
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("codec", [None, "lz4", "zstd"])
+def test_every_type_and_codec(write: object, of: pa.DataType, codec: str | None) -> None:
+    data = write(CONTENT, 2, of, compression=codec)  # type: ignore[operator]
+    for cuts in ([], [len(data) // 3, len(data) // 2]):
+        found = read(data, OPTIONS, cuts)
+        expected = [["a"], ["a", "b"], ["é"], ["a"], ["c" * 200]]
+        assert [of for _, of in found.documents] == expected
+        assert found.reasons == ["not-text"]
+
+
+def _with_dictionaries(new: object, **options: bool) -> bytes:
+    """Batches whose dictionary grows or changes from one to the next."""
+    sink = io.BytesIO()
+    schema = pa.schema([("text", pa.dictionary(pa.int8(), pa.string()))])
+    given = pa.ipc.IpcWriteOptions(**options)
+    with new(sink, schema, options=given) as writer:  # type: ignore[operator]
+        for values in (["a"], ["a", "b"], ["a", "b", "c"]):
+            column = pa.DictionaryArray.from_arrays(pa.array([len(values) - 1, 0]), values)
+            writer.write_batch(pa.record_batch([column.cast(schema[0].type)], schema=schema))
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("new", "options"),
+    [
+        (pa.ipc.new_stream, {}),
+        (pa.ipc.new_stream, {"emit_dictionary_deltas": True}),
+        (pa.ipc.new_file, {"emit_dictionary_deltas": True}),
+        (pa.ipc.new_file, {"unify_dictionaries": True}),
+    ],
+)
+def test_dictionaries_that_grow(new: object, options: dict[str, bool]) -> None:
+    if "unify_dictionaries" in options:
+        content = [b"a", b"a", b"b", b"a", b"c", b"a"]
+        data = arrow_file(content, 2, pa.dictionary(pa.int8(), pa.string()), **options)
+    else:
+        data = _with_dictionaries(new, **options)
+    for cut in (0, len(data) // 2, len(data) * 3 // 4):
+        assert read(data, OPTIONS, [cut]).sentences == ["a", "a", "b", "a", "c", "a"]
+
+
+@both
+def test_streams_of_before_arrow_0_15(write: object) -> None:
+    data = write(CONTENT, 2, use_legacy_format=True)  # type: ignore[operator]
+    assert len(read(data, OPTIONS, [100, 500]).documents) == 5
+
+
+def test_dictionaries_of_a_file_may_stand_behind_their_batches() -> None:
+    data = arrow_file(CONTENT, 99, pa.dictionary(pa.int8(), pa.string()))
+    schema, dictionary, batch = (
+        of.serialize().to_pybytes() for of in pa.ipc.MessageReader.open_stream(data[8:])
+    )
+    assert data.startswith(b"ARROW1\0\0" + schema + dictionary + batch)
+    end = data[8 + len(schema + dictionary + batch) :]
+    swapped = data[:8] + schema + batch + dictionary + end
+    assert read(swapped, OPTIONS).documents == read(data, OPTIONS).documents != []
+
+
+def test_a_batch_that_is_too_large_is_not_even_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrow_records, "MAX_BLOCK_BYTES", 50_000)
+    stream = CountingStream(arrow_stream([b"a", b"b" * 100_000], 1))
+    batches = list(read_corpus(stream, "f", 0, 0, None, OPTIONS))
+    assert [of.reason for batch in batches for of in batch.rejects] == ["block-too-large"]
+    assert stream.taken < 10_000
+
+
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+def test_a_small_batch_cannot_fill_the_memory(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = arrow_stream([b"a", b"b" * 100_000], 1, compression=codec)
+    assert len(data) < 10_000
+    monkeypatch.setattr(arrow_records, "MAX_BLOCK_BYTES", 50_000)
+    found = read(data, OPTIONS)
+    assert (found.sentences, found.reasons) == (["a"], ["block-too-large"])
+
+
+def test_what_save_to_disk_writes(tmp_path: Path) -> None:
+    texts = [f"text {number}\nline" for number in range(2500)]
+    datasets.Dataset.from_dict({"n": range(2500), "text": texts}).save_to_disk(tmp_path / "saved")
+    data = (tmp_path / "saved/data-00000-of-00001.arrow").read_bytes()
+    loaded = datasets.load_from_disk(str(tmp_path / "saved"))["text"]
+    found = read(data, OPTIONS, range(0, len(data), 9999))
+    assert ["\n".join(of) for _, of in found.documents] == list(loaded)
+
+
+def test_what_follows_the_end_of_a_stream_is_told() -> None:
+    data = arrow_stream(CONTENT, 3)
+    found = read(data + data, OPTIONS, [len(data) + 1])
+    assert found.reasons == ["not-text", "damaged-block"]
+    assert "more follows the end" in found.rejects[1][3]
+    assert found.rejects[1][:2] == (len(data), len(data))
+
+
+def test_a_file_without_its_footer_is_read_and_told() -> None:
+    data = arrow_file(CONTENT, 3)
+    found = read(data[:-4], OPTIONS)
+    assert found.reasons[:1] == ["not-text"]
+    assert found.reasons[1:] in (["damaged-block"], ["damaged-file"])
+    assert len(found.documents) == 5
+
+
+@both
+def test_offsets_that_point_outside_are_damage(write: object) -> None:
+    data = write([b"abcd", b"ef"], 2)  # type: ignore[operator]
+    offsets = struct.pack("<3i", 0, 4, 6)
+    assert data.count(offsets) == 1
+    for wrong in ((0, 4, 2**30), (0, 9, 6), (-5, 4, 6)):
+        found = read(data.replace(offsets, struct.pack("<3i", *wrong)), OPTIONS)
+        assert found.reasons == ["damaged-block"]
+        assert found.counts.rejected_rows == 2
+
+
+@both
+def test_a_batch_that_misstates_its_rows_is_damaged(write: object) -> None:
+    data = write([b"ab"] * 77, 77)  # type: ignore[operator]
+    said = [of.start() for of in re.finditer(re.escape(struct.pack("<q", 77)), data)]
+    assert len(said) == 4  # of the batch, and of each column
+    found = [
+        read(data[:at] + struct.pack("<q", 2**28 + 1) + data[at + 8 :], OPTIONS) for at in said
+    ]
+    # Columns that are not read may say what they like.
+    assert sorted(((*of.reasons, of.counts.rows) for of in found), key=str) == [
+        ("damaged-block", 0), ("damaged-block", 77), (77,), (77,),
+    ]  # fmt: skip
+
+
+def test_feather_of_version_1_is_refused() -> None:
+    with pytest.raises(UserError, match="Feather version 1"):
+        check_start(io.BytesIO(b"FEA1" + bytes(100) + b"FEA1"), "f", OPTIONS)

@@ -1,0 +1,179 @@
+"""What is Avro's own: codecs, unions, schemas, the marks between blocks."""
+
+import io
+import zlib
+from decimal import Decimal
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+from corpusmill.corpus import avro_records
+from corpusmill.corpus.formats import check_start
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.faults import UserError
+from tests.corpusmill.table_files import avro, read
+
+OPTIONS = DocumentOptions(input_format="avro")
+MARK = bytes(range(16))
+
+
+def repack(data: bytes, codec: str, compress: Any) -> bytes:
+    """An uncompressed file with its blocks compressed by other means than fastavro."""
+    schema = fastavro.reader(io.BytesIO(data)).writer_schema
+    sink = io.BytesIO()
+    fastavro.writer(sink, schema, [], sync_marker=MARK)
+    named = b"avro.codec" + number(len(codec)) + codec.encode()
+    packed = sink.getvalue().replace(b"avro.codec\x08null", named)
+    parts = [packed]
+    blocks: Any = fastavro.block_reader(io.BytesIO(data))
+    for block in blocks:
+        content = compress(block.bytes_.getvalue())
+        parts += [number(block.num_records), number(len(content)), content, MARK]
+    return b"".join(parts)
+
+
+def number(value: int) -> bytes:
+    sink = io.BytesIO()
+    fastavro.schemaless_writer(sink, {"type": "long"}, value)
+    return sink.getvalue()
+
+
+def with_schema(text_type: Any, rows: list[Any], **extra: Any) -> bytes:
+    fields = [{"name": "text", "type": text_type}, {"name": "n", "type": "int", "default": 1}]
+    schema = {"type": "record", "name": "row", "fields": fields, **extra}
+    sink = io.BytesIO()
+    fastavro.writer(sink, schema, [{"text": row} for row in rows])
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate", "bzip2", "xz"])
+def test_codecs(codec: str) -> None:
+    content = [f"some text {number}" for number in range(60)]
+    data = avro(content, 7, codec)
+    assert read(data, OPTIONS, [300, 500, 501]).sentences == content
+
+
+def _snappy(data: bytes) -> bytes:
+    packed: bytes = pa.Codec("snappy").compress(data, asbytes=True)
+    return packed + zlib.crc32(data).to_bytes(4, "big")
+
+
+def _zstandard(data: bytes) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as stream:
+        stream.write(data)
+    packed: bytes = sink.getvalue().to_pybytes()
+    return packed
+
+
+@pytest.mark.parametrize(("codec", "compress"), [("snappy", _snappy), ("zstandard", _zstandard)])
+def test_codecs_that_fastavro_needs_more_for(codec: str, compress: Any) -> None:
+    content = [f"some text {number}" for number in range(60)]
+    data = repack(avro(content, 7), codec, compress)
+    assert read(data, OPTIONS, [300, 500]).sentences == content
+
+
+def test_the_checksum_of_snappy_is_checked() -> None:
+    data = repack(avro(["a", "b"], 1), "snappy", _snappy)
+    checksum = zlib.crc32(b"\x02\x02\x02b").to_bytes(4, "big")  # the second block: id 1, text "b"
+    assert data.count(checksum) == 1
+    found = read(data.replace(checksum, bytes(4)), OPTIONS)
+    assert (found.sentences, found.reasons) == (["a"], ["damaged-block"])
+
+
+@pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz", "snappy", "zstandard"])
+def test_a_small_block_cannot_fill_the_memory(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    compress = {"snappy": _snappy, "zstandard": _zstandard}.get(codec)
+    content = ["x" * 200_000, "y"]
+    data = repack(avro(content, 1), codec, compress) if compress else avro(content, 1, codec)
+    assert len(data) < 50_000
+    monkeypatch.setattr(avro_records, "MAX_BLOCK_BYTES", 50_000)
+    found = read(data, OPTIONS)
+    assert (found.sentences, found.reasons) == (["y"], ["block-too-large"])
+
+
+def test_a_codec_that_is_not_known_is_refused() -> None:
+    data = repack(avro(["a"], 1), "lz5", bytes)
+    with pytest.raises(UserError, match="its codec is lz5, none of null, deflate"):
+        check_start(io.BytesIO(data), "f", OPTIONS)
+    assert read(data, OPTIONS).reasons == ["damaged-file"]
+
+
+@pytest.mark.parametrize(
+    ("text_type", "rows"),
+    [
+        ("string", ["a", "b"]),
+        ("bytes", [b"a", b"b"]),
+        (["null", "string"], ["a", "b"]),
+        (["string", "null", "int"], ["a", "b"]),
+        ({"type": "string", "avro.java.string": "String"}, ["a", "b"]),
+    ],
+)
+def test_types_that_hold_text(text_type: Any, rows: list[Any]) -> None:
+    data = with_schema(text_type, rows)
+    check_start(io.BytesIO(data), "f", OPTIONS)
+    assert read(data, OPTIONS).sentences == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("text_type", "row", "words"),
+    [
+        ("int", 1, "int"),
+        ({"type": "array", "items": "string"}, ["a"], "array"),
+        ({"type": "enum", "name": "e", "symbols": ["A"]}, "A", "enum"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 4}, 1, "decimal"),
+        (["null", "double"], None, "null or double"),
+        ({"type": "record", "name": "r", "fields": []}, {}, "record"),
+    ],
+)
+def test_types_that_hold_none(text_type: Any, row: Any, words: str) -> None:
+    data = with_schema(text_type, [Decimal(row) if words == "decimal" else row])
+    with pytest.raises(UserError, match=f"this field holds {words}"):
+        check_start(io.BytesIO(data), "f", OPTIONS)
+    found = read(data, OPTIONS)
+    assert (found.reasons, found.counts.rejected_rows) == (["not-text"], 1)
+
+
+def test_what_a_union_holds_instead_of_text_is_told() -> None:
+    found = read(avro(["a", 7, None, b"\xff", "b"], 5), OPTIONS)
+    assert found.sentences == ["a", "b"]
+    assert [of[3] for of in found.rejects][:2] == [
+        "row 1: text holds a value of type int", "row 2: text holds null",
+    ]  # fmt: skip
+    assert found.reasons == ["not-text", "not-text", "invalid-utf-8"]
+
+
+def test_a_schema_that_is_no_record_has_no_fields() -> None:
+    sink = io.BytesIO()
+    fastavro.writer(sink, "string", ["a"])
+    with pytest.raises(UserError, match="its fields are none"):
+        check_start(sink, "f", OPTIONS)
+
+
+def test_a_large_header_is_read() -> None:
+    data = with_schema("string", ["a"], doc="x" * 2**21)
+    assert read(data, OPTIONS, [2**21]).sentences == ["a"]
+
+
+def test_a_damaged_block_costs_its_own_rows() -> None:
+    data = avro(["a", "b", "c"], 1)
+    text = b"\x02\x02\x02b"  # of the row with the number 1: number, kind, length and text
+    assert data.count(text) == 1
+    found = read(data.replace(text, b"\x02\x02\x7eb"), OPTIONS)
+    assert found.sentences == ["a", "c"]
+    assert found.reasons == ["damaged-block"]
+    assert found.rejects[0][3].startswith("rows 1 to 1: ")
+
+
+def test_a_wrong_mark_ends_what_can_be_read() -> None:
+    data = avro(["a", "b", "c"], 1)
+    at = data.index(MARK, data.index(MARK, data.index(MARK) + 1) + 1)
+    found = read(data[:at] + b"?" + data[at + 1 :], OPTIONS, [at])
+    assert found.sentences == ["a"]
+    [(_, length, reason, detail)] = found.rejects
+    assert reason == "damaged-block"
+    assert "does not end with the mark" in detail
+    assert found.counts.rows == 1  # what the block says of itself cannot be trusted
+    assert length > len(MARK)

@@ -1,0 +1,139 @@
+"""What is counted of a corpus, against plain Python."""
+
+import statistics
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from corpusmill.corpus.documents import TEXT_SCHEMA
+from corpusmill.corpus.formats import read_corpus
+from corpusmill.corpus.measures import (
+    DISTRIBUTIONS,
+    Histogram,
+    Measures,
+    assign_bins,
+    bin_edge,
+    count_values,
+    measure_corpus,
+    measure_text,
+    measure_tokens,
+    read_histogram,
+)
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.tokenization.files import TokenizerFile
+from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from tests.corpusmill.builders import SPECIAL, batch_of, corpora
+
+# White space of all widths, its neighbours, and what surrounds it.
+texts = st.text(
+    st.sampled_from("ab\t\x1c\x1f \x85\xa0\u1680\u2000\u200a\u200b\u2028\u3000\u3001é漢😀\x84")
+)
+
+
+def text_of(documents: list[list[str]]) -> pa.RecordBatch:
+    rows = [{"document": number, "sentences": of} for number, of in enumerate(documents)]
+    return pa.RecordBatch.from_pylist(rows, schema=TEXT_SCHEMA)
+
+
+@given(st.lists(st.lists(texts, max_size=4), max_size=4))
+def test_text_is_counted_as_python_counts_it(documents: list[list[str]]) -> None:
+    sentences = [sentence for document in documents for sentence in document]
+    assert measure_text(text_of(documents)).counts == {
+        "bytes": sum(len(of.encode()) for of in sentences),
+        "characters": sum(map(len, sentences)),
+        "words": sum(len(of.split()) for of in sentences),
+    }
+
+
+@given(st.lists(st.lists(texts, max_size=3), min_size=1, max_size=5), st.integers(0, 5))
+def test_measures_of_parts_add_up_to_the_whole(documents: list[list[str]], cut: int) -> None:
+    batch = text_of(documents)
+    parts = measure_text(batch.slice(0, cut))
+    parts.add(measure_text(batch.slice(cut)))
+    assert parts == measure_text(batch)
+
+
+@given(corpora, st.integers(0, 6))
+def test_lengths_are_counted_as_python_counts_them(
+    corpus: dict[int, list[list[int]]], cut: int
+) -> None:
+    batch = batch_of(corpus)
+    measures = measure_tokens(batch.slice(0, cut), SPECIAL, 1000)
+    measures.add(measure_tokens(batch.slice(cut), SPECIAL, 1000))
+    documents = list(corpus.values())
+    lengths = {
+        "tokens_per_document": [sum(map(len, document)) for document in documents],
+        "sentences_per_document": [len(document) for document in documents],
+        "tokens_per_sentence": [len(sentence) for document in documents for sentence in document],
+    }
+    assert measures.counts["documents"] == len(documents)
+    assert measures.counts["sentences"] == len(lengths["tokens_per_sentence"])
+    assert measures.counts["tokens"] == sum(lengths["tokens_per_document"])
+    for name in DISTRIBUTIONS:
+        histogram = read_histogram(name, measures.counts, measures.largest)
+        values = sorted(lengths[name])
+        assert [of.first for of in histogram.bins for _ in range(of.number)] == values
+        assert histogram.largest == values[-1]
+        assert histogram.mean == pytest.approx(statistics.mean(values))
+        assert histogram.quantile(0.5) == values[(len(values) - 1) // 2]
+        assert histogram.quantile(1) == values[-1]
+
+
+def test_tokens_are_told_by_their_kind() -> None:
+    batch = batch_of({7: [[1, 1, 20, 4], [3]], 8: [[21]]})
+    counts = measure_tokens(batch, SPECIAL, 30).counts
+    assert (counts["unknown_tokens"], counts["special_tokens"], counts["tokens"]) == (2, 2, 6)
+
+
+@given(st.lists(st.integers(0, 2**40), max_size=50))
+def test_a_bin_holds_its_values_and_is_narrow(values: list[int]) -> None:
+    for value, number in zip(values, assign_bins(np.array(values, np.int64)).tolist(), strict=True):
+        first, behind = bin_edge(number), bin_edge(number + 1)
+        assert first <= value < behind
+        assert behind - first <= max(1, value / 64)
+
+
+def test_bins_of_the_docstring() -> None:
+    assert assign_bins(np.array([0, 127, 128, 129, 130])).tolist() == [0, 127, 128, 128, 129]
+    assert [bin_edge(number) for number in (127, 128, 129)] == [127, 128, 130]
+    assert all(bin_edge(a) < bin_edge(b) for a, b in pairwise(range(2000)))
+
+
+@given(st.lists(st.integers(1, 10**7), min_size=1, max_size=300))
+def test_quantiles_are_near_those_of_the_values(values: list[int]) -> None:
+    measures = count_values("x", np.array(values))
+    histogram = read_histogram("x", measures.counts, measures.largest)
+    assert histogram.total == len(values)
+    assert histogram.largest == max(values)
+    for share in (0.5, 0.9, 0.99):
+        exact = sorted(values)[int(np.ceil(share * len(values))) - 1]
+        assert histogram.quantile(share) == pytest.approx(exact, rel=1 / 64, abs=0.5)
+
+
+def test_nothing_has_no_lengths() -> None:
+    assert measure_tokens(batch_of({}), SPECIAL, 9).largest == {}
+    empty = read_histogram("x", {}, {})
+    assert empty == Histogram("x", (), 0)
+    assert (empty.mean, empty.quantile(0.5), empty.total) == (0, 0, 0)
+
+
+def test_a_corpus_is_measured_from_python(sample: Path, tokenizer: TokenizerFile) -> None:
+    options = DocumentOptions(input_format="text")
+    with sample.open("rb") as stream:
+        batches = [of.documents for of in read_corpus(stream, "a", 0, 0, None, options)]
+    sentence_tokenizer = SentenceTokenizer(tokenizer.json, tokenizer.token_dtype)
+    measures = measure_corpus(batches, sentence_tokenizer, tokenizer.special, tokenizer.vocab_size)
+    plain = Tokenizer.from_str(tokenizer.json)
+    lines = [line.strip() for line in sample.read_text().splitlines()]
+    sentences = [line for line in lines if line and not line.startswith("=")]
+    ids = [plain.encode(line, add_special_tokens=False).ids for line in sentences]
+    assert measures.counts["words"] == sum(len(line.split()) for line in sentences)
+    assert measures.counts["tokens"] == sum(map(len, ids))
+    assert measures.largest["tokens_per_sentence"] == max(map(len, ids))
+    assert isinstance(measures, Measures)

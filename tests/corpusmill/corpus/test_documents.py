@@ -1,0 +1,300 @@
+import gzip
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpusmill.corpus.decompression import DamagedStreamError, open_decompressed
+from corpusmill.corpus.documents import (
+    TEXT_SCHEMA,
+    DocumentBatch,
+    ReadCounts,
+    document_id,
+    document_location,
+    read_documents,
+)
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.faults import Reject, UserError
+
+TINY = DocumentOptions(max_line_bytes=20, max_document_bytes=50)
+BLANK_LINES = replace(TINY, document_rule="blank-lines")
+WHOLE_FILE = replace(TINY, document_rule="whole-file")
+WIKITEXT_2 = Path(__file__).parents[4] / "shared/data/wikitext-2/wiki.train.tokens"
+
+
+@dataclass
+class Everything:
+    """What some batches hold together."""
+
+    documents: list[tuple[int, list[str]]] = field(default_factory=list)
+    rejects: list[Reject] = field(default_factory=list)
+    counts: ReadCounts = field(default_factory=ReadCounts)
+
+    def add(self, batches: Iterator[DocumentBatch]) -> "Everything":
+        found = list(batches)
+        assert found
+        for batch in found:
+            assert batch.documents.schema == TEXT_SCHEMA
+            batch.documents.validate(full=True)
+            columns = batch.documents.to_pydict()
+            self.documents += zip(columns["document"], columns["sentences"], strict=True)
+            self.rejects += batch.rejects
+            self.counts += batch.counts
+        return self
+
+
+def read(
+    data: bytes,
+    options: DocumentOptions = TINY,
+    cuts: Sequence[int] = (),
+    batch_bytes: int = 2**20,
+) -> Everything:
+    """The documents of all ranges between the cuts."""
+    stream, found = io.BytesIO(data), Everything()
+    for start, end in pairwise([0, *sorted(cuts), len(data)]):
+        found.add(read_documents(stream, "f", 3, start, end, options, batch_bytes))
+    return found
+
+
+def reference(data: bytes, options: DocumentOptions) -> Everything:
+    """The rules of reading, written to be read: the whole file at once, in plain Python."""
+    lines = data.split(b"\n")
+    if lines[-1] == b"":
+        lines.pop()
+    found, count = Everything(), dict.fromkeys(ReadCounts.__dataclass_fields__, 0)
+    count |= {"bytes": len(data), "lines": len(lines)}
+    first: int | None = None  # where the open document starts
+    sentences: list[str] = []
+
+    def close() -> None:
+        if sentences:
+            found.documents.append((document_id(3, cast(int, first)), sentences.copy()))
+            count["documents"] += 1
+        sentences.clear()
+
+    offset = 0
+    for line in lines:
+        marked = offset == 0 and line.startswith(b"\xef\xbb\xbf")
+        text = (line[3:] if marked else line).decode(errors="surrogateescape").strip()
+        title = text.startswith("=") and options.document_rule == "wikitext"
+        if len(line) <= options.max_line_bytes and (title or not text):
+            count["title_lines" if title else "blank_lines"] += 1
+            if options.document_rule != "whole-file":
+                close()
+                first = None
+            elif first is None:
+                first = offset
+        else:
+            first = offset if first is None else first
+            reason, detail = refusal(line, options)
+            if reason:
+                found.rejects.append(Reject("f", offset, len(line), reason, detail))
+                count["rejected_lines"] += 1
+            else:
+                held = sum(len(sentence.encode()) for sentence in sentences)
+                if sentences and held + len(text.encode()) > options.max_document_bytes:
+                    close()
+                    count["cut_documents"] += 1
+                    first = offset
+                sentences.append(text)
+                count["sentence_lines"] += 1
+                count["sentences"] += 1
+        offset += len(line) + 1
+    close()
+    found.counts = ReadCounts(**count)
+    return found
+
+
+def refusal(line: bytes, options: DocumentOptions) -> tuple[str, str]:
+    """Reason and detail for which a line is rejected; empty for a sentence."""
+    limit = options.max_line_bytes
+    if len(line) > limit:
+        return "line-too-long", f"{len(line)} bytes, above --max-line-bytes {limit}"
+    try:
+        line.decode()
+    except UnicodeDecodeError as error:
+        return "invalid-utf-8", str(error)
+    return "", ""
+
+
+NASTY = [
+    *(b"", b" ", b"\t\r", "\u3000".encode(), b"\xc2\x85\xe2\x80\xa8"),
+    *(b"= title =", b" = = b = =", b"\xc2\xa0= nbsp", b"=\xff", b"=" * 20, b"=" * 21, b" " * 21),
+    *(b"a", b"some words", b" padded \r", b"crlf\r", b"x" * 20, b"y" * 21, b"long " * 13),
+    *(b"\xff", b"ok \xfe bad", b"cut \xe2\x80", b"\x80\xa8 cut", b"\xed\xa0\x80", b"nul\x00l"),
+    *(b"\xef\xbb\xbf", b"\xef\xbb\xbfmark", b"\xef\xbb\xbf= t"),
+    *("é\u2003".encode(), "一二三四五".encode()),
+]
+LINES = st.one_of(
+    st.sampled_from(NASTY),
+    st.binary(max_size=24).map(lambda line: line.replace(b"\n", b"")),
+)
+FILES = st.builds(
+    lambda lines, newline: b"\n".join(lines) + newline,
+    st.lists(LINES, max_size=14),
+    st.sampled_from([b"", b"\n", b"\n\n"]),
+)
+
+
+@given(FILES, st.sampled_from([TINY, BLANK_LINES, WHOLE_FILE]), st.integers(1, 80), st.data())
+@settings(max_examples=300, deadline=None)
+def test_any_cuts_and_any_blocks_give_what_the_rules_say(
+    data: bytes, options: DocumentOptions, batch_bytes: int, draw: st.DataObject
+) -> None:
+    expected = reference(data, options)
+    assert read(data, options, batch_bytes=batch_bytes) == expected
+    for cut in range(len(data) + 1):
+        assert read(data, options, [cut], batch_bytes) == expected, cut
+    cuts = draw.draw(st.lists(st.integers(0, len(data)), max_size=8))
+    assert read(data, options, cuts, batch_bytes) == expected
+
+
+def test_every_byte_its_own_range() -> None:
+    # Two long lines: one that starts a document, one within a document that other ranges pass.
+    data = (
+        b"\xef\xbb\xbfa\nb\n\n = t = \nc\r\n\xff\n"
+        + b"z" * 70
+        + b"\nd\n\n"
+        + b"q" * 25
+        + b"\n\n"
+        + b"word word word \n" * 9
+    )
+    for batch_bytes in (1, 5, 1000):
+        assert read(data, TINY, range(1, len(data)), batch_bytes) == reference(data, TINY)
+
+
+def test_ids_of_documents_are_their_places() -> None:
+    data = b"= t =\n\xff\none\ntwo\n\nthree"
+    found = read(data)
+    assert found.documents == [
+        (document_id(3, 6), ["one", "two"]),
+        (document_id(3, 17), ["three"]),
+    ]
+    assert [document_location(document) for document, _ in found.documents] == [(3, 6), (3, 17)]
+    assert [(reject.offset, reject.length) for reject in found.rejects] == [(6, 1)]
+
+
+@pytest.mark.parametrize(("file_index", "offset"), [(2**24, 0), (-1, 0), (0, 2**40), (0, -1)])
+def test_places_that_fit_no_id_are_refused(file_index: int, offset: int) -> None:
+    with pytest.raises(UserError):
+        document_id(file_index, offset)
+
+
+def test_the_last_id_fits() -> None:
+    document = document_id(2**24 - 1, 2**40 - 1)
+    assert document == 2**64 - 1
+    assert document_location(document) == (2**24 - 1, 2**40 - 1)
+
+
+def test_an_empty_file_gives_one_empty_batch() -> None:
+    (batch,) = read_documents(io.BytesIO(), "f", 0, 0, None, DocumentOptions())
+    assert (batch.documents.num_rows, batch.rejects, batch.counts) == (0, (), ReadCounts())
+
+
+def test_batches_are_about_as_large_as_asked() -> None:
+    data = b"a sentence of forty bytes, more or less.\n\n" * 20_000
+    batches = list(read_documents(io.BytesIO(data), "f", 0, 0, None, DocumentOptions(), 50_000))
+    sizes = [batch.documents.nbytes for batch in batches[:-1]]
+    assert len(sizes) > 10
+    assert all(25_000 < size < 150_000 for size in sizes)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"document_rule": "paragraphs"},
+        {"max_document_bytes": 0},
+        {"max_line_bytes": -1},
+        {"max_line_bytes": 2**29},
+    ],
+)
+def test_wrong_options_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(UserError, match=f"{next(iter(wrong.values()))}"):
+        DocumentOptions(**wrong)  # type: ignore[arg-type]
+
+
+class OnlyRead(io.RawIOBase):
+    """A pipe: reads that are short, and no way back."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = io.BytesIO(data)
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return self._data.read(min(size or 0, 7))
+
+
+def test_a_compressed_stream_is_read_forward_in_short_reads() -> None:
+    data = b"one\ntwo\n\n= t =\nthree\n" * 5
+    stream = cast(BinaryIO, OnlyRead(data))
+    found = Everything().add(read_documents(stream, "f", 3, 0, None, TINY))
+    assert found == reference(data, TINY)
+
+
+@pytest.mark.parametrize("batch_bytes", [16, 1024, 2**20])
+def test_damage_keeps_what_was_complete(batch_bytes: int) -> None:
+    text = b"".join(b"line %d of some document\n" % n + b"\n" * (n % 5 == 0) for n in range(4000))
+    damaged = gzip.compress(text)[:-4000]
+    stream = open_decompressed(io.BytesIO(damaged), "f.gz")
+    found = Everything().add(
+        read_documents(stream, "f", 3, 0, None, DocumentOptions(), batch_bytes)
+    )
+    (reject,) = found.rejects
+    assert (reject.reason, reject.length) == ("damaged-compression", -1)
+    assert 0 < reject.offset < len(text)
+    complete = text[: text[: reject.offset].rfind(b"\n") + 1]
+    assert found.documents == reference(complete, DocumentOptions()).documents
+    assert found.counts == reference(complete, DocumentOptions()).counts
+
+
+class Damaged(io.BytesIO):
+    """A decompressed stream that is damaged where its bytes end."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if not (data := super().read(size)):
+            raise DamagedStreamError("bad check sum")
+        return data
+
+
+@pytest.mark.parametrize("batch_bytes", [1, 16, 64, 1000])
+def test_damage_anywhere_loses_no_complete_line(batch_bytes: int) -> None:
+    text = b"one\n\xff\n\n" + b"z" * 70 + b"\ntwo\n\n= t =\nthree\n"
+    for size in range(len(text) + 1):
+        stream = Damaged(text[:size])
+        found = Everything().add(read_documents(stream, "f", 3, 0, None, TINY, batch_bytes))
+        expected = reference(text[: text[:size].rfind(b"\n") + 1], TINY)
+        expected.rejects.append(Reject("f", size, -1, "damaged-compression", "bad check sum"))
+        assert found == expected, size
+
+
+def test_a_document_is_cut_before_it_exceeds_its_limit() -> None:
+    assert read(b"0123456789\n" * 5).counts.cut_documents == 0
+    found = read(b"0123456789\n" * 6)
+    assert [document for document, _ in found.documents] == [document_id(3, 0), document_id(3, 55)]
+    assert found.counts.cut_documents == 1
+
+
+def test_a_document_of_a_million_lines_is_cut_at_its_limit() -> None:
+    data = b"0123456789\n" * 1_000_000
+    options = DocumentOptions(max_document_bytes=2**20)
+    found = read(data, options, cuts=[5, 4_000_000])
+    assert found.counts.sentences == 1_000_000
+    assert found.counts.documents == len(found.documents) == 10
+    assert found.counts.cut_documents == 9
+    assert {len(sentences) for _, sentences in found.documents[:-1]} == {2**20 // 10}
+    assert found.documents[1][0] == document_id(3, 2**20 // 10 * 11)
+
+
+@pytest.mark.skipif(not WIKITEXT_2.exists(), reason="needs ../shared/data/wikitext-2")
+def test_wikitext_2_in_ranges_is_what_the_rules_say() -> None:
+    data = WIKITEXT_2.read_bytes()
+    options = DocumentOptions()
+    expected = reference(data, options)
+    assert expected.counts.documents > 5000
+    assert read(data, options) == expected
+    assert read(data, options, cuts=range(1, len(data), 999_983)) == expected

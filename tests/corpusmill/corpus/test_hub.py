@@ -1,0 +1,206 @@
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from corpusmill.corpus.documents import read_documents
+from corpusmill.corpus.hub import fetch_wikitext
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.faults import UserError
+
+COMMIT = "b08601e04326c79dfdd32d625aee71d232d685c3"
+# As the hub's rows are: the newline is part of the row, and an empty line is an empty row.
+FIRST = ["", " = Valkyria = \n", "", " A sentence of the first file . \n"]
+SECOND = [
+    " The document goes on in the second , with naïve — “ text ” . \n",
+    "",
+    " Another \n",
+    " one",
+]
+
+FETCH = """
+import sys
+from corpusmill.faults import UserError
+from corpusmill.corpus.hub import fetch_wikitext
+try:
+    print(fetch_wikitext(*sys.argv[1:]))
+except UserError as error:
+    sys.exit(f"UserError: {error}")
+"""
+
+
+def parquet(rows: list[str]) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"text": rows}), sink, row_group_size=2)
+    return sink.getvalue()
+
+
+class Hub(ThreadingHTTPServer):
+    """A Hugging Face hub of one data set, on the loopback.
+
+    Large files answer with a redirect to another host name (the hub's storage), with the size and
+    the ETag of the file beside it, as the hub does.
+    """
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.requests: list[str] = []
+        super().__init__(("127.0.0.1", 0), HubHandler)
+
+
+class HubHandler(BaseHTTPRequestHandler):
+    server: Hub
+
+    def do_HEAD(self) -> None:
+        self.server.requests.append(f"{self.command} {self.path}")
+        resolve = "/datasets/Salesforce/wikitext/resolve/"
+        if self.path.startswith("/api/datasets/Salesforce/wikitext"):
+            siblings = [{"rfilename": name} for name in self.server.files]
+            found = {"id": "Salesforce/wikitext", "sha": COMMIT, "siblings": siblings}
+            self.answer(200, json.dumps(found).encode(), {"Content-Type": "application/json"})
+        elif self.path.startswith(resolve):
+            revision, _, name = self.path.removeprefix(resolve).partition("/")
+            assert revision in {"main", COMMIT}
+            content = self.server.files[name]
+            headers = {
+                "X-Repo-Commit": COMMIT,
+                "X-Linked-Size": str(len(content)),
+                "X-Linked-Etag": f'"{hashlib.sha256(content).hexdigest()}"',
+                "Location": f"http://localhost:{self.server.server_port}/storage/{name}",
+            }
+            self.answer(302, b"", headers)
+        elif self.path.startswith("/storage/"):
+            self.answer(200, self.server.files[self.path.removeprefix("/storage/")], {})
+        else:
+            self.answer(404, b"", {"X-Error-Code": "RepoNotFound"})
+
+    do_GET = do_HEAD  # noqa: N815  named by the base class
+
+    def answer(self, status: int, content: bytes, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(content))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Keep the test's output quiet."""
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    with Hub() as server:
+        server.files = {
+            ".gitattributes": b"",
+            "README.md": b"# wikitext",
+            "wikitext-2-raw-v1/train-00001-of-00002.parquet": parquet(SECOND),
+            "wikitext-2-raw-v1/train-00000-of-00002.parquet": parquet(FIRST),
+            "wikitext-2-raw-v1/test-00000-of-00001.parquet": parquet([" the test split \n"]),
+            "wikitext-2-v1/train-00000-of-00001.parquet": parquet(["not this one\n"]),
+            "wikitext-103-raw-v1/train-00000-of-00002.parquet": parquet(FIRST),
+        }
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def fetch(
+    folder: Path, endpoint: str, *arguments: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run fetch_wikitext in a process of its own, as the hub's client reads its settings once."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+    settings = {"HF_HOME": str(folder / "cache"), "HF_ENDPOINT": endpoint, "NO_PROXY": "*"}
+    return subprocess.run(
+        [sys.executable, "-c", FETCH, *arguments],
+        env=kept | settings | environment,
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def address(hub: Hub) -> str:
+    return f"http://127.0.0.1:{hub.server_port}"
+
+
+def test_the_rows_become_lines_in_the_order_of_the_files(hub: Hub, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "folder"
+    done = fetch(tmp_path, address(hub), "wikitext-2", str(out))
+    assert done.returncode == 0, done.stderr
+    path = out / "wiki.train.tokens"
+    assert done.stdout == f"{path}\n"
+    assert list(out.iterdir()) == [path]
+    assert path.read_text("utf-8") == "".join(row.rstrip("\n") + "\n" for row in FIRST + SECOND)
+    with path.open("rb") as stream:
+        (batch,) = read_documents(stream, str(path), 0, 0, None, DocumentOptions())
+    crossing, last = batch.documents.column("sentences").to_pylist()
+    assert crossing == [FIRST[3].strip(), SECOND[0].strip()]
+    assert last == ["Another", "one"]
+
+
+def test_what_the_cache_holds_needs_no_hub(hub: Hub, tmp_path: Path) -> None:
+    arguments = "wikitext-2", str(tmp_path), "test"
+    assert fetch(tmp_path, address(hub), *arguments).returncode == 0
+    asked = len(hub.requests)
+    (tmp_path / "wiki.test.tokens").unlink()
+    done = fetch(tmp_path, address(hub), *arguments, HF_HUB_OFFLINE="1")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "wiki.test.tokens").read_text() == " the test split \n"
+    assert len(hub.requests) == asked
+    # The cache has this split alone.
+    done = fetch(tmp_path, address(hub), "wikitext-2", str(tmp_path), HF_HUB_OFFLINE="1")
+    assert done.stderr.startswith("UserError: wikitext-2 (split 'train'")
+
+
+@pytest.mark.parametrize("environment", [{}, {"HF_HUB_OFFLINE": "1"}])
+def test_offline_the_message_names_data_set_cause_and_cure(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    done = fetch(tmp_path, "http://127.0.0.1:9", "wikitext-103", str(tmp_path), **environment)
+    assert done.returncode == 1
+    (message,) = done.stderr.splitlines()
+    assert message.startswith("UserError: wikitext-103 (split 'train' of the data set Salesforce/")
+    assert ("offline mode is enabled" if environment else "refused") in message
+    assert message.endswith("pass the path of its text file.")
+    assert not (tmp_path / "wiki.train.tokens").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cause"),
+    [
+        (["wikitext-103"], "incomplete, found: train-00000-of-00002.parquet"),
+        (["wikitext-2", "validation"], "incomplete, found: none"),
+    ],
+)
+def test_missing_files_are_an_error(
+    hub: Hub, tmp_path: Path, arguments: list[str], cause: str
+) -> None:
+    done = fetch(tmp_path, address(hub), arguments[0], str(tmp_path), *arguments[1:])
+    assert cause in done.stderr
+    assert done.stderr.startswith("UserError: ")
+
+
+def test_a_page_that_is_no_hub_is_an_error(hub: Hub, tmp_path: Path) -> None:
+    done = fetch(tmp_path, f"{address(hub)}/portal", "wikitext-2", str(tmp_path))
+    assert done.stderr.startswith("UserError: wikitext-2")
+
+
+def test_unknown_names_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="wikitext-2 or wikitext-103"):
+        fetch_wikitext("wikitext-3", tmp_path)
+    with pytest.raises(UserError, match="train, validation, test"):
+        fetch_wikitext("wikitext-2", tmp_path, "dev")

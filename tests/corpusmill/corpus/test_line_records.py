@@ -1,0 +1,230 @@
+"""Records that are lines against a plain-Python reading of the whole file."""
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpusmill.corpus.documents import ReadCounts, document_id
+from corpusmill.corpus.line_records import BadRecordError, parse_json, read_line_records
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.faults import Reject
+
+JSON = DocumentOptions(input_format="json-lines", max_line_bytes=60, max_document_bytes=12)
+LINES = replace(JSON, input_format="lines")
+Documents = list[tuple[int, list[str]]]
+
+texts = st.text(st.sampled_from("ab \n\té漢😀\u2028\u00a0"), max_size=14)
+json_lines = st.one_of(
+    texts.map(lambda text: json.dumps({"text": text}, ensure_ascii=False).encode()),
+    texts.map(lambda text: json.dumps({"n": 1, "text": text}).encode()),
+    st.sampled_from(
+        [b"", b"  ", b"{", b"[1]", b'{"text": 3}', b'{"text": null}', b'{"other": "x"}', b"\xff",
+         b'{"text": "\\ud800"}', b'{"text": "' + b"x" * 60 + b'"}', b'\t{"text": "a"}\r']
+    ),
+)  # fmt: skip
+plain_lines = st.one_of(texts.map(lambda text: text.replace("\n", " ").encode()),
+                        st.sampled_from([b"", b"\xff", b"y" * 70]))  # fmt: skip
+
+
+def files(lines: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
+    ended = st.lists(lines, max_size=8).map(lambda given: b"".join(line + b"\n" for line in given))
+    return st.builds(lambda whole, rest: whole + rest, ended, st.one_of(st.just(b""), lines))
+
+
+class Found:
+    """All that was read of a file."""
+
+    def __init__(self) -> None:
+        self.documents: Documents = []
+        self.rejects: list[tuple[int, int, str]] = []
+        self.counts = ReadCounts()
+
+    def read(
+        self, data: bytes, options: DocumentOptions, start: int, end: int | None, size: int
+    ) -> None:
+        stream = io.BytesIO(data)
+        for batch in read_line_records(stream, "f", 3, start, end, options, size):
+            rows = batch.documents.to_pydict()
+            self.documents += zip(rows["document"], rows["sentences"], strict=True)
+            self.rejects += [(of.offset, of.length, of.reason) for of in batch.rejects]
+            self.counts += batch.counts
+
+
+def pieces_of(text: str, limit: int) -> Iterator[list[str]]:
+    piece: list[str] = []
+    for line in text.split("\n"):
+        sentence = line.strip()
+        if not sentence:
+            continue
+        held = sum(len(of.encode()) for of in piece)
+        if piece and held + len(sentence.encode()) > limit:
+            yield piece
+            piece = []
+        piece.append(sentence)
+    if piece:
+        yield piece
+
+
+def text_of_json(line: bytes) -> str | None:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return None
+    text = record.get("text") if isinstance(record, dict) else None
+    if not isinstance(text, str) or any("\ud800" <= of <= "\udfff" for of in text):
+        return None
+    return text
+
+
+def reference(
+    data: bytes, options: DocumentOptions, text_of: Callable[[bytes], str | None]
+) -> tuple[Documents, list[int], int]:
+    """Documents, offsets of rejects, and lines."""
+    documents: Documents = []
+    rejects = []
+    lines = data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    offset = 0
+    for line in lines:
+        text: str | None = None
+        try:
+            stripped = line.decode().strip().encode()
+            text = text_of(stripped) if len(line) <= options.max_line_bytes else None
+        except UnicodeDecodeError:
+            stripped = line
+        if text is not None and stripped:
+            pieces = enumerate(pieces_of(text, options.max_document_bytes))
+            documents += [(document_id(3, offset) + place, piece) for place, piece in pieces]
+        elif stripped:
+            rejects.append(offset)
+        offset += len(line) + 1
+    return documents, rejects, len(lines)
+
+
+def check(
+    data: bytes, options: DocumentOptions, cuts: list[int], size: int,
+    text_of: Callable[[bytes], str | None],
+) -> None:  # fmt: skip
+    documents, rejects, lines = reference(data, options, text_of)
+    whole = Found()
+    whole.read(data, options, 0, None, size)
+    assert whole.documents == documents
+    assert [offset for offset, _, _ in whole.rejects] == rejects
+    counts = whole.counts
+    assert (counts.bytes, counts.lines, counts.rejected_lines) == (len(data), lines, len(rejects))
+    assert counts.lines == counts.blank_lines + counts.rejected_lines + counts.records
+    assert counts.records - counts.empty_records == counts.documents - counts.cut_documents
+    assert counts.documents == len(documents)
+    assert counts.sentences == sum(len(sentences) for _, sentences in documents)
+
+    parts = Found()
+    for start, end in pairwise([0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]):
+        parts.read(data, options, start, end, size)
+    assert parts.documents == whole.documents
+    assert parts.rejects == whole.rejects
+    assert parts.counts == whole.counts
+
+
+@given(
+    files(json_lines),
+    st.lists(st.integers(0, 300), max_size=5),
+    st.sampled_from([1, 7, 100, 10_000]),
+)
+def test_json_lines_in_ranges_are_the_whole_file(data: bytes, cuts: list[int], size: int) -> None:
+    check(data, JSON, cuts, size, text_of_json)
+
+
+@given(
+    files(plain_lines),
+    st.lists(st.integers(0, 300), max_size=5),
+    st.sampled_from([1, 7, 100, 10_000]),
+)
+def test_lines_in_ranges_are_the_whole_file(data: bytes, cuts: list[int], size: int) -> None:
+    check(data, LINES, cuts, size, bytes.decode)
+
+
+def test_every_cut_of_a_small_file() -> None:
+    data = b'{"text": "a\\nb"}\n\n{"text": 1}\n{"text": "' + b"z" * 70 + b'"}\n{"text": "c"}'
+    for first in range(len(data) + 1):
+        check(data, JSON, [first, first + 9], 16, text_of_json)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason", "detail"),
+    [
+        (b"{", "invalid-json", "unexpected end"),
+        (b'{"text": NaN}', "invalid-json", ""),
+        (b'{"text": "\\ud800"}', "invalid-surrogate", "surrogate"),
+        (b'"words"', "not-an-object", "a string"),
+        (b"[1]", "not-an-object", "an array"),
+        (b'{"title": "x", "body": "y"}', "missing-field", "its fields are title, body"),
+        (b"{}", "missing-field", "its fields are none"),
+        (b'{"text": null}', "not-text", "text holds null"),
+        (b'{"text": 3.5}', "not-text", "text holds a number"),
+        (b'{"text": true}', "not-text", "text holds a truth value"),
+        (b'{"text": ["a"]}', "not-text", "text holds an array"),
+        (b'{"text": {"a": 1}}', "not-text", "text holds an object"),
+    ],
+)
+def test_what_is_refused_says_why(line: bytes, reason: str, detail: str) -> None:
+    with pytest.raises(BadRecordError) as refused:
+        parse_json(line, "text")
+    assert refused.value.reason == reason
+    assert detail in refused.value.detail
+
+
+def test_a_reject_names_the_line() -> None:
+    [batch] = read_line_records(io.BytesIO(b'{"text": "a"}\n{"x": 1}\n'), "f", 0, 0, None, JSON)
+    assert batch.rejects == (Reject("f", 14, 8, "missing-field", "its fields are x"),)
+    assert batch.documents.to_pylist() == [{"document": 0, "sentences": ["a"]}]
+
+
+@given(
+    st.sampled_from([b"", b" \xc2\xa0", b"\xef\xbb\xbf"]),
+    json_lines,
+    st.sampled_from([b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf5\x80\x80\x80", b"\x80", b"\xe6\xbc"]),
+    st.integers(0, 40),
+)
+def test_what_is_not_utf_8_is_told_from_what_is_not_json(
+    before: bytes, line: bytes, wrong: bytes, place: int
+) -> None:
+    line = before + line[:place] + wrong + line[place:]
+    options = replace(JSON, max_line_bytes=200)
+    [batch] = read_line_records(io.BytesIO(line + b"\n"), "f", 0, 0, None, options)
+    with pytest.raises(UnicodeDecodeError) as error:
+        line.decode()
+    assert batch.rejects == (Reject("f", 0, len(line), "invalid-utf-8", str(error.value)),)
+
+
+def test_another_field_is_read_where_it_is_named() -> None:
+    assert parse_json(b'{"text": 1, "body": "words"}', "body") == "words"
+
+
+def test_rejects_stand_in_the_order_of_the_file_whatever_is_wrong_with_them() -> None:
+    data = b"{\n\xff\n[1]\n" + b"x" * 70 + b"\n{}\n"
+    for size in (1, 10_000):
+        found = Found()
+        found.read(data, JSON, 0, None, size)
+        assert [offset for offset, _, _ in found.rejects] == [0, 2, 4, 8, 79]
+
+
+def test_a_block_of_many_records_keeps_them_all_in_order() -> None:
+    lines = [b"[]" if n % 1000 == 7 else b'{"text": "%d"}' % n + b" " * 40 for n in range(20_000)]
+    found = Found()
+    found.read(b"\n".join(lines), replace(JSON, max_line_bytes=100), 0, None, 2**21)
+    expected = [str(n) for n in range(20_000) if n % 1000 != 7]
+    assert [sentence for _, [sentence] in found.documents] == expected
+    assert len(found.rejects) == 20
+
+
+def test_an_empty_file_gives_one_empty_batch() -> None:
+    [batch] = read_line_records(io.BytesIO(), "f", 0, 0, None, JSON)
+    assert batch.documents.num_rows == 0
+    assert batch.counts == ReadCounts()

@@ -1,0 +1,78 @@
+import io
+import sys
+import tracemalloc
+from itertools import pairwise
+from typing import BinaryIO, cast
+
+import numpy as np
+
+from corpusmill.corpus.documents import ReadCounts, read_documents
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.scanning import BLANK, SENTENCE, TITLE, TOO_LONG, scan_lines
+from corpusmill.faults import Reject
+
+
+def test_white_space_is_what_strip_takes_for_it() -> None:
+    # Every character before, within and behind a text; a newline would end the line.
+    characters = [chr(c) for c in range(sys.maxunicode + 1) if not 0xD800 <= c < 0xE000]
+    characters.remove("\n")
+    lines = [f"{c}x{c}y{c}".encode() for c in characters]
+    data = b"\n".join(lines)
+    starts, (ends, text_begins, text_ends), _ = scan_lines(
+        np.frombuffer(data, np.uint8), 0, 100, False
+    )
+    assert [data[a:b] for a, b in zip(starts[:-1], ends, strict=True)] == lines
+    stripped = [data[a:b].decode() for a, b in zip(text_begins, text_ends, strict=True)]
+    assert stripped == [line.decode().strip() for line in lines]
+
+
+def test_kinds_of_line() -> None:
+    data = np.frombuffer(b"a\n\n = b = \n\xe3\x80\x80\ntoo long and\n=", np.uint8)
+    starts, text, kinds = scan_lines(data, 0, 11, True)
+    assert kinds.tolist() == [SENTENCE, BLANK, TITLE, BLANK, TOO_LONG, TITLE]
+    assert starts.tolist() == [0, 2, 3, 11, 15, 28, 29]
+    assert text[:, :3].tolist() == [[1, 2, 10], [0, 2, 4], [1, 2, 9]]
+    assert scan_lines(data, 0, 11, False)[2].tolist()[2] == SENTENCE
+
+
+class LongLine(io.RawIOBase):
+    """A file of "a\\n", one line of `length` bytes, and "\\nb\\n", that is never in memory."""
+
+    def __init__(self, length: int) -> None:
+        self.size, self._at, self.was_read = length + 5, 0, 0
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        assert whence == 0
+        self._at = offset
+        return offset
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = bytearray(b"x") * max(0, min(size or 0, self.size - self._at))
+        for place, byte in [(0, 97), (1, 10), *enumerate(b"\nb\n", self.size - 3)]:
+            if self._at <= place < self._at + len(data):
+                data[place - self._at] = byte
+        self._at += len(data)
+        self.was_read += len(data)
+        return bytes(data)
+
+
+def test_a_gigabyte_in_one_line_costs_no_memory_and_is_read_once() -> None:
+    stream, options = LongLine(2**30), DocumentOptions(max_line_bytes=2**21)
+    documents: list[dict[str, object]] = []
+    rejects: list[Reject] = []
+    counts = ReadCounts()
+    list(read_documents(io.BytesIO(b"compile\n"), "f", 0, 0, None, options))
+    tracemalloc.start()
+    for start, end in pairwise([*range(0, stream.size, 2**28), stream.size]):
+        for batch in read_documents(cast(BinaryIO, stream), "f", 0, start, end, options):
+            documents += batch.documents.to_pylist()
+            rejects += batch.rejects
+            counts += batch.counts
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 16 * 2**20
+    assert documents == [{"document": 0, "sentences": ["a", "b"]}]
+    (reject,) = rejects
+    assert (reject.offset, reject.length, reject.reason) == (2, 2**30, "line-too-long")
+    assert counts.bytes == stream.size
+    assert stream.was_read < 2.5 * stream.size  # once by its document's range, once by the others

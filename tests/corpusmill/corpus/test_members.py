@@ -1,0 +1,267 @@
+"""Tar archives and WET files: what is in them, what is not taken, and damage."""
+
+import gzip
+import io
+import tarfile
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpusmill.corpus.decompression import has_suffix, open_decompressed
+from corpusmill.corpus.documents import DocumentBatch, ReadCounts
+from corpusmill.corpus.formats import check_start, guess_format, read_corpus
+from corpusmill.corpus.members import ForwardStream
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.tar_members import read_tar
+from corpusmill.faults import UserError
+
+TAR = DocumentOptions(input_format="tar")
+WET = DocumentOptions(input_format="wet")
+
+
+def tar_of(
+    members: dict[str, bytes],
+    kind: int = tarfile.PAX_FORMAT,
+    change: Callable[..., None] | None = None,
+) -> bytes:
+    sink = io.BytesIO()
+    with tarfile.open(fileobj=sink, mode="w", format=kind) as archive:
+        for name, content in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+        if change:
+            change(archive)
+    return sink.getvalue()
+
+
+def wet_record(kind: str, content: bytes) -> bytes:
+    head = f"WARC/1.0\r\nWARC-Type: {kind}\r\nContent-Length: {len(content)}\r\n\r\n"
+    return head.encode() + content + b"\r\n\r\n"
+
+
+class Found:
+    """All that was read of an archive."""
+
+    def __init__(self, data: bytes, options: DocumentOptions) -> None:
+        self.batches: list[DocumentBatch] = list(
+            read_corpus(io.BytesIO(data), "f", 0, 0, None, options)
+        )
+        rows = [row for of in self.batches for row in of.documents.to_pylist()]
+        self.texts = [row["sentences"] for row in rows]
+        self.ids = [row["document"] for row in rows]
+        self.rejects = [reject for of in self.batches for reject in of.rejects]
+        self.reasons = [of.reason for of in self.rejects]
+        self.counts = sum((of.counts for of in self.batches), ReadCounts())
+        counts = self.counts
+        assert counts.bytes == len(data)
+        assert counts.lines == counts.rejected_lines
+        assert counts.rows == counts.records + counts.rejected_rows
+        assert counts.records - counts.empty_records == counts.documents - counts.cut_documents
+        assert counts.documents == len(self.texts)
+        damaged = sum(of.reason == "damaged-archive" for of in self.rejects)
+        assert counts.rejected_lines + counts.rejected_rows + damaged == len(self.rejects)
+
+
+texts = st.text(st.sampled_from("ab \n\té漢=\u2028"), max_size=30).map(str.encode)
+
+
+def lines_of(content: bytes) -> list[str]:
+    return [line.strip() for line in content.decode().split("\n") if line.strip()]
+
+
+@given(
+    st.lists(texts, max_size=6),
+    st.sampled_from([tarfile.PAX_FORMAT, tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT]),
+)
+def test_each_member_of_a_tar_is_a_document(contents: list[bytes], kind: int) -> None:
+    members = {f"folder/{'long' * 12}/{number}.txt": of for number, of in enumerate(contents)}
+    data = tar_of(members, kind)
+    found = Found(data, TAR)
+    assert found.texts == [of for of in map(lines_of, contents) if of]
+    assert not found.rejects
+    for document, sentences in zip(found.ids, found.texts, strict=True):
+        assert data[document:].decode().lstrip().startswith(sentences[0])
+
+
+@given(st.lists(texts, max_size=6))
+def test_each_page_of_a_wet_file_is_a_document(contents: list[bytes]) -> None:
+    pages = b"".join(wet_record("conversion", of) for of in contents)
+    data = wet_record("warcinfo", b"software: x\r\n") + pages
+    found = Found(data, WET)
+    assert found.texts == [of for of in map(lines_of, contents) if of]
+    assert not found.rejects
+    assert found.counts.left_out_members == 1
+    for document, sentences in zip(found.ids, found.texts, strict=True):
+        assert data[document:].decode().lstrip().startswith(sentences[0])
+
+
+def test_members_that_a_listing_leaves_out_are_counted() -> None:
+    def add_others(archive: tarfile.TarFile) -> None:
+        for kind in (tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE):
+            member = tarfile.TarInfo(f"other-{kind!r}.txt")
+            member.type, member.linkname = kind, "a.txt"
+            archive.addfile(member)
+
+    data = tar_of(
+        {"a.txt": b"a", "b/._a.txt": b"x", "c.MD": b"c", "d.html": b"d"}, change=add_others
+    )
+    assert Found(data, TAR).texts == [["a"], ["c"], ["d"]]
+    found = Found(data, replace(TAR, suffixes=(".txt", ".md")))
+    assert found.texts == [["a"], ["c"]]
+    assert found.counts.left_out_members == 2 + 3
+
+
+def test_a_compressed_member_is_refused_by_its_name() -> None:
+    found = Found(tar_of({"a.txt": b"a", "b.txt.gz": gzip.compress(b"b"), "c.txt": b"c"}), TAR)
+    assert found.texts == [["a"], ["c"]]
+    [reject] = found.rejects
+    assert reject.reason == "unsupported-member"
+    assert "b.txt.gz" in reject.detail
+
+
+def test_lines_that_are_no_text_are_refused_with_their_place_in_the_archive() -> None:
+    data = tar_of({"a.txt": b"one\ntwo\n", "b.txt": b"three\n\xff\nfour\n" + b"x" * 99})
+    found = Found(data, replace(TAR, max_line_bytes=50))
+    assert found.texts == [["one", "two"], ["three", "four"]]
+    assert found.reasons == ["invalid-utf-8", "line-too-long"]
+    assert data[found.rejects[0].offset :].startswith(b"\xff\nfour")
+    assert data[found.rejects[1].offset :].startswith(b"xxx")
+
+
+def test_a_member_above_the_limit_is_cut() -> None:
+    found = Found(tar_of({"a": b"aaa\nbbb\nccc\n", "b": b"d"}), replace(TAR, max_document_bytes=6))
+    assert found.texts == [["aaa", "bbb"], ["ccc"], ["d"]]
+    assert found.counts.cut_documents == 1
+    assert len(set(found.ids)) == 3
+
+
+class Zeros(io.RawIOBase):
+    """A gigabyte of a member, made as it is read."""
+
+    def __init__(self, size: int) -> None:
+        member = tarfile.TarInfo("a.txt")
+        member.size = size
+        self._head, self._left = member.tobuf(), size
+        self.most = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        assert size is not None
+        self.most = max(self.most, size)
+        head, self._head = self._head[:size], self._head[size:]
+        body = min(size - len(head), self._left)
+        self._left -= body
+        return head + b"x" * body
+
+
+def test_a_line_of_a_gigabyte_in_a_member_is_passed_by() -> None:
+    stream = Zeros(2**30)
+    options = replace(TAR, max_line_bytes=2**20)
+    batches = list(read_tar(stream, "f", 0, 0, None, options))  # type: ignore[arg-type]
+    [reject] = [reject for of in batches for reject in of.rejects]
+    assert (reject.reason, reject.length) == ("line-too-long", 2**30)
+    assert stream.most <= 2**21
+
+
+@pytest.mark.parametrize("at", [300, 520, 1030, 2000])
+def test_a_truncated_tar_keeps_what_lies_before(at: int) -> None:
+    data = tar_of({"a.txt": b"one\n" * 120, "b.txt": b"two\n" * 250}, tarfile.USTAR_FORMAT)
+    found = Found(data[:at], TAR)
+    assert found.reasons == ["damaged-archive"]
+    assert found.rejects[0].length == -1
+    whole = sum(map(len, found.texts))
+    assert whole == max(0, min(at - 512, 480)) // 4 + max(0, at - 1536) // 4
+
+
+@pytest.mark.parametrize("tail", [b"x" * 600, tar_of({"b": b"b"})])
+def test_what_follows_the_end_of_a_tar_is_said(tail: bytes) -> None:
+    found = Found(tar_of({"a": b"a"}) + tail, TAR)
+    assert (found.texts, found.reasons) == ([["a"]], ["damaged-archive"])
+
+
+def test_a_header_that_is_none_ends_a_tar_with_a_reject() -> None:
+    data = bytearray(tar_of({"a": b"a", "b": b"b"}, tarfile.USTAR_FORMAT))
+    data[1030] ^= 1
+    found = Found(bytes(data), TAR)
+    assert (found.texts, found.reasons) == ([["a"]], ["damaged-archive"])
+
+
+@pytest.mark.parametrize("options", [TAR, WET])
+def test_an_empty_archive_gives_nothing(options: DocumentOptions) -> None:
+    assert not Found(b"", options).rejects
+    assert not Found(tar_of({}), TAR).rejects
+
+
+def test_garbage_is_a_reject() -> None:
+    for options in (TAR, WET):
+        assert Found(b"no archive\n" * 200_000, options).reasons == ["damaged-archive"]
+    assert Found(b"WARC/1.0\r\n" + b"a: b\r\n" * 200_000, WET).reasons == ["damaged-archive"]
+    assert Found(b"WARC/1.0\r\nWARC-Type: conversion\r\n\r\ntext", WET).reasons == [
+        "damaged-archive"
+    ]
+
+
+def test_a_truncated_wet_file_keeps_what_lies_before() -> None:
+    data = wet_record("conversion", b"one\n") + wet_record("conversion", b"two\n" * 9)
+    for at in (90, len(data) - 10):
+        found = Found(data[:at], WET)
+        assert found.texts[0] == ["one"]
+        assert found.reasons == ["damaged-archive"]
+
+
+def test_damaged_compression_of_an_archive_is_a_reject() -> None:
+    packed = gzip.compress(tar_of({str(of): b"words %d\n" % of * 50 for of in range(900)}))
+    stream = open_decompressed(io.BytesIO(packed[: len(packed) // 2]), "f.tgz")
+    batches = list(read_corpus(stream, "f.tgz", 0, 0, None, TAR))
+    [reject] = [reject for of in batches for reject in of.rejects]
+    assert reject.reason == "damaged-archive"
+    assert sum(of.documents.num_rows for of in batches) > 100
+
+
+def test_pages_that_are_no_text_are_refused() -> None:
+    page = wet_record("response", b"HTTP/1.1 200 OK\r\n\r\n<p>")
+    found = Found(wet_record("conversion", b"a") + page + wet_record("conversion", b"b"), WET)
+    assert (found.texts, found.reasons) == ([["a"], ["b"]], ["not-plain-text"])
+    with pytest.raises(UserError, match="extract the text first"):
+        check_start(io.BytesIO(wet_record("warcinfo", b"") + page), "f.warc", WET)
+    check_start(io.BytesIO(wet_record("conversion", b"") + b"x"), "f.wet", WET)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("a.tar", "tar"), ("a.tar.gz", "tar"), ("a.TGZ", "tar"), ("a.tar.zst", "tar"),
+     ("a.tzst", "tar"), ("a.csv.gz", "csv"),
+     ("a.tsv", "tsv"), ("a.warc.wet.gz", "wet"), ("a.warc.gz", "wet")],
+)  # fmt: skip
+def test_names_tell_archives_and_tables(name: str, expected: str) -> None:
+    assert guess_format(name) == expected
+
+
+def test_the_suffix_of_a_compression_does_not_count() -> None:
+    wanted = (".txt", ".md")
+    names = ["a.txt", "A.TXT.GZ", "b.md.zst", "c.html", "d.txt.html", "e.gz", "txt"]
+    assert [name for name in names if has_suffix(name, wanted)] == names[:3]
+    assert has_suffix("anything", ())
+    assert has_suffix("a.txt.gz", (".gz",))
+
+
+def test_a_forward_stream_goes_forward_alone() -> None:
+    stream = ForwardStream(io.BytesIO(b"abcdef"))
+    assert (stream.seek(2), stream.read(2), stream.tell()) == (2, b"cd", 4)
+    with pytest.raises(io.UnsupportedOperation):
+        stream.seek(1)
+    assert stream.seek(99) == 6
+
+
+@given(st.lists(st.one_of(texts, st.just(b"\xef\xbb\xbfa\nb"), st.just(b"c\n\xff\nd")), max_size=6))
+def test_small_members_are_read_as_large_ones(contents: list[bytes]) -> None:
+    data = tar_of({str(number): of for number, of in enumerate(contents)})
+    options = replace(TAR, max_document_bytes=9)
+    small = Found(data, options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("corpusmill.corpus.members._SMALL_BYTES", -1)
+        large = Found(data, options)
+    assert (small.texts, small.rejects, small.counts) == (large.texts, large.rejects, large.counts)

@@ -1,0 +1,108 @@
+"""What is Parquet's own: types, pages, row groups of any size."""
+
+import io
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from corpusmill.corpus.formats import check_start, read_corpus
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.tables import BATCH_BYTES
+from corpusmill.faults import UserError
+from tests.corpusmill.table_files import CountingStream, parquet, read
+
+OPTIONS = DocumentOptions(input_format="parquet")
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(),
+        pa.dictionary(pa.int32(), pa.string()),
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("use_dictionary", [True, False])
+def test_every_type_of_text_is_read(of: pa.DataType, use_dictionary: bool) -> None:
+    content = [b"a", b"", None, b"a\nb", "é".encode(), b"a"]
+    found = read(parquet(content, 4, of, use_dictionary=use_dictionary), OPTIONS)
+    assert [of for _, of in found.documents] == [["a"], ["a", "b"], ["é"], ["a"]]
+    assert found.reasons == ["not-text"]
+    assert found.counts.empty_records == 1
+
+
+@pytest.mark.parametrize("page", ["1.0", "2.0"])
+@pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "zstd", "lz4", "brotli"])
+def test_every_codec_and_page_is_read(codec: str, page: str) -> None:
+    content = [b"some text %d" % number for number in range(50)]
+    data = parquet(content, 20, compression=codec, data_page_version=page)
+    assert read(data, OPTIONS, [500, 900]).sentences == [of.decode() for of in content]
+
+
+def test_only_the_text_is_read() -> None:
+    noise = [bytes([number % 251]) * 10_000 for number in range(400)]
+    table = pa.table({"a": noise, "text": ["words"] * 400, "z": noise})
+    sink = io.BytesIO()
+    pq.write_table(table, sink, compression="none", use_dictionary=False)
+    stream = CountingStream(sink.getvalue())
+    counts = [of.counts.records for of in read_corpus(stream, "f", 0, 0, None, OPTIONS)]
+    assert sum(counts) == 400
+    assert stream.taken < len(sink.getvalue()) / 10
+
+
+def test_a_text_that_stands_in_many_rows_is_not_unpacked_at_once() -> None:
+    texts = [f"{number} " + "x" * 50_000 for number in range(5)]
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"text": texts * 200}), sink)
+    assert len(sink.getvalue()) < 10**6
+    before = pa.total_allocated_bytes()
+    for batch in read_corpus(io.BytesIO(sink.getvalue()), "f", 0, 0, None, OPTIONS):
+        assert batch.documents.nbytes < 2 * BATCH_BYTES
+        assert pa.total_allocated_bytes() - before < 20 * 2**20
+
+
+def test_checksums_of_pages_are_checked() -> None:
+    content = [b"some text %d" % number for number in range(50)]
+    data = parquet(content, 25, compression="none", use_dictionary=False, write_statistics=False,
+                   write_page_checksum=True)  # fmt: skip
+    found = read(data.replace(b"text 30", b"test 30"), OPTIONS)
+    assert found.sentences == [of.decode() for of in content[:25]]
+    assert (found.reasons, found.counts.rejected_rows) == (["damaged-block"], 25)
+
+
+def test_a_damaged_page_costs_the_rest_of_its_row_group() -> None:
+    content = [b"some text %d" % number for number in range(3000)]
+    data = bytearray(parquet(content, 1000, compression="zstd", use_dictionary=False,
+                             data_page_size=500, write_batch_size=50))  # fmt: skip
+    groups = pq.ParquetFile(io.BytesIO(data)).metadata
+    chunk = groups.row_group(1).column(1)
+    place = chunk.data_page_offset + chunk.total_compressed_size // 2
+    data[place : place + 300] = bytes(300)
+    found = read(bytes(data), OPTIONS, [place])
+    [(offset, length, reason, detail)] = found.rejects
+    assert (offset, length) == (chunk.data_page_offset, chunk.total_compressed_size)
+    assert reason == "damaged-block"
+    assert detail.startswith("rows ")
+    assert " to 1999: " in detail
+    assert 2000 <= found.counts.records < 3000
+    assert found.counts.rows == 3000
+    kept = {f"some text {number}" for number in (*range(1000), *range(2000, 3000))}
+    assert kept <= set(found.sentences)
+
+
+def test_nested_fields_are_named_with_their_types() -> None:
+    table = pa.table({"text": [["a"]], "meta": [{"text": "x"}], "body": ["b"]})
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
+    with pytest.raises(UserError, match=r"holds list<.*>\. Name a field that holds text: body"):
+        check_start(sink, "f", OPTIONS)
+    nested = DocumentOptions(input_format="parquet", text_field="meta.text")
+    with pytest.raises(UserError, match="its fields are text, meta, body"):
+        check_start(sink, "f", nested)
+
+
+def test_a_table_without_columns() -> None:
+    sink = io.BytesIO()
+    pq.write_table(pa.table({}), sink)
+    assert not read(sink.getvalue(), OPTIONS).rejects

@@ -1,0 +1,49 @@
+"""Texts cut into sentences and documents, against plain Python."""
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpusmill import ragged
+from corpusmill.corpus.records import split_texts
+
+lines = st.builds(lambda part, times: part * times,
+                  st.sampled_from(["", " ", "a", "é ", "\u2028", "漢", "\r"]),
+                  st.one_of(st.integers(1, 3), st.integers(30, 140)))  # fmt: skip
+texts = st.lists(st.lists(lines, max_size=5).map("\n".join), max_size=6)
+
+
+def split_plainly(
+    given: list[str], limit: int, max_pieces: int
+) -> tuple[list[bytes], list[list[int]]]:
+    """All sentences, and of each document its text, piece and number of sentences."""
+    sentences, documents = [], []
+    for of, text in enumerate(given):
+        pieces: list[list[bytes]] = [[]]
+        for line in text.split("\n"):
+            if not (sentence := line.strip().encode()):
+                continue
+            held = sum(map(len, pieces[-1]))
+            if pieces[-1] and held + len(sentence) > limit and len(pieces) < max_pieces:
+                pieces.append([])
+            pieces[-1].append(sentence)
+        sentences += [sentence for piece in pieces for sentence in piece]
+        documents += [[of, place, len(piece)] for place, piece in enumerate(pieces) if piece]
+    return sentences, documents
+
+
+@given(texts, st.integers(0, 3), st.integers(1, 400), st.sampled_from([1, 2, 2**62]))
+def test_texts_are_cut_as_plain_python_cuts_them(
+    given: list[str], skipped: int, limit: int, max_pieces: int
+) -> None:
+    # A slice, so that its first text does not begin at the buffer's start.
+    text, offsets = ragged.from_arrow(pa.array(given, pa.large_string())[skipped:])
+    begins, ends, documents = split_texts(text, offsets, limit, max_pieces)
+    sentences = [text[begin:end].tobytes() for begin, end in zip(begins, ends, strict=True)]
+    assert (sentences, documents.tolist()) == split_plainly(given[skipped:], limit, max_pieces)
+
+
+def test_texts_without_a_byte_have_no_sentence() -> None:
+    begins, ends, documents = split_texts(np.empty(0, np.uint8), np.zeros(3, np.int64), 9, 9)
+    assert (begins.size, ends.size, documents.shape) == (0, 0, (0, 3))

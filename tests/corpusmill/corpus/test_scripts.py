@@ -1,0 +1,142 @@
+"""Text of many scripts: documents, ranges, sentences and token ids."""
+
+import io
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer
+
+from corpusmill.corpus.documents import ReadCounts
+from corpusmill.corpus.formats import read_corpus
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.sentences import BY_LIBRARY, BY_PUNCTUATION, load_splitter
+from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from corpusmill.tokenization.training import WordPieceOptions, train_wordpiece
+from tests.corpusmill.many_scripts import DOCUMENTS, PADDING, as_json_lines, as_lines, as_text
+from tests.corpusmill.tokenizer_samples import MEMOIZING, PLAIN_PATH, without_padding
+
+SENTENCES = [sentence for sentences in DOCUMENTS.values() for sentence in sentences]
+CORPORA: dict[str, tuple[Callable[[], bytes], list[list[str]]]] = {
+    "text": (as_text, list(DOCUMENTS.values())),
+    "lines": (as_lines, [[sentence] for sentence in SENTENCES]),
+    "json-lines": (as_json_lines, list(DOCUMENTS.values())),
+}
+FORMATS = pytest.mark.parametrize("name", CORPORA)
+
+
+def read(data: bytes, options: DocumentOptions, cuts: list[int]) -> tuple[list[object], ReadCounts]:
+    """Ids and sentences of all documents, in the order of the ranges; nothing is rejected."""
+    found: list[object] = []
+    counts = ReadCounts()
+    for start, end in pairwise([0, *cuts, len(data)]):
+        for batch in read_corpus(io.BytesIO(data), "f", 3, start, end, options):
+            assert batch.rejects == ()
+            batch.documents.validate(full=True)
+            found += batch.documents.to_pylist()
+            counts += batch.counts
+    return found, counts
+
+
+def options_of(name: str, language: str | None = None) -> DocumentOptions:
+    rule: Literal["line", "split"] = "line" if language is None else "split"
+    named = DocumentOptions(sentence_rule=rule, language=language)
+    return replace(named, input_format=name)  # type: ignore[arg-type]
+
+
+@FORMATS
+def test_documents_and_sentences_are_those_of_the_rules(name: str) -> None:
+    make, expected = CORPORA[name]
+    documents, counts = read(make(), options_of(name), [])
+    assert [of["sentences"] for of in documents] == expected  # type: ignore[index]
+    assert counts.title_lines == (len(DOCUMENTS) if name == "text" else 0)
+    assert counts.sentences == len(SENTENCES)
+
+
+@FORMATS
+def test_ranges_of_every_length_give_the_same(name: str) -> None:
+    data, options = CORPORA[name][0](), options_of(name)
+    whole = read(data, options, [])
+    for length in [*range(1, 64, 3), 64]:
+        assert read(data, options, list(range(length, len(data), length))) == whole, length
+    draw = random.Random(5)  # noqa: S311 - not a secret
+    for _ in range(30):
+        assert read(data, options, sorted(draw.sample(range(len(data)), 40))) == whole
+
+
+@FORMATS
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_ranges_give_the_same_split_sentences(name: str, language: str) -> None:
+    data, options = CORPORA[name][0](), options_of(name, language)
+    whole = read(data, options, [])
+    assert whole[1].sentences > len(SENTENCES)
+    assert whole[1].unsplit_lines == 0
+    for length in (7, 100):
+        assert read(data, options, list(range(length, len(data), length))) == whole
+
+
+@pytest.mark.parametrize("padding", [of for of in PADDING if of.strip(" ")])
+def test_only_an_ascii_equals_sign_makes_a_title(padding: str) -> None:
+    data = f"a\n{padding}= title\nb\n{padding}＝c\n{padding}﹦d\n{padding}\ne".encode()
+    documents, _ = read(data, DocumentOptions(), [])
+    assert [of["sentences"] for of in documents] == [["a"], ["b", "＝c", "﹦d"], ["e"]]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("invisible", ["\u200b", "\u200d", "\u200f", "\ufeff", "\u00ad", "\u180e"])
+def test_what_does_not_show_but_is_no_white_space_is_text(invisible: str) -> None:
+    documents, counts = read(f"a\n{invisible}\n{invisible}= b".encode(), DocumentOptions(), [])
+    assert [of["sentences"] for of in documents] == [["a", invisible, f"{invisible}= b"]]  # type: ignore[index]
+    assert counts.blank_lines == 0
+
+
+@pytest.mark.parametrize("language", [*BY_PUNCTUATION, *BY_LIBRARY])
+def test_no_rules_of_a_language_lose_or_cut_a_character(language: str) -> None:
+    split = load_splitter(language)
+    for line in [*SENTENCES, "".join(SENTENCES), " ".join(SENTENCES)]:
+        assert "".join(split(line)) == line
+
+
+# Its characters, each once, show what a tokenizer makes of them one by one, and next to others.
+CHARACTERS = sorted(set("".join(SENTENCES)) | set("".join(PADDING)))
+HARD = [
+    *SENTENCES,
+    *CHARACTERS,
+    " ".join(CHARACTERS),
+    "".join(CHARACTERS),
+    "".join(SENTENCES),
+    " ".join(SENTENCES),
+    *(sentence.upper() for sentence in SENTENCES),
+    *(sentence.replace(" ", "\u3000") for sentence in SENTENCES),
+]
+
+
+def trained_here(*, lowercase: bool) -> str:
+    """A WordPiece that knows the characters and some words of the scripts."""
+    options = WordPieceOptions(vocab_size=2000, min_frequency=1, lowercase=lowercase)
+    return without_padding(train_wordpiece(iter(SENTENCES), options))
+
+
+TOKENIZERS = {
+    **MEMOIZING,
+    **PLAIN_PATH,
+    "WordPiece of the scripts, lower-cased": trained_here(lowercase=True),
+    "WordPiece of the scripts, cased": trained_here(lowercase=False),
+}
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_ids_are_those_of_the_library(name: str) -> None:
+    tokenizer_json = TOKENIZERS[name]
+    tokenizer = SentenceTokenizer(tokenizer_json, np.dtype(np.int16))
+    library = Tokenizer.from_str(tokenizer_json)
+    expected = [of.ids for of in library.encode_batch_fast(HARD, add_special_tokens=False)]
+    encoded = [sentence.encode() for sentence in HARD]
+    text = np.frombuffer(b"".join(encoded), np.uint8)
+    offsets = np.cumsum([0, *map(len, encoded)]).astype(np.int64)
+    for _ in range(2):  # found anew, then remembered
+        ids, bounds = tokenizer.encode(text, offsets)
+        assert [ids[begin:end].tolist() for begin, end in pairwise(bounds)] == expected

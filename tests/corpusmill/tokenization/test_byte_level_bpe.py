@@ -1,0 +1,204 @@
+"""Byte-level BPE in compiled loops gives the ids of the tokenizers library."""
+
+import json
+import unicodedata
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tokenizers import Regex, Tokenizer, pre_tokenizers
+
+from corpusmill.tokenization.byte_level_bpe import (
+    ByteLevelEncoder,
+    byte_alphabet,
+    character_classes,
+    is_known,
+)
+from corpusmill.tokenization.byte_level_kernels import LETTER, LONGEST_PIECE, NUMBER, SPACE, UNKNOWN
+from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from tests.corpusmill.tokenizer_samples import BYTE_LEVEL, PLAIN_PATH, TEXT
+
+COMPILED = ["GPT-2", "GPT-2, NFC", "CL100K", "QWEN2"]
+PARSED: dict[str, Any] = {name: json.loads(text) for name, text in BYTE_LEVEL.items()}
+PLAIN = {name: Tokenizer.from_str(text) for name, text in BYTE_LEVEL.items()}
+
+signs = [
+    "'",
+    "'s",
+    "'LL",
+    "'re",
+    "'ve",
+    "'t",
+    "'\u017f",
+    "!",
+    "..",
+    "1",
+    "22",
+    "333",
+    "٣",
+    "½",
+    "a",
+    "Z",
+]
+signs += [
+    "株",
+    "東京",
+    "é",
+    "e\u0301",
+    "ไทยเขียน",
+    "हिन्दी",
+    "العربية",
+    "👩\u200d🚀",
+    "\u0378",
+    "\x00",
+    "\x1c",
+]
+signs += [" ", " ", "  ", "\t", "\n", "\r\n", "\u00a0", "\u3000", "\u2028", "\x85", "<", "<mask>"]
+texts = st.lists(
+    st.one_of(
+        st.sampled_from([*signs, *" ".join(TEXT).split(" ")]),
+        st.text(st.characters(codec="utf-8"), max_size=4),
+    ),
+    max_size=16,
+).map("".join)
+
+
+def plainly(name: str) -> Any:
+    def encode(text: np.ndarray, spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        found = [
+            PLAIN[name].encode(text[start:end].tobytes().decode(), add_special_tokens=False).ids
+            for start, end in spans.tolist()
+        ]
+        flat = np.array([number for ids in found for number in ids], np.int32)
+        return flat, np.cumsum([0, *map(len, found)])
+
+    return encode
+
+
+def refuse(_text: np.ndarray, _spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    raise AssertionError("a text went to the tokenizer")
+
+
+def as_spans(given_texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    encoded = [text.encode() for text in given_texts]
+    ends = np.cumsum([0, *map(len, encoded)])
+    return np.frombuffer(b"".join(encoded), np.uint8), np.stack([ends[:-1], ends[1:]], axis=1)
+
+
+ENCODERS = {name: ByteLevelEncoder(PARSED[name], plainly(name)) for name in COMPILED}
+
+
+@pytest.mark.parametrize("name", COMPILED)
+@settings(max_examples=300, deadline=None)
+@given(given_texts=st.lists(texts, max_size=4))
+@example(
+    given_texts=["a  b", " a ", "  ", "\n", " \n ", "a\n\n b", "a \r\n", "\t\tx", "!\n\n", "! \n"]
+)
+@example(given_texts=["it's IT'S it'll we've 'tis ''s", "1234567 12 3", "a1b2", "'", "''", "x'"])
+@example(given_texts=["".join(signs), " ".join(signs), "", "x" * 2000, "ab" * 300])
+def test_ids_are_those_of_the_library(name: str, given_texts: list[str]) -> None:
+    text, spans = as_spans(given_texts)
+    ids, ends = ENCODERS[name].encode(text, spans)
+    expected = [PLAIN[name].encode(of, add_special_tokens=False).ids for of in given_texts]
+    assert [ids[a:b].tolist() for a, b in pairwise(ends)] == expected
+
+
+@pytest.mark.parametrize("name", ["GPT-2", "CL100K", "QWEN2"])
+def test_ordinary_text_of_any_script_never_goes_to_the_library(name: str) -> None:
+    given_texts = [
+        "It's 12,345 o'clock!",
+        "清晨的河面，漂着薄雾。",
+        "ไทยเขียน อย่างนี้",
+        "हिन्दी में",
+        "😀👍🏽",
+    ]
+    text, spans = as_spans(given_texts)
+    ids, ends = ByteLevelEncoder(PARSED[name], refuse).encode(text, spans)
+    expected = [PLAIN[name].encode(of, add_special_tokens=False).ids for of in given_texts]
+    assert [ids[a:b].tolist() for a, b in pairwise(ends)] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("GPT-2", "a<mask>b"), ("GPT-2", "1 < 2"), ("CL100K", "x'\u017f"), ("GPT-2", "\u0378"),
+        ("GPT-2", " \u0378"), ("GPT-2, NFC", "é"), ("GPT-2", "y" * (LONGEST_PIECE + 1)),
+    ],
+)  # fmt: skip
+def test_what_is_not_sure_goes_to_the_library(name: str, text: str) -> None:
+    asked: list[str] = []
+
+    def encode(data: np.ndarray, spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        asked.extend(data[start:end].tobytes().decode() for start, end in spans)
+        return plainly(name)(data, spans)  # type: ignore[no-any-return]
+
+    text_array, spans = as_spans(["sure", text, "sure"])
+    ids, ends = ByteLevelEncoder(PARSED[name], encode).encode(text_array, spans)
+    assert asked == [text]
+    assert ids[ends[1] : ends[2]].tolist() == PLAIN[name].encode(text).ids
+
+
+def test_the_classes_of_characters_are_those_of_the_library() -> None:
+    # Apart from what this Python's Unicode has not assigned yet.
+    classes = character_classes()
+    codes = [
+        code for code in [*range(0xD800), *range(0xE000, 0x110000)] if classes[code] != UNKNOWN
+    ]
+    assert len(codes) > 140_000
+    text = "".join(map(chr, codes))
+    for of, pattern in ((LETTER, r"\p{L}+"), (NUMBER, r"\p{N}+"), (SPACE, r"\s+")):
+        split = pre_tokenizers.Split(Regex(pattern), "removed", invert=True)
+        found = np.zeros(len(codes), np.bool_)
+        for _, (start, end) in split.pre_tokenize_str(text):
+            found[start:end] = True
+        assert np.array_equal(found, classes[codes] == of)
+    assert unicodedata.category(chr(0x378)) == "Cn"
+
+
+def test_the_alphabet_of_bytes_is_the_librarys() -> None:
+    assert sorted(byte_alphabet()) == sorted(pre_tokenizers.ByteLevel.alphabet())
+    assert sorted(byte_alphabet().values()) == list(range(256))
+    for character, byte in byte_alphabet().items():
+        split = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        if byte < 0x80:
+            assert split.pre_tokenize_str(chr(byte))[0][0] == character
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_known_tokenizers_are_compiled(name: str) -> None:
+    assert is_known(PARSED[name])
+
+
+def changed(name: str, **model: Any) -> Any:
+    return {**PARSED[name], "model": {**PARSED[name]["model"], **model}}
+
+
+@pytest.mark.parametrize(
+    "parsed",
+    [
+        PARSED["RoBERTa"], PARSED["O200K"], PARSED["GPT-2, NFKC"],
+        json.loads(PLAIN_PATH["ByteLevel, no regex"]),
+        changed("GPT-2", end_of_word_suffix="</w>"),
+        changed("GPT-2", continuing_subword_prefix="##"),
+        changed("GPT-2", vocab={"a": 0}, merges=[]),
+        # A token that no merges lead to, and that is taken as a whole.
+        changed("CL100K", vocab={**PARSED["CL100K"]["model"]["vocab"], "qzx": 5000}),
+    ],
+)  # fmt: skip
+def test_others_are_not(parsed: Any) -> None:
+    assert not is_known(parsed)
+
+
+def test_the_memory_of_the_memo_stays_bounded_with_text_that_never_recurs() -> None:
+    tokenizer = SentenceTokenizer(BYTE_LEVEL["GPT-2"], np.dtype(np.int32), memo_bytes=1 << 14)
+    plain = PLAIN["GPT-2"]
+    for first in range(0, 20_000, 2_000):
+        sentence = " ".join(f"w{number}" for number in range(first, first + 2_000))
+        text = np.frombuffer(sentence.encode(), np.uint8)
+        ids, _ = tokenizer.encode(text, np.array([0, len(text)]))
+        assert ids.tolist() == plain.encode(sentence, add_special_tokens=False).ids
+    assert tokenizer._memo is not None
+    assert sum(array.nbytes for array in tokenizer._memo._memo) <= 1 << 14

@@ -1,0 +1,137 @@
+"""WordPiece in compiled loops gives the ids of the tokenizers library."""
+
+import json
+import unicodedata
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, normalizers
+
+from corpusmill.tokenization.word_memo import EncodeSpans, encode_spans_by
+from corpusmill.tokenization.wordpiece import WordPieceEncoder, is_known
+from tests.corpusmill.tokenizer_samples import MEMOIZING, TEXT
+
+
+def variant(lowercase: bool, **normalizer: Any) -> str:
+    described = json.loads(MEMOIZING["WordPiece, lower-cased" if lowercase else "WordPiece, cased"])
+    described["normalizer"] |= normalizer
+    return json.dumps(described)
+
+
+TOKENIZERS = {
+    "uncased": variant(lowercase=True),
+    "cased": variant(lowercase=False),
+    "with accents": variant(lowercase=True, strip_accents=False),
+    "cased, without accents": variant(lowercase=False, strip_accents=True),
+    "not cleaned": variant(lowercase=True, clean_text=False, handle_chinese_chars=False),
+}
+PARSED: dict[str, Any] = {name: json.loads(text) for name, text in TOKENIZERS.items()}
+PLAIN = {name: Tokenizer.from_str(text) for name, text in TOKENIZERS.items()}
+
+
+def plainly(name: str) -> EncodeSpans:
+    def encode(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        rows = [PLAIN[name].encode(text, add_special_tokens=False).ids for text in texts]
+        flat = np.array([number for row in rows for number in row], np.int32)
+        return flat, np.cumsum([0, *map(len, rows)])
+
+    return encode_spans_by(encode)
+
+
+def refuse(_text: np.ndarray, _spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    raise AssertionError("a text went to the tokenizer")
+
+
+def make(name: str, encode_plainly: EncodeSpans | None = None) -> WordPieceEncoder:
+    return WordPieceEncoder(PARSED[name], PLAIN[name], encode_plainly or plainly(name))
+
+
+def as_spans(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    encoded = [text.encode() for text in texts]
+    ends = np.cumsum([0, *map(len, encoded)])
+    return np.frombuffer(b"".join(encoded), np.uint8), np.stack([ends[:-1], ends[1:]], axis=1)
+
+
+def assert_equal(name: str, encoder: WordPieceEncoder, texts: list[str]) -> None:
+    ids, ends = encoder.encode(*as_spans(texts))
+    expected = [PLAIN[name].encode(of, add_special_tokens=False).ids for of in texts]
+    assert [ids[a:b].tolist() for a, b in pairwise(ends)] == expected
+
+
+ENCODERS = {name: make(name) for name in TOKENIZERS}
+words = st.lists(
+    st.one_of(
+        st.sampled_from(
+            [*" ".join(TEXT).split(" "), " ", "\t", "\x00", "\ufffd", "\u00ad", "[SEP]"]
+        ),
+        st.text(st.characters(codec="utf-8", max_codepoint=0x3100), max_size=8),
+    ),
+    max_size=8,
+).map("".join)
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+@settings(max_examples=300, deadline=None)
+@given(texts=st.lists(words, max_size=4))
+@example(texts=["", " ", "a b", "Naïve ΟΔΥΣΣΕΥΣ İstanbul", "x" * 101, "x" * 100, "don't", "日本"])
+@example(texts=["e\u0301", "\u0301", "a\u0301\u0323b", "\u1100\u1161", "ไทยเขียน", "हिन्दी में"])
+def test_ids_are_those_of_the_library(name: str, texts: list[str]) -> None:
+    assert_equal(name, ENCODERS[name], texts)
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_every_character_is_treated_as_by_the_library(name: str) -> None:
+    texts = [f"film{chr(code)}s Robert{chr(code)}" for code in range(0x3200) if code != 0x5B]
+    assert_equal(name, ENCODERS[name], texts)
+
+
+def test_combining_marks_that_are_no_accents_are_never_ordered_anew() -> None:
+    # All of one class; others would stand in another order than one by one.
+    marks = [chr(code) for code in range(0x3000) if unicodedata.category(chr(code)) != "Mn"]
+    assert {unicodedata.combining(mark) for mark in marks} == {0, 9}
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_words_of_scripts_with_spaces_never_go_to_the_library(name: str) -> None:
+    texts = ["Robert's 12,345 films!", "naïve Straße", "Журнал", "Ελλάδα", "مرحبا", "filmfilmfilm"]
+    assert_equal(name, make(name, refuse), texts)
+
+
+@pytest.mark.parametrize("text", ["[MASK]", "a[b", "株式", "a\U0001f600", "\U00020000"])
+def test_what_is_not_sure_goes_to_the_library(text: str) -> None:
+    asked: list[str] = []
+
+    def encode(data: np.ndarray, spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        asked.extend(data[start:end].tobytes().decode() for start, end in spans)
+        return plainly("uncased")(data, spans)
+
+    assert_equal("uncased", make("uncased", encode), ["sure", text, "sure"])
+    assert asked == [text]
+
+
+def changed(**parts: Any) -> Any:
+    return {**PARSED["uncased"], **parts}
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_berts_tokenizers_are_compiled(name: str) -> None:
+    assert is_known(PARSED[name])
+
+
+@pytest.mark.parametrize(
+    "parsed",
+    [
+        changed(normalizer=None),
+        changed(normalizer=json.loads(normalizers.NFC().__getstate__())),
+        changed(pre_tokenizer={"type": "WhitespaceSplit"}),
+        changed(model={**PARSED["uncased"]["model"], "continuing_subword_prefix": ""}),
+        changed(added_tokens=[{**PARSED["uncased"]["added_tokens"][0], "normalized": True}]),
+        json.loads(MEMOIZING["WordLevel"]), json.loads(MEMOIZING["BPE"]),
+    ],
+)  # fmt: skip
+def test_others_are_not(parsed: Any) -> None:
+    assert not is_known(parsed)

@@ -1,0 +1,72 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from corpusmill.corpus.documents import TEXT_SCHEMA
+from corpusmill.tokenization.encoding import drop_empty, encode_documents
+from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from tests.corpusmill.tokenizer_samples import MEMOIZING, TEXT, byte_level
+
+# Without tokens: no character, spaces, and what BERT's normalizer drops
+EMPTY = ["", "   ", "\u200b", "\x00 \x01"]
+SAMPLES = {name: MEMOIZING[name] for name in ("WordPiece, lower-cased", "BPE, NFKC")}
+SAMPLES["plain path"] = byte_level()
+TOKENIZERS = {name: SentenceTokenizer(text, np.dtype(np.int16)) for name, text in SAMPLES.items()}
+PLAIN = {name: Tokenizer.from_str(text) for name, text in SAMPLES.items()}
+
+documents_of_text = st.lists(
+    st.lists(
+        st.one_of(st.sampled_from(TEXT), st.sampled_from(EMPTY), st.text(max_size=5)), max_size=5
+    ),
+    max_size=6,
+)
+
+
+def as_batch(documents: list[list[str]]) -> pa.RecordBatch:
+    names = pa.array([10 * place for place in range(len(documents))], pa.uint64())
+    sentences = pa.array(documents, pa.list_(pa.string()))
+    return pa.RecordBatch.from_arrays([names, sentences], schema=TEXT_SCHEMA)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+@settings(max_examples=60, deadline=None)
+@given(documents=documents_of_text, skipped=st.integers(0, 6), length=st.integers(0, 6))
+def test_documents_hold_the_ids_of_their_sentences(
+    name: str, documents: list[list[str]], skipped: int, length: int
+) -> None:
+    batch = as_batch(documents).slice(min(skipped, len(documents)), length)
+    encoded = encode_documents(TOKENIZERS[name], batch)
+    rows = {
+        row["document"]: [
+            ids
+            for text in row["sentences"]
+            if (ids := PLAIN[name].encode(text, add_special_tokens=False).ids)
+        ]
+        for row in batch.to_pylist()
+    }
+    kept = {document: sentences for document, sentences in rows.items() if sentences}
+    assert {row["document"]: row["sentences"] for row in encoded.documents.to_pylist()} == kept
+    assert encoded.documents.schema.field("sentences").type == pa.list_(pa.list_(pa.int16()))
+    assert encoded.tokens == sum(len(ids) for sentences in kept.values() for ids in sentences)
+    assert encoded.empty_documents == len(rows) - len(kept)
+    given_sentences = sum(len(row["sentences"]) for row in batch.to_pylist())
+    assert encoded.empty_sentences == given_sentences - sum(map(len, kept.values()))
+
+
+def test_empty_sentences_and_documents_are_counted() -> None:
+    batch = as_batch([["The film", *EMPTY], EMPTY, [], ["film"]])
+    encoded = encode_documents(TOKENIZERS["WordPiece, lower-cased"], batch)
+    assert (encoded.empty_sentences, encoded.empty_documents) == (8, 2)
+    assert encoded.documents.column("document").to_pylist() == [0, 30]
+
+
+def test_dropping_moves_offsets_only() -> None:
+    sentence_offsets, document_offsets, kept = drop_empty(
+        np.array([0, 2, 2, 3, 3]), np.array([0, 1, 2, 4])
+    )
+    assert sentence_offsets.tolist() == [0, 2, 3]
+    assert document_offsets.tolist() == [0, 1, 2]
+    assert kept.tolist() == [True, False, True]

@@ -1,0 +1,156 @@
+"""Tokenizers by their name on a hub, which is a server on the loopback."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from corpusmill.tokenization.hub_tokenizers import is_hub_name
+from tests.corpusmill.tokenization.test_vocabulary_files import LOWER, MERGES, VOCAB
+from tests.corpusmill.tokenizer_samples import byte_level
+
+COMMIT = "b08601e04326c79dfdd32d625aee71d232d685c3"
+
+READ = """
+import json, sys
+from corpusmill.faults import UserError
+from corpusmill.tokenization.files import read_tokenizer
+try:
+    file = read_tokenizer(sys.argv[1], lambda path: None)
+    print(json.dumps([file.name, file.form, file.revision, file.vocab_size, file.special.mask_id]))
+except UserError as error:
+    sys.exit(f"UserError: {error}")
+"""
+
+MODELS = {
+    "uncased": {"vocab.txt": LOWER, "model.safetensors": b"large"},
+    "org/bpe": {
+        "vocab.json": VOCAB, "merges.txt": MERGES, "model.safetensors": b"large",
+        "tokenizer_config.json": b'{"mask_token": "</s>"}',
+    },
+    "org/both": {"vocab.txt": LOWER, "tokenizer.json": byte_level().encode()},
+    "org/none": {"model.safetensors": b"large"},
+}  # fmt: skip
+
+
+class Hub(ThreadingHTTPServer):
+    def __init__(self) -> None:
+        self.requests: list[str] = []
+        super().__init__(("127.0.0.1", 0), HubHandler)
+
+
+class HubHandler(BaseHTTPRequestHandler):
+    server: Hub
+
+    def do_HEAD(self) -> None:
+        self.server.requests.append(self.path)
+        for name, files in MODELS.items():
+            if self.path in {f"/api/models/{name}", f"/api/models/{name}/revision/v1"}:
+                siblings = [{"rfilename": file} for file in files]
+                found = {"id": name, "sha": COMMIT, "siblings": siblings}
+                self.answer(200, json.dumps(found).encode(), {"Content-Type": "application/json"})
+                return
+            revision, _, file = self.path.removeprefix(f"/{name}/resolve/").partition("/")
+            if revision in {"main", "v1", COMMIT} and file in files:
+                content = files[file]
+                etag = f'"{hashlib.sha256(content).hexdigest()}"'
+                self.answer(200, content, {"X-Repo-Commit": COMMIT, "ETag": etag})
+                return
+        self.answer(404, b"", {"X-Error-Code": "RepoNotFound"})
+
+    do_GET = do_HEAD  # noqa: N815  named by the base class
+
+    def answer(self, status: int, content: bytes, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(content))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Keep the test's output quiet."""
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    with Hub() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def read(
+    folder: Path, endpoint: str, name: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Read a tokenizer in a process of its own: the hub's client reads its settings once."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
+    settings = {"HF_HOME": str(folder / "cache"), "HF_ENDPOINT": endpoint, "NO_PROXY": "*"}
+    return subprocess.run(
+        [sys.executable, "-c", READ, name],
+        env=kept | settings | environment, cwd=Path(__file__).parents[3],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def test_a_name_is_read_with_the_files_beside_it_and_nothing_else(hub: Hub, tmp_path: Path) -> None:
+    address = f"http://127.0.0.1:{hub.server_port}"
+    done = read(tmp_path, address, "org/bpe@v1")
+    assert done.returncode == 0, done.stderr
+    size = len(json.loads(VOCAB))
+    assert json.loads(done.stdout) == [
+        "org/bpe@v1", "vocab.json with merges.txt", COMMIT, size, 1,
+    ]  # fmt: skip
+    assert not [path for path in hub.requests if "safetensors" in path]
+    done = read(tmp_path, address, "uncased")
+    assert json.loads(done.stdout) == ["uncased", "vocab.txt", COMMIT, 8, 4], done.stderr
+    asked = len(hub.requests)
+    done = read(tmp_path, address, "uncased", HF_HUB_OFFLINE="1")
+    assert json.loads(done.stdout)[1:3] == ["vocab.txt", COMMIT], done.stderr
+    assert len(hub.requests) == asked
+    assert json.loads(read(tmp_path, address, "org/both").stdout)[1] == "tokenizer.json"
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("org/none", "it holds no tokenizer (tokenizer.json, vocab.txt"),
+        ("org/unheard-of", "there is no such file or folder here, and the Hugging Face hub does"),
+    ],
+)
+def test_what_the_hub_does_not_give_is_refused(
+    hub: Hub, tmp_path: Path, name: str, cause: str
+) -> None:
+    done = read(tmp_path, f"http://127.0.0.1:{hub.server_port}", name)
+    [message] = done.stderr.splitlines()
+    assert message.startswith(f"UserError: --tokenizer {name}: ")
+    assert cause in message
+
+
+def test_without_a_network_one_message_says_both(tmp_path: Path) -> None:
+    done = read(tmp_path, "http://127.0.0.1:9", "bert-base-uncased")
+    [message] = done.stderr.splitlines()
+    assert "there is no such file or folder here, and the Hugging Face hub does not" in message
+    assert message.endswith("download its tokenizer.json and give its path.")
+
+
+@pytest.mark.parametrize(
+    ("name", "is_name"),
+    [
+        ("bert-base-uncased", True), ("org/name-1.5", True), ("org/name@refs/pr/1", True),
+        ("name@v1.0", True), ("tokenizer.json", False), ("out/vocab.txt", False),
+        ("/org/name", False), ("./name", False), ("../a/b", False), ("a/b/c", False),
+        ("gs://a/b", False), ("a.model", False), ("", False), ("org/name@", False),
+    ],
+)  # fmt: skip
+def test_names_that_can_be_on_the_hub(name: str, is_name: bool) -> None:
+    assert is_hub_name(name) is is_name

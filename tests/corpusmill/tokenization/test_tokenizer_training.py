@@ -1,0 +1,163 @@
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+
+from corpusmill.faults import UserError
+from corpusmill.tokenization.training import SPECIAL_TOKENS, WordPieceOptions, train_wordpiece
+from tests.corpusmill.tokenizer_samples import TEXT
+
+# Many pairs of equal count, so that chance would show.
+TIED = [
+    " ".join(first + second + third for second in "abcdefgh" for third in "xyzé")
+    for first in "klmnop"
+]
+
+TRAIN_IN_A_PROCESS = """
+import hashlib
+from corpusmill.tokenization.training import WordPieceOptions, train_wordpiece
+from tests.corpusmill.tokenization.test_tokenizer_training import TIED
+trained = train_wordpiece(iter(TIED), WordPieceOptions(vocab_size=90))
+print(hashlib.sha256(trained.encode()).hexdigest())
+"""
+
+
+def vocabulary(text: str) -> list[str]:
+    found: dict[str, int] = json.loads(text)["model"]["vocab"]
+    assert sorted(found.values()) == list(range(len(found)))
+    return sorted(found, key=found.__getitem__)
+
+
+def test_the_same_text_gives_the_same_file_in_every_process() -> None:
+    digests = set()
+    for number in range(4):
+        environment = {
+            **os.environ,
+            "PYTHONHASHSEED": str(number),
+            "TOKENIZERS_PARALLELISM": "true" if number % 2 else "false",
+        }
+        started = subprocess.run(
+            [sys.executable, "-c", TRAIN_IN_A_PROCESS],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        digests.add(started.stdout)
+    assert len(digests) == 1
+
+
+def test_special_tokens_then_characters_then_pieces_by_count() -> None:
+    trained = vocabulary(
+        train_wordpiece(iter(["ab ab ab", "abc bc bc bc"]), WordPieceOptions(vocab_size=14))
+    )
+    assert trained == [*SPECIAL_TOKENS, "a", "b", "c", "##b", "##c", "ab", "bc"]
+
+
+def test_the_trainer_learns_the_pieces_that_it_learns_from_the_text_itself() -> None:
+    # "hug" 10, "pug" 5, "pun" 12, "bun" 4, "hugs" 5: no two pairs are tied while these are joined.
+    counts = {"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}
+    text = [word for word, count in counts.items() for _ in range(count)]
+    tokenizer = Tokenizer(models.WordPiece(unk_token=SPECIAL_TOKENS[1]))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=18, special_tokens=list(SPECIAL_TOKENS), show_progress=False
+    )
+    tokenizer.train_from_iterator(text, trainer)
+    ours = vocabulary(train_wordpiece(iter(text), WordPieceOptions(vocab_size=18)))
+    assert set(ours) == set(tokenizer.get_vocab())
+    assert len(ours) == 18
+
+
+def test_batches_and_single_sentences_give_the_same() -> None:
+    options = WordPieceOptions(vocab_size=120)
+    assert train_wordpiece(iter(TEXT), options) == train_wordpiece(
+        iter([TEXT[:4], [], TEXT[4:]]), options
+    )
+
+
+def test_the_order_of_the_sentences_does_not_matter() -> None:
+    options = WordPieceOptions(vocab_size=90)
+    assert train_wordpiece(iter(TIED), options) == train_wordpiece(iter(TIED[::-1]), options)
+
+
+def test_the_text_is_consumed_batch_by_batch() -> None:
+    alive = 0
+
+    class Batch(list[str]):
+        def __init__(self, sentences: list[str]) -> None:
+            nonlocal alive
+            super().__init__(sentences)
+            alive += 1
+            assert alive <= 2
+
+        def __del__(self) -> None:
+            nonlocal alive
+            alive -= 1
+
+    def batches() -> Iterator[list[str]]:
+        for _ in range(50):
+            yield Batch(TEXT)
+
+    train_wordpiece(batches(), WordPieceOptions(vocab_size=200))
+
+
+def test_the_rarest_words_are_dropped_beyond_the_bound() -> None:
+    common = ["common words"] * 5
+    rare = [f"{letter}q" for letter in "efghijk"]
+    options = WordPieceOptions(vocab_size=60, min_frequency=1, max_distinct_words=6)
+    assert set(vocabulary(train_wordpiece(iter(common + rare), options))) >= {"common", "words"}
+    assert "q" not in vocabulary(train_wordpiece(iter([*common, *rare[:5], "x", "x"]), options))
+    assert "q" in vocabulary(train_wordpiece(iter([*common, *rare[:3]]), options))
+
+
+@pytest.mark.parametrize(
+    ("lowercase", "pieces"), [(True, ["the", "cafe"]), (False, ["The", "Café"])]
+)
+def test_the_trained_tokenizer_is_berts(lowercase: bool, pieces: list[str]) -> None:
+    options = WordPieceOptions(vocab_size=60, lowercase=lowercase)
+    tokenizer = Tokenizer.from_str(train_wordpiece(iter(["The Café , the_end"] * 3), options))
+    encoded = tokenizer.encode("The Café", "The")
+    assert encoded.tokens == ["[CLS]", *pieces, "[SEP]", pieces[0], "[SEP]"]
+    assert encoded.type_ids == [0, 0, 0, 0, 1, 1]
+    assert tokenizer.encode("The ☃", add_special_tokens=False).tokens == [pieces[0], "[UNK]"]
+    assert tokenizer.encode("The [MASK]", add_special_tokens=False).tokens == [pieces[0], "[MASK]"]
+    assert [tokenizer.token_to_id(token) for token in SPECIAL_TOKENS] == [0, 1, 2, 3, 4]
+    assert tokenizer.decode(tokenizer.encode("The Café").ids) == " ".join(pieces)
+    assert [len(row.ids) for row in tokenizer.encode_batch(["The", "The Café"])] == [4, 4]
+
+
+def test_a_piece_must_occur_min_frequency_times() -> None:
+    counts = Counter({"ab": 3, "cd": 2})
+    text = list(counts.elements())
+    trained = vocabulary(
+        train_wordpiece(iter(text), WordPieceOptions(vocab_size=50, min_frequency=3))
+    )
+    assert "ab" in trained
+    assert "cd" not in trained
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"vocab_size": 5},
+        {"vocab_size": 0},
+        {"min_frequency": 0},
+        {"max_distinct_words": 0},
+    ],
+)
+def test_impossible_options_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(UserError, match="--" + next(iter(wrong)).replace("_", "-")):
+        WordPieceOptions(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("sentences", [[], ["", "   "]])
+def test_text_without_words_is_refused(sentences: list[str]) -> None:
+    with pytest.raises(UserError, match="no words"):
+        train_wordpiece(iter(sentences), WordPieceOptions())

@@ -1,0 +1,100 @@
+"""Where text is cut into units."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tokenizers import normalizers
+
+from corpusmill.tokenization.units import (
+    INNER_SPACE,
+    WORD_BYTES,
+    hide_inner_spaces,
+    ideograph_bytes,
+    is_blank_before,
+    part_ideographs,
+    prepare_units,
+)
+
+BLANKS = "".join(chr(code) for code in range(0x110000) if chr(code).isspace())
+
+texts = st.lists(
+    st.one_of(
+        st.sampled_from([" ", "  ", "a", "\t", "株", "\U00020000", "é", *BLANKS]),
+        st.text(st.characters(codec="utf-8"), max_size=4),
+    ),
+    max_size=12,
+).map("".join)
+
+
+def arrays(sentences: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    encoded = [sentence.encode() for sentence in sentences]
+    offsets = np.cumsum([0, *map(len, encoded)]).astype(np.int64)
+    return np.frombuffer(b"".join(encoded), np.uint8), offsets
+
+
+def rows(text: np.ndarray, offsets: np.ndarray) -> list[bytes]:
+    return [text[start:end].tobytes() for start, end in pairwise(offsets)]
+
+
+def hidden(sentence: str) -> bytes:
+    """The plain way: character by character."""
+    kept = []
+    for before, character in zip(["a", *sentence], sentence, strict=False):
+        inner = character == " " and before.isspace()
+        kept.append(bytes([INNER_SPACE]) if inner else character.encode())
+    return b"".join(kept)
+
+
+@settings(max_examples=300, deadline=None)
+@given(sentences=st.lists(texts, max_size=5))
+@example(sentences=["a  b c", "a\t b", " a", "  a", "a \u3000 b", "\u00a0 x", "", " "])
+@example(sentences=[f"a{blank} b" for blank in BLANKS])
+def test_spaces_behind_white_space_are_hidden(sentences: list[str]) -> None:
+    text, offsets = arrays(sentences)
+    found = hide_inner_spaces(text, offsets)
+    assert rows(found, offsets) == [hidden(sentence) for sentence in sentences]
+    assert len(found) == len(text) + WORD_BYTES
+
+
+def test_white_space_is_what_python_says_it_is() -> None:
+    for code in [*range(0xD800), *range(0xE000, 0x110000)]:
+        character = chr(code)
+        text = np.frombuffer(character.encode(), np.uint8)
+        assert is_blank_before(text, 0, len(text)) == character.isspace(), hex(code)
+
+
+PARTING = normalizers.BertNormalizer(
+    clean_text=False, handle_chinese_chars=True, strip_accents=False, lowercase=False
+)
+
+
+def test_ideographs_are_those_that_the_normalizer_parts() -> None:
+    for code in [*range(0xD800), *range(0xE000, 0x110000)]:
+        encoded = chr(code).encode()
+        listed = PARTING.normalize_str(chr(code)) != chr(code)
+        found = ideograph_bytes(np.frombuffer(encoded + b"\0" * 8, np.uint8), 0)
+        assert found == (len(encoded) if listed else 0), hex(code)
+
+
+@settings(max_examples=300, deadline=None)
+@given(sentences=st.lists(texts, max_size=5))
+@example(sentences=["株式 a", "a株", "", "\U00020000"])
+def test_ideographs_stand_between_spaces(sentences: list[str]) -> None:
+    text, offsets = part_ideographs(*arrays(sentences))
+    assert rows(text, offsets) == [
+        PARTING.normalize_str(sentence).encode() for sentence in sentences
+    ]
+    assert len(text) == offsets[-1] + WORD_BYTES
+
+
+@pytest.mark.parametrize("rule", ["words", "ideographs", "spaced"])
+def test_sentences_amid_others_are_taken_alone(rule: str) -> None:
+    text, offsets = arrays(["x  y", "a  株", "b"])
+    keys, source, own = prepare_units(rule, text, offsets[1:])  # type: ignore[arg-type]
+    alone = prepare_units(rule, *arrays(["a  株", "b"]))  # type: ignore[arg-type]
+    assert keys.tobytes() == alone[0].tobytes()
+    assert source.tobytes() == alone[1].tobytes()
+    assert own.tolist() == alone[2].tolist()

@@ -1,0 +1,241 @@
+import string
+import threading
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from corpusmill.tokenization import word_memo
+from corpusmill.tokenization import word_memo_kernels as kernels
+from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from tests.corpusmill.tokenizer_samples import MEMOIZING, TEXT, WIDE
+
+# fmt: off
+SPECIAL_STRINGS = [
+    "[SEP]", "[MASK]", "[CLS]", "[UNK]", "[PAD]", "a[SEP]b", "[MASK][MASK]", "[sep]", "[ SEP ]",
+    "##ing", "<unk>", "film", "filmfilm", "Film", WIDE, f"x{WIDE}x", "AB", "ab", "<s>", "<mask>",
+    "a<mask>", "<mask>.", "<|endoftext|>", "a<|endoftext|>b", "<|endoftext|><mask>",
+]
+ODD = [
+    # Combining marks, Hangul letters, characters that decompose into a space, or into many
+    " ", "  ", "\u0301", "e\u0301", " \u0301x", "\u0308\u0301", "\u0338", "=\u0338", "\u1100",
+    "\u1161", "\u11a8", "\u00b4", "\ufdfa",
+    # Spaces that are not ASCII's, marks of width zero, control characters
+    "\u00a0", "\u3000", "\u2003", "\u200b", "\u200d", "\ufeff", "\t", "\n", "\r", "\x00", "\x01",
+    "\x1c", "\x1f", "\x7f", "\x85", "\u2028", "\ufffd",
+    "ΑΣ", "Σ", "İ", "ß", "ﬁ", "Å", "株", "東京", "👍🏽", "👩\u200d🚀", "🇩🇪", ".", ",", "'", "-",
+    "1", "٣", "\U000e0001", "'s", "'LL", "don't", "'\u017f", "1234567", "!!!", "\r\n", "\n\n",
+    "\u1680", "\u205f", "ไทยเขียน", "हिन्दी", "العربية", "\U00020000", "\u4dff",
+]
+# fmt: on
+words = st.one_of(
+    st.sampled_from(" ".join(TEXT).split()),
+    st.sampled_from(SPECIAL_STRINGS),
+    st.sampled_from(ODD),
+    st.text(st.characters(codec="utf-8"), max_size=6),
+    st.builds(
+        lambda word, times: word * times,
+        st.sampled_from(["a", "株", "xy", "\u0301"]),
+        st.integers(20, 120),
+    ),
+)
+pieces = st.lists(st.tuples(words, st.sampled_from(["", " ", " ", "  "])), max_size=12)
+sentences_of_text = st.lists(
+    pieces.map(lambda parts: "".join(word + gap for word, gap in parts)), max_size=6
+)
+
+TINY, SMALL, USUAL = 0, 1 << 13, 1 << 20
+TOKENIZERS = {
+    (name, size): SentenceTokenizer(text, np.dtype(np.int16), memo_bytes=size)
+    for name, text in MEMOIZING.items()
+    for size in (TINY, SMALL, USUAL)
+}
+PLAIN = {name: Tokenizer.from_str(text) for name, text in MEMOIZING.items()}
+
+
+def as_arrays(sentences: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    encoded = [sentence.encode() for sentence in sentences]
+    offsets = np.cumsum([0, *map(len, encoded)]).astype(np.int64)
+    return np.frombuffer(b"".join(encoded), np.uint8), offsets
+
+
+def rows(token_ids: np.ndarray, offsets: np.ndarray) -> list[list[int]]:
+    assert offsets[0] == 0
+    assert offsets[-1] == len(token_ids)
+    return [token_ids[a:b].tolist() for a, b in pairwise(offsets)]
+
+
+def plain_rows(tokenizer: Tokenizer, sentences: list[str]) -> list[list[int]]:
+    return [tokenizer.encode(sentence, add_special_tokens=False).ids for sentence in sentences]
+
+
+@pytest.mark.parametrize("name", MEMOIZING)
+@settings(max_examples=150, deadline=None)
+@given(sentences=sentences_of_text)
+@example(
+    sentences=["", " ", "   ", " a", "a ", "a  b", "\u0301 \u0301a", "a \u0301", "\u00b4 \u0301"]
+)
+@example(sentences=SPECIAL_STRINGS)
+@example(sentences=[" ".join(SPECIAL_STRINGS), " ".join(ODD), "".join(ODD), *ODD])
+@example(sentences=["x" * 64 + " " + "x" * 65 + " " + "y" * 300] * 3)
+@example(sentences=[" ".join(f"word{number}" for number in range(400))] * 2)
+def test_the_memo_gives_the_ids_of_the_whole_text(name: str, sentences: list[str]) -> None:
+    text, offsets = as_arrays(sentences)
+    expected = plain_rows(PLAIN[name], sentences)
+    for size in (TINY, SMALL, USUAL):
+        tokenizer = TOKENIZERS[name, size]
+        assert tokenizer.memoizes
+        # The memo is kept from example to example, so that it fills up and is emptied again and
+        # again.
+        assert rows(*tokenizer.encode(text, offsets)) == expected
+        assert rows(*tokenizer.encode(text, offsets)) == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(sentences=sentences_of_text, cuts=st.lists(st.integers(0, 6), max_size=4))
+def test_the_cutting_into_batches_does_not_matter(sentences: list[str], cuts: list[int]) -> None:
+    text, offsets = as_arrays(sentences)
+    expected = plain_rows(PLAIN["BPE, NFKC"], sentences)
+    bounds = sorted({0, len(sentences), *(cut for cut in cuts if cut < len(sentences))})
+    for size in (TINY, USUAL):
+        encoded = []
+        for first, last in pairwise(bounds):
+            # The batch's sentences, with those of others around them
+            part = TOKENIZERS["BPE, NFKC", size].encode(text, offsets[first : last + 1])
+            encoded += rows(*part)
+        assert encoded == expected
+
+
+class CountingEncoder:
+    """Ids are the bytes of a text; counts the texts that it is given."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def __call__(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        self.asked += texts
+        encoded = [text.encode() for text in texts]
+        offsets = np.cumsum([0, *map(len, encoded)]).astype(np.int64)
+        return np.frombuffer(b"".join(encoded), np.uint8).astype(np.int32), offsets
+
+
+def make_memo(
+    encode_texts: word_memo.EncodeTexts, memory_bytes: int, **options: Any
+) -> word_memo.WordMemo:
+    return word_memo.WordMemo(word_memo.encode_spans_by(encode_texts), memory_bytes, **options)
+
+
+def encode(memo: word_memo.WordMemo, *sentences: str) -> list[list[int]]:
+    return rows(*memo.encode(*as_arrays(list(sentences)), np.dtype(np.int32)))
+
+
+def bytes_of(*sentences: str) -> list[list[int]]:
+    return [list(sentence.replace(" ", "").encode()) for sentence in sentences]
+
+
+def test_a_word_is_tokenized_once() -> None:
+    encoder = CountingEncoder()
+    memo = make_memo(encoder, 1 << 16)
+    assert encode(memo, "to be or not to be", "be") == bytes_of("to be or not to be", "be")
+    assert encoder.asked == ["to", "be", "or", "not"]
+    encode(memo, "not to be")
+    assert encoder.asked == ["to", "be", "or", "not"]
+
+
+def test_long_units_are_not_remembered() -> None:
+    encoder = CountingEncoder()
+    memo = make_memo(encoder, 1 << 16, longest_unit=4)
+    for _ in range(2):
+        assert encode(memo, "abcd abcde ab", "abcde") == bytes_of("abcd abcde ab", "abcde")
+    assert encoder.asked == ["abcd", "ab", "abcde", "abcde", "abcde", "abcde"]
+
+
+@pytest.mark.parametrize("length", [1, 3, 11, 60])
+def test_a_full_memo_is_emptied_and_used_anew(length: int) -> None:
+    # 15 entries, 16 words behind first ones and 64 ids: entries run out first, then entries and
+    # ids, then ids and words, then words.
+    encoder = CountingEncoder()
+    memo = make_memo(encoder, 0)
+    batch = " ".join(letter * length for letter in string.ascii_lowercase)
+    for _ in range(3):
+        assert encode(memo, batch, batch) == bytes_of(batch, batch)
+        encoder.asked.clear()
+        assert encode(memo, "xx yy xx") == bytes_of("xx yy xx")
+        assert encode(memo, "xx yy xx") == bytes_of("xx yy xx")
+        assert encoder.asked == ["xx", "yy"]
+
+
+@pytest.mark.parametrize("memory_bytes", [0, 1 << 12, 100_000, 1 << 20])
+def test_memory_stays_bounded(memory_bytes: int) -> None:
+    memo = make_memo(CountingEncoder(), memory_bytes)
+    arrays = memo._memo
+    for first in range(0, 40_000, 4_000):
+        batch = " ".join(f"{number}-{'x' * (number % 61)}" for number in range(first, first + 4000))
+        assert encode(memo, batch) == bytes_of(batch)
+        assert memo._memo is arrays
+        assert memo._known < len(arrays.id_ends)
+        assert np.count_nonzero(arrays.table[:, 1]) == memo._known
+    assert sum(array.nbytes for array in arrays) <= max(memory_bytes, 1024)
+
+
+def test_ids_without_room_are_right_for_their_batch() -> None:
+    def many(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        return np.repeat([len(text) for text in texts], 50).astype(np.int32), np.arange(
+            0, 50 * len(texts) + 1, 50
+        )
+
+    memo = make_memo(many, 0)  # 64 ids
+    for _ in range(3):
+        assert encode(memo, "a", "bb ccc a") == [[1] * 50, [2] * 50 + [3] * 50 + [1] * 50]
+
+
+def test_units_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    # What a compiled kernel calls is compiled in, so that the plain Python functions are used here.
+    for name in ("read_unit", "find_entry", "look_up"):
+        monkeypatch.setattr(kernels, name, getattr(kernels, name).py_func)
+    monkeypatch.setattr(kernels, "hash_word", lambda _value, _word: np.uint64(0))
+    monkeypatch.setattr(word_memo, "look_up", kernels.look_up)
+    memo = make_memo(CountingEncoder(), 1 << 12)
+    sentences = ("ab abc ba ab b", "a ab abc c", "ba abcdefgh abcdefghi abcdefgi abcdefgh")
+    for _ in range(2):
+        assert encode(memo, *sentences) == bytes_of(*sentences)
+
+
+def test_a_failing_tokenizer_leaves_no_entry_behind() -> None:
+    encoder = CountingEncoder()
+    failing = True
+
+    def sometimes(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        if failing:
+            raise ValueError("refused")
+        return encoder(texts)
+
+    memo = make_memo(sometimes, 1 << 12)
+    with pytest.raises(ValueError, match="refused"):
+        encode(memo, "a b")
+    failing = False
+    assert encode(memo, "a b") == bytes_of("a b")
+
+
+def test_threads_may_share_a_tokenizer() -> None:
+    tokenizer = SentenceTokenizer(MEMOIZING["WordPiece, cased"], np.dtype(np.int16), memo_bytes=0)
+    plain = PLAIN["WordPiece, cased"]
+    batches = [[f"{sentence} w{number}" for sentence in TEXT] for number in range(40)]
+    wrong: list[int] = []
+
+    def work(first: int) -> None:
+        for number in range(first, len(batches), 4):
+            encoded = rows(*tokenizer.encode(*as_arrays(batches[number])))
+            if encoded != plain_rows(plain, batches[number]):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(first,)) for first in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []

@@ -1,0 +1,123 @@
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from tokenizers import Regex, normalizers, pre_tokenizers
+
+from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from tests.corpusmill.tokenizer_samples import MEMOIZING, PLAIN_PATH
+
+
+def changed(name: str, **parts: Any) -> str:
+    return json.dumps({**json.loads(MEMOIZING[name]), **parts})
+
+
+def state(component: Any) -> Any:
+    return json.loads(component.__getstate__())
+
+
+def changed_pattern(pattern: str) -> Any:
+    split = pre_tokenizers.Split(Regex(pattern), "isolated")
+    return state(pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(use_regex=False)]))
+
+
+def added(**flags: Any) -> list[dict[str, Any]]:
+    token = {"id": 5, "content": "a", "special": False, "normalized": False}
+    return [{**token, "lstrip": False, "rstrip": False, "single_word": False, **flags}]
+
+
+@pytest.mark.parametrize(
+    ("tokenizer_json", "why"),
+    [
+        (PLAIN_PATH["ByteLevel, no regex"], "ByteLevel"),
+        (
+            changed("CL100K", pre_tokenizer=changed_pattern(r"\p{L}+ ?|[^\p{L}]+")),
+            "Split, then Byte",
+        ),
+        (changed("GPT-2", normalizer=state(normalizers.StripAccents())), "StripAccents"),
+        (changed("GPT-2", normalizer=state(normalizers.BertNormalizer())), "BertNormalizer"),
+        (changed("GPT-2", added_tokens=added(rstrip=True)), "neighbours"),
+        (PLAIN_PATH["Unigram"], "Metaspace"),
+        (changed("BPE", pre_tokenizer=None), "pre-tokenizer"),
+        (changed("BPE", pre_tokenizer=state(pre_tokenizers.Metaspace())), "Metaspace"),
+        (changed("BPE", pre_tokenizer=state(pre_tokenizers.Punctuation())), "Punctuation"),
+        (changed("BPE", normalizer=state(normalizers.Strip())), "Strip"),
+        (changed("BPE", normalizer=state(normalizers.Replace(" ", "_"))), "Replace"),
+        (changed("BPE", normalizer=state(normalizers.Prepend("_"))), "Prepend"),
+        (
+            changed(
+                "BPE",
+                normalizer=state(
+                    normalizers.Sequence(
+                        [normalizers.NFC(), normalizers.Sequence([normalizers.Strip()])]
+                    )
+                ),
+            ),
+            "Strip",
+        ),
+        (changed("BPE", model={**json.loads(MEMOIZING["BPE"])["model"], "dropout": 0.1}), "random"),
+        (changed("BPE", added_tokens=added(content="a b")), "holds a space"),
+        (changed("BPE", added_tokens=added(lstrip=True)), "neighbours"),
+        (changed("BPE", added_tokens=added(rstrip=True)), "neighbours"),
+        (changed("BPE", added_tokens=added(single_word=True)), "neighbours"),
+        # Becomes " a " when normalized, and then meets the spaces around a word.
+        (
+            changed("WordPiece, cased", added_tokens=added(content="株", normalized=True)),
+            "holds a space",
+        ),
+        (
+            changed(
+                "BPE",
+                truncation={
+                    "direction": "Right",
+                    "max_length": 8,
+                    "strategy": "LongestFirst",
+                    "stride": 0,
+                },
+            ),
+            "truncates",
+        ),
+        (
+            changed(
+                "BPE",
+                post_processor={
+                    "type": "TemplateProcessing",
+                    "single": [{"Sequence": {"id": "A", "type_id": 0}}] * 2,
+                    "pair": [{"Sequence": {"id": side, "type_id": 0}} for side in "AB"],
+                    "special_tokens": {},
+                },
+            ),
+            "post-processor",
+        ),
+    ],
+)
+def test_tokenizers_that_may_look_across_spaces_take_the_plain_path(
+    tokenizer_json: str, why: str
+) -> None:
+    tokenizer = SentenceTokenizer(tokenizer_json, np.dtype(np.int32))
+    assert not tokenizer.memoizes
+    assert why in tokenizer.why_not
+
+
+def test_no_character_becomes_white_space_or_nothing_where_words_own_spaces() -> None:
+    # `_KEEPING` says so of these normalizers.
+    characters = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+    solid = [character for character in characters if not character.isspace()]
+    changed_ones = 0
+    for normalizer in (normalizers.NFC(), normalizers.NFKC(), normalizers.NFKD()):
+        for first in range(0, len(solid), 256):
+            together = "|".join(solid[first : first + 256])
+            if normalizer.normalize_str(together) == together:
+                continue
+            for character in solid[first : first + 256]:
+                normalized = normalizer.normalize_str(character)
+                changed_ones += normalized != character
+                assert normalized
+                assert not normalized[-1].isspace(), hex(ord(character))
+    assert changed_ones > 10_000
+
+
+@pytest.mark.parametrize("name", MEMOIZING)
+def test_tokenizers_that_keep_to_words_are_memoized(name: str) -> None:
+    assert SentenceTokenizer(MEMOIZING[name], np.dtype(np.int16)).why_not == ""

@@ -1,0 +1,49 @@
+"""The same text and options give the same file in every process, where counts are tied, too."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from corpusmill.tokenization.training.models import MODELS
+from tests.corpusmill.tokenization.test_tokenizer_training import TIED
+from tests.corpusmill.tokenizer_samples import TEXT
+
+# Thirty words of each of the ties, and a text.
+SENTENCES = [*TIED, *TEXT]
+SIZES = {"wordpiece": 300, "bpe": 320, "wordlevel": 60, "unigram": 150}
+
+TRAIN_IN_A_PROCESS = """
+import hashlib
+from corpusmill.tokenization.training.models import MODELS, model_options
+from tests.corpusmill.tokenization.training.test_same_tokenizer import SENTENCES, SIZES
+for model, size in SIZES.items():
+    options = model_options(model, {"vocab_size": size})
+    trained = MODELS[model].train(iter(SENTENCES), options)
+    print(model, hashlib.sha256(trained.encode()).hexdigest())
+"""
+
+
+@pytest.fixture(scope="module")
+def digests() -> list[dict[str, str]]:
+    found = []
+    for number in range(4):
+        environment = {
+            **os.environ,
+            "PYTHONHASHSEED": str(number),
+            "RAYON_NUM_THREADS": str(number + 1),
+            "TOKENIZERS_PARALLELISM": "true" if number % 2 else "false",
+        }
+        started = subprocess.run(
+            [sys.executable, "-c", TRAIN_IN_A_PROCESS],
+            env=environment, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        lines = started.stdout.splitlines()  # some empty: the library prints
+        found.append(dict(line.split(" ") for line in lines if line))
+    return found
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_process_gives_the_same_file(model: str, digests: list[dict[str, str]]) -> None:
+    assert len({of[model] for of in digests}) == 1

@@ -1,0 +1,132 @@
+"""Byte-level BPE: the file of the library's own class, from counts of words alone."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import ByteLevelBPETokenizer, Tokenizer, pre_tokenizers
+
+from corpusmill.faults import UserError
+from corpusmill.tokenization.training.byte_level_bpe import (
+    ALPHABET,
+    ByteLevelBpeOptions,
+    train_byte_level_bpe,
+)
+from corpusmill.tokenization.training.word_counts import split_before_words, word_cutter
+from tests.conftest import CHECKOUT
+from tests.corpusmill.tokenizer_samples import TEXT
+
+WIKITEXT = CHECKOUT.parent / "shared" / "data" / "wikitext-2" / "wiki.train.tokens"
+SPACED = [
+    "今天天气很好。" * 30 + " ab",
+    *TEXT,
+    " two  three   four \u3000 five\t six\n",
+    "\u00a0\u00a0 \u00b4 \u0301 seven",
+    "",
+    "  ",
+]
+
+
+def plain(text: list[str], options: ByteLevelBpeOptions, **other: Any) -> str:
+    tokenizer = ByteLevelBPETokenizer(
+        add_prefix_space=options.add_prefix_space, trim_offsets=options.trim_offsets, **other
+    )
+    tokenizer.train_from_iterator(
+        text,
+        vocab_size=options.vocab_size,
+        min_frequency=options.min_frequency,
+        show_progress=False,
+        special_tokens=list(options.special_tokens),
+    )
+    found: str = tokenizer.to_str(pretty=True)
+    return found
+
+
+@pytest.mark.parametrize("prefix", [False, True])
+@pytest.mark.parametrize("trim", [False, True])
+def test_the_file_is_that_of_the_librarys_class(prefix: bool, trim: bool) -> None:
+    options = ByteLevelBpeOptions(
+        vocab_size=400, add_prefix_space=prefix, trim_offsets=trim, min_frequency=1
+    )
+    assert train_byte_level_bpe([SPACED], options) == plain(SPACED, options)
+
+
+def test_normalizers_give_the_file_of_the_librarys_class() -> None:
+    options = ByteLevelBpeOptions(vocab_size=400, normalizers=("nfkc", "lowercase"))
+    expected = plain(SPACED, options, unicode_normalizer="nfkc", lowercase=True)
+    assert train_byte_level_bpe([SPACED], options) == expected
+
+
+def test_wikitext_2_gives_the_file_of_the_librarys_class() -> None:
+    if not WIKITEXT.exists():
+        pytest.skip("wikitext-2 is not in shared/data beside the checkout")
+    text = [line.strip() for line in WIKITEXT.read_text("utf-8").splitlines()]
+    text = [line for line in text if line]
+    options = ByteLevelBpeOptions()
+    ours = train_byte_level_bpe([text], options)
+    assert len(json.loads(ours)["model"]["vocab"]) == 30000
+    assert ours == plain(text, options)
+
+
+@given(
+    st.text(
+        alphabet=st.sampled_from("ab1'.s \t\n\u3000\u00a0\u0085\x1cé東\u00b4\u0301"), max_size=30
+    ),
+    st.booleans(),
+)
+def test_units_are_cut_into_the_words_of_the_whole_text(text: str, prefix: bool) -> None:
+    cut_words = word_cutter(None, pre_tokenizers.ByteLevel(add_prefix_space=prefix))
+    first, *later = split_before_words(text) or [""]
+    words = cut_words(first) if first else []
+    words += [word for unit in later for word in cut_words(" " + unit)]
+    assert words == (cut_words(text) if text else [])
+
+
+def test_special_tokens_then_bytes_then_joined_pieces() -> None:
+    special = ("<b>", "<a>", "!")  # "!" is a byte, too
+    options = ByteLevelBpeOptions(vocab_size=260, special_tokens=special)
+    vocabulary = json.loads(train_byte_level_bpe(["ab ab ab b"] * 3, options))["model"]["vocab"]
+    tokens = sorted(vocabulary, key=vocabulary.__getitem__)
+    bytes_left = [byte for byte in ALPHABET if byte not in special]
+    assert tokens == [*special, *bytes_left, "ab", "Ġab"]
+
+
+def test_any_text_comes_back() -> None:
+    tokenizer = Tokenizer.from_str(train_byte_level_bpe([TEXT], ByteLevelBpeOptions()))
+    text = "naïve 株式会社 👍🏽 \x00 never seen: ᚠᛇ"
+    encoded = tokenizer.encode(text)
+    assert tokenizer.decode(encoded.ids) == text
+    assert "<unk>" not in encoded.tokens
+
+
+def test_dropout_is_of_the_file_and_not_of_the_training() -> None:
+    with_dropout = json.loads(train_byte_level_bpe([TEXT], ByteLevelBpeOptions(dropout=0.25)))
+    without = json.loads(train_byte_level_bpe([TEXT], ByteLevelBpeOptions()))
+    assert with_dropout["model"].pop("dropout") == 0.25
+    assert without["model"].pop("dropout") is None
+    assert with_dropout == without
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"vocab_size": 260}, "--vocab-size 260.*261"),
+        ({"vocab_size": 257, "special_tokens": ("!", "\u6771", "a b")}, "--vocab-size 257.*258"),
+        ({"min_frequency": 0}, "--min-frequency 0"),
+        ({"dropout": 1.1}, "--dropout 1.1"),
+        ({"dropout": -0.1}, "--dropout -0.1"),
+    ],
+)
+def test_impossible_options_are_refused(wrong: dict[str, Any], named: str) -> None:
+    with pytest.raises(UserError, match=named):
+        ByteLevelBpeOptions(**wrong)
+
+
+def test_as_few_tokens_as_there_are_bytes_are_enough(tmp_path: Path) -> None:
+    options = ByteLevelBpeOptions(vocab_size=256, special_tokens=())
+    file = tmp_path / "tokenizer.json"
+    file.write_text(train_byte_level_bpe([TEXT], options))
+    assert Tokenizer.from_file(str(file)).get_vocab_size() == 256

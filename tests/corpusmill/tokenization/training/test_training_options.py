@@ -1,0 +1,70 @@
+"""Options of every model: what is refused, and what the command line knows of them."""
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from corpusmill.faults import UserError
+from corpusmill.tokenization.training.models import MODELS, model_options
+from corpusmill.tokenization.training.options import join_normalizers, make_normalizers
+from corpusmill.tokenization.training.wordpiece import SPECIAL_TOKENS, WordPieceOptions
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"special_tokens": ("<a>", "<b>", "<a>")}, "--special-tokens <a> <b> <a>.*twice"),
+        ({"special_tokens": ("<a>", "")}, "--special-tokens <a> : one of them is empty"),
+        ({"normalizers": ("nfq",)}, "--normalizers nfq.*nfc, nfd, nfkc"),
+        ({"max_distinct_words": 0}, "--max-distinct-words 0"),
+        ({"vocab_size": 1}, "--vocab-size 1"),
+    ],
+)  # fmt: skip
+def test_impossible_options_are_refused(model: str, wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        model_options(model, wrong)
+
+
+@pytest.mark.parametrize(
+    ("model", "option", "value", "have"),
+    [
+        ("wordpiece", "dropout", 0.1, "bpe"),
+        ("bpe", "lowercase", True, "wordpiece"),
+        ("unigram", "min_frequency", 2, "wordpiece, bpe, wordlevel"),
+        ("wordlevel", "add_prefix_space", False, "bpe"),
+        ("bpe", "unk_token", "<unk>", "wordlevel, unigram"),
+    ],
+)
+def test_an_option_of_another_model_is_refused(
+    model: str, option: str, value: Any, have: str
+) -> None:
+    flag = f"--{option.replace('_', '-')}"
+    with pytest.raises(UserError, match=f"{flag} with --model {model}.*have it: {have}\\."):
+        model_options(model, {option: value})
+
+
+def test_every_options_default_can_be_used() -> None:
+    for model, of in MODELS.items():
+        options = model_options(model, {})
+        assert model_options(model, {f.name: f.default for f in fields(of.options)}) == options
+
+
+def test_normalizers_work_in_the_given_order() -> None:
+    wide = "\uff21\u0301"
+    lower_first = join_normalizers(make_normalizers(("lowercase", "nfkc", "strip-accents")))
+    assert lower_first is not None
+    assert lower_first.normalize_str(wide) == "a"
+    # U+2102 has no lower case until it is made a C.
+    for names, expected in ((("lowercase", "nfkc"), "C"), (("nfkc", "lowercase"), "c")):
+        normalizer = join_normalizers(make_normalizers(names))  # type: ignore[arg-type]
+        assert normalizer is not None
+        assert normalizer.normalize_str("\u2102") == expected
+    assert join_normalizers([]) is None
+
+
+def test_wordpiece_needs_the_tokens_of_bert() -> None:
+    with pytest.raises(UserError, match=r"needs \[CLS\], \[SEP\], too"):
+        WordPieceOptions(special_tokens=("[PAD]", "[UNK]", "[MASK]"))
+    WordPieceOptions(special_tokens=("<a>", *SPECIAL_TOKENS[::-1]))

@@ -1,0 +1,50 @@
+"""The sample: what is refused, how large it is, and that it is a matter of the ids alone."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from corpusmill.faults import UserError
+from corpusmill.tokenization.training.sample import SampleOptions, draw_documents
+
+IDS = np.arange(0, 2_000_000, 100, dtype=np.uint64)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"sample": 0.0}, "--sample 0"),
+        ({"sample": 1.5}, "--sample 1.5"),
+        ({"sample": float("nan")}, "--sample nan"),
+        ({"sample_bytes": 0}, "--sample-bytes 0"),
+        ({"sample": 0.5, "sample_bytes": 100}, "--sample 0.5 --sample-bytes 100"),
+        ({"seed": -1}, "--seed -1"),
+    ],
+)
+def test_impossible_samples_are_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        SampleOptions(**wrong)
+
+
+def test_bytes_are_a_share_of_the_corpus() -> None:
+    assert SampleOptions(sample_bytes=250).share(1000) == 0.25
+    assert SampleOptions(sample_bytes=2500).share(1000) == 1
+    assert SampleOptions(sample=0.1).share(1000) == 0.1
+    assert SampleOptions().share(1000) == 1
+
+
+def test_each_document_has_the_same_chance() -> None:
+    drawn = draw_documents(IDS, 0.3, 1)
+    # Five standard deviations, of all of the corpus and of each tenth of it.
+    for part in (drawn, *np.split(drawn, 10)):
+        assert abs(part.mean() - 0.3) < 5 * (0.21 / len(part)) ** 0.5
+    assert draw_documents(IDS, 1.0, 1).all()
+
+
+def test_the_sample_is_the_same_however_the_corpus_is_read() -> None:
+    whole = draw_documents(IDS, 0.3, 1)
+    parts = [draw_documents(part, 0.3, 1) for part in np.array_split(IDS, 7)]
+    assert np.array_equal(np.concatenate(parts), whole)
+    assert (whole[draw_documents(IDS, 0.1, 1)]).all()
+    assert not np.array_equal(draw_documents(IDS, 0.3, 2), whole)

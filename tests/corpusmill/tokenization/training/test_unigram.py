@@ -1,0 +1,107 @@
+"""Unigram: SentencePiece's model, and the same cuts in the tokenizers library."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from sentencepiece import SentencePieceProcessor
+from tokenizers import Tokenizer
+
+from corpusmill.faults import UserError
+from corpusmill.tokenization.training.unigram import (
+    UnigramOptions,
+    train_sentencepiece,
+    train_unigram,
+)
+from tests.corpusmill.tokenizer_samples import TEXT
+
+UNKNOWN = "<u>"
+CHINESE = [
+    "今天天气很好\uff0c我们去公园散步。公园里有很多人\uff0c天气很好。",
+    "我们今天去公园。天气很好\uff01",
+] * 20
+
+
+def lines(sample: Path) -> list[str]:
+    return [line.strip() for line in sample.read_text("utf-8").splitlines() if line.strip()]
+
+
+def test_the_tokenizer_cuts_as_sentencepiece_does(sample: Path) -> None:
+    text = lines(sample)
+    options = UnigramOptions(vocab_size=1500)
+    tokenizer = Tokenizer.from_str(train_unigram([text], options))
+    counts = Counter("▁" + word for line in text for word in line.split(" "))
+    processor = SentencePieceProcessor(model_proto=train_sentencepiece(counts, 1495, options))
+    assert tokenizer.get_vocab_size() == 1500
+    for line in text:
+        expected = processor.encode("▁" + line.replace(" ", "▁"), out_type=str)
+        assert tokenizer.encode(line).tokens == expected
+
+
+def test_text_comes_back(sample: Path) -> None:
+    text = lines(sample)
+    tokenizer = Tokenizer.from_str(train_unigram([text], UnigramOptions(vocab_size=1500)))
+    for line in text:
+        assert tokenizer.decode(tokenizer.encode(line).ids) == line
+
+
+def test_special_tokens_then_pieces_by_probability(sample: Path) -> None:
+    special = ("<mask>", "<pad>", UNKNOWN)
+    options = UnigramOptions(vocab_size=500, special_tokens=special, unk_token=UNKNOWN)
+    model = json.loads(train_unigram([lines(sample)], options))["model"]
+    tokens, scores = zip(*model["vocab"], strict=True)
+    assert tokens[:3] == special
+    assert model["unk_id"] == 2
+    assert list(scores[3:]) == sorted(scores[3:], reverse=True)
+    assert len(set(tokens)) == len(tokens) == 500
+
+
+def test_every_character_is_a_token_those_that_the_trainer_reserves_too() -> None:
+    text = ["a\tb \u2585 c ⁇ d", "x\0y", *TEXT]
+    tokenizer = Tokenizer.from_str(train_unigram([text], UnigramOptions(vocab_size=200)))
+    unknown = tokenizer.get_vocab()["<unk>"]
+    for line in text:
+        assert tokenizer.encode(line).ids.count(unknown) == line.count("<unk>")
+    assert tokenizer.encode("ᚠ").ids[-1] == unknown
+
+
+def test_text_without_spaces_gives_words() -> None:
+    tokenizer = Tokenizer.from_str(train_unigram([CHINESE], UnigramOptions(vocab_size=48)))
+    tokens = tokenizer.encode("天气很好\uff0c公园").tokens
+    assert "公园" in tokens
+    assert "".join(tokens) == "▁天气很好\uff0c公园"
+
+
+def test_a_line_of_a_million_letters_is_trained_with() -> None:
+    text = ["東京株式" * 250_000, *TEXT]
+    tokenizer = Tokenizer.from_str(train_unigram([text], UnigramOptions(vocab_size=120)))
+    assert tokenizer.token_to_id("株") is not None
+
+
+def test_rare_characters_are_left_out_by_coverage() -> None:
+    text = ["common words here"] * 100 + ["ᚠ"]
+    options = UnigramOptions(vocab_size=40, character_coverage=0.999)
+    tokenizer = Tokenizer.from_str(train_unigram([text], options))
+    assert tokenizer.token_to_id("ᚠ") is None
+    assert tokenizer.token_to_id("w") is not None
+
+
+def test_impossible_options_are_refused() -> None:
+    with pytest.raises(UserError, match="--vocab-size 6"):
+        UnigramOptions(vocab_size=6)
+    with pytest.raises(UserError, match="--unk-token"):
+        UnigramOptions(special_tokens=("<s>",))
+    with pytest.raises(UserError, match=r"--character-coverage 0\.5"):
+        UnigramOptions(character_coverage=0.5)
+
+
+def test_more_characters_than_tokens_are_refused() -> None:
+    with pytest.raises(UserError, match=r"--vocab-size 20: .*characters of the corpus alone need"):
+        train_unigram([TEXT], UnigramOptions(vocab_size=20))
+    with pytest.raises(UserError, match=r"--vocab-size 20: SentencePiece.* --character-coverage"):
+        train_unigram([TEXT], UnigramOptions(vocab_size=20, character_coverage=0.999))
+    needed = 5 + 1 + len(set("".join(TEXT)) - {" "})
+    train_unigram([TEXT], UnigramOptions(vocab_size=needed))
+    with pytest.raises(UserError, match=f"need {needed}"):
+        train_unigram([TEXT], UnigramOptions(vocab_size=needed - 1))
