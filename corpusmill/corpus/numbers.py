@@ -6,8 +6,8 @@
 
      "counts": {"read.documents": 9, "tokenize.empty_documents": 0, "measure.words": 70, ...},
      "text": {"bytes": 340, "characters": 330, "words": 70},
-     "tokens": {"tokens": 91, "per_word": 1.3, "bytes_per_token": 3.7, "unknown_share": 0.01,
-                "special_share": 0.0},
+     "tokens": {"tokens": 91, "per_word": 1.3, "bytes_per_token": 3.7, "characters_per_token": 3.6,
+                "unknown_share": 0.01, "special_share": 0.0},
      "distributions": {"tokens_per_document": {"count": 9, "mean": 10.1, "median": 9, "p90": 17,
                        "p99": 20, "max": 21, "bins": [[first, last, number, sum], ...]}, ...},
      "rejects": {"number": 1, "reasons": {"invalid-utf-8": 1},
