@@ -138,7 +138,7 @@ def _splits(model: Any) -> Iterator[pre_tokenizers.PreTokenizer]:
     """Where text can be cut with the same result: words, which are faster to tokenize, and names.
 
     SentencePiece never takes what is written like a byte or a control symbol for one, but the
-    tokenizers library's Unigram would.
+    tokenizers library's Unigram would, and its BPE where symbols are taken as a whole.
     """
     normal = {piece.piece for piece in model.pieces if piece.type in {1, 4, 5}}
     if not any(re.search(rf"[^{_SPACE}]{_SPACE}", piece) for piece in normal):
@@ -146,9 +146,9 @@ def _splits(model: Any) -> Iterator[pre_tokenizers.PreTokenizer]:
         yield pre_tokenizers.Split(words, "isolated")
     if model.trainer_spec.model_type == 2:
         symbols = [piece.piece for piece in model.pieces if piece.type == 4]
-        if symbols:
-            yield pre_tokenizers.Split(Regex(_any_of(symbols)), "isolated")
-        return
+        if not symbols:
+            return
+        yield pre_tokenizers.Split(Regex(_any_of(symbols)), "isolated")
     names = [piece.piece for piece in model.pieces if piece.type in {2, 3, 6}]
     ends: dict[str, list[str]] = {}
     for name in names:
