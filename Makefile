@@ -10,7 +10,7 @@ OUT := sample-output
 .PHONY: run test bench clean
 
 run: .venv/job
-	$(VENV)/python -m pipeline train-tokenizer --input $(INPUT) --vocab-size 4000 --output $(OUT)/tokenizer.json
+	$(VENV)/python -m pipeline train-tokenizer --input $(INPUT) --vocab-size 2000 --output $(OUT)/tokenizer.json
 	$(VENV)/python -m pipeline bert --input $(INPUT) --tokenizer $(OUT)/tokenizer.json --output $(OUT)/bert --replace --max-seq-length 128 --num-shards 2 --seed 1
 	$(VENV)/python -m pipeline verify $(OUT)/bert
 	$(VENV)/python -m pipeline inspect $(OUT)/bert --examples 1 --html $(OUT)/report.html
