@@ -15,6 +15,7 @@ from corpusmill import ragged
 from corpusmill.tokenization.byte_level_kernels import (
     LETTER,
     LONGEST_PIECE,
+    MOST_MERGES,
     NUMBER,
     SPACE,
     UNKNOWN,
@@ -170,6 +171,7 @@ def is_known(tokenizer_json: Mapping[str, Any]) -> bool:
         and not model.get("continuing_subword_prefix")
         and not model.get("end_of_word_suffix")
         and model["vocab"].keys() >= alphabet.keys()
+        and len(model["merges"]) < MOST_MERGES
         and (not model.get("ignore_merges") or _merges_make_every_token(tokenizer_json))
     )
 

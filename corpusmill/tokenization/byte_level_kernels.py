@@ -19,9 +19,10 @@ _LONG_S = 0x17F  # is "s" where case does not matter
 _APOSTROPHE, _BLANK = 0x27, 0x20
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio
 _FREE = np.uint64(0xFFFFFFFFFFFFFFFF)
-# Rows of a piece that is merged, and the rank of neighbours that are never joined.
-IDS, RANKS, JOINED = 0, 1, 2
-NEVER = np.int32(2**31 - 1)
+# Rows of a piece that is merged, and the key of neighbours that are never joined.
+IDS, KEYS, JOINED, BEFORE, BEHIND = 0, 1, 2, 3, 4
+PLACE_BITS, NEVER = 9, np.int32(2**31 - 1)
+MOST_MERGES = 2 ** (31 - PLACE_BITS)
 
 
 class Rules(NamedTuple):
@@ -195,21 +196,20 @@ def fill_pairs(pairs: np.ndarray, keys: np.ndarray, values: np.ndarray) -> None:
 
 
 @njit(cache=True, nogil=True)
-def look_up_pair(merges: Merges, piece: np.ndarray, at: int) -> None:
-    """Find out what the ids `at` and `at` + 1 of a piece are joined to."""
-    value = find_pair(merges.pairs, piece[IDS, at], piece[IDS, at + 1])
-    piece[RANKS, at] = np.int32(value >> np.uint64(32)) if value != _FREE else NEVER
+def look_up_pair(merges: Merges, piece: np.ndarray, at: int, behind: int) -> None:
+    """Find out what a token of a piece and the one behind it are joined to.
+
+    Args:
+        merges: the vocabulary.
+        piece: as for `merge_bytes`.
+        at: the token.
+        behind: the one behind it.
+    """
+    value = find_pair(merges.pairs, piece[IDS, at], piece[IDS, behind])
+    piece[KEYS, at] = np.int32(np.int64(value >> np.uint64(32)) << PLACE_BITS | at)
+    if value == _FREE:
+        piece[KEYS, at] = NEVER
     piece[JOINED, at] = np.int32(value & np.uint64(0xFFFFFFFF))
-
-
-@njit(cache=True, nogil=True)
-def close_gap(piece: np.ndarray, joined_at: int, count: int) -> None:
-    """Move what lies behind a joined pair one place down, of `count` ids that are left."""
-    for at in range(joined_at + 1, count):
-        piece[IDS, at] = piece[IDS, at + 1]
-    for at in range(joined_at, count - 1):
-        piece[RANKS, at] = piece[RANKS, at + 1]
-        piece[JOINED, at] = piece[JOINED, at + 1]
 
 
 @njit(cache=True, nogil=True)
@@ -218,40 +218,49 @@ def merge_bytes(
 ) -> np.int64:
     """The ids of a piece.
 
+    A token stands at the place of its first byte and names its neighbours; places are never moved,
+    so that the search for the next pair is the same short loop each time.
+
     Args:
         merges: the vocabulary.
         text: uint8[bytes].
         start: of the piece.
         end: of the piece, at most LONGEST_PIECE behind.
-        piece: int32[3, LONGEST_PIECE]; the ids are written to the beginning of row IDS, the others
-            are for the ranks of neighbours and the ids that they are joined to.
+        piece: int32[5, LONGEST_PIECE + 1]. The ids are written to the beginning of row IDS. The
+            others are, of each token, what it becomes together with the one behind it (JOINED), the
+            rank of that with its own place (KEYS), and the tokens before and behind it.
 
     Returns:
         Their number.
     """
     count = end - start
-    ids, ranks, joined = piece[IDS], piece[RANKS], piece[JOINED]
     for at in range(count):
-        ids[at] = merges.byte_ids[text[start + at]]
+        piece[IDS, at] = merges.byte_ids[text[start + at]]
+        piece[BEFORE, at], piece[BEHIND, at] = at - 1, at + 1
+        piece[KEYS, at] = NEVER
     for at in range(count - 1):
-        look_up_pair(merges, piece, at)
-    while count > 1:
-        lowest = NEVER  # first the rank and then its place: both loops are run in vectors
-        for at in range(count - 1):
-            lowest = min(lowest, ranks[at])
+        look_up_pair(merges, piece, at, at + 1)
+    while True:
+        lowest = NEVER
+        for at in range(count):
+            lowest = min(lowest, piece[KEYS, at])
         if lowest == NEVER:
             break
-        best = 0
-        while ranks[best] != lowest:
-            best += 1
-        ids[best] = joined[best]
-        count -= 1
-        close_gap(piece, best, count)
-        if best > 0:
-            look_up_pair(merges, piece, best - 1)
-        if best < count - 1:
-            look_up_pair(merges, piece, best)
-    return np.int64(count)
+        at = lowest & (2**PLACE_BITS - 1)
+        gone = piece[BEHIND, at]
+        behind, before = piece[BEHIND, gone], piece[BEFORE, at]
+        piece[IDS, at], piece[BEHIND, at] = piece[JOINED, at], behind
+        piece[KEYS, at] = piece[KEYS, gone] = NEVER
+        piece[BEFORE, behind] = at
+        if behind < count:
+            look_up_pair(merges, piece, at, behind)
+        if before >= 0:
+            look_up_pair(merges, piece, before, at)
+    left = at = 0
+    while at < count:
+        piece[IDS, left] = piece[IDS, at]
+        left, at = left + 1, piece[BEHIND, at]
+    return np.int64(left)
 
 
 @njit(cache=True, nogil=True)
@@ -267,7 +276,7 @@ def merge_tokens(merges: Merges, text: np.ndarray, ends: np.ndarray) -> np.ndarr
         int32[pieces], -1 for those of several ids.
     """
     merged = np.full(len(ends) - 1, -1, np.int32)
-    piece = np.empty((3, LONGEST_PIECE), np.int32)
+    piece = np.empty((5, LONGEST_PIECE + 1), np.int32)
     for token in range(len(merged)):
         if merge_bytes(merges, text, ends[token], ends[token + 1], piece) == 1:
             merged[token] = piece[IDS, 0]
@@ -300,7 +309,7 @@ def encode_spans(
     """
     ids = np.empty((spans[:, 1] - spans[:, 0]).sum(), np.int32)
     ends, left = np.zeros(len(spans) + 1, np.int64), np.zeros(len(spans), np.bool_)
-    piece = np.empty((3, LONGEST_PIECE), np.int32)
+    piece = np.empty((5, LONGEST_PIECE + 1), np.int32)
     written = 0
     for span in range(len(spans)):
         place, stop = spans[span]
