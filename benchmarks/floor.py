@@ -22,7 +22,9 @@ from corpusmill import pool as pools
 from corpusmill.bert import Bert, BertOptions
 from corpusmill.corpus.documents import read_documents
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.formats.parquet import ROW_GROUP_ROWS, ParquetOptions, ParquetShardWriter
+from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.parquet import ROW_GROUP_ROWS, ParquetShardWriter
+from corpusmill.formats.table import resolve
 from corpusmill.sorting import cut_into_groups
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.files import TokenizerFile, read_tokenizer
@@ -53,7 +55,9 @@ def build_part(part: int, objective: Bert, folder: str) -> int:
     pool = pools.open_pool(folder)
     rows = 0
     with (Path(folder) / f"train-{part}.parquet").open("wb") as stream:
-        writer = ParquetShardWriter(stream, objective.columns, ParquetOptions())
+        writer = ParquetShardWriter(
+            stream, objective.columns, resolve(OutputOptions(), objective.columns)
+        )
         for group in cut_into_groups(_build(objective, pool), ROW_GROUP_ROWS):
             writer.write(objective.finish(group, padded=False))
             rows += group.num_rows

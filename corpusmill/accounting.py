@@ -46,12 +46,14 @@ def _compare(
     kinds = ("sentence", "blank", "title", "rejected")
     lines = sum(of(f"read.{kind}_lines") for kind in kinds) + of("read.rejected_rows")
     units = of("read.lines") + of("read.rows")
+    # Where several examples are packed into a row.
+    examples = counts.get("write.pieces", written_rows)
     comparisons = [
         ("ranges read", of("read.ranges"), "ranges planned", expected.ranges),
         ("lines and rows of all kinds", lines + of("read.records"), "lines and rows read", units),
         ("documents tokenized", documents, "documents read", of("read.documents")),
         ("passes over documents built", of("build.passes"), "passes planned", passes),
-        ("rows written", written_rows, "examples built", of("build.examples")),
+        ("rows written", examples, "examples built", of("build.examples")),
         ("shards written", shards, "shards planned", expected.shards),
     ]
     if of("read.records"):

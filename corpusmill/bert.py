@@ -15,11 +15,13 @@ import pyarrow as pa
 from corpusmill import pairs as pairing
 from corpusmill import ragged
 from corpusmill.columns import Column, arrow_schema, pad_rows, smallest_integer
+from corpusmill.corpus.options import DocumentOptions
 from corpusmill.faults import UserError
 from corpusmill.masking import mask_rows
-from corpusmill.objective import IDENTITY_SCHEMA
+from corpusmill.objective import IDENTITY_SCHEMA, Objective
 from corpusmill.pair_rows import NUM_SPECIAL, assemble_pairs, fill_token_types
 from corpusmill.pool import Pool
+from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.special_tokens import SpecialTokens
 
 
@@ -69,6 +71,15 @@ class BertOptions:
             else min(full, self.max_predictions_per_seq)
         )
 
+    def bind(self, tokenizer: TokenizerFile) -> "Bert":
+        """See ObjectiveOptions."""
+        tokenizer.special.require(tokenizer.name, "cls", "sep", "mask", "pad")
+        return Bert(self, tokenizer.special, tokenizer.vocab_size, tokenizer.token_dtype.name)
+
+    def choose_documents(self, documents: DocumentOptions) -> DocumentOptions:
+        """See ObjectiveOptions."""
+        return documents
+
 
 def _check(flag: str, value: object, fine: bool, range_of_values: str) -> None:
     if not fine:
@@ -76,7 +87,7 @@ def _check(flag: str, value: object, fine: bool, range_of_values: str) -> None:
 
 
 @dataclass(frozen=True)
-class Bert:
+class Bert(Objective):
     """The objective `bert`, bound to a tokenizer's ids; see `corpusmill.objective.Objective`.
 
     Attributes:
@@ -91,7 +102,10 @@ class Bert:
     vocab_size: int
     token_dtype: str
 
-    name = "bert"
+    @property
+    def name(self) -> str:
+        """See Objective."""
+        return "bert"
 
     @property
     def repeats(self) -> int:

@@ -17,7 +17,9 @@ import pyarrow as pa
 
 from corpusmill import ragged
 from corpusmill.corpus.measures import Histogram
-from corpusmill.formats.parquet import ROW_GROUP_ROWS, ParquetOptions, ParquetShardWriter
+from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.parquet import ROW_GROUP_ROWS
+from corpusmill.formats.table import FORMATS
 from corpusmill.objective import Objective
 from corpusmill.placement import SPLIT_NAMES, Layout
 from corpusmill.pool import Pool, priorities
@@ -45,6 +47,8 @@ class SplitBuild:
         tokens: int64[documents of the sample], sum of the lengths of these.
         bytes: of the shards.
         built_bytes: of the examples before they are written.
+        written_rows: examples that were written; fewer than built where several are packed into
+            one.
         distributions: of the examples, counts by value.
     """
 
@@ -52,6 +56,7 @@ class SplitBuild:
     tokens: Int64s
     bytes: int
     built_bytes: int
+    written_rows: int
     distributions: dict[str, Int64s]
 
 
@@ -67,7 +72,7 @@ def spread_sample(layout: Layout, repeats: int) -> Layout:
 
 
 def build_sample(
-    objective: Objective, pool: Pool, layout: Layout, parquet: ParquetOptions
+    objective: Objective, pool: Pool, layout: Layout, options: OutputOptions
 ) -> dict[str, SplitBuild]:
     """Build all examples of a sample, and see what they are.
 
@@ -76,7 +81,7 @@ def build_sample(
         pool: the sample; it is also the pool of random documents.
         layout: how the examples are spread; with the data set's own the shards are the data set's
             where the sample is the whole corpus.
-        parquet: the file format's.
+        options: of the shards, with nothing left to the format.
 
     Returns:
         Each split that has a shard.
@@ -91,14 +96,14 @@ def build_sample(
     for shard in range(layout.shards):
         nothing = np.zeros((2, documents), np.int64)
         split = built.setdefault(
-            SPLIT_NAMES[layout.split_of(shard)], SplitBuild(nothing[0], nothing[1], 0, 0, {})
+            SPLIT_NAMES[layout.split_of(shard)], SplitBuild(nothing[0], nothing[1], 0, 0, 0, {})
         )
         examples: list[pa.RecordBatch] = []
         for home, of_home in of_homes:
             if layout.split_of(home) == layout.split_of(shard):
                 examples += _build(objective, of_home, shard, home, pool, layout)
         _count(split, examples, pool)
-        split.bytes += _write(objective, examples, parquet, split)
+        split.bytes += _write(objective, examples, options, split)
     return built
 
 
@@ -136,17 +141,20 @@ def _count(split: SplitBuild, batches: list[pa.RecordBatch], pool: Pool) -> None
 
 
 def _write(
-    objective: Objective, batches: list[pa.RecordBatch], options: ParquetOptions, split: SplitBuild
+    objective: Objective, batches: list[pa.RecordBatch], options: OutputOptions, split: SplitBuild
 ) -> int:
-    sink = pa.MockOutputStream()  # counts the bytes and forgets them
-    writer = ParquetShardWriter(sink, objective.columns, options)
+    of = FORMATS[options.output_format]
+    # They count the bytes and forget them.
+    sinks = [pa.MockOutputStream() for _ in of.suffixes(options)]
+    writer = of.write(sinks, objective.columns, options)
     rows = sort_rows(batches, ROW_GROUP_ROWS) if batches else iter(())
-    for group in cut_into_groups(rows, ROW_GROUP_ROWS):
+    for group in cut_into_groups(objective.pack(rows), ROW_GROUP_ROWS):
+        split.written_rows += group.num_rows
         for name, counts in objective.measure(group).items():
             split.distributions[name] = _add(split.distributions.get(name), counts)
-        writer.write(objective.finish(group, options.padded))
+        writer.write(objective.finish(group, options.is_padded))
     writer.close()
-    return int(sink.size())
+    return sum(int(sink.size()) for sink in sinks)
 
 
 def _add(some: Int64s | None, more: Int64s) -> Int64s:
@@ -260,6 +268,7 @@ def estimate_build(
 
 def _estimate_split(scale: Scale, split: SplitBuild) -> dict[str, Any]:
     rows, tokens = scale.estimate(split.rows), scale.estimate(split.tokens)
+    rows = rows.times(split.written_rows / max(1, int(split.rows.sum())))
     built_tokens = max(1, int(split.tokens.sum()))
     size = tokens.times(split.bytes / built_tokens).widen(_COMPRESSION_ERROR)
     if scale.share >= 1:

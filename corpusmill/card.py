@@ -107,7 +107,7 @@ def _columns(manifest: Mapping[str, Any]) -> Iterable[str]:
 
 def _loading(manifest: Mapping[str, Any]) -> Iterable[str]:
     split = next(iter(manifest["splits"]))
-    padded = manifest["output"]["options"].get("padded")
+    padded = manifest["output"]["options"]["padding"] == "max_length"
     yield from ("## How to load", "", "From the folder that holds this file:", "", "```python")
     yield from ("from pathlib import Path", "", "from datasets import load_dataset", "")
     yield from (f'examples = load_dataset(str(Path.cwd()), split="{split}")', "```", "")

@@ -3,7 +3,7 @@
 It holds no time, host or path of the run, so that the same input, options and seed give the same
 manifest.
 
-    {"format": "corpusmill", "format_version": 1, "objective": {"name": "bert", "options": {...}},
+    {"format": "corpusmill", "format_version": 2, "objective": {"name": "bert", "options": {...}},
      "seed": 1, "tokenizer": {...}, "columns": [...], "corpus": {...},
      "counts": {"read.documents": 9, ...},
      "splits": {"train": {"rows": 7, "tokens": 900, "distributions": {"length": [...], ...},
@@ -13,11 +13,13 @@ manifest.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from corpusmill.columns import Column
 from corpusmill.faults import UserError
+from corpusmill.formats.options import OutputOptions
 
 MANIFEST, SUCCESS, CARD, TOKENIZER, REJECTS = (
     "dataset.json",
@@ -26,7 +28,7 @@ MANIFEST, SUCCESS, CARD, TOKENIZER, REJECTS = (
     "tokenizer.json",
     "rejects/rejects.jsonl",
 )
-FORMAT, FORMAT_VERSION = "corpusmill", 1
+FORMAT, FORMAT_VERSION = "corpusmill", 2
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,22 @@ def decode(content: bytes, place: str) -> dict[str, Any]:
             "Use the version of corpusmill that wrote it, or build it again",
         )
     return manifest
+
+
+def describe_columns(columns: Iterable[Column], padded: bool) -> list[dict[str, Any]]:
+    """The manifest's entry of each column."""
+    return [{**asdict(of), "type": str(of.arrow_field(padded).type)} for of in columns]
+
+
+def columns_of(manifest: Mapping[str, Any]) -> tuple[Column, ...]:
+    """The columns of the shards."""
+    names = [field.name for field in fields(Column)]
+    return tuple(Column(**{name: of[name] for name in names}) for of in manifest["columns"])
+
+
+def output_options_of(manifest: Mapping[str, Any]) -> OutputOptions:
+    """How the shards were written."""
+    return OutputOptions(**manifest["output"]["options"])
 
 
 def listed_files(manifest: Mapping[str, Any]) -> dict[str, FileEntry]:

@@ -4,13 +4,16 @@ The stages of the pipeline know this interface alone, so that a further objectiv
 module.
 """
 
-from typing import Protocol
+from collections.abc import Iterator
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from corpusmill.columns import Column
+from corpusmill.corpus.options import DocumentOptions
 from corpusmill.pool import Pool
+from corpusmill.tokenization.files import TokenizerFile
 
 # Which example a row is; every objective's `build` puts these columns first.
 IDENTITY_SCHEMA = pa.schema(
@@ -25,7 +28,8 @@ IDENTITY_SCHEMA = pa.schema(
 class Objective(Protocol):
     """One way to make training examples of tokenized documents.
 
-    Frozen and small: it travels to the workers inside the DoFns.
+    Frozen and small: it travels to the workers inside the DoFns. An objective inherits what it has
+    no need to say otherwise.
     """
 
     @property
@@ -39,6 +43,14 @@ class Objective(Protocol):
     @property
     def pool_tokens(self) -> int:
         """Tokens of the pool of random documents; 0 where the objective draws none."""
+
+    @property
+    def words(self) -> str:
+        """The rule of words by which token ids are marked; empty where they are not.
+
+        With a rule the ids of documents and pool are `corpusmill.tokenization.word_marks`'.
+        """
+        return ""
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -72,8 +84,44 @@ class Objective(Protocol):
             IDENTITY_SCHEMA followed by `built_columns`.
         """
 
+    def count(self, examples: pa.RecordBatch) -> dict[str, int]:
+        """Counts of what `build` gave, beside its rows, for the manifest: {"trimmed_tokens": 3}."""
+        return {}
+
+    def pack(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of a shard as they are written, from the built rows in their final order.
+
+        Most objectives write what they build. Where several built rows become one, `measure` counts
+        them as "pieces".
+
+        Args:
+            rows: of `corpusmill.sorting.keyed_schema`, a few thousand at a time; the cuts between
+                batches carry no meaning.
+        """
+        return rows
+
     def finish(self, examples: pa.RecordBatch, padded: bool) -> pa.RecordBatch:
         """The rows as they are written: `columns` from `built_columns`, padded where asked."""
 
     def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:
         """Distributions of the examples, counts by value: {"length": int64[largest + 1], ...}."""
+
+
+class ObjectiveOptions(Protocol):
+    """The options of an objective, a frozen dataclass whose fields are flags of its command."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def bind(self, tokenizer: TokenizerFile) -> Objective:
+        """The objective for a tokenizer.
+
+        Raises:
+            UserError: the tokenizer lacks a special token that the examples need.
+        """
+
+    def choose_documents(self, documents: DocumentOptions) -> DocumentOptions:
+        """How the corpus is read for this objective.
+
+        Raises:
+            UserError: the objective cannot use documents that are read in the given way.
+        """

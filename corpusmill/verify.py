@@ -1,17 +1,29 @@
 """A data set against its manifest: every byte, every count, every file."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from corpusmill.accounting import Expected, find_imbalances
+from corpusmill.columns import Column
 from corpusmill.faults import UserError
-from corpusmill.manifest import MANIFEST, SUCCESS, FileEntry, ShardEntry, decode, listed_files
+from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.table import FORMATS, part_names
+from corpusmill.manifest import (
+    MANIFEST,
+    SUCCESS,
+    FileEntry,
+    ShardEntry,
+    columns_of,
+    decode,
+    listed_files,
+    output_options_of,
+)
 from corpusmill.recount import add_counts, recount
 
 OpenFile = Callable[[str], BinaryIO]
@@ -51,7 +63,9 @@ class _Claims:
 
     entries: Mapping[str, FileEntry]
     splits: tuple[_Split, ...]
-    columns: list[tuple[str, str]]
+    columns: tuple[Column, ...]
+    types: list[str]
+    options: OutputOptions
     pad_id: int
     tokenizer: tuple[str, str]
     counts: Mapping[str, int]
@@ -140,7 +154,9 @@ def _parse(content: bytes, place: str) -> _Claims:
         return _Claims(
             entries,
             tuple(_parse_split(name, split) for name, split in manifest["splits"].items()),
-            [(column["name"], column["type"]) for column in manifest["columns"]],
+            columns_of(manifest),
+            [of["type"] for of in manifest["columns"]],
+            output_options_of(manifest),
             manifest["tokenizer"]["special"]["pad_id"] or 0,
             (manifest["tokenizer"]["file"], manifest["tokenizer"]["sha256"]),
             manifest["counts"],
@@ -192,14 +208,20 @@ def _check_split(
 ) -> Iterator[Problem]:
     """The rows of a split's sound shards, and its sums where all of them are sound."""
     sums: dict[str, np.ndarray] = {}
+    suffixes = FORMATS[claims.options.output_format].suffixes(claims.options)
     for shard in split.shards:
-        if shard.file in damaged:
+        names = part_names(shard.file, suffixes)
+        if not damaged.isdisjoint(names):
+            damaged.add(shard.file)
             continue
         try:
-            with open_file(shard.file) as stream:
-                yield from _check_shard(shard, stream, claims, sums)
+            with ExitStack() as files:
+                streams = [files.enter_context(open_file(name)) for name in names]
+                yield from _check_shard(shard, streams, claims, sums)
         except (OSError, ValueError) as error:  # pyarrow's ArrowInvalid is a ValueError
-            yield Problem(shard.file, f"is no readable Parquet file: {error}")
+            yield Problem(
+                shard.file, f"is no readable {claims.options.output_format} shard: {error}"
+            )
             damaged.add(shard.file)
     for name in ("rows", "tokens"):
         total = sum(getattr(shard, name) for shard in split.shards)
@@ -214,17 +236,14 @@ def _check_split(
 
 
 def _check_shard(
-    shard: ShardEntry, stream: BinaryIO, claims: _Claims, sums: dict[str, np.ndarray]
+    shard: ShardEntry,
+    streams: Sequence[BinaryIO],
+    claims: _Claims,
+    sums: dict[str, np.ndarray],
 ) -> Iterator[Problem]:
-    parquet = pq.ParquetFile(stream)
-    columns = [(field.name, str(field.type)) for field in parquet.schema_arrow]
-    if columns != claims.columns:
-        yield Problem(
-            shard.file, f"holds the columns {columns}, the manifest says {claims.columns}"
-        )
-        return
     rows = tokens = 0
-    for batch in parquet.iter_batches(_BATCH_ROWS):
+    of = FORMATS[claims.options.output_format]
+    for batch in of.read(streams, claims.columns, claims.options, _BATCH_ROWS):
         rows += batch.num_rows
         for name, counts in recount(batch, claims.pad_id).items():
             sums[name] = add_counts(sums.get(name, counts[:0]), counts)
@@ -254,6 +273,9 @@ def _check_manifest(claims: _Claims) -> Iterator[Problem]:
     tokenizer, sha256 = claims.tokenizer
     if tokenizer not in claims.entries or claims.entries[tokenizer].sha256 != sha256:
         yield Problem(MANIFEST, f"it lists another {tokenizer} than the one that made the data set")
+    types = [str(of.arrow_field(claims.options.is_padded).type) for of in claims.columns]
+    if types != claims.types:
+        yield Problem(MANIFEST, f"its columns have the types {types}, not {claims.types}")
     shards = sum(len(split.shards) for split in claims.splits)
     rows = sum(split.rows for split in claims.splits)
     # Ranges and bytes of text are of the run, which is over.

@@ -7,14 +7,14 @@ from importlib.metadata import version
 from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.accounting import Expected
-from corpusmill.bert import Bert, BertOptions
-from corpusmill.columns import arrow_schema
 from corpusmill.corpus.formats import FORMATS, reads_in_ranges
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.sentences import splitter_of
-from corpusmill.formats.parquet import ParquetOptions
-from corpusmill.manifest import FORMAT, FORMAT_VERSION, TOKENIZER
-from corpusmill.objective import Objective
+from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.table import FORMATS as SHARD_FORMATS
+from corpusmill.formats.table import resolve
+from corpusmill.manifest import FORMAT, FORMAT_VERSION, TOKENIZER, describe_columns
+from corpusmill.objective import Objective, ObjectiveOptions
 from corpusmill.placement import Layout, count_validation_shards
 from corpusmill.tokenization.files import TokenizerFile
 from pipeline.graph import Job
@@ -67,18 +67,12 @@ def lay_out(options: DatasetOptions, objective: Objective, text_bytes: int) -> L
     return Layout(options.seed, train, validation)
 
 
-def bind_objective(options: BertOptions, tokenizer: TokenizerFile) -> Objective:
-    """The objective that the options are for, bound to a tokenizer."""
-    tokenizer.special.require(tokenizer.name, "cls", "sep", "mask", "pad")
-    return Bert(options, tokenizer.special, tokenizer.vocab_size, tokenizer.token_dtype.name)
-
-
 def assemble_job(
-    objective_options: BertOptions,
+    objective_options: ObjectiveOptions,
     tokenizer: TokenizerFile,
     documents: DocumentOptions,
     dataset: DatasetOptions,
-    parquet: ParquetOptions,
+    output_options: OutputOptions,
     run: RunOptions,
     files: Sequence[InputFile],
     temp_folder: str,
@@ -86,7 +80,8 @@ def assemble_job(
     memoize: bool = True,
 ) -> Job:
     """Everything the graph is made from; the tokenizer is put where workers find it."""
-    objective = bind_objective(objective_options, tokenizer)
+    objective = objective_options.bind(tokenizer)
+    output_options = resolve(output_options, objective.columns)
     text_bytes = estimate_text_bytes(files, documents)
     layout = lay_out(dataset, objective, text_bytes)
     tokenizer_path = FileSystems.join(temp_folder, TOKENIZER)
@@ -105,7 +100,7 @@ def assemble_job(
         layout=layout,
         validation_share=dataset.validation_share,
         shuffle=run.shuffle,
-        parquet=parquet,
+        output_options=output_options,
         tokenizer_path=tokenizer_path,
         token_dtype=tokenizer.token_dtype.name,
         memoize=memoize,
@@ -116,8 +111,9 @@ def assemble_job(
             temp_folder=temp_folder,
             tokenizer_path=tokenizer_path,
             header=_header(
-                objective, objective_options, tokenizer, documents, dataset, parquet, files
+                objective, objective_options, tokenizer, documents, dataset, output_options, files
             ),
+            suffixes=SHARD_FORMATS[output_options.output_format].suffixes(output_options),
             expected=Expected(len(ranges), plain_bytes, layout.shards, objective.repeats),
             max_rejects=dataset.max_rejects,
             stale=stale,
@@ -127,14 +123,13 @@ def assemble_job(
 
 def _header(
     objective: Objective,
-    objective_options: BertOptions,
+    objective_options: ObjectiveOptions,
     tokenizer: TokenizerFile,
     documents: DocumentOptions,
     dataset: DatasetOptions,
-    parquet: ParquetOptions,
+    output_options: OutputOptions,
     files: Sequence[InputFile],
 ) -> dict[str, object]:
-    schema = arrow_schema(objective.columns, parquet.padded)
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -156,14 +151,11 @@ def _header(
             "special": asdict(tokenizer.special),
         },
         "output": {
-            "format": "parquet",
-            "options": asdict(parquet),
+            "format": output_options.output_format,
+            "options": asdict(output_options),
             "validation_share": dataset.validation_share,
         },
-        "columns": [
-            {"name": column.name, "type": str(field.type), "meaning": column.meaning}
-            for column, field in zip(objective.columns, schema, strict=True)
-        ],
+        "columns": describe_columns(objective.columns, output_options.is_padded),
         "corpus": {
             "options": asdict(documents),
             "sentence_splitter": splitter_of(documents.language),

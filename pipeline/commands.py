@@ -1,19 +1,23 @@
 """What each command does. The dataclasses are the command line: their docstrings are its help."""
 
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import pyarrow as pa
 import tyro
 from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
 from corpusmill.bert import BertOptions
+from corpusmill.columns import arrow_schema
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.faults import UserError
-from corpusmill.formats.parquet import ParquetOptions, read_rows
+from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.table import FORMATS, part_names
 from corpusmill.inspection import decode_examples, special_tokens_of
-from corpusmill.manifest import MANIFEST, TOKENIZER, decode
+from corpusmill.manifest import MANIFEST, TOKENIZER, columns_of, decode, output_options_of
 from corpusmill.report import summarize
 from corpusmill.tokenization.files import read_tokenizer
 from corpusmill.tokenization.source import TokenizerOptions
@@ -37,10 +41,10 @@ class BuildBert:
     """Build a BERT data set: masked language model with next-sentence pairs."""
 
     dataset: DatasetOptions
-    bert: BertOptions = field(default_factory=BertOptions)
+    objective: BertOptions = field(default_factory=BertOptions)
     tokenizer_options: TokenizerOptions = field(default_factory=TokenizerOptions)
     documents: DocumentOptions = field(default_factory=DocumentOptions)
-    parquet: ParquetOptions = field(default_factory=ParquetOptions)
+    output_options: OutputOptions = field(default_factory=OutputOptions)
     run: RunOptions = field(default_factory=RunOptions)
 
 
@@ -68,17 +72,18 @@ def build(command: BuildBert, beam_arguments: tuple[str, ...], console: Console)
     """Build a data set, and say where it is and what is in it."""
     dataset, run_options = command.dataset, command.run
     stale = check_output(dataset.output, dataset.replace)
+    asked = command.objective.choose_documents(command.documents)
     tokenizer = read_tokenizer(dataset.tokenizer, read_bytes, command.tokenizer_options)
     with temporary_folder(dataset.output, run_options.temp_location) as temp_folder:
-        files = list_inputs(dataset.input, temp_folder, command.documents.suffixes)
+        files = list_inputs(dataset.input, temp_folder, asked.suffixes)
         say_hub_files(files, console)
-        documents = choose_format(files, command.documents, console)
+        documents = choose_format(files, asked, console)
         job = assemble_job(
-            command.bert,
+            command.objective,
             tokenizer,
             documents,
             dataset,
-            command.parquet,
+            command.output_options,
             run_options,
             files,
             temp_folder,
@@ -118,9 +123,7 @@ def inspect(command: Inspect, console: Console) -> int:
     report = summarize(manifest)
     examples = []
     for split in manifest["splits"].values():
-        path = FileSystems.join(absolute(command.folder), split["shards"][0]["file"])
-        with open_file(path) as stream:
-            rows = read_rows(stream, command.examples)
+        rows = _first_rows(command.folder, split["shards"][0]["file"], manifest, command.examples)
         examples += decode_examples(rows, tokenizer_json, special_tokens_of(manifest))
     print_inspection(console, manifest, examples, report)
     if command.html:
@@ -149,6 +152,20 @@ def verify(command: Verify, console: Console) -> int:
         f"{command.folder}: all {shards} shards with {rows:,} examples are as they were written"
     )
     return 0
+
+
+def _first_rows(folder: str, shard: str, manifest: dict[str, Any], count: int) -> pa.RecordBatch:
+    """At most `count` rows of a shard."""
+    options, columns = output_options_of(manifest), columns_of(manifest)
+    of = FORMATS[options.output_format]
+    with ExitStack() as files:
+        paths = [
+            FileSystems.join(absolute(folder), name)
+            for name in part_names(shard, of.suffixes(options))
+        ]
+        streams = [files.enter_context(open_file(path)) for path in paths]
+        nothing = arrow_schema(columns, options.is_padded).empty_table().to_batches()[0]
+        return next(of.read(streams, columns, options, max(1, count)), nothing)
 
 
 def _read_manifest(folder: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import apache_beam as beam
 
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.formats.parquet import ParquetOptions
+from corpusmill.formats.options import OutputOptions
 from corpusmill.objective import Objective
 from corpusmill.placement import Layout
 from corpusmill.pool import candidate_limit
@@ -41,7 +41,7 @@ class Job:
         layout: how the data set is spread over shards.
         validation_share: expected share of documents in the validation split.
         shuffle: "files" or "engine".
-        parquet: the file format's options.
+        output_options: how shards are written, with nothing left to the format.
         tokenizer_path: a complete tokenizer.json.
         token_dtype: NumPy name of the type of a token id.
         memoize: whether ids of words may be remembered.
@@ -57,7 +57,7 @@ class Job:
     layout: Layout
     validation_share: float
     shuffle: str
-    parquet: ParquetOptions
+    output_options: OutputOptions
     tokenizer_path: str
     token_dtype: str
     memoize: bool
@@ -82,7 +82,7 @@ def build_dataset(pipeline: beam.Pipeline, job: Job) -> None:
     shards = tokenized[TOKENS] | "ShuffleDocuments" >> _shuffle(job)
     built = shards | "BuildShards" >> BuildShards(
         job.objective,
-        job.parquet,
+        job.output_options,
         job.layout,
         tokenized_schema(job.token_dtype),
         job.temp_folder,

@@ -25,7 +25,7 @@ from corpusmill.corpus.measures import measure_text, measure_tokens
 from corpusmill.corpus.numbers import FORMAT, FORMAT_VERSION
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.faults import UserError
-from corpusmill.formats.parquet import ParquetOptions
+from corpusmill.formats.options import OutputOptions
 from corpusmill.pool import BYTES_OF_SIZES, candidate_limit
 from corpusmill.tokenization.files import TokenizerFile, read_tokenizer
 from corpusmill.tokenization.source import TokenizerOptions
@@ -77,10 +77,10 @@ class InspectCorpus:
     """Also write the report as one HTML page with plots to this file."""
     json: str | None = None
     """Also write all numbers to this file (corpusmill/corpus/numbers.py says what stands where)."""
-    bert: BertOptions = field(default_factory=BertOptions)
+    objective: BertOptions = field(default_factory=BertOptions)
     tokenizer_options: TokenizerOptions = field(default_factory=TokenizerOptions)
     documents: DocumentOptions = field(default_factory=DocumentOptions)
-    parquet: ParquetOptions = field(default_factory=ParquetOptions)
+    output_options: OutputOptions = field(default_factory=OutputOptions)
     run: RunOptions = field(default_factory=RunOptions)
 
     def __post_init__(self) -> None:
@@ -147,13 +147,21 @@ def _measure(
         TemporaryDirectory(prefix="corpusmill-") as own_folder,
         temporary_folder(own_folder, options.temp_location) as temp_folder,
     ):
-        files = list_inputs(command.input, temp_folder, command.documents.suffixes)
+        asked = command.objective.choose_documents(command.documents)
+        files = list_inputs(command.input, temp_folder, asked.suffixes)
         say_hub_files(files, console)
-        documents = choose_format(files, command.documents, console)
+        documents = choose_format(files, asked, console)
         job = assemble_job(
-            command.bert, tokenizer, documents, dataset, command.parquet, options, files,
-            temp_folder, memoize=prove_tokenizer(tokenizer, read_probe(files, documents), console),
-        )  # fmt: skip
+            command.objective,
+            tokenizer,
+            documents,
+            dataset,
+            command.output_options,
+            options,
+            files,
+            temp_folder,
+            memoize=prove_tokenizer(tokenizer, read_probe(files, documents), console),
+        )
         counters = Counters()
         # Before the progress line starts a thread.
         workers = start_workers(
@@ -215,7 +223,7 @@ def measure_job(
     )
     _ = sampled[POOL] | "CollectNumbers" >> CollectNumbers(
         job.objective,
-        job.parquet,
+        job.output_options,
         job.layout,
         job.commit.expected,
         [read[COUNTS], tokenized[COUNTS], sampled[COUNTS], *(of[COUNTS] for of in measured)],

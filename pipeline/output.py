@@ -11,12 +11,14 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.faults import UserError
+from corpusmill.formats.table import all_suffixes
 from corpusmill.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER
 from pipeline.inputs import absolute, is_local
 
 _TEMPORARY = "_temporary-"
+_SUFFIXES = "|".join(map(re.escape, all_suffixes()))
 _OURS = re.compile(
-    rf"(train|validation)-\d{{5}}-of-\d{{5}}\.parquet|{SUCCESS}|{re.escape(MANIFEST)}|{re.escape(CARD)}"
+    rf"(train|validation)-\d{{5}}-of-\d{{5}}({_SUFFIXES})|{SUCCESS}|{re.escape(MANIFEST)}|{re.escape(CARD)}"
     rf"|{re.escape(TOKENIZER)}|{re.escape(REJECTS)}|{_TEMPORARY}[^/]*/.*"
 )
 

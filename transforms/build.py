@@ -1,6 +1,7 @@
 """The documents of each shard to its examples, sorted, in one file under a temporary name."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from uuid import uuid4
 
 import apache_beam as beam
@@ -11,12 +12,14 @@ from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
 from corpusmill.checksums import HashingWriter
-from corpusmill.formats.parquet import ROW_GROUP_ROWS, SUFFIX, ParquetOptions, ParquetShardWriter
+from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.parquet import ROW_GROUP_ROWS
+from corpusmill.formats.table import FORMATS
 from corpusmill.objective import Objective
 from corpusmill.placement import SPLIT_NAMES, Layout
 from corpusmill.pool import Pool
 from corpusmill.sorting import add_keys, cut_into_groups, keyed_schema
-from transforms.elements import NamedOutputs, Segment, WrittenShard
+from transforms.elements import NamedOutputs, Segment, WrittenFile
 from transforms.pool import map_pool
 from transforms.read import create_file
 from transforms.sort import RowSorter
@@ -35,7 +38,7 @@ class _BuildShard(beam.DoFn):
     def __init__(
         self,
         objective: Objective,
-        options: ParquetOptions,
+        options: OutputOptions,
         layout: Layout,
         documents_schema: pa.Schema,
         temp_folder: str,
@@ -54,7 +57,7 @@ class _BuildShard(beam.DoFn):
 
     def process(
         self, element: tuple[int, Iterable[Segment]], pool_path: str = ""
-    ) -> Iterator[WrittenShard]:
+    ) -> Iterator[WrittenFile]:
         pool = (
             self._shared.acquire(lambda: map_pool(pool_path), tag=pool_path) if pool_path else None
         )
@@ -64,7 +67,8 @@ class _BuildShard(beam.DoFn):
             if segment.rows:
                 for examples in self._build(shard, segment, pool):
                     rows.add(examples)
-        yield self._write(shard, cut_into_groups(rows.drain(ROW_GROUP_ROWS), ROW_GROUP_ROWS))
+        written = self._objective.pack(rows.drain(ROW_GROUP_ROWS))
+        yield from self._write(shard, cut_into_groups(written, ROW_GROUP_ROWS))
 
     def finish_bundle(self) -> Iterator[TaggedOutput]:
         yield from self._built.finish()
@@ -77,28 +81,37 @@ class _BuildShard(beam.DoFn):
             examples = self._objective.build(documents, repeat, pool, splits, seed)
             self._built.add("passes", documents.num_rows)
             self._built.add("examples", examples.num_rows)
+            for name, number in self._objective.count(examples).items():
+                self._built.add(name, number)
             yield add_keys(examples, seed)
 
-    def _write(self, shard: int, groups: Iterable[pa.RecordBatch]) -> WrittenShard:
+    def _write(self, shard: int, groups: Iterable[pa.RecordBatch]) -> Iterator[WrittenFile]:
         split = SPLIT_NAMES[self._layout.split_of(shard)]
-        path = FileSystems.join(self._temp_folder, f"shard-{shard}-{uuid4().hex}{SUFFIX}")
+        of = FORMATS[self._options.output_format]
+        name = FileSystems.join(self._temp_folder, f"shard-{shard}-{uuid4().hex}")
+        paths = [name + suffix for suffix in of.suffixes(self._options)]
         tokens = rows = 0
-        with create_file(path) as stream:
-            sink = HashingWriter(stream)
-            writer = ParquetShardWriter(sink, self._objective.columns, self._options)
+        with ExitStack() as files:
+            sinks = [HashingWriter(files.enter_context(create_file(path))) for path in paths]
+            writer = of.write(sinks, self._objective.columns, self._options)
             for group in groups:
                 tokens += self._measure(group, split)
                 rows += group.num_rows
                 self._written.add("rows", group.num_rows)
-                writer.write(self._objective.finish(group, self._options.padded))
+                writer.write(self._objective.finish(group, self._options.is_padded))
             writer.close()
-        return WrittenShard(shard, path, rows, tokens, sink.bytes, sink.sha256)
+        for part, (path, sink) in enumerate(zip(paths, sinks, strict=True)):
+            content = (0, 0) if part else (rows, tokens)
+            yield WrittenFile(shard, part, path, *content, sink.bytes, sink.sha256)
 
     def _measure(self, group: pa.RecordBatch, split: str) -> int:
         distributions = self._objective.measure(group)
         for name, counts in distributions.items():
             for value in np.flatnonzero(counts).tolist():
                 self._written.add(f"{split}.{name}.{value}", int(counts[value]))
+        if "pieces" in distributions:
+            pieces = distributions["pieces"]
+            self._written.add("pieces", int(pieces @ np.arange(len(pieces))))
         lengths = distributions["length"]
         return int(lengths @ np.arange(len(lengths)))
 
@@ -110,7 +123,7 @@ class BuildShards(beam.PTransform):
 
     Args:
         objective: what is built.
-        options: the file format's.
+        options: of the shards, with nothing left to the format.
         layout: how the data set is spread.
         documents_schema: of the segments (`corpusmill.tokenization.encoding.tokenized_schema`).
         temp_folder: where the files wait for the commit.
@@ -120,7 +133,7 @@ class BuildShards(beam.PTransform):
     def __init__(
         self,
         objective: Objective,
-        options: ParquetOptions,
+        options: OutputOptions,
         layout: Layout,
         documents_schema: pa.Schema,
         temp_folder: str,
@@ -136,7 +149,7 @@ class BuildShards(beam.PTransform):
             self._objective, self._options, self._layout, self._documents_schema, self._temp_folder
         )
         paths = [] if self._pool is None else [beam.pvalue.AsSingleton(self._pool)]
-        typed = beam.ParDo(build, *paths).with_output_types(WrittenShard, **{COUNTS: Count})
+        typed = beam.ParDo(build, *paths).with_output_types(WrittenFile, **{COUNTS: Count})
         return shards | "BuildShard" >> typed.with_outputs(COUNTS, main=SHARDS)
 
     def display_data(self) -> dict[str, str | int | float | bool]:
@@ -144,6 +157,7 @@ class BuildShards(beam.PTransform):
         return {
             "objective": self._objective.name,
             "seed": str(self._layout.seed),
-            "compression": self._options.compression,
-            "padded": self._options.padded,
+            "output_format": self._options.output_format,
+            "compression": self._options.compression or "",
+            "padded": self._options.is_padded,
         }

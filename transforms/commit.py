@@ -17,10 +17,10 @@ from corpusmill.accounting import (
 )
 from corpusmill.card import render_card
 from corpusmill.faults import UserError
-from corpusmill.formats.parquet import SUFFIX
+from corpusmill.formats.table import part_names
 from corpusmill.manifest import FileEntry, ShardEntry
 from corpusmill.placement import SPLIT_NAMES, Layout
-from transforms.elements import RejectsFile, WrittenShard
+from transforms.elements import RejectsFile, WrittenFile
 from transforms.read import create_file, open_file
 
 
@@ -33,6 +33,7 @@ class CommitOptions:
         temp_folder: where files are prepared.
         tokenizer_path: the tokenizer.json that was used.
         header: the manifest's entries that are known before the run.
+        suffixes: of the files of a shard.
         expected: what the counts must add up to.
         max_rejects: most rejects allowed: a number from 1, or a share of the lines below 1; None
             allows all.
@@ -43,6 +44,7 @@ class CommitOptions:
     temp_folder: str
     tokenizer_path: str
     header: dict[str, Any]
+    suffixes: tuple[str, ...]
     expected: Expected
     max_rejects: float | None
     stale: tuple[str, ...] = ()
@@ -57,22 +59,25 @@ class _Commit(beam.DoFn):
     def process(
         self,
         _: bytes,
-        shards: list[WrittenShard],
+        written: list[WrittenFile],
         counts: list[tuple[str, int]],
         rejects: list[RejectsFile],
     ) -> Iterator[str]:
         sums = {**dict(counts), "write.rejects": sum(part.rejects for part in rejects)}
         check_rejects(sums, self._options.max_rejects)
-        rows = sum(shard.rows for shard in shards)
-        problems = find_imbalances(sums, self._options.expected, rows, len(shards))
+        rows = sum(file.rows for file in written)
+        shards = len({file.shard for file in written})
+        problems = find_imbalances(sums, self._options.expected, rows, shards)
         if problems:
             raise RuntimeError("the counts of the stages disagree: " + "; ".join(problems))
-        entries = [(shard, self._entry(shard)) for shard in sorted(shards)]
+        entries = [(file, self._entry(file)) for file in sorted(written)]
         self._remove_stale({entry.file for _, entry in entries})
-        for shard, entry in entries:
-            move(shard.path, self._final(entry.file), entry.bytes)
-        files = [self._copy_tokenizer(), *self._join_rejects(rejects)]
-        manifest = self._manifest(sums, [entry for _, entry in entries], files)
+        for file, entry in entries:
+            move(file.path, self._final(entry.file), entry.bytes)
+        shard_entries = [entry for _, entry in entries if isinstance(entry, ShardEntry)]
+        companions = [entry for _, entry in entries if not isinstance(entry, ShardEntry)]
+        files = [*companions, self._copy_tokenizer(), *self._join_rejects(rejects)]
+        manifest = self._manifest(sums, shard_entries, files)
         card = render_card(manifest)
         self._write(manifests.CARD, card)
         manifest["files"].append(asdict(_entry_of(manifests.CARD, card)))
@@ -82,12 +87,16 @@ class _Commit(beam.DoFn):
         self._write(manifests.SUCCESS, f"{hashlib.sha256(content).hexdigest()}\n".encode())
         yield self._options.output
 
-    def _entry(self, shard: WrittenShard) -> ShardEntry:
-        validation = shard.shard >= self._layout.train_shards
-        number = shard.shard - (self._layout.train_shards if validation else 0)
+    def _entry(self, file: WrittenFile) -> FileEntry:
+        validation = file.shard >= self._layout.train_shards
+        number = file.shard - (self._layout.train_shards if validation else 0)
         of = self._layout.validation_shards if validation else self._layout.train_shards
-        name = manifests.shard_name(SPLIT_NAMES[validation], number, of, SUFFIX)
-        return ShardEntry(name, shard.bytes, shard.sha256, shard.rows, shard.tokens)
+        suffixes = self._options.suffixes
+        shard = manifests.shard_name(SPLIT_NAMES[validation], number, of, suffixes[0])
+        name = part_names(shard, suffixes)[file.part]
+        if file.part:
+            return FileEntry(name, file.bytes, file.sha256)
+        return ShardEntry(name, file.bytes, file.sha256, file.rows, file.tokens)
 
     def _remove_stale(self, new: set[str]) -> None:
         # `_SUCCESS` goes first; a name that comes again is left to `move`, so that a retry loses
@@ -229,7 +238,7 @@ class CommitDataset(beam.PTransform):
         super().__init__()
         self._options, self._layout, self._counts, self._rejects = options, layout, counts, rejects
 
-    def expand(self, shards: beam.PCollection[WrittenShard]) -> beam.PCollection[str]:
+    def expand(self, shards: beam.PCollection[WrittenFile]) -> beam.PCollection[str]:
         """Add up the counts and run the commit once, behind all shards."""
         joined = self._counts | "JoinCounts" >> beam.Flatten()
         sums = joined | "AddCounts" >> beam.CombinePerKey(_add)

@@ -72,19 +72,22 @@ class Segment(NamedTuple):
     data: bytes
 
 
-class WrittenShard(NamedTuple):
-    """A shard under its temporary name.
+class WrittenFile(NamedTuple):
+    """A file of a shard under its temporary name.
 
     Attributes:
-        shard: its number; validation's follow train's.
+        shard: number of the shard; validation's follow train's.
+        part: which of the shard's files, in the order of the format's suffixes; 0 is the shard
+            itself, the others are its companions.
         path: temporary file.
-        rows: number of examples.
-        tokens: sum of their lengths.
+        rows: number of examples; 0 for a companion.
+        tokens: sum of their lengths; 0 for a companion.
         bytes: size of the file.
         sha256: hexadecimal digest of its bytes.
     """
 
     shard: int
+    part: int
     path: str
     rows: int
     tokens: int
@@ -146,5 +149,5 @@ class ArrowBatchCoder(coders.Coder):
 
 
 beam.coders.registry.register_coder(pa.RecordBatch, ArrowBatchCoder)
-for _element in (FileRange, RejectsFile, Segment, WrittenShard, Candidates):
+for _element in (FileRange, RejectsFile, Segment, WrittenFile, Candidates):
     beam.coders.registry.register_coder(_element, coders.RowCoder)

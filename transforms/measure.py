@@ -12,7 +12,7 @@ from corpusmill.accounting import Expected, count_reasons, find_imbalances
 from corpusmill.build_estimate import build_sample, compare, estimate_build, spread_sample
 from corpusmill.corpus.measures import DISTRIBUTIONS, Measures, read_histogram
 from corpusmill.corpus.numbers import collect_numbers
-from corpusmill.formats.parquet import ParquetOptions
+from corpusmill.formats.options import OutputOptions
 from corpusmill.objective import Objective
 from corpusmill.placement import Layout
 from transforms.elements import NamedOutputs, RejectsFile, in_global_window
@@ -76,12 +76,12 @@ class _CollectNumbers(beam.DoFn):
     def __init__(
         self,
         objective: Objective,
-        parquet: ParquetOptions,
+        output_options: OutputOptions,
         layout: Layout,
         expected: Expected,
         path: str,
     ) -> None:
-        self._objective, self._parquet, self._layout = objective, parquet, layout
+        self._objective, self._options, self._layout = objective, output_options, layout
         self._expected, self._path = expected, path
 
     def process(
@@ -113,7 +113,7 @@ class _CollectNumbers(beam.DoFn):
         layout = self._layout
         if scale.share < 1:
             layout = spread_sample(layout, self._objective.repeats)
-        built = build_sample(self._objective, pool, layout, self._parquet)
+        built = build_sample(self._objective, pool, layout, self._options)
         return estimate_build(self._objective, scale, built, self._layout)
 
 
@@ -161,7 +161,7 @@ class CollectNumbers(beam.PTransform):
 
     Args:
         objective: whose build is estimated.
-        parquet: the file format's options.
+        output_options: how shards would be written, with nothing left to the format.
         layout: how the data set would be spread.
         expected: from the plan.
         counts: of all stages.
@@ -173,7 +173,7 @@ class CollectNumbers(beam.PTransform):
     def __init__(
         self,
         objective: Objective,
-        parquet: ParquetOptions,
+        output_options: OutputOptions,
         layout: Layout,
         expected: Expected,
         counts: Sequence[beam.PCollection[Count]],
@@ -182,7 +182,7 @@ class CollectNumbers(beam.PTransform):
         path: str,
     ) -> None:
         super().__init__()
-        self._collect = _CollectNumbers(objective, parquet, layout, expected, path)
+        self._collect = _CollectNumbers(objective, output_options, layout, expected, path)
         self._counts, self._largest, self._rejects = counts, largest, rejects
 
     def expand(self, sample: beam.PCollection[str]) -> beam.PCollection[str]:

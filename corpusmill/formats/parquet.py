@@ -1,45 +1,18 @@
 """Parquet shards: small integers as byte streams, compressed, in row groups of equal size."""
 
-from dataclasses import dataclass
-from typing import BinaryIO, Literal
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpusmill.checksums import HashingWriter
 from corpusmill.columns import Column, arrow_schema
-from corpusmill.faults import UserError
-
-SUFFIX = ".parquet"
+from corpusmill.formats.options import OutputOptions
 
 # Small enough for a reader that shuffles row groups, large enough for the footer to stay a per
 # mille.
 ROW_GROUP_ROWS = 8192
-
-
-@dataclass(frozen=True)
-class ParquetOptions:
-    """How shards are written."""
-
-    padded: bool = False
-    """Fill every list to its full width; by default rows keep their own length."""
-    compression: Literal["zstd", "snappy", "none"] = "zstd"
-    """Codec of the pages."""
-    compression_level: int = 1
-    """Level of zstd, 1 to 22; above 3 little is gained on token ids."""
-
-    def __post_init__(self) -> None:
-        """Check each value.
-
-        Raises:
-            UserError: a level that zstd does not have.
-        """
-        if not 1 <= self.compression_level <= 22:
-            raise UserError(
-                f"--compression-level {self.compression_level}",
-                "the value is out of range",
-                "Give 1 to 22",
-            )
 
 
 class ParquetShardWriter:
@@ -48,17 +21,17 @@ class ParquetShardWriter:
     Args:
         stream: where the bytes go; it is only written to, never read or sought.
         columns: the objective's table.
-        options: the layout.
+        options: with nothing left to the format.
     """
 
     def __init__(
-        self, stream: BinaryIO | HashingWriter, columns: tuple[Column, ...], options: ParquetOptions
+        self, stream: BinaryIO | HashingWriter, columns: tuple[Column, ...], options: OutputOptions
     ) -> None:
         self._writer = pq.ParquetWriter(
             stream,
-            arrow_schema(columns, options.padded),
+            arrow_schema(columns, options.is_padded),
             compression=options.compression,
-            compression_level=options.compression_level if options.compression == "zstd" else None,
+            compression_level=options.compression_level,
             write_statistics=False,
             # Small integers compress better and faster as streams of their bytes than through a
             # dictionary (measured 16 % smaller, 40 % faster).
@@ -80,13 +53,35 @@ def _path(column: Column) -> str:
     return f"{column.name}.list.element" if column.width else column.name
 
 
-def read_rows(stream: BinaryIO, count: int) -> pa.RecordBatch:
-    """The first rows of a shard.
+def suffixes(_: OutputOptions) -> tuple[str, ...]:
+    """One file a shard."""
+    return (".parquet",)
 
-    Args:
-        stream: the shard; it must be seekable.
-        count: most rows to read.
-    """
-    shard = pq.ParquetFile(stream)
-    batch = next(shard.iter_batches(batch_size=max(1, count)), None)
-    return batch if batch is not None else shard.schema_arrow.empty_table().to_batches()[0]
+
+def open_writer(
+    streams: Sequence[BinaryIO | HashingWriter],
+    columns: tuple[Column, ...],
+    options: OutputOptions,
+) -> ParquetShardWriter:
+    """See `corpusmill.formats.table.ShardFormat`."""
+    return ParquetShardWriter(streams[0], columns, options)
+
+
+def read_shard(
+    streams: Sequence[BinaryIO],
+    columns: tuple[Column, ...],
+    options: OutputOptions,
+    batch_rows: int,
+) -> Iterator[pa.RecordBatch]:
+    """See `corpusmill.formats.table.ShardFormat`."""
+    shard = pq.ParquetFile(streams[0])
+    found = [(field.name, str(field.type)) for field in shard.schema_arrow]
+    schema = arrow_schema(columns, options.is_padded)
+    expected = [(field.name, str(field.type)) for field in schema]
+    if found != expected:
+        raise ValueError(f"it holds the columns {found}, the manifest says {expected}")
+    yield from shard.iter_batches(batch_rows)
+
+
+def check(_columns: tuple[Column, ...], _options: OutputOptions) -> None:
+    """Parquet holds all columns, with every codec of its own."""

@@ -16,16 +16,19 @@ from tokenizers import Tokenizer
 
 from corpusmill.bert import Bert, BertOptions
 from corpusmill.card import render_card
-from corpusmill.columns import arrow_schema
-from corpusmill.formats.parquet import SUFFIX, ParquetOptions, ParquetShardWriter
+from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.parquet import ParquetShardWriter
+from corpusmill.formats.table import resolve
 from corpusmill.manifest import (
     CARD,
+    FORMAT_VERSION,
     MANIFEST,
     REJECTS,
     SUCCESS,
     TOKENIZER,
     FileEntry,
     ShardEntry,
+    describe_columns,
     encode,
     shard_name,
 )
@@ -96,7 +99,7 @@ class Recipe:
     options: BertOptions = field(
         default_factory=lambda: BertOptions(max_seq_length=64, duplicates=3)
     )
-    parquet: ParquetOptions = field(default_factory=ParquetOptions)
+    parquet: OutputOptions = field(default_factory=OutputOptions)
     documents: int = 24
     train_shards: int = 2
     validation_documents: int = 6
@@ -184,17 +187,22 @@ def build_examples(
     return examples
 
 
+def padding_options(padded: bool) -> OutputOptions:
+    return OutputOptions(padding="max_length" if padded else "do_not_pad")
+
+
 def _write_split(
     folder: Path, split: str, objective: Bert, recipe: Recipe, examples: pa.RecordBatch, of: int
 ) -> dict[str, Any]:
     shards: list[ShardEntry] = []
+    options = resolve(recipe.parquet, objective.columns)
     for number in range(of):
         own = examples.take(pa.array(np.arange(number, examples.num_rows, of)))
-        name = shard_name(split, number, of, SUFFIX)
+        name = shard_name(split, number, of, ".parquet")
         with (folder / name).open("wb") as stream:
-            writer = ParquetShardWriter(stream, objective.columns, recipe.parquet)
+            writer = ParquetShardWriter(stream, objective.columns, options)
             if own.num_rows:
-                writer.write(objective.finish(own, recipe.parquet.padded))
+                writer.write(objective.finish(own, options.is_padded))
             writer.close()
         content = (folder / name).read_bytes()
         tokens = len(own.column("input_ids").flatten())
@@ -212,10 +220,10 @@ def _write_split(
 def _header(
     objective: Bert, recipe: Recipe, tokenizer_json: str, special: SpecialTokens
 ) -> dict[str, Any]:
-    schema = arrow_schema(objective.columns, recipe.parquet.padded)
+    options = resolve(recipe.parquet, objective.columns)
     return {
         "format": "corpusmill",
-        "format_version": 1,
+        "format_version": FORMAT_VERSION,
         "corpusmill_version": "0.1.0",
         "objective": {
             "name": "bert",
@@ -230,11 +238,8 @@ def _header(
             "vocab_size": objective.vocab_size,
             "special": asdict(special),
         },
-        "output": {"format": "parquet", "options": asdict(recipe.parquet), "validation_share": 0.2},
-        "columns": [
-            {"name": column.name, "type": str(of.type), "meaning": column.meaning}
-            for column, of in zip(objective.columns, schema, strict=True)
-        ],
+        "output": {"format": "parquet", "options": asdict(options), "validation_share": 0.2},
+        "columns": describe_columns(objective.columns, options.is_padded),
         "corpus": {
             "options": {"document_rule": "wikitext"},
             "bytes": 5000,

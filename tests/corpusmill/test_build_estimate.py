@@ -15,7 +15,8 @@ from corpusmill.build_estimate import (
     stratify,
 )
 from corpusmill.corpus.measures import Histogram, count_values, read_histogram
-from corpusmill.formats.parquet import ParquetOptions
+from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.table import resolve
 from corpusmill.placement import Layout, assign_splits
 from corpusmill.pool import Pool
 from tests.corpusmill.builders import SPECIAL, batch_of, numbered_corpus, pool_of
@@ -102,7 +103,9 @@ def test_a_sample_is_built_as_the_objective_builds_it(shards: int) -> None:
     )
     pool = pool_of(train, validation)
     objective = Bert(BertOptions(max_seq_length=32, duplicates=4), SPECIAL, 20_000, "int16")
-    built = build_sample(objective, pool, Layout(SEED, shards, 1), ParquetOptions())
+    built = build_sample(
+        objective, pool, Layout(SEED, shards, 1), resolve(OutputOptions(), objective.columns)
+    )
     for number, (name, part) in enumerate({"train": train, "validation": validation}.items()):
         examples = [
             objective.build(
@@ -129,7 +132,9 @@ def test_an_estimate_says_what_it_stands_on() -> None:
     layout = Layout(SEED, 7, 0)
     lengths = lengths_of(np.array([sum(map(len, of)) for of in corpus.values()]))
     scale = compare(pool, SEED, lengths)
-    built = build_sample(objective, pool, spread_sample(layout, 2), ParquetOptions())
+    built = build_sample(
+        objective, pool, spread_sample(layout, 2), resolve(OutputOptions(), objective.columns)
+    )
     estimate = estimate_build(objective, scale, built, layout)
     assert not estimate["exact"]
     assert estimate["sample"] == {"documents": 20, "tokens": 120, "share": 0.5}

@@ -12,8 +12,7 @@ from huggingface_hub import RepoCard
 
 from corpusmill.bert import BertOptions
 from corpusmill.card import describe_type, render_card
-from corpusmill.formats.parquet import ParquetOptions
-from tests.corpusmill.handmade_dataset import Recipe, write_dataset
+from tests.corpusmill.handmade_dataset import Recipe, padding_options, write_dataset
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +27,10 @@ def front_matter(card: bytes) -> dict[str, Any]:
 
 @pytest.mark.parametrize("padded", [False, True], ids=["ragged", "padded"])
 def test_load_dataset_finds_the_splits_by_the_card(padded: bool, tmp_path: Path) -> None:
-    manifest = write_dataset(tmp_path / "out", Recipe(parquet=ParquetOptions(padded=padded)))
+    manifest = write_dataset(
+        tmp_path / "out",
+        Recipe(parquet=padding_options(padded)),
+    )
     loaded = datasets.load_dataset(str(tmp_path / "out"), cache_dir=str(tmp_path / "cache"))
     assert {name: len(split) for name, split in loaded.items()} == {
         name: split["rows"] for name, split in manifest["splits"].items()
@@ -53,7 +55,10 @@ def test_load_dataset_takes_shards_without_rows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("padded", [False, True], ids=["ragged", "padded"])
 def test_pyarrow_pandas_and_polars_read_the_shards(padded: bool, tmp_path: Path) -> None:
-    manifest = write_dataset(tmp_path / "out", Recipe(parquet=ParquetOptions(padded=padded)))
+    manifest = write_dataset(
+        tmp_path / "out",
+        Recipe(parquet=padding_options(padded)),
+    )
     shards = sorted(str(path) for path in (tmp_path / "out").glob("train-*"))
     rows = manifest["splits"]["train"]["rows"]
     table = pads.dataset(shards).to_table()

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from corpusmill import ragged
 from corpusmill.bert import Bert, BertOptions
-from corpusmill.formats.parquet import ParquetOptions
+from corpusmill.formats.options import OutputOptions
 from corpusmill.inspection import (
     DecodedExample,
     Piece,
@@ -218,7 +218,7 @@ def figures(manifest: dict[str, Any], split: str = "train") -> dict[str, float]:
 def test_the_figures_are_those_of_the_rows(cap: int | None, split: str, tmp_path: Path) -> None:
     options = BertOptions(max_seq_length=40, duplicates=2, max_predictions_per_seq=cap)
     manifest = write_dataset(
-        tmp_path / "out", Recipe(options=options, parquet=ParquetOptions(padded=False))
+        tmp_path / "out", Recipe(options=options, parquet=OutputOptions(padding="do_not_pad"))
     )
     rows = [
         row

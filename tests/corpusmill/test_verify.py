@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from corpusmill.bert import BertOptions
 from corpusmill.faults import UserError
-from corpusmill.formats.parquet import ParquetOptions
+from corpusmill.formats.options import OutputOptions
 from corpusmill.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER, decode
 from corpusmill.verify import Problem, list_local, verify, verify_local
 from tests.corpusmill.handmade_dataset import Recipe, seal, write_dataset
@@ -51,7 +51,7 @@ def verify_bytes(contents: dict[str, bytes]) -> list[Problem]:
     "recipe",
     [
         Recipe(),
-        Recipe(parquet=ParquetOptions(padded=True)),
+        Recipe(parquet=OutputOptions(padding="max_length")),
         Recipe(validation_documents=0, rejects=False),
         Recipe(documents=1, train_shards=7, options=BertOptions(max_seq_length=64, duplicates=1)),
     ],
@@ -218,7 +218,7 @@ def test_a_manifest_that_lies_about_its_data_is_found(
 
 
 def test_the_padded_layout_is_counted_again_as_well(tmp_path: Path) -> None:
-    recipe = replace(Recipe(), parquet=ParquetOptions(padded=True))
+    recipe = replace(Recipe(), parquet=OutputOptions(padding="max_length"))
     manifest = write_dataset(tmp_path / "out", recipe)
     for name in ("length", "second_segment_length", "predictions"):
         changed = copy.deepcopy(manifest)
@@ -237,7 +237,7 @@ def test_a_shard_that_is_no_parquet_file_is_found(dataset: Path) -> None:
     seal(dataset, manifest)
     (problem,) = verify_local(dataset)
     assert problem.file == SHARDS[0]
-    assert problem.what.startswith("is no readable Parquet file")
+    assert problem.what.startswith("is no readable parquet shard")
 
 
 def test_an_unreadable_file_is_a_problem_and_not_an_end(intact: Path) -> None:

@@ -12,7 +12,7 @@ from apache_beam.runners.pipeline_context import PipelineContext
 
 from corpusmill.bert import BertOptions
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.formats.parquet import ParquetOptions
+from corpusmill.formats.options import OutputOptions
 from corpusmill.tokenization.files import TokenizerFile
 from pipeline.assembly import assemble_job
 from pipeline.graph import Job, build_dataset
@@ -27,7 +27,7 @@ def job(
 ) -> Job:
     dataset = DatasetOptions((str(sample),), "t", str(tmp_path / "out"), validation_share=0.1)
     return assemble_job(
-        BertOptions(), tokenizer, DocumentOptions(input_format="text"), dataset, ParquetOptions(),
+        BertOptions(), tokenizer, DocumentOptions(input_format="text"), dataset, OutputOptions(),
         RunOptions(shuffle=request.param), list_inputs([str(sample)], str(tmp_path)), str(tmp_path),
     )  # fmt: skip
 

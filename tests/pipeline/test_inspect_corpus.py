@@ -14,7 +14,7 @@ from apache_beam import coders
 import pipeline.inspect_corpus
 from corpusmill.bert import BertOptions
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.formats.parquet import ParquetOptions
+from corpusmill.formats.options import OutputOptions
 from corpusmill.tokenization.files import TokenizerFile
 from pipeline.assembly import assemble_job
 from pipeline.command_line import FAILURE, INTERRUPTED, USER_ERROR
@@ -71,7 +71,7 @@ def numbers_of(inspect: Inspect, tmp_path: Path) -> Callable[..., dict[str, Any]
     return run
 
 
-@pytest.mark.parametrize("flags", [(), ("--validation-share", "0.3", "--padded")])
+@pytest.mark.parametrize("flags", [(), ("--validation-share", "0.3", "--padding", "max_length")])
 def test_a_build_gives_what_was_said(
     flags: tuple[str, ...],
     numbers_of: Callable[..., dict[str, Any]],
@@ -273,7 +273,7 @@ def test_nothing_that_travels_is_pickled(
     files = list_inputs(dataset.input, str(tmp_path))
     documents = DocumentOptions(input_format="text")
     job = assemble_job(
-        BertOptions(), tokenizer, documents, dataset, ParquetOptions(), RunOptions(), files,
+        BertOptions(), tokenizer, documents, dataset, OutputOptions(), RunOptions(), files,
         str(tmp_path),
     )  # fmt: skip
     graph = beam.Pipeline()

@@ -83,7 +83,12 @@ def test_the_job_writes_what_a_plain_loop_builds(
     expected = plain_loop(sample, tokenizer, options, layout, share, padded)
     flags = ("--seed", str(seed), "--validation-share", str(share), "--range-bytes", "9000")
     outcome = build(
-        [sample], tokenizer_path, tmp_path / "out", *flags, "--padded" if padded else "--no-padded"
+        [sample],
+        tokenizer_path,
+        tmp_path / "out",
+        *flags,
+        "--padding",
+        "max_length" if padded else "do_not_pad",
     )
     assert outcome.status == 0, outcome.errors
     shards = [pq.read_table(path) for path in sorted((tmp_path / "out").glob("*.parquet"))]

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from corpusmill.bert import Bert, BertOptions
-from corpusmill.formats.parquet import ParquetOptions
+from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.table import resolve
 from corpusmill.placement import TRAIN, Layout, assign_splits
 from corpusmill.pool import ARRAYS, Pool
 from corpusmill.sorting import add_keys, sort_rows
@@ -18,7 +19,7 @@ from corpusmill.tokenization.encoding import tokenized_schema
 from tests.corpusmill.builders import SPECIAL, batch_of, numbered_corpus, pool_of
 from tests.transforms.local_pipeline import collect, local_pipeline, sums
 from transforms.build import SHARDS, BuildShards
-from transforms.elements import Segment, WrittenShard
+from transforms.elements import Segment, WrittenFile
 from transforms.tally import COUNTS
 
 BERT = Bert(BertOptions(max_seq_length=24, duplicates=5), SPECIAL, 2000, "int16")
@@ -82,12 +83,17 @@ def rows_of(shard: int, pool: Pool) -> pa.RecordBatch:
 
 def write(
     shards: list[tuple[int, list[Segment]]], pool: Pool, temp: Path
-) -> tuple[list[WrittenShard], dict[str, int]]:
+) -> tuple[list[WrittenFile], dict[str, int]]:
     with local_pipeline() as pipeline:
         path = pipeline | "Pool" >> beam.Create([save(pool, temp / "pool")])
         gathered = pipeline | "Shards" >> beam.Create(shards, reshuffle=False)
         written = gathered | BuildShards(
-            BERT, ParquetOptions(), LAYOUT, tokenized_schema("int16"), str(temp), path
+            BERT,
+            resolve(OutputOptions(), BERT.columns),
+            LAYOUT,
+            tokenized_schema("int16"),
+            str(temp),
+            path,
         )
         files, counts = collect(written[SHARDS]), collect(written[COUNTS])
     return sorted(files), sums(counts)

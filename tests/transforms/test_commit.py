@@ -14,7 +14,7 @@ from corpusmill.faults import UserError
 from corpusmill.placement import Layout
 from tests.transforms.local_pipeline import local_pipeline
 from transforms.commit import CommitDataset, CommitOptions, check_rejects, move
-from transforms.elements import RejectsFile, WrittenShard
+from transforms.elements import RejectsFile, WrittenFile
 
 LAYOUT = Layout(0, 2, 1)
 SHARDS = {
@@ -37,7 +37,7 @@ HEADER = {
     "tokenizer": {
         "file": "tokenizer.json", "name": "t", "sha256": "", "vocab_size": 9, "special": {},
     },
-    "output": {"format": "parquet", "options": {"padded": False}, "validation_share": 0.3},
+    "output": {"format": "parquet", "options": {"padding": "do_not_pad"}, "validation_share": 0.3},
     "columns": [{"name": "input_ids", "type": "list<element: int16 not null>", "meaning": "ids"}],
     "corpus": {"options": {}, "bytes": 100, "files": [{"path": "text", "bytes": 100}]},
 }  # fmt: skip
@@ -56,14 +56,14 @@ class Folders:
         self.rejects = [self._write_rejects(2, "later"), self._write_rejects(0, "first")]
         self.options = CommitOptions(
             str(self.output), str(self.temp), str(self.temp / "tokenizer.json"), HEADER,
-            Expected(3, 100, 3, 5), None,
+            (".parquet",), Expected(3, 100, 3, 5), None,
         )  # fmt: skip
 
-    def _write_shard(self, number: int, content: bytes, rows: int, tokens: int) -> WrittenShard:
+    def _write_shard(self, number: int, content: bytes, rows: int, tokens: int) -> WrittenFile:
         path = self.temp / f"shard-{number}"
         path.write_bytes(content)
         digest = hashlib.sha256(content).hexdigest()
-        return WrittenShard(number, str(path), rows, tokens, len(content), digest)
+        return WrittenFile(number, 0, str(path), rows, tokens, len(content), digest)
 
     def _write_rejects(self, number: int, line: str) -> RejectsFile:
         path = self.temp / f"rejects-{number}"
@@ -99,7 +99,7 @@ def commit(folders: Folders, **changes: Any) -> None:
         [(name, number // 2) for name, number in together.items()],
     ]
     with local_pipeline() as pipeline:
-        written = pipeline | "Shards" >> beam.Create(shards).with_output_types(WrittenShard)
+        written = pipeline | "Shards" >> beam.Create(shards).with_output_types(WrittenFile)
         refused = pipeline | "Rejects" >> beam.Create(rejects).with_output_types(RejectsFile)
         counted = [
             pipeline | f"Counts{place}" >> beam.Create(part).with_output_types(tuple[str, int])

@@ -11,7 +11,7 @@ from transforms.elements import (
     FileRange,
     RejectsFile,
     Segment,
-    WrittenShard,
+    WrittenFile,
 )
 
 ROWS = 20_000
@@ -46,7 +46,7 @@ def test_a_slice_travels_without_the_batch_it_is_of() -> None:
         RejectsFile(1, "r.jsonl", 10**9),
         Segment(99_999, 8192, "spill.arrow", 2**40, 2**31, b""),
         Segment(0, 1, "", 0, 3, b"\x00\xff\x80"),
-        WrittenShard(2, "shard.parquet", 2**33, 2**42, 2**35, "ab" * 32),
+        WrittenFile(2, 0, "shard.parquet", 2**33, 2**42, 2**35, "ab" * 32),
         Candidates(str(2**64 - 1), 2**33, "c.arrow", 2**40, 2**31),
     ],
 )

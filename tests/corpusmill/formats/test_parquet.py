@@ -14,9 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.bert import Bert, BertOptions
-from corpusmill.formats.parquet import ParquetOptions, ParquetShardWriter
+from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.parquet import ParquetShardWriter
+from corpusmill.formats.table import resolve
 from corpusmill.sorting import cut_into_groups
 from tests.corpusmill.builders import SPECIAL, batch_of, numbered_corpus, pool_of
+from tests.corpusmill.handmade_dataset import padding_options
 
 BERT = Bert(BertOptions(max_seq_length=40, max_predictions_per_seq=5), SPECIAL, 1000, "int16")
 WIDTHS = {"input_ids": 40, "token_type_ids": 40, "masked_lm_positions": 5, "masked_lm_ids": 5}
@@ -40,11 +43,12 @@ def make_examples() -> pa.RecordBatch:
 EXAMPLES = make_examples()
 
 
-def write_shard(options: ParquetOptions, groups: list[pa.RecordBatch]) -> bytes:
+def write_shard(options: OutputOptions, groups: list[pa.RecordBatch]) -> bytes:
     stream = io.BytesIO()
+    options = resolve(options, BERT.columns)
     writer = ParquetShardWriter(stream, BERT.columns, options)
     for group in groups:
-        writer.write(BERT.finish(group, options.padded))
+        writer.write(BERT.finish(group, options.is_padded))
     writer.close()
     assert not stream.closed
     return stream.getvalue()
@@ -59,7 +63,10 @@ def padded(request: pytest.FixtureRequest) -> bool:
 def shard(tmp_path: Path, padded: bool) -> Path:
     path = tmp_path / "train-00000-of-00001.parquet"
     path.write_bytes(
-        write_shard(ParquetOptions(padded=padded), list(cut_into_groups([EXAMPLES], 64)))
+        write_shard(
+            padding_options(padded),
+            list(cut_into_groups([EXAMPLES], 64)),
+        )
     )
     return path
 
@@ -115,7 +122,7 @@ def test_datasets_reads_what_was_written(
 def test_bytes_do_not_show_how_the_rows_arrived(cuts: list[int], padded: bool) -> None:
     edges = [0, *sorted(min(place, EXAMPLES.num_rows) for place in cuts), EXAMPLES.num_rows]
     parts = [EXAMPLES.slice(start, stop - start) for start, stop in pairwise(edges)]
-    options = ParquetOptions(padded=padded)
+    options = padding_options(padded)
     expected = write_shard(
         options, [pa.concat_batches([group]) for group in cut_into_groups([EXAMPLES], 64)]
     )
@@ -127,7 +134,7 @@ def test_where_pages_end_does_not_depend_on_the_slice() -> None:
     rows = pa.concat_batches([EXAMPLES] * 40)
     larger = pa.concat_batches([EXAMPLES.slice(0, 77), rows])
     digests = {
-        hashlib.sha256(write_shard(ParquetOptions(), [group])).hexdigest()
+        hashlib.sha256(write_shard(OutputOptions(), [group])).hexdigest()
         for group in (rows, larger.slice(77))
     }
     assert len(digests) == 1
@@ -136,7 +143,8 @@ def test_where_pages_end_does_not_depend_on_the_slice() -> None:
 @pytest.mark.parametrize("rows", [0, 1, 63, 64, 65])
 def test_row_groups_are_the_groups_written(rows: int, padded: bool) -> None:
     data = write_shard(
-        ParquetOptions(padded=padded), list(cut_into_groups([EXAMPLES.slice(0, rows)], 64))
+        padding_options(padded),
+        list(cut_into_groups([EXAMPLES.slice(0, rows)], 64)),
     )
     metadata = pq.ParquetFile(io.BytesIO(data)).metadata
     assert [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)] == [
@@ -146,7 +154,7 @@ def test_row_groups_are_the_groups_written(rows: int, padded: bool) -> None:
 
 
 def test_an_empty_group_can_be_written() -> None:
-    data = write_shard(ParquetOptions(), [EXAMPLES.slice(0, 0)])
+    data = write_shard(OutputOptions(), [EXAMPLES.slice(0, 0)])
     assert pq.read_table(io.BytesIO(data)).num_rows == 0
 
 
@@ -167,11 +175,11 @@ class OnlyWritten(io.RawIOBase):
 
 def test_the_stream_is_only_written_to() -> None:
     stream = OnlyWritten()
-    writer = ParquetShardWriter(stream, BERT.columns, ParquetOptions())  # type: ignore[arg-type]
+    writer = ParquetShardWriter(stream, BERT.columns, resolve(OutputOptions(), BERT.columns))  # type: ignore[arg-type]
     writer.write(BERT.finish(EXAMPLES, False))
     writer.close()
     assert not stream.closed
-    assert bytes(stream.data) == write_shard(ParquetOptions(), [EXAMPLES])
+    assert bytes(stream.data) == write_shard(OutputOptions(), [EXAMPLES])
 
 
 # Options
@@ -181,7 +189,7 @@ def test_the_stream_is_only_written_to() -> None:
     ("codec", "stored"), [("zstd", "ZSTD"), ("snappy", "SNAPPY"), ("none", "UNCOMPRESSED")]
 )
 def test_compression(codec: Literal["zstd", "snappy", "none"], stored: str) -> None:
-    data = write_shard(ParquetOptions(compression=codec), [EXAMPLES])
+    data = write_shard(OutputOptions(compression=codec), [EXAMPLES])
     group = pq.ParquetFile(io.BytesIO(data)).metadata.row_group(0)
     assert {group.column(place).compression for place in range(group.num_columns)} == {stored}
     assert pq.read_table(io.BytesIO(data)).to_pylist() == expected_rows(padded=False)
@@ -190,15 +198,15 @@ def test_compression(codec: Literal["zstd", "snappy", "none"], stored: str) -> N
 def test_a_higher_level_compresses_more() -> None:
     rows = pa.concat_batches([EXAMPLES] * 20)
     fast, small = (
-        len(write_shard(ParquetOptions(compression_level=level), [rows])) for level in (1, 19)
+        len(write_shard(OutputOptions(compression_level=level), [rows])) for level in (1, 19)
     )
     assert small < fast
 
 
 def test_every_column_is_a_stream_of_bytes_without_statistics() -> None:
-    group = pq.ParquetFile(
-        io.BytesIO(write_shard(ParquetOptions(), [EXAMPLES]))
-    ).metadata.row_group(0)
+    group = pq.ParquetFile(io.BytesIO(write_shard(OutputOptions(), [EXAMPLES]))).metadata.row_group(
+        0
+    )
     columns = {}
     for place in range(group.num_columns):
         column = group.column(place)

@@ -1,0 +1,43 @@
+"""How shards are written: the options that all file formats share."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from corpusmill.faults import UserError
+
+Padding = Literal["max_length", "do_not_pad"]
+Compression = Literal["zstd", "snappy", "gzip", "deflate", "none"]
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """How shards are written."""
+
+    output_format: Literal["parquet"] = "parquet"
+    """The file format of the shards."""
+    padding: Padding | None = None
+    """"max_length" fills every list to its full width, with "do_not_pad" rows keep their own
+    length; by default what the trainers that read the format expect."""
+    compression: Compression | None = None
+    """Codec; by default the format's own."""
+    compression_level: int | None = None
+    """Level of the codec: 1 to 22 for zstd (1 by default; above 3 little is gained on token ids), 1
+    to 9 for gzip and deflate (6 by default)."""
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether rows are padded, once nothing is left to the format."""
+        return self.padding == "max_length"
+
+    def __post_init__(self) -> None:
+        """Check each value.
+
+        Raises:
+            UserError: a level that no codec has.
+        """
+        if self.compression_level is not None and not 1 <= self.compression_level <= 22:
+            raise UserError(
+                f"--compression-level {self.compression_level}",
+                "the value is out of range",
+                "Give 1 to 22 for zstd, 1 to 9 for gzip and deflate",
+            )

@@ -1,0 +1,129 @@
+"""The one table of the file formats that shards can have, for writers and readers alike."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import BinaryIO, Protocol
+
+import pyarrow as pa
+
+from corpusmill.checksums import HashingWriter
+from corpusmill.columns import Column
+from corpusmill.faults import UserError
+from corpusmill.formats import parquet
+from corpusmill.formats.options import Compression, OutputOptions, Padding
+
+Columns = tuple[Column, ...]
+
+# The files that a shard consists of, in the order of their suffixes.
+Sinks = Sequence[BinaryIO | HashingWriter]
+Sources = Sequence[BinaryIO]
+
+_LEVELS = {"zstd": (1, 22), "gzip": (6, 9), "deflate": (6, 9)}
+
+
+class ShardWriter(Protocol):
+    """Writes one shard as a stream."""
+
+    def write(self, group: pa.RecordBatch) -> None:
+        """Write rows, in the schema of the columns (`corpusmill.columns.arrow_schema`)."""
+
+    def close(self) -> None:
+        """Write what stands behind the last row; the streams stay open."""
+
+
+@dataclass(frozen=True)
+class ShardFormat:
+    """One file format.
+
+    Attributes:
+        suffixes: of the files of a shard, from the options: the shard itself, and then its
+            companions (".bin", ".idx").
+        write: opens a writer on one stream a suffix, which is only written to, never sought.
+        read: the rows of a shard in the schema of the columns, at most so many at a time; streams
+            are seekable. ValueError or OSError where the shard is damaged.
+        check: refuses columns that the format cannot hold, and options that it does not know, by a
+            UserError.
+        compressions: codecs, the default one first.
+        padding: of rows, by default.
+    """
+
+    suffixes: Callable[[OutputOptions], tuple[str, ...]]
+    write: Callable[[Sinks, Columns, OutputOptions], ShardWriter]
+    read: Callable[[Sources, Columns, OutputOptions, int], Iterator[pa.RecordBatch]]
+    check: Callable[[Columns, OutputOptions], None]
+    compressions: tuple[Compression, ...]
+    padding: Padding
+
+
+FORMATS: dict[str, ShardFormat] = {
+    "parquet": ShardFormat(
+        parquet.suffixes,
+        parquet.open_writer,
+        parquet.read_shard,
+        parquet.check,
+        ("zstd", "snappy", "gzip", "none"),
+        "do_not_pad",
+    ),
+}
+
+
+def all_suffixes() -> list[str]:
+    """Every suffix that a file of a shard can have."""
+    found = {
+        suffix
+        for of in FORMATS.values()
+        for compression in of.compressions
+        for suffix in of.suffixes(OutputOptions(compression=compression))
+    }
+    return sorted(found)
+
+
+def part_names(shard: str, suffixes: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of all files of a shard.
+
+    Example:
+        "train-00000-of-00002.bin" and (".bin", ".idx") give that name and
+        "train-00000-of-00002.idx".
+    """
+    stem = shard.removesuffix(suffixes[0])
+    return (shard, *(stem + suffix for suffix in suffixes[1:]))
+
+
+def resolve(options: OutputOptions, columns: Columns) -> OutputOptions:
+    """The options with the format's defaults in place of None.
+
+    Args:
+        options: as a user gives them.
+        columns: what is to be written.
+
+    Raises:
+        UserError: the format lacks the codec or the level, or cannot hold the columns.
+    """
+    of = FORMATS[options.output_format]
+    compression = options.compression or of.compressions[0]
+    if compression not in of.compressions:
+        raise UserError(
+            f"--compression {compression}",
+            f"the format {options.output_format} has no such codec",
+            f"Give one of {', '.join(of.compressions)}",
+        )
+    level = options.compression_level
+    if compression not in _LEVELS:
+        level = None
+    else:
+        default, most = _LEVELS[compression]
+        level = default if level is None else level
+        if level > most:
+            raise UserError(
+                f"--compression-level {level}",
+                f"{compression} has no such level",
+                f"Give 1 to {most}",
+            )
+    resolved = replace(
+        options,
+        compression=compression,
+        compression_level=level,
+        padding=options.padding or of.padding,
+    )
+    of.check(columns, resolved)
+    return resolved
