@@ -78,7 +78,7 @@ class BertOptions:
 
     def choose_documents(self, documents: DocumentOptions) -> DocumentOptions:
         """See ObjectiveOptions."""
-        return documents
+        return documents.or_else("wikitext", "line")
 
 
 def _check(flag: str, value: object, fine: bool, range_of_values: str) -> None:

@@ -244,7 +244,7 @@ def read_documents(
     elif end is not None:
         stream.seek(0)
     last = 2**62 if end is None else end
-    titles = options.document_rule == "wikitext"
+    titles = options.document_rule in {None, "wikitext"}
     lines = LineReader(stream, position, in_long_line, batch_bytes, options.max_line_bytes, titles)
     collector = _Collector(file, file_index, start, last, options)
     batches = 0

@@ -1,7 +1,7 @@
 """How files become documents: the options of a corpus."""
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, Self, get_args
 
 from corpusmill.faults import UserError
 
@@ -9,9 +9,13 @@ from corpusmill.faults import UserError
 MAX_LIMIT_BYTES = 2**28
 
 
+DocumentRule = Literal["wikitext", "blank-lines", "whole-file"]
+SentenceRule = Literal["line", "split"]
+
+
 @dataclass(frozen=True)
 class DocumentOptions:
-    """How files become documents.
+    """How files become documents. A rule that is None reads as WikiText's, or by lines.
 
     Raises:
         UserError: for an unknown rule, a language without a rule that needs it or the other way
@@ -39,13 +43,14 @@ class DocumentOptions:
     what they say; all others text."""
     text_field: str = "text"
     """Name of the field that holds a record's text, in formats that have fields."""
-    document_rule: Literal["wikitext", "blank-lines", "whole-file"] = "wikitext"
+    document_rule: DocumentRule | None = None
     """What separates the documents of a text: "wikitext" is a line that is empty or starts with "="
     (a title), "blank-lines" is an empty line alone; with "whole-file" each file is one document.
-    White space around a line does not count."""
-    sentence_rule: Literal["line", "split"] = "line"
+    White space around a line does not count. By default what the objective expects."""
+    sentence_rule: SentenceRule | None = None
     """What a sentence is: "line" is a line of the text; with "split" each line is running text,
-    which is cut into sentences by the rules of --language (needs the extra "sentences")."""
+    which is cut into sentences by the rules of --language (needs the extra "sentences"). By default
+    what the objective expects."""
     language: str | None = None
     """Language of running text, as a code of two or three letters ("en", "zh")."""
     suffixes: tuple[str, ...] = ()
@@ -58,8 +63,8 @@ class DocumentOptions:
     """A line with more bytes than this is rejected."""
 
     def __post_init__(self) -> None:
-        rules = ("wikitext", "blank-lines", "whole-file")
-        if self.document_rule not in rules:
+        rules = get_args(DocumentRule)
+        if self.document_rule not in {None, *rules}:
             value, cause = f"document_rule={self.document_rule!r}", "there is no such rule"
             raise UserError(value, cause, f"Use one of {', '.join(rules)}")
         self._check_sentence_rule()
@@ -75,13 +80,22 @@ class DocumentOptions:
                     "The default is right for most corpora",
                 )
 
+    def or_else(self, document_rule: DocumentRule, sentence_rule: SentenceRule) -> Self:
+        """With these rules where none is given."""
+        return replace(
+            self,
+            document_rule=self.document_rule or document_rule,
+            sentence_rule=self.sentence_rule or sentence_rule,
+        )
+
     def _check_sentence_rule(self) -> None:
-        if self.sentence_rule not in {"line", "split"}:
+        rules = get_args(SentenceRule)
+        if self.sentence_rule not in {None, *rules}:
             value, cause = f"sentence_rule={self.sentence_rule!r}", "there is no such rule"
-            raise UserError(value, cause, "Use one of line, split")
+            raise UserError(value, cause, f"Use one of {', '.join(rules)}")
         if self.sentence_rule == "split" and self.language is None:
             cause = "the rules of sentences are those of a language, and none is given"
             raise UserError("--sentence-rule split", cause, "Add --language en, or another's code")
-        if self.sentence_rule == "line" and self.language is not None:
+        if self.sentence_rule != "split" and self.language is not None:
             cause = "only sentences that are split go by a language"
             raise UserError(f"--language {self.language}", cause, "Add --sentence-rule split")

@@ -82,7 +82,7 @@ def reference(data: bytes, options: DocumentOptions) -> Everything:
     for line in lines:
         marked = offset == 0 and line.startswith(b"\xef\xbb\xbf")
         text = (line[3:] if marked else line).decode(errors="surrogateescape").strip()
-        title = text.startswith("=") and options.document_rule == "wikitext"
+        title = text.startswith("=") and options.document_rule in {None, "wikitext"}
         if len(line) <= options.max_line_bytes and (title or not text):
             count["title_lines" if title else "blank_lines"] += 1
             if options.document_rule != "whole-file":
