@@ -19,7 +19,7 @@ test: .venv/test
 	$(VENV)/ruff check .
 	$(VENV)/mypy
 	$(VENV)/lint-imports
-	$(VENV)/pytest --cov --cov-report=term-missing:skip-covered
+	$(VENV)/pytest --numprocesses auto --dist worksteal --cov --cov-report=term-missing:skip-covered
 
 bench: .venv/test
 	$(VENV)/python -m benchmarks
