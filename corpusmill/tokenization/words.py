@@ -1,0 +1,236 @@
+"""Rules of words: what of a text masks, n-grams and phrase labels take as one word.
+
+A rule is a function of a text to the (begin, end) spans of its words in characters, in their order
+and apart from each other. What lies outside of all of them, such as white space, belongs to no
+word. Beside the built-in rules any package may bring others: by an entry point of the group
+`corpusmill.words`, or as "package.module:function". Such a function that never gives a word across
+an ASCII space, and cuts what lies between two of them as it cuts it alone, may say so by an
+attribute `cuts_at_spaces = True`; ids and boundaries of recurring words are then remembered.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points, packages_distributions, version
+from itertools import accumulate, chain, pairwise
+from typing import Any, NoReturn
+
+import numpy as np
+import regex
+
+from corpusmill.faults import UserError
+
+Spans = list[tuple[int, int]]
+
+GROUP = "corpusmill.words"
+BUILT_IN = ("jieba", "unicode")
+
+# Unicode Standard Annex 29, Word Boundary Rules, as one expression over the property Word_Break.
+# (The library's own \b joins a single regional indicator, or a mark that begins a text, with what
+# follows.) Whatever extends a character (WB4) is IGNORED.
+_EXTENDS = r"[\p{WB=Extend}\p{WB=Format}\p{WB=ZWJ}]"
+_IGNORED = f"{_EXTENDS}*+"
+_LETTER = r"[\p{WB=ALetter}\p{WB=Hebrew_Letter}]"
+_HEBREW = r"\p{WB=Hebrew_Letter}"
+_DIGIT = r"\p{WB=Numeric}"
+_LETTERS = rf"""(?:
+      {_LETTER}{_IGNORED} (?:
+          [\p{{WB=MidLetter}}\p{{WB=MidNumLet}}']{_IGNORED}(?={_LETTER})
+        | "(?<={_HEBREW}{_EXTENDS}*"){_IGNORED}(?={_HEBREW})
+      )?
+    | {_DIGIT}{_IGNORED} (?: [\p{{WB=MidNum}}\p{{WB=MidNumLet}}']{_IGNORED}(?={_DIGIT}) )?
+    )++"""
+_RUN = rf"(?:{_LETTERS}|(?:\p{{WB=Katakana}}{_IGNORED})++)"
+# U+202F is white space, too.
+_JOINERS = rf"(?:[\p{{WB=ExtendNumLet}}--\u202f]{_IGNORED})++"
+_WORD = rf"""(?:
+      (?:{_RUN}|{_JOINERS}{_RUN}?) (?:{_JOINERS}{_RUN}?)*+
+      (?: '(?<={_HEBREW}{_EXTENDS}*'){_IGNORED} )?
+    | \p{{WB=Regional_Indicator}}{_IGNORED}\p{{WB=Regional_Indicator}}{_IGNORED}
+    | \S{_IGNORED}
+    )"""
+# Most words of ASCII are seen to end by what follows; the same, twice as fast.
+_PLAIN_WORD = r"""
+      [a-zA-Z]++(?=[\s!-&(-\-/;-@\[-^`{-~]|\Z)
+    | [!-/:-@\[-^`{-~](?=[\x00-\x7f]|\Z)"""
+_WORDS = regex.compile(
+    rf"{_PLAIN_WORD} | {_WORD}(?:(?<=\u200d)(?=\p{{Extended_Pictographic}}){_WORD})*+",
+    regex.VERBOSE | regex.VERSION1,
+)
+_HAN = regex.compile(r"\p{Script=Han}+")
+
+
+@dataclass(frozen=True)
+class WordRule:
+    """A rule of words, loaded.
+
+    Attributes:
+        name: as it was given.
+        version: the package behind it and its version ("regex 2026.11.15"); empty where it comes
+            from no installed package.
+        cut: a text to the spans of its words.
+        cuts_at_spaces: whether the words of a text are those of what lies between its ASCII spaces.
+    """
+
+    name: str
+    version: str
+    cut: Callable[[str], Spans]
+    cuts_at_spaces: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.version})" if self.version else self.name
+
+
+def cut_unicode(text: str) -> Spans:
+    """The words of Unicode Standard Annex 29, without white space, which parts them always.
+
+    An inner apostrophe, full stop or comma belongs to its word or number, a hyphen parts words.
+    Every other character is a word of its own with the marks that go with it: an ideograph, a sign,
+    a letter of a script without spaces between words.
+
+    Example:
+        "Isn't 3.14 well-known?" gives the words Isn't, 3.14, well, -, known, ?.
+    """
+    return [match.span() for match in _WORDS.finditer(text)]
+
+
+def load_chinese() -> Callable[[str], Spans]:
+    """The cut of Chinese text: the words of `cut_unicode`, joined to the phrases of jieba.
+
+    jieba's cut with its default dictionary and with the hidden Markov model that finds words the
+    dictionary does not have, as `jieba.cut(text)`. Only where a character of the script Han stands
+    beside a boundary does jieba decide on it: what it makes of other scripts is no word (it knows
+    no accents, for one). Both are the same for every run of one version.
+
+    Raises:
+        UserError: the library is not installed.
+
+    Example:
+        "小明硕士毕业于中国科学院。" gives the words 小明, 硕士, 毕业, 于, 中国科学院, 。
+    """
+    try:
+        import rjieba  # noqa: PLC0415  an extra, which most jobs do without
+    except ImportError:
+        raise UserError(
+            "--words jieba",
+            "Chinese phrases are found by rjieba, which is not installed",
+            "Install the extra 'chinese' (pip install '.[chinese]')",
+        ) from None
+    jieba = rjieba.Jieba()
+
+    def cut(text: str) -> Spans:
+        runs = (match.span() for match in _HAN.finditer(text))
+        within = {place for begin, end in runs for place in range(begin, end + 1)}
+        if not within:
+            return cut_unicode(text)
+        within.difference_update(accumulate(map(len, jieba.cut(text, True))))
+        spans: Spans = []
+        for begin, end in cut_unicode(text):
+            joins = begin in within and spans and spans[-1][1] == begin
+            spans.append((spans.pop()[0] if joins else begin, end))
+        return spans
+
+    return cut
+
+
+def load_words(name: str) -> WordRule:
+    """The rule of a name.
+
+    Args:
+        name: one of BUILT_IN, of an entry point of GROUP, or "package.module:function".
+
+    Raises:
+        UserError: there is none of that name, it cannot be loaded, or what it needs is not
+            installed.
+    """
+    if name == "unicode":
+        return WordRule(name, f"regex {version('regex')}", cut_unicode, cuts_at_spaces=True)
+    if name == "jieba":
+        cut = load_chinese()
+        return WordRule(name, f"rjieba {version('rjieba')}, regex {version('regex')}", cut)
+    found = {entry.name: entry for entry in entry_points(group=GROUP)}
+    entry = found.get(name)
+    if entry is None and ":" not in name:
+        known = ", ".join(sorted({*BUILT_IN, *found}))
+        raise UserError(
+            f"--words {name}",
+            f"there is no such rule of words; there are {known}",
+            "Give one of these, a package's function as package.module:function, or install the "
+            f"package that has it as an entry point of the group {GROUP}",
+        )
+    return _load_foreign(name, entry or EntryPoint(name, name, GROUP))
+
+
+def _load_foreign(name: str, entry: EntryPoint) -> WordRule:
+    try:
+        cut = entry.load()
+    except Exception as failure:
+        raise UserError(
+            f"--words {name}",
+            f"it cannot be loaded ({type(failure).__name__}: {failure})",
+            "Install its package where all workers find it, and give package.module:function",
+        ) from failure
+    if not callable(cut):
+        raise UserError(
+            f"--words {name}",
+            f"it is {type(cut).__name__}, no function",
+            "Give a function of a text to the (begin, end) spans of its words",
+        )
+    package = entry.module.partition(".")[0]
+    owners = [entry.dist.name] if entry.dist else packages_distributions().get(package, ())
+    named = ", ".join(f"{owner} {version(owner)}" for owner in sorted(set(owners)))
+    return WordRule(name, named, cut, bool(getattr(cut, "cuts_at_spaces", False)))
+
+
+def find_words(rule: WordRule, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """The words of texts that stand one behind the other.
+
+    Args:
+        rule: of words.
+        texts: any.
+
+    Returns:
+        begins: int64[words], first character of each in all of the texts.
+        ends: int64[words], likewise; both ascending.
+
+    Raises:
+        UserError: the rule gives something else than spans of the text, in order.
+
+    Example:
+        of "a b" and "cd" the unicode rule gives [0, 2, 3] and [1, 3, 5].
+    """
+    rows = [rule.cut(text) for text in texts]
+    flat = chain.from_iterable
+    try:
+        spans = np.fromiter(flat(flat(rows)), np.int64).reshape(-1, 2)
+        counts = [len(row) for row in rows]
+    except (TypeError, ValueError):
+        _refuse_spans(rule, texts, rows)
+    sizes = np.array([len(text) for text in texts], np.int64)
+    base = np.repeat(np.cumsum(sizes) - sizes, counts)
+    begins, ends = spans.T
+    inside = (begins >= 0) & (begins < ends) & (ends <= np.repeat(sizes, counts))
+    begins, ends = begins + base, ends + base
+    if not inside.all() or (ends[:-1] > begins[1:]).any():
+        _refuse_spans(rule, texts, rows)
+    return begins, ends
+
+
+def _refuse_spans(rule: WordRule, texts: list[str], rows: list[Spans]) -> NoReturn:
+    """Raise the UserError of a rule that gives no spans, with the first text that shows it."""
+    for text, given in zip(texts, rows, strict=True):
+        if not _are_spans(given, len(text)):
+            break
+    raise UserError(
+        f"--words {rule.name}",
+        f"of {text[:60]!r} it gives {str(given)[:120]}, which are no spans of words in it",
+        "It must give a list of (begin, end) in characters, in order, apart and not empty",
+    ) from None
+
+
+def _are_spans(given: Any, size: int) -> bool:
+    try:
+        bounds = [0, *(bound for begin, end in given for bound in (begin, end)), size]
+        ordered = all(before <= behind for before, behind in pairwise(bounds))
+        return ordered and all(begin < end for begin, end in given)
+    except (TypeError, ValueError):
+        return False
