@@ -1,15 +1,18 @@
-"""Sentences to token ids."""
+"""Sentences to token ids, which may be marked by where words go on."""
 
 import json
 from itertools import chain, pairwise
+from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer
 
 from corpusmill.tokenization import byte_level_bpe
 from corpusmill.tokenization import wordpiece as compiled_wordpiece
-from corpusmill.tokenization.word_memo import WordMemo, encode_spans_by
+from corpusmill.tokenization.marked_encoding import encode_marked
+from corpusmill.tokenization.word_memo import EncodeSpans, WordMemo, encode_spans_by
 from corpusmill.tokenization.word_memo_exactness import choose_unit_rule
+from corpusmill.tokenization.words import load_words
 
 # An encoding takes some hundred bytes a token while it lives; so many keep two cores busy.
 _TEXTS_PER_CALL = 4096
@@ -24,6 +27,8 @@ class SentenceTokenizer:
         memo_bytes: upper bound of the memo's memory.
         memoize: False for no memo.
         special_tokens_in_text: whether a special token that stands in a text becomes its id.
+        words: rule of words (`corpusmill.tokenization.words`) by which ids are marked
+            (`corpusmill.tokenization.word_marks`), which dtype must have room for; empty for none.
 
     Attributes:
         why_not: why words are not remembered; empty where they are.
@@ -36,22 +41,34 @@ class SentenceTokenizer:
         memo_bytes: int = 64 * 2**20,
         memoize: bool = True,
         special_tokens_in_text: bool = True,
+        words: str = "",
     ) -> None:
         self._tokenizer = Tokenizer.from_str(tokenizer_json)
         self._tokenizer.encode_special_tokens = not special_tokens_in_text
         self._dtype = np.dtype(dtype)
+        self._words = load_words(words) if words else None
         described = json.loads(tokenizer_json)
         rule, self.why_not = choose_unit_rule(described, self._tokenizer)
+        if self._words and not self._words.cuts_at_spaces:
+            self.why_not = self.why_not or f"words by the rule {words} may depend on their sentence"
         self._memo = None
         if memoize and not self.why_not:
-            encode_spans = encode_spans_by(self._encode_texts)
-            if compiled_wordpiece.is_known(described):
-                encode_spans = compiled_wordpiece.WordPieceEncoder(
-                    described, self._tokenizer, encode_spans
-                ).encode
-            elif byte_level_bpe.is_known(described):
-                encode_spans = byte_level_bpe.ByteLevelEncoder(described, encode_spans).encode
-            self._memo = WordMemo(encode_spans, memo_bytes, rule)
+            # A mark that follows an ideograph is of its word.
+            rule = "words" if self._words and rule == "ideographs" else rule
+            self._memo = WordMemo(self._choose_encoder(described), memo_bytes, rule)
+
+    def _choose_encoder(self, described: dict[str, Any]) -> EncodeSpans:
+        """What gives the ids of new words: compiled where it may be."""
+        encode_spans = encode_spans_by(self._encode_texts)
+        if self._words:
+            return encode_spans
+        if compiled_wordpiece.is_known(described):
+            return compiled_wordpiece.WordPieceEncoder(
+                described, self._tokenizer, encode_spans
+            ).encode
+        if byte_level_bpe.is_known(described):
+            return byte_level_bpe.ByteLevelEncoder(described, encode_spans).encode
+        return encode_spans
 
     @property
     def memoizes(self) -> bool:
@@ -83,14 +100,21 @@ class SentenceTokenizer:
         return ids.astype(self._dtype), token_offsets
 
     def _encode_texts(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The texts' int32 ids, one behind the other, and their int64[texts + 1] offsets."""
+        """The texts' int32 ids, marked or not, and their int64[texts + 1] offsets."""
         offsets = np.zeros(len(texts) + 1, np.int64)
         parts = [np.empty(0, np.int32)]
         for first in range(0, len(texts), _TEXTS_PER_CALL):
-            called = self._tokenizer.encode_batch_fast(
-                texts[first : first + _TEXTS_PER_CALL], add_special_tokens=False
-            )
-            rows = [encoding.ids for encoding in called]
-            offsets[first + 1 : first + 1 + len(rows)] = [len(row) for row in rows]
-            parts.append(np.fromiter(chain.from_iterable(rows), np.int32))
+            called = texts[first : first + _TEXTS_PER_CALL]
+            if self._words:
+                ids, counts = encode_marked(self._tokenizer, self._words, called)
+            else:
+                ids, counts = _encode_plainly(self._tokenizer, called)
+            offsets[first + 1 : first + 1 + len(called)] = counts
+            parts.append(ids)
         return np.concatenate(parts), np.cumsum(offsets)
+
+
+def _encode_plainly(tokenizer: Tokenizer, texts: list[str]) -> tuple[np.ndarray, list[int]]:
+    encodings = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+    rows = [encoding.ids for encoding in encodings]
+    return np.fromiter(chain.from_iterable(rows), np.int32), [len(row) for row in rows]
