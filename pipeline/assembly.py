@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 
+import numpy as np
 from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.accounting import Expected
@@ -17,6 +18,8 @@ from corpusmill.manifest import FORMAT, FORMAT_VERSION, TOKENIZER, describe_colu
 from corpusmill.objective import Objective, ObjectiveOptions
 from corpusmill.placement import Layout, count_validation_shards
 from corpusmill.tokenization.files import TokenizerFile
+from corpusmill.tokenization.word_marks import marked_dtype
+from corpusmill.tokenization.words import load_words
 from pipeline.graph import Job
 from pipeline.inputs import InputFile, absolute
 from pipeline.options import LOCAL_NAMES, DatasetOptions, RunOptions
@@ -102,7 +105,7 @@ def assemble_job(
         shuffle=run.shuffle,
         output_options=output_options,
         tokenizer_path=tokenizer_path,
-        token_dtype=tokenizer.token_dtype.name,
+        token_dtype=_stored_dtype(objective, tokenizer).name,
         memoize=memoize,
         special_tokens_in_text=tokenizer.options.special_tokens_in_text,
         temp_folder=temp_folder,
@@ -121,6 +124,11 @@ def assemble_job(
     )
 
 
+def _stored_dtype(objective: Objective, tokenizer: TokenizerFile) -> np.dtype:
+    """The type of the ids of documents and pool."""
+    return marked_dtype(tokenizer.vocab_size) if objective.words else tokenizer.token_dtype
+
+
 def _header(
     objective: Objective,
     objective_options: ObjectiveOptions,
@@ -130,6 +138,7 @@ def _header(
     output_options: OutputOptions,
     files: Sequence[InputFile],
 ) -> dict[str, object]:
+    words = load_words(objective.words)
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -149,6 +158,7 @@ def _header(
             "sha256": tokenizer.digest,
             "vocab_size": tokenizer.vocab_size,
             "special": asdict(tokenizer.special),
+            **({"words": str(words)} if words else {}),
         },
         "output": {
             "format": output_options.output_format,

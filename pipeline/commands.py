@@ -21,6 +21,7 @@ from corpusmill.manifest import MANIFEST, TOKENIZER, columns_of, decode, output_
 from corpusmill.report import summarize
 from corpusmill.tokenization.files import read_tokenizer
 from corpusmill.tokenization.source import TokenizerOptions
+from corpusmill.tokenization.words import load_words
 from corpusmill.verify import verify as find_problems
 from pipeline.assembly import assemble_job, estimate_read_bytes
 from pipeline.graph import build_dataset
@@ -74,6 +75,7 @@ def build(command: BuildBert, beam_arguments: tuple[str, ...], console: Console)
     stale = check_output(dataset.output, dataset.replace)
     asked = command.objective.choose_documents(command.documents)
     tokenizer = read_tokenizer(dataset.tokenizer, read_bytes, command.tokenizer_options)
+    words = load_words(command.objective.bind(tokenizer).words)
     with temporary_folder(dataset.output, run_options.temp_location) as temp_folder:
         files = list_inputs(dataset.input, temp_folder, asked.suffixes)
         say_hub_files(files, console)
@@ -88,7 +90,7 @@ def build(command: BuildBert, beam_arguments: tuple[str, ...], console: Console)
             files,
             temp_folder,
             stale,
-            memoize=prove_tokenizer(tokenizer, read_probe(files, documents), console),
+            memoize=prove_tokenizer(tokenizer, read_probe(files, documents), console, words),
         )
         counters = Counters()
         processes = count_processes(

@@ -43,7 +43,8 @@ class Job:
         shuffle: "files" or "engine".
         output_options: how shards are written, with nothing left to the format.
         tokenizer_path: a complete tokenizer.json.
-        token_dtype: NumPy name of the type of a token id.
+        token_dtype: NumPy name of the type of a token id, marked where the objective has a rule of
+            words.
         memoize: whether ids of words may be remembered.
         special_tokens_in_text: whether special tokens that stand in the text become their ids.
         temp_folder: where files wait for the commit.
@@ -71,7 +72,11 @@ def build_dataset(pipeline: beam.Pipeline, job: Job) -> None:
     ranges = pipeline | "PlanRanges" >> PlanRanges(job.ranges)
     read = ranges | "ReadDocuments" >> ReadDocuments(job.documents, job.temp_folder)
     tokenized = read[DOCUMENTS] | "TokenizeDocuments" >> TokenizeDocuments(
-        job.tokenizer_path, job.token_dtype, job.memoize, job.special_tokens_in_text
+        job.tokenizer_path,
+        job.token_dtype,
+        job.memoize,
+        job.special_tokens_in_text,
+        job.objective.words,
     )
     counts = [read[COUNTS], tokenized[COUNTS]]
     pool = None

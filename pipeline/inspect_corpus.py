@@ -29,6 +29,7 @@ from corpusmill.formats.options import OutputOptions
 from corpusmill.pool import BYTES_OF_SIZES, candidate_limit
 from corpusmill.tokenization.files import TokenizerFile, read_tokenizer
 from corpusmill.tokenization.source import TokenizerOptions
+from corpusmill.tokenization.words import load_words
 from pipeline.assembly import assemble_job, estimate_read_bytes
 from pipeline.graph import Job
 from pipeline.html_report import render_corpus_page
@@ -143,6 +144,7 @@ def _measure(
 ) -> dict[str, Any]:
     dataset, options = command.dataset, command.run
     tokenizer = read_tokenizer(command.tokenizer, read_bytes, command.tokenizer_options)
+    words = load_words(command.objective.bind(tokenizer).words)
     with (
         TemporaryDirectory(prefix="corpusmill-") as own_folder,
         temporary_folder(own_folder, options.temp_location) as temp_folder,
@@ -160,7 +162,7 @@ def _measure(
             options,
             files,
             temp_folder,
-            memoize=prove_tokenizer(tokenizer, read_probe(files, documents), console),
+            memoize=prove_tokenizer(tokenizer, read_probe(files, documents), console, words),
         )
         counters = Counters()
         # Before the progress line starts a thread.
@@ -206,9 +208,18 @@ def measure_job(
     ranges = pipeline | "PlanRanges" >> PlanRanges(job.ranges)
     read = ranges | "ReadDocuments" >> ReadDocuments(job.documents, job.temp_folder)
     tokenized = read[DOCUMENTS] | "TokenizeDocuments" >> TokenizeDocuments(
-        job.tokenizer_path, job.token_dtype, job.memoize, job.special_tokens_in_text
+        job.tokenizer_path,
+        job.token_dtype,
+        job.memoize,
+        job.special_tokens_in_text,
+        job.objective.words,
     )
-    of_tokens = partial(measure_tokens, special=tokenizer.special, vocab_size=tokenizer.vocab_size)
+    of_tokens = partial(
+        measure_tokens,
+        special=tokenizer.special,
+        vocab_size=tokenizer.vocab_size,
+        marked=bool(job.objective.words),
+    )
     measured = (
         read[DOCUMENTS] | "MeasureText" >> MeasureBatches(measure_text),
         tokenized[TOKENS] | "MeasureTokens" >> MeasureBatches(of_tokens),

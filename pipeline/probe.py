@@ -19,6 +19,7 @@ from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.proof import find_difference, hard_texts
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.source import Encode
+from corpusmill.tokenization.words import WordRule
 from pipeline.inputs import InputFile
 from transforms.read import open_file
 
@@ -83,33 +84,38 @@ def _read_lines(stream: BinaryIO, from_within: bool) -> bytes:
     return bytes(content[first:last])
 
 
-def prove_tokenizer(tokenizer: TokenizerFile, texts: list[str], console: Console) -> bool:
+def prove_tokenizer(
+    tokenizer: TokenizerFile, texts: list[str], console: Console, words: WordRule | None = None
+) -> bool:
     """Compare a tokenizer's ids with its original library's, and those of the memo without it.
+
+    A rule of words is tried on all of the texts, whether or not words are remembered.
 
     Args:
         tokenizer: what is to be used.
         texts: a probe of the corpus; hard texts of the library's are added.
         console: is told where the memo cannot be used.
+        words: rule by which ids are marked, which are then compared; None where they are not.
 
     Returns:
         Whether the memo of words gives the same ids as the tokenizer without.
 
     Raises:
-        UserError: the original library gives other ids.
+        UserError: the original library gives other ids, or the rule no spans of words.
     """
-    by_memo = _sentence_tokenizer(tokenizer)
-    if by_memo is None and tokenizer.reference is None:
+    sentences = _sentence_tokenizer(tokenizer, words, memoize=True)
+    if not sentences.memoizes and tokenizer.reference is None and words is None:
         return True
     plain = Tokenizer.from_str(tokenizer.json)
     plain.encode_special_tokens = not tokenizer.options.special_tokens_in_text
     special = {plain.id_to_token(token_id) for token_id in tokenizer.special.all_ids}
     texts = hard_texts(name for name in special if name is not None) + texts
 
-    def encode(texts: list[str]) -> list[list[int]]:
+    def encode_plainly(texts: list[str]) -> list[list[int]]:
         return [of.ids for of in plain.encode_batch_fast(texts, add_special_tokens=False)]
 
     if tokenizer.reference is not None:
-        difference = find_difference(encode, tokenizer.reference, texts)
+        difference = find_difference(encode_plainly, tokenizer.reference, texts)
         if difference:
             raise UserError(
                 f"--tokenizer {tokenizer.name}",
@@ -117,25 +123,32 @@ def prove_tokenizer(tokenizer: TokenizerFile, texts: list[str], console: Console
                 f"{difference}",
                 "Give a tokenizer.json that was made for it",
             )
-    if by_memo is None:
+    encode: Encode = encode_plainly
+    if words is not None:
+        encode = _encode_with(_sentence_tokenizer(tokenizer, words, memoize=False))
+        encode(texts)  # a rule that gives no words is refused, whether or not they are remembered
+    if not sentences.memoizes:
         return True
-    difference = find_difference(by_memo, encode, texts)
+    difference = find_difference(_encode_with(sentences), encode, texts)
     if difference:
         console.print(f"words are not remembered: {difference}", markup=False, soft_wrap=True)
     return difference is None
 
 
-def _sentence_tokenizer(tokenizer: TokenizerFile) -> Encode | None:
-    """The ids of texts with the memo of words; None where there is none."""
-    sentences = SentenceTokenizer(
+def _sentence_tokenizer(
+    tokenizer: TokenizerFile, words: WordRule | None, memoize: bool
+) -> SentenceTokenizer:
+    return SentenceTokenizer(
         tokenizer.json,
         np.dtype(np.int32),
         _MEMO_BYTES,
+        memoize=memoize,
         special_tokens_in_text=tokenizer.options.special_tokens_in_text,
+        words=words.name if words else "",
     )
-    if not sentences.memoizes:
-        return None
 
+
+def _encode_with(sentences: SentenceTokenizer) -> Encode:
     def encode(texts: list[str]) -> list[list[int]]:
         encoded = [text.encode() for text in texts]
         offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)

@@ -21,10 +21,16 @@ class _TokenizeBatch(beam.DoFn):
     """A batch of text to a batch of token ids; the tokenizer is loaded once a process."""
 
     def __init__(
-        self, tokenizer_path: str, token_dtype: str, memoize: bool, special_tokens_in_text: bool
+        self,
+        tokenizer_path: str,
+        token_dtype: str,
+        memoize: bool,
+        special_tokens_in_text: bool,
+        words: str,
     ) -> None:
         self._path, self._dtype, self._shared = tokenizer_path, token_dtype, Shared()
         self._memoize, self._special_tokens_in_text = memoize, special_tokens_in_text
+        self._words = words
 
     def setup(self) -> None:
         self._tokenizer = self._shared.acquire(self._load, tag=self._path)
@@ -52,6 +58,7 @@ class _TokenizeBatch(beam.DoFn):
                 np.dtype(self._dtype),
                 memoize=self._memoize,
                 special_tokens_in_text=self._special_tokens_in_text,
+                words=self._words,
             )
 
 
@@ -60,9 +67,11 @@ class TokenizeDocuments(beam.PTransform):
 
     Args:
         tokenizer_path: a complete tokenizer.json that every worker can read.
-        token_dtype: NumPy name of the type of a token id.
+        token_dtype: NumPy name of the type of a token id, marked where there is a rule of words.
         memoize: whether ids of words may be remembered.
         special_tokens_in_text: whether special tokens that stand in the text become their ids.
+        words: rule of words by which ids are marked (`corpusmill.tokenization.words`); empty for
+            none.
     """
 
     def __init__(
@@ -71,18 +80,22 @@ class TokenizeDocuments(beam.PTransform):
         token_dtype: str,
         memoize: bool = True,
         special_tokens_in_text: bool = True,
+        words: str = "",
     ) -> None:
         super().__init__()
         self._path, self._dtype = tokenizer_path, token_dtype
         self._memoize, self._special_tokens_in_text = memoize, special_tokens_in_text
+        self._words = words
 
     def expand(self, documents: beam.PCollection[pa.RecordBatch]) -> NamedOutputs:
         """One DoFn in the stage of its input."""
         tokenize = beam.ParDo(
-            _TokenizeBatch(self._path, self._dtype, self._memoize, self._special_tokens_in_text)
+            _TokenizeBatch(
+                self._path, self._dtype, self._memoize, self._special_tokens_in_text, self._words
+            )
         ).with_output_types(pa.RecordBatch, **{COUNTS: Count})
         return documents | "TokenizeBatch" >> tokenize.with_outputs(COUNTS, main=TOKENS)
 
     def display_data(self) -> dict[str, str]:
-        """The tokenizer."""
-        return {"tokenizer": self._path, "token_dtype": self._dtype}
+        """The tokenizer and the rule of words."""
+        return {"tokenizer": self._path, "token_dtype": self._dtype, "words": self._words}

@@ -20,6 +20,7 @@ from corpusmill.corpus.scanning import count_words
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.special_tokens import SpecialTokens
+from corpusmill.tokenization.word_marks import ids_of
 
 DISTRIBUTIONS = ("tokens_per_document", "sentences_per_document", "tokens_per_sentence")
 
@@ -137,13 +138,16 @@ def measure_text(documents: pa.RecordBatch) -> Measures:
     return Measures(Counter({"bytes": size, "characters": characters, "words": words}))
 
 
-def measure_tokens(documents: pa.RecordBatch, special: SpecialTokens, vocab_size: int) -> Measures:
+def measure_tokens(
+    documents: pa.RecordBatch, special: SpecialTokens, vocab_size: int, marked: bool = False
+) -> Measures:
     """Count the tokens of documents, by kind, and how they are spread.
 
     Args:
         documents: tokenized, `corpusmill.tokenization.encoding.tokenized_schema`.
         special: the tokenizer's special tokens.
         vocab_size: its largest id + 1.
+        marked: whether ids are marked (`corpusmill.tokenization.word_marks`).
 
     Returns:
         The counts "documents", "sentences", "tokens", "unknown_tokens" and "special_tokens" (those
@@ -159,6 +163,8 @@ def measure_tokens(documents: pa.RecordBatch, special: SpecialTokens, vocab_size
     if special.unk_id is not None:
         kinds[special.unk_id] = 1
     token_ids = token_ids[sentence_offsets[0] : sentence_offsets[-1]]
+    if marked:
+        token_ids = ids_of(token_ids)
     of_kinds = np.bincount(kinds[token_ids], minlength=3)
     measures = Measures(
         Counter(

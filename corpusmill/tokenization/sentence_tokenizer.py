@@ -46,7 +46,7 @@ class SentenceTokenizer:
         self._tokenizer = Tokenizer.from_str(tokenizer_json)
         self._tokenizer.encode_special_tokens = not special_tokens_in_text
         self._dtype = np.dtype(dtype)
-        self._words = load_words(words) if words else None
+        self._words = load_words(words)
         described = json.loads(tokenizer_json)
         rule, self.why_not = choose_unit_rule(described, self._tokenizer)
         if self._words and not self._words.cuts_at_spaces:

@@ -132,16 +132,22 @@ def load_chinese() -> Callable[[str], Spans]:
     return cut
 
 
-def load_words(name: str) -> WordRule:
+def load_words(name: str) -> WordRule | None:
     """The rule of a name.
 
     Args:
-        name: one of BUILT_IN, of an entry point of GROUP, or "package.module:function".
+        name: one of BUILT_IN, of an entry point of GROUP, or "package.module:function"; empty for
+            none.
+
+    Returns:
+        None where the name is empty.
 
     Raises:
         UserError: there is none of that name, it cannot be loaded, or what it needs is not
             installed.
     """
+    if not name:
+        return None
     if name == "unicode":
         return WordRule(name, f"regex {version('regex')}", cut_unicode, cuts_at_spaces=True)
     if name == "jieba":
