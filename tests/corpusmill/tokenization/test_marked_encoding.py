@@ -1,0 +1,209 @@
+"""Marked ids: which tokens go on with a word, for tokenizers of every make."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+from corpusmill.tokenization.marked_encoding import find_continued
+from corpusmill.tokenization.proof import HARD_TEXTS
+from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from corpusmill.tokenization.words import Spans, load_words
+from tests.corpusmill.many_scripts import DOCUMENTS
+from tests.corpusmill.tokenization.test_word_memo import (
+    ODD,
+    SPECIAL_STRINGS,
+    as_arrays,
+    rows,
+    sentences_of_text,
+)
+from tests.corpusmill.tokenizer_samples import MEMOIZING, PLAIN_PATH
+
+Rows = list[list[int]]
+
+TINY, USUAL = 0, 1 << 20
+
+
+def byte_fallback() -> str:
+    """As Llama's: a space is put before the text, and what is unknown is spelt in bytes."""
+    names = ["<unk>", "\u2581", "t", "h", "e", "th", "the", "\u2581the"]
+    names += [f"<0x{byte:02X}>" for byte in range(256)]
+    model = models.BPE(
+        vocab={name: number for number, name in enumerate(names)},
+        merges=[("t", "h"), ("th", "e"), ("\u2581", "the")],
+        unk_token="<unk>",  # noqa: S106 - not a password
+        byte_fallback=True,
+    )
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]
+    )
+    return tokenizer.to_str()
+
+
+def trimmed(name: str) -> str:
+    """A byte-level tokenizer whose offsets leave white space out."""
+    tokenizer = Tokenizer.from_str(MEMOIZING[name])
+    tokenizer.post_processor = processors.ByteLevel(trim_offsets=True)
+    return tokenizer.to_str()
+
+
+TOKENIZERS = {
+    **MEMOIZING,
+    "GPT-2, trimmed": trimmed("GPT-2"),
+    "RoBERTa, trimmed": trimmed("RoBERTa"),
+    **PLAIN_PATH,
+    "Byte fallback": byte_fallback(),
+}
+MEMOIZING_NAMES = [name for name in TOKENIZERS if name not in {*PLAIN_PATH, "Byte fallback"}]
+OF_EVERY_MAKE = ["WordPiece, lower-cased", "WordPiece, cased", "BPE, NFKC", "RoBERTa, trimmed"]
+OF_EVERY_MAKE += ["GPT-2, NFKC", "CL100K", "Unigram", "Byte fallback"]
+LOADED = {name: Tokenizer.from_str(text) for name, text in TOKENIZERS.items()}
+MARKING = {
+    (name, size): SentenceTokenizer(text, np.dtype(np.int16), memo_bytes=size, words="unicode")
+    for name, text in TOKENIZERS.items()
+    for size in (TINY, USUAL)
+}
+
+
+def reference_continues(tokens: Spans, words: Spans) -> list[bool]:
+    """Which tokens go on with the word of the one before, one by one."""
+    continues = []
+    before = None
+    for begin, end in tokens:
+        own = [
+            number
+            for number, (first, behind) in enumerate(words)
+            if max(first, begin) < min(behind, end)  # they share a character
+            or first < begin == end < behind  # it has none, and stands inside of the word
+        ]
+        continues.append(bool(own) and own[0] == before)
+        before = own[0] if own else None
+    return continues
+
+
+def reference_marks(tokenizer: Tokenizer, words: Spans, text: str) -> list[int]:
+    """The marked ids of a text."""
+    encoding = tokenizer.encode(text, add_special_tokens=False)
+    continues = reference_continues(encoding.offsets, words)
+    return [2 * token + of for token, of in zip(encoding.ids, continues, strict=True)]
+
+
+def reference_rows(name: str, sentences: list[str], words: str = "unicode") -> Rows:
+    rule = load_words(words)
+    assert rule is not None
+    return [reference_marks(LOADED[name], rule.cut(text), text) for text in sentences]
+
+
+def marked_rows(tokenizer: SentenceTokenizer, sentences: list[str]) -> Rows:
+    return rows(*tokenizer.encode(*as_arrays(sentences)))
+
+
+def shown(name: str, text: str, words: str = "unicode") -> str:
+    """The tokens of a text as they are shown, + where one goes on with a word."""
+    tokenizer = SentenceTokenizer(TOKENIZERS[name], np.dtype(np.int32), words=words)
+    [marked] = marked_rows(tokenizer, [text])
+    tokens = [LOADED[name].id_to_token(of >> 1) for of in marked]
+    return " ".join("+" * (of & 1) + token for token, of in zip(tokens, marked, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("WordPiece, lower-cased", "Don't ran .", "don +' +t ran ."),
+        ("WordPiece, lower-cased", "na\u00efve-actor", "naive [UNK] actor"),
+        ("WordPiece, lower-cased", "\u6771\u4eac \u682a\u5f0f", "\u6771 \u4eac \u682a \u5f0f"),
+        ("WordPiece, lower-cased", "qwerty ran", "q +##w +##er +##t +##y ran"),
+        ("WordPiece, cased", "\u0e17 ran [SEP]a", "[UNK] ran [SEP] a"),
+        ("BPE, NFKC", "\ufb01ne", "fine"),
+        ("BPE, NFKD", "xe\u0301x", "x +e\u0301 +x"),
+        # Parts of a character, and a token that begins in one character and ends in the next
+        ("GPT-2", "the fox's", "t +h +e \u0120f +ox +' +s"),
+        ("GPT-2", "\u6771\u4eac", "\u00e6\u013f +\u00b1\u00e4 \u00ba +\u00ac"),
+        ("GPT-2, trimmed", "a  b", "a \u0120 \u0120 b"),
+        ("RoBERTa, trimmed", "b a", "\u0120 b \u0120 a"),
+        # White space of its own is no part of a word
+        ("Byte fallback", "the the \u6771e", "\u2581the \u2581the \u2581 <0xE6> +<0x9D> +<0xB1> e"),
+    ],
+)
+def test_tokens_of_a_word_are_marked(name: str, text: str, expected: str) -> None:
+    assert shown(name, text) == expected
+
+
+def test_phrases_of_chinese_are_marked() -> None:
+    text = "\u4e1c\u4eac \u4f60\u597d\u5417"
+    tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0, "\u4e1c": 1}, unk_token="[UNK]"))  # noqa: S106
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    marking = SentenceTokenizer(tokenizer.to_str(), np.dtype(np.int16), words="jieba")
+    assert not marking.memoizes
+    assert marking.why_not == "words by the rule jieba may depend on their sentence"
+    assert marked_rows(marking, [text, ""]) == [[2, 1, 0, 1, 0], []]
+
+
+spans_of = st.lists(st.integers(0, 30), unique=True, max_size=12).map(
+    lambda bounds: list(zip(sorted(bounds)[::2], sorted(bounds)[1::2], strict=False))
+)
+
+
+@given(
+    tokens=st.lists(st.tuples(st.integers(0, 30), st.integers(0, 5)), max_size=12),
+    words=spans_of,
+)
+def test_marks_of_any_spans(tokens: list[tuple[int, int]], words: Spans) -> None:
+    expected = reference_continues([(begin, begin + size) for begin, size in tokens], words)
+    begins = np.array([begin for begin, _ in tokens], np.int64)
+    ends = begins + np.array([size for _, size in tokens], np.int64)
+    bounds = np.array(words, np.int64).reshape(-1, 2)
+    found = find_continued(begins, ends, bounds[:, 0], bounds[:, 1])
+    assert found.tolist() == expected
+
+
+EXAMPLES = [
+    ["", " ", "   ", " a", "a ", "a  b", "\u0301 \u0301a", "a \u0301", "\u00b4 \u0301"],
+    SPECIAL_STRINGS,
+    [" ".join(SPECIAL_STRINGS), " ".join(ODD), "".join(ODD), *ODD],
+    ["x" * 64 + " " + "x" * 65 + " " + "y" * 300] * 3,
+    list(HARD_TEXTS),
+    [sentence for document in DOCUMENTS.values() for sentence in document],
+    ["\u682a\u0301\u200d\U0001f469 \u845b\U000e0100a \U0001f1e9 \U0001f1ea\u682a\U0001f1e9"],
+]
+
+
+@pytest.mark.parametrize("name", OF_EVERY_MAKE)
+@settings(max_examples=60)
+@given(sentences=sentences_of_text)
+def test_marks_are_those_of_the_reference(name: str, sentences: list[str]) -> None:
+    check_marks(name, sentences)
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_marks_of_hard_texts_are_those_of_the_reference(name: str) -> None:
+    for sentences in EXAMPLES:
+        check_marks(name, sentences)
+
+
+def check_marks(name: str, sentences: list[str]) -> None:
+    expected = reference_rows(name, sentences)
+    for size in (TINY, USUAL):
+        tokenizer = MARKING[name, size]
+        assert tokenizer.memoizes == (name in MEMOIZING_NAMES)
+        # The memo is kept from example to example, so that it fills up and is emptied.
+        assert marked_rows(tokenizer, sentences) == expected
+        assert marked_rows(tokenizer, sentences) == expected
+
+
+@settings(max_examples=40)
+@given(sentences=sentences_of_text, cuts=st.lists(st.integers(0, 6), max_size=4))
+@example(sentences=["a b", "", "it's a b"], cuts=[1, 2])
+def test_the_cutting_into_batches_does_not_matter(sentences: list[str], cuts: list[int]) -> None:
+    text, offsets = as_arrays(sentences)
+    bounds = sorted({0, len(sentences), *(cut for cut in cuts if cut < len(sentences))})
+    for name in ("GPT-2", "Unigram"):
+        encoded = []
+        for first, last in pairwise(bounds):
+            encoded += rows(*MARKING[name, USUAL].encode(text, offsets[first : last + 1]))
+        assert encoded == reference_rows(name, sentences)
