@@ -5,7 +5,9 @@ from itertools import chain
 import numpy as np
 from tokenizers import Tokenizer
 
+from corpusmill.tokenization.byte_level_bpe import fill_in
 from corpusmill.tokenization.word_marks import mark
+from corpusmill.tokenization.word_memo import EncodeSpans
 from corpusmill.tokenization.words import WordRule, find_words
 
 
@@ -68,3 +70,49 @@ def encode_marked(
     bases = np.repeat(np.cumsum(sizes) - sizes, counts)
     continues = find_continued(spans[0::2] + bases, spans[1::2] + bases, *find_words(rule, texts))
     return mark(ids, continues), counts
+
+
+class MarkingEncoder:
+    """The marked ids of stretches of text, most of them from a tokenizer that gives no offsets.
+
+    Where a stretch is one word, behind a space at most, each of its tokens goes on with the word
+    but the first one, and the one behind a token that is nothing but the space: no tokenizer that
+    is compiled gives a token that stands for no character.
+
+    Args:
+        rule: of words, which cuts at spaces.
+        encode_spans: a compiled tokenizer of stretches; gives ids.
+        encode_plainly: the same tokenizer for stretches that are not one word; gives marked ids.
+        space_id: of the token that is a space and nothing else; -1 where there is none.
+    """
+
+    def __init__(
+        self,
+        rule: WordRule,
+        encode_spans: EncodeSpans,
+        encode_plainly: EncodeSpans,
+        space_id: int,
+    ) -> None:
+        self._rule, self._space_id = rule, space_id
+        self._encode_spans, self._plainly = encode_spans, encode_plainly
+
+    def encode(self, text: np.ndarray, spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As `corpusmill.tokenization.byte_level_bpe.ByteLevelEncoder.encode`, marked."""
+        view = text.data
+        stretches = (str(view[start:end], "utf-8") for start, end in spans.tolist())
+        whole = np.fromiter(map(self._is_one_word, stretches), np.bool_, len(spans))
+        if not whole.any():
+            return self._plainly(text, spans)
+        ids, ends = self._encode_spans(text, spans[whole])
+        starts = ends[:-1][np.diff(ends) > 0]
+        continues = np.ones(len(ids) + 1, np.bool_)
+        continues[starts] = False
+        continues[starts[ids[starts] == self._space_id] + 1] = False
+        counts = np.zeros(len(spans) + 1, np.int64)
+        counts[1:][whole] = np.diff(ends)
+        marked = mark(ids, continues[:-1])
+        return fill_in(marked, np.cumsum(counts), ~whole, self._plainly, text, spans)
+
+    def _is_one_word(self, text: str) -> bool:
+        begin = int(text.startswith(" "))
+        return [tuple(span) for span in self._rule.cut(text)] == [(begin, len(text))]

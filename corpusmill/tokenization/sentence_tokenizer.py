@@ -1,6 +1,7 @@
 """Sentences to token ids, which may be marked by where words go on."""
 
 import json
+from functools import partial
 from itertools import chain, pairwise
 from typing import Any
 
@@ -9,13 +10,15 @@ from tokenizers import Tokenizer
 
 from corpusmill.tokenization import byte_level_bpe
 from corpusmill.tokenization import wordpiece as compiled_wordpiece
-from corpusmill.tokenization.marked_encoding import encode_marked
+from corpusmill.tokenization.marked_encoding import MarkingEncoder, encode_marked
 from corpusmill.tokenization.word_memo import EncodeSpans, WordMemo, encode_spans_by
 from corpusmill.tokenization.word_memo_exactness import choose_unit_rule
-from corpusmill.tokenization.words import load_words
+from corpusmill.tokenization.words import WordRule, load_words
 
 # An encoding takes some hundred bytes a token while it lives; so many keep two cores busy.
 _TEXTS_PER_CALL = 4096
+# How byte-level tokenizers write a space.
+_BYTE_LEVEL_SPACE = "\u0120"
 
 
 class SentenceTokenizer:
@@ -59,16 +62,22 @@ class SentenceTokenizer:
 
     def _choose_encoder(self, described: dict[str, Any]) -> EncodeSpans:
         """What gives the ids of new words: compiled where it may be."""
-        encode_spans = encode_spans_by(self._encode_texts)
-        if self._words:
-            return encode_spans
+        plainly = encode_spans_by(partial(_encode_texts, self._tokenizer, None))
+        compiled: EncodeSpans | None = None
+        space_id = -1
         if compiled_wordpiece.is_known(described):
-            return compiled_wordpiece.WordPieceEncoder(
-                described, self._tokenizer, encode_spans
+            compiled = compiled_wordpiece.WordPieceEncoder(
+                described, self._tokenizer, plainly
             ).encode
-        if byte_level_bpe.is_known(described):
-            return byte_level_bpe.ByteLevelEncoder(described, encode_spans).encode
-        return encode_spans
+        elif byte_level_bpe.is_known(described):
+            compiled = byte_level_bpe.ByteLevelEncoder(described, plainly).encode
+            space_id = described["model"]["vocab"][_BYTE_LEVEL_SPACE]
+        if self._words is None:
+            return compiled or plainly
+        marking = encode_spans_by(partial(_encode_texts, self._tokenizer, self._words))
+        if compiled is None:
+            return marking
+        return MarkingEncoder(self._words, compiled, marking, space_id).encode
 
     @property
     def memoizes(self) -> bool:
@@ -96,25 +105,28 @@ class SentenceTokenizer:
         sentences = memoryview(text[begin : int(offsets[-1])].tobytes())
         bounds = pairwise((offsets - begin).tolist())
         texts = [str(sentences[start:end], "utf-8") for start, end in bounds]
-        ids, token_offsets = self._encode_texts(texts)
+        ids, token_offsets = _encode_texts(self._tokenizer, self._words, texts)
         return ids.astype(self._dtype), token_offsets
 
-    def _encode_texts(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The texts' int32 ids, marked or not, and their int64[texts + 1] offsets."""
-        offsets = np.zeros(len(texts) + 1, np.int64)
-        parts = [np.empty(0, np.int32)]
-        for first in range(0, len(texts), _TEXTS_PER_CALL):
-            called = texts[first : first + _TEXTS_PER_CALL]
-            if self._words:
-                ids, counts = encode_marked(self._tokenizer, self._words, called)
-            else:
-                ids, counts = _encode_plainly(self._tokenizer, called)
-            offsets[first + 1 : first + 1 + len(called)] = counts
-            parts.append(ids)
-        return np.concatenate(parts), np.cumsum(offsets)
+
+def _encode_texts(
+    tokenizer: Tokenizer, words: WordRule | None, texts: list[str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The texts' int32 ids, marked where there is a rule, and their int64[texts + 1] offsets."""
+    offsets = np.zeros(len(texts) + 1, np.int64)
+    parts = [np.empty(0, np.int32)]
+    for first in range(0, len(texts), _TEXTS_PER_CALL):
+        called = texts[first : first + _TEXTS_PER_CALL]
+        if words is None:
+            ids, counts = _encode_unmarked(tokenizer, called)
+        else:
+            ids, counts = encode_marked(tokenizer, words, called)
+        offsets[first + 1 : first + 1 + len(called)] = counts
+        parts.append(ids)
+    return np.concatenate(parts), np.cumsum(offsets)
 
 
-def _encode_plainly(tokenizer: Tokenizer, texts: list[str]) -> tuple[np.ndarray, list[int]]:
+def _encode_unmarked(tokenizer: Tokenizer, texts: list[str]) -> tuple[np.ndarray, list[int]]:
     encodings = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
     rows = [encoding.ids for encoding in encodings]
     return np.fromiter(chain.from_iterable(rows), np.int32), [len(row) for row in rows]

@@ -1,0 +1,158 @@
+"""Boundaries of words through the whole job, to an objective that asks for them."""
+
+import json
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+from tokenizers import Tokenizer
+
+from corpusmill.corpus.formats import read_corpus
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.faults import UserError
+from corpusmill.tokenization.files import TokenizerFile
+from corpusmill.tokenization.words import load_words
+from pipeline import probe
+from pipeline.commands import BuildBert, Verify, build, verify
+from pipeline.inspect_corpus import InspectCorpus, inspect_corpus
+from pipeline.options import DatasetOptions, RunOptions
+from tests.corpusmill.many_scripts import DOCUMENTS
+from tests.corpusmill.tokenization.test_marked_encoding import reference_marks
+from tests.pipeline.jobs import digests
+from tests.pipeline.labelled_words import LabelledWordsOptions
+
+ONE = RunOptions(workers=1, progress=False)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("corpus") / "scripts.txt"
+    documents = ["\n".join(sentences) for sentences in DOCUMENTS.values()]
+    path.write_text("\n\n".join(documents * 3), encoding="utf-8")
+    return path
+
+
+def build_words(
+    corpus: Path, tokenizer_path: Path, output: Path, words: str, run: RunOptions = ONE
+) -> str:
+    """Build a data set; gives what is said."""
+    options: Any = LabelledWordsOptions(words)
+    dataset = DatasetOptions((str(corpus),), str(tokenizer_path), str(output), num_shards=3, seed=7)
+    said = StringIO()
+    documents = DocumentOptions(document_rule="blank-lines")
+    build(BuildBert(dataset, options, documents=documents, run=run), (), Console(file=said))
+    return said.getvalue()
+
+
+def read_documents(corpus: Path) -> list[list[str]]:
+    options = DocumentOptions(input_format="text", document_rule="blank-lines")
+    with corpus.open("rb") as stream:
+        batches = list(read_corpus(stream, corpus.name, 0, 0, None, options))
+    return [of for batch in batches for of in batch.documents.column("sentences").to_pylist()]
+
+
+@pytest.mark.parametrize("words", ["unicode", "jieba"])
+def test_every_document_comes_with_the_words_of_its_sentences(
+    corpus: Path, tokenizer_path: Path, tokenizer: TokenizerFile, output: Path, words: str
+) -> None:
+    said = build_words(corpus, tokenizer_path, output, words)
+    assert "not remembered" not in said
+    rule, plain = load_words(words), Tokenizer.from_str(tokenizer.json)
+    assert rule is not None
+    expected = []
+    for sentences in read_documents(corpus):
+        marked = [of for text in sentences for of in reference_marks(plain, rule.cut(text), text)]
+        expected += [([of >> 1 for of in marked], [of & 1 for of in marked])] * 2
+    table = pq.read_table(sorted(output.glob("*.parquet")))
+    columns = [table.column(name).to_pylist() for name in table.column_names]
+    assert sorted(zip(columns[0], columns[1], strict=True)) == sorted(expected)
+    assert set(map(str, zip(columns[2], columns[3], strict=True))) <= set(map(str, expected))
+    assert sum(map(sum, columns[1])) > 300
+    manifest = json.loads((output / "dataset.json").read_text())
+    assert manifest["tokenizer"]["words"] == str(rule)
+    assert manifest["objective"]["options"]["words"] == words
+    assert verify(Verify(str(output)), Console(file=StringIO())) == 0
+
+
+@pytest.mark.parametrize("words", ["unicode", "jieba"])
+def test_the_same_bytes_however_the_job_runs(
+    corpus: Path, tokenizer_path: Path, tmp_path: Path, words: str
+) -> None:
+    build_words(corpus, tokenizer_path, tmp_path / "one", words)
+    expected = digests(tmp_path / "one")
+    ways = {
+        "ranges": replace(ONE, range_bytes=3000),
+        "engine": replace(ONE, shuffle="engine", range_bytes=7777),
+    }
+    if words == "unicode":
+        ways["workers"] = replace(ONE, workers=2, min_bytes_per_worker=0, range_bytes=5000)
+    for name, run in ways.items():
+        build_words(corpus, tokenizer_path, tmp_path / name, words, run)
+        assert digests(tmp_path / name) == expected, name
+
+
+def test_the_memo_changes_no_byte(
+    corpus: Path, tokenizer_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build_words(corpus, tokenizer_path, tmp_path / "memo", "unicode")
+    monkeypatch.setattr("pipeline.commands.prove_tokenizer", lambda *_: False)
+    build_words(corpus, tokenizer_path, tmp_path / "plain", "unicode")
+    assert digests(tmp_path / "memo") == digests(tmp_path / "plain")
+
+
+def test_the_numbers_of_a_corpus_are_those_without_marks(
+    corpus: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    numbers = []
+    for words in ("unicode", ""):
+        options: Any = LabelledWordsOptions(words)
+        report = tmp_path / f"{words}.json"
+        documents = DocumentOptions(document_rule="blank-lines")
+        command = InspectCorpus(
+            (str(corpus),), str(tokenizer_path), json=str(report), objective=options,
+            documents=documents, run=ONE,
+        )  # fmt: skip
+        inspect_corpus(command, (), Console(file=StringIO()))
+        numbers.append(json.loads(report.read_text()))
+    assert numbers[0]["counts"] == numbers[1]["counts"]
+    assert numbers[0]["counts"]["measure.unknown_tokens"] > 0
+    assert numbers[0]["tokenizer"]["words"].startswith("unicode (regex ")
+
+
+def test_an_unknown_rule_is_refused_before_any_work(
+    corpus: Path, tokenizer_path: Path, output: Path
+) -> None:
+    with pytest.raises(UserError, match="--words phrases: there is no such rule of words; there"):
+        build_words(corpus, tokenizer_path, output, "phrases")
+    assert not output.exists()
+
+
+def overlapping(text: str) -> list[tuple[int, int]]:
+    return [(0, 2), (1, 3)] if "Naïve" in text else []
+
+
+def test_a_rule_that_gives_no_words_is_refused_by_the_probe(
+    corpus: Path, tokenizer_path: Path, output: Path
+) -> None:
+    name = f"{__name__}:overlapping"
+    with pytest.raises(UserError, match=f"--words {name}: of 'Naïve cafe.*it gives"):
+        build_words(corpus, tokenizer_path, output, name)
+    assert not output.exists()
+
+
+def test_marks_that_the_memo_gets_wrong_are_not_remembered(
+    tokenizer: TokenizerFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crossing = load_words("unicode")
+    assert crossing is not None
+    # Says of itself what is not so.
+    crossing = replace(crossing, cut=lambda text: [(0, len(text))] if text else [])
+    name = "corpusmill.tokenization.sentence_tokenizer.load_words"
+    monkeypatch.setattr(name, lambda _: crossing)
+    said = StringIO()
+    assert not probe.prove_tokenizer(tokenizer, ["a b"], Console(file=said), crossing)
+    assert said.getvalue().startswith("words are not remembered: ")
