@@ -17,7 +17,7 @@ from corpusmill import ragged
 from corpusmill.columns import Column, arrow_schema, pad_rows, smallest_integer
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.faults import UserError
-from corpusmill.masking import mask_rows
+from corpusmill.masking import mask_rows, row_keys
 from corpusmill.objective import IDENTITY_SCHEMA, Objective
 from corpusmill.pair_rows import NUM_SPECIAL, assemble_pairs, fill_token_types
 from corpusmill.pool import Pool
@@ -183,7 +183,10 @@ class Bert(Objective):
         )
         owners, indices = ids[pairs[:, pairing.DOCUMENT]], pairs[:, pairing.INDEX].astype(np.uint32)
         positions, labels, prediction_offsets = mask_rows(
-            input_ids, offsets, owners, indices, *self._masking_arguments(), np.uint64(seed), repeat
+            input_ids,
+            offsets,
+            row_keys(np.uint64(seed), owners, repeat, indices),
+            *self._masking_arguments(),
         )
         schema = pa.schema([*IDENTITY_SCHEMA, *arrow_schema(self.built_columns)])
         position_dtype = np.dtype(self.columns[3].dtype)

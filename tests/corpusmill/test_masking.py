@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from corpusmill.masking import count_predictions, mask_rows
+from corpusmill.masking import count_predictions, mask_rows, row_keys
 from corpusmill.randomness import MAX_SEED
 from tests.corpusmill.builders import offsets_of
 from tests.corpusmill.distributions import assert_counts, assert_uniform
@@ -28,10 +28,10 @@ def mask(
     input_ids = np.array([token for row in rows for token in row], np.int16)
     owners = np.array(range(len(rows)) if documents is None else documents, np.uint64)
     places = np.array([0] * len(rows) if indices is None else indices, np.uint32)
+    keys = row_keys(np.uint64(seed), owners, repeat, places)
     positions, labels, ends = mask_rows(
-        input_ids, offsets, owners, places, MASKABLE, REPLACEMENTS, num_special, MASK, share, cap,
-        np.uint64(seed), repeat,
-    )  # fmt: skip
+        input_ids, offsets, keys, MASKABLE, REPLACEMENTS, num_special, MASK, share, cap
+    )
     assert labels.dtype == input_ids.dtype
     return (
         [part.tolist() for part in np.split(input_ids, offsets[1:-1])] if rows else [],
