@@ -1,4 +1,4 @@
-"""BERT's examples: segment pairs for next-sentence prediction with static masking.
+"""BERT's examples: segment pairs for next-sentence prediction, masked or left to be masked.
 
 Source: "Preparing Data for BERT Training" (the article), after Google's create_pretraining_data.py;
 Devlin et al. 2018. Two things differ from the article, on purpose: random replacement ids are drawn
@@ -7,22 +7,24 @@ alone), and a sentence without tokens is left out before pairs are made.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
 from corpusmill import pairs as pairing
 from corpusmill import ragged
-from corpusmill.columns import Column, arrow_schema, pad_rows, smallest_integer
+from corpusmill.columns import Column, arrow_schema, pad_rows
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.faults import UserError
-from corpusmill.masking import mask_rows, row_keys
+from corpusmill.masked_lm import MaskedLm
+from corpusmill.masking import row_keys
 from corpusmill.objective import IDENTITY_SCHEMA, Objective
 from corpusmill.pair_rows import NUM_SPECIAL, assemble_pairs, fill_token_types
 from corpusmill.pool import Pool
 from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.special_tokens import SpecialTokens
+from corpusmill.tokenization.word_marks import continues_of, ids_of, mark
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,18 @@ class BertOptions:
     """Share of an example's tokens that are predicted."""
     max_predictions_per_seq: int | None = 20
     """Most predictions in an example; None predicts the true share."""
+    whole_word_mask: bool = False
+    """Mask all tokens of a word or none; a word too long for the predictions that are left is
+    passed by."""
+    ngram: int = 1
+    """Longest run of whole words that is masked at once, shorter ones more often (ALBERT: 3); needs
+    --whole-word-mask."""
+    words: str = "unicode"
+    """What --whole-word-mask takes for a word: WORDS_HELP"""
+    mask: Literal["static", "dynamic"] = "static"
+    """"static" masks the examples as they are built; "dynamic" stores them unmasked, to be masked
+    anew in each epoch when they are loaded, with seg_labels that tell words where these are masked
+    whole."""
     pool_tokens: int = 128_000_000
     """Size of the pool that random documents are drawn from, in tokens; a corpus that fits is drawn
     from whole."""
@@ -59,6 +73,11 @@ class BertOptions:
         )
         cap = self.max_predictions_per_seq
         _check("max-predictions-per-seq", cap, cap is None or cap >= 1, "None, or 1 and more")
+        _check("ngram", self.ngram, 1 <= self.ngram <= 100, "1 to 100")
+        if not self.whole_word_mask:
+            _check_unused("ngram", self.ngram, self.ngram == 1, "n-grams are runs of whole words")
+            unused = self.words == BertOptions.words
+            _check_unused("words", self.words, unused, "single tokens are masked, not words")
         _check("pool-tokens", self.pool_tokens, self.pool_tokens >= 1, "1 and more")
 
     @property
@@ -84,6 +103,11 @@ class BertOptions:
 def _check(flag: str, value: object, fine: bool, range_of_values: str) -> None:
     if not fine:
         raise UserError(f"--{flag} {value}", "the value is out of range", f"Give {range_of_values}")
+
+
+def _check_unused(flag: str, value: object, fine: bool, cause: str) -> None:
+    if not fine:
+        raise UserError(f"--{flag} {value}", cause, "Add --whole-word-mask, or leave it out")
 
 
 @dataclass(frozen=True)
@@ -118,38 +142,47 @@ class Bert(Objective):
         return self.options.pool_tokens
 
     @property
+    def words(self) -> str:
+        """See Objective."""
+        return self.options.words if self.options.whole_word_mask else ""
+
+    @property
+    def masked_lm(self) -> MaskedLm:
+        """How the examples are masked, now or when they are loaded."""
+        return MaskedLm(
+            static=self.options.mask == "static",
+            whole_words=self.options.whole_word_mask,
+            max_ngram=self.options.ngram,
+            masked_lm_prob=self.options.masked_lm_prob,
+            max_predictions=self.options.most_predictions,
+            max_seq_length=self.options.max_seq_length,
+            num_special=NUM_SPECIAL,
+            special=self.special,
+            vocab_size=self.vocab_size,
+            token_dtype=self.token_dtype,
+        )
+
+    @property
     def columns(self) -> tuple[Column, ...]:
         """See Objective."""
-        length, predictions = self.options.max_seq_length, self.options.most_predictions
-        pad_id = self.special.pad_id or 0
-        position = smallest_integer(length - 1).name
+        length, pad_id = self.options.max_seq_length, self.special.pad_id or 0
+        meaning = "[CLS] first segment [SEP] second segment [SEP]"
+        meaning += ", masked" if self.masked_lm.static else ""
         return (
-            Column(
-                "input_ids",
-                self.token_dtype,
-                "[CLS] first segment [SEP] second segment [SEP], masked",
-                length,
-                pad_id,
-            ),
+            Column("input_ids", self.token_dtype, meaning, length, pad_id),
             Column("token_type_ids", "int8", "0 up to the first [SEP], 1 behind it", length),
             Column(
                 "next_sentence_label", "int8", "1 where the second segment is of a random document"
             ),
-            Column(
-                "masked_lm_positions",
-                position,
-                "places of input_ids to predict, ascending",
-                predictions,
-            ),
-            Column("masked_lm_ids", self.token_dtype, "the ids that stood there", predictions),
+            *self.masked_lm.columns,
         )
 
     @property
     def built_columns(self) -> tuple[Column, ...]:
         """See Objective."""
-        input_ids, _, label, positions, masked_ids = self.columns
+        input_ids, _, label, *masked = self.columns
         first_length = Column("first_length", "uint16", "tokens of the first segment")
-        return (input_ids, first_length, label, positions, masked_ids)
+        return (input_ids, first_length, label, *masked)
 
     def build(
         self,
@@ -178,18 +211,13 @@ class Bert(Objective):
             self.options.max_seq_length - NUM_SPECIAL,
             self.options.short_seq_prob,
         )
-        input_ids, offsets = assemble_pairs(
-            pairs, token_ids, pool.token_ids, self.special.cls_id, self.special.sep_id
-        )
+        cls_id, sep_id = self._border_ids
+        rows, offsets = assemble_pairs(pairs, token_ids, pool.token_ids, cls_id, sep_id)
+        input_ids, continues = self._split_marks(rows)
         owners, indices = ids[pairs[:, pairing.DOCUMENT]], pairs[:, pairing.INDEX].astype(np.uint32)
-        positions, labels, prediction_offsets = mask_rows(
-            input_ids,
-            offsets,
-            row_keys(np.uint64(seed), owners, repeat, indices),
-            *self._masking_arguments(),
-        )
+        keys = row_keys(np.uint64(seed), owners, repeat, indices)
+        masked = self.masked_lm.build(input_ids, continues, offsets, keys)
         schema = pa.schema([*IDENTITY_SCHEMA, *arrow_schema(self.built_columns)])
-        position_dtype = np.dtype(self.columns[3].dtype)
         columns = [
             owners,
             np.full(len(pairs), repeat, np.uint16),
@@ -197,8 +225,7 @@ class Bert(Objective):
             ragged.to_arrow(input_ids, offsets),
             pairs[:, pairing.FIRST_LENGTH].astype(np.uint16),
             pairs[:, pairing.IS_RANDOM].astype(np.int8),
-            ragged.to_arrow(positions.astype(position_dtype), prediction_offsets),
-            ragged.to_arrow(labels, prediction_offsets),
+            *masked,
         ]
         return ragged.to_batch(columns, schema)
 
@@ -230,37 +257,25 @@ class Bert(Objective):
         """See Objective."""
         offsets = examples.column("input_ids").offsets.to_numpy()
         lengths = np.diff(offsets)
-        predictions = np.diff(examples.column("masked_lm_positions").offsets.to_numpy())
         first_lengths = examples.column("first_length").to_numpy()
         labels = examples.column("next_sentence_label").to_numpy()
         return {
             "length": np.bincount(lengths),
             "first_segment_length": np.bincount(first_lengths),
             "second_segment_length": np.bincount(lengths - NUM_SPECIAL - first_lengths),
-            "predictions": np.bincount(predictions),
+            **self.masked_lm.measure(examples),
             "next_sentence_label": np.bincount(labels),
         }
 
-    def _masking_arguments(self) -> tuple[np.ndarray, np.ndarray, int, int, float, int]:
-        """What `mask_rows` needs to know of the tokenizer and the options, in its order."""
-        return (
-            _maskable_ids(self.special, self.vocab_size),
-            _replacement_ids(self.special, self.vocab_size),
-            NUM_SPECIAL,
-            self.special.mask_id or 0,
-            self.options.masked_lm_prob,
-            self.options.most_predictions,
-        )
+    @property
+    def _border_ids(self) -> tuple[int, int]:
+        """[CLS] and [SEP] as they stand among the ids of documents, marked where these are."""
+        ids = np.array([self.special.cls_id, self.special.sep_id], np.int64)
+        cls_id, sep_id = (mark(ids, np.zeros(2, np.bool_)) if self.words else ids).tolist()
+        return cls_id, sep_id
 
-
-@lru_cache(maxsize=4)
-def _maskable_ids(special: SpecialTokens, vocab_size: int) -> np.ndarray:
-    maskable = np.ones(vocab_size, np.bool_)
-    never = [special.cls_id, special.sep_id, special.pad_id]
-    maskable[[token for token in never if token is not None]] = False
-    return maskable
-
-
-@lru_cache(maxsize=4)
-def _replacement_ids(special: SpecialTokens, vocab_size: int) -> np.ndarray:
-    return np.setdiff1d(np.arange(vocab_size), np.array(special.all_ids)).astype(np.int32)
+    def _split_marks(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Token ids, and whether each continues a word; nothing where rows are not marked."""
+        if not self.words:
+            return rows, np.empty(0, np.int8)
+        return ids_of(rows).astype(self.token_dtype, copy=False), continues_of(rows)
