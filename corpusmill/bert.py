@@ -48,7 +48,8 @@ class BertOptions:
     """Longest run of whole words that is masked at once, shorter ones more often (ALBERT: 3); needs
     --whole-word-mask."""
     words: str = "unicode"
-    """What --whole-word-mask takes for a word: WORDS_HELP"""
+    """What --whole-word-mask takes for a word: "unicode" (Unicode's words), "jieba" (Chinese
+    phrases), the name of a package's rule, or package.module:function."""
     mask: Literal["static", "dynamic"] = "static"
     """"static" masks the examples as they are built; "dynamic" stores them unmasked, to be masked
     anew in each epoch when they are loaded, with seg_labels that tell words where these are masked

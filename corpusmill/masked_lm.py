@@ -106,18 +106,20 @@ class MaskedLm:
             [2, 10, 4, 3, 12, 3], where 4 is [MASK]; positions [2], labels [11],
             prediction_offsets [0, 1].
         """
-        replacement_ids = _replacement_ids(self.special, self.vocab_size)
         rule = (
-            replacement_ids,
+            _replacement_ids(self.special, self.vocab_size),
             self.num_special,
             self.special.mask_id,
             self.masked_lm_prob,
             self.max_predictions,
         )
+        masked: tuple[np.ndarray, np.ndarray, np.ndarray]
         if self.whole_words:
-            return mask_words(input_ids, seg_labels, offsets, keys, *rule, self.max_ngram)
-        maskable_ids = _maskable_ids(self.special, self.vocab_size)
-        return mask_rows(input_ids, offsets, keys, maskable_ids, *rule)
+            masked = mask_words(input_ids, seg_labels, offsets, keys, *rule, self.max_ngram)
+        else:
+            maskable_ids = _maskable_ids(self.special, self.vocab_size)
+            masked = mask_rows(input_ids, offsets, keys, maskable_ids, *rule)
+        return masked
 
     def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:
         """How many predictions rows have, counts by value; nothing where none are stored."""

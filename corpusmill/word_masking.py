@@ -76,7 +76,8 @@ def ngram_thresholds(max_ngram: int) -> np.ndarray:
         3 gives [6/11, 9/11], as 1, 1/2 and 1/3 are to each other as 6, 3 and 2.
     """
     inverse = 1 / np.arange(1, max_ngram + 1)
-    return (np.cumsum(inverse) / inverse.sum())[:-1]
+    thresholds: np.ndarray = (np.cumsum(inverse) / inverse.sum())[:-1]
+    return thresholds
 
 
 @njit(cache=True, nogil=True)

@@ -46,9 +46,10 @@ def label(rows: list[Row]) -> np.ndarray:
     """seg_labels of a batch of rows."""
     input_ids = np.array([token for row in rows for token in row.input_ids], np.int16)
     continues = np.array([mark for row in rows for mark in row.continues], np.int16)
-    return label_words(
+    labels: np.ndarray = label_words(
         input_ids, continues, offsets_of(len(row.input_ids) for row in rows), MASKABLE
     )
+    return labels
 
 
 def mask(
@@ -80,7 +81,7 @@ def words_of(row: Row) -> list[list[int]]:
 
 
 def most_predictions(row: Row, share: float, cap: int) -> int:
-    return count_predictions(len(row.input_ids), sum(map(len, words_of(row))), share, cap)
+    return int(count_predictions(len(row.input_ids), sum(map(len, words_of(row))), share, cap))
 
 
 @given(batches)
