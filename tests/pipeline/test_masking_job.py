@@ -1,0 +1,161 @@
+"""Whole jobs that mask whole words, n-grams or nothing."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from corpusmill.tokenization.words import load_words
+from corpusmill.verify import verify_local
+from pipeline.command_line import USER_ERROR
+from tests.pipeline.jobs import assert_refused, build, digests, run_here
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+WORDS = ("--whole-word-mask",)
+NGRAMS = ("--whole-word-mask", "--ngram", "3")
+DYNAMIC = ("--mask", "dynamic")
+# Small ranges give every stage several bundles, and processes force workers on so small an input.
+PROCESSES = ("--min-bytes-per-worker", "0", "--range-bytes", "7777", "--workers", "2")
+
+Build = Callable[..., Path]
+
+
+@pytest.fixture(scope="module", params=["wordpiece", "byte-level"])
+def make(
+    request: pytest.FixtureRequest,
+    sample: Path,
+    tokenizer_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Build:
+    """Builds a data set of the sample with flags, once for the same flags."""
+    folder = tmp_path_factory.mktemp(request.param)
+    path = tokenizer_path if request.param == "wordpiece" else byte_level(sample, folder)
+    built: dict[tuple[str, ...], Path] = {}
+
+    def run(*flags: str) -> Path:
+        if flags not in built:
+            built[flags] = folder / str(len(built))
+            outcome = build([sample], path, built[flags], "--validation-share", "0.2", *flags)
+            assert outcome.status == 0, outcome.errors
+            assert "not remembered" not in outcome.output
+        return built[flags]
+
+    return run
+
+
+def byte_level(sample: Path, folder: Path) -> Path:
+    """Byte-level BPE, whose tokens may be parts of characters."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=600, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
+    )
+    tokenizer.train_from_iterator(sample.read_text().splitlines(), trainer)
+    tokenizer.save(str(folder / "byte-level.json"))
+    return folder / "byte-level.json"
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    return [
+        row for path in sorted(folder.glob("*.parquet")) for row in pq.read_table(path).to_pylist()
+    ]
+
+
+def unmask(row: dict[str, Any]) -> list[int]:
+    ids = list(row["input_ids"])
+    for place, token in zip(row["masked_lm_positions"], row["masked_lm_ids"], strict=True):
+        ids[place] = token
+    return ids
+
+
+def words_of(labels: list[int]) -> Iterator[range]:
+    """The places of each word; specials are none."""
+    for start, label in enumerate(labels):
+        if label == 0:
+            end = start + 1
+            while labels[end] == 1:
+                end += 1
+            yield range(start, end)
+
+
+@pytest.mark.parametrize("flags", [WORDS, NGRAMS], ids=["words", "ngrams"])
+def test_words_are_masked_whole(make: Build, flags: tuple[str, ...]) -> None:
+    static, dynamic = rows_of(make(*flags)), rows_of(make(*flags, *DYNAMIC))
+    of_several_tokens = 0
+    for row, unmasked in zip(static, dynamic, strict=True):
+        assert unmask(row) == unmasked["input_ids"]
+        positions = set(row["masked_lm_positions"])
+        for word in words_of(unmasked["seg_labels"]):
+            assert positions.isdisjoint(word) or positions.issuperset(word)
+            of_several_tokens += len(word) > 1 and not positions.isdisjoint(word)
+    assert of_several_tokens > len(static)
+
+
+def test_labels_tell_the_words_of_the_text(make: Build, sample: Path) -> None:
+    folder = make(*WORDS, *DYNAMIC)
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    text = sample.read_text()
+    words = {text[begin:end] for begin, end in load_words("unicode").cut(text)}
+    if tokenizer.normalizer is not None:
+        words = {tokenizer.normalizer.normalize_str(word) for word in words}
+    seen = set()
+    for row in rows_of(folder):
+        labels = row["seg_labels"]
+        for word in words_of(labels):
+            # What stands at the border of a segment may be cut.
+            if labels[word[0] - 1] != -1 and labels[word[-1] + 1] != -1:
+                seen.add(tokenizer.decode([row["input_ids"][place] for place in word]).strip())
+    assert seen <= words
+    assert len(seen) > 0.9 * len(words)
+
+
+@pytest.mark.parametrize("flags", [WORDS, NGRAMS, DYNAMIC, WORDS + DYNAMIC], ids=" ".join)
+def test_the_same_bytes_with_workers_and_shuffles(make: Build, flags: tuple[str, ...]) -> None:
+    one = digests(make(*flags))
+    for more in (PROCESSES, ("--shuffle", "engine", "--range-bytes", "7777")):
+        assert digests(make(*flags, *more)) == one
+
+
+@pytest.mark.parametrize("flags", [WORDS, NGRAMS, DYNAMIC, WORDS + DYNAMIC], ids=" ".join)
+@pytest.mark.parametrize("padding", ["max_length", "do_not_pad"])
+def test_what_is_built_can_be_verified_and_inspected(
+    make: Build, flags: tuple[str, ...], padding: str
+) -> None:
+    folder = make(*flags, "--padding", padding)
+    assert not verify_local(folder)
+    shown = run_here("inspect", folder, "--examples", "1", "--html", folder.parent / "report.html")
+    assert shown.status == 0, shown.errors
+    static = flags in (WORDS, NGRAMS)
+    assert ("[MASK->" in shown.output) == static
+    manifest = json.loads((folder / "dataset.json").read_text())
+    distributions = manifest["splits"]["train"]["distributions"]
+    assert ("predictions" in distributions) == static
+    # A reader masks by what the manifest says.
+    options = manifest["objective"]["options"]
+    assert (options["masked_lm_prob"], options["max_predictions_per_seq"]) == (0.15, 20)
+    assert (options["whole_word_mask"], options["ngram"]) == (
+        "--whole-word-mask" in flags,
+        3 if flags == NGRAMS else 1,
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "part"),
+    [
+        (("--ngram", "3"), "--whole-word-mask"),
+        (("--words", "jieba"), "--whole-word-mask"),
+        (("--whole-word-mask", "--words", "nonsense"), "--words nonsense"),
+    ],
+)
+def test_words_that_make_no_sense_are_refused(
+    flags: tuple[str, ...], part: str, sample: Path, tokenizer_path: Path, output: Path
+) -> None:
+    outcome = build([sample], tokenizer_path, output, *flags)
+    assert_refused(outcome, USER_ERROR, part)
+    assert not output.exists()
