@@ -15,7 +15,7 @@ from corpusmill import ragged
 from corpusmill.bert import Bert, BertOptions
 from corpusmill.inspection import special_tokens_of
 from corpusmill.masking import row_keys
-from corpusmill.tokenization.words import load_words
+from corpusmill.tokenization.words import cut_unicode
 from corpusmill.verify import verify_local
 from pipeline.command_line import USER_ERROR
 from tests.pipeline.jobs import assert_refused, build, digests, run_here
@@ -107,7 +107,7 @@ def test_labels_tell_the_words_of_the_text(make: Build, sample: Path) -> None:
     folder = make(*WORDS, *DYNAMIC)
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     text = sample.read_text()
-    words = {text[begin:end] for begin, end in load_words("unicode").cut(text)}
+    words = {text[begin:end] for begin, end in cut_unicode(text)}
     if tokenizer.normalizer is not None:
         words = {tokenizer.normalizer.normalize_str(word).strip() for word in words}
     seen = set()
