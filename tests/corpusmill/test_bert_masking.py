@@ -86,6 +86,17 @@ def test_whole_words_are_masked(corpus: Corpus, seed: int, ngram: int) -> None:
         assert len(positions) <= max(1, round((len(original) - 3) * 0.3))
 
 
+def test_ngrams_are_longer_than_words() -> None:
+    corpus = {document: [list(range(10, 210))] * 8 for document in range(20)}
+    runs = []
+    for ngram in (1, 3):
+        examples = build(corpus, **{**WORDS, "max_seq_length": 200, "ngram": ngram}).to_pylist()
+        gaps = [np.diff(row["masked_lm_positions"]) for row in examples]
+        runs.append(np.mean(np.concatenate(gaps) > 1))
+    # Of whole words of three tokens 2 of 3 gaps are 1; n-grams have 18 words in 11 runs.
+    assert runs[1] < 0.8 * runs[0]
+
+
 @RULES
 def test_masks_change_no_pair(rule: dict[str, Any]) -> None:
     corpus = {1: [[10, 11, 12, 13], [14, 15], [16, 17, 18]], 2: [[19, 20, 21], [22, 23]]}
