@@ -279,4 +279,4 @@ class Bert(Objective):
         """Token ids, and whether each continues a word; nothing where rows are not marked."""
         if not self.words:
             return rows, np.empty(0, np.int8)
-        return ids_of(rows), continues_of(rows)
+        return ids_of(rows).astype(self.token_dtype, copy=False), continues_of(rows)
