@@ -71,13 +71,28 @@ def _join(
 ) -> tuple[JoinedRows, np.ndarray, int]:
     row_ids, offsets = ragged.from_arrow(rows.column("input_ids"))
     sentence_lengths, sentence_ends = ragged.from_arrow(rows.column("sentence_lengths"))
-    spans, span_offsets, pieces, held, skipped = plan_joins(
-        offsets, sentence_lengths, sentence_ends, max_seq_length, skipped, is_last
+    spans, span_offsets, pieces, held_skip = plan_joins(
+        offsets, sentence_lengths, sentence_ends, max_seq_length, skipped
     )
+    held = spans[span_offsets[-2] :, ROW]
+    if not is_last:
+        span_offsets, pieces = span_offsets[:-1], pieces[:-1]
     input_ids, joined_offsets = assemble_joins(spans, span_offsets, row_ids, cls_id, sep_id)
     first_rows = ragged.take_rows(rows, spans[span_offsets[:-1], ROW])
     documents = np.diff(span_offsets)
-    return JoinedRows(first_rows, input_ids, joined_offsets, documents, pieces), held, skipped
+    return JoinedRows(first_rows, input_ids, joined_offsets, documents, pieces), held, held_skip
+
+
+@njit(cache=True, nogil=True)
+def take_sentences(
+    sentence_lengths: np.ndarray, sentence: int, end: int, room: int
+) -> tuple[int, int]:
+    """How many tokens of whole sentences fit, and the sentence that is next."""
+    length = 0
+    while sentence < end and length + sentence_lengths[sentence] <= room:
+        length += sentence_lengths[sentence]
+        sentence += 1
+    return length, sentence
 
 
 @njit(cache=True, nogil=True)
@@ -87,13 +102,11 @@ def plan_joins(
     sentence_ends: np.ndarray,
     max_seq_length: int,
     skipped: int,
-    is_last: bool,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     """Which spans of which rows make each example.
 
     Full rows are examples as they come. The others are gathered in one open example, which is given
-    when a sentence does not fit into it any more. What is still open at the end of a batch is held:
-    the rows named by `held` go in front of the next batch, so that batches may be cut anywhere.
+    when a sentence does not fit into it any more.
 
     Args:
         offsets: integers[rows + 1] into the rows' ids, [CLS] and [SEP] included.
@@ -101,76 +114,67 @@ def plan_joins(
         sentence_ends: integers[rows + 1] into them; full rows have none.
         max_seq_length: longest example, special tokens included.
         skipped: sentences of row 0 that an earlier example has taken.
-        is_last: whether no further batch follows, so that nothing is held.
 
     Returns:
         spans: int64[spans, 3]: ROW, SPAN_START and SPAN_LENGTH in the rows' ids, without special
             tokens.
-        span_offsets: int64[examples + 1] into the spans.
+        span_offsets: int64[examples + 1] into the spans. The last example is the open one, which
+            may have no span: its rows belong in front of the next batch, where there is one.
         pieces: int64[examples], rows of which the example holds the last sentence.
-        held: int64[held rows], ascending.
-        skipped: sentences of the first held row that an example has taken.
+        skipped: sentences of the open example's first row that an earlier example has taken.
 
     Example:
-        two rows of one sentence of 2 tokens each, max_seq_length 7 and is_last give the spans
+        two rows of one sentence of 2 tokens each and max_seq_length 7 give the spans
         [[0, 1, 2], [1, 5, 2]], which are one example [CLS] a a [SEP] b b [SEP]; its pieces are 2.
     """
     rows = len(offsets) - 1
     spans = np.empty((2 * rows, 3), np.int64)
-    span_offsets = np.zeros(rows + 1, np.int64)
-    pieces = np.zeros(rows, np.int64)
-    waiting = np.empty((max_seq_length, 3), np.int64)
-    examples = num_spans = num_waiting = used = ended = held_skip = 0
+    span_offsets = np.zeros(rows + 2, np.int64)
+    pieces = np.zeros(rows + 1, np.int64)
+    open_spans = np.empty((max_seq_length, 3), np.int64)
+    examples = given = waiting = used = ended = 0
     for row in range(rows):
         sentence, end = sentence_ends[row], sentence_ends[row + 1]
         start = offsets[row] + 1
         if sentence == end:
-            spans[num_spans, ROW], spans[num_spans, SPAN_START] = row, start
-            spans[num_spans, SPAN_LENGTH] = offsets[row + 1] - offsets[row] - NUM_SPECIAL
-            num_spans += 1
+            spans[given, ROW], spans[given, SPAN_START] = row, start
+            spans[given, SPAN_LENGTH] = offsets[row + 1] - offsets[row] - NUM_SPECIAL
+            given += 1
             pieces[examples] = 1
             examples += 1
-            span_offsets[examples] = num_spans
+            span_offsets[examples] = given
             continue
-        if row == 0:
-            for _ in range(skipped):
-                start += sentence_lengths[sentence]
-                sentence += 1
+        passed = skipped if row == 0 else 0
+        start += int(sentence_lengths[sentence : sentence + passed].sum())
+        sentence += passed
         while sentence < end:
-            room = max_seq_length - NUM_SPECIAL - used - (1 if num_waiting else 0)
-            length, first_sentence = 0, sentence
-            while sentence < end and length + sentence_lengths[sentence] <= room:
-                length += sentence_lengths[sentence]
-                sentence += 1
+            room = max_seq_length - NUM_SPECIAL - used - (1 if waiting else 0)
+            length, behind = take_sentences(sentence_lengths, sentence, end, room)
             if length:
-                if num_waiting == 0:
-                    held_skip = first_sentence - sentence_ends[row]
-                used += length + (1 if num_waiting else 0)
-                waiting[num_waiting, ROW], waiting[num_waiting, SPAN_START] = row, start
-                waiting[num_waiting, SPAN_LENGTH] = length
-                num_waiting += 1
+                if waiting == 0:
+                    skipped = sentence - sentence_ends[row]
+                used += length + (1 if waiting else 0)
+                open_spans[waiting, ROW], open_spans[waiting, SPAN_START] = row, start
+                open_spans[waiting, SPAN_LENGTH] = length
+                waiting += 1
                 start += length
+                sentence = behind
             if sentence < end:
-                spans[num_spans : num_spans + num_waiting] = waiting[:num_waiting]
-                num_spans += num_waiting
+                spans[given : given + waiting] = open_spans[:waiting]
+                given += waiting
                 pieces[examples] = ended
                 examples += 1
-                span_offsets[examples] = num_spans
-                num_waiting = used = ended = 0
+                span_offsets[examples] = given
+                waiting = used = ended = 0
         ended += 1
-    if is_last and num_waiting:
-        spans[num_spans : num_spans + num_waiting] = waiting[:num_waiting]
-        num_spans += num_waiting
-        pieces[examples] = ended
-        examples += 1
-        span_offsets[examples] = num_spans
-        num_waiting = held_skip = 0
+    spans[given : given + waiting] = open_spans[:waiting]
+    pieces[examples] = ended
+    span_offsets[examples + 1] = given + waiting
     return (
-        spans[:num_spans],
-        span_offsets[: examples + 1],
-        pieces[:examples],
-        waiting[:num_waiting, ROW].copy(),
-        held_skip if num_waiting else 0,
+        spans[: given + waiting],
+        span_offsets[: examples + 2],
+        pieces[: examples + 1],
+        skipped if waiting else 0,
     )
 
 

@@ -8,6 +8,7 @@ token, where the original puts a random document behind it.
 
 import random
 from collections.abc import Iterator
+from itertools import chain
 
 from tests.corpusmill.reference_bert import Document, truncate_pair
 
@@ -41,4 +42,4 @@ def split(chunk: Document, rng: random.Random) -> tuple[list[int], list[int]]:
         cut = rng.randint(1, len(only) - 1) if len(only) > 1 else 1
         return only[:cut], only[cut:]
     cut = rng.randint(1, len(chunk) - 1)
-    return sum(chunk[:cut], []), sum(chunk[cut:], [])
+    return list(chain(*chunk[:cut])), list(chain(*chunk[cut:]))

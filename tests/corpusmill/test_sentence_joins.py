@@ -1,6 +1,7 @@
 """Ends of documents joined: exactly the reference's examples, however batches are cut."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +27,7 @@ def pieces_of(sentence_lengths: Sequence[Sequence[int]], max_seq_length: int) ->
 
 
 def batch_of(pieces: Sequence[Piece]) -> pa.RecordBatch:
-    rows = [[CLS, *sum(piece.sentences, []), SEP] for piece in pieces]
+    rows = [[CLS, *chain(*piece.sentences), SEP] for piece in pieces]
     lengths = [list(map(len, piece.sentences)) if piece.is_last else [] for piece in pieces]
     return pa.RecordBatch.from_arrays(
         [
@@ -39,7 +40,7 @@ def batch_of(pieces: Sequence[Piece]) -> pa.RecordBatch:
 
 
 def _lists(rows: list[list[int]], dtype: type) -> pa.ListArray:
-    return ragged.to_arrow(np.array(sum(rows, []), dtype), offsets_of(map(len, rows)))
+    return ragged.to_arrow(np.array(list(chain(*rows)), dtype), offsets_of(map(len, rows)))
 
 
 def joined(
@@ -87,7 +88,7 @@ def test_nothing_is_lost_and_examples_are_full(drawn: tuple[list[Piece], int]) -
     pieces, max_seq_length = drawn
     examples = joined(pieces, max_seq_length)
     tokens = [token for _, ids, _, _ in examples for token in ids if token not in (CLS, SEP)]
-    assert sorted(tokens) == sorted(sum((sum(piece.sentences, []) for piece in pieces), []))
+    assert sorted(tokens) == sorted(chain(*chain(*(piece.sentences for piece in pieces))))
     assert sum(ended for _, _, _, ended in examples) == len(pieces)
     assert len({first for first, _, _, _ in examples}) == len(examples)
     assert all(len(ids) <= max_seq_length for _, ids, _, _ in examples)
