@@ -20,10 +20,11 @@ from corpusmill.corpus.measures import Histogram
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.parquet import ROW_GROUP_ROWS
 from corpusmill.formats.table import FORMATS
+from corpusmill.length_bins import cut_lengths, split_into_bins
 from corpusmill.objective import Objective
 from corpusmill.placement import SPLIT_NAMES, Layout
 from corpusmill.pool import Pool, priorities
-from corpusmill.sorting import add_keys, cut_into_groups, order_by_bucket, sort_rows
+from corpusmill.sorting import add_keys, order_by_bucket, sort_rows
 from corpusmill.tokenization.encoding import tokenized_schema
 
 Int64s = npt.NDArray[np.int64]
@@ -143,18 +144,19 @@ def _count(split: SplitBuild, batches: list[pa.RecordBatch], pool: Pool) -> None
 def _write(
     objective: Objective, batches: list[pa.RecordBatch], options: OutputOptions, split: SplitBuild
 ) -> int:
-    of = FORMATS[options.output_format]
+    of, bins = FORMATS[options.output_format], cut_lengths(objective.columns, options.bin_size)
     # They count the bytes and forget them.
-    sinks = [pa.MockOutputStream() for _ in of.suffixes(options)]
-    writer = of.write(sinks, objective.columns, options)
+    sinks = [[pa.MockOutputStream() for _ in of.suffixes(options)] for _ in bins or (0,)]
+    writers = [of.write(of_bin, objective.columns, options) for of_bin in sinks]
     rows = sort_rows(batches, ROW_GROUP_ROWS) if batches else iter(())
-    for group in cut_into_groups(objective.pack(rows), ROW_GROUP_ROWS):
+    for number, group in split_into_bins(objective.pack(rows), bins, ROW_GROUP_ROWS):
         split.written_rows += group.num_rows
         for name, counts in objective.measure(group).items():
             split.distributions[name] = _add(split.distributions.get(name), counts)
-        writer.write(objective.finish(group, options.is_padded))
-    writer.close()
-    return sum(int(sink.size()) for sink in sinks)
+        writers[number].write(objective.finish(group, options.is_padded))
+    for writer in writers:
+        writer.close()
+    return sum(int(sink.size()) for of_bin in sinks for sink in of_bin)
 
 
 def _add(some: Int64s | None, more: Int64s) -> Int64s:

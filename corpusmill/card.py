@@ -55,8 +55,33 @@ def _front_matter(manifest: Mapping[str, Any]) -> Iterable[str]:
         suffix = PurePosixPath(split["shards"][0]["file"]).suffix
         # Quoted, because a * begins an alias in YAML.
         yield from (f"  - split: {name}", f'    path: "{name}-*{suffix}"')
+    yield from _bin_configs(manifest)
     yield from ("size_categories:", f'- "{size}"', "tags:", "- corpusmill", "- pretraining")
     yield from (f"- {manifest['objective']['name']}", "---", "")
+
+
+def _bins(manifest: Mapping[str, Any]) -> list[tuple[int, list[tuple[str, list[Any]]]]]:
+    """The bins that hold a row, each with its shards by split; none where lengths are mixed."""
+    found: dict[int, dict[str, list[Any]]] = {}
+    for name, split in manifest["splits"].items():
+        for shard in split["shards"]:
+            if "bin" in shard:
+                found.setdefault(shard["bin"], {}).setdefault(name, []).append(shard)
+    sums = {
+        number: [(name, of) for name, of in splits.items() if sum(shard["rows"] for shard in of)]
+        for number, splits in sorted(found.items())
+    }
+    return [(number, splits) for number, splits in sums.items() if splits]
+
+
+def _bin_configs(manifest: Mapping[str, Any]) -> Iterable[str]:
+    """A configuration for each bin, so that a trainer reads one alone."""
+    for number, splits in _bins(manifest):
+        yield from (f"- config_name: bin-{number:02d}", "  data_files:")
+        for name, shards in splits:
+            first = PurePosixPath(shards[0]["file"])
+            begin = first.name.rsplit("-", maxsplit=3)[0]
+            yield from (f"  - split: {name}", f'    path: "{begin}-*{first.suffix}"')
 
 
 def _introduction(manifest: Mapping[str, Any]) -> Iterable[str]:
@@ -89,6 +114,20 @@ def _splits(manifest: Mapping[str, Any]) -> Iterable[str]:
         for name, split in manifest["splits"].items()
     ]
     yield from _table(("split", "examples", "tokens", "files", "bytes"), rows)
+    bins = [
+        (
+            _code(f"bin-{number:02d}"),
+            f"{shards[0]['min_length']} to {shards[0]['max_length']}",
+            _code(name),
+            f"{sum(shard['rows'] for shard in shards):,}",
+            f"{sum(shard['tokens'] for shard in shards):,}",
+        )
+        for number, splits in _bins(manifest)
+        for name, shards in splits
+    ]
+    if bins:
+        yield from ("Examples are parted by length. Each bin that is not empty is", "")
+        yield from _table(("configuration", "lengths", "split", "examples", "tokens"), bins)
 
 
 def _columns(manifest: Mapping[str, Any]) -> Iterable[str]:

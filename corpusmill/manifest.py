@@ -53,15 +53,30 @@ class ShardEntry(FileEntry):
     Attributes:
         rows: number of examples.
         tokens: sum of their lengths.
+        bin: number of its range of lengths; this and the next two are None where lengths are mixed.
+        min_length: tokens of the shortest example that the bin may hold.
+        max_length: tokens of the longest one.
     """
 
     rows: int
     tokens: int
+    bin: int | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+
+    def describe(self) -> dict[str, Any]:
+        """The manifest's entry of the shard."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def shard_name(split: str, number: int, of: int, suffix: str) -> str:
     """The final name of a shard: train-00003-of-00008.parquet."""
     return f"{split}-{number:05d}-of-{of:05d}{suffix}"
+
+
+def bin_name(split: str, length_bin: int, of: int) -> str:
+    """What the names of a bin's shards begin with, in place of the split's: train-bin-02-of-08."""
+    return f"{split}-bin-{length_bin:02d}-of-{of:02d}"
 
 
 def encode(manifest: Mapping[str, Any]) -> bytes:

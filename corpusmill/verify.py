@@ -241,17 +241,26 @@ def _check_shard(
     claims: _Claims,
     sums: dict[str, np.ndarray],
 ) -> Iterator[Problem]:
-    rows = tokens = 0
+    rows = 0
+    lengths = np.zeros(0, np.int64)
     of = FORMATS[claims.options.output_format]
     for batch in of.read(streams, claims.columns, claims.options, _BATCH_ROWS):
         rows += batch.num_rows
         for name, counts in recount(batch, claims.pad_id).items():
             sums[name] = add_counts(sums.get(name, counts[:0]), counts)
-            tokens += int(counts @ np.arange(len(counts))) if name == "length" else 0
+            lengths = add_counts(lengths, counts) if name == "length" else lengths
     if rows != shard.rows:
         yield Problem(shard.file, f"holds {rows:,} rows, the manifest says {shard.rows:,}")
+    tokens = int(lengths @ np.arange(len(lengths)))
     if tokens != shard.tokens:
         yield Problem(shard.file, f"holds {tokens:,} tokens, the manifest says {shard.tokens:,}")
+    if shard.min_length is not None and shard.max_length is not None:
+        outside = rows - int(lengths[shard.min_length : shard.max_length + 1].sum())
+        if outside:
+            bounds = f"{shard.min_length} to {shard.max_length}"
+            yield Problem(
+                shard.file, f"holds {outside:,} rows whose length is not of its bin, {bounds}"
+            )
 
 
 def _check_distributions(split: _Split, sums: Mapping[str, np.ndarray]) -> Iterator[Problem]:

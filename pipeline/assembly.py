@@ -14,6 +14,7 @@ from corpusmill.corpus.sentences import splitter_of
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.table import FORMATS as SHARD_FORMATS
 from corpusmill.formats.table import resolve
+from corpusmill.length_bins import cut_lengths
 from corpusmill.manifest import FORMAT, FORMAT_VERSION, TOKENIZER, describe_columns
 from corpusmill.objective import Objective, ObjectiveOptions
 from corpusmill.placement import Layout, count_validation_shards
@@ -120,6 +121,7 @@ def assemble_job(
             expected=Expected(len(ranges), plain_bytes, layout.shards, objective.repeats),
             max_rejects=dataset.max_rejects,
             stale=stale,
+            bins=cut_lengths(objective.columns, output_options.bin_size),
         ),
     )
 

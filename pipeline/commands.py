@@ -56,7 +56,8 @@ class Inspect:
     folder: tyro.conf.Positional[str]
     """The data set."""
     examples: int = 3
-    """How many examples to decode, from the first shard of each split."""
+    """How many examples to decode, from the first shard of each split; where lengths are parted, of
+    its fullest one."""
     html: str | None = None
     """Also write the report as one HTML page with plots to this file."""
 
@@ -125,7 +126,8 @@ def inspect(command: Inspect, console: Console) -> int:
     report = summarize(manifest)
     examples = []
     for split in manifest["splits"].values():
-        rows = _first_rows(command.folder, split["shards"][0]["file"], manifest, command.examples)
+        shard = _shard_to_show(split["shards"])
+        rows = _first_rows(command.folder, shard, manifest, command.examples)
         examples += decode_examples(rows, tokenizer_json, special_tokens_of(manifest))
     print_inspection(console, manifest, examples, report)
     if command.html:
@@ -154,6 +156,12 @@ def verify(command: Verify, console: Console) -> int:
         f"{command.folder}: all {shards} shards with {rows:,} examples are as they were written"
     )
     return 0
+
+
+def _shard_to_show(shards: list[dict[str, Any]]) -> str:
+    """The first shard; of shards that are parted by length one that has most rows."""
+    parted = "bin" in shards[0]
+    return str((max(shards, key=lambda shard: shard["rows"]) if parted else shards[0])["file"])
 
 
 def _first_rows(folder: str, shard: str, manifest: dict[str, Any], count: int) -> pa.RecordBatch:

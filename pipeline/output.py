@@ -18,7 +18,8 @@ from pipeline.inputs import absolute, is_local
 _TEMPORARY = "_temporary-"
 _SUFFIXES = "|".join(map(re.escape, all_suffixes()))
 _OURS = re.compile(
-    rf"(train|validation)-\d{{5}}-of-\d{{5}}({_SUFFIXES})|{SUCCESS}|{re.escape(MANIFEST)}|{re.escape(CARD)}"
+    rf"(train|validation)(-bin-\d+-of-\d+)?-\d{{5}}-of-\d{{5}}({_SUFFIXES})"
+    rf"|{SUCCESS}|{re.escape(MANIFEST)}|{re.escape(CARD)}"
     rf"|{re.escape(TOKENIZER)}|{re.escape(REJECTS)}|{_TEMPORARY}[^/]*/.*"
 )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from uuid import uuid4
 
 import apache_beam as beam
@@ -14,11 +15,12 @@ from apache_beam.utils.shared import Shared
 from corpusmill.checksums import HashingWriter
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.parquet import ROW_GROUP_ROWS
-from corpusmill.formats.table import FORMATS
+from corpusmill.formats.table import FORMATS, ShardWriter
+from corpusmill.length_bins import cut_lengths, split_into_bins
 from corpusmill.objective import Objective
 from corpusmill.placement import SPLIT_NAMES, Layout
 from corpusmill.pool import Pool
-from corpusmill.sorting import add_keys, cut_into_groups, keyed_schema
+from corpusmill.sorting import add_keys, keyed_schema
 from transforms.elements import NamedOutputs, Segment, WrittenFile
 from transforms.pool import map_pool
 from transforms.read import create_file
@@ -30,6 +32,17 @@ SHARDS = "shards"
 
 # What is sorted in memory; a shard of the default size fits.
 SORT_BYTES = 256 * 2**20
+
+
+@dataclass
+class _OpenShard:
+    """The files of a shard, or of one of its bins, while they are written."""
+
+    paths: list[str]
+    sinks: list[HashingWriter]
+    writer: ShardWriter
+    rows: int
+    tokens: int
 
 
 class _BuildShard(beam.DoFn):
@@ -68,7 +81,7 @@ class _BuildShard(beam.DoFn):
                 for examples in self._build(shard, segment, pool):
                     rows.add(examples)
         written = self._objective.pack(rows.drain(ROW_GROUP_ROWS))
-        yield from self._write(shard, cut_into_groups(written, ROW_GROUP_ROWS))
+        yield from self._write(shard, written)
 
     def finish_bundle(self) -> Iterator[TaggedOutput]:
         yield from self._built.finish()
@@ -85,24 +98,32 @@ class _BuildShard(beam.DoFn):
                 self._built.add(name, number)
             yield add_keys(examples, seed)
 
-    def _write(self, shard: int, groups: Iterable[pa.RecordBatch]) -> Iterator[WrittenFile]:
+    def _write(self, shard: int, written: Iterable[pa.RecordBatch]) -> Iterator[WrittenFile]:
         split = SPLIT_NAMES[self._layout.split_of(shard)]
-        of = FORMATS[self._options.output_format]
-        name = FileSystems.join(self._temp_folder, f"shard-{shard}-{uuid4().hex}")
-        paths = [name + suffix for suffix in of.suffixes(self._options)]
-        tokens = rows = 0
+        bins = cut_lengths(self._objective.columns, self._options.bin_size)
         with ExitStack() as files:
-            sinks = [HashingWriter(files.enter_context(create_file(path))) for path in paths]
-            writer = of.write(sinks, self._objective.columns, self._options)
-            for group in groups:
-                tokens += self._measure(group, split)
-                rows += group.num_rows
+            opened = [self._open(shard, number, files) for number in range(len(bins) or 1)]
+            for number, group in split_into_bins(written, bins, ROW_GROUP_ROWS):
+                file = opened[number]
+                file.tokens += self._measure(group, split)
+                file.rows += group.num_rows
                 self._written.add("rows", group.num_rows)
-                writer.write(self._objective.finish(group, self._options.is_padded))
-            writer.close()
-        for part, (path, sink) in enumerate(zip(paths, sinks, strict=True)):
-            content = (0, 0) if part else (rows, tokens)
-            yield WrittenFile(shard, part, path, *content, sink.bytes, sink.sha256)
+                file.writer.write(self._objective.finish(group, self._options.is_padded))
+            for file in opened:
+                file.writer.close()
+        for number, file in enumerate(opened):
+            for part, (path, sink) in enumerate(zip(file.paths, file.sinks, strict=True)):
+                content = (0, 0) if part else (file.rows, file.tokens)
+                yield WrittenFile(shard, part, path, *content, sink.bytes, sink.sha256, number)
+
+    def _open(self, shard: int, length_bin: int, files: ExitStack) -> "_OpenShard":
+        of = FORMATS[self._options.output_format]
+        name = FileSystems.join(self._temp_folder, f"shard-{shard}-{length_bin}-{uuid4().hex}")
+        paths = [name + suffix for suffix in of.suffixes(self._options)]
+        sinks = [HashingWriter(files.enter_context(create_file(path))) for path in paths]
+        return _OpenShard(
+            paths, sinks, of.write(sinks, self._objective.columns, self._options), 0, 0
+        )
 
     def _measure(self, group: pa.RecordBatch, split: str) -> int:
         distributions = self._objective.measure(group)

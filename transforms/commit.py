@@ -18,6 +18,7 @@ from corpusmill.accounting import (
 from corpusmill.card import render_card
 from corpusmill.faults import UserError
 from corpusmill.formats.table import part_names
+from corpusmill.length_bins import LengthBin
 from corpusmill.manifest import FileEntry, ShardEntry
 from corpusmill.placement import SPLIT_NAMES, Layout
 from transforms.elements import RejectsFile, WrittenFile
@@ -38,6 +39,7 @@ class CommitOptions:
         max_rejects: most rejects allowed: a number from 1, or a share of the lines below 1; None
             allows all.
         stale: files of an earlier data set in the folder, which this one replaces.
+        bins: ranges of lengths that each shard is parted into; none where lengths are mixed.
     """
 
     output: str
@@ -48,6 +50,7 @@ class CommitOptions:
     expected: Expected
     max_rejects: float | None
     stale: tuple[str, ...] = ()
+    bins: tuple[LengthBin, ...] = ()
 
 
 class _Commit(beam.DoFn):
@@ -70,7 +73,7 @@ class _Commit(beam.DoFn):
         problems = find_imbalances(sums, self._options.expected, rows, shards)
         if problems:
             raise RuntimeError("the counts of the stages disagree: " + "; ".join(problems))
-        entries = [(file, self._entry(file)) for file in sorted(written)]
+        entries = [(file, self._entry(file)) for file in sorted(written, key=self._place)]
         self._remove_stale({entry.file for _, entry in entries})
         for file, entry in entries:
             move(file.path, self._final(entry.file), entry.bytes)
@@ -91,12 +94,19 @@ class _Commit(beam.DoFn):
         validation = file.shard >= self._layout.train_shards
         number = file.shard - (self._layout.train_shards if validation else 0)
         of = self._layout.validation_shards if validation else self._layout.train_shards
-        suffixes = self._options.suffixes
-        shard = manifests.shard_name(SPLIT_NAMES[validation], number, of, suffixes[0])
+        suffixes, bins = self._options.suffixes, self._options.bins
+        begin = SPLIT_NAMES[validation]
+        begin = manifests.bin_name(begin, file.bin, len(bins)) if bins else begin
+        shard = manifests.shard_name(begin, number, of, suffixes[0])
         name = part_names(shard, suffixes)[file.part]
         if file.part:
             return FileEntry(name, file.bytes, file.sha256)
-        return ShardEntry(name, file.bytes, file.sha256, file.rows, file.tokens)
+        of_bin = asdict(bins[file.bin]) if bins else {}
+        return ShardEntry(name, file.bytes, file.sha256, file.rows, file.tokens, **of_bin)
+
+    def _place(self, file: WrittenFile) -> tuple[int, int, int, int]:
+        """The order of the manifest: a bin's shards stand together."""
+        return (self._layout.split_of(file.shard), file.bin, file.shard, file.part)
 
     def _remove_stale(self, new: set[str]) -> None:
         # `_SUCCESS` goes first; a name that comes again is left to `move`, so that a retry loses
@@ -152,7 +162,7 @@ class _Commit(beam.DoFn):
                 splits[split] = {
                     "rows": sum(shard.rows for shard in of_split),
                     "tokens": sum(shard.tokens for shard in of_split),
-                    "shards": [asdict(shard) for shard in of_split],
+                    "shards": [shard.describe() for shard in of_split],
                     "distributions": distributions.get(split, {}),
                 }
         kept = {name: number for name, number in plain.items() if not is_of_the_run(name)}

@@ -84,6 +84,7 @@ class WrittenFile(NamedTuple):
         tokens: sum of their lengths; 0 for a companion.
         bytes: size of the file.
         sha256: hexadecimal digest of its bytes.
+        bin: number of its range of lengths; 0 where lengths are mixed.
     """
 
     shard: int
@@ -93,6 +94,7 @@ class WrittenFile(NamedTuple):
     tokens: int
     bytes: int
     sha256: str
+    bin: int = 0
 
 
 class Candidates(NamedTuple):

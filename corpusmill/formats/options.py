@@ -23,6 +23,10 @@ class OutputOptions:
     compression_level: int | None = None
     """Level of the codec: 1 to 22 for zstd (1 by default; above 3 little is gained on token ids), 1
     to 9 for gzip and deflate (6 by default)."""
+    bin_size: int | None = None
+    """Write the examples of each range of so many lengths into shards of their own: 64 parts those
+    of 1 to 64 tokens from those of 65 to 128, and so on, so that batches of one bin pad little. By
+    default lengths are mixed."""
 
     @property
     def is_padded(self) -> bool:
@@ -40,4 +44,8 @@ class OutputOptions:
                 f"--compression-level {self.compression_level}",
                 "the value is out of range",
                 "Give 1 to 22 for zstd, 1 to 9 for gzip and deflate",
+            )
+        if self.bin_size is not None and self.bin_size < 1:
+            raise UserError(
+                f"--bin-size {self.bin_size}", "the value is out of range", "Give 1 or more"
             )

@@ -11,6 +11,7 @@ from corpusmill.columns import Column
 from corpusmill.faults import UserError
 from corpusmill.formats import parquet
 from corpusmill.formats.options import Compression, OutputOptions, Padding
+from corpusmill.length_bins import cut_lengths
 
 Columns = tuple[Column, ...]
 
@@ -97,7 +98,8 @@ def resolve(options: OutputOptions, columns: Columns) -> OutputOptions:
         columns: what is to be written.
 
     Raises:
-        UserError: the format lacks the codec or the level, or cannot hold the columns.
+        UserError: the format lacks the codec or the level, or cannot hold the columns, or the rows
+            cannot be parted by length.
     """
     of = FORMATS[options.output_format]
     compression = options.compression or of.compressions[0]
@@ -126,4 +128,11 @@ def resolve(options: OutputOptions, columns: Columns) -> OutputOptions:
         padding=options.padding or of.padding,
     )
     of.check(columns, resolved)
+    if cut_lengths(columns, options.bin_size) and resolved.is_padded:
+        raise UserError(
+            f"--bin-size {options.bin_size}",
+            f"rows that are padded to one width (the padding of {options.output_format} files here "
+            "is max_length) are as long in every bin",
+            "Add --padding do_not_pad, or leave it out",
+        )
     return resolved
