@@ -1,42 +1,58 @@
-"""BERT's examples: segment pairs for next-sentence prediction, masked or left to be masked.
+"""BERT's examples: pairs of segments, or whole sentences, masked or left to be masked.
 
 Source: "Preparing Data for BERT Training" (the article), after Google's create_pretraining_data.py;
-Devlin et al. 2018. Two things differ from the article, on purpose: random replacement ids are drawn
-from all ids that are no special tokens (the article's "from 4" is right for its own tokenizer
+Devlin et al. 2018. ALBERT's and RoBERTa's examples differ from BERT's in what they are made of
+(`corpusmill.bert_rows`). Two things differ from the article, on purpose: random replacement ids are
+drawn from all ids that are no special tokens (the article's "from 4" is right for its own tokenizer
 alone), and a sentence without tokens is left out before pairs are made.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
-from corpusmill import pairs as pairing
 from corpusmill import ragged
+from corpusmill.bert_rows import (
+    RowMaker,
+    Segments,
+    count_special,
+    further_columns,
+    label_column,
+)
 from corpusmill.columns import Column, arrow_schema, pad_rows
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.faults import UserError
 from corpusmill.masked_lm import MaskedLm
 from corpusmill.masking import row_keys
 from corpusmill.objective import IDENTITY_SCHEMA, Objective
-from corpusmill.pair_rows import NUM_SPECIAL, assemble_pairs, fill_token_types
+from corpusmill.pair_rows import NUM_SPECIAL, fill_token_types
 from corpusmill.pool import Pool
+from corpusmill.sentence_joins import join_rows
 from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.special_tokens import SpecialTokens
-from corpusmill.tokenization.word_marks import continues_of, ids_of, mark
+from corpusmill.tokenization.word_marks import continues_of, ids_of, mark, marked_dtype
 
 
 @dataclass(frozen=True)
 class BertOptions:
     """How BERT's examples are made."""
 
+    segments: Segments = "next-sentence"
+    """What an example is made of: "next-sentence" pairs a segment with the next or a random one
+    (BERT), "sentence-order" with the next or, switched, the one before it (ALBERT).
+    "full-sentences" has no pairs but whole sentences, as many as fit, and behind the end of a
+    document and a [SEP] those of another (RoBERTa); with "doc-sentences" they are of one
+    document."""
     max_seq_length: int = 512
-    """Longest example in tokens, [CLS] and both [SEP] included."""
+    """Longest example in tokens, [CLS] and every [SEP] included."""
     duplicates: int = 10
     """How many times each document is built, each time with other pairs and masks."""
     short_seq_prob: float = 0.1
-    """Probability that a pass over a document aims at a shorter, uniformly drawn length."""
+    """Probability that a pass over a document aims at shorter pairs, of a uniformly drawn length;
+    whole sentences always aim at the full length."""
     masked_lm_prob: float = 0.15
     """Share of an example's tokens that are predicted."""
     max_predictions_per_seq: int | None = 20
@@ -56,7 +72,7 @@ class BertOptions:
     whole."""
     pool_tokens: int = 128_000_000
     """Size of the pool that random documents are drawn from, in tokens; a corpus that fits is drawn
-    from whole."""
+    from whole. Only next-sentence pairs draw any."""
 
     def __post_init__(self) -> None:
         """Check each value.
@@ -84,7 +100,9 @@ class BertOptions:
     @property
     def most_predictions(self) -> int:
         """The cap that holds in fact: the option's, or what the share allows at full length."""
-        full = max(1, round((self.max_seq_length - NUM_SPECIAL) * self.masked_lm_prob))
+        full = max(
+            1, round((self.max_seq_length - count_special(self.segments)) * self.masked_lm_prob)
+        )
         return (
             full
             if self.max_predictions_per_seq is None
@@ -140,7 +158,7 @@ class Bert(Objective):
     @property
     def pool_tokens(self) -> int:
         """See Objective."""
-        return self.options.pool_tokens
+        return self.options.pool_tokens if self.options.segments == "next-sentence" else 0
 
     @property
     def words(self) -> str:
@@ -157,7 +175,7 @@ class Bert(Objective):
             masked_lm_prob=self.options.masked_lm_prob,
             max_predictions=self.options.most_predictions,
             max_seq_length=self.options.max_seq_length,
-            num_special=NUM_SPECIAL,
+            num_special=count_special(self.options.segments),
             special=self.special,
             vocab_size=self.vocab_size,
             token_dtype=self.token_dtype,
@@ -167,23 +185,26 @@ class Bert(Objective):
     def columns(self) -> tuple[Column, ...]:
         """See Objective."""
         length, pad_id = self.options.max_seq_length, self.special.pad_id or 0
-        meaning = "[CLS] first segment [SEP] second segment [SEP]"
+        label = label_column(self.options.segments)
+        pair = "[CLS] first segment [SEP] second segment [SEP]"
+        meaning = "[CLS] sentences [SEP]" if label is None else pair
         meaning += ", masked" if self.masked_lm.static else ""
+        types = Column("token_type_ids", "int8", "0 up to the first [SEP], 1 behind it", length)
         return (
             Column("input_ids", self.token_dtype, meaning, length, pad_id),
-            Column("token_type_ids", "int8", "0 up to the first [SEP], 1 behind it", length),
-            Column(
-                "next_sentence_label", "int8", "1 where the second segment is of a random document"
-            ),
+            *(() if label is None else (types, label)),
             *self.masked_lm.columns,
         )
 
     @property
     def built_columns(self) -> tuple[Column, ...]:
         """See Objective."""
-        input_ids, _, label, *masked = self.columns
-        first_length = Column("first_length", "uint16", "tokens of the first segment")
-        return (input_ids, first_length, label, *masked)
+        segments, length = self.options.segments, self.options.max_seq_length
+        input_ids = self.columns[0]
+        if self.words and segments == "full-sentences":
+            # The marks are needed once more, when rows are joined.
+            input_ids = replace(input_ids, dtype=marked_dtype(self.vocab_size).name)
+        return (input_ids, *further_columns(segments, length), *self.masked_lm.columns)
 
     def build(
         self,
@@ -194,50 +215,63 @@ class Bert(Objective):
         seed: int,
     ) -> pa.RecordBatch:
         """See Objective."""
-        if pool is None:
-            raise ValueError("BERT's pairs need a pool of random documents")
-        ids = documents.column("document").to_numpy()
-        sentences, document_offsets = ragged.from_arrow(documents.column("sentences"))
-        token_ids, sentence_offsets = ragged.from_arrow(sentences)
-        pairs = pairing.draw_pairs(
-            sentence_offsets.astype(np.int64),
-            document_offsets.astype(np.int64),
-            ids,
-            pool.candidates(splits),
-            pool.sentence_offsets,
-            pool.document_offsets,
-            pool.documents,
-            np.uint64(seed),
-            repeat,
-            self.options.max_seq_length - NUM_SPECIAL,
-            self.options.short_seq_prob,
+        options = self.options
+        maker = RowMaker(
+            options.segments, options.max_seq_length, options.short_seq_prob, *self._border_ids
         )
-        cls_id, sep_id = self._border_ids
-        rows, offsets = assemble_pairs(pairs, token_ids, pool.token_ids, cls_id, sep_id)
-        input_ids, continues = self._split_marks(rows)
-        owners, indices = ids[pairs[:, pairing.DOCUMENT]], pairs[:, pairing.INDEX].astype(np.uint32)
-        keys = row_keys(np.uint64(seed), owners, repeat, indices)
-        masked = self.masked_lm.build(input_ids, continues, offsets, keys)
+        rows = maker.make(documents, repeat, pool, splits, seed)
+        owners = documents.column("document").to_numpy()[rows.places]
+        if options.segments == "full-sentences":
+            input_ids, masked = rows.token_ids, self._not_yet_masked(len(owners))
+        else:
+            input_ids, continues = self._split_marks(rows.token_ids)
+            keys = row_keys(np.uint64(seed), owners, repeat, rows.indices)
+            masked = self.masked_lm.build(input_ids, continues, rows.offsets, keys)
         schema = pa.schema([*IDENTITY_SCHEMA, *arrow_schema(self.built_columns)])
         columns = [
             owners,
-            np.full(len(pairs), repeat, np.uint16),
-            indices,
-            ragged.to_arrow(input_ids, offsets),
-            pairs[:, pairing.FIRST_LENGTH].astype(np.uint16),
-            pairs[:, pairing.IS_RANDOM].astype(np.int8),
+            np.full(len(owners), repeat, np.uint16),
+            rows.indices,
+            ragged.to_arrow(input_ids, rows.offsets),
+            *rows.further,
             *masked,
         ]
         return ragged.to_batch(columns, schema)
 
+    def pack(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """See Objective."""
+        return self._join(rows) if self.options.segments == "full-sentences" else rows
+
+    def _join(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Full sentences: the ends of documents joined, and then masked.
+
+        A row's key tells it from all others and comes from the seed, so that it stands for both in
+        the key that a joined row is masked by: that of the piece which it begins with.
+        """
+        for joined in join_rows(rows, self.options.max_seq_length, *self._border_ids):
+            first = joined.first_rows
+            owners, indices = (first.column(name).to_numpy() for name in ("key", "index"))
+            input_ids, continues = self._split_marks(joined.input_ids)
+            keys = row_keys(np.uint64(0), owners, 0, indices)
+            columns = {
+                "input_ids": ragged.to_arrow(input_ids, joined.offsets),
+                "sentence_lengths": _empty_lists("uint16", first.num_rows),
+                "documents": joined.documents.astype(np.uint16),
+                "pieces": joined.pieces.astype(np.uint16),
+            }
+            masked = self.masked_lm.build(input_ids, continues, joined.offsets, keys)
+            columns |= zip((of.name for of in self.masked_lm.columns), masked, strict=True)
+            values = [columns.get(name, first.column(name)) for name in first.schema.names]
+            yield ragged.to_batch(values, first.schema)
+
     def finish(self, examples: pa.RecordBatch, padded: bool) -> pa.RecordBatch:
         """See Objective."""
         input_ids, offsets = ragged.from_arrow(examples.column("input_ids"))
-        token_types = fill_token_types(offsets, examples.column("first_length").to_numpy())
-        columns = {
-            "input_ids": (input_ids[offsets[0] : offsets[-1]], offsets - offsets[0]),
-            "token_type_ids": (token_types, offsets - offsets[0]),
-        }
+        starts = offsets - offsets[0]
+        columns = {"input_ids": (input_ids[offsets[0] : offsets[-1]], starts)}
+        if "first_length" in examples.schema.names:
+            first_lengths = examples.column("first_length").to_numpy()
+            columns["token_type_ids"] = (fill_token_types(offsets, first_lengths), starts)
         schema = arrow_schema(self.columns, padded)
         rows = []
         for column in self.columns:
@@ -258,15 +292,16 @@ class Bert(Objective):
         """See Objective."""
         offsets = examples.column("input_ids").offsets.to_numpy()
         lengths = np.diff(offsets)
-        first_lengths = examples.column("first_length").to_numpy()
-        labels = examples.column("next_sentence_label").to_numpy()
-        return {
-            "length": np.bincount(lengths),
-            "first_segment_length": np.bincount(first_lengths),
-            "second_segment_length": np.bincount(lengths - NUM_SPECIAL - first_lengths),
-            **self.masked_lm.measure(examples),
-            "next_sentence_label": np.bincount(labels),
-        }
+        found = {"length": lengths}
+        for column in further_columns(self.options.segments, self.options.max_seq_length):
+            if not column.width:
+                found[column.name] = examples.column(column.name).to_numpy()
+        if "first_length" in found:
+            first_lengths = found.pop("first_length")
+            found["first_segment_length"] = first_lengths
+            found["second_segment_length"] = lengths - NUM_SPECIAL - first_lengths
+        counts = {name: np.bincount(values) for name, values in found.items()}
+        return counts | self.masked_lm.measure(examples)
 
     @property
     def _border_ids(self) -> tuple[int, int]:
@@ -280,3 +315,11 @@ class Bert(Objective):
         if not self.words:
             return rows, np.empty(0, np.int8)
         return ids_of(rows).astype(self.token_dtype, copy=False), continues_of(rows)
+
+    def _not_yet_masked(self, rows: int) -> list[pa.Array]:
+        """Empty values of the masks' columns, for rows that are masked once they are joined."""
+        return [_empty_lists(of.dtype, rows) for of in self.masked_lm.columns]
+
+
+def _empty_lists(dtype: str, rows: int) -> pa.Array:
+    return ragged.to_arrow(np.empty(0, dtype), np.zeros(rows + 1, np.int32))

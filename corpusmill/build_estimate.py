@@ -272,12 +272,14 @@ def _estimate_split(scale: Scale, split: SplitBuild) -> dict[str, Any]:
     rows, tokens = scale.estimate(split.rows), scale.estimate(split.tokens)
     rows = rows.times(split.written_rows / max(1, int(split.rows.sum())))
     built_tokens = max(1, int(split.tokens.sum()))
+    lengths = split.distributions.get("length", np.zeros(0, np.int64))
+    written = tokens.times(int(lengths @ np.arange(len(lengths))) / built_tokens)
     size = tokens.times(split.bytes / built_tokens).widen(_COMPRESSION_ERROR)
     if scale.share >= 1:
         size = Estimate(split.bytes, split.bytes, split.bytes)
     return {
         "rows": rows._asdict(),
-        "tokens": tokens._asdict(),
+        "tokens": written._asdict(),
         "bytes": size._asdict(),
         "built_bytes": tokens.times(split.built_bytes / built_tokens)._asdict(),
         "distributions": {name: of.tolist() for name, of in split.distributions.items()},

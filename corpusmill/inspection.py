@@ -44,6 +44,7 @@ class DecodedExample:
         segments: without [CLS], [SEP] and filling; one segment where the data set knows no pairs.
         next_sentence_label: 1 where the second segment is of a random document, None where the data
             set has no such column.
+        sentence_order_label: 1 where the two segments are switched, None likewise.
         length: tokens, special tokens included.
         predictions: predicted tokens.
     """
@@ -52,6 +53,7 @@ class DecodedExample:
     next_sentence_label: int | None
     length: int
     predictions: int
+    sentence_order_label: int | None = None
 
 
 class _Row(NamedTuple):
@@ -84,15 +86,19 @@ def decode_examples(
     spell = _speller(tokenizer_json)
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     lengths = row_lengths(columns["input_ids"], special.pad_id or 0).tolist()
-    labels = columns.get("next_sentence_label")
     decoded = []
     for i, length in enumerate(lengths):
         row = _row(columns, i, length)
         segments = tuple(
             _decode_segment(row, places, spell, special) for places in _segment_places(row)
         )
-        label = None if labels is None else int(labels[i].as_py())
-        decoded.append(DecodedExample(segments, label, length, len(row.originals)))
+        next_label, order_label = (
+            int(columns[name][i].as_py()) if name in columns else None
+            for name in ("next_sentence_label", "sentence_order_label")
+        )
+        decoded.append(
+            DecodedExample(segments, next_label, length, len(row.originals), order_label)
+        )
     return decoded
 
 

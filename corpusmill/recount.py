@@ -63,7 +63,8 @@ def recount(batch: pa.RecordBatch, pad_id: int) -> dict[str, np.ndarray]:
 
     Returns:
         {"length": counts by value, "first_segment_length": ..., "second_segment_length": ...,
-        "predictions": ..., "next_sentence_label": ...}, each int64[largest value + 1].
+        "predictions": ..., "next_sentence_label": ..., "sentence_order_label": ...}, each
+        int64[largest value + 1].
 
     Raises:
         ValueError: a value is negative where none can be.
@@ -84,8 +85,9 @@ def recount(batch: pa.RecordBatch, pad_id: int) -> dict[str, np.ndarray]:
     if "masked_lm_positions" in columns:
         # Place 0 holds [CLS], which is never predicted, so that a 0 is a padded row's filling.
         found["predictions"] = _row_counts(columns["masked_lm_positions"])
-    if "next_sentence_label" in columns:
-        found["next_sentence_label"] = columns["next_sentence_label"].to_numpy()
+    for label in ("next_sentence_label", "sentence_order_label"):
+        if label in columns:
+            found[label] = columns[label].to_numpy()
     return {name: np.bincount(values) for name, values in found.items()}
 
 

@@ -1,6 +1,6 @@
 """What a data set is like, from the distributions in its manifest: the figures of `inspect`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 from corpusmill.accounting import count_reasons
 
 _PERCENTILES = (5, 25, 50, 75, 95)
+_LABELS = ("next_sentence_label", "sentence_order_label")
 _SEGMENTS = ("first_segment_length", "second_segment_length")
 
 
@@ -152,7 +153,7 @@ def _summarize_split(
         split["tokens"],
         sum(shard["bytes"] for shard in split["shards"]),
         len(split["shards"]),
-        tuple(figures_of(distributions, options)),
+        (*figures_of(distributions, options), *_bin_figures(distributions, split["shards"])),
         tuple(distributions.values()),
     )
 
@@ -175,11 +176,17 @@ def figures_of(
         yield share_figure(
             "random next", share, "of the examples have a second segment from a random document"
         )
+    if "sentence_order_label" in distributions:
+        share = distributions["sentence_order_label"].share(1)
+        yield share_figure("switched", share, "of the examples have their segments switched")
+    if "documents" in distributions:
+        share = 1 - distributions["documents"].share(1)
+        yield share_figure("several documents", share, "of the examples hold more than one")
     if "second_segment_length" in distributions:
         share = distributions["second_segment_length"].share(0)
         yield share_figure("empty second segment", share, "of the examples")
     for distribution in distributions.values():
-        if distribution.name != "next_sentence_label":
+        if distribution.name not in _LABELS:
             yield describe(distribution)
 
 
@@ -193,6 +200,20 @@ def _length_figures(lengths: Distribution, options: Mapping[str, Any]) -> Iterat
     yield share_figure(
         "padding", padding, f"of the places, where every example is padded to {longest} tokens"
     )
+
+
+def _bin_figures(
+    distributions: Mapping[str, Distribution], shards: Sequence[Mapping[str, Any]]
+) -> Iterator[Figure]:
+    """What is left of padding where a batch is padded to the end of its bin."""
+    places = sum(shard["rows"] * shard["max_length"] for shard in shards if "max_length" in shard)
+    if places and "length" in distributions:
+        padding = 1 - distributions["length"].weight / places
+        yield share_figure(
+            "padding in bins",
+            padding,
+            "of the places, where every example is padded to the longest length of its bin",
+        )
 
 
 def _prediction_figures(

@@ -174,7 +174,7 @@ def _first_rows(folder: str, shard: str, manifest: dict[str, Any], count: int) -
             for name in part_names(shard, of.suffixes(options))
         ]
         streams = [files.enter_context(open_file(path)) for path in paths]
-        nothing = arrow_schema(columns, options.is_padded).empty_table().to_batches()[0]
+        nothing = pa.RecordBatch.from_pylist([], arrow_schema(columns, options.is_padded))
         return next(of.read(streams, columns, options, max(1, count)), nothing)
 
 

@@ -23,7 +23,10 @@ _MOST_BARS = 64
 _PLOTS_A_LINE = 2
 
 # Distributions of a few values that have names.
-_VALUE_NAMES = {"next_sentence_label": ("next", "random")}
+_VALUE_NAMES = {
+    "next_sentence_label": ("next", "random"),
+    "sentence_order_label": ("in order", "switched"),
+}
 
 
 def render_page(
@@ -46,6 +49,7 @@ def render_page(
         report=report,
         plots=draw_plots(report),
         labels=_VALUE_NAMES["next_sentence_label"],
+        orders=_VALUE_NAMES["sentence_order_label"],
     )
 
 

@@ -12,6 +12,7 @@ from corpusmill.inspection import DecodedExample, Piece, Segment, write_plainly
 from corpusmill.report import Figure, Report, SplitReport
 
 _LABELS = {0: "next", 1: "random"}
+_ORDERS = {0: "in order", 1: "switched"}
 
 # What a prediction looks like: the original in its kind's colour; behind a token that replaced it.
 _STYLES = {"masked": "bold cyan", "replaced": "bold yellow", "kept": "bold green"}
@@ -150,8 +151,9 @@ def _print_legend(console: Console) -> None:
 
 
 def _print_example(console: Console, number: int, example: DecodedExample) -> None:
-    label = example.next_sentence_label
+    label, order = example.next_sentence_label, example.sentence_order_label
     next_segment = "" if label is None else f", second segment: {_LABELS.get(label, str(label))}"
+    next_segment += "" if order is None else f", segments: {_ORDERS.get(order, str(order))}"
     console.print()
     _print_line(
         console,
