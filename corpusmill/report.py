@@ -220,8 +220,8 @@ def _prediction_figures(
     distributions: Mapping[str, Distribution], options: Mapping[str, Any]
 ) -> Iterator[Figure]:
     predictions = distributions["predictions"]
-    if all(name in distributions for name in _SEGMENTS):
-        tokens = sum(distributions[name].weight for name in _SEGMENTS)
+    tokens = _count_tokens(distributions, options)
+    if tokens is not None:
         share = predictions.weight / tokens if tokens else 0.0
         asked = options.get("masked_lm_prob")
         goal = "" if asked is None else f" (masked_lm_prob asks for {asked:.1%})".replace("%", " %")
@@ -234,6 +234,19 @@ def _prediction_figures(
             f"of the examples have {cap} predictions, the most that max_predictions_per_seq allows"
         )
         yield share_figure("at the most predictions", predictions.share(cap), meaning)
+
+
+def _count_tokens(
+    distributions: Mapping[str, Distribution], options: Mapping[str, Any]
+) -> int | None:
+    """Tokens that are not special; None where the distributions do not tell."""
+    if all(name in distributions for name in _SEGMENTS):
+        return sum(distributions[name].weight for name in _SEGMENTS)
+    if options.get("segments") not in {"full-sentences", "doc-sentences"}:
+        return None
+    # A [CLS] an example, and a [SEP] behind each of its documents.
+    lengths, documents = distributions["length"], distributions.get("documents")
+    return lengths.weight - lengths.total - (documents.weight if documents else lengths.total)
 
 
 def describe(distribution: Distribution) -> Figure:

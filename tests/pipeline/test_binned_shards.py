@@ -1,0 +1,168 @@
+"""Whole jobs whose shards are parted by length."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pyarrow.parquet as pq
+import pytest
+
+import transforms.build
+from corpusmill.verify import verify_local
+from pipeline.command_line import USER_ERROR
+from tests.pipeline.jobs import assert_refused, build, digests, run_here
+
+LENGTH, BIN_SIZE, BINS, SHARDS = 64, 12, 6, 3
+# One example is short of the full length here and there, none as short as the first bins.
+FLAGS = ("--validation-share", "0.2", "--bin-size", str(BIN_SIZE))
+
+
+@pytest.fixture(scope="module")
+def binned(sample: Path, tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("binned") / "out"
+    outcome = build([sample], tokenizer_path, folder, *FLAGS)
+    assert outcome.status == 0, outcome.errors
+    return folder
+
+
+def manifest_of(folder: Path) -> dict[str, Any]:
+    manifest: dict[str, Any] = json.loads((folder / "dataset.json").read_text())
+    return manifest
+
+
+def rows_of(paths: list[Path]) -> list[dict[str, Any]]:
+    return [row for path in sorted(paths) for row in pq.read_table(path).to_pylist()]
+
+
+def test_every_bin_is_a_set_of_shards_of_its_own(binned: Path) -> None:
+    names = {path.name for path in binned.glob("*.parquet")}
+    assert names == {
+        f"{split}-bin-{number:02d}-of-06-{shard:05d}-of-{of:05d}.parquet"
+        for split, of in (("train", SHARDS), ("validation", 1))
+        for number in range(BINS)
+        for shard in range(of)
+    }
+    assert verify_local(binned) == []
+
+
+def test_the_manifest_knows_the_lengths_of_a_bin(binned: Path) -> None:
+    splits = manifest_of(binned)["splits"]
+    ends = [min((number + 1) * BIN_SIZE, LENGTH) for number in range(BINS)]
+    for split, of in (("train", SHARDS), ("validation", 1)):
+        shards = splits[split]["shards"]
+        assert [shard["bin"] for shard in shards] == sorted(list(range(BINS)) * of)
+        for shard in shards:
+            assert shard["min_length"] == shard["bin"] * BIN_SIZE + 1
+            assert shard["max_length"] == ends[shard["bin"]]
+            lengths = [len(row["input_ids"]) for row in rows_of([binned / shard["file"]])]
+            assert all(shard["min_length"] <= of <= shard["max_length"] for of in lengths)
+            assert (len(lengths), sum(lengths)) == (shard["rows"], shard["tokens"])
+        assert sum(shard["rows"] for shard in shards) == splits[split]["rows"]
+        # Files without rows are there, so that every bin has all of its names.
+        assert {shard["rows"] == 0 for shard in shards} == {True, False}
+
+
+def test_the_rows_are_those_of_mixed_lengths_in_their_order(
+    binned: Path, sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    outcome = build([sample], tokenizer_path, tmp_path / "out", *FLAGS[:2])
+    assert outcome.status == 0, outcome.errors
+    for shard in range(SHARDS):
+        name = f"{shard:05d}-of-{SHARDS:05d}.parquet"
+        mixed = rows_of([tmp_path / "out" / f"train-{name}"])
+        for number in range(BINS):
+            expected = [row for row in mixed if (len(row["input_ids"]) - 1) // BIN_SIZE == number]
+            assert rows_of([binned / f"train-bin-{number:02d}-of-06-{name}"]) == expected
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--range-bytes", "7777", "--shuffle", "engine"),
+        ("--range-bytes", "7777", "--min-bytes-per-worker", "0", "--workers", "2"),
+    ],
+)
+def test_the_same_bytes(
+    flags: tuple[str, ...], binned: Path, sample: Path, tokenizer_path: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(transforms.build, "SORT_BYTES", 20_000)
+    outcome = build([sample], tokenizer_path, tmp_path / "out", *FLAGS, *flags)
+    assert outcome.status == 0, outcome.errors
+    assert digests(tmp_path / "out") == digests(binned)
+
+
+def test_load_dataset_reads_all_bins_or_one(binned: Path, tmp_path: Path) -> None:
+    def load(*configuration: str) -> Any:
+        return datasets.load_dataset(str(binned), *configuration, cache_dir=str(tmp_path))
+
+    splits = manifest_of(binned)["splits"]
+    found = load()
+    assert {split: of.num_rows for split, of in found.items()} == {
+        split: of["rows"] for split, of in splits.items()
+    }
+    last = load("bin-05")
+    assert set(last) == {"train", "validation"}
+    for split, of in last.items():
+        in_bin = [shard for shard in splits[split]["shards"] if shard["bin"] == BINS - 1]
+        assert of.num_rows == sum(shard["rows"] for shard in in_bin) > 0
+        assert min(map(len, of["input_ids"])) > (BINS - 1) * BIN_SIZE
+    assert "bin-00" not in (binned / "README.md").read_text()  # it is empty
+
+
+def test_a_row_outside_its_bin_is_found(binned: Path, tmp_path: Path) -> None:
+    """In a data set whose digests say that all is well."""
+    manifest = manifest_of(binned)
+    shard = max(manifest["splits"]["train"]["shards"], key=lambda of: int(of["rows"]))
+    shard["max_length"] -= 1
+    for path in binned.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    content = (json.dumps(manifest, indent=1, ensure_ascii=False) + "\n").encode()
+    (tmp_path / "dataset.json").write_bytes(content)
+    (tmp_path / "_SUCCESS").write_text(f"{hashlib.sha256(content).hexdigest()}\n")
+    [problem] = verify_local(tmp_path)
+    assert problem.file == shard["file"]
+    assert problem.what.endswith("rows whose length is not of its bin, 61 to 63")
+
+
+def test_inspect_shows_the_fullest_bin_and_its_padding(binned: Path) -> None:
+    shown = run_here("inspect", binned, "--examples", "2")
+    assert shown.status == 0, shown.errors
+    assert shown.output.count("[MASK->") > 4
+    assert shown.output.count("padding in bins") == 2
+
+
+def test_a_data_set_with_bins_can_be_replaced(
+    binned: Path, sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    for path in binned.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    outcome = build([sample], tokenizer_path, tmp_path, "--replace")
+    assert outcome.status == 0, outcome.errors
+    assert not list(tmp_path.glob("*-bin-*"))
+    assert verify_local(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "parts"),
+    [
+        (("--bin-size", "0"), ("--bin-size 0", "Give 1 or more")),
+        (("--bin-size", "64"), ("--bin-size 64", "1 bins", "Give 1 to 63")),
+        (
+            ("--bin-size", "16", "--padding", "max_length"),
+            ("--bin-size 16", "padded to one width", "--padding do_not_pad"),
+        ),
+        (
+            ("--bin-size", "4", "--max-seq-length", "512"),
+            ("--bin-size 4", "128 bins", "Give 6 to 511"),
+        ),
+    ],
+)
+def test_bins_that_make_no_sense_are_refused(
+    flags: tuple[str, ...], parts: tuple[str, ...], sample: Path, tokenizer_path: Path, output: Path
+) -> None:
+    outcome = build([sample], tokenizer_path, output, *flags)
+    assert_refused(outcome, USER_ERROR, *parts)
+    assert not output.exists()
