@@ -24,7 +24,7 @@ SEED, LENGTH = 5, 30
 seeds = st.integers(0, MAX_SEED)
 
 KINDS = ("sentence-order", "full-sentences", "doc-sentences")
-MASKS = {
+MASKS: dict[str, dict[str, Any]] = {
     "tokens": {},
     "words": {"whole_word_mask": True},
     "dynamic": {"mask": "dynamic"},
@@ -164,7 +164,7 @@ def test_full_sentences_are_the_references_in_the_order_of_the_shard(
     objective = bert(segments="full-sentences", **MASKS[mask])
     room = LENGTH - 2
     cut = {document: cut_document(list(map(list, of)), room) for document, of in corpus.items()}
-    pieces = []
+    pieces: list[Piece] = []
     for group in sort_rows(build(objective, corpus, seed), batch_rows):
         for place in group.select(["document", "index"]).to_pylist():
             of_document = cut[place["document"]]

@@ -18,7 +18,7 @@ CLS, SEP = 2, 3
 
 def pieces_of(sentence_lengths: Sequence[Sequence[int]], max_seq_length: int) -> list[Piece]:
     """The pieces of a numbered corpus, document by document."""
-    pieces = []
+    pieces: list[Piece] = []
     for document in numbered_corpus(sentence_lengths).values():
         cut = cut_document(document, max_seq_length - 2)
         for index, sentences in enumerate(cut):
