@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from corpusmill import ragged
 
-_NUM_SPECIAL = 3  # [CLS] first [SEP] second [SEP]
+# [CLS] first [SEP], and second [SEP], where there is a second segment or an empty one.
+_FIRST_SPECIAL, _SECOND_SPECIAL = 2, 1
 
 
 def matrix_of(column: pa.Array) -> np.ndarray:
@@ -79,9 +80,9 @@ def recount(batch: pa.RecordBatch, pad_id: int) -> dict[str, np.ndarray]:
     if "input_ids" in columns:
         found["length"] = row_lengths(columns["input_ids"], pad_id)
     if "input_ids" in columns and "token_type_ids" in columns:
-        second = _row_counts(columns["token_type_ids"]) - 1
-        found["first_segment_length"] = found["length"] - _NUM_SPECIAL - second
-        found["second_segment_length"] = second
+        of_second = _row_counts(columns["token_type_ids"])
+        found["first_segment_length"] = found["length"] - of_second - _FIRST_SPECIAL
+        found["second_segment_length"] = np.maximum(0, of_second - _SECOND_SPECIAL)
     if "masked_lm_positions" in columns:
         # Place 0 holds [CLS], which is never predicted, so that a 0 is a padded row's filling.
         found["predictions"] = _row_counts(columns["masked_lm_positions"])

@@ -107,6 +107,7 @@ class Report:
         rejects: input records that became no example.
         reasons: how many of them have each reason, the most frequent first.
         lines: input lines.
+        figures: what follows from the counts, all splits together.
     """
 
     objective: str
@@ -116,6 +117,7 @@ class Report:
     rejects: int
     reasons: Mapping[str, int]
     lines: int
+    figures: tuple[Figure, ...] = ()
 
 
 def summarize(manifest: Mapping[str, Any]) -> Report:
@@ -138,7 +140,23 @@ def summarize(manifest: Mapping[str, Any]) -> Report:
         counts.get("read.rejects", counts.get("read.rejected_lines", 0)),
         count_reasons(counts),
         counts.get("read.lines", 0),
+        tuple(_trimmed_figures(counts, objective["repeats"])),
     )
+
+
+def _trimmed_figures(counts: Mapping[str, int], repeats: int) -> Iterator[Figure]:
+    """What an objective left out of examples, where it counts that (`Objective.count`)."""
+    name = "build.trimmed_tokens"
+    if name not in counts:
+        return
+    tokens = counts.get("tokenize.tokens", 0) * repeats
+    parts = [
+        f"{part.removeprefix(name)[1:].replace('_', ' ')} {number:,}"
+        for part, number in counts.items()
+        if part.startswith(f"{name}.")
+    ]
+    meaning = f"of the tokens are in no example, too many for it: {', '.join(parts) or counts[name]}"
+    yield share_figure("trimmed", counts[name] / tokens if tokens else 0.0, meaning)
 
 
 def _summarize_split(

@@ -37,9 +37,10 @@ def print_inspection(
         report: `corpusmill.report.summarize` of the manifest.
     """
     _print_head(console, manifest, report)
+    _print_figures(console, report.figures)
     for split in report.splits:
         _print_split(console, split)
-    if examples:
+    if any(example.predictions for example in examples):
         _print_legend(console)
     for number, example in enumerate(examples, 1):
         _print_example(console, number, example)
@@ -152,13 +153,14 @@ def _print_legend(console: Console) -> None:
 
 def _print_example(console: Console, number: int, example: DecodedExample) -> None:
     label, order = example.next_sentence_label, example.sentence_order_label
+    predictions = f", {example.predictions:,} predictions" if example.predictions else ""
     next_segment = "" if label is None else f", second segment: {_LABELS.get(label, str(label))}"
     next_segment += "" if order is None else f", segments: {_ORDERS.get(order, str(order))}"
     console.print()
     _print_line(
         console,
         Text(f"example {number}", style="bold"),
-        f": {example.length:,} tokens, {example.predictions:,} predictions{next_segment}",
+        f": {example.length:,} tokens{predictions}{next_segment}",
     )
     for letter, segment in zip("AB", example.segments, strict=False):
         text = _colour(segment) if _has_colours(console) else Text(write_plainly(segment))
