@@ -15,7 +15,7 @@ import pyarrow as pa
 from corpusmill import electra_packs as packing
 from corpusmill import ragged
 from corpusmill.columns import Column, arrow_schema, pad_rows
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.options import DocumentOptions, DocumentRule
 from corpusmill.faults import UserError
 from corpusmill.objective import IDENTITY_SCHEMA, Objective
 from corpusmill.pair_rows import NUM_SPECIAL, fill_token_types
@@ -24,6 +24,7 @@ from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.special_tokens import SpecialTokens
 
 _SEGMENTS = ("first", "second")
+_RULES_WITH_BLANKS = ("wikitext", "blank-lines")
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,17 @@ class ElectraOptions:
         return Electra(self, tokenizer.special, tokenizer.token_dtype.name)
 
     def choose_documents(self, documents: DocumentOptions) -> DocumentOptions:
-        """See ObjectiveOptions."""
-        return documents
+        """See ObjectiveOptions; by default empty lines alone separate documents, titles do not."""
+        wanted: DocumentRule = "blank-lines" if self.blanks_separate_docs else "whole-file"
+        rule = documents.document_rule or wanted
+        if self.blanks_separate_docs != (rule in _RULES_WITH_BLANKS):
+            raise UserError(
+                f"--document-rule {rule}",
+                "empty lines separate documents with --blanks-separate-docs, and do not with "
+                f"--no-blanks-separate-docs, where {wanted} was expected",
+                "Leave one of the two out, or turn it round",
+            )
+        return documents.or_else(rule, "line")
 
 
 def _check(flag: str, value: object, fine: bool, range_of_values: str) -> None:

@@ -155,7 +155,9 @@ def _trimmed_figures(counts: Mapping[str, int], repeats: int) -> Iterator[Figure
         for part, number in counts.items()
         if part.startswith(f"{name}.")
     ]
-    meaning = f"of the tokens are in no example, too many for it: {', '.join(parts) or counts[name]}"
+    meaning = (
+        f"of the tokens are in no example, too many for it: {', '.join(parts) or counts[name]}"
+    )
     yield share_figure("trimmed", counts[name] / tokens if tokens else 0.0, meaning)
 
 

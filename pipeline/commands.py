@@ -13,6 +13,7 @@ from rich.console import Console
 from corpusmill.bert import BertOptions
 from corpusmill.columns import arrow_schema
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.electra import ElectraOptions
 from corpusmill.faults import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.table import FORMATS, part_names
@@ -50,6 +51,21 @@ class BuildBert:
 
 
 @dataclass(frozen=True)
+class BuildElectra:
+    """Build an ELECTRA data set: text packed into one or two segments, to be masked in training."""
+
+    dataset: DatasetOptions
+    objective: ElectraOptions = field(default_factory=ElectraOptions)
+    tokenizer_options: TokenizerOptions = field(default_factory=TokenizerOptions)
+    documents: DocumentOptions = field(default_factory=DocumentOptions)
+    output_options: OutputOptions = field(default_factory=OutputOptions)
+    run: RunOptions = field(default_factory=RunOptions)
+
+
+Build = BuildBert | BuildElectra
+
+
+@dataclass(frozen=True)
 class Inspect:
     """Show decoded examples and the distributions of a data set."""
 
@@ -70,7 +86,7 @@ class Verify:
     """The data set."""
 
 
-def build(command: BuildBert, beam_arguments: tuple[str, ...], console: Console) -> int:
+def build(command: Build, beam_arguments: tuple[str, ...], console: Console) -> int:
     """Build a data set, and say where it is and what is in it."""
     dataset, run_options = command.dataset, command.run
     stale = check_output(dataset.output, dataset.replace)
@@ -174,7 +190,7 @@ def _first_rows(folder: str, shard: str, manifest: dict[str, Any], count: int) -
             for name in part_names(shard, of.suffixes(options))
         ]
         streams = [files.enter_context(open_file(path)) for path in paths]
-        nothing = pa.RecordBatch.from_pylist([], arrow_schema(columns, options.is_padded))
+        nothing = pa.RecordBatch.from_pylist([], schema=arrow_schema(columns, options.is_padded))
         return next(of.read(streams, columns, options, max(1, count)), nothing)
 
 

@@ -1,0 +1,313 @@
+"""Whole jobs of ELECTRA: what they write is what the kernels build, however they are run."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tokenizers import Tokenizer
+
+from corpusmill.corpus.documents import read_documents
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.electra import ElectraOptions
+from corpusmill.placement import draw_keys, sort_order
+from corpusmill.tokenization.encoding import encode_documents
+from corpusmill.tokenization.files import TokenizerFile
+from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from corpusmill.verify import verify_local
+from pipeline.command_line import USER_ERROR
+from tests.corpusmill.table_files import arrow_file, avro, parquet
+from tests.pipeline.jobs import Outcome, assert_refused, digests, run_here
+from tests.pipeline.test_csv_and_archives import as_json_lines, as_table, as_tar, as_wet
+from tests.pipeline.test_input_formats import documents_of, manifest_of
+
+SMALL = ("--max-seq-length", "64", "--duplicates", "2", "--num-shards", "3", "--seed", "1")
+PROCESSES = ("--min-bytes-per-worker", "0", "--workers", "2")
+
+
+def build(source: Path, tokenizer: Path, output: Path, *flags: str) -> Outcome:
+    """Build a small ELECTRA data set in this process; later flags win over those of SMALL."""
+    given = ("--input", source, "--tokenizer", tokenizer, "--output", output)
+    outcome = run_here("electra", *given, *SMALL, *flags)
+    assert outcome.status == 0, outcome.errors
+    return outcome
+
+
+def rows_of(folder: Path, split: str = "train") -> list[dict[str, Any]]:
+    """All rows of a split, in the shards' order."""
+    shards = sorted(folder.glob(f"{split}-*.parquet"))
+    return [row for shard in shards for row in pq.read_table(shard).to_pylist()]
+
+
+# What is written
+
+
+def test_the_job_writes_what_the_kernels_build(
+    sample: Path, tokenizer_path: Path, tokenizer: TokenizerFile, tmp_path: Path
+) -> None:
+    flags = ("--num-shards", "1", "--range-bytes", "9000")
+    build(sample, tokenizer_path, tmp_path / "out", *flags)
+    objective = ElectraOptions(max_seq_length=64, duplicates=2).bind(tokenizer)
+    to_ids = SentenceTokenizer(tokenizer.json, tokenizer.token_dtype)
+    rule = DocumentOptions(document_rule="blank-lines")
+    with sample.open("rb") as stream:
+        batches = [
+            encode_documents(to_ids, batch.documents).documents
+            for batch in read_documents(stream, sample.name, 0, 0, None, rule)
+        ]
+    examples = pa.concat_batches(
+        [
+            objective.build(batch, repeat, None, np.zeros(batch.num_rows, np.uint8), 1)
+            for batch in batches
+            for repeat in (0, 1)
+        ]
+    )
+    identity = [examples.column(place).to_numpy() for place in range(3)]
+    order = sort_order(draw_keys(*identity, np.uint64(1)), *identity)
+    expected = objective.finish(examples.take(pa.array(order)), padded=False)
+    assert expected.to_pylist() == rows_of(tmp_path / "out")
+
+
+@pytest.mark.parametrize("overflow", ["drop", "keep"])
+def test_every_token_is_in_an_example_or_counted(
+    overflow: str, sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    build(sample, tokenizer_path, tmp_path / "out", "--overflow", overflow)
+    assert not verify_local(tmp_path / "out")
+    counts = manifest_of(tmp_path / "out")["counts"]
+    rows = rows_of(tmp_path / "out")
+    special = [3 if 1 in row["token_type_ids"] else 2 for row in rows]
+    written = sum(len(row["input_ids"]) for row in rows) - sum(special)
+    parts = ("build.trimmed_tokens.first_segment", "build.trimmed_tokens.second_segment")
+    assert counts["build.trimmed_tokens"] == sum(counts[part] for part in parts)
+    assert written + counts["build.trimmed_tokens"] == 2 * counts["tokenize.tokens"]
+    assert (counts["build.trimmed_tokens"] == 0) == (overflow == "keep")
+    assert {2, 3} == set(special)
+
+
+# The same bytes, however the job is run
+
+
+@pytest.fixture(scope="module")
+def reference(
+    sample: Path, tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, str]:
+    output = tmp_path_factory.mktemp("electra") / "out"
+    build(sample, tokenizer_path, output, "--validation-share", "0.2")
+    return digests(output)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--range-bytes", "1000"),
+        ("--shuffle", "engine"),
+        (*PROCESSES, "--range-bytes", "7777"),
+        (*PROCESSES, "--range-bytes", "7777", "--shuffle", "engine"),
+    ],
+)
+def test_the_same_bytes(
+    flags: tuple[str, ...],
+    reference: dict[str, str],
+    sample: Path,
+    tokenizer_path: Path,
+    tmp_path: Path,
+) -> None:
+    build(sample, tokenizer_path, tmp_path / "out", "--validation-share", "0.2", *flags)
+    assert digests(tmp_path / "out") == reference
+
+
+# Formats of the input. Without chance the same documents give the same examples in every format.
+
+NO_CHANCE = ("--short-seq-prob", "0", "--single-segment-prob", "1", "--num-shards", "1")
+
+Documents = list[list[str]]
+
+
+def as_texts(documents: Documents) -> list[bytes]:
+    return ["\n".join(of).encode() for of in documents]
+
+
+FORMATS: dict[str, Callable[[Documents], bytes]] = {
+    "txt": lambda of: b"\n\n".join(as_texts(of)) + b"\n",
+    "jsonl": as_json_lines,
+    "parquet": lambda of: parquet(as_texts(of), 7),
+    "arrow": lambda of: arrow_file(as_texts(of), 7),
+    "avro": lambda of: avro([text.decode() for text in as_texts(of)], 7),
+    "csv": lambda of: as_table(of, "excel"),
+    "tsv": lambda of: as_table(of, "excel-tab"),
+    "tar": as_tar,
+    "wet": as_wet,
+}
+
+
+@pytest.fixture(scope="module")
+def documents(sample: Path) -> Documents:
+    return [[line for line in of if line.strip()] for of in documents_of(sample)][:40]
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_every_format_of_input(
+    suffix: str, documents: Documents, tokenizer_path: Path, tmp_path: Path,
+    tokenizer: TokenizerFile,
+) -> None:  # fmt: skip
+    source = tmp_path / f"corpus.{suffix}"
+    source.write_bytes(FORMATS[suffix](documents))
+    build(source, tokenizer_path, tmp_path / "out", *NO_CHANCE)
+    assert not verify_local(tmp_path / "out")
+    found = sorted(row["input_ids"] for row in rows_of(tmp_path / "out"))
+    assert found == sorted(2 * packed_plainly(documents, tokenizer))
+
+
+def packed_plainly(documents: Documents, tokenizer: TokenizerFile) -> list[list[int]]:
+    """One segment an example: sentences until there are 64 tokens, cut to 62."""
+    cls_id, sep_id = tokenizer.special.cls_id, tokenizer.special.sep_id
+    assert cls_id is not None
+    assert sep_id is not None
+    to_ids = Tokenizer.from_str(tokenizer.json)
+    rows = []
+    for document in documents:
+        waiting: list[int] = []
+        for place, sentence in enumerate(document, 1):
+            waiting += to_ids.encode(sentence, add_special_tokens=False).ids
+            if len(waiting) >= 64 or place == len(document):
+                rows.append([cls_id, *waiting[:62], sep_id])
+                waiting = []
+    return [row for row in rows if len(row) > 2]
+
+
+# Documents of a text
+
+
+@pytest.fixture
+def two_texts(tmp_path: Path) -> Path:
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    (folder / "a.txt").write_text(" = Title = \n\nthe sea .\nthe lamp .\n\nthe light .\n")
+    (folder / "b.txt").write_text("the tower .\n\n\nthe keeper .\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("flags", "rule", "documents_read", "sentences"),
+    [
+        ((), "blank-lines", 5, 6),
+        (("--document-rule", "wikitext"), "wikitext", 4, 5),
+        (("--no-blanks-separate-docs",), "whole-file", 2, 6),
+        (("--no-blanks-separate-docs", "--document-rule", "whole-file"), "whole-file", 2, 6),
+        (("--no-blanks-separate-docs", "--max-document-bytes", "12"), "whole-file", 6, 6),
+    ],
+)
+def test_what_separates_documents(
+    flags: tuple[str, ...],
+    rule: str,
+    documents_read: int,
+    sentences: int,
+    two_texts: Path,
+    tokenizer_path: Path,
+    tmp_path: Path,
+) -> None:
+    output = tmp_path / "out"
+    once = ("--duplicates", "1", "--num-shards", "1", "--short-seq-prob", "0")
+    build(two_texts, tokenizer_path, output, *once, *flags)
+    manifest = manifest_of(output)
+    assert manifest["corpus"]["options"]["document_rule"] == rule
+    assert manifest["counts"]["read.documents"] == documents_read
+    assert manifest["counts"]["read.sentences"] == sentences
+    # No document of this size reaches the target: each is flushed at its end.
+    assert len(rows_of(output)) == documents_read
+
+
+@pytest.mark.parametrize(
+    ("flags", "parts"),
+    [
+        (
+            ("--document-rule", "whole-file"),
+            ("--document-rule whole-file", "--no-blanks-separate-docs"),
+        ),
+        (
+            ("--no-blanks-separate-docs", "--document-rule", "blank-lines"),
+            ("--document-rule blank-lines", "--no-blanks-separate-docs"),
+        ),
+        (
+            ("--no-blanks-separate-docs", "--document-rule", "wikitext"),
+            ("--document-rule wikitext", "--no-blanks-separate-docs"),
+        ),
+        (("--max-seq-length", "4"), ("--max-seq-length 4", "5 to 65535")),
+        (("--overflow", "keep", "--duplicates", "0"), ("--duplicates 0", "1 to 65535")),
+    ],
+)
+def test_what_contradicts_itself_is_refused(
+    flags: tuple[str, ...], parts: tuple[str, ...], sample: Path, tokenizer_path: Path,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    given = ("--input", sample, "--tokenizer", tokenizer_path, "--output", tmp_path / "out")
+    assert_refused(run_here("electra", *given, *flags), USER_ERROR, *parts)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_tokenizer_without_sep_is_refused(
+    sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    settings = {**json.loads(tokenizer_path.read_text()), "post_processor": None}
+    text = json.dumps(settings).replace("[SEP]", "[END]")
+    (tmp_path / "tokenizer.json").write_text(text)
+    given = ("--input", sample, "--tokenizer", tmp_path / "tokenizer.json")
+    outcome = run_here("electra", *given, "--output", tmp_path / "out")
+    assert_refused(outcome, USER_ERROR, "it has no [SEP] token")
+
+
+# Reports
+
+
+def test_the_report_says_what_was_trimmed(
+    sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "out"
+    built = build(sample, tokenizer_path, output)
+    counts = manifest_of(output)["counts"]
+    first, second = (
+        counts[f"build.trimmed_tokens.{segment}_segment"] for segment in ("first", "second")
+    )
+    share = 100 * (first + second) / (2 * counts["tokenize.tokens"])
+    shown = run_here("inspect", output, "--html", tmp_path / "report.html")
+    assert shown.status == 0, shown.errors
+    for text in (built.output, shown.output):
+        assert f"{share:.1f} %" in text
+        assert f"first segment {first:,}, second segment {second:,}" in text
+    page = (tmp_path / "report.html").read_text()
+    assert f"{share:.1f} %" in page
+    assert f"first segment {first:,}, second segment {second:,}" in page
+    for text in (shown.output, page):
+        assert "predict" not in text
+        assert "second segment: next" not in text
+
+
+def test_decoded_examples_have_one_segment_or_two(
+    sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    build(sample, tokenizer_path, tmp_path / "out", *NO_CHANCE)
+    one = run_here("inspect", tmp_path / "out", "--examples", "50").output
+    assert "  A  " in one
+    assert "  B  " not in one
+    build(sample, tokenizer_path, tmp_path / "out", "--replace")
+    shown = run_here("inspect", tmp_path / "out", "--examples", "50").output
+    assert shown.count("  A  ") == 50
+    assert 0 < shown.count("  B  ") < 50
+    assert "[SEP]" not in shown
+
+
+def test_a_padded_data_set_verifies(sample: Path, tokenizer_path: Path, tmp_path: Path) -> None:
+    build(sample, tokenizer_path, tmp_path / "out", "--padding", "max_length")
+    assert not verify_local(tmp_path / "out")
+    build(sample, tokenizer_path, tmp_path / "plain")
+    for name in ("splits", "counts"):
+        padded, plain = (manifest_of(tmp_path / of)[name] for of in ("out", "plain"))
+        if name == "splits":
+            padded, plain = padded["train"]["distributions"], plain["train"]["distributions"]
+        assert padded == plain
+    assert {len(row["token_type_ids"]) for row in rows_of(tmp_path / "out")} == {64}
