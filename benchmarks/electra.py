@@ -46,6 +46,8 @@ def build_originals_way(path: str, tokenizer_path: str) -> dict[str, float]:
     """Make all examples as padded lists, and say how many, how long it took and what was lost."""
     tokenizer = Tokenizer.from_file(tokenizer_path)
     cls_id, sep_id = (tokenizer.token_to_id(token) for token in ("[CLS]", "[SEP]"))
+    assert cls_id is not None
+    assert sep_id is not None
     began = time.perf_counter()
     examples = kept = trimmed = 0
     for example in examples_of(path, tokenizer):

@@ -45,7 +45,7 @@ def draw_target_length(
     """The length at which example `index` of a pass is made: the full one, or 5 to the full one."""
     if to_uniform(draw(key, index * _DRAWS + _SHORT)) < short_seq_prob:
         lengths = max_seq_length - SHORTEST_TARGET + 1
-        return SHORTEST_TARGET + to_below(draw(key, index * _DRAWS + _TARGET), lengths)
+        return int(SHORTEST_TARGET + to_below(draw(key, index * _DRAWS + _TARGET), lengths))
     return max_seq_length
 
 
@@ -68,7 +68,7 @@ def goes_over(key: np.uint64, index: int) -> bool:
 
     One draw is enough: with either answer the question does not come again.
     """
-    return to_uniform(draw(key, index * _DRAWS + _OVER)) < 0.5
+    return bool(to_uniform(draw(key, index * _DRAWS + _OVER)) < 0.5)
 
 
 @njit(cache=True, nogil=True)

@@ -51,16 +51,18 @@ class KernelDraws:
     def target_length(self, max_length: int) -> int:
         """Begins the next example."""
         self.index += 1
-        return packing.draw_target_length(self.key, self.index, max_length, self.short_seq_prob)
+        return int(
+            packing.draw_target_length(self.key, self.index, max_length, self.short_seq_prob)
+        )
 
     def is_single(self) -> bool:
         """Of the example in hand."""
         target = packing.draw_first_target_length(self.key, self.index, 9, self.single_segment_prob)
-        return target == packing.SINGLE_SEGMENT_TARGET
+        return bool(target == packing.SINGLE_SEGMENT_TARGET)
 
     def goes_over(self) -> bool:
         """Of the example in hand."""
-        return packing.goes_over(self.key, self.index)
+        return bool(packing.goes_over(self.key, self.index))
 
 
 def reference_packs(

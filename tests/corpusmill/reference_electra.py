@@ -126,9 +126,16 @@ class ExampleBuilder:
         target_length = self._target_length
         self._sentences, self._length = [], 0
         self._target_length = self._draws.target_length(self._max_length)
-        segments = (first, second, [] if rest else first_trimmed, [] if rest else second_trimmed)
-        tokens_alone = ([token for _, token in segment] for segment in segments)
-        return ReferenceExample(*tokens_alone, target_length), rest
+        if rest:
+            first_trimmed, second_trimmed = [], []
+        example = ReferenceExample(
+            [token for _, token in first],
+            [token for _, token in second],
+            [token for _, token in first_trimmed],
+            [token for _, token in second_trimmed],
+            target_length,
+        )
+        return example, rest
 
 
 def cut(

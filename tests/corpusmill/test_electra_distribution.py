@@ -47,7 +47,7 @@ class Example(NamedTuple):
     """One example, and where it is from."""
 
     document: int
-    index: int
+    number: int
     examples_in_pass: int
     first: list[int]
     second: list[int]
@@ -103,14 +103,14 @@ def properties(examples: Iterator[Example]) -> dict[str, np.ndarray]:
             "second segment's length": second,
             "both segments' lengths": first * 1000 + second,
             "one segment": not of.second,
-            "one segment, of an index": of.index * 2 + (not of.second),
+            "one segment, of an index": of.number * 2 + (not of.second),
             "tokens trimmed of the first segment": of.first_trimmed,
             "tokens trimmed of the second segment": of.second_trimmed,
             "tokens trimmed, of a document": of.document * 1000 + trimmed,
             "target": of.target_length,
-            "target, of an index": of.index * 1000 + of.target_length,
+            "target, of an index": of.number * 1000 + of.target_length,
             "target, of a document": of.document * 1000 + of.target_length,
-            "target, of a document's first example": of.target_length if of.index == 0 else -1,
+            "target, of a document's first example": of.target_length if of.number == 0 else -1,
             "target, of a length": of.target_length * 1000 + first + second,
             "a first segment that goes on behind the second": is_mixed,
             "first token": of.first[0],

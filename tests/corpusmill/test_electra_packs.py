@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from corpusmill import electra_packs as packing
 from corpusmill.electra import ElectraOptions
-from corpusmill.randomness import MAX_SEED, derive_keys
+from corpusmill.randomness import MAX_SEED, PACKS, derive_keys
 from tests.corpusmill.builders import Corpus, numbered_corpus
 from tests.corpusmill.distributions import assert_counts, assert_uniform
 from tests.corpusmill.electra_examples import (
@@ -24,7 +24,8 @@ seeds = st.integers(0, MAX_SEED)
 
 
 def keys(number: int) -> np.ndarray:
-    return derive_keys(5, np.arange(number, dtype=np.uint64), 0, packing.PACKS)
+    drawn: np.ndarray = derive_keys(5, np.arange(number, dtype=np.uint64), 0, PACKS)
+    return drawn
 
 
 def test_target_lengths_are_the_full_one_or_uniform() -> None:
