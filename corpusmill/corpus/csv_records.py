@@ -240,7 +240,7 @@ class _Rows:
         batch = documents_of(
             np.array(self._starts, np.uint64) + self._first_id,
             pa.array(self._texts, pa.large_string()),
-            self._options.max_document_bytes,
+            self._options,
             self.rejects,
             counts,
         )

@@ -12,7 +12,7 @@ from corpusmill.corpus.arrow_records import ArrowTable
 from corpusmill.corpus.avro_records import AvroTable
 from corpusmill.corpus.csv_records import check_csv_field, read_csv
 from corpusmill.corpus.decompression import COMPRESSED_SUFFIXES, has_suffix, is_compressed
-from corpusmill.corpus.documents import DocumentBatch, ReadCounts, read_documents
+from corpusmill.corpus.documents import DocumentBatch, ReadCounts
 from corpusmill.corpus.line_records import check_json_field, read_line_records
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.parquet_records import ParquetTable
@@ -20,6 +20,7 @@ from corpusmill.corpus.sentences import load_splitter, split_sentences
 from corpusmill.corpus.table_records import OpenTable, check_table, read_table
 from corpusmill.corpus.tar_members import read_tar
 from corpusmill.corpus.wet_records import check_wet, read_wet
+from corpusmill.corpus.whole_texts import read_text
 from corpusmill.faults import UserError
 
 Read = Callable[[BinaryIO, str, int, int, int | None, DocumentOptions], Iterator[DocumentBatch]]
@@ -56,7 +57,7 @@ def _table(open_table: OpenTable, suffixes: tuple[str, ...], compresses: bool) -
 
 
 FORMATS: dict[str, CorpusFormat] = {
-    "text": CorpusFormat(read_documents),
+    "text": CorpusFormat(read_text),
     "json-lines": CorpusFormat(read_line_records, (".jsonl", ".ndjson", ".json"), check_json_field),
     "lines": CorpusFormat(read_line_records),
     "csv": CorpusFormat(read_csv, (".csv",), check_csv_field, in_ranges=False),
@@ -104,7 +105,9 @@ def take_suffixes(folder: str, names: Sequence[str], suffixes: Sequence[str]) ->
 def reads_in_ranges(options: DocumentOptions) -> bool:
     """Whether plain files of the options' format may be read in byte ranges."""
     if options.input_format == "text" and options.document_rule == "whole-file":
-        return False  # a document is of the range of its first byte: of such a file, the first
+        # A document is of the range of its first byte: of such a file, the first. Only where it is
+        # cut by place, its pieces are documents of their own ranges.
+        return options.keeps_text
     return FORMATS[options.input_format].in_ranges
 
 

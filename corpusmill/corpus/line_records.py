@@ -20,10 +20,18 @@ from corpusmill.corpus.documents import (
     ReadCounts,
     document_id,
 )
-from corpusmill.corpus.lines import LineBlock, LineReader, is_utf_8, reject_line, seek_line_before
+from corpusmill.corpus.lines import (
+    BYTE_ORDER_MARK,
+    LineBlock,
+    LineReader,
+    is_utf_8,
+    reject_line,
+    seek_line_before,
+)
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.records import documents_of, no_such_field
 from corpusmill.corpus.scanning import BLANK, INVALID_UTF_8, SENTENCE, join_text
+from corpusmill.corpus.whole_texts import measure_breaks
 from corpusmill.faults import Reject
 
 # Enough for a first record; a longer one is met by the run itself.
@@ -128,14 +136,32 @@ def _texts_in_json(block: LineBlock, lines: npt.NDArray[np.int64], text_field: s
     return _Texts(arrays, refused)
 
 
+def _whole_lines_as_texts(block: LineBlock, lines: npt.NDArray[np.int64]) -> _Texts:
+    r"""The lines as they stand, without the line breaks ("\n", "\r\n")."""
+    data = np.frombuffer(block.data, np.uint8)
+    bounds = block.offsets - block.offsets[0]
+    begins, ends = (
+        bounds[:-1].copy(),
+        bounds[1:] - measure_breaks(data, bounds, block.lengths, block.kinds),
+    )
+    if block.offsets[0] == 0 and block.data.startswith(BYTE_ORDER_MARK):
+        begins[0] = len(BYTE_ORDER_MARK)
+    return _stretches(block, begins[lines], ends[lines])
+
+
 def _lines_as_texts(block: LineBlock, lines: npt.NDArray[np.int64]) -> _Texts:
     """The lines themselves, without the white space around them."""
-    begins, ends = block.begins[lines], block.ends[lines]
+    return _stretches(block, block.begins[lines], block.ends[lines])
+
+
+def _stretches(
+    block: LineBlock, begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
+) -> _Texts:
     text = join_text(np.frombuffer(block.data, np.uint8), begins, ends)
-    offsets = np.zeros(len(lines) + 1, np.int64)
+    offsets = np.zeros(len(begins) + 1, np.int64)
     np.cumsum(ends - begins, out=offsets[1:])
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text)]
-    return _Texts([pa.Array.from_buffers(pa.large_string(), len(lines), buffers)], ())
+    return _Texts([pa.Array.from_buffers(pa.large_string(), len(begins), buffers)], ())
 
 
 class _Collector:
@@ -200,7 +226,7 @@ class _Collector:
         batch = documents_of(
             np.concatenate(self.ids),
             pa.concat_arrays(self.texts),
-            self._options.max_document_bytes,
+            self._options,
             self.rejects,
             self.counts,
         )
@@ -261,9 +287,9 @@ def read_line_records(
         stream.seek(0)
     last = 2**62 if end is None else end
     is_json = options.input_format == "json-lines"
-    texts_of = (
-        partial(_texts_in_json, text_field=options.text_field) if is_json else _lines_as_texts
-    )
+    texts_of: _TextsOf = _whole_lines_as_texts if options.keeps_text else _lines_as_texts
+    if is_json:
+        texts_of = partial(_texts_in_json, text_field=options.text_field)
     lines = LineReader(
         stream, position, in_long_line, batch_bytes, options.max_line_bytes,
         titles=False, check_utf_8=not is_json,

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from corpusmill.corpus.scanning import INVALID_UTF_8, SENTENCE, TOO_LONG, scan_lines
+from corpusmill.corpus.scanning import INVALID_UTF_8, SENTENCE, TITLE, TOO_LONG, scan_lines
 from corpusmill.faults import Reject
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -85,6 +85,7 @@ class LineReader:
         titles: whether a text that starts with "=" is a title.
         check_utf_8: whether to look for lines that are INVALID_UTF_8. If not, they are given as
             SENTENCE, for callers whose next step finds them anyway.
+        check_titles: whether to look for them among titles, too, for callers that keep these.
 
     Attributes:
         position: byte of the file up to which the stream was read.
@@ -99,6 +100,7 @@ class LineReader:
         max_line_bytes: int,
         titles: bool,
         check_utf_8: bool = True,
+        check_titles: bool = False,
     ) -> None:
         self.position = position
         self._stream = stream
@@ -107,6 +109,7 @@ class LineReader:
         self._max_line_bytes = max_line_bytes
         self._titles = titles
         self._check_utf_8 = check_utf_8
+        self._checked = (TITLE, SENTENCE) if check_titles else (SENTENCE,)
 
     def __iter__(self) -> Iterator[LineBlock]:
         rest = (yield from self._pass_long_line(0)) if self._in_long_line else b""
@@ -138,7 +141,7 @@ class LineReader:
         view = np.frombuffer(data, np.uint8, count)
         starts, text, kinds = scan_lines(view, skip, self._max_line_bytes, self._titles)
         if self._check_utf_8 and not is_utf_8(data, count):
-            for line in np.flatnonzero(kinds == SENTENCE):
+            for line in np.flatnonzero(np.isin(kinds, self._checked)):
                 sentence = data[text[1, line] : text[2, line]]
                 if not is_utf_8(sentence, len(sentence)):
                     kinds[line] = INVALID_UTF_8

@@ -16,11 +16,11 @@ from corpusmill.corpus.documents import (
     DocumentBatch,
     ReadCounts,
     document_id,
-    read_documents,
 )
 from corpusmill.corpus.lines import BYTE_ORDER_MARK
 from corpusmill.corpus.options import MAX_LIMIT_BYTES, DocumentOptions
 from corpusmill.corpus.records import documents_of
+from corpusmill.corpus.whole_texts import read_text
 from corpusmill.faults import Reject
 
 # Members up to this size are read whole.
@@ -120,8 +120,8 @@ Members = Iterator[Member | DocumentBatch]
 class _Texts:
     """Small members, whole, until they are taken as a batch: much quicker than one at a time."""
 
-    def __init__(self, file_index: int, max_document_bytes: int) -> None:
-        self._file_index, self._max_document_bytes = file_index, max_document_bytes
+    def __init__(self, file_index: int, options: DocumentOptions) -> None:
+        self._file_index, self._options = file_index, options
         self._clear()
 
     def _clear(self) -> None:
@@ -139,7 +139,7 @@ class _Texts:
         if self._ids:
             texts, ids = pa.array(self._texts, pa.large_string()), np.array(self._ids, np.uint64)
             counts = ReadCounts(bytes=self.bytes, rows=len(ids))
-            yield documents_of(ids, texts, self._max_document_bytes, (), counts)
+            yield documents_of(ids, texts, self._options, (), counts)
         self._clear()
 
 
@@ -147,7 +147,7 @@ def _read_texts(
     members: Members, file: str, file_index: int, options: DocumentOptions
 ) -> Iterator[DocumentBatch]:
     """Read members in their order, small ones whole and others line by line."""
-    texts = _Texts(file_index, options.max_document_bytes)
+    texts = _Texts(file_index, options)
     limit = min(_SMALL_BYTES, options.max_line_bytes)
     try:
         for member in members:
@@ -199,7 +199,7 @@ def _read_lines(
     """
     whole = replace(options, document_rule="whole-file")
     documents = 0
-    for batch in read_documents(cast(BinaryIO, stream), file, file_index, 0, None, whole):
+    for batch in read_text(cast(BinaryIO, stream), file, file_index, 0, None, whole):
         rejects = [replace(of, offset=of.offset + offset) for of in batch.rejects]
         damage = rejects.pop() if rejects and rejects[-1].length < 0 else None
         ids = batch.documents.column("document").to_numpy() + np.uint64(offset)
@@ -209,7 +209,9 @@ def _read_lines(
         documents += batch.counts.documents
         # The member is the record; of its lines only those are counted that are rejects.
         refused = batch.counts.rejected_lines
-        counts = replace(batch.counts, lines=refused, blank_lines=0, sentence_lines=0)
+        counts = replace(
+            batch.counts, lines=refused, blank_lines=0, sentence_lines=0, cut_documents=0
+        )
         yield DocumentBatch(rows, tuple(rejects), counts)
         if damage:
             yield without_documents(_one_record(documents))
@@ -218,7 +220,8 @@ def _read_lines(
 
 
 def _one_record(documents: int) -> ReadCounts:
-    return ReadCounts(rows=1, records=1, empty_records=int(not documents))
+    cut, empty = max(0, documents - 1), int(not documents)
+    return ReadCounts(rows=1, records=1, empty_records=empty, cut_documents=cut)
 
 
 def without_documents(counts: ReadCounts, *rejects: Reject) -> DocumentBatch:

@@ -9,8 +9,8 @@ from corpusmill.faults import UserError
 MAX_LIMIT_BYTES = 2**28
 
 
-DocumentRule = Literal["wikitext", "blank-lines", "whole-file"]
-SentenceRule = Literal["line", "split"]
+DocumentRule = Literal["wikitext", "wikitext-articles", "blank-lines", "whole-file"]
+SentenceRule = Literal["line", "split", "document"]
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,14 @@ class DocumentOptions:
     """Name of the field that holds a record's text, in formats that have fields."""
     document_rule: DocumentRule | None = None
     """What separates the documents of a text: "wikitext" is a line that is empty or starts with "="
-    (a title), "blank-lines" is an empty line alone; with "whole-file" each file is one document.
-    White space around a line does not count. By default what the objective expects."""
+    (a title), "wikitext-articles" is a title of the first level alone (" = Title = ", with an empty
+    line behind it), "blank-lines" is an empty line alone; with "whole-file" each file is one
+    document. White space around a line does not count. By default what the objective expects."""
     sentence_rule: SentenceRule | None = None
     """What a sentence is: "line" is a line of the text; with "split" each line is running text,
-    which is cut into sentences by the rules of --language (needs the extra "sentences"). By default
-    what the objective expects."""
+    which is cut into sentences by the rules of --language (needs the extra "sentences"); with
+    "document" a document is one text as it stands, line breaks, white space and the titles of
+    articles included, as GPT reads it. By default what the objective expects."""
     language: str | None = None
     """Language of running text, as a code of two or three letters ("en", "zh")."""
     suffixes: tuple[str, ...] = ()
@@ -58,7 +60,8 @@ class DocumentOptions:
     counting .gz and the like; by default all files but those whose names start with a point."""
     max_document_bytes: int = 16 * 2**20
     """A document with more text than this is cut between lines into several (a single line is
-    never cut), before any line is split into sentences."""
+    never cut), before any line is split into sentences. A whole file that is one text is cut
+    behind the line that reaches a multiple of this, so that many workers can read it."""
     max_line_bytes: int = 16 * 2**20
     """A line with more bytes than this is rejected."""
 
@@ -87,6 +90,11 @@ class DocumentOptions:
             document_rule=self.document_rule or document_rule,
             sentence_rule=self.sentence_rule or sentence_rule,
         )
+
+    @property
+    def keeps_text(self) -> bool:
+        """Whether a document is one text as it stands."""
+        return self.sentence_rule == "document"
 
     def _check_sentence_rule(self) -> None:
         rules = get_args(SentenceRule)

@@ -1,5 +1,7 @@
 """Documents that come one a record: the text of a record is a document, its lines are sentences.
 
+Or, by the rule "document", the text is one sentence as it stands.
+
 Each format of records (JSON lines, one document a line, ...) gives texts and ids; what makes
 documents of them is here.
 """
@@ -13,6 +15,7 @@ from numba import njit
 
 from corpusmill import ragged
 from corpusmill.corpus.documents import DocumentBatch, ReadCounts, text_batch
+from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.scanning import find_newline, join_text, strip_line
 from corpusmill.faults import Reject, UserError
 
@@ -87,10 +90,62 @@ def split_texts(
     return begins[:sentence], ends[:sentence], documents[:document]
 
 
+@njit(cache=True, nogil=True)
+def cut_texts(
+    text: npt.NDArray[np.uint8],
+    offsets: npt.NDArray[np.int64],
+    max_document_bytes: int,
+    max_pieces: int,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    r"""Cut texts that are too long behind newlines; the others stay as they are.
+
+    Args:
+        text: uint8 [bytes], the texts one behind the other.
+        offsets: int64 [texts + 1] into text.
+        max_document_bytes: a text is cut before the line that goes beyond.
+        max_pieces: pieces that a text is cut into at most; the last one has all that is left.
+
+    Returns:
+        begins: int64 [pieces], where each begins in the text; those of white space alone are none.
+        ends: int64 [pieces].
+        documents: int64 [pieces, 2], the text each is of, and which piece of it.
+
+    Example:
+        " a\nb\n" and " " with offsets [0, 5, 6] give begins [0], ends [5], documents [[0, 0]]; for
+        at most 3 bytes, begins [0, 3], ends [3, 5] and documents [[0, 0], [0, 1]].
+    """
+    most = len(offsets) - 1 + 2 * (offsets[-1] - offsets[0]) // max_document_bytes
+    begins, ends = np.empty(most, np.int64), np.empty(most, np.int64)
+    documents = np.empty((most, 2), np.int64)
+    count = 0
+    for of in range(len(offsets) - 1):
+        piece, begin = 0, offsets[of]
+        while begin < offsets[of + 1]:
+            end = offsets[of + 1]
+            if end - begin > max_document_bytes and piece + 1 < max_pieces:
+                end = _end_of_lines(text, begin, end, max_document_bytes)
+            start, stop = strip_line(text, begin, end)
+            if start < stop:
+                begins[count], ends[count] = begin, end
+                documents[count] = of, piece
+                count, piece = count + 1, piece + 1
+            begin = end
+    return begins[:count], ends[:count], documents[:count]
+
+
+@njit(cache=True, nogil=True)
+def _end_of_lines(text: npt.NDArray[np.uint8], begin: int, end: int, most: int) -> int:
+    """Where the last line ends that ends within so many bytes, or else the first line."""
+    for at in range(begin + most, begin, -1):
+        if text[at - 1] == 10:
+            return at
+    return min(find_newline(text, begin + most, end) + 1, end)
+
+
 def documents_of(
     ids: npt.NDArray[np.uint64],
     texts: pa.Array,
-    max_document_bytes: int,
+    options: DocumentOptions,
     rejects: Sequence[Reject],
     counts: ReadCounts,
     max_pieces: int = 2**62,
@@ -102,14 +157,19 @@ def documents_of(
             of a text that is cut have the ids that follow, so that a record must own as many as
             its text has bytes, or `max_pieces`.
         texts: pa.large_string [records], without nulls.
-        max_document_bytes: longer documents are cut between sentences.
+        options: sentence rule; documents above the limit are cut between lines.
         rejects: records that were refused since the batch before.
         counts: what else was counted since then.
         max_pieces: documents that a text is cut into at most.
     """
     text, offsets = ragged.from_arrow(texts)
-    begins, ends, pieces = split_texts(text, offsets, max_document_bytes, max_pieces)
-    of, piece, sentences = pieces.T
+    if options.keeps_text:
+        begins, ends, pieces = cut_texts(text, offsets, options.max_document_bytes, max_pieces)
+        of, piece = pieces.T
+        sentences = np.ones(len(pieces), np.int64)
+    else:
+        begins, ends, pieces = split_texts(text, offsets, options.max_document_bytes, max_pieces)
+        of, piece, sentences = pieces.T
     with_text = int((piece == 0).sum())
     documents = text_batch(
         ids[of] + piece.astype(np.uint64),

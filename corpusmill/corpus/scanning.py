@@ -150,7 +150,7 @@ def group_lines(
     start: int,
     end: int,
     max_document_bytes: int,
-    separators: bool,
+    separators: npt.NDArray[np.bool_],
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64], int, OpenDocument]:
     """Find the documents that end among some lines, and the lines that are the range's.
 
@@ -162,7 +162,7 @@ def group_lines(
         start: first byte of the range.
         end: byte after the range.
         max_document_bytes: a document's text is cut before the sentence that goes beyond.
-        separators: whether blank lines and titles end a document; if not, the file is one.
+        separators: bool [n], whether each line ends the document before it and is part of none.
 
     Returns:
         bool [n] whether each line is the range's; int64 [m, 3] offset, sentences and text bytes of
@@ -175,7 +175,7 @@ def group_lines(
     for line in range(kinds.size):
         at = block_offsets[line]
         in_range = start <= at < end
-        separator = separators and (kinds[line] == BLANK or kinds[line] == TITLE)
+        separator = separators[line]
         cut = kinds[line] == SENTENCE and text + text_bytes[line] > max_document_bytes
         if sentences and (separator or cut):
             ended[count] = offset, sentences, text

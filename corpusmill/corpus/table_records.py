@@ -105,7 +105,7 @@ class _Collector:
         batch = documents_of(
             np.concatenate(self._ids),
             _join(self._texts),
-            self._options.max_document_bytes,
+            self._options,
             self._rejects,
             self.counts,
             2**_PIECE_BITS,
