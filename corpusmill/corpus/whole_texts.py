@@ -105,7 +105,9 @@ def group_texts(
         is_kept = kinds[line] < INVALID_UTF_8 and not boundaries.separators[line]
         if held and (is_other or (is_kept and held + line_bytes[line] > max_text_bytes)):
             left_out = last_break if is_other else 0
-            ended[count] = offset, held, left_out, has_text, has_text and pieces > 0
+            ended[count, _OFFSET], ended[count, _BYTES] = offset, held
+            ended[count, _BREAK], ended[count, _GIVEN] = left_out, has_text
+            ended[count, _CONTINUED] = pieces
             count += 1
             if has_text:
                 pieces = 1
@@ -138,7 +140,7 @@ class _TextCollector(RangeCollector):
         self._is_file = options.document_rule == "whole-file"
         # A file's own cuts are at multiples of the limit.
         self._max_text_bytes = 2**62 if self._is_file else options.max_document_bytes
-        self._leaves_breaks = options.document_rule in {"wikitext", "blank-lines"}
+        self._leaves_breaks = options.document_rule in {None, "wikitext", "blank-lines"}
 
     @property
     def is_open(self) -> bool:
@@ -181,7 +183,7 @@ class _TextCollector(RangeCollector):
     def close(self) -> None:
         _, offset, held, last_break, has_text, pieces = self._text
         if held:
-            row = offset, held, last_break, has_text, has_text and pieces > 0
+            row = offset, held, last_break, has_text, pieces
             self._end(np.array([row], np.int64))
 
     def take(self) -> DocumentBatch:

@@ -65,13 +65,14 @@ def read(
 
 
 def find_headings(lines: list[bytes], options: DocumentOptions) -> list[bool]:
-    """Which lines are titles of articles; a byte order mark is not expected here."""
-    texts = [line.decode(errors="surrogateescape").strip() for line in lines]
+    """Which lines of a file are titles of articles."""
+    unmarked = [line.removeprefix(b"\xef\xbb\xbf") for line in lines[:1]] + lines[1:]
+    texts = [line.decode(errors="surrogateescape").strip() for line in unmarked]
     held = [len(line) <= options.max_line_bytes for line in lines]
     blank = [is_held and not text for is_held, text in zip(held, texts, strict=True)]
     return [
         is_held and bool(re.fullmatch("= [^=](.*[^=])? =", text, re.DOTALL)) and followed
-        for is_held, text, followed in zip(held, texts, [*blank[1:], True], strict=True)
+        for is_held, text, followed in zip(held, texts, [*blank, True][1:], strict=True)
     ]
 
 
@@ -84,8 +85,7 @@ def cut_lines(data: bytes) -> list[bytes]:
 def reference(data: bytes, options: DocumentOptions) -> Everything:
     """The rules of reading, written to be read: the whole file at once, in plain Python."""
     lines = cut_lines(data)
-    headings = find_headings(cut_lines(data.removeprefix(b"\xef\xbb\xbf")), options)
-    headings += [False] * (len(lines) - len(headings))
+    headings = find_headings(lines, options)
     found, count = Everything(), dict.fromkeys(ReadCounts.__dataclass_fields__, 0)
     count |= {"bytes": len(data), "lines": len(lines)}
     first: int | None = None  # where the open document starts

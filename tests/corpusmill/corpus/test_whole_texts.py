@@ -55,8 +55,7 @@ class Reference:
         lines = re.findall(rb"[^\n]*\n|[^\n]+", data)
         self.count |= {"bytes": len(data), "lines": len(lines)}
         texts = [lines[0].removeprefix(MARK), *lines[1:]] if lines else []
-        bare = [text.removesuffix(b"\n") for text in texts]
-        headings = find_headings(bare, options)
+        headings = find_headings([line.removesuffix(b"\n") for line in lines], options)
         offset, before = 0, b""
         for line, text, heading in zip(lines, texts, headings, strict=True):
             self.add(offset, line, text, heading, before)
