@@ -12,7 +12,7 @@ from corpusmill.tokenization import byte_level_bpe
 from corpusmill.tokenization import wordpiece as compiled_wordpiece
 from corpusmill.tokenization.marked_encoding import MarkingEncoder, encode_marked
 from corpusmill.tokenization.word_memo import EncodeSpans, WordMemo, encode_spans_by
-from corpusmill.tokenization.word_memo_exactness import choose_unit_rule
+from corpusmill.tokenization.word_memo_exactness import choose_line_rule, choose_unit_rule
 from corpusmill.tokenization.words import WordRule, load_words
 
 # An encoding takes some hundred bytes a token while it lives; so many keep two cores busy.
@@ -58,7 +58,8 @@ class SentenceTokenizer:
         if memoize and not self.why_not:
             # A mark that follows an ideograph is of its word.
             rule = "words" if self._words and rule == "ideographs" else rule
-            self._memo = WordMemo(self._choose_encoder(described), memo_bytes, rule)
+            encode_spans, line_rule = self._choose_encoder(described), choose_line_rule(described)
+            self._memo = WordMemo(encode_spans, memo_bytes, rule, line_rule=line_rule)
 
     def _choose_encoder(self, described: dict[str, Any]) -> EncodeSpans:
         """What gives the ids of new words: compiled where it may be."""

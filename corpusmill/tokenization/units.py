@@ -14,12 +14,13 @@ import numpy as np
 from numba import njit
 
 UnitRule = Literal["words", "ideographs", "spaced"]
+LineRule = Literal["at-breaks", "around-breaks", "behind-breaks", "whole"]
 
 # Bytes that may be read behind the last one, for units are read in words of this size.
 WORD_BYTES = 8
 # Stands for a space within a unit; no byte of UTF-8.
 INNER_SPACE = 0xFF
-_SPACE = 0x20
+_SPACE, _TAB, _NEWLINE, _SLASH = 0x20, 0x09, 0x0A, 0x2F
 _FIRST_LEAD = 0xE3  # the lowest first byte of an ideograph
 
 
@@ -74,6 +75,88 @@ def is_blank_before(text: np.ndarray, start: int, place: int) -> bool:
         or (first == 0xE2 and second == 0x81 and last == 0x9F)  # U+205F
         or (first == 0xE3 and second == 0x80 and last == 0x80)  # U+3000
     )
+
+
+@njit(cache=True, nogil=True)
+def is_blank_at(text: np.ndarray, start: int, place: int) -> bool:
+    """Whether the character at a place is white space, as `str.isspace` has it."""
+    lead: int = text[place]
+    size = 1 if lead < 0x80 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+    return is_blank_before(text, start, place + size)
+
+
+def cut_at_lines(
+    rule: LineRule, text: np.ndarray, offsets: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""Cut texts into texts whose ids, one after the other, are those of the whole.
+
+    Args:
+        rule: where that is so.
+        text: uint8[bytes], valid UTF-8.
+        offsets: int64[sentences + 1] into text.
+
+    Returns:
+        int64[texts + 1] into text; int64[sentences + 1] into the former.
+
+    Example:
+        "a\n\nb" is cut "around-breaks" into "a", "\n", "\n" and "b", and "behind-breaks" into
+        "a\n\n" and "b".
+    """
+    newlines = 0 if rule == "whole" else int((text[offsets[0] : offsets[-1]] == _NEWLINE).sum())
+    if not newlines:
+        return offsets, np.arange(len(offsets))
+    cut = _cut_around if rule == "around-breaks" else _cut_behind
+    return cut(text, offsets, newlines, rule == "at-breaks")
+
+
+@njit(cache=True, nogil=True)
+def _cut_around(
+    text: np.ndarray, offsets: np.ndarray, newlines: int, _anywhere: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    cuts, firsts = np.empty(len(offsets) + 2 * newlines, np.int64), np.zeros_like(offsets)
+    count = 0
+    cuts[0] = offsets[0]
+    for sentence in range(len(offsets) - 1):
+        start, stop = offsets[sentence], offsets[sentence + 1]
+        for at in range(start, stop):
+            if text[at] != _NEWLINE:
+                continue
+            before = at > start and not is_blank_before(text, start, at)
+            behind = at + 1 < stop and not is_blank_at(text, start, at + 1)
+            if at > start and (before or behind):
+                count += 1
+                cuts[count] = at
+            if behind:
+                count += 1
+                cuts[count] = at + 1
+        count += 1
+        cuts[count], firsts[sentence + 1] = stop, count
+    return cuts[: count + 1], firsts
+
+
+@njit(cache=True, nogil=True)
+def _cut_behind(
+    text: np.ndarray, offsets: np.ndarray, newlines: int, anywhere: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    cuts, firsts = np.empty(len(offsets) + newlines, np.int64), np.zeros_like(offsets)
+    count = 0
+    cuts[0] = offsets[0]
+    for sentence in range(len(offsets) - 1):
+        start, stop = offsets[sentence], offsets[sentence + 1]
+        for at in range(start, stop - 1):
+            if text[at] != _NEWLINE:
+                continue
+            place = at + 1
+            while not anywhere and place < stop and (text[place] in (_SPACE, _TAB)):
+                place += 1
+            # GPT-4o takes slashes behind line breaks along with the signs before them.
+            goes_on = place == stop or text[at + 1] == _SLASH or is_blank_at(text, start, place)
+            if anywhere or not goes_on:
+                count += 1
+                cuts[count] = at + 1
+        count += 1
+        cuts[count], firsts[sentence + 1] = stop, count
+    return cuts[: count + 1], firsts
 
 
 @njit(cache=True, nogil=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from corpusmill.tokenization.units import UnitRule, prepare_units
+from corpusmill.tokenization.units import LineRule, UnitRule, cut_at_lines, prepare_units
 from corpusmill.tokenization.word_memo_kernels import allocate_memo, emit_ids, look_up
 
 # Longer units are rare, and most do not recur (addresses, or text without spaces).
@@ -49,6 +49,7 @@ class WordMemo:
         memory_bytes: upper bound of what is kept; 1 KiB where it is less.
         rule: what a unit is.
         longest_unit: bytes of the longest unit that is remembered.
+        line_rule: at which line breaks a text is cut first.
     """
 
     def __init__(
@@ -57,8 +58,10 @@ class WordMemo:
         memory_bytes: int,
         rule: UnitRule = "words",
         longest_unit: int = LONGEST_UNIT,
+        line_rule: LineRule = "whole",
     ) -> None:
         self._encode_spans, self._rule, self._longest = encode_spans, rule, longest_unit
+        self._line_rule = line_rule
         self._memo, self._known = allocate_memo(memory_bytes), 0
         self._turn = threading.Lock()
 
@@ -66,9 +69,11 @@ class WordMemo:
         self, text: np.ndarray, offsets: np.ndarray, dtype: np.dtype
     ) -> tuple[np.ndarray, np.ndarray]:
         """As `corpusmill.tokenization.sentence_tokenizer.SentenceTokenizer.encode`."""
+        cuts, firsts = cut_at_lines(self._line_rule, text, offsets)
         with self._turn:
             try:
-                return self._encode(text, offsets, dtype)
+                ids, ends = self._encode(text, cuts, dtype)
+                return ids, ends[firsts]
             except BaseException:
                 self._forget()  # entries without ids must not stay
                 raise

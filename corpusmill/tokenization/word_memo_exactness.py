@@ -12,8 +12,8 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from corpusmill.tokenization.byte_level_patterns import GPT2, PATTERNS
-from corpusmill.tokenization.units import UnitRule
+from corpusmill.tokenization.byte_level_patterns import GPT2, O200K, PATTERNS
+from corpusmill.tokenization.units import LineRule, UnitRule
 
 # n(a + " " + b) = n(a) + " " + n(b), and so for sequences of them:
 # - BertNormalizer, Lowercase and StripAccents map, drop or pad characters one by one (Lowercase
@@ -56,6 +56,28 @@ def choose_unit_rule(
     if not spaced and _isolates_ideographs(tokenizer_json):
         rule = "ideographs"
     return rule, next(_objections(tokenizer_json, tokenizer, spaced), "")
+
+
+def choose_line_rule(tokenizer_json: Mapping[str, Any]) -> LineRule:
+    """At which line breaks a text may be cut, of a tokenizer that is not objected to.
+
+    Where words own no spaces, a line break is as good as a space: each pre-tokenizer drops it, and
+    to each normalizer it is a space or a starter that composes with nothing. Where they do, it
+    depends on the pattern, and on nothing being done to the white space at a cut: no space put
+    before a text, no added token that takes the white space before it. A normalizer may make white
+    space of what begins with it (NFKC of U+00A8); that is none that ends a line, so that "behind
+    the last newline" stays what it is, but not "the last character of white space".
+    """
+    steps = flatten_steps(tokenizer_json.get("pre_tokenizer"), "pretokenizers")
+    if not any(step["type"] == "ByteLevel" for step in steps):
+        return "at-breaks"
+    takes_left = any(token.get("lstrip") for token in tokenizer_json.get("added_tokens") or ())
+    pattern, normalizer = find_pattern(tokenizer_json), tokenizer_json.get("normalizer")
+    if takes_left or any(step.get("add_prefix_space") for step in steps):
+        return "whole"
+    if pattern in {GPT2, O200K} and normalizer:
+        return "whole"
+    return "around-breaks" if pattern == GPT2 else "behind-breaks"
 
 
 def find_pattern(tokenizer_json: Mapping[str, Any]) -> str | None:
