@@ -19,6 +19,10 @@ def smallest_integer(largest: int) -> np.dtype:
     return np.dtype("int64")
 
 
+# The width of lists that have no greatest length, and the pad of those that nothing can fill.
+ANY_LENGTH = NO_PAD = -1
+
+
 @dataclass(frozen=True)
 class Column:
     """One column of a data set.
@@ -28,8 +32,8 @@ class Column:
         dtype: NumPy name of the type of one value ("int16").
         meaning: one sentence for the manifest and the data set card.
         width: 0 for one number an example; otherwise a list an example, and the number of values
-            to which the padded layout fills it.
-        pad: the value that fills it.
+            to which the padded layout fills it; ANY_LENGTH where there is none.
+        pad: the value that fills it; NO_PAD where none can be told from the row's own values.
     """
 
     name: str

@@ -1,0 +1,180 @@
+"""Best-fit packing: pieces of documents into rows of one length, so that nothing is cut that fits.
+
+Source: Ding et al. 2024, "Fewer Truncations Improve Language Modeling" (arXiv 2404.10830),
+algorithm 1: pieces in order of decreasing length, each into the row with the least room that is
+enough. Room is an integer of at most the row's length, so that the rows are kept by their room, and
+a tree over all rooms finds the smallest one that fits in O(log length), whatever their number.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+
+from corpusmill import ragged
+
+
+@njit(cache=True, nogil=True)
+def order_by_length(lengths: np.ndarray, longest: int) -> np.ndarray:
+    """The places of the longest piece first; of equal ones, in their own order.
+
+    Args:
+        lengths: int64[pieces], each in [0, longest].
+        longest: bound of the lengths.
+
+    Returns:
+        int64[pieces].
+
+    Example:
+        lengths [3, 5, 3] give [1, 0, 2].
+    """
+    starts = np.zeros(longest + 2, np.int64)
+    for length in lengths:
+        starts[longest - length + 1] += 1
+    for i in range(longest + 1):
+        starts[i + 1] += starts[i]
+    order = np.empty(len(lengths), np.int64)
+    for piece in range(len(lengths)):
+        rank = longest - lengths[piece]
+        order[starts[rank]] = piece
+        starts[rank] += 1
+    return order
+
+
+@njit(cache=True, nogil=True)
+def _mark(tree: np.ndarray, room: int, present: bool) -> None:
+    """Note whether there is a row with the room, up to the root; node i has 2i and 2i + 1."""
+    node = (len(tree) >> 1) + room
+    tree[node] = present
+    while node > 1:
+        node >>= 1
+        either = tree[2 * node] or tree[2 * node + 1]
+        if tree[node] == either:
+            return
+        tree[node] = either
+
+
+@njit(cache=True, nogil=True)
+def _find_room(tree: np.ndarray, least: int) -> int:
+    """The smallest room of at least `least` that a row has; -1 where none has."""
+    leaves = len(tree) >> 1
+    node = leaves + least
+    if tree[node]:
+        return least
+    # Up, until a subtree of larger rooms holds a row.
+    while node > 1 and (node & 1 or not tree[node + 1]):
+        node >>= 1
+    if node <= 1:
+        return -1
+    node += 1
+    while node < leaves:
+        node = 2 * node if tree[2 * node] else 2 * node + 1
+    return node - leaves
+
+
+@njit(cache=True, nogil=True)
+def assign_rows(lengths: np.ndarray, max_seq_length: int) -> tuple[np.ndarray, int]:
+    """Best-fit decreasing.
+
+    Args:
+        lengths: int64[pieces], each in [1, max_seq_length].
+        max_seq_length: most tokens of a row.
+
+    Returns:
+        rows: int64[pieces], the row of each. Row numbers follow the place of the row's longest
+            piece, so that they say nothing about lengths where the pieces' order says nothing.
+        number: of rows.
+
+    Example:
+        lengths [2, 6, 3, 4, 1] and max_seq_length 8 give [0, 0, 1, 1, 1]: 2 + 6 and 3 + 4 + 1.
+    """
+    leaves = 1
+    while leaves <= max_seq_length:
+        leaves *= 2
+    tree = np.zeros(2 * leaves, np.bool_)
+    # The rows of one room are a stack: its top, and for each row the one below it.
+    tops, below = np.full(max_seq_length + 1, -1, np.int64), np.empty(len(lengths), np.int64)
+    # A row is called by its longest piece, the one that opened it.
+    openers = np.empty(len(lengths), np.int64)
+    for piece in order_by_length(lengths, max_seq_length):
+        room = _find_room(tree, lengths[piece])
+        opener = piece
+        if room < 0:
+            room = max_seq_length
+        else:
+            opener = tops[room]
+            tops[room] = below[opener]
+            if tops[room] < 0:
+                _mark(tree, room, False)
+        openers[piece] = opener
+        room -= lengths[piece]
+        below[opener] = tops[room]
+        if tops[room] < 0 and room > 0:
+            _mark(tree, room, True)
+        tops[room] = opener
+    rows, number = np.empty(len(lengths), np.int64), 0
+    for piece in range(len(lengths)):
+        if openers[piece] == piece:
+            below[piece] = number
+            number += 1
+    for piece in range(len(lengths)):
+        rows[piece] = below[openers[piece]]
+    return rows, number
+
+
+@njit(cache=True, nogil=True)
+def pack_best_fit(lengths: np.ndarray, max_seq_length: int) -> tuple[np.ndarray, np.ndarray]:
+    """The pieces of each row.
+
+    Args:
+        lengths: int64[pieces], each in [1, max_seq_length].
+        max_seq_length: most tokens of a row.
+
+    Returns:
+        pieces: int64[pieces], row after row; within a row in their own order.
+        offsets: int64[rows + 1] into pieces.
+
+    Example:
+        lengths [2, 6, 3, 4, 1] and max_seq_length 8 give [0, 1, 2, 3, 4] and [0, 2, 5].
+    """
+    rows, number = assign_rows(lengths, max_seq_length)
+    offsets = np.zeros(number + 1, np.int64)
+    for row in rows:
+        offsets[row + 1] += 1
+    for row in range(number):
+        offsets[row + 1] += offsets[row]
+    places, pieces = offsets[:-1].copy(), np.empty(len(lengths), np.int64)
+    for piece in range(len(lengths)):
+        pieces[places[rows[piece]]] = piece
+        places[rows[piece]] += 1
+    return pieces, offsets
+
+
+def cut_by_tokens(
+    batches: Iterable[pa.RecordBatch], column: str, tokens: int
+) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches that end with the row by which they have `tokens` or more.
+
+    Where a batch ends follows from the rows alone, and not from how they come.
+
+    Args:
+        batches: of one schema.
+        column: the list column whose values are counted.
+        tokens: least number of them in a batch; the last has fewer.
+    """
+    waiting: list[pa.RecordBatch] = []
+    number = 0
+    for batch in batches:
+        _, offsets = ragged.from_arrow(batch.column(column))
+        begin = 0
+        while number + int(offsets[-1] - offsets[begin]) >= tokens:
+            # The row by which the batch is full.
+            end = int(np.searchsorted(offsets, int(offsets[begin]) + tokens - number))
+            yield pa.concat_batches([*waiting, batch.slice(begin, end - begin)])
+            waiting, number, begin = [], 0, end
+        if begin < batch.num_rows:
+            waiting.append(batch.slice(begin))
+            number += int(offsets[-1] - offsets[begin])
+    if waiting:
+        yield pa.concat_batches(waiting)
