@@ -5,7 +5,7 @@ Source: https://huggingface.co/docs/hub/datasets-manual-configuration
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -50,12 +50,14 @@ def render_card(manifest: Mapping[str, Any]) -> bytes:
 def _front_matter(manifest: Mapping[str, Any]) -> Iterable[str]:
     rows = sum(split["rows"] for split in manifest["splits"].values())
     size = next((name for end, name in _SIZES if rows < end), _LARGEST)
-    yield from ("---", "configs:", "- config_name: default", "  data_files:")
-    for name, split in manifest["splits"].items():
-        suffix = PurePosixPath(split["shards"][0]["file"]).suffix
-        # Quoted, because a * begins an alias in YAML.
-        yield from (f"  - split: {name}", f'    path: "{name}-*{suffix}"')
-    yield from _bin_configs(manifest)
+    yield "---"
+    if manifest["output"]["format"] not in _OTHER_READERS:
+        yield from ("configs:", "- config_name: default", "  data_files:")
+        for name, split in manifest["splits"].items():
+            suffix = PurePosixPath(split["shards"][0]["file"]).suffix
+            # Quoted, because a * begins an alias in YAML.
+            yield from (f"  - split: {name}", f'    path: "{name}-*{suffix}"')
+        yield from _bin_configs(manifest)
     yield from ("size_categories:", f'- "{size}"', "tags:", "- corpusmill", "- pretraining")
     yield from (f"- {manifest['objective']['name']}", "---", "")
 
@@ -145,6 +147,10 @@ def _columns(manifest: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _loading(manifest: Mapping[str, Any]) -> Iterable[str]:
+    output_format = manifest["output"]["format"]
+    if output_format in _OTHER_READERS:
+        yield from ("## How to load", "", *_OTHER_READERS[output_format](manifest), "")
+        return
     split = next(iter(manifest["splits"]))
     padded = manifest["output"]["options"]["padding"] == "max_length"
     yield from ("## How to load", "", "From the folder that holds this file:", "", "```python")
@@ -156,6 +162,31 @@ def _loading(manifest: Mapping[str, Any]) -> Iterable[str]:
     yield from ("examples = pyarrow.dataset.dataset(files)", "```", "")
     yield "Rows are padded to one width." if padded else "Rows have their own lengths."
     yield ""
+
+
+def _load_by_megatron(manifest: Mapping[str, Any]) -> Iterable[str]:
+    shards = [shard["file"] for split in manifest["splits"].values() for shard in split["shards"]]
+    prefix = PurePosixPath(shards[0]).stem
+    yield "Megatron-LM takes the names of shards without their endings, from any folder:"
+    yield from ("", "```sh", f"--data-path path/to/{prefix} ...", "```", "")
+    yield "A document is one sequence of the index, and ends as the option `end_of_text` says."
+
+
+def _load_by_nanogpt(manifest: Mapping[str, Any]) -> Iterable[str]:
+    file = next(iter(manifest["splits"].values()))["shards"][0]["file"]
+    lengths = PurePosixPath(file).with_suffix(".lengths")
+    yield "nanoGPT reads this folder as `data/<dataset>`. From the folder that holds this file:"
+    yield from ("", "```python", "import numpy as np", "")
+    yield f'tokens = np.memmap("{file}", dtype=np.uint16, mode="r")'
+    yield f'lengths = np.fromfile("{lengths}", dtype=np.int32)  # of the documents'
+    yield "```"
+
+
+# Formats that `datasets` does not read.
+_OTHER_READERS: dict[str, Callable[[Mapping[str, Any]], Iterable[str]]] = {
+    "megatron": _load_by_megatron,
+    "nanogpt": _load_by_nanogpt,
+}
 
 
 def _options(manifest: Mapping[str, Any]) -> Iterable[str]:

@@ -26,8 +26,9 @@ from corpusmill.columns import ANY_LENGTH, NO_PAD, Column, arrow_schema, pad_row
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.faults import UserError
 from corpusmill.objective import IDENTITY_SCHEMA, Objective
-from corpusmill.packing import cut_by_tokens, pack_best_fit
+from corpusmill.packing import pack_best_fit
 from corpusmill.pool import Pool
+from corpusmill.sorting import cut_into_groups
 from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.special_tokens import SpecialTokens
 from corpusmill.windows import cut_windows
@@ -165,9 +166,9 @@ class Gpt(Objective):
         self,
         documents: pa.RecordBatch,
         repeat: int,
-        pool: Pool | None,
-        splits: np.ndarray,
-        seed: int,
+        pool: Pool | None,  # noqa: ARG002 - nothing is drawn
+        splits: np.ndarray,  # noqa: ARG002
+        seed: int,  # noqa: ARG002
     ) -> pa.RecordBatch:
         """See Objective."""
         options = self.options
@@ -216,7 +217,7 @@ class Gpt(Objective):
             return
         length = self.options.max_seq_length
         tokens = max(_PACKED_TOKENS, min(_PACKED_ROWS * length, _MOST_PACKED_TOKENS))
-        for window in cut_by_tokens(rows, "input_ids", tokens):
+        for window in cut_into_groups(rows, tokens, tokens):
             yield self._pack_window(window)
 
     def _pack_window(self, window: pa.RecordBatch) -> pa.RecordBatch:

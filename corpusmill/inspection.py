@@ -4,6 +4,7 @@ import json
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
@@ -11,6 +12,9 @@ from tokenizers import Tokenizer
 
 from corpusmill.recount import row_lengths
 from corpusmill.tokenization.special_tokens import SpecialTokens
+
+# Of a row that is one stretch of text.
+_MOST_SPELLED = 1024
 
 Kind = Literal["plain", "masked", "replaced", "kept"]
 
@@ -41,18 +45,19 @@ class DecodedExample:
     """One example as a person reads it.
 
     Attributes:
-        segments: without [CLS], [SEP] and filling; one segment where the data set knows no pairs.
+        segments: without [CLS], [SEP] and filling; one segment where the data set knows neither
+            pairs nor boundaries of documents.
         next_sentence_label: 1 where the second segment is of a random document, None where the data
             set has no such column.
         sentence_order_label: 1 where the two segments are switched, None likewise.
         length: tokens, special tokens included.
-        predictions: predicted tokens.
+        predictions: predicted tokens, None where the data set has no such columns.
     """
 
     segments: tuple[Segment, ...]
     next_sentence_label: int | None
     length: int
-    predictions: int
+    predictions: int | None
     sentence_order_label: int | None = None
 
 
@@ -60,6 +65,7 @@ class _Row(NamedTuple):
     input_ids: Sequence[int]
     token_type_ids: Sequence[int]
     originals: Mapping[int, int]
+    ends: Sequence[int]
 
 
 def special_tokens_of(manifest: Mapping[str, Any]) -> SpecialTokens:
@@ -75,7 +81,8 @@ def decode_examples(
 
     Args:
         batch: rows of a shard, ragged or padded; `input_ids` must be there. Without
-            `token_type_ids` there is one segment, without `masked_lm_positions` no prediction.
+            `token_type_ids` and `cu_seqlens` there is one segment, of which the first 1,024 tokens
+            are spelled; without `masked_lm_positions` no prediction.
         tokenizer_json: of the data set.
         special: the tokenizer's special ids.
 
@@ -96,10 +103,20 @@ def decode_examples(
             int(columns[name][i].as_py()) if name in columns else None
             for name in ("next_sentence_label", "sentence_order_label")
         )
-        decoded.append(
-            DecodedExample(segments, next_label, length, len(row.originals), order_label)
-        )
+        predictions = len(row.originals) if "masked_lm_positions" in columns else None
+        unseen = length - len(row.input_ids)
+        if unseen:
+            more = Piece(f"... and {unseen:,} more tokens", False, "plain", "")
+            segments = (*segments[:-1], (*segments[-1], more))
+        decoded.append(DecodedExample(segments, next_label, length, predictions, order_label))
     return decoded
+
+
+def name_segments(example: DecodedExample) -> list[str]:
+    """A and B for a pair's segments, numbers for documents that were packed."""
+    if len(example.segments) <= 2:
+        return ["A", "B"][: len(example.segments)]
+    return [str(number) for number in range(1, len(example.segments) + 1)]
 
 
 def write_plainly(segment: Segment) -> str:
@@ -127,11 +144,17 @@ def _row(columns: Mapping[str, pa.Array], i: int, length: int) -> _Row:
     # Place 0 holds [CLS], which is never predicted: a 0 fills a padded row.
     predicted = zip(values("masked_lm_positions"), values("masked_lm_ids"), strict=True)
     originals = {place: token for place, token in predicted if place}
+    if "token_type_ids" not in columns and "cu_seqlens" not in columns:
+        # A row may be a whole book.
+        length = min(length, _MOST_SPELLED)
     types = values("token_type_ids")[:length] or [0] * length
-    return _Row(values("input_ids")[:length], types, originals)
+    ends = [mark for mark in values("cu_seqlens") if mark]
+    return _Row(columns["input_ids"][i].values[:length].to_pylist(), types, originals, ends)
 
 
 def _segment_places(row: _Row) -> list[range]:
+    if row.ends:
+        return [range(*ends) for ends in pairwise((0, *row.ends))]
     second = row.token_type_ids.index(1) if 1 in row.token_type_ids else len(row.input_ids)
     places = [range(second)]
     return [*places, range(second, len(row.input_ids))] if second < len(row.input_ids) else places
@@ -180,7 +203,7 @@ def _speller(tokenizer_json: str) -> Callable[[int], tuple[str, bool]]:
             return _printable(token.removeprefix(prefix)), True
         if spaces:
             begins = token.startswith(("\u2581", "\u0120"))  # Metaspace's and ByteLevel's space
-            text = tokenizer.decode([token_id], skip_special_tokens=False).strip()
+            text = tokenizer.decode([token_id], skip_special_tokens=False).strip(" ")
             return _printable(text or token), not begins
         return _printable(token), False
 

@@ -13,7 +13,7 @@ manifest.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -29,6 +29,8 @@ MANIFEST, SUCCESS, CARD, TOKENIZER, REJECTS = (
     "rejects/rejects.jsonl",
 )
 FORMAT, FORMAT_VERSION = "corpusmill", 2
+
+_LONGEST_LIST = 65536
 
 
 @dataclass(frozen=True)
@@ -80,8 +82,35 @@ def bin_name(split: str, length_bin: int, of: int) -> str:
 
 
 def encode(manifest: Mapping[str, Any]) -> bytes:
-    """The manifest's bytes: JSON that a person can read, keys in the order given."""
-    return (json.dumps(manifest, indent=1, ensure_ascii=False) + "\n").encode()
+    """The manifest's bytes: JSON that a person can read, keys in the order given.
+
+    A distribution of values above 65,535, of which few occur, is written as {"value": number}.
+    """
+    splits = {
+        name: {**split, "distributions": _map_values(_shorten, split["distributions"])}
+        for name, split in manifest["splits"].items()
+    }
+    whole = {**manifest, "splits": splits}
+    return (json.dumps(whole, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def _map_values(change: Callable[[Any], Any], of: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: change(value) for name, value in of.items()}
+
+
+def _shorten(counts: list[int]) -> list[int] | dict[str, int]:
+    if len(counts) <= _LONGEST_LIST:
+        return counts
+    return {str(value): number for value, number in enumerate(counts) if number}
+
+
+def _lengthen(counts: list[int] | dict[str, int]) -> list[int]:
+    if isinstance(counts, list):
+        return counts
+    numbers = [0] * (1 + max(map(int, counts)))
+    for value, number in counts.items():
+        numbers[int(value)] = number
+    return numbers
 
 
 def decode(content: bytes, place: str) -> dict[str, Any]:
@@ -112,6 +141,8 @@ def decode(content: bytes, place: str) -> dict[str, Any]:
             f"it has format version {manifest['format_version']}; this reads {FORMAT_VERSION}",
             "Use the version of corpusmill that wrote it, or build it again",
         )
+    for split in manifest["splits"].values():
+        split["distributions"] = _map_values(_lengthen, split["distributions"])
     return manifest
 
 

@@ -6,13 +6,8 @@ enough. Room is an integer of at most the row's length, so that the rows are kep
 a tree over all rooms finds the smallest one that fits in O(log length), whatever their number.
 """
 
-from collections.abc import Iterable, Iterator
-
 import numpy as np
-import pyarrow as pa
 from numba import njit
-
-from corpusmill import ragged
 
 
 @njit(cache=True, nogil=True)
@@ -149,32 +144,3 @@ def pack_best_fit(lengths: np.ndarray, max_seq_length: int) -> tuple[np.ndarray,
         pieces[places[rows[piece]]] = piece
         places[rows[piece]] += 1
     return pieces, offsets
-
-
-def cut_by_tokens(
-    batches: Iterable[pa.RecordBatch], column: str, tokens: int
-) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches that end with the row by which they have `tokens` or more.
-
-    Where a batch ends follows from the rows alone, and not from how they come.
-
-    Args:
-        batches: of one schema.
-        column: the list column whose values are counted.
-        tokens: least number of them in a batch; the last has fewer.
-    """
-    waiting: list[pa.RecordBatch] = []
-    number = 0
-    for batch in batches:
-        _, offsets = ragged.from_arrow(batch.column(column))
-        begin = 0
-        while number + int(offsets[-1] - offsets[begin]) >= tokens:
-            # The row by which the batch is full.
-            end = int(np.searchsorted(offsets, int(offsets[begin]) + tokens - number))
-            yield pa.concat_batches([*waiting, batch.slice(begin, end - begin)])
-            waiting, number, begin = [], 0, end
-        if begin < batch.num_rows:
-            waiting.append(batch.slice(begin))
-            number += int(offsets[-1] - offsets[begin])
-    if waiting:
-        yield pa.concat_batches(waiting)

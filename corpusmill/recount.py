@@ -83,6 +83,9 @@ def recount(batch: pa.RecordBatch, pad_id: int) -> dict[str, np.ndarray]:
         of_second = _row_counts(columns["token_type_ids"])
         found["first_segment_length"] = found["length"] - of_second - _FIRST_SPECIAL
         found["second_segment_length"] = np.maximum(0, of_second - _SECOND_SPECIAL)
+    if "cu_seqlens" in columns:
+        # All of a row's marks but the first are above 0, and what fills a padded row is not.
+        found["pieces"] = _row_counts(columns["cu_seqlens"])
     if "masked_lm_positions" in columns:
         # Place 0 holds [CLS], which is never predicted, so that a 0 is a padded row's filling.
         found["predictions"] = _row_counts(columns["masked_lm_positions"])

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from corpusmill.accounting import count_reasons
+from corpusmill.token_stream import count_examples
 
 _PERCENTILES = (5, 25, 50, 75, 95)
 _LABELS = ("next_sentence_label", "sentence_order_label")
@@ -212,6 +213,11 @@ def figures_of(
 
 def _length_figures(lengths: Distribution, options: Mapping[str, Any]) -> Iterator[Figure]:
     longest = options.get("max_seq_length") or lengths.largest
+    if options.get("mode") == "stream":
+        number = count_examples(lengths.weight, longest, longest)
+        meaning = f"of {longest} tokens, and their targets, in the stream of all shards"
+        yield Figure("examples to cut", number, f"{number:,}", meaning)
+        return
     yield share_figure(
         "at the full length", lengths.share(longest), f"of the examples are {longest} tokens long"
     )

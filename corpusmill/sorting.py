@@ -10,6 +10,9 @@ from corpusmill.columns import arrow_schema
 from corpusmill.objective import IDENTITY_SCHEMA, Objective
 from corpusmill.placement import draw_keys, sort_order
 
+# What a group has at most, whatever its rows are: 64 MB, and less than BERT's groups ever reach.
+GROUP_TOKENS = 2**24
+
 KEY = pa.field("key", pa.uint64(), nullable=False)
 
 
@@ -67,19 +70,30 @@ def sort_rows(batches: list[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBat
         yield ragged.take_rows(joined, order[start : start + rows])
 
 
-def cut_into_groups(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of exactly `rows`, but for the last: no reader sees the slices."""
+def cut_into_groups(
+    batches: Iterable[pa.RecordBatch], rows: int, tokens: int = GROUP_TOKENS
+) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches that no reader of the slices sees: they follow from the rows alone.
+
+    Args:
+        batches: with a list column `input_ids`.
+        rows: most of a batch. All have so many but for the last, and those with enough tokens.
+        tokens: a batch ends with the row by which it has as many.
+    """
     waiting: list[pa.RecordBatch] = []
-    number = 0
+    missing_rows, missing_tokens = rows, tokens
     for batch in batches:
-        waiting.append(batch)
-        number += batch.num_rows
-        if number < rows:
-            continue
-        whole = pa.concat_batches(waiting)
-        for start in range(0, number - rows + 1, rows):
-            yield whole.slice(start, rows)
-        rest = number % rows
-        waiting, number = ([whole.slice(number - rest)] if rest else []), rest
-    if number:
+        _, offsets = ragged.from_arrow(batch.column("input_ids"))
+        begin = 0
+        while begin < batch.num_rows:
+            enough = int(np.searchsorted(offsets, int(offsets[begin]) + missing_tokens))
+            end = min(begin + missing_rows, enough, batch.num_rows)
+            waiting.append(batch.slice(begin, end - begin))
+            missing_rows -= end - begin
+            missing_tokens -= int(offsets[end] - offsets[begin])
+            begin = end
+            if missing_rows <= 0 or missing_tokens <= 0:
+                yield pa.concat_batches(waiting)
+                waiting, missing_rows, missing_tokens = [], rows, tokens
+    if waiting:
         yield pa.concat_batches(waiting)

@@ -4,11 +4,11 @@ Source: "Building the Dataset and DataLoader for training a large language model
 stream of tokens, example i is `context_len` tokens from place i * stride, and its targets are the
 tokens one place later; there are (tokens - context_len - 1) // stride + 1 examples.
 
-A data set of documents that end with the end-of-text token is such a stream: its shards' `input_ids`
-one behind the other. How many tokens each shard has is in the manifest, so that nothing is read to
-number the examples. An example may begin in one shard and end in the next (the whole split is one
-stream, as in the source), or each shard is a stream of its own, which costs up to context_len +
-stride tokens a shard and needs one shard at a time.
+A data set of documents that end with the end-of-text token is such a stream: its shards'
+`input_ids`, one behind the other. How many tokens each shard has is in the manifest, so that
+nothing is read to number the examples. An example may begin in one shard and end in the next (the
+whole split is one stream, as in the source), or each shard is a stream of its own, which leaves out
+up to context_len + stride tokens a shard, and needs one shard at a time.
 """
 
 from collections.abc import Mapping, Sequence

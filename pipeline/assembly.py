@@ -86,6 +86,7 @@ def assemble_job(
     """Everything the graph is made from; the tokenizer is put where workers find it."""
     objective = objective_options.bind(tokenizer)
     output_options = resolve(output_options, objective.columns)
+    shard_format = SHARD_FORMATS[output_options.output_format]
     text_bytes = estimate_text_bytes(files, documents)
     layout = lay_out(dataset, objective, text_bytes)
     tokenizer_path = FileSystems.join(temp_folder, TOKENIZER)
@@ -117,7 +118,8 @@ def assemble_job(
             header=_header(
                 objective, objective_options, tokenizer, documents, dataset, output_options, files
             ),
-            suffixes=SHARD_FORMATS[output_options.output_format].suffixes(output_options),
+            suffixes=shard_format.suffixes(output_options),
+            joined=shard_format.joined,
             expected=Expected(len(ranges), plain_bytes, layout.shards, objective.repeats),
             max_rejects=dataset.max_rejects,
             stale=stale,

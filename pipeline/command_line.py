@@ -15,17 +15,28 @@ from rich.console import Console
 
 from corpusmill.faults import UserError
 from corpusmill.kernel_cache import drop_stale_kernels
-from pipeline.commands import BuildBert, BuildElectra, Inspect, Verify, build, inspect, verify
+from pipeline.commands import (
+    Build,
+    BuildBert,
+    BuildElectra,
+    BuildGpt,
+    Inspect,
+    Verify,
+    build,
+    inspect,
+    verify,
+)
 from pipeline.inspect_corpus import InspectCorpus, inspect_corpus
 from pipeline.train_tokenizer import TrainTokenizer, train_tokenizer
 from pipeline.worker_watch import WorkerDiedError
 
 USER_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
 
-Command = BuildBert | BuildElectra | TrainTokenizer | Inspect | InspectCorpus | Verify
+Command = Build | TrainTokenizer | Inspect | InspectCorpus | Verify
 COMMANDS: dict[str, Callable[..., Command]] = {
     "bert": BuildBert,
     "electra": BuildElectra,
+    "gpt": BuildGpt,
     "train-tokenizer": TrainTokenizer,
     "inspect": Inspect,
     "inspect-corpus": InspectCorpus,
@@ -89,7 +100,7 @@ def _parse(arguments: list[str]) -> Command:
 def _run(command: Command, beam_arguments: tuple[str, ...]) -> int:
     console = Console(highlight=False)
     match command:
-        case BuildBert() | BuildElectra():
+        case BuildBert() | BuildElectra() | BuildGpt():
             return build(command, beam_arguments, console)
         case TrainTokenizer():
             return train_tokenizer(command, console)

@@ -17,6 +17,7 @@ from corpusmill.electra import ElectraOptions
 from corpusmill.faults import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.table import FORMATS, part_names
+from corpusmill.gpt import GptOptions
 from corpusmill.inspection import decode_examples, special_tokens_of
 from corpusmill.manifest import MANIFEST, TOKENIZER, columns_of, decode, output_options_of
 from corpusmill.report import summarize
@@ -62,7 +63,19 @@ class BuildElectra:
     run: RunOptions = field(default_factory=RunOptions)
 
 
-Build = BuildBert | BuildElectra
+@dataclass(frozen=True)
+class BuildGpt:
+    """Build a GPT data set: tokens of documents as one stream, as windows, or packed."""
+
+    dataset: DatasetOptions
+    objective: GptOptions = field(default_factory=GptOptions)
+    tokenizer_options: TokenizerOptions = field(default_factory=TokenizerOptions)
+    documents: DocumentOptions = field(default_factory=DocumentOptions)
+    output_options: OutputOptions = field(default_factory=OutputOptions)
+    run: RunOptions = field(default_factory=RunOptions)
+
+
+Build = BuildBert | BuildElectra | BuildGpt
 
 
 @dataclass(frozen=True)
@@ -190,7 +203,7 @@ def _first_rows(folder: str, shard: str, manifest: dict[str, Any], count: int) -
             for name in part_names(shard, of.suffixes(options))
         ]
         streams = [files.enter_context(open_file(path)) for path in paths]
-        nothing = pa.RecordBatch.from_pylist([], schema=arrow_schema(columns, options.is_padded))
+        nothing = pa.RecordBatch.from_pylist([], arrow_schema(columns, options.is_padded))
         return next(of.read(streams, columns, options, max(1, count)), nothing)
 
 

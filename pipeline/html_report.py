@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from corpusmill.corpus.numbers import report_build, report_sections
-from corpusmill.inspection import DecodedExample
+from corpusmill.inspection import DecodedExample, name_segments
 from corpusmill.report import Distribution, Report
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def render_page(
         plots=draw_plots(report),
         labels=_VALUE_NAMES["next_sentence_label"],
         orders=_VALUE_NAMES["sentence_order_label"],
+        name_segments=name_segments,
     )
 
 

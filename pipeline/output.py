@@ -11,14 +11,15 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.faults import UserError
-from corpusmill.formats.table import all_suffixes
+from corpusmill.formats.table import FORMATS, all_suffixes
 from corpusmill.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER
 from pipeline.inputs import absolute, is_local
 
 _TEMPORARY = "_temporary-"
 _SUFFIXES = "|".join(map(re.escape, all_suffixes()))
+_JOINED = "|".join(sorted({name for of in FORMATS.values() for name in of.joined.values()}))
 _OURS = re.compile(
-    rf"(train|validation)(-bin-\d+-of-\d+)?-\d{{5}}-of-\d{{5}}({_SUFFIXES})"
+    rf"((train|validation)(-bin-\d+-of-\d+)?-\d{{5}}-of-\d{{5}}|{_JOINED})({_SUFFIXES})"
     rf"|{SUCCESS}|{re.escape(MANIFEST)}|{re.escape(CARD)}"
     rf"|{re.escape(TOKENIZER)}|{re.escape(REJECTS)}|{_TEMPORARY}[^/]*/.*"
 )

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from corpusmill.corpus.numbers import report_build, report_sections
-from corpusmill.inspection import DecodedExample, Piece, Segment, write_plainly
+from corpusmill.inspection import DecodedExample, Piece, Segment, name_segments, write_plainly
 from corpusmill.report import Figure, Report, SplitReport
 
 _LABELS = {0: "next", 1: "random"}
@@ -40,7 +40,7 @@ def print_inspection(
     _print_figures(console, report.figures)
     for split in report.splits:
         _print_split(console, split)
-    if any(example.predictions for example in examples):
+    if any(example.predictions is not None for example in examples):
         _print_legend(console)
     for number, example in enumerate(examples, 1):
         _print_example(console, number, example)
@@ -153,18 +153,19 @@ def _print_legend(console: Console) -> None:
 
 def _print_example(console: Console, number: int, example: DecodedExample) -> None:
     label, order = example.next_sentence_label, example.sentence_order_label
-    predictions = f", {example.predictions:,} predictions" if example.predictions else ""
     next_segment = "" if label is None else f", second segment: {_LABELS.get(label, str(label))}"
     next_segment += "" if order is None else f", segments: {_ORDERS.get(order, str(order))}"
+    count = example.predictions
+    predictions = "" if count is None else f", {count:,} predictions"
     console.print()
     _print_line(
         console,
         Text(f"example {number}", style="bold"),
         f": {example.length:,} tokens{predictions}{next_segment}",
     )
-    for letter, segment in zip("AB", example.segments, strict=False):
+    for name, segment in zip(name_segments(example), example.segments, strict=True):
         text = _colour(segment) if _has_colours(console) else Text(write_plainly(segment))
-        _print_line(console, Text(f"  {letter}  ", style="bold"), text if segment else "(empty)")
+        _print_line(console, Text(f"  {name}  ", style="bold"), text if segment else "(empty)")
 
 
 def _colour(segment: Segment) -> Text:

@@ -1,8 +1,9 @@
 """Temporary files to a data set: check counts, rename, write the manifest, and `_SUCCESS` last."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from typing import Any
 
 import apache_beam as beam
@@ -16,6 +17,7 @@ from corpusmill.accounting import (
     split_distributions,
 )
 from corpusmill.card import render_card
+from corpusmill.checksums import HashingWriter
 from corpusmill.faults import UserError
 from corpusmill.formats.table import part_names
 from corpusmill.length_bins import LengthBin
@@ -35,6 +37,7 @@ class CommitOptions:
         tokenizer_path: the tokenizer.json that was used.
         header: the manifest's entries that are known before the run.
         suffixes: of the files of a shard.
+        joined: where all shards of a split become one file, its name without the suffix, by split.
         expected: what the counts must add up to.
         max_rejects: most rejects allowed: a number from 1, or a share of the lines below 1; None
             allows all.
@@ -47,6 +50,7 @@ class CommitOptions:
     tokenizer_path: str
     header: dict[str, Any]
     suffixes: tuple[str, ...]
+    joined: Mapping[str, str]
     expected: Expected
     max_rejects: float | None
     stale: tuple[str, ...] = ()
@@ -73,11 +77,16 @@ class _Commit(beam.DoFn):
         problems = find_imbalances(sums, self._options.expected, rows, shards)
         if problems:
             raise RuntimeError("the counts of the stages disagree: " + "; ".join(problems))
-        entries = [(file, self._entry(file)) for file in sorted(written, key=self._place)]
+        whole = self._join_shards(written) if self._options.joined else written
+        entries = [(file, self._entry(file)) for file in sorted(whole, key=self._place)]
         self._remove_stale({entry.file for _, entry in entries})
         for file, entry in entries:
             move(file.path, self._final(entry.file), entry.bytes)
-        shard_entries = [entry for _, entry in entries if isinstance(entry, ShardEntry)]
+        shard_entries = [
+            (self._split_of(file), entry)
+            for file, entry in entries
+            if isinstance(entry, ShardEntry)
+        ]
         companions = [entry for _, entry in entries if not isinstance(entry, ShardEntry)]
         files = [*companions, self._copy_tokenizer(), *self._join_rejects(rejects)]
         manifest = self._manifest(sums, shard_entries, files)
@@ -90,14 +99,19 @@ class _Commit(beam.DoFn):
         self._write(manifests.SUCCESS, f"{hashlib.sha256(content).hexdigest()}\n".encode())
         yield self._options.output
 
+    def _split_of(self, file: WrittenFile) -> str:
+        return SPLIT_NAMES[self._layout.split_of(file.shard)]
+
     def _entry(self, file: WrittenFile) -> FileEntry:
-        validation = file.shard >= self._layout.train_shards
-        number = file.shard - (self._layout.train_shards if validation else 0)
-        of = self._layout.validation_shards if validation else self._layout.train_shards
-        suffixes, bins = self._options.suffixes, self._options.bins
-        begin = SPLIT_NAMES[validation]
-        begin = manifests.bin_name(begin, file.bin, len(bins)) if bins else begin
-        shard = manifests.shard_name(begin, number, of, suffixes[0])
+        suffixes, bins, split = self._options.suffixes, self._options.bins, self._split_of(file)
+        begin = manifests.bin_name(split, file.bin, len(bins)) if bins else split
+        if self._options.joined:
+            shard = self._options.joined[split] + suffixes[0]
+        else:
+            validation = file.shard >= self._layout.train_shards
+            number = file.shard - (self._layout.train_shards if validation else 0)
+            of = self._layout.validation_shards if validation else self._layout.train_shards
+            shard = manifests.shard_name(begin, number, of, suffixes[0])
         name = part_names(shard, suffixes)[file.part]
         if file.part:
             return FileEntry(name, file.bytes, file.sha256)
@@ -107,6 +121,22 @@ class _Commit(beam.DoFn):
     def _place(self, file: WrittenFile) -> tuple[int, int, int, int]:
         """The order of the manifest: a bin's shards stand together."""
         return (self._layout.split_of(file.shard), file.bin, file.shard, file.part)
+
+    def _join_shards(self, written: list[WrittenFile]) -> Iterator[WrittenFile]:
+        """One file a split and part, from those of its shards in the order of their numbers."""
+
+        def kind(file: WrittenFile) -> tuple[str, int]:
+            return self._split_of(file), file.part
+
+        for (split, part), of_kind in groupby(sorted(written, key=kind), kind):
+            files = sorted(of_kind)
+            if len(files) == 1:
+                yield files[0]
+                continue
+            path = FileSystems.join(self._options.temp_folder, f"joined-{split}-{part}")
+            size, sha256 = _join_files([file.path for file in files], path)
+            rows, tokens = sum(file.rows for file in files), sum(file.tokens for file in files)
+            yield WrittenFile(files[0].shard, part, path, rows, tokens, size, sha256, bin=0)
 
     def _remove_stale(self, new: set[str]) -> None:
         # `_SUCCESS` goes first; a name that comes again is left to `move`, so that a retry loses
@@ -137,27 +167,23 @@ class _Commit(beam.DoFn):
         if not rejects:
             return
         temporary = FileSystems.join(self._options.temp_folder, "rejects.jsonl")
-        digest, size = hashlib.sha256(), 0
-        with create_file(temporary) as target:
-            for part in sorted(rejects):
-                with open_file(part.path) as source:
-                    while block := source.read(2**20):
-                        target.write(block)
-                        digest.update(block)
-                        size += len(block)
+        size, sha256 = _join_files([part.path for part in sorted(rejects)], temporary)
         folder = self._final(manifests.REJECTS.split("/", maxsplit=1)[0])
         if not FileSystems.exists(folder):
             FileSystems.mkdirs(folder)
         move(temporary, self._final(manifests.REJECTS), size)
-        yield FileEntry(manifests.REJECTS, size, digest.hexdigest())
+        yield FileEntry(manifests.REJECTS, size, sha256)
 
     def _manifest(
-        self, counts: dict[str, int], shards: list[ShardEntry], files: list[FileEntry]
+        self,
+        counts: dict[str, int],
+        shards: list[tuple[str, ShardEntry]],
+        files: list[FileEntry],
     ) -> dict[str, Any]:
         plain, distributions = split_distributions(counts)
         splits: dict[str, Any] = {}
         for split in SPLIT_NAMES:
-            of_split = [shard for shard in shards if shard.file.startswith(split)]
+            of_split = [shard for of, shard in shards if of == split]
             if of_split:
                 splits[split] = {
                     "rows": sum(shard.rows for shard in of_split),
@@ -168,6 +194,17 @@ class _Commit(beam.DoFn):
         kept = {name: number for name, number in plain.items() if not is_of_the_run(name)}
         tail = {"counts": kept, "splits": splits, "files": [asdict(file) for file in files]}
         return {**self._options.header, **tail}
+
+
+def _join_files(paths: Iterable[str], joined: str) -> tuple[int, str]:
+    """Write files one behind the other into a new one; gives its bytes and their sha256."""
+    with create_file(joined) as stream:
+        target = HashingWriter(stream)
+        for path in paths:
+            with open_file(path) as source:
+                while block := source.read(2**20):
+                    target.write(block)
+    return target.bytes, target.sha256
 
 
 def _entry_of(name: str, content: bytes) -> FileEntry:

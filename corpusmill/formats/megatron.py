@@ -1,10 +1,10 @@
-"""Megatron-LM's indexed data sets: the tokens of all documents in .bin, where they begin in .idx.
+r"""Megatron-LM's indexed data sets: the tokens of all documents in .bin, where they begin in .idx.
 
 Source: megatron/core/datasets/indexed_dataset.py of NVIDIA/Megatron-LM. All numbers are
 little-endian:
 
     .bin   the tokens of all sequences, one behind the other
-    .idx   "MMIDIDX\\0\\0", uint64 version 1, uint8 code of the tokens' type, uint64 sequences,
+    .idx   "MMIDIDX\0\0", uint64 version 1, uint8 code of the tokens' type, uint64 sequences,
            uint64 documents + 1, int32 tokens[sequences], int64 byte of .bin[sequences],
            int64 first sequence[documents + 1]
 

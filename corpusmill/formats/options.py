@@ -13,8 +13,9 @@ Compression = Literal["zstd", "snappy", "gzip", "deflate", "none"]
 class OutputOptions:
     """How shards are written."""
 
-    output_format: Literal["parquet"] = "parquet"
-    """The file format of the shards."""
+    output_format: Literal["parquet", "megatron", "nanogpt"] = "parquet"
+    """The file format of the shards: "megatron" is Megatron-LM's .bin and .idx, "nanogpt" its
+    train.bin and val.bin, both for `gpt --mode stream` alone."""
     padding: Padding | None = None
     """"max_length" fills every list to its full width, with "do_not_pad" rows keep their own
     length; by default what the trainers that read the format expect."""

@@ -80,7 +80,9 @@ def read_shard(
     expected = [(field.name, str(field.type)) for field in schema]
     if found != expected:
         raise ValueError(f"it holds the columns {found}, the manifest says {expected}")
-    yield from shard.iter_batches(batch_rows)
+    # A group at a time: rows may be so long that no more of them fit into memory.
+    for group in range(shard.num_row_groups):
+        yield from shard.iter_batches(batch_rows, row_groups=[group])
 
 
 def check(_columns: tuple[Column, ...], _options: OutputOptions) -> None:

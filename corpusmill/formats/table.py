@@ -1,15 +1,15 @@
 """The one table of the file formats that shards can have, for writers and readers alike."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import BinaryIO, Protocol
 
 import pyarrow as pa
 
 from corpusmill.checksums import HashingWriter
-from corpusmill.columns import Column
+from corpusmill.columns import ANY_LENGTH, NO_PAD, Column
 from corpusmill.faults import UserError
-from corpusmill.formats import parquet
+from corpusmill.formats import megatron, nanogpt, parquet
 from corpusmill.formats.options import Compression, OutputOptions, Padding
 from corpusmill.length_bins import cut_lengths
 
@@ -46,6 +46,9 @@ class ShardFormat:
             UserError.
         compressions: codecs, the default one first.
         padding: of rows, by default.
+        joined: where all shards of a split are one file in the end, the name of that without its
+            suffix, by split. Each of their files is then the one of the split when they stand one
+            behind the other.
     """
 
     suffixes: Callable[[OutputOptions], tuple[str, ...]]
@@ -54,6 +57,7 @@ class ShardFormat:
     check: Callable[[Columns, OutputOptions], None]
     compressions: tuple[Compression, ...]
     padding: Padding
+    joined: Mapping[str, str] = field(default_factory=dict)
 
 
 FORMATS: dict[str, ShardFormat] = {
@@ -64,6 +68,23 @@ FORMATS: dict[str, ShardFormat] = {
         parquet.check,
         ("zstd", "snappy", "gzip", "none"),
         "do_not_pad",
+    ),
+    "megatron": ShardFormat(
+        megatron.suffixes,
+        megatron.open_writer,
+        megatron.read_shard,
+        megatron.check,
+        ("none",),
+        "do_not_pad",
+    ),
+    "nanogpt": ShardFormat(
+        nanogpt.suffixes,
+        nanogpt.open_writer,
+        nanogpt.read_shard,
+        nanogpt.check,
+        ("none",),
+        "do_not_pad",
+        {"train": "train", "validation": "val"},
     ),
 }
 
@@ -127,6 +148,8 @@ def resolve(options: OutputOptions, columns: Columns) -> OutputOptions:
         compression_level=level,
         padding=options.padding or of.padding,
     )
+    if resolved.is_padded:
+        _check_padding(columns)
     of.check(columns, resolved)
     if cut_lengths(columns, options.bin_size) and resolved.is_padded:
         raise UserError(
@@ -136,3 +159,14 @@ def resolve(options: OutputOptions, columns: Columns) -> OutputOptions:
             "Add --padding do_not_pad, or leave it out",
         )
     return resolved
+
+
+def _check_padding(columns: Columns) -> None:
+    for column in columns:
+        if column.width == ANY_LENGTH:
+            cause = f"rows of {column.name} have no greatest length"
+        elif column.width and column.pad == NO_PAD:
+            cause = f"the tokenizer has no token of its own that could fill {column.name}"
+        else:
+            continue
+        raise UserError("--padding max_length", cause, "Leave it out; readers fill their batches")
