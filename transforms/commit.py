@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import Any
 
@@ -37,12 +37,12 @@ class CommitOptions:
         tokenizer_path: the tokenizer.json that was used.
         header: the manifest's entries that are known before the run.
         suffixes: of the files of a shard.
-        joined: where all shards of a split become one file, its name without the suffix, by split.
         expected: what the counts must add up to.
         max_rejects: most rejects allowed: a number from 1, or a share of the lines below 1; None
             allows all.
         stale: files of an earlier data set in the folder, which this one replaces.
         bins: ranges of lengths that each shard is parted into; none where lengths are mixed.
+        joined: where all shards of a split become one file, its name without the suffix, by split.
     """
 
     output: str
@@ -50,11 +50,11 @@ class CommitOptions:
     tokenizer_path: str
     header: dict[str, Any]
     suffixes: tuple[str, ...]
-    joined: Mapping[str, str]
     expected: Expected
     max_rejects: float | None
     stale: tuple[str, ...] = ()
     bins: tuple[LengthBin, ...] = ()
+    joined: Mapping[str, str] = field(default_factory=dict)
 
 
 class _Commit(beam.DoFn):
