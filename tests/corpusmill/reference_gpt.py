@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 
 def windows(tokens: Sequence[int], chunk_size: int, overlap: int) -> Iterator[list[int]]:
-    """The first article's chunks of a document: what ends no later than one before it is left out."""
+    """The first article's chunks; one that ends no later than one before it is left out."""
     covered = 0
     for start in range(0, len(tokens), chunk_size - overlap):
         chunk = list(tokens[start : start + chunk_size])
@@ -72,7 +72,7 @@ class MemoryDataset:
 
 
 def best_fit(lengths: Sequence[int], max_seq_length: int) -> list[int]:
-    """Tokens of each row, ascending: the longest piece first, into the fullest row that has room."""
+    """Tokens of each row, ascending; the longest piece first, in the fullest row that has room."""
     rows: list[int] = []
     for length in sorted(lengths, reverse=True):
         fitting = [place for place, used in enumerate(rows) if used + length <= max_seq_length]

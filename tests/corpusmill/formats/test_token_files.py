@@ -3,8 +3,9 @@
 import io
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -52,19 +53,20 @@ def read(output_format: str, files: list[bytes], dtype: str, batch_rows: int = 3
     return [row for batch in batches for row in batch.column("input_ids").to_pylist()]
 
 
-class IndexedDataset(NamedTuple):
+@dataclass(frozen=True)
+class IndexedDataset:
     """What Megatron-LM's reader maps into memory (indexed_dataset.py, _IndexReader)."""
 
-    dtype: type[np.generic]
+    dtype: np.dtype[Any]
     lengths: np.ndarray
     pointers: np.ndarray
     documents: np.ndarray
     tokens: bytes
 
-    def __getitem__(self, sequence: int) -> list[int]:
-        return np.frombuffer(
-            self.tokens, self.dtype, self.lengths[sequence], self.pointers[sequence]
-        ).tolist()  # type: ignore[no-any-return]
+    def read(self, sequence: int) -> list[int]:
+        place = self.lengths[sequence], self.pointers[sequence]
+        tokens: list[int] = np.frombuffer(self.tokens, self.dtype, *place).tolist()
+        return tokens
 
 
 def open_as_megatron(tokens: bytes, index: bytes) -> IndexedDataset:
@@ -72,7 +74,7 @@ def open_as_megatron(tokens: bytes, index: bytes) -> IndexedDataset:
     assert stream.read(9) == b"MMIDIDX\x00\x00"
     assert struct.unpack("<Q", stream.read(8)) == (1,)
     [code] = struct.unpack("<B", stream.read(1))
-    dtype = {4: np.int32, 8: np.uint16}[code]
+    dtype = np.dtype({4: "<i4", 8: "<u2"}[code])
     sequences, documents = struct.unpack("<QQ", stream.read(16))
     offset = stream.tell()
     lengths = np.frombuffer(index, np.int32, sequences, offset)
@@ -101,7 +103,7 @@ def test_megatron_reads_its_documents(typed: tuple[str, Rows], data: st.DataObje
     tokens, index = write("megatron", rows, dtype, cuts)
     dataset = open_as_megatron(tokens, index)
     assert dataset.dtype == (np.int32 if dtype == "int32" else np.uint16)
-    assert [dataset[number] for number in range(len(dataset.lengths))] == rows
+    assert [dataset.read(number) for number in range(len(dataset.lengths))] == rows
     assert dataset.documents.tolist() == list(range(len(rows) + 1))
     assert [tokens, index] == write("megatron", rows, dtype)
     assert read("megatron", [tokens, index], dtype) == rows
@@ -146,9 +148,9 @@ def test_long_rows_come_in_batches_of_bounded_size(
 def test_files_that_were_cut_or_lengthened_are_refused(output_format: str) -> None:
     files = write(output_format, [[1, 2], [3], [4, 5, 6], [7]], "int16")
     for damaged in range(2):
-        for change in (lambda of: of[:-1], lambda of: of + b"\0"):
+        for changed in (files[damaged][:-1], files[damaged] + b"\0"):
             parts = list(files)
-            parts[damaged] = change(parts[damaged])
+            parts[damaged] = changed
             with pytest.raises(ValueError, match=r"end|longer|sequences"):
                 read(output_format, parts, "int16")
 

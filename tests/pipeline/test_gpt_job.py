@@ -1,0 +1,260 @@
+"""The command gpt as a whole: every mode and format, in any number of processes."""
+
+import json
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from tokenizers import Tokenizer
+
+from corpusmill.token_stream import count_examples, locate_in_stream, tokens_of_shards
+from corpusmill.verify import verify_local
+from tests.corpusmill.formats.test_token_files import open_as_megatron
+from tests.corpusmill.reference_gpt import MemoryDataset, windows
+from tests.pipeline.jobs import Outcome, assert_refused, digests, run_here
+
+END = 600
+SPREAD = ("--num-shards", "3", "--validation-share", "0.2", "--seed", "1")
+PACK = ("--mode", "pack", "--max-seq-length", "128")
+WINDOWS = ("--mode", "windows", "--max-seq-length", "40", "--overlap", "10")
+# Small ranges give every stage several bundles, and processes force workers on so small an input.
+SMALL_RANGES = ("--range-bytes", "7777")
+PROCESSES = (*SMALL_RANGES, "--min-bytes-per-worker", "0", "--workers", "2")
+
+
+@pytest.fixture(scope="module")
+def gpt_tokenizer(tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The fixed tokenizer with a token that ends texts."""
+    tokenizer = Tokenizer.from_file(str(tokenizer_path))
+    tokenizer.add_special_tokens(["<|endoftext|>"])
+    assert tokenizer.token_to_id("<|endoftext|>") == END
+    path = tmp_path_factory.mktemp("gpt") / "tokenizer.json"
+    tokenizer.save(str(path))
+    return path
+
+
+def build(sample: Path, tokenizer: Path, output: Path, *flags: str) -> Outcome:
+    given = ("--input", sample, "--tokenizer", tokenizer, "--output", output)
+    return run_here("gpt", *given, *SPREAD, *flags)
+
+
+@pytest.fixture(scope="module")
+def documents(sample: Path, gpt_tokenizer: Path) -> list[list[int]]:
+    """The tokens of each document of the sample."""
+    tokenizer = Tokenizer.from_file(str(gpt_tokenizer))
+    texts: list[list[str]] = [[]]
+    for line in map(str.strip, sample.read_text().splitlines()):
+        if line and not line.startswith("="):
+            texts[-1].append(line)
+        else:
+            texts.append([])
+    encoded = [
+        [token for line in text for token in tokenizer.encode(line, add_special_tokens=False).ids]
+        for text in texts
+    ]
+    return [tokens for tokens in encoded if tokens]
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    manifest: dict[str, Any] = json.loads((folder / "dataset.json").read_text())
+    return manifest
+
+
+def rows_of(folder: Path, pattern: str = "*", column: str = "input_ids") -> list[list[int]]:
+    files = sorted(folder.glob(f"{pattern}.parquet"))
+    return [row for file in files for row in pq.read_table(file).column(column).to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("flags", "processes"),
+    [
+        ((), PROCESSES),
+        (PACK, PROCESSES),
+        (WINDOWS, SMALL_RANGES),
+        (("--output-format", "megatron"), SMALL_RANGES),
+        (("--output-format", "nanogpt"), PROCESSES),
+    ],
+    ids=["stream", "pack", "windows", "megatron", "nanogpt"],
+)
+def test_the_same_bytes_however_it_is_run(
+    flags: tuple[str, ...],
+    processes: tuple[str, ...],
+    sample: Path,
+    gpt_tokenizer: Path,
+    tmp_path: Path,
+) -> None:
+    """In one process, in two, and through the engine; and nothing is wrong with them."""
+    found = []
+    ways = [("--workers", "1"), processes, ("--range-bytes", "999", "--shuffle", "engine")]
+    for number, way in enumerate(ways):
+        outcome = build(sample, gpt_tokenizer, tmp_path / str(number), *flags, *way)
+        assert outcome.status == 0, outcome.errors
+        found.append(digests(tmp_path / str(number)))
+    assert found[0] == found[1] == found[2]
+    assert verify_local(tmp_path / "0") == []
+    shown = run_here("inspect", tmp_path / "0", "--html", tmp_path / "report.html")
+    assert shown.status == 0, shown.errors
+    assert "example 1: " in shown.output
+    assert "predict" not in shown.output + (tmp_path / "report.html").read_text()
+
+
+def test_a_stream_holds_every_document_once(
+    sample: Path, gpt_tokenizer: Path, documents: list[list[int]], output: Path
+) -> None:
+    assert build(sample, gpt_tokenizer, output).status == 0
+    assert sorted(rows_of(output)) == sorted([*tokens, END] for tokens in documents)
+
+
+@pytest.mark.parametrize(("context_len", "stride"), [(64, 64), (50, 7), (9999, 1)])
+def test_a_reader_finds_the_examples_that_the_manifest_promises(
+    context_len: int, stride: int, sample: Path, gpt_tokenizer: Path, output: Path
+) -> None:
+    """Against the article's data set of the same rows, from the counts of tokens alone."""
+    assert build(sample, gpt_tokenizer, output).status == 0
+    tokens = tokens_of_shards(read_manifest(output), "train")
+    shards = [
+        np.concatenate(pq.read_table(file).column("input_ids").to_numpy())
+        for file in sorted(output.glob("train-*.parquet"))
+    ]
+    assert tokens == tuple(map(len, shards))
+    files = [row[:-1] for row in rows_of(output, "train-*")]
+    expected = MemoryDataset(files, END, context_len, stride)
+    number = count_examples(sum(tokens), context_len, stride)
+    assert number == len(expected) > 0
+    for example in range(0, number, 97):
+        parts = locate_in_stream(example, tokens, context_len, stride)
+        sample_tokens = np.concatenate([shards[of][begin:end] for of, begin, end in parts]).tolist()
+        assert (sample_tokens[:-1], sample_tokens[1:]) == expected[example]
+
+
+def test_windows_of_the_whole_corpus_are_the_articles(
+    sample: Path, gpt_tokenizer: Path, documents: list[list[int]], output: Path
+) -> None:
+    assert build(sample, gpt_tokenizer, output, *WINDOWS).status == 0
+    expected = [window for tokens in documents for window in windows(tokens, 40, 10)]
+    assert sorted(rows_of(output)) == sorted(expected)
+    cut = sum(len(tokens) > 40 for tokens in documents)
+    assert read_manifest(output)["counts"]["build.cut_documents"] == cut
+
+
+def test_packs_hold_every_token_once_and_little_padding(
+    sample: Path, gpt_tokenizer: Path, documents: list[list[int]], output: Path
+) -> None:
+    assert build(sample, gpt_tokenizer, output, *PACK, "--num-shards", "1").status == 0
+    rows, marks = rows_of(output), rows_of(output, column="cu_seqlens")
+    pieces = sorted(
+        row[begin:end]
+        for row, ends in zip(rows, marks, strict=True)
+        for begin, end in pairwise(ends)
+    )
+    ended = [[*tokens, END] for tokens in documents]
+    assert pieces == sorted(
+        tokens[at : at + 128] for tokens in ended for at in range(0, len(tokens), 128)
+    )
+    train = rows_of(output, "train-*")
+    assert sum(map(len, train)) > 0.98 * 128 * len(train)
+    assert read_manifest(output)["counts"]["write.pieces"] == len(pieces)
+    inspected = run_here("inspect", output)
+    assert re.search(r"padding +[01]\.\d % +of the places", inspected.output)
+
+
+def test_megatron_maps_the_documents(
+    sample: Path, gpt_tokenizer: Path, documents: list[list[int]], output: Path
+) -> None:
+    assert build(sample, gpt_tokenizer, output, "--output-format", "megatron").status == 0
+    found = []
+    for tokens in sorted(output.glob("*.bin")):
+        dataset = open_as_megatron(tokens.read_bytes(), tokens.with_suffix(".idx").read_bytes())
+        found += [dataset.read(number) for number in range(len(dataset.lengths))]
+    assert sorted(found) == sorted([*tokens, END] for tokens in documents)
+    assert "--data-path path/to/train-00000-of-00003" in (output / "README.md").read_text()
+
+
+def test_nanogpt_maps_one_file_a_split(
+    sample: Path, gpt_tokenizer: Path, output: Path, tmp_path: Path
+) -> None:
+    """The shards that were built in parallel, one behind the other."""
+    assert build(sample, gpt_tokenizer, output, "--output-format", "nanogpt").status == 0
+    assert build(sample, gpt_tokenizer, tmp_path / "parquet").status == 0
+    for name, split in (("train", "train"), ("val", "validation")):
+        rows = rows_of(tmp_path / "parquet", f"{split}-*")
+        data = np.memmap(output / f"{name}.bin", dtype=np.uint16, mode="r")
+        assert data.tolist() == [token for row in rows for token in row]
+        assert np.fromfile(output / f"{name}.lengths", np.int32).tolist() == list(map(len, rows))
+        [shard] = read_manifest(output)["splits"][split]["shards"]
+        assert (shard["file"], shard["rows"], shard["tokens"]) == (
+            f"{name}.bin", len(rows), len(data),
+        )  # fmt: skip
+    assert build(sample, gpt_tokenizer, output, "--replace").status == 0
+    assert not (output / "train.bin").exists()
+
+
+@pytest.mark.parametrize(
+    ("output_format", "file"),
+    [
+        ("parquet", "train-00001-of-00003.parquet"),
+        ("megatron", "train-00001-of-00003.bin"),
+        ("megatron", "train-00001-of-00003.idx"),
+        ("nanogpt", "train.bin"),
+        ("nanogpt", "train.lengths"),
+    ],
+)
+def test_verify_finds_damage(
+    output_format: str, file: str, sample: Path, gpt_tokenizer: Path, output: Path
+) -> None:
+    assert build(sample, gpt_tokenizer, output, "--output-format", output_format).status == 0
+    content = bytearray((output / file).read_bytes())
+    content[len(content) // 2] ^= 1
+    (output / file).write_bytes(content)
+    assert {problem.file for problem in verify_local(output)} == {file}
+    (output / file).unlink()
+    assert f"{file}: missing" in map(str, verify_local(output))
+
+
+@pytest.mark.parametrize(
+    ("flags", "parts"),
+    [
+        ((*PACK, "--output-format", "megatron"), ("megatron", "have cu_seqlens, too", "stream")),
+        ((*WINDOWS, "--output-format", "nanogpt"), ("nanogpt", "cut already", "--mode stream")),
+        (("--padding", "max_length"), ("--padding max_length", "no greatest length")),
+        (("--overlap", "3"), ("--overlap 3", "only windows overlap")),
+        (("--output-format", "megatron", "--compression", "zstd"), ("megatron has no such codec",)),
+    ],
+)
+def test_combinations_without_sense_are_refused(
+    flags: tuple[str, ...],
+    parts: tuple[str, ...],
+    sample: Path,
+    gpt_tokenizer: Path,
+    output: Path,
+) -> None:
+    assert_refused(build(sample, gpt_tokenizer, output, *flags), 2, *parts)
+    assert not output.exists()
+
+
+def test_a_tokenizer_without_an_end_of_text_is_refused(
+    sample: Path, tokenizer_path: Path, output: Path
+) -> None:
+    assert_refused(build(sample, tokenizer_path, output), 2, "it has no <|endoftext|> token")
+    assert build(sample, tokenizer_path, output, "--mode", "windows").status == 0
+
+
+def test_documents_of_any_length_have_a_short_manifest(
+    gpt_tokenizer: Path, tmp_path: Path, output: Path
+) -> None:
+    """A book's length is one number in the manifest, and not the zeros below it."""
+    book = tmp_path / "book.txt"
+    book.write_text("The lighthouse keeper .\n" * 20_000)
+    flags = ("--validation-share", "0", "--num-shards", "1")
+    assert build(book, gpt_tokenizer, output, *flags).status == 0
+    split = read_manifest(output)["splits"]["train"]
+    assert split["distributions"]["length"] == {str(split["tokens"]): 1}
+    assert split["tokens"] > 100_000
+    assert verify_local(output) == []
+    shown = run_here("inspect", output)
+    assert f"largest {split['tokens']:,}" in shown.output
+    assert f"... and {split['tokens'] - 1024:,} more tokens" in shown.output
