@@ -26,16 +26,16 @@ from corpusmill.corpus.tables import (
     too_large,
 )
 
-_MAGIC = b"Obj\x01"
-_SYNC_BYTES = 16
-_HEADER = fastavro.parse_schema(
+MAGIC = b"Obj\x01"
+SYNC_BYTES = 16
+HEADER = fastavro.parse_schema(
     {
         "type": "record",
         "name": "org.apache.avro.file.Header",
         "fields": [
             {"name": "magic", "type": {"type": "fixed", "name": "Magic", "size": 4}},
             {"name": "meta", "type": {"type": "map", "values": "bytes"}},
-            {"name": "sync", "type": {"type": "fixed", "name": "Sync", "size": _SYNC_BYTES}},
+            {"name": "sync", "type": {"type": "fixed", "name": "Sync", "size": SYNC_BYTES}},
         ],
     }
 )
@@ -87,7 +87,7 @@ def _read_long(stream: BytesIO, zigzag: bool = True) -> int:
             return number >> 1 ^ -(number & 1) if zigzag else number
 
 
-def _write_long(number: int) -> bytes:
+def write_long(number: int) -> bytes:
     """A number that is not negative, as Avro writes it."""
     number <<= 1
     written = bytearray()
@@ -117,6 +117,10 @@ class AvroTable:
         size: its bytes.
         text_field: name of the field to read.
 
+    Attributes:
+        codec: by the specification's name.
+        schema: as it was written.
+
     Raises:
         BadTableError: its header cannot be read, or its codec is none of the specification's.
     """
@@ -126,15 +130,15 @@ class AvroTable:
         with stream.damage_is("damaged-file"):
             header, self._begin = self._read_header()
             meta, self._sync = header["meta"], header["sync"]
-            self._codec = meta.get("avro.codec", b"null").decode()
-            if self._codec not in {"null", *_DECOMPRESS}:
+            self.codec = meta.get("avro.codec", b"null").decode()
+            if self.codec not in {"null", *_DECOMPRESS}:
                 names = ", ".join(["null", *_DECOMPRESS])
-                detail = f"its codec is {self._codec}, none of {names}"
+                detail = f"its codec is {self.codec}, none of {names}"
                 raise BadTableError("damaged-file", detail)
-            schema = json.loads(meta["avro.schema"])
+            self.schema = schema = json.loads(meta["avro.schema"])
             self._feed = BytesIO()
             plain = header | {"meta": meta | {"avro.codec": b"null"}}
-            fastavro.schemaless_writer(self._feed, _HEADER, plain)
+            fastavro.schemaless_writer(self._feed, HEADER, plain)
             self._feed.seek(0)
             # Decodes one block after the other, as those of a file that is not compressed. Bytes
             # that are no UTF-8 become surrogates, which tell of them, and do not cost the block.
@@ -151,10 +155,10 @@ class AvroTable:
         for step in _HEADER_STEPS:
             self._stream.seek(0)
             start = BytesIO(self._stream.read(step))
-            if not start.getvalue().startswith(_MAGIC):
+            if not start.getvalue().startswith(MAGIC):
                 raise BadTableError("damaged-file", "it does not begin as Avro")
             try:
-                return fastavro.schemaless_reader(start, _HEADER, None), start.tell()  # type: ignore[return-value]
+                return fastavro.schemaless_reader(start, HEADER, None), start.tell()  # type: ignore[return-value]
             except EOFError:
                 if self._size <= step:
                     raise
@@ -171,10 +175,10 @@ class AvroTable:
                     rows, length = _read_long(counts), _read_long(counts)
                     if rows < 0 or length < 0:
                         raise ValueError(f"{rows} rows in {length} bytes")
-                    end = at + counts.tell() + length + _SYNC_BYTES
+                    end = at + counts.tell() + length + SYNC_BYTES
                     if end > self._size:
                         raise EOFError("the file ends in it")
-                    behind = self._read(end - _SYNC_BYTES, _SYNC_BYTES + _COUNTS_BYTES)
+                    behind = self._read(end - SYNC_BYTES, SYNC_BYTES + _COUNTS_BYTES)
                     if not behind.startswith(self._sync):
                         rows = 0
                         raise ValueError("it does not end with the mark of the file's blocks")
@@ -184,7 +188,7 @@ class AvroTable:
             yield Block(
                 index, at, end - at, rows, too_large(length) if length > MAX_BLOCK_BYTES else None
             )
-            at, index, head = end, index + 1, behind[_SYNC_BYTES:]
+            at, index, head = end, index + 1, behind[SYNC_BYTES:]
 
     def _read(self, offset: int, length: int) -> bytes:
         self._stream.seek(offset)
@@ -195,15 +199,30 @@ class AvroTable:
         with self._stream.damage_is("damaged-block"):
             yield from self._decode(self._read(block.offset, block.length))
 
+    def content(self, block: Block) -> bytes:
+        """The rows of a block as they are encoded, decompressed.
+
+        Raises:
+            BadTableError: it is damaged, or too large.
+        """
+        if block.fault:
+            raise block.fault
+        with self._stream.damage_is("damaged-block"):
+            return bytes(self._decompress(self._read(block.offset, block.length)))
+
+    def _decompress(self, data: bytes) -> bytes | memoryview:
+        counts = BytesIO(data[:_COUNTS_BYTES])
+        _read_long(counts), _read_long(counts)
+        body = memoryview(data)[counts.tell() : -SYNC_BYTES]
+        text = body if self.codec == "null" else _DECOMPRESS[self.codec](body)
+        if len(text) > MAX_BLOCK_BYTES:
+            raise too_large(len(text))
+        return text
+
     def _decode(self, data: bytes) -> Iterator[TextRows]:
-        if self._codec != "null":
-            counts = BytesIO(data[:_COUNTS_BYTES])
-            rows, _ = _read_long(counts), _read_long(counts)
-            body = memoryview(data)[counts.tell() : -_SYNC_BYTES]
-            text = _DECOMPRESS[self._codec](body)
-            if len(text) > MAX_BLOCK_BYTES:
-                raise too_large(len(text))
-            data = b"".join((_write_long(rows), _write_long(len(text)), text, self._sync))
+        if self.codec != "null":
+            rows, text = _read_long(BytesIO(data[:_COUNTS_BYTES])), self._decompress(data)
+            data = b"".join((write_long(rows), write_long(len(text)), text, self._sync))
         self._feed.seek(0)
         self._feed.truncate()
         self._feed.write(data)

@@ -13,9 +13,10 @@ Compression = Literal["zstd", "snappy", "gzip", "deflate", "none"]
 class OutputOptions:
     """How shards are written."""
 
-    output_format: Literal["parquet", "megatron", "nanogpt"] = "parquet"
-    """The file format of the shards: "megatron" is Megatron-LM's .bin and .idx, "nanogpt" its
-    train.bin and val.bin, both for `gpt --mode stream` alone."""
+    output_format: Literal["parquet", "tfrecord", "avro", "megatron", "nanogpt"] = "parquet"
+    """The file format of the shards: "tfrecord" as Google's trainers read it, "megatron" is
+    Megatron-LM's .bin and .idx, "nanogpt" its train.bin and val.bin, both for `gpt --mode stream`
+    alone."""
     padding: Padding | None = None
     """"max_length" fills every list to its full width, with "do_not_pad" rows keep their own
     length; by default what the trainers that read the format expect."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 from corpusmill.checksums import HashingWriter
 from corpusmill.columns import ANY_LENGTH, NO_PAD, Column
 from corpusmill.faults import UserError
-from corpusmill.formats import megatron, nanogpt, parquet
+from corpusmill.formats import avro, megatron, nanogpt, parquet, tfrecord
 from corpusmill.formats.options import Compression, OutputOptions, Padding
 from corpusmill.length_bins import cut_lengths
 
@@ -67,6 +67,23 @@ FORMATS: dict[str, ShardFormat] = {
         parquet.read_shard,
         parquet.check,
         ("zstd", "snappy", "gzip", "none"),
+        "do_not_pad",
+    ),
+    "tfrecord": ShardFormat(
+        tfrecord.suffixes,
+        tfrecord.open_writer,
+        tfrecord.read_shard,
+        tfrecord.check,
+        ("none", "gzip"),
+        # Google's trainers parse features of fixed length.
+        "max_length",
+    ),
+    "avro": ShardFormat(
+        avro.suffixes,
+        avro.open_writer,
+        avro.read_shard,
+        avro.check,
+        ("deflate", "zstd", "none"),
         "do_not_pad",
     ),
     "megatron": ShardFormat(

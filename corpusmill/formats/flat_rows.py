@@ -1,0 +1,101 @@
+"""Rows as flat numbers and offsets, whatever their layout, and back.
+
+    [[7, 8], [], [9]]   is   values = [7, 8, 9], offsets = [0, 2, 2, 3]
+
+and a column with one number a row has offsets 0, 1, 2, ...
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from corpusmill import ragged
+from corpusmill.columns import Column, arrow_schema
+from corpusmill.faults import UserError
+
+# Rows are encoded so many numbers at a time: what they become stays in the processor's cache, and
+# a batch is long enough for calls not to count.
+_CHUNK_NUMBERS = 2**18
+
+# All that are signed numbers of 64 bits, as TFRecord and Avro have them.
+_DTYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
+
+
+def flatten(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers of a column.
+
+    Args:
+        array: numbers, lists or lists of fixed size, without nulls.
+
+    Returns:
+        values: integers[total], not writable.
+        offsets: int64[rows + 1]; those of a slice do not begin at 0.
+    """
+    if pa.types.is_fixed_size_list(array.type):
+        values = array.flatten().to_numpy(zero_copy_only=True)
+        return values, np.arange(len(array) + 1, dtype=np.int64) * array.type.list_size
+    if pa.types.is_list(array.type):
+        values, offsets = ragged.from_arrow(array)
+        return values, offsets.astype(np.int64)
+    return array.to_numpy(zero_copy_only=True), np.arange(len(array) + 1, dtype=np.int64)
+
+
+def restore(
+    columns: Sequence[Column], rows: Sequence[tuple[np.ndarray, np.ndarray]], padded: bool
+) -> pa.RecordBatch:
+    """A batch in the schema of the columns, from the numbers that were read.
+
+    Args:
+        columns: the table.
+        rows: of each column, values int64[total] and offsets int64[rows + 1] from 0.
+        padded: whether lists have a fixed size.
+
+    Raises:
+        ValueError: a row has too many or too few numbers, or one that the column's type lacks.
+    """
+    schema = arrow_schema(columns, padded)
+    arrays = [
+        _restore_column(column, values, offsets, padded)
+        for column, (values, offsets) in zip(columns, rows, strict=True)
+    ]
+    return ragged.to_batch(arrays, schema)
+
+
+def _restore_column(
+    column: Column, values: np.ndarray, offsets: np.ndarray, padded: bool
+) -> pa.Array | np.ndarray:
+    narrow = values.astype(column.dtype)
+    wrong = values[narrow != values]
+    if len(wrong):
+        raise ValueError(f"{column.name} holds {wrong[0]}, which is no {column.dtype}")
+    lengths = np.diff(offsets)
+    fixed = (column.width if padded else -1) if column.width else 1
+    if fixed >= 0 and (lengths != fixed).any():
+        found = lengths[lengths != fixed][0]
+        raise ValueError(f"{column.name} has {found} numbers in a row, and must have {fixed}")
+    if not column.width:
+        return narrow
+    if padded:
+        return pa.FixedSizeListArray.from_arrays(narrow, column.width)
+    return ragged.to_arrow(narrow, offsets)
+
+
+def chunk_rows(columns: Sequence[Column]) -> int:
+    """How many rows are encoded at a time; it depends on nothing but the columns."""
+    return max(1, _CHUNK_NUMBERS // sum(max(1, column.width) for column in columns))
+
+
+def check_numbers(columns: Sequence[Column], output_format: str) -> None:
+    """Refuse a column that is not of integers.
+
+    Raises:
+        UserError: there is one.
+    """
+    for column in columns:
+        if column.dtype not in _DTYPES:
+            raise UserError(
+                f"--output-format {output_format}",
+                f"the column {column.name} is of {column.dtype}, which the format lacks",
+                "Choose parquet",
+            )

@@ -1,0 +1,114 @@
+"""The features of a tf.train.Example, by the names that Google's trainers parse.
+
+Sources: `create_pretraining_data.py` and `run_pretraining.py` of google-research/bert and
+google-research/albert, `build_pretraining_dataset.py` and `pretrain/pretrain_data.py` of
+google-research/electra.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from corpusmill.columns import Column
+from corpusmill.faults import UserError
+from corpusmill.formats.flat_rows import check_numbers, flatten
+from corpusmill.recount import is_padded, row_lengths
+
+Kind = Literal["values", "mask", "weights"]
+
+# Columns that have another name there. ALBERT's trainer reads its order of sentences by the name
+# that BERT's labels had.
+_NAMES = {
+    "token_type_ids": "segment_ids",
+    "next_sentence_label": "next_sentence_labels",
+    "sentence_order_label": "next_sentence_labels",
+}
+# What is 1 for each real number of a column and 0 for its filling.
+_DERIVED: dict[str, tuple[str, Kind]] = {
+    "input_ids": ("input_mask", "mask"),
+    "masked_lm_positions": ("masked_lm_weights", "weights"),
+}
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One feature of an example.
+
+    Attributes:
+        name: its key.
+        column: what it is made from.
+        kind: "values": the column's numbers; "mask": int64 ones and zeros; "weights": the same as
+            float.
+    """
+
+    name: str
+    column: Column
+    kind: Kind
+
+    def flatten(self, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers of the feature.
+
+        Args:
+            batch: with the column.
+
+        Returns:
+            values: integers[total], or float32 for weights; not writable.
+            offsets: int64[rows + 1].
+
+        Example:
+            a mask of the padded rows [[5, 6, 0], [5, 0, 0]] is [1, 1, 0, 1, 0, 0].
+        """
+        array = batch.column(self.column.name)
+        values, offsets = flatten(array)
+        if self.kind == "values":
+            return values, offsets
+        dtype = np.int8 if self.kind == "mask" else np.float32
+        if is_padded(array):
+            lengths = row_lengths(array, self.column.pad)
+            real = np.arange(self.column.width) < lengths[:, None]
+            ones = real.ravel().astype(dtype)
+        else:
+            offsets = offsets - offsets[0]
+            ones = np.ones(offsets[-1], dtype)
+        ones.flags.writeable = False
+        return ones, offsets
+
+
+def features_of(columns: Sequence[Column]) -> tuple[Feature, ...]:
+    """The features of a table of columns, sorted by name as deterministic serialisers write them.
+
+    Example:
+        input_ids and token_type_ids give input_ids, input_mask, segment_ids.
+    """
+    features = [Feature(_NAMES.get(of.name, of.name), of, "values") for of in columns]
+    for of in columns:
+        if of.name in _DERIVED:
+            name, kind = _DERIVED[of.name]
+            features.append(Feature(name, of, kind))
+    return tuple(sorted(features, key=lambda feature: feature.name.encode()))
+
+
+def check_features(columns: Sequence[Column]) -> None:
+    """Refuse columns that cannot be features.
+
+    Raises:
+        UserError: one is not of integers, or two would have one name.
+    """
+    check_numbers(columns, "tfrecord")
+    names = [feature.name for feature in features_of(columns)]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise UserError(
+            "--output-format tfrecord", f"two columns would be {twice[0]}", "Choose parquet"
+        )
+
+
+def shape_of(feature: Feature, padded: bool) -> tuple[str, int]:
+    """The feature as tf.data declares it: its dtype, and its width; 0 for rows of any length."""
+    dtype = "float32" if feature.kind == "weights" else "int64"
+    if not feature.column.width:
+        return dtype, 1
+    return dtype, feature.column.width if padded else 0

@@ -1,0 +1,158 @@
+"""Numbers of one to ten bytes, as Protocol Buffers and Avro write them, for whole batches at once.
+
+Seven bits a byte, the lowest first; the highest bit says that another byte follows. Avro moves the
+sign to the lowest bit first (zigzag: 0, -1, 1, -2 become 0, 1, 2, 3); Protocol Buffers writes an
+int64 as it is, so that a negative one takes ten bytes.
+
+Sources: https://protobuf.dev/programming-guides/encoding/#varints and
+https://avro.apache.org/docs/1.12.0/specification/#primitive-types-1
+"""
+
+import numpy as np
+from numba import njit
+
+MOST_BYTES = 10
+
+
+@njit(cache=True, nogil=True)
+def varint_size(number: int) -> int:
+    """Bytes of a number that is not negative; 127 takes 1, 128 takes 2."""
+    size = 1
+    while number > 127:
+        number >>= 7
+        size += 1
+    return size
+
+
+@njit(cache=True, nogil=True)
+def put_varint(number: int, out: np.ndarray, place: int) -> int:
+    """Write a number that is not negative at a place; gives the place behind it."""
+    while number > 127:
+        out[place] = (number & 127) | 128
+        number >>= 7
+        place += 1
+    out[place] = number
+    return place + 1
+
+
+@njit(cache=True, nogil=True)
+def row_sizes(values: np.ndarray, offsets: np.ndarray, zigzag: bool) -> np.ndarray:
+    """Bytes that the numbers of each row take.
+
+    Args:
+        values: integers[total].
+        offsets: int64[rows + 1] into values.
+        zigzag: as Avro writes them.
+
+    Returns:
+        int64[rows].
+
+    Example:
+        values [1, 300, -1], offsets [0, 2, 3] give [3, 10], and with zigzag [3, 1].
+    """
+    sizes = np.zeros(len(offsets) - 1, np.int64)
+    for row in range(len(sizes)):
+        size = offsets[row + 1] - offsets[row]
+        for i in range(offsets[row], offsets[row + 1]):
+            number = np.int64(values[i])
+            if zigzag:
+                number = (number << 1) ^ (number >> 63)
+            bits = np.uint64(number)
+            # Comparisons instead of a loop, which the processor does for several values at once.
+            size += np.int64(bits > np.uint64(2**7 - 1)) + np.int64(bits > np.uint64(2**14 - 1))
+            size += np.int64(bits > np.uint64(2**21 - 1)) + np.int64(bits > np.uint64(2**28 - 1))
+            size += np.int64(bits > np.uint64(2**35 - 1)) + np.int64(bits > np.uint64(2**42 - 1))
+            size += np.int64(bits > np.uint64(2**49 - 1)) + np.int64(bits > np.uint64(2**56 - 1))
+            size += np.int64(bits > np.uint64(2**63 - 1))
+        sizes[row] = size
+    return sizes
+
+
+@njit(cache=True, nogil=True)
+def put_rows(
+    values: np.ndarray,
+    offsets: np.ndarray,
+    sizes: np.ndarray,
+    zigzag: bool,
+    out: np.ndarray,
+    places: np.ndarray,
+) -> None:
+    """Write the numbers of each row at a place of its own, and move the places behind them.
+
+    Args:
+        values: integers[total].
+        offsets: int64[rows + 1] into values.
+        sizes: int64[rows], `row_sizes` of them.
+        zigzag: as Avro writes them.
+        out: uint8[bytes], changed.
+        places: int64[rows] in out, changed.
+    """
+    for row in range(len(places)):
+        place, start, end = places[row], offsets[row], offsets[row + 1]
+        if sizes[row] == end - start:  # one byte each
+            for i in range(end - start):
+                number = np.int64(values[start + i])
+                out[place + i] = (number << 1) ^ (number >> 63) if zigzag else number
+            places[row] = place + end - start
+            continue
+        for i in range(start, end):
+            number = np.int64(values[i])
+            if zigzag:
+                number = (number << 1) ^ (number >> 63)
+            bits = np.uint64(number)
+            while bits > np.uint64(127):
+                out[place] = np.uint8((bits & np.uint64(127)) | np.uint64(128))
+                bits >>= np.uint64(7)
+                place += 1
+            out[place] = np.uint8(bits)
+            place += 1
+        places[row] = place
+
+
+@njit(cache=True, nogil=True)
+def take_varint(data: np.ndarray, place: int, end: int) -> tuple[int, int]:
+    """The number at a place, without zigzag, and the place behind it; (0, -1) where it has no end.
+
+    Args:
+        data: uint8[bytes].
+        place: of its first byte.
+        end: place behind the last byte that may belong to it.
+    """
+    bits, shift = np.uint64(0), np.uint64(0)
+    while place < end and shift < np.uint64(7 * 10):
+        byte = np.uint64(data[place])
+        bits |= (byte & np.uint64(127)) << shift
+        shift += np.uint64(7)
+        place += 1
+        if byte < np.uint64(128):
+            return np.int64(bits), place
+    return np.int64(0), -1
+
+
+@njit(cache=True, nogil=True)
+def gather(
+    values: np.ndarray, starts: np.ndarray, ends: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Stretches of an array, one behind the other.
+
+    Args:
+        values: any[total].
+        starts: int64[rows].
+        ends: int64[rows].
+
+    Returns:
+        values: any[sum of the lengths].
+        offsets: int64[rows + 1].
+
+    Example:
+        values [5, 6, 7, 8], starts [2, 0], ends [4, 1] give [7, 8, 5] and [0, 2, 3].
+    """
+    offsets = np.zeros(len(starts) + 1, np.int64)
+    for row in range(len(starts)):
+        offsets[row + 1] = offsets[row] + ends[row] - starts[row]
+    gathered = np.empty(offsets[-1], values.dtype)
+    for row in range(len(starts)):
+        source, target = starts[row], offsets[row]
+        for i in range(ends[row] - source):
+            gathered[target + i] = values[source + i]
+    return gathered, offsets

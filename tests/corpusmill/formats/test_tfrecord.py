@@ -1,0 +1,343 @@
+"""TFRecord against Protocol Buffers' own library, and Beam's reader of the framing."""
+
+import gzip
+import struct
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+import pytest
+from apache_beam.testing.util import assert_that, equal_to
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpusmill.columns import Column
+from corpusmill.faults import UserError
+from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.table import FORMATS, resolve
+from corpusmill.formats.tfrecord import masked_checksum
+from corpusmill.formats.tfrecord_features import features_of, shape_of
+from tests.corpusmill.formats.shard_samples import (
+    BERT,
+    ODD,
+    Row,
+    bert_batch,
+    odd_rows,
+    options_of,
+    pad_row,
+    read_shard,
+    to_batch,
+    write_shard,
+)
+
+both_layouts = pytest.mark.parametrize("padded", [False, True], ids=["ragged", "padded"])
+both_codecs = pytest.mark.parametrize("compression", ["none", "gzip"])
+
+
+def _define_example() -> Any:
+    """tf.train.Example from its definition, made at run time."""
+    field = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="example.proto", package="t", syntax="proto3")
+    for name, kind in (("BytesList", "BYTES"), ("FloatList", "FLOAT"), ("Int64List", "INT64")):
+        values = file.message_type.add(name=name).field.add(name="value", number=1)
+        values.label, values.type = field.LABEL_REPEATED, getattr(field, f"TYPE_{kind}")
+    feature = file.message_type.add(name="Feature")
+    feature.oneof_decl.add(name="kind")
+    for number, name in enumerate(("BytesList", "FloatList", "Int64List"), start=1):
+        of = feature.field.add(name=name.lower(), number=number, oneof_index=0)
+        of.label, of.type, of.type_name = field.LABEL_OPTIONAL, field.TYPE_MESSAGE, f".t.{name}"
+    features = file.message_type.add(name="Features")
+    entry = features.nested_type.add(name="FeatureEntry")
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, label=1, type=field.TYPE_STRING)
+    entry.field.add(
+        name="value", number=2, label=1, type=field.TYPE_MESSAGE, type_name=".t.Feature"
+    )
+    features.field.add(
+        name="feature", number=1, label=3, type=11, type_name=".t.Features.FeatureEntry"
+    )
+    file.message_type.add(name="Example").field.add(
+        name="features", number=1, label=1, type=11, type_name=".t.Features"
+    )
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("t.Example"))
+
+
+Example = _define_example()
+
+
+def to_example(row: Row, columns: tuple[Column, ...], real: Row) -> Any:
+    """The example of a row, as Google's programs make it; `real` is the row without filling."""
+    example = Example()
+    names = {"token_type_ids": "segment_ids", "next_sentence_label": "next_sentence_labels"}
+    for column in columns:
+        value = row[column.name]
+        values = value if isinstance(value, list) else [value]
+        feature = example.features.feature[names.get(column.name, column.name)]
+        # Also an empty list is said to be one of int64.
+        feature.int64list.SetInParent()
+        feature.int64list.value.extend(values)
+        filled = real[column.name]
+        ones = len(filled) if isinstance(filled, list) else 1
+        mask = [1] * ones + [0] * (len(values) - ones)
+        if column.name == "input_ids":
+            example.features.feature["input_mask"].int64list.value.extend(mask)
+        if column.name == "masked_lm_positions":
+            example.features.feature["masked_lm_weights"].floatlist.value.extend(mask)
+    return example
+
+
+def unframe(content: bytes) -> list[bytes]:
+    """The data of all records; checksums are not looked at."""
+    records, at = [], 0
+    while at < len(content):
+        (length,) = struct.unpack_from("<Q", content, at)
+        records.append(content[at + 12 : at + 12 + length])
+        at += 12 + length + 4
+    return records
+
+
+def frame(record: bytes) -> bytes:
+    """A record with its checksums."""
+    length = struct.pack("<Q", len(record))
+    checksums = [struct.pack("<I", masked_checksum(of)) for of in (length, record)]
+    return length + checksums[0] + record + checksums[1]
+
+
+def serialize(example: Any) -> bytes:
+    return bytes(example.SerializeToString(deterministic=True))
+
+
+# What is written
+
+
+@both_layouts
+def test_records_are_byte_for_byte_what_protobuf_serializes(padded: bool) -> None:
+    written = write_shard([bert_batch(300, padded)], BERT, options_of("tfrecord", padded))
+    records = unframe(written)
+    rows, real = bert_batch(300, padded).to_pylist(), bert_batch(300, False).to_pylist()
+    expected = [to_example(row, BERT, of) for row, of in zip(rows, real, strict=True)]
+    assert [Example.FromString(record) for record in records] == expected
+    assert records == [serialize(example) for example in expected]
+
+
+@given(odd_rows(), st.booleans())
+def test_any_number_is_written_as_protobuf_does(rows: list[Row], padded: bool) -> None:
+    written = write_shard([to_batch(rows, ODD, padded)] if rows else [], ODD,
+                          options_of("tfrecord", padded))  # fmt: skip
+    laid_out = [pad_row(row, ODD) if padded else row for row in rows]
+    assert unframe(written) == [serialize(to_example(row, ODD, row)) for row in laid_out]
+
+
+def test_beam_reads_every_record(tmp_path: Path) -> None:
+    path = tmp_path / "a.tfrecord"
+    written = write_shard([bert_batch(50, True)], BERT, options_of("tfrecord", True))
+    path.write_bytes(written)
+    with beam.Pipeline() as pipeline:
+        assert_that(pipeline | beam.io.ReadFromTFRecord(str(path)), equal_to(unframe(written)))
+
+
+def test_checksums_are_castagnolis_masked() -> None:
+    # RFC 3720, B.4: 32 bytes of zeros have the CRC-32C 0x8a9136aa.
+    plain = 0x8A9136AA
+    masked = ((plain >> 15 | plain << 17) + 0xA282EAD8) % 2**32
+    assert masked_checksum(bytes(32)) == masked
+
+
+@both_layouts
+def test_gzip_holds_the_same_records_and_no_time(padded: bool) -> None:
+    batch = bert_batch(300, padded)
+    compressed = write_shard([batch], BERT, options_of("tfrecord", padded, "gzip"))
+    assert gzip.decompress(compressed) == write_shard([batch], BERT, options_of("tfrecord", padded))
+    assert compressed[3:8] == bytes(5)  # no name, no time
+
+
+@both_codecs
+def test_bytes_do_not_show_how_the_rows_arrived(compression: Any) -> None:
+    options = options_of("tfrecord", False, compression)
+    whole = bert_batch(3000, False)
+    parts = [whole.slice(0, 1), whole.slice(1, 2046), whole.slice(2047)]
+    assert write_shard(parts, BERT, options) == write_shard([whole], BERT, options)
+
+
+# Names
+
+
+def names_of(*columns: str) -> list[str]:
+    widths = {"next_sentence_label": 0, "sentence_order_label": 0}
+    table = [Column(name, "int16", "", widths.get(name, 8)) for name in columns]
+    return [feature.name for feature in features_of(table)]
+
+
+def test_features_have_the_names_that_trainers_parse() -> None:
+    bert = [
+        "input_ids", "input_mask", "masked_lm_ids", "masked_lm_positions", "masked_lm_weights",
+        "next_sentence_labels", "segment_ids",
+    ]  # fmt: skip
+    columns = ["input_ids", "token_type_ids", "masked_lm_positions", "masked_lm_ids"]
+    assert names_of(*columns, "next_sentence_label") == bert
+    assert names_of(*columns, "sentence_order_label") == bert
+    assert names_of("input_ids", "token_type_ids") == ["input_ids", "input_mask", "segment_ids"]
+    assert names_of("input_ids", "position_ids") == ["input_ids", "input_mask", "position_ids"]
+
+
+def test_the_shapes_are_those_of_google_s_parser() -> None:
+    shapes = {of.name: shape_of(of, padded=True) for of in features_of(BERT)}
+    assert shapes["input_mask"] == ("int64", 12)
+    assert shapes["masked_lm_weights"] == ("float32", 3)
+    assert shapes["next_sentence_labels"] == ("int64", 1)
+    assert shape_of(features_of(BERT)[0], padded=False) == ("int64", 0)
+
+
+def test_rows_are_padded_unless_asked_otherwise() -> None:
+    assert resolve(OutputOptions("tfrecord"), BERT).is_padded
+    assert FORMATS["tfrecord"].suffixes(options_of("tfrecord", True)) == (".tfrecord",)
+    assert FORMATS["tfrecord"].suffixes(options_of("tfrecord", True, "gzip")) == (".tfrecord.gz",)
+
+
+@pytest.mark.parametrize(
+    ("added", "cause"),
+    [
+        (Column("sentence_order_label", "int8", ""), "two columns would be next_sentence_labels"),
+        (Column("input_mask", "int8", "", 12), "two columns would be input_mask"),
+        (Column("score", "float32", ""), "the column score is of float32"),
+    ],
+)
+def test_columns_that_cannot_be_features_are_refused(added: Column, cause: str) -> None:
+    with pytest.raises(UserError, match=cause):
+        resolve(OutputOptions("tfrecord"), (*BERT, added))
+
+
+@pytest.mark.parametrize("compression", ["zstd", "snappy", "deflate"])
+def test_a_codec_that_it_lacks_is_refused_with_those_it_has(compression: Any) -> None:
+    with pytest.raises(UserError, match=f"{compression}.*none, gzip"):
+        resolve(OutputOptions("tfrecord", compression=compression), BERT)
+
+
+# What is read
+
+
+@both_layouts
+@both_codecs
+@pytest.mark.parametrize("batch_rows", [1, 7, 8192])
+def test_rows_are_read_as_they_were_written(
+    padded: bool, compression: Any, batch_rows: int
+) -> None:
+    options = options_of("tfrecord", padded, compression)
+    batch = bert_batch(20, padded)
+    written = write_shard([batch.slice(0, 5), batch.slice(5)], BERT, options)
+    assert read_shard(written, BERT, options, batch_rows).equals(pa.Table.from_batches([batch]))
+
+
+@given(odd_rows(), st.booleans())
+def test_any_number_is_read_as_it_was_written(rows: list[Row], padded: bool) -> None:
+    options = options_of("tfrecord", padded)
+    batch = to_batch(rows, ODD, padded)
+    found = read_shard(write_shard([batch], ODD, options), ODD, options)
+    assert found.equals(pa.Table.from_batches([batch]))
+
+
+@both_codecs
+@given(data=st.data())
+def test_a_changed_byte_is_found(compression: Any, data: st.DataObject) -> None:
+    options = options_of("tfrecord", True, compression)
+    written = bytearray(write_shard([bert_batch(3, True)], BERT, options))
+    # gzip's header holds ten bytes of which some mean nothing.
+    at = data.draw(st.integers(10 if compression == "gzip" else 0, len(written) - 1))
+    written[at] ^= 1 << data.draw(st.integers(0, 7))
+    with pytest.raises((ValueError, OSError)):
+        read_shard(bytes(written), BERT, options)
+
+
+@both_codecs
+@given(data=st.data())
+def test_a_file_that_ends_early_is_found(compression: Any, data: st.DataObject) -> None:
+    options = options_of("tfrecord", True, compression)
+    written = write_shard([bert_batch(1, True)], BERT, options)
+    end = data.draw(st.integers(1, len(written) - 1))
+    with pytest.raises((ValueError, OSError)):
+        read_shard(written[:end], BERT, options)
+
+
+def test_damage_is_described_by_its_record() -> None:
+    options = options_of("tfrecord", True)
+    written = write_shard([bert_batch(2, True)], BERT, options)
+    second = len(written) // 2
+    places = {
+        3: "record 0 at byte 0: the checksum of its length differs",
+        40: "record 0 at byte 0: the checksum of its data differs",
+    }
+    for place, sentence in places.items():
+        damaged = written[:place] + bytes([written[place] ^ 255]) + written[place + 1 :]
+        with pytest.raises(ValueError, match=sentence):
+            read_shard(damaged, BERT, options)
+    with pytest.raises(ValueError, match=r"record 1 at byte .*: the file ends in it"):
+        read_shard(written[: second + 40], BERT, options)
+
+
+def change(example: Any, what: str) -> bytes:
+    """A serialised example that is not what the data set says."""
+    features = example.features.feature
+    match what:
+        case "unknown":
+            features["color"].int64list.value.append(1)
+        case "missing":
+            del features["segment_ids"]
+        case "kind":
+            features["segment_ids"].floatlist.value.append(1)
+        case "short":
+            features["segment_ids"].int64list.value.pop()
+        case "large":
+            features["segment_ids"].int64list.value[0] = 300
+        case "mask":
+            features["input_mask"].int64list.value[0] = 0
+        case "weights":
+            features["masked_lm_weights"].floatlist.value[0] = 0.5
+    return serialize(example)
+
+
+@pytest.mark.parametrize(
+    ("what", "sentence"),
+    [
+        ("unknown", "record 0: it has a feature 'color', which is none of the data set's"),
+        ("missing", "record 0: it lacks the feature 'segment_ids'"),
+        ("kind", "record 0: its feature 'segment_ids' is of another kind"),
+        ("short", "token_type_ids has 11 numbers in a row, and must have 12"),
+        ("large", "token_type_ids holds 300, which is no int8"),
+        ("mask", "input_mask does not fit input_ids"),
+        ("weights", "masked_lm_weights does not fit masked_lm_positions"),
+    ],
+)
+def test_another_example_is_described(what: str, sentence: str) -> None:
+    options = options_of("tfrecord", True)
+    row, real = (bert_batch(1, padded).to_pylist()[0] for padded in (True, False))
+    record = change(to_example(row, BERT, real), what)
+    with pytest.raises(ValueError, match=sentence):
+        read_shard(frame(record), BERT, options)
+
+
+def test_a_feature_that_comes_twice_is_found() -> None:
+    columns = (Column("a", "int8", ""),)
+    entry = bytes([0x0A, 10, 0x0A, 1, ord("a"), 0x12, 5, 0x1A, 3, 0x0A, 1, 5])
+    once, twice = bytes([0x0A, 12]) + entry, bytes([0x0A, 24]) + entry * 2
+    options = options_of("tfrecord", False)
+    assert read_shard(frame(once), columns, options).to_pylist() == [{"a": 5}]
+    with pytest.raises(ValueError, match="record 0: it has the feature 'a' twice"):
+        read_shard(frame(twice), columns, options)
+
+
+@given(st.data())
+def test_no_bytes_make_the_parser_read_beyond_them(data: st.DataObject) -> None:
+    options = options_of("tfrecord", True)
+    record = bytearray(unframe(write_shard([bert_batch(1, True)], BERT, options))[0])
+    for _ in range(data.draw(st.integers(1, 3))):
+        record[data.draw(st.integers(0, len(record) - 1))] = data.draw(st.integers(0, 255))
+    end = data.draw(st.integers(0, len(record)))
+    try:
+        table = read_shard(frame(bytes(record[:end])), BERT, options)
+    except ValueError:
+        return
+    assert table.num_rows == 1
