@@ -98,6 +98,12 @@ class BertOptions:
         _check("pool-tokens", self.pool_tokens, self.pool_tokens >= 1, "1 and more")
 
     @property
+    def prediction_places(self) -> int:
+        """What a padded row has of them: the cap as trainers are told it, reached or not."""
+        cap = self.max_predictions_per_seq
+        return self.most_predictions if cap is None else min(self.max_seq_length, cap)
+
+    @property
     def most_predictions(self) -> int:
         """The cap that holds in fact: the option's, or what the share allows at full length."""
         full = max(
@@ -173,7 +179,7 @@ class Bert(Objective):
             whole_words=self.options.whole_word_mask,
             max_ngram=self.options.ngram,
             masked_lm_prob=self.options.masked_lm_prob,
-            max_predictions=self.options.most_predictions,
+            max_predictions=self.options.prediction_places,
             max_seq_length=self.options.max_seq_length,
             num_special=count_special(self.options.segments),
             special=self.special,

@@ -1,15 +1,18 @@
 """The Hugging Face data set card `README.md`, by which `load_dataset("out")` finds the splits.
 
+For file formats that the hub does not load, it says what does.
+
 Source: https://huggingface.co/docs/hub/datasets-manual-configuration
 """
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from corpusmill.manifest import MANIFEST, REJECTS, SUCCESS, TOKENIZER
+from corpusmill.formats.table import FORMATS
+from corpusmill.manifest import MANIFEST, REJECTS, SUCCESS, TOKENIZER, shard_glob
 
 # The hub's classes of size: upper end, exclusive, and name.
 _SIZES = (
@@ -51,12 +54,11 @@ def _front_matter(manifest: Mapping[str, Any]) -> Iterable[str]:
     rows = sum(split["rows"] for split in manifest["splits"].values())
     size = next((name for end, name in _SIZES if rows < end), _LARGEST)
     yield "---"
-    if manifest["output"]["format"] not in _OTHER_READERS:
+    if FORMATS[manifest["output"]["format"]].hub:
         yield from ("configs:", "- config_name: default", "  data_files:")
-        for name, split in manifest["splits"].items():
-            suffix = PurePosixPath(split["shards"][0]["file"]).suffix
+        for name in manifest["splits"]:
             # Quoted, because a * begins an alias in YAML.
-            yield from (f"  - split: {name}", f'    path: "{name}-*{suffix}"')
+            yield from (f"  - split: {name}", f'    path: "{shard_glob(manifest, name)}"')
         yield from _bin_configs(manifest)
     yield from ("size_categories:", f'- "{size}"', "tags:", "- corpusmill", "- pretraining")
     yield from (f"- {manifest['objective']['name']}", "---", "")
@@ -147,46 +149,13 @@ def _columns(manifest: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _loading(manifest: Mapping[str, Any]) -> Iterable[str]:
-    output_format = manifest["output"]["format"]
-    if output_format in _OTHER_READERS:
-        yield from ("## How to load", "", *_OTHER_READERS[output_format](manifest), "")
-        return
-    split = next(iter(manifest["splits"]))
     padded = manifest["output"]["options"]["padding"] == "max_length"
-    yield from ("## How to load", "", "From the folder that holds this file:", "", "```python")
-    yield from ("from pathlib import Path", "", "from datasets import load_dataset", "")
-    yield from (f'examples = load_dataset(str(Path.cwd()), split="{split}")', "```", "")
-    yield from ("or, without `datasets`:", "", "```python")
-    yield from ("from pathlib import Path", "", "import pyarrow.dataset", "")
-    yield f'files = sorted(str(path) for path in Path(".").glob("{split}-*"))'
-    yield from ("examples = pyarrow.dataset.dataset(files)", "```", "")
+    load = FORMATS[manifest["output"]["format"]].load
+    if load:
+        yield from ("## How to load", "", "From the folder that holds this file:", "")
+        yield from load(manifest)
     yield "Rows are padded to one width." if padded else "Rows have their own lengths."
     yield ""
-
-
-def _load_by_megatron(manifest: Mapping[str, Any]) -> Iterable[str]:
-    shards = [shard["file"] for split in manifest["splits"].values() for shard in split["shards"]]
-    prefix = PurePosixPath(shards[0]).stem
-    yield "Megatron-LM takes the names of shards without their endings, from any folder:"
-    yield from ("", "```sh", f"--data-path path/to/{prefix} ...", "```", "")
-    yield "A document is one sequence of the index, and ends as the option `end_of_text` says."
-
-
-def _load_by_nanogpt(manifest: Mapping[str, Any]) -> Iterable[str]:
-    file = next(iter(manifest["splits"].values()))["shards"][0]["file"]
-    lengths = PurePosixPath(file).with_suffix(".lengths")
-    yield "nanoGPT reads this folder as `data/<dataset>`. From the folder that holds this file:"
-    yield from ("", "```python", "import numpy as np", "")
-    yield f'tokens = np.memmap("{file}", dtype=np.uint16, mode="r")'
-    yield f'lengths = np.fromfile("{lengths}", dtype=np.int32)  # of the documents'
-    yield "```"
-
-
-# Formats that `datasets` does not read.
-_OTHER_READERS: dict[str, Callable[[Mapping[str, Any]], Iterable[str]]] = {
-    "megatron": _load_by_megatron,
-    "nanogpt": _load_by_nanogpt,
-}
 
 
 def _options(manifest: Mapping[str, Any]) -> Iterable[str]:

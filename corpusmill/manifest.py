@@ -19,6 +19,7 @@ from typing import Any
 
 from corpusmill.columns import Column
 from corpusmill.faults import UserError
+from corpusmill.formats import shard_names
 from corpusmill.formats.options import OutputOptions
 
 MANIFEST, SUCCESS, CARD, TOKENIZER, REJECTS = (
@@ -71,9 +72,24 @@ class ShardEntry(FileEntry):
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
-def shard_name(split: str, number: int, of: int, suffix: str) -> str:
-    """The final name of a shard: train-00003-of-00008.parquet."""
-    return f"{split}-{number:05d}-of-{of:05d}{suffix}"
+def shard_name(split: str, number: int, of: int, suffix: str, pattern: str | None = None) -> str:
+    """The final name of a shard: train-00003-of-00008.parquet.
+
+    Args:
+        split: "train" or "validation".
+        number: of the shard in its split, from 0.
+        of: shards of the split.
+        suffix: of the file.
+        pattern: of the whole name; None for the usual one.
+    """
+    return shard_names.fill(pattern or shard_names.DEFAULT + suffix, split, number, of)
+
+
+def shard_glob(manifest: Mapping[str, Any], split: str) -> str:
+    """A glob of all shards of a split."""
+    pattern = manifest["output"]["options"].get("shard_name")
+    suffix = ".".join(["", *manifest["splits"][split]["shards"][0]["file"].split(".")[1:]])
+    return shard_names.glob_of(pattern or shard_names.DEFAULT + suffix, split)
 
 
 def bin_name(split: str, length_bin: int, of: int) -> str:

@@ -124,6 +124,7 @@ def assemble_job(
             max_rejects=dataset.max_rejects,
             stale=stale,
             bins=cut_lengths(objective.columns, output_options.bin_size),
+            shard_name=output_options.shard_name,
         ),
     )
 

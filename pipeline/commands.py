@@ -16,6 +16,7 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.electra import ElectraOptions
 from corpusmill.faults import UserError
 from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.shard_names import check_splits
 from corpusmill.formats.table import FORMATS, part_names
 from corpusmill.gpt import GptOptions
 from corpusmill.inspection import decode_examples, special_tokens_of
@@ -102,7 +103,9 @@ class Verify:
 def build(command: Build, beam_arguments: tuple[str, ...], console: Console) -> int:
     """Build a data set, and say where it is and what is in it."""
     dataset, run_options = command.dataset, command.run
-    stale = check_output(dataset.output, dataset.replace)
+    pattern = command.output_options.shard_name
+    check_splits(pattern, dataset.validation_share > 0)
+    stale = check_output(dataset.output, dataset.replace, pattern)
     asked = command.objective.choose_documents(command.documents)
     tokenizer = read_tokenizer(dataset.tokenizer, read_bytes, command.tokenizer_options)
     words = load_words(command.objective.bind(tokenizer).words)

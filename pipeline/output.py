@@ -11,9 +11,10 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.faults import UserError
+from corpusmill.formats.shard_names import matcher_of
 from corpusmill.formats.table import FORMATS, all_suffixes
-from corpusmill.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER
-from pipeline.inputs import absolute, is_local
+from corpusmill.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER, decode, listed_files
+from pipeline.inputs import absolute, is_local, read_bytes
 
 _TEMPORARY = "_temporary-"
 _SUFFIXES = "|".join(map(re.escape, all_suffixes()))
@@ -42,8 +43,14 @@ def _is_folder(root: str, name: str) -> bool:
     return Path(root, name).is_dir()
 
 
-def check_output(output: str, replace: bool) -> tuple[str, ...]:
+def check_output(output: str, replace: bool, shard_name: str | None = None) -> tuple[str, ...]:
     """Refuse a folder that holds anything, and with `replace` one that holds what is not ours.
+
+    Args:
+        output: the folder.
+        replace: whether a data set in it may be replaced.
+        shard_name: the pattern of the shards' names that are to be written; a run that failed may
+            have left some.
 
     Returns:
         The files that the commit replaces.
@@ -52,7 +59,11 @@ def check_output(output: str, replace: bool) -> tuple[str, ...]:
         UserError: it does.
     """
     names = list(list_folder(output))
-    foreign = [name for name in names if not _OURS.fullmatch(name)]
+    own = matcher_of(shard_name) if shard_name else _OURS
+    foreign = [name for name in names if not (_OURS.fullmatch(name) or own.fullmatch(name))]
+    if foreign:
+        listed = _listed_shards(output)
+        foreign = [name for name in foreign if name not in listed]
     if names and not replace:
         unfinished = SUCCESS not in names and not foreign
         cause = "it holds an unfinished data set" if unfinished else f"it is not empty ({names[0]})"
@@ -69,6 +80,15 @@ def check_output(output: str, replace: bool) -> tuple[str, ...]:
             "Move that file away, or give another folder",
         )
     return tuple(names)
+
+
+def _listed_shards(output: str) -> set[str]:
+    """The files that a data set in the folder lists itself, whatever their names are."""
+    content = read_bytes(str(FileSystems.join(absolute(output), MANIFEST)))
+    try:
+        return set(listed_files(decode(content or b"", output)))
+    except (UserError, KeyError, TypeError, AttributeError):
+        return set()
 
 
 @contextmanager

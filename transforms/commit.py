@@ -43,6 +43,7 @@ class CommitOptions:
         stale: files of an earlier data set in the folder, which this one replaces.
         bins: ranges of lengths that each shard is parted into; none where lengths are mixed.
         joined: where all shards of a split become one file, its name without the suffix, by split.
+        shard_name: the pattern of the shards' names; None for the usual one.
     """
 
     output: str
@@ -55,6 +56,7 @@ class CommitOptions:
     stale: tuple[str, ...] = ()
     bins: tuple[LengthBin, ...] = ()
     joined: Mapping[str, str] = field(default_factory=dict)
+    shard_name: str | None = None
 
 
 class _Commit(beam.DoFn):
@@ -82,11 +84,10 @@ class _Commit(beam.DoFn):
         self._remove_stale({entry.file for _, entry in entries})
         for file, entry in entries:
             move(file.path, self._final(entry.file), entry.bytes)
-        shard_entries = [
-            (self._split_of(file), entry)
-            for file, entry in entries
-            if isinstance(entry, ShardEntry)
-        ]
+        shard_entries: dict[str, list[ShardEntry]] = {}
+        for file, entry in entries:
+            if isinstance(entry, ShardEntry):
+                shard_entries.setdefault(self._split_of(file), []).append(entry)
         companions = [entry for _, entry in entries if not isinstance(entry, ShardEntry)]
         files = [*companions, self._copy_tokenizer(), *self._join_rejects(rejects)]
         manifest = self._manifest(sums, shard_entries, files)
@@ -111,7 +112,7 @@ class _Commit(beam.DoFn):
             validation = file.shard >= self._layout.train_shards
             number = file.shard - (self._layout.train_shards if validation else 0)
             of = self._layout.validation_shards if validation else self._layout.train_shards
-            shard = manifests.shard_name(begin, number, of, suffixes[0])
+            shard = manifests.shard_name(begin, number, of, suffixes[0], self._options.shard_name)
         name = part_names(shard, suffixes)[file.part]
         if file.part:
             return FileEntry(name, file.bytes, file.sha256)
@@ -175,15 +176,12 @@ class _Commit(beam.DoFn):
         yield FileEntry(manifests.REJECTS, size, sha256)
 
     def _manifest(
-        self,
-        counts: dict[str, int],
-        shards: list[tuple[str, ShardEntry]],
-        files: list[FileEntry],
+        self, counts: dict[str, int], shards: dict[str, list[ShardEntry]], files: list[FileEntry]
     ) -> dict[str, Any]:
         plain, distributions = split_distributions(counts)
         splits: dict[str, Any] = {}
         for split in SPLIT_NAMES:
-            of_split = [shard for of, shard in shards if of == split]
+            of_split = shards.get(split, [])
             if of_split:
                 splits[split] = {
                     "rows": sum(shard.rows for shard in of_split),

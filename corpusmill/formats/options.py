@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from corpusmill.faults import UserError
+from corpusmill.formats.shard_names import check_pattern
 
 Padding = Literal["max_length", "do_not_pad"]
 Compression = Literal["zstd", "snappy", "gzip", "deflate", "none"]
@@ -30,6 +31,11 @@ class OutputOptions:
     of 1 to 64 tokens from those of 65 to 128, and so on, so that batches of one bin pad little. By
     default lengths are mixed."""
 
+    shard_name: str | None = None
+    """Pattern of the shards' names, with {shard}, {shards} and {split} in it; {shard:05d} has five
+    digits. By default "{split}-{shard:05d}-of-{shards:05d}" and the format's suffix; Google's
+    ELECTRA reads "pretrain_data.tfrecord-{shard}-of-{shards}"."""
+
     @property
     def is_padded(self) -> bool:
         """Whether rows are padded, once nothing is left to the format."""
@@ -39,8 +45,10 @@ class OutputOptions:
         """Check each value.
 
         Raises:
-            UserError: a level that no codec has.
+            UserError: a level that no codec has, or a pattern that names no shards.
         """
+        if self.shard_name is not None:
+            check_pattern(self.shard_name)
         if self.compression_level is not None and not 1 <= self.compression_level <= 22:
             raise UserError(
                 f"--compression-level {self.compression_level}",

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import pyarrow as pa
 
@@ -10,6 +10,13 @@ from corpusmill.checksums import HashingWriter
 from corpusmill.columns import ANY_LENGTH, NO_PAD, Column
 from corpusmill.faults import UserError
 from corpusmill.formats import avro, megatron, nanogpt, parquet, tfrecord
+from corpusmill.formats.loading import (
+    load_avro,
+    load_megatron,
+    load_nanogpt,
+    load_parquet,
+    load_tfrecord,
+)
 from corpusmill.formats.options import Compression, OutputOptions, Padding
 from corpusmill.length_bins import cut_lengths
 
@@ -49,6 +56,10 @@ class ShardFormat:
         joined: where all shards of a split are one file in the end, the name of that without its
             suffix, by split. Each of their files is then the one of the split when they stand one
             behind the other.
+        free_names: whether its readers do without the suffix.
+        load: how the card tells to load a data set, from its manifest; None where no common library
+            does.
+        hub: whether the hub's `load_dataset` reads it.
     """
 
     suffixes: Callable[[OutputOptions], tuple[str, ...]]
@@ -58,6 +69,9 @@ class ShardFormat:
     compressions: tuple[Compression, ...]
     padding: Padding
     joined: Mapping[str, str] = field(default_factory=dict)
+    free_names: bool = False
+    load: Callable[[Mapping[str, Any]], Iterator[str]] | None = None
+    hub: bool = False
 
 
 FORMATS: dict[str, ShardFormat] = {
@@ -68,6 +82,8 @@ FORMATS: dict[str, ShardFormat] = {
         parquet.check,
         ("zstd", "snappy", "gzip", "none"),
         "do_not_pad",
+        load=load_parquet,
+        hub=True,
     ),
     "tfrecord": ShardFormat(
         tfrecord.suffixes,
@@ -77,6 +93,8 @@ FORMATS: dict[str, ShardFormat] = {
         ("none", "gzip"),
         # Google's trainers parse features of fixed length.
         "max_length",
+        free_names=True,
+        load=load_tfrecord,
     ),
     "avro": ShardFormat(
         avro.suffixes,
@@ -85,6 +103,7 @@ FORMATS: dict[str, ShardFormat] = {
         avro.check,
         ("deflate", "zstd", "none"),
         "do_not_pad",
+        load=load_avro,
     ),
     "megatron": ShardFormat(
         megatron.suffixes,
@@ -93,6 +112,7 @@ FORMATS: dict[str, ShardFormat] = {
         megatron.check,
         ("none",),
         "do_not_pad",
+        load=load_megatron,
     ),
     "nanogpt": ShardFormat(
         nanogpt.suffixes,
@@ -102,6 +122,7 @@ FORMATS: dict[str, ShardFormat] = {
         ("none",),
         "do_not_pad",
         {"train": "train", "validation": "val"},
+        load=load_nanogpt,
     ),
 }
 
@@ -136,8 +157,8 @@ def resolve(options: OutputOptions, columns: Columns) -> OutputOptions:
         columns: what is to be written.
 
     Raises:
-        UserError: the format lacks the codec or the level, or cannot hold the columns, or the rows
-            cannot be parted by length.
+        UserError: the format lacks the codec or the level, cannot hold the columns, or has other
+            names, or the rows cannot be parted by length.
     """
     of = FORMATS[options.output_format]
     compression = options.compression or of.compressions[0]
@@ -165,6 +186,7 @@ def resolve(options: OutputOptions, columns: Columns) -> OutputOptions:
         compression_level=level,
         padding=options.padding or of.padding,
     )
+    _check_names(of, resolved)
     if resolved.is_padded:
         _check_padding(columns)
     of.check(columns, resolved)
@@ -176,6 +198,32 @@ def resolve(options: OutputOptions, columns: Columns) -> OutputOptions:
             "Add --padding do_not_pad, or leave it out",
         )
     return resolved
+
+
+def _check_names(of: ShardFormat, options: OutputOptions) -> None:
+    """A pattern of names must suit the format's readers, and tell files apart."""
+    pattern, suffix = options.shard_name, of.suffixes(options)[0]
+    if pattern is None:
+        return
+    if of.joined:
+        raise UserError(
+            f"--shard-name {pattern}",
+            f"readers of {options.output_format} expect files of fixed names "
+            f"({', '.join(name + suffix for name in of.joined.values())})",
+            "Leave it out",
+        )
+    if not of.free_names and not pattern.endswith(suffix):
+        raise UserError(
+            f"--shard-name {pattern}",
+            f"readers of {options.output_format} expect names that end with {suffix}",
+            f"Append {suffix}",
+        )
+    if options.bin_size and "{split" not in pattern:
+        raise UserError(
+            f"--shard-name {pattern}",
+            "the shards of all length bins would have the same names",
+            "Add {split}, which names the bin, too, or leave --bin-size out",
+        )
 
 
 def _check_padding(columns: Columns) -> None:

@@ -1,8 +1,10 @@
+import json
 from pathlib import Path
 
 import pytest
 
 from corpusmill.faults import UserError
+from corpusmill.manifest import FORMAT_VERSION
 from pipeline.output import check_output, list_folder, temporary_folder
 
 DATA_SET = [
@@ -40,6 +42,26 @@ def test_a_data_set_is_replaced_where_asked(tmp_path: Path) -> None:
         UserError, match=r"it is not empty .*\. Give another folder, or add --replace"
     ):
         check_output(folder, replace=False)
+
+
+def test_a_data_set_with_names_of_its_own_is_replaced(tmp_path: Path) -> None:
+    pattern = "pretrain_data.tfrecord-{shard}-of-{shards}"
+    names = [f"pretrain_data.tfrecord-{number}-of-12" for number in (0, 11)]
+    folder = fill(tmp_path / "out", ["_SUCCESS", *names])
+    # Left behind by a run with this pattern that failed, or else listed by the manifest.
+    assert check_output(folder, True, pattern) == ("_SUCCESS", *names)
+    with pytest.raises(UserError, match="it holds a file that no data set has"):
+        check_output(folder, replace=True)
+    shards = [{"file": name, "bytes": 1, "sha256": "", "rows": 0, "tokens": 0} for name in names]
+    manifest = {
+        "format": "corpusmill", "format_version": FORMAT_VERSION, "files": [],
+        "splits": {"train": {"shards": shards}},
+    }  # fmt: skip
+    (tmp_path / "out" / "dataset.json").write_text(json.dumps(manifest))
+    assert set(check_output(folder, replace=True)) == {"_SUCCESS", "dataset.json", *names}
+    fill(tmp_path / "out", ["thesis.txt"])
+    with pytest.raises(UserError, match=r"thesis\.txt"):
+        check_output(folder, True, pattern)
 
 
 def test_an_unfinished_data_set_is_called_so(tmp_path: Path) -> None:

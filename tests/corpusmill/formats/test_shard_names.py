@@ -1,0 +1,92 @@
+import re
+from fnmatch import fnmatch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpusmill.faults import UserError
+from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.shard_names import DEFAULT, check_splits, fill, glob_of, matcher_of
+from corpusmill.formats.table import resolve
+from tests.corpusmill.formats.shard_samples import BERT
+
+ELECTRA = "pretrain_data.tfrecord-{shard}-of-{shards}"
+PATTERNS = [DEFAULT, ELECTRA, "{split}.{shard:03d}.parquet", "a={shard:02}+b", "{shard:d}_{split}"]
+
+
+def test_names() -> None:
+    assert fill(DEFAULT, "train", 3, 8) == "train-00003-of-00008"
+    assert fill(ELECTRA, "train", 0, 1000) == "pretrain_data.tfrecord-0-of-1000"
+
+
+def test_globs() -> None:
+    assert glob_of(f"{DEFAULT}.parquet", "validation") == "validation-*.parquet"
+    assert glob_of(ELECTRA, "train") == "pretrain_data.tfrecord-*"
+
+
+@given(
+    st.sampled_from(PATTERNS),
+    st.sampled_from(["train", "validation"]),
+    st.integers(0, 99998),
+    st.integers(1, 99999),
+)
+def test_every_name_is_matched(pattern: str, split: str, shard: int, shards: int) -> None:
+    name = fill(pattern, split, shard, shards)
+    assert matcher_of(pattern).fullmatch(name)
+    assert fnmatch(name, glob_of(pattern, split))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "pretrain_data.tfrecord-0-of-", "pretrain_dataXtfrecord-0-of-1",
+        "pretrain_data.tfrecord-0-of-1.bak", "x/pretrain_data.tfrecord-0-of-1",
+    ],
+)  # fmt: skip
+def test_other_names_are_not(name: str) -> None:
+    assert not matcher_of(ELECTRA).fullmatch(name)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "cause"),
+    [
+        ("data", "all shards would have one name"),
+        ("", "all shards would have one name"),
+        ("data-{shards}", "all shards would have one name"),
+        ("data-{shard", "expected '}'"),
+        ("data-{number}", "{number} is none of its parts"),
+        ("data-{}", "{} is none of its parts"),
+        ("data-{shard!r}", "{shard} is none of its parts"),
+        ("data-{shard:>5}", "{shard} is none of its parts"),
+        ("data-{shard:x}", "{shard} is none of its parts"),
+        ("data-{shard.real}", "{shard.real} is none of its parts"),
+        ("{split:9}-{shard}", "{split} is none of its parts"),
+        ("more/{shard}", "'more/' has a character"),
+        ("{shard} a", "' a' has a character"),
+        ("{shard}*", "'*' has a character"),
+        ("{{{shard}}}", "'{' has a character"),
+        (".{shard}", "names with . in front are hidden"),
+        ("_temporary-{shard}", "names with _ in front are hidden"),
+    ],
+)
+def test_patterns_that_name_no_shards_are_refused(pattern: str, cause: str) -> None:
+    with pytest.raises(UserError, match=re.escape(cause)) as caught:
+        OutputOptions(shard_name=pattern)
+    assert caught.value.value == f"--shard-name {pattern}"
+
+
+def test_two_splits_need_two_names() -> None:
+    check_splits(None, validation=True)
+    check_splits(ELECTRA, validation=False)
+    check_splits("{split}-{shard}", validation=True)
+    with pytest.raises(UserError, match="train and validation would have the same names"):
+        check_splits(ELECTRA, validation=True)
+
+
+def test_only_tfrecord_does_without_its_suffix() -> None:
+    assert resolve(OutputOptions("tfrecord", shard_name=ELECTRA), BERT).shard_name == ELECTRA
+    for name in ("parquet", "avro"):
+        with pytest.raises(UserError, match=rf"readers of {name} expect .* with \.{name}"):
+            resolve(OutputOptions(name, shard_name=ELECTRA), BERT)  # type: ignore[arg-type]
+        resolve(OutputOptions(name, shard_name="{shard}." + name), BERT)  # type: ignore[arg-type]

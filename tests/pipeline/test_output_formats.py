@@ -1,0 +1,268 @@
+"""Whole jobs that write TFRecord, Avro, and Parquet with each of its codecs."""
+
+import gzip
+import json
+import re
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from corpusmill.formats.table import FORMATS
+from corpusmill.manifest import columns_of, output_options_of
+from pipeline.command_line import USER_ERROR
+from tests.pipeline.jobs import assert_refused, build, digests, leftovers, run_here
+
+# Small ranges give every stage several bundles, and processes force workers on so small an input.
+TWO_WORKERS = ("--workers", "2", "--min-bytes-per-worker", "0", "--range-bytes", "7777")
+CASES = [
+    (name, compression, padding)
+    for name, of in FORMATS.items()
+    if name in {"parquet", "tfrecord", "avro"}
+    for compression in of.compressions
+    for padding in ("max_length", "do_not_pad")
+]
+ELECTRA = "pretrain_data.tfrecord-{shard}-of-{shards}"
+
+Build = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def build_here(
+    sample: Path, tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Build:
+    def run(*flags: str) -> Path:
+        output = tmp_path_factory.mktemp("job") / "out"
+        outcome = build([sample], tokenizer_path, output, *flags)
+        assert outcome.status == 0, outcome.errors
+        return output
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def rows_of_parquet(build_here: Build) -> dict[str, list[list[dict[str, Any]]]]:
+    """The rows of each shard of a data set in Parquet, by the padding."""
+    return {
+        padding: [
+            pq.read_table(path).to_pylist()
+            for path in sorted(build_here("--padding", padding).glob("train-*"))
+        ]
+        for padding in ("max_length", "do_not_pad")
+    }
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((folder / "dataset.json").read_text())
+    return content
+
+
+def read_rows(folder: Path) -> list[list[dict[str, Any]]]:
+    """The rows of each shard, as verify and inspect read them."""
+    manifest = read_manifest(folder)
+    options, shards = output_options_of(manifest), []
+    for shard in manifest["splits"]["train"]["shards"]:
+        with (folder / shard["file"]).open("rb") as stream:
+            read = FORMATS[options.output_format].read(
+                [stream], columns_of(manifest), options, 8192
+            )
+            shards.append(pa.Table.from_batches(list(read)).to_pylist())
+    return shards
+
+
+@pytest.mark.parametrize(("output_format", "compression", "padding"), CASES)
+def test_every_format_holds_the_same_rows(
+    output_format: str,
+    compression: str,
+    padding: str,
+    build_here: Build,
+    rows_of_parquet: dict[str, list[list[dict[str, Any]]]],
+) -> None:
+    flags = ("--output-format", output_format, "--compression", compression, "--padding", padding)
+    output = build_here(*flags)
+    assert read_rows(output) == rows_of_parquet[padding]
+    assert run_here("verify", output).status == 0
+    shown = run_here("inspect", output, "--examples", "1")
+    assert shown.status == 0, shown.errors
+    flip_a_bit(sorted(output.glob("train-*"))[1])
+    damaged = run_here("verify", output)
+    assert damaged.status == 1
+    assert "train-00001-of-00003" in damaged.output
+    assert "sha256 differs" in damaged.output
+
+
+def flip_a_bit(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--output-format", "tfrecord"),
+        ("--output-format", "tfrecord", "--compression", "gzip"),
+        ("--output-format", "avro"),
+        ("--output-format", "avro", "--compression", "zstd"),
+    ],
+)
+def test_workers_change_no_byte(flags: tuple[str, ...], build_here: Build) -> None:
+    assert digests(build_here(*flags, *TWO_WORKERS)) == digests(build_here(*flags))
+
+
+def test_inspect_shows_the_same_examples(build_here: Build) -> None:
+    shown = []
+    for flags in ((), ("--output-format", "tfrecord"), ("--output-format", "avro")):
+        outcome = run_here("inspect", build_here(*flags))
+        assert outcome.status == 0, outcome.errors
+        # Sizes of files and the options of the format differ.
+        shown.append(outcome.output[outcome.output.index("[CLS]") :] if "[CLS]" in outcome.output
+                     else re.findall(r"(?m)^.*->.*$", outcome.output))  # fmt: skip
+    assert shown[0]
+    assert shown[0] == shown[1] == shown[2]
+
+
+def test_verify_finds_rows_that_the_manifest_does_not_tell(build_here: Build) -> None:
+    output = build_here("--output-format", "tfrecord")
+    path = output / "train-00000-of-00003.tfrecord"
+    content = path.read_bytes()
+    (length,) = struct.unpack_from("<Q", content)
+    path.write_bytes(content[12 + length + 4 :])
+    outcome = run_here("verify", output)
+    assert outcome.status == 1
+    assert f"{length + 16:,} bytes shorter than the manifest says" in outcome.output
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--output-format", "tfrecord"),
+        ("--output-format", "avro", "--compression", "zstd"),
+        ("--compression", "gzip"),
+    ],
+)
+def test_a_corpus_in_numbers_says_the_bytes(
+    flags: tuple[str, ...], build_here: Build, sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    shards = read_manifest(build_here(*flags))["splits"]["train"]["shards"]
+    given = ("--input", sample, "--tokenizer", tokenizer_path, "--json", tmp_path / "numbers.json")
+    small = ("--max-seq-length", "64", "--duplicates", "2", "--num-shards", "3", "--seed", "1")
+    outcome = run_here("inspect-corpus", *given, *small, *flags)
+    assert outcome.status == 0, outcome.errors
+    numbers = json.loads((tmp_path / "numbers.json").read_text())
+    said = json.dumps(numbers)
+    assert f'"value": {sum(shard["bytes"] for shard in shards)}' in said
+
+
+# Names
+
+
+def test_shards_have_the_names_that_electra_reads(build_here: Build) -> None:
+    flags = ("--output-format", "tfrecord", "--shard-name", ELECTRA, "--num-shards", "12")
+    output = build_here(*flags)
+    names = [f"pretrain_data.tfrecord-{number}-of-12" for number in range(12)]
+    assert {path.name for path in output.glob("pretrain*")} == set(names)
+    split = read_manifest(output)["splits"]["train"]
+    assert [shard["file"] for shard in split["shards"]] == names
+    assert run_here("verify", output).status == 0
+    assert run_here("inspect", output).status == 0
+    assert '"pretrain_data.tfrecord-*"' in (output / "README.md").read_text()
+
+
+def test_two_splits_are_told_apart_by_their_pattern(build_here: Build) -> None:
+    pattern = "{shard:02d}.{split}.parquet"
+    output = build_here("--shard-name", pattern, "--validation-share", "0.2")
+    splits = read_manifest(output)["splits"]
+    assert [shard["file"] for shard in splits["train"]["shards"]] == [
+        f"0{number}.train.parquet" for number in range(3)
+    ]
+    assert [shard["file"] for shard in splits["validation"]["shards"]] == ["00.validation.parquet"]
+    assert run_here("verify", output).status == 0
+    card = (output / "README.md").read_text()
+    assert 'path: "*.train.parquet"' in card
+    assert 'path: "*.validation.parquet"' in card
+
+
+def test_a_data_set_with_other_names_is_replaced(
+    build_here: Build, sample: Path, tokenizer_path: Path
+) -> None:
+    output = build_here("--output-format", "tfrecord", "--shard-name", ELECTRA)
+    outcome = build([sample], tokenizer_path, output, "--replace")
+    assert outcome.status == 0, outcome.errors
+    assert not list(output.glob("pretrain*"))
+    assert run_here("verify", output).status == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "parts"),
+    [
+        (("--output-format", "tfrecord", "--shard-name", ELECTRA, "--validation-share", "0.1"),
+         ("--shard-name", "the same names", "Add {split}")),
+        (("--shard-name", ELECTRA), ("--shard-name", "end with .parquet")),
+        (("--shard-name", "x"), ("--shard-name x", "Add {shard}")),
+        (("--output-format", "tfrecord", "--compression", "zstd"),
+         ("--compression zstd", "the format tfrecord has no such codec", "none, gzip")),
+        (("--output-format", "avro", "--compression", "snappy"),
+         ("--compression snappy", "the format avro has no such codec", "deflate, zstd, none")),
+        (("--output-format", "avro", "--compression-level", "12"),
+         ("--compression-level 12", "deflate has no such level", "Give 1 to 9")),
+    ],
+)  # fmt: skip
+def test_what_a_format_lacks_is_refused_before_any_work(
+    flags: tuple[str, ...], parts: tuple[str, ...], sample: Path, tokenizer_path: Path, output: Path
+) -> None:
+    outcome = build([sample], tokenizer_path, output, *flags)
+    assert_refused(outcome, USER_ERROR, *parts)
+    assert leftovers(output.parent) == []
+
+
+# Cards
+
+
+def card_of(output: Path) -> str:
+    card = (output / "README.md").read_text()
+    assert "configs:" not in card
+    return card
+
+
+def test_the_card_says_how_tensorflow_reads_the_records(build_here: Build) -> None:
+    card = card_of(build_here("--output-format", "tfrecord", "--compression", "gzip"))
+    assert '    "input_mask": tf.io.FixedLenFeature([64], tf.int64),' in card
+    assert '    "masked_lm_weights": tf.io.FixedLenFeature([20], tf.float32),' in card
+    assert '    "next_sentence_labels": tf.io.FixedLenFeature([1], tf.int64),' in card
+    assert '.glob("train-*.tfrecord.gz"))' in card
+    assert 'tf.data.TFRecordDataset(files, compression_type="GZIP")' in card
+    ragged = card_of(build_here("--output-format", "tfrecord", "--padding", "do_not_pad"))
+    assert '    "segment_ids": tf.io.RaggedFeature(tf.int64),' in ragged
+    assert '    "next_sentence_labels": tf.io.FixedLenFeature([1], tf.int64),' in ragged
+    assert 'compression_type=""' in ragged
+
+
+@pytest.mark.parametrize("compression", ["deflate", "zstd"])
+def test_the_card_s_own_lines_read_avro(
+    compression: str, build_here: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = build_here("--output-format", "avro", "--compression", compression)
+    card = card_of(output)
+    assert ("backports.zstd" in card) == (compression == "zstd")
+    (program,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    monkeypatch.chdir(output)
+    names: dict[str, Any] = {}
+    exec(program, names)  # noqa: S102 - the card's own text
+    expected = [row for shard in read_rows(output) for row in shard]
+    assert list(names["examples"]) == expected
+
+
+def test_other_libraries_read_the_shards(build_here: Build) -> None:
+    output = build_here("--output-format", "avro")
+    with (output / "train-00000-of-00003.avro").open("rb") as stream:
+        assert list(fastavro.reader(stream)) == read_rows(output)[0]
+    plain = build_here("--output-format", "tfrecord")
+    compressed = build_here("--output-format", "tfrecord", "--compression", "gzip")
+    for path in plain.glob("train-*"):
+        assert gzip.decompress((compressed / f"{path.name}.gz").read_bytes()) == path.read_bytes()
