@@ -90,6 +90,7 @@ def matcher_of(pattern: str) -> re.Pattern[str]:
     texts = []
     for plain, field, spec, _ in Formatter().parse(pattern):
         width = int(re.sub(r"\D", "", spec or "") or 1)
-        of = {"split": r"(train|validation)(-bin-\d+-of-\d+)?", None: ""}.get(field, rf"\d{{{width},}}")
+        known = {"split": r"(train|validation)(-bin-\d+-of-\d+)?", None: ""}
+        of = known.get(field, rf"\d{{{width},}}")
         texts += [re.escape(plain), of]
     return re.compile("".join(texts))
