@@ -72,6 +72,55 @@ def goes_over(key: np.uint64, index: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
+def split_sentences(
+    starts: np.ndarray,
+    ends: np.ndarray,
+    in_second: np.ndarray,
+    begin: int,
+    end: int,
+    target_length: int,
+    first_target: int,
+    key: np.uint64,
+    index: int,
+) -> tuple[int, int, int]:
+    """Take sentences up to the target, each to one of two segments.
+
+    A sentence goes to the first segment where that is empty, or the sentence does not fill it to
+    its target, or, while the second is empty, half of the times that it does. So a short sentence
+    may still go to the first segment when longer ones before it are in the second.
+
+    Args:
+        starts: int64[sentences], where what is left of each begins.
+        ends: int64[sentences].
+        in_second: bool[sentences], filled for those that are taken.
+        begin: the first sentence.
+        end: one behind the document's last.
+        target_length: of the example.
+        first_target: of its first segment.
+        key: of the document's pass.
+        index: of the example in it.
+
+    Returns:
+        The sentence behind the last one taken, and the tokens of the first and second segment.
+    """
+    first_length = second_length = 0
+    sentence = begin
+    while sentence < end and first_length + second_length < target_length:
+        length = ends[sentence] - starts[sentence]
+        in_second[sentence] = not (
+            first_length == 0
+            or first_length + length < first_target
+            or (second_length == 0 and first_length < first_target and goes_over(key, index))
+        )
+        if in_second[sentence]:
+            second_length += length
+        else:
+            first_length += length
+        sentence += 1
+    return sentence, first_length, second_length
+
+
+@njit(cache=True, nogil=True)
 def draw_packs(
     sentence_offsets: np.ndarray,
     document_offsets: np.ndarray,
@@ -84,10 +133,6 @@ def draw_packs(
     keep_overflow: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The examples of one pass over a batch of documents.
-
-    A sentence goes to the first segment where that is empty, or the sentence does not fill it to
-    its target, or, while the second is empty, half of the times that it does. So a short sentence
-    may still go to the first segment when longer ones before it are in the second.
 
     Args:
         sentence_offsets: int64[sentences + 1] into the batch's tokens; no sentence is empty (an
@@ -133,22 +178,9 @@ def draw_packs(
         while begin < end:
             target_length = draw_target_length(key, index, max_seq_length, short_seq_prob)
             first_target = draw_first_target_length(key, index, target_length, single_segment_prob)
-            first_length = second_length = 0
-            stop = begin
-            while stop < end and first_length + second_length < target_length:
-                length = ends[stop] - starts[stop]
-                in_second[stop] = not (
-                    first_length == 0
-                    or first_length + length < first_target
-                    or (
-                        second_length == 0 and first_length < first_target and goes_over(key, index)
-                    )
-                )
-                if in_second[stop]:
-                    second_length += length
-                else:
-                    first_length += length
-                stop += 1
+            stop, first_length, second_length = split_sentences(
+                starts, ends, in_second, begin, end, target_length, first_target, key, index
+            )
             kept_first = min(first_length, max_seq_length - 2)
             kept_second = min(second_length, max(0, max_seq_length - kept_first - 3))
             dropped = not keep_overflow

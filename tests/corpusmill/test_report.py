@@ -180,6 +180,18 @@ def test_recounting_what_was_written_gives_what_was_measured(
         assert np.trim_zeros(counts, "b").tolist() == np.trim_zeros(recounted[name], "b").tolist()
 
 
+def test_recounting_tells_a_missing_second_segment_from_an_empty_one() -> None:
+    rows = [[2, 9, 9, 3], [2, 9, 3, 3], [2, 9, 3, 9, 3]]
+    types = [[0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 0, 1, 1]]
+    lists = pa.list_(pa.int16())
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array(of, lists) for of in (rows, types)], ["input_ids", "token_type_ids"]
+    )
+    found = recount(batch, 0)
+    assert found["first_segment_length"].tolist() == [0, 2, 1]
+    assert found["second_segment_length"].tolist() == [2, 1]
+
+
 def test_recounting_a_slice_counts_the_slice() -> None:
     rows = pa.RecordBatch.from_arrays(
         [ragged.to_arrow(np.arange(1, 7, dtype=np.int16), np.array([0, 1, 4, 6]))], ["input_ids"]
