@@ -13,7 +13,7 @@ from corpusmill.tokenization import wordpiece as compiled_wordpiece
 from corpusmill.tokenization.marked_encoding import MarkingEncoder, encode_marked
 from corpusmill.tokenization.word_memo import EncodeSpans, WordMemo, encode_spans_by
 from corpusmill.tokenization.word_memo_exactness import choose_line_rule, choose_unit_rule
-from corpusmill.tokenization.words import WordRule, load_words
+from corpusmill.tokenization.words import WordRule, cut_unicode, load_words
 
 # An encoding takes some hundred bytes a token while it lives; so many keep two cores busy.
 _TEXTS_PER_CALL = 4096
@@ -56,8 +56,9 @@ class SentenceTokenizer:
             self.why_not = self.why_not or f"words by the rule {words} may depend on their sentence"
         self._memo = None
         if memoize and not self.why_not:
-            # A mark that follows an ideograph is of its word.
-            rule = "words" if self._words and rule == "ideographs" else rule
+            if self._words and rule == "ideographs":
+                # Unicode's boundaries are known to be there; other rules may join ideographs.
+                rule = "bare ideographs" if self._words.cut is cut_unicode else "words"
             encode_spans, line_rule = self._choose_encoder(described), choose_line_rule(described)
             self._memo = WordMemo(encode_spans, memo_bytes, rule, line_rule=line_rule)
 

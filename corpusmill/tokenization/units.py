@@ -4,6 +4,8 @@ What a unit is depends on the tokenizer (`corpusmill.tokenization.word_memo_exac
 
 - "words": what lies between two spaces.
 - "ideographs": likewise, with a CJK ideograph a unit of its own, as BERT's normalizer has it.
+- "bare ideographs": likewise, but not in a sentence in which a mark may follow an ideograph, which
+  belongs to its word.
 - "spaced": a word with the space before it, as byte-level tokenizers have it. Where the space
   follows other white space, the words on both sides are one unit.
 """
@@ -13,7 +15,9 @@ from typing import Literal
 import numpy as np
 from numba import njit
 
-UnitRule = Literal["words", "ideographs", "spaced"]
+from corpusmill.tokenization.byte_level_kernels import read_character
+
+UnitRule = Literal["words", "ideographs", "bare ideographs", "spaced"]
 LineRule = Literal["at-breaks", "around-breaks", "behind-breaks", "whole"]
 
 # Bytes that may be read behind the last one, for units are read in words of this size.
@@ -22,6 +26,13 @@ WORD_BYTES = 8
 INNER_SPACE = 0xFF
 _SPACE, _TAB, _NEWLINE, _SLASH = 0x20, 0x09, 0x0A, 0x2F
 _FIRST_LEAD = 0xE3  # the lowest first byte of an ideograph
+# First and last of what stands behind ideographs and extends nothing: ideographs and kana, wide
+# forms, all signs but the marks among them.
+_NEVER_EXTENDING = (
+    (0x309B, 0xA66E), (0x2E00, 0x3029), (0xFF00, 0xFF9D), (0x00, 0xAC), (0x3030, 0x3098),
+    (0x2010, 0x2027), (0xAE, 0x2FF), (0x2030, 0x205F), (0x2100, 0x2CEE), (0xE000, 0xFB1D),
+    (0x20000, 0x3FFFF),
+)  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
@@ -183,12 +194,30 @@ def ideograph_bytes(text: np.ndarray, place: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def part_ideographs(text: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def may_extend(text: np.ndarray, place: int) -> bool:
+    """Whether the character at a place may belong to the one before it, as an accent does.
+
+    True for all of Unicode's Word_Break classes Extend, Format and ZWJ, and for others that are not
+    usual behind an ideograph.
+    """
+    code, _ = read_character(text, place)
+    for first, last in _NEVER_EXTENDING:  # noqa: SIM110  numba knows no all()
+        if first <= code <= last:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def part_ideographs(
+    text: np.ndarray, offsets: np.ndarray, only_bare: bool
+) -> tuple[np.ndarray, np.ndarray]:
     """Put a space before and behind each CJK ideograph.
 
     Args:
         text: uint8[bytes], valid UTF-8.
         offsets: int64[sentences + 1] into text.
+        only_bare: whether a sentence stays as it is in which an ideograph has a character behind it
+            that `may_extend`.
 
     Returns:
         uint8[bytes + two for each ideograph + WORD_BYTES], and the int64[sentences + 1] offsets.
@@ -199,9 +228,15 @@ def part_ideographs(text: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, 
         suspects = 0  # few sentences of most scripts have any
         for place in range(start, stop):
             suspects += text[place] >= _FIRST_LEAD
+        extended = False
         if suspects:
             for place in range(start, stop):
-                counts[sentence] += ideograph_bytes(text, place) > 0
+                size = ideograph_bytes(text, place)
+                counts[sentence] += size > 0
+                if only_bare and size and place + size < stop:
+                    extended |= may_extend(text, place + size)
+        if extended:
+            counts[sentence] = 0
     parted = np.zeros(len(text) + 2 * counts.sum() + WORD_BYTES, np.uint8)
     parted_offsets = offsets.copy()
     parted_offsets[1:] += 2 * np.cumsum(counts)
@@ -254,8 +289,8 @@ def prepare_units(
     text, offsets = text[offsets[0] : offsets[-1]], offsets - offsets[0]
     if rule == "spaced":
         return hide_inner_spaces(text, offsets), text, offsets
-    if rule == "ideographs":
-        parted, offsets = part_ideographs(text, offsets)
+    if rule in {"ideographs", "bare ideographs"}:
+        parted, offsets = part_ideographs(text, offsets, rule == "bare ideographs")
         return parted, parted, offsets
     padded = np.append(text, np.zeros(WORD_BYTES, np.uint8))
     return padded, padded, offsets

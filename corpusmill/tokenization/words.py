@@ -4,8 +4,9 @@ A rule is a function of a text to the (begin, end) spans of its words in charact
 and apart from each other. What lies outside of all of them, such as white space, belongs to no
 word. Beside the built-in rules any package may bring others: by an entry point of the group
 `corpusmill.words`, or as "package.module:function". Such a function that never gives a word across
-an ASCII space, and cuts what lies between two of them as it cuts it alone, may say so by an
-attribute `cuts_at_spaces = True`; ids and boundaries of recurring words are then remembered.
+an ASCII space or a line break, and cuts what lies between two of them as it cuts it alone, may say
+so by an attribute `cuts_at_spaces = True`; ids and boundaries of recurring words are then
+remembered.
 """
 
 from collections.abc import Callable
@@ -70,7 +71,8 @@ class WordRule:
         version: the package behind it and its version ("regex 2026.11.15"); empty where it comes
             from no installed package.
         cut: a text to the spans of its words.
-        cuts_at_spaces: whether the words of a text are those of what lies between its ASCII spaces.
+        cuts_at_spaces: whether the words of a text are those of what lies between its ASCII spaces
+            and line breaks.
     """
 
     name: str

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import regex
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import normalizers
@@ -14,6 +15,7 @@ from corpusmill.tokenization.units import (
     hide_inner_spaces,
     ideograph_bytes,
     is_blank_before,
+    may_extend,
     part_ideographs,
     prepare_units,
 )
@@ -83,14 +85,38 @@ def test_ideographs_are_those_that_the_normalizer_parts() -> None:
 @given(sentences=st.lists(texts, max_size=5))
 @example(sentences=["株式 a", "a株", "", "\U00020000"])
 def test_ideographs_stand_between_spaces(sentences: list[str]) -> None:
-    text, offsets = part_ideographs(*arrays(sentences))
+    text, offsets = part_ideographs(*arrays(sentences), False)
     assert rows(text, offsets) == [
         PARTING.normalize_str(sentence).encode() for sentence in sentences
     ]
     assert len(text) == offsets[-1] + WORD_BYTES
 
 
-@pytest.mark.parametrize("rule", ["words", "ideographs", "spaced"])
+EXTENDS = regex.compile(r"[\p{WB=Extend}\p{WB=Format}\p{WB=ZWJ}]")
+
+
+def test_whatever_extends_a_character_is_seen_to() -> None:
+    seen = 0
+    for code in [*range(0xD800), *range(0xE000, 0x110000)]:
+        encoded = np.frombuffer(chr(code).encode() + b"\0" * 8, np.uint8)
+        if EXTENDS.match(chr(code)):
+            seen += 1
+            assert may_extend(encoded, 0), hex(code)
+    assert seen > 2000
+    for (
+        character
+    ) in "a ,0\n\u00b7\u2014\u2026\u201d\u3002\u3001\u300b\u306e\u30a2\uff0c\uff11\u682a\U00020000":
+        assert not may_extend(np.frombuffer(character.encode() + b"\0" * 8, np.uint8), 0)
+
+
+def test_an_ideograph_keeps_the_mark_behind_it() -> None:
+    sentences = ["\u682a\u5f0f", "\u682a a\u5f0f\u0301", "\u682a\u3002\u5f0f", "\u0301\u682a"]
+    text, offsets = part_ideographs(*arrays(sentences), True)
+    parted = ["\u682a  \u5f0f", sentences[1], "\u682a \u3002 \u5f0f", "\u0301 \u682a"]
+    assert [row.decode().strip() for row in rows(text, offsets)] == parted
+
+
+@pytest.mark.parametrize("rule", ["words", "ideographs", "bare ideographs", "spaced"])
 def test_sentences_amid_others_are_taken_alone(rule: str) -> None:
     text, offsets = arrays(["x  y", "a  株", "b"])
     keys, source, own = prepare_units(rule, text, offsets[1:])  # type: ignore[arg-type]
