@@ -16,7 +16,7 @@ from corpusmill.word_masking import label_words, mask_words
 from tests.corpusmill import reference_word_masking
 from tests.corpusmill.distributions import assert_counts, assert_same_distribution
 
-ROWS = 8000
+ROWS = 5000
 CLS, SEP, MASK = 2, 3, 4
 SPECIAL = {0, CLS, SEP}
 # None of them stands in the rows, so that a replacement can be told from an unchanged token.
