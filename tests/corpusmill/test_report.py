@@ -18,11 +18,12 @@ from corpusmill.inspection import (
     DecodedExample,
     Piece,
     decode_examples,
+    name_segments,
     special_tokens_of,
     write_plainly,
 )
 from corpusmill.recount import recount
-from corpusmill.report import Distribution, summarize
+from corpusmill.report import Distribution, figures_of, summarize
 from tests.corpusmill.builders import SPECIAL, batch_of, numbered_corpus, pool_of
 from tests.corpusmill.handmade_dataset import (
     SEED,
@@ -125,7 +126,31 @@ def test_columns_that_are_absent_are_left_out() -> None:
         pa.RecordBatch.from_pydict({"input_ids": [[5, 6, 7]]}), word_pieces(), SPECIAL
     )
     assert segments(decoded) == ["the lighthouse"]
-    assert (decoded.next_sentence_label, decoded.predictions) == (None, 0)
+    assert (decoded.next_sentence_label, decoded.predictions) == (None, None)
+    assert name_segments(decoded) == ["A"]
+
+
+def test_packed_documents_are_segments_with_numbers() -> None:
+    rows = {"input_ids": [[5, 6, 7, 5, 0]], "cu_seqlens": [[0, 1, 3, 4, 0]]}
+    (decoded,) = decode_examples(pa.RecordBatch.from_pydict(rows), word_pieces(), SPECIAL)
+    assert segments(decoded) == ["the", "lighthouse", "the"]
+    assert name_segments(decoded) == ["1", "2", "3"]
+
+
+def test_a_book_is_not_spelled_to_its_end() -> None:
+    rows = pa.RecordBatch.from_pydict({"input_ids": [[5] * 3000]})
+    (decoded,) = decode_examples(rows, word_pieces(), SPECIAL)
+    assert decoded.length == 3000
+    assert segments(decoded) == ["the " * 1024 + "... and 1,976 more tokens"]
+
+
+def test_a_stream_has_examples_and_no_padding() -> None:
+    lengths = Distribution("length", (0, 0, 0, 5, 0, 0, 0, 3))
+    options = {"mode": "stream", "max_seq_length": 8}
+    figures = {of.name: of for of in figures_of({"length": lengths}, options)}
+    assert figures["examples to cut"].value == (36 - 8 - 1) // 8 + 1
+    assert figures["length"].value == 36 / 8
+    assert "padding" not in figures
 
 
 def test_tokens_that_hold_their_space_are_glued_by_it() -> None:

@@ -146,6 +146,20 @@ def test_groups_are_given_as_soon_as_they_are_full() -> None:
     assert seen == [(2, 5), (3, 5), (4, 5), (5, 5), (7, 5), (8, 5), (9, 5), (10, 5)]
 
 
+@given(st.lists(st.integers(0, 9), max_size=30), st.integers(1, 12), cuts_of_rows)
+def test_groups_end_with_the_row_by_which_they_have_enough_tokens(
+    lengths: list[int], tokens: int, cuts: list[int]
+) -> None:
+    batch = examples_of([(number, 0, 0, [1] * length) for number, length in enumerate(lengths)])
+    groups = list(cut_into_groups(cut(batch, cuts), 5, tokens))
+    assert [row for group in groups for row in group.to_pylist()] == batch.to_pylist()
+    for place, group in enumerate(groups):
+        sizes = [len(row) for row in group.column("input_ids").to_pylist()]
+        assert len(sizes) <= 5
+        assert sum(sizes[:-1]) < tokens
+        assert len(sizes) == 5 or sum(sizes) >= tokens or place == len(groups) - 1
+
+
 def test_what_is_sorted() -> None:
     objective = Bert(BertOptions(), SPECIAL, 1000, "int16")
     names = ["key", "document", "repeat", "index", "input_ids", "first_length"]

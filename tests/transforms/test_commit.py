@@ -108,6 +108,34 @@ def commit(folders: Folders, **changes: Any) -> None:
         _ = written | CommitDataset(options, LAYOUT, counted, refused)
 
 
+def test_shards_of_a_split_are_joined_where_the_format_asks_for_it(folders: Folders) -> None:
+    companions = []
+    for number, content in enumerate((b"1,", b"2,", b"3,")):
+        path = folders.temp / f"companion-{number}"
+        path.write_bytes(content)
+        sha256 = hashlib.sha256(content).hexdigest()
+        companions.append(WrittenFile(number, 1, str(path), 0, 0, len(content), sha256))
+    for _ in range(2):  # as after a failure at its end
+        commit(
+            folders,
+            shards=[*reversed(folders.shards), *companions],
+            suffixes=(".bin", ".lengths"),
+            joined={"train": "train", "validation": "val"},
+        )
+    files = folders.files()
+    contents = {"train.bin": b"firstthe second", "val.bin": b"third"}
+    contents |= {"train.lengths": b"1,2,", "val.lengths": b"3,"}
+    assert {name: files[name] for name in contents} == contents
+    manifest = json.loads(files["dataset.json"])
+    [train] = manifest["splits"]["train"]["shards"]
+    assert (train["file"], train["rows"], train["tokens"]) == ("train.bin", 7, 70)
+    assert [shard["file"] for shard in manifest["splits"]["validation"]["shards"]] == ["val.bin"]
+    entries = [*manifest["files"], train, *manifest["splits"]["validation"]["shards"]]
+    assert {entry["file"] for entry in entries} == set(files) - {"dataset.json", "_SUCCESS"}
+    for entry in entries:
+        assert entry["sha256"] == hashlib.sha256(files[entry["file"]]).hexdigest()
+
+
 def test_a_commit_gives_every_file_its_name_and_vouches_for_it(folders: Folders) -> None:
     commit(folders)
     files = folders.files()
