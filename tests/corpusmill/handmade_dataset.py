@@ -212,7 +212,7 @@ def _write_split(
     return {
         "rows": examples.num_rows,
         "tokens": sum(shard.tokens for shard in shards),
-        "shards": [asdict(shard) for shard in shards],
+        "shards": [shard.describe() for shard in shards],
         "distributions": distributions,
     }
 

@@ -1,4 +1,5 @@
 import copy
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -107,7 +108,7 @@ def test_the_card_says_what_was_built(tmp_path: Path) -> None:
     manifest = write_dataset(tmp_path / "out")
     card = render_card(manifest).decode()
     for name, value in manifest["objective"]["options"].items():
-        assert f"| `{name}` | `{'null' if value is None else value}` |" in card
+        assert f"| `{name}` | `{json.dumps(value)}` |" in card
     for column in manifest["columns"]:
         assert f"| `{column['name']}` | {describe_type(column['type'])} |" in card
     for name, number in manifest["counts"].items():
