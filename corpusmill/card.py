@@ -69,7 +69,7 @@ def _bins(manifest: Mapping[str, Any]) -> list[tuple[int, list[tuple[str, list[A
     found: dict[int, dict[str, list[Any]]] = {}
     for name, split in manifest["splits"].items():
         for shard in split["shards"]:
-            if "bin" in shard:
+            if shard.get("bin") is not None:
                 found.setdefault(shard["bin"], {}).setdefault(name, []).append(shard)
     sums = {
         number: [(name, of) for name, of in splits.items() if sum(shard["rows"] for shard in of)]

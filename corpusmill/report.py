@@ -232,7 +232,7 @@ def _bin_figures(
     distributions: Mapping[str, Distribution], shards: Sequence[Mapping[str, Any]]
 ) -> Iterator[Figure]:
     """What is left of padding where a batch is padded to the end of its bin."""
-    places = sum(shard["rows"] * shard["max_length"] for shard in shards if "max_length" in shard)
+    places = sum(shard["rows"] * (shard.get("max_length") or 0) for shard in shards)
     if places and "length" in distributions:
         padding = 1 - distributions["length"].weight / places
         yield share_figure(

@@ -192,7 +192,7 @@ def verify(command: Verify, console: Console) -> int:
 
 def _shard_to_show(shards: list[dict[str, Any]]) -> str:
     """The first shard; of shards that are parted by length one that has most rows."""
-    parted = "bin" in shards[0]
+    parted = shards[0].get("bin") is not None
     return str((max(shards, key=lambda shard: shard["rows"]) if parted else shards[0])["file"])
 
 
