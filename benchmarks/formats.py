@@ -3,7 +3,7 @@
 BERT's examples of full length with 20 predictions (`--length`), padded and ragged; examples a
 second of processor time on one core, and bytes an example. The plain ways make a Python object of
 each example: protobuf's deterministic serialisation with the framing of TFRecord, whose bytes are
-the same; fastavro's writer; each also without what it takes to make objects of Arrow's rows.
+the same, and fastavro's writer.
 
     python -m benchmarks.formats --length 512
 """
@@ -26,14 +26,15 @@ from corpusmill import ragged
 from corpusmill.bert import Bert, BertOptions
 from corpusmill.columns import arrow_schema, pad_rows
 from corpusmill.formats.avro import schema_of
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.options import OutputOptions, Padding
 from corpusmill.formats.table import FORMATS, resolve
 from corpusmill.formats.tfrecord import masked_checksum
 from corpusmill.formats.tfrecord_features import features_of
+from corpusmill.recount import is_padded
 from corpusmill.tokenization.special_tokens import SpecialTokens
 
 _VOCABULARY = 30522
-_SPECIAL = SpecialTokens(cls_id=2, sep_id=3, mask_id=4, pad_id=0, all_ids=(0, 1, 2, 3, 4))
+_SPECIAL = SpecialTokens(cls_id=2, sep_id=3, mask_id=4, pad_id=0, unk_id=1, all_ids=(0, 1, 2, 3, 4))
 _PLAIN_ROWS = 1000
 
 
@@ -66,8 +67,9 @@ def pad(bert: Bert, batch: pa.RecordBatch) -> pa.RecordBatch:
     for column, array in zip(bert.columns, batch.columns, strict=True):
         if column.width:
             matrix = pad_rows(*ragged.from_arrow(array), column.width, column.pad)
-            array = pa.FixedSizeListArray.from_arrays(matrix.ravel(), column.width)
-        columns.append(array)
+            columns.append(pa.FixedSizeListArray.from_arrays(matrix.ravel(), column.width))
+        else:
+            columns.append(array)
     return ragged.to_batch(columns, arrow_schema(bert.columns, padded=True))
 
 
@@ -130,54 +132,53 @@ def write_shard(bert: Bert, batch: pa.RecordBatch, options: OutputOptions) -> by
     return sink.getvalue()
 
 
-def time_best(call: Callable[[], Any], rounds: int) -> tuple[Any, float]:
+def read_shard(bert: Bert, content: bytes, options: OutputOptions) -> pa.Table:
+    """The rows of a shard."""
+    read = FORMATS[options.output_format].read
+    return pa.Table.from_batches(read([io.BytesIO(content)], bert.columns, options, 8192))
+
+
+def time_best(rounds: int, call: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
     """What a call gives, and the seconds of processor time of its best round."""
     best = float("inf")
     for _ in range(rounds):
         began = time.process_time()
-        result = call()
+        result = call(*arguments)
         best = min(best, time.process_time() - began)
     return result, best
 
 
-def run(length: int, rows: int, rounds: int, console: Console) -> None:
-    """Measure all formats at one length."""
-    bert, examples = make_examples(length, rows)
-    table = Table(
-        f"length {length}", "written/s", "read/s", "bytes an example", title_justify="left"
-    )
-    for batch, padding in ((pad(bert, examples), "max_length"), (examples, "do_not_pad")):
-        for name in ("parquet", "tfrecord", "avro"):
-            for compression in FORMATS[name].compressions:
-                given = OutputOptions(name, padding, compression)  # type: ignore[arg-type]
-                options = resolve(given, bert.columns)
-                written, seconds = time_best(lambda o=options: write_shard(bert, batch, o), rounds)  # type: ignore[misc]
-                read, read_seconds = time_best(
-                    lambda o=options, w=written: list(  # type: ignore[misc]
-                        FORMATS[o.output_format].read([io.BytesIO(w)], bert.columns, o, rows)
-                    ),
-                    rounds,
-                )
-                assert pa.Table.from_batches(read).equals(pa.Table.from_batches([batch]))
-                level = f" {options.compression_level}" if options.compression_level else ""
-                table.add_row(
-                    f"{name}, {compression}{level}, {padding}",
-                    f"{rows / seconds:,.0f}",
-                    f"{rows / read_seconds:,.0f}",
-                    f"{len(written) / rows:,.0f}",
-                )
-        few = batch.slice(0, _PLAIN_ROWS)
-        few = pa.concat_batches([few])
-        plain = resolve(OutputOptions("tfrecord", padding, "none"), bert.columns)  # type: ignore[arg-type]
-        for what, write in (("protobuf", write_by_protobuf), ("fastavro", write_by_fastavro)):
-            written, seconds = time_best(lambda w=write: w(bert, few), 1)  # type: ignore[misc]
-            if what == "protobuf":
-                assert written == write_shard(bert, few, plain)
-            rate = f"{few.num_rows / seconds:,.0f}"
+def measure_formats(bert: Bert, batch: pa.RecordBatch, rounds: int, table: Table) -> None:
+    """A row for each format and codec."""
+    padding: Padding = "max_length" if is_padded(batch.column("input_ids")) else "do_not_pad"
+    for name in ("parquet", "tfrecord", "avro"):
+        for compression in FORMATS[name].compressions:
+            given = OutputOptions(name, padding, compression)  # type: ignore[arg-type]
+            options = resolve(given, bert.columns)
+            written, seconds = time_best(rounds, write_shard, bert, batch, options)
+            read, read_seconds = time_best(rounds, read_shard, bert, written, options)
+            assert read.equals(pa.Table.from_batches([batch]))
             table.add_row(
-                f"plain: {what}, {padding}", rate, "", f"{len(written) / few.num_rows:,.0f}"
+                f"{name}, {compression} {options.compression_level or ''}, {padding}",
+                f"{batch.num_rows / seconds:,.0f}",
+                f"{batch.num_rows / read_seconds:,.0f}",
+                f"{len(written) / batch.num_rows:,.0f}",
             )
-    console.print(table)
+
+
+def measure_plain(bert: Bert, batch: pa.RecordBatch, table: Table) -> None:
+    """A row for each plain way; protobuf's bytes must be the shard's."""
+    padding: Padding = "max_length" if is_padded(batch.column("input_ids")) else "do_not_pad"
+    options = resolve(OutputOptions("tfrecord", padding, "none"), bert.columns)
+    assert write_by_protobuf(bert, batch) == write_shard(bert, batch, options)
+    for name, write in (("protobuf", write_by_protobuf), ("fastavro", write_by_fastavro)):
+        written, seconds = time_best(2, write, bert, batch)
+        table.add_row(
+            f"plain: {name}, {padding}",
+            f"{batch.num_rows / seconds:,.0f}",
+            "",
+            f"{len(written) / batch.num_rows:,.0f}",
+        )
 
 
 def main() -> None:
@@ -188,7 +189,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     for length in arguments.length:
-        run(length, arguments.rows, arguments.rounds, Console())
+        bert, ragged_rows = make_examples(length, arguments.rows)
+        table = Table(f"length {length}", "written/s", "read/s", "bytes an example")
+        for batch in (pad(bert, ragged_rows), ragged_rows):
+            measure_formats(bert, batch, arguments.rounds, table)
+            measure_plain(bert, pa.concat_batches([batch.slice(0, _PLAIN_ROWS)]), table)
+        Console().print(table)
 
 
 if __name__ == "__main__":

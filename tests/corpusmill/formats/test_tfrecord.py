@@ -9,10 +9,10 @@ import apache_beam as beam
 import pyarrow as pa
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.formats import define_example
 from corpusmill.columns import Column
 from corpusmill.faults import UserError
 from corpusmill.formats.options import OutputOptions
@@ -36,37 +36,8 @@ both_layouts = pytest.mark.parametrize("padded", [False, True], ids=["ragged", "
 both_codecs = pytest.mark.parametrize("compression", ["none", "gzip"])
 
 
-def _define_example() -> Any:
-    """tf.train.Example from its definition, made at run time."""
-    field = descriptor_pb2.FieldDescriptorProto
-    file = descriptor_pb2.FileDescriptorProto(name="example.proto", package="t", syntax="proto3")
-    for name, kind in (("BytesList", "BYTES"), ("FloatList", "FLOAT"), ("Int64List", "INT64")):
-        values = file.message_type.add(name=name).field.add(name="value", number=1)
-        values.label, values.type = field.LABEL_REPEATED, getattr(field, f"TYPE_{kind}")
-    feature = file.message_type.add(name="Feature")
-    feature.oneof_decl.add(name="kind")
-    for number, name in enumerate(("BytesList", "FloatList", "Int64List"), start=1):
-        of = feature.field.add(name=name.lower(), number=number, oneof_index=0)
-        of.label, of.type, of.type_name = field.LABEL_OPTIONAL, field.TYPE_MESSAGE, f".t.{name}"
-    features = file.message_type.add(name="Features")
-    entry = features.nested_type.add(name="FeatureEntry")
-    entry.options.map_entry = True
-    entry.field.add(name="key", number=1, label=1, type=field.TYPE_STRING)
-    entry.field.add(
-        name="value", number=2, label=1, type=field.TYPE_MESSAGE, type_name=".t.Feature"
-    )
-    features.field.add(
-        name="feature", number=1, label=3, type=11, type_name=".t.Features.FeatureEntry"
-    )
-    file.message_type.add(name="Example").field.add(
-        name="features", number=1, label=1, type=11, type_name=".t.Features"
-    )
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("t.Example"))
-
-
-Example = _define_example()
+# By protobuf's own library.
+Example = define_example()
 
 
 def to_example(row: Row, columns: tuple[Column, ...], real: Row) -> Any:
