@@ -22,13 +22,13 @@ from corpusmill.bert_rows import (
     further_columns,
     label_column,
 )
-from corpusmill.columns import Column, arrow_schema, pad_rows
+from corpusmill.columns import Column, arrow_schema
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.faults import UserError
 from corpusmill.masked_lm import MaskedLm
 from corpusmill.masking import row_keys
 from corpusmill.objective import IDENTITY_SCHEMA, Objective
-from corpusmill.pair_rows import NUM_SPECIAL, fill_token_types
+from corpusmill.pair_rows import NUM_SPECIAL, finish_rows
 from corpusmill.pool import Pool
 from corpusmill.sentence_joins import join_rows
 from corpusmill.tokenization.files import TokenizerFile
@@ -272,27 +272,7 @@ class Bert(Objective):
 
     def finish(self, examples: pa.RecordBatch, padded: bool) -> pa.RecordBatch:
         """See Objective."""
-        input_ids, offsets = ragged.from_arrow(examples.column("input_ids"))
-        starts = offsets - offsets[0]
-        columns = {"input_ids": (input_ids[offsets[0] : offsets[-1]], starts)}
-        if "first_length" in examples.schema.names:
-            first_lengths = examples.column("first_length").to_numpy()
-            columns["token_type_ids"] = (fill_token_types(offsets, first_lengths), starts)
-        schema = arrow_schema(self.columns, padded)
-        rows = []
-        for column in self.columns:
-            if not column.width:
-                rows.append(examples.column(column.name))
-                continue
-            values, starts = columns.get(column.name) or ragged.from_arrow(
-                examples.column(column.name)
-            )
-            if padded:
-                matrix = pad_rows(values, starts, column.width, column.pad)
-                rows.append(pa.FixedSizeListArray.from_arrays(matrix.ravel(), column.width))
-            else:
-                rows.append(ragged.to_arrow(values, starts))
-        return ragged.to_batch(rows, schema)
+        return finish_rows(examples, self.columns, padded)
 
     def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:
         """See Objective."""

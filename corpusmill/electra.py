@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from corpusmill import electra_packs as packing
 from corpusmill import ragged
-from corpusmill.columns import Column, arrow_schema, pad_rows
+from corpusmill.columns import Column, arrow_schema
 from corpusmill.corpus.options import DocumentOptions, DocumentRule
 from corpusmill.faults import UserError
 from corpusmill.objective import IDENTITY_SCHEMA, Objective
-from corpusmill.pair_rows import NUM_SPECIAL, fill_token_types
+from corpusmill.pair_rows import NUM_SPECIAL, finish_rows
 from corpusmill.pool import Pool
 from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.special_tokens import SpecialTokens
@@ -188,17 +188,7 @@ class Electra(Objective):
 
     def finish(self, examples: pa.RecordBatch, padded: bool) -> pa.RecordBatch:
         """See Objective."""
-        input_ids, offsets = ragged.from_arrow(examples.column("input_ids"))
-        token_types = fill_token_types(offsets, examples.column("first_length").to_numpy())
-        input_ids, offsets = input_ids[offsets[0] : offsets[-1]], offsets - offsets[0]
-        rows: list[pa.Array] = []
-        for column, values in zip(self.columns, (input_ids, token_types), strict=True):
-            if padded:
-                matrix = pad_rows(values, offsets, column.width, column.pad)
-                rows.append(pa.FixedSizeListArray.from_arrays(matrix.ravel(), column.width))
-            else:
-                rows.append(ragged.to_arrow(values, offsets))
-        return ragged.to_batch(rows, arrow_schema(self.columns, padded))
+        return finish_rows(examples, self.columns, padded)
 
     def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:
         """See Objective."""

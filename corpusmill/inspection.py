@@ -12,6 +12,7 @@ from tokenizers import Tokenizer
 
 from corpusmill.recount import row_lengths
 from corpusmill.tokenization.special_tokens import SpecialTokens
+from corpusmill.word_masking import LATER_IN_WORD
 
 # Of a row that is one stretch of text.
 _MOST_SPELLED = 1024
@@ -25,7 +26,7 @@ class Piece:
 
     Attributes:
         text: what the text says there; for a predicted token the original.
-        joined: whether it continues the word before it.
+        joined: whether it continues the word before it, as `seg_labels` say or else the tokenizer.
         kind: "plain"; or predicted: "masked" ([MASK] stands in the input), "replaced" (another
             token does), "kept" (the original does).
         shown: what stands in the input.
@@ -66,6 +67,7 @@ class _Row(NamedTuple):
     token_type_ids: Sequence[int]
     originals: Mapping[int, int]
     ends: Sequence[int]
+    seg_labels: Sequence[int]
 
 
 def special_tokens_of(manifest: Mapping[str, Any]) -> SpecialTokens:
@@ -149,7 +151,8 @@ def _row(columns: Mapping[str, pa.Array], i: int, length: int) -> _Row:
         length = min(length, _MOST_SPELLED)
     types = values("token_type_ids")[:length] or [0] * length
     ends = [mark for mark in values("cu_seqlens") if mark]
-    return _Row(columns["input_ids"][i].values[:length].to_pylist(), types, originals, ends)
+    token_ids = columns["input_ids"][i].values[:length].to_pylist()
+    return _Row(token_ids, types, originals, ends, values("seg_labels")[:length])
 
 
 def _segment_places(row: _Row) -> list[range]:
@@ -176,6 +179,8 @@ def _decode_token(
     token = row.input_ids[place]
     original = row.originals.get(place)
     text, joined = spell(token if original is None else original)
+    if row.seg_labels:
+        joined = row.seg_labels[place] == LATER_IN_WORD
     kind: Kind = "replaced"
     if original is None:
         kind = "plain"

@@ -1,9 +1,14 @@
 """Pairs of spans as rows of token ids: [CLS] first [SEP] second [SEP]."""
 
+from collections.abc import Iterable
+
 import numpy as np
+import pyarrow as pa
 from numba import njit
 
 from corpusmill import pairs as pairing
+from corpusmill import ragged
+from corpusmill.columns import Column, arrow_schema, pad_rows
 
 # Special tokens of a row.
 NUM_SPECIAL = 3
@@ -72,3 +77,32 @@ def fill_token_types(offsets: np.ndarray, first_lengths: np.ndarray) -> np.ndarr
         start = offsets[i] - offsets[0]
         token_types[start : start + first_lengths[i] + 2] = 0
     return token_types
+
+
+def finish_rows(
+    examples: pa.RecordBatch, columns: Iterable[Column], padded: bool
+) -> pa.RecordBatch:
+    """Built rows as they are written, with `token_type_ids` where they have segments.
+
+    Args:
+        examples: with each of the columns but `token_type_ids`, and where that is one of them, with
+            `first_length`, tokens of the first segment.
+        columns: of the data set.
+        padded: whether lists are filled to their full width.
+    """
+    table = tuple(columns)
+    given = dict(zip(examples.schema.names, examples.columns, strict=True))
+    if "first_length" in given:
+        _, offsets = ragged.from_arrow(given["input_ids"])
+        token_types = fill_token_types(offsets, given["first_length"].to_numpy())
+        given["token_type_ids"] = ragged.to_arrow(token_types, offsets - offsets[0])
+    rows = [
+        _pad(given[column.name], column) if padded and column.width else given[column.name]
+        for column in table
+    ]
+    return ragged.to_batch(rows, arrow_schema(table, padded))
+
+
+def _pad(rows: pa.ListArray, column: Column) -> pa.FixedSizeListArray:
+    matrix = pad_rows(*ragged.from_arrow(rows), column.width, column.pad)
+    return pa.FixedSizeListArray.from_arrays(matrix.ravel(), column.width)

@@ -4,6 +4,8 @@ An objective's `measure` takes them from the examples before they are written; h
 what was written, ragged or padded, so that one can be held against the other.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 
@@ -44,13 +46,15 @@ def row_lengths(input_ids: pa.Array, pad_id: int) -> np.ndarray:
     return np.where(tokens.any(axis=1), tokens.shape[1] - behind, 0)
 
 
-def _row_counts(column: pa.Array) -> np.ndarray:
-    """int64[rows]: how many values of each row are above 0."""
+def _row_counts(
+    column: pa.Array, compare: Callable[[np.ndarray, int], np.ndarray] = np.greater
+) -> np.ndarray:
+    """int64[rows]: how many values of each row are above 0, or compare otherwise with it."""
     if is_padded(column):
-        return np.asarray((matrix_of(column) > 0).sum(axis=1, dtype=np.int64))
+        return np.asarray(compare(matrix_of(column), 0).sum(axis=1, dtype=np.int64))
     values, offsets = ragged.from_arrow(column)
     before = np.zeros(len(values) + 1, np.int64)
-    np.cumsum(values > 0, out=before[1:])
+    np.cumsum(compare(values, 0), out=before[1:])
     sums: np.ndarray = np.diff(before[offsets])
     return sums
 
@@ -64,8 +68,8 @@ def recount(batch: pa.RecordBatch, pad_id: int) -> dict[str, np.ndarray]:
 
     Returns:
         {"length": counts by value, "first_segment_length": ..., "second_segment_length": ...,
-        "predictions": ..., "next_sentence_label": ..., "sentence_order_label": ...}, each
-        int64[largest value + 1].
+        "words": ..., "predictions": ..., "next_sentence_label": ..., "sentence_order_label": ...},
+        each int64[largest value + 1].
 
     Raises:
         ValueError: a value is negative where none can be.
@@ -86,6 +90,9 @@ def recount(batch: pa.RecordBatch, pad_id: int) -> dict[str, np.ndarray]:
     if "cu_seqlens" in columns:
         # All of a row's marks but the first are above 0, and what fills a padded row is not.
         found["pieces"] = _row_counts(columns["cu_seqlens"])
+    if "seg_labels" in columns:
+        # 0 is a word's first token; a padded row is filled with -1.
+        found["words"] = _row_counts(columns["seg_labels"], np.equal)
     if "masked_lm_positions" in columns:
         # Place 0 holds [CLS], which is never predicted, so that a 0 is a padded row's filling.
         found["predictions"] = _row_counts(columns["masked_lm_positions"])

@@ -192,6 +192,8 @@ def figures_of(
         yield from _length_figures(distributions["length"], options)
     if "predictions" in distributions:
         yield from _prediction_figures(distributions, options)
+    if "words" in distributions and all(name in distributions for name in _SEGMENTS):
+        yield _word_figure(distributions)
     if "next_sentence_label" in distributions:
         share = distributions["next_sentence_label"].share(1)
         yield share_figure(
@@ -273,6 +275,13 @@ def _count_tokens(
     # A [CLS] an example, and a [SEP] behind each of its documents.
     lengths, documents = distributions["length"], distributions.get("documents")
     return lengths.weight - lengths.total - (documents.weight if documents else lengths.total)
+
+
+def _word_figure(distributions: Mapping[str, Distribution]) -> Figure:
+    tokens = sum(distributions[name].weight for name in _SEGMENTS)
+    words = distributions["words"].weight
+    value = tokens / words if words else 0.0
+    return Figure("tokens a word", value, f"{value:.2f}", "special tokens are in no word")
 
 
 def describe(distribution: Distribution) -> Figure:

@@ -19,6 +19,7 @@ from pipeline.commands import (
     Build,
     BuildBert,
     BuildElectra,
+    BuildErnie,
     BuildGpt,
     Inspect,
     Verify,
@@ -36,6 +37,7 @@ Command = Build | TrainTokenizer | Inspect | InspectCorpus | Verify
 COMMANDS: dict[str, Callable[..., Command]] = {
     "bert": BuildBert,
     "electra": BuildElectra,
+    "ernie": BuildErnie,
     "gpt": BuildGpt,
     "train-tokenizer": TrainTokenizer,
     "inspect": Inspect,
@@ -100,7 +102,7 @@ def _parse(arguments: list[str]) -> Command:
 def _run(command: Command, beam_arguments: tuple[str, ...]) -> int:
     console = Console(highlight=False)
     match command:
-        case BuildBert() | BuildElectra() | BuildGpt():
+        case BuildBert() | BuildElectra() | BuildErnie() | BuildGpt():
             return build(command, beam_arguments, console)
         case TrainTokenizer():
             return train_tokenizer(command, console)

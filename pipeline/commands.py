@@ -14,6 +14,7 @@ from corpusmill.bert import BertOptions
 from corpusmill.columns import arrow_schema
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.electra import ElectraOptions
+from corpusmill.ernie import ErnieOptions
 from corpusmill.faults import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_names import check_splits
@@ -65,6 +66,18 @@ class BuildElectra:
 
 
 @dataclass(frozen=True)
+class BuildErnie:
+    """Build an ERNIE data set: sentence pairs with the words of their tokens, to mask by words."""
+
+    dataset: DatasetOptions
+    objective: ErnieOptions = field(default_factory=ErnieOptions)
+    tokenizer_options: TokenizerOptions = field(default_factory=TokenizerOptions)
+    documents: DocumentOptions = field(default_factory=DocumentOptions)
+    output_options: OutputOptions = field(default_factory=OutputOptions)
+    run: RunOptions = field(default_factory=RunOptions)
+
+
+@dataclass(frozen=True)
 class BuildGpt:
     """Build a GPT data set: tokens of documents as one stream, as windows, or packed."""
 
@@ -76,7 +89,7 @@ class BuildGpt:
     run: RunOptions = field(default_factory=RunOptions)
 
 
-Build = BuildBert | BuildElectra | BuildGpt
+Build = BuildBert | BuildElectra | BuildErnie | BuildGpt
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,11 @@ from pipeline.inputs import absolute, is_local, read_bytes
 
 _TEMPORARY = "_temporary-"
 _SUFFIXES = "|".join(map(re.escape, all_suffixes()))
+_FURTHER = "|".join(re.escape(name) for of in FORMATS.values() for name in of.further_files)
 _JOINED = "|".join(sorted({name for of in FORMATS.values() for name in of.joined.values()}))
 _OURS = re.compile(
     rf"((train|validation)(-bin-\d+-of-\d+)?-\d{{5}}-of-\d{{5}}|{_JOINED})({_SUFFIXES})"
-    rf"|{SUCCESS}|{re.escape(MANIFEST)}|{re.escape(CARD)}"
+    rf"|{SUCCESS}|{re.escape(MANIFEST)}|{re.escape(CARD)}|{_FURTHER}"
     rf"|{re.escape(TOKENIZER)}|{re.escape(REJECTS)}|{_TEMPORARY}[^/]*/.*"
 )
 

@@ -19,7 +19,7 @@ from corpusmill.accounting import (
 from corpusmill.card import render_card
 from corpusmill.checksums import HashingWriter
 from corpusmill.faults import UserError
-from corpusmill.formats.table import part_names
+from corpusmill.formats.table import FORMATS, part_names
 from corpusmill.length_bins import LengthBin
 from corpusmill.manifest import FileEntry, ShardEntry
 from corpusmill.placement import SPLIT_NAMES, Layout
@@ -91,6 +91,7 @@ class _Commit(beam.DoFn):
         companions = [entry for _, entry in entries if not isinstance(entry, ShardEntry)]
         files = [*companions, self._copy_tokenizer(), *self._join_rejects(rejects)]
         manifest = self._manifest(sums, shard_entries, files)
+        manifest["files"] += [asdict(entry) for entry in self._write_further_files(manifest)]
         card = render_card(manifest)
         self._write(manifests.CARD, card)
         manifest["files"].append(asdict(_entry_of(manifests.CARD, card)))
@@ -163,6 +164,16 @@ class _Commit(beam.DoFn):
             content = stream.read()
         self._write(manifests.TOKENIZER, content)
         return _entry_of(manifests.TOKENIZER, content)
+
+    def _write_further_files(self, manifest: dict[str, Any]) -> Iterator[FileEntry]:
+        of = FORMATS[manifest["output"]["format"]]
+        with open_file(self._options.tokenizer_path) as stream:
+            tokenizer_json = stream.read().decode()
+        for name, make in of.further_files.items():
+            content = make(manifest, tokenizer_json)
+            if content is not None:
+                self._write(name, content)
+                yield _entry_of(name, content)
 
     def _join_rejects(self, rejects: list[RejectsFile]) -> Iterator[FileEntry]:
         if not rejects:

@@ -14,10 +14,12 @@ Compression = Literal["zstd", "snappy", "gzip", "deflate", "none"]
 class OutputOptions:
     """How shards are written."""
 
-    output_format: Literal["parquet", "tfrecord", "avro", "megatron", "nanogpt"] = "parquet"
-    """The file format of the shards: "tfrecord" as Google's trainers read it, "megatron" is
+    output_format: Literal[
+        "parquet", "tfrecord", "avro", "megatron", "nanogpt", "ernie-text"
+    ] = "parquet"
+    """The file format of the shards: "tfrecord" as Google's trainers read it; "megatron" is
     Megatron-LM's .bin and .idx, "nanogpt" its train.bin and val.bin, both for `gpt --mode stream`
-    alone."""
+    alone; "ernie-text" is the gzip text of ERNIE's own trainer, for `ernie` alone."""
     padding: Padding | None = None
     """"max_length" fills every list to its full width, with "do_not_pad" rows keep their own
     length; by default what the trainers that read the format expect."""
@@ -25,7 +27,7 @@ class OutputOptions:
     """Codec; by default the format's own."""
     compression_level: int | None = None
     """Level of the codec: 1 to 22 for zstd (1 by default; above 3 little is gained on token ids), 1
-    to 9 for gzip and deflate (6 by default)."""
+    to 9 for gzip and deflate (6 by default, 4 for ernie-text)."""
     bin_size: int | None = None
     """Write the examples of each range of so many lengths into shards of their own: 64 parts those
     of 1 to 64 tokens from those of 65 to 128, and so on, so that batches of one bin pad little. By

@@ -9,7 +9,15 @@ import pyarrow as pa
 from corpusmill.checksums import HashingWriter
 from corpusmill.columns import ANY_LENGTH, NO_PAD, Column
 from corpusmill.faults import UserError
-from corpusmill.formats import avro, megatron, nanogpt, parquet, tfrecord
+from corpusmill.formats import (
+    avro,
+    ernie_text,
+    ernie_text_files,
+    megatron,
+    nanogpt,
+    parquet,
+    tfrecord,
+)
 from corpusmill.formats.loading import (
     load_avro,
     load_megatron,
@@ -21,6 +29,9 @@ from corpusmill.formats.options import Compression, OutputOptions, Padding
 from corpusmill.length_bins import cut_lengths
 
 Columns = tuple[Column, ...]
+
+# From the manifest and the tokenizer.json to the bytes of a file; None where it is not needed.
+FurtherFile = Callable[[Mapping[str, Any], str], bytes | None]
 
 # The files that a shard consists of, in the order of their suffixes.
 Sinks = Sequence[BinaryIO | HashingWriter]
@@ -60,6 +71,8 @@ class ShardFormat:
         load: how the card tells to load a data set, from its manifest; None where no common library
             does.
         hub: whether the hub's `load_dataset` reads it.
+        level: of the codec, by default, where it is not the codec's own.
+        further_files: names and contents of what a data set holds beside shards of this format.
     """
 
     suffixes: Callable[[OutputOptions], tuple[str, ...]]
@@ -72,6 +85,8 @@ class ShardFormat:
     free_names: bool = False
     load: Callable[[Mapping[str, Any]], Iterator[str]] | None = None
     hub: bool = False
+    level: int | None = None
+    further_files: Mapping[str, FurtherFile] = field(default_factory=dict)
 
 
 FORMATS: dict[str, ShardFormat] = {
@@ -124,6 +139,21 @@ FORMATS: dict[str, ShardFormat] = {
         {"train": "train", "validation": "val"},
         load=load_nanogpt,
     ),
+    "ernie-text": ShardFormat(
+        ernie_text.suffixes,
+        ernie_text.open_writer,
+        ernie_text.read_shard,
+        ernie_text.check,
+        ("gzip",),
+        "do_not_pad",
+        # Four times as fast as 6, and 10 % larger.
+        level=4,
+        further_files={
+            ernie_text_files.TRAIN_LIST: ernie_text_files.list_train_files,
+            ernie_text_files.VALID_LIST: ernie_text_files.list_validation_files,
+            ernie_text_files.VOCABULARY: ernie_text_files.list_vocabulary,
+        },
+    ),
 }
 
 
@@ -173,7 +203,7 @@ def resolve(options: OutputOptions, columns: Columns) -> OutputOptions:
         level = None
     else:
         default, most = _LEVELS[compression]
-        level = default if level is None else level
+        level = level or of.level or default
         if level > most:
             raise UserError(
                 f"--compression-level {level}",

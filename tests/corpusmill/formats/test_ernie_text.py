@@ -1,0 +1,261 @@
+import gzip
+import io
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpusmill.bert import Bert, BertOptions
+from corpusmill.columns import Column, arrow_schema
+from corpusmill.faults import UserError
+from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.table import FORMATS, resolve
+from tests.corpusmill.builders import SPECIAL
+from tests.corpusmill.ernie_examples import build, ernie
+
+COLUMNS = ernie(max_seq_length=40).columns
+OPTIONS = OutputOptions("ernie-text")
+OF = FORMATS["ernie-text"]
+ROW = {
+    "input_ids": [1, 1010, 28, 2, 75, 2],
+    "token_type_ids": [0, 0, 0, 0, 1, 1],
+    "seg_labels": [-1, 0, 1, -1, 0, -1],
+    "next_sentence_label": 0,
+}
+LINE = "1 1010 28 2 75 2;0 0 0 0 1 1;0 1 2 3 4 5;-1 0 1 -1 0 -1;1\n"
+
+
+def batch(rows: list[dict[str, Any]], columns: tuple[Column, ...] = COLUMNS) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(rows, arrow_schema(columns))
+
+
+def write(groups: Sequence[pa.RecordBatch], columns: tuple[Column, ...] = COLUMNS) -> bytes:
+    stream = io.BytesIO()
+    writer = OF.write([stream], columns, resolve(OPTIONS, columns))
+    for group in groups:
+        writer.write(group)
+    writer.close()
+    assert not stream.closed
+    return stream.getvalue()
+
+
+def read(
+    content: bytes, batch_rows: int = 1000, columns: tuple[Column, ...] = COLUMNS
+) -> list[dict[str, Any]]:
+    found = []
+    options = resolve(OPTIONS, columns)
+    for part in OF.read([io.BytesIO(content)], columns, options, batch_rows):
+        assert part.schema == arrow_schema(columns)
+        assert 0 < part.num_rows <= batch_rows
+        found += part.to_pylist()
+    return found
+
+
+@st.composite
+def examples(draw: st.DrawFn) -> dict[str, Any]:
+    length = draw(st.integers(1, 40))
+
+    def values(least: int, most: int) -> list[int]:
+        return draw(st.lists(st.integers(least, most), min_size=length, max_size=length))
+
+    return {
+        "input_ids": values(0, 32767),
+        "token_type_ids": values(0, 1),
+        "seg_labels": values(-1, 1),
+        "next_sentence_label": draw(st.integers(0, 1)),
+    }
+
+
+def test_a_line_is_the_originals() -> None:
+    # The label of the text is 1 where the column's is 0.
+    assert gzip.decompress(write([batch([ROW])])).decode() == LINE
+    other = {**ROW, "next_sentence_label": 1}
+    assert gzip.decompress(write([batch([other])])).decode() == LINE[:-2] + "0\n"
+
+
+def test_a_line_as_the_originals_trainer_reads_it() -> None:
+    rows = build({0: [[10, 11, 12], [13]], 1: [[14], [15, 16]]}, max_seq_length=40)
+    finished = ernie(max_seq_length=40).finish(rows, False)
+    lines = gzip.decompress(write([finished])).decode().splitlines()
+    for line, row in zip(lines, finished.to_pylist(), strict=True):
+        fields = line.strip().split(";")
+        token_ids, types, positions, seg_labels = (
+            [int(number) for number in field.split(" ")] for field in fields[:4]
+        )
+        assert token_ids == row["input_ids"]
+        assert types == row["token_type_ids"]
+        assert positions == list(range(len(token_ids)))
+        assert seg_labels == row["seg_labels"]
+        assert int(fields[4]) == 1 - row["next_sentence_label"]
+        assert len(fields) == 5
+
+
+@given(st.lists(examples(), max_size=30), st.integers(1, 7))
+def test_rows_come_back(rows: list[dict[str, Any]], batch_rows: int) -> None:
+    assert read(write([batch(rows)]), batch_rows) == rows
+
+
+@pytest.mark.parametrize("dtype", ["int16", "uint16", "int32"])
+def test_every_type_of_ids_comes_back(dtype: str) -> None:
+    columns = (replace(COLUMNS[0], dtype=dtype), *COLUMNS[1:])
+    largest = int(np.iinfo(dtype).max)
+    row = {**ROW, "input_ids": [0, 9, 10, 99, largest, 1]}
+    assert read(write([batch([row], columns)], columns), columns=columns) == [row]
+
+
+def test_a_shard_of_many_blocks_comes_back() -> None:
+    rows = [
+        {
+            "input_ids": [(i * j) % 32768 for j in range(1 + i % 40)],
+            "token_type_ids": [int(j > 5) for j in range(1 + i % 40)],
+            "seg_labels": [(i + j) % 3 - 1 for j in range(1 + i % 40)],
+            "next_sentence_label": i % 2,
+        }
+        for i in range(9000)
+    ]
+    content = write([batch(rows[:4000]), batch(rows[4000:])])
+    assert len(gzip.decompress(content)) > 2**21
+    assert read(content, 777) == rows
+
+
+def test_columns_in_another_order_and_a_slice() -> None:
+    columns = tuple(reversed(COLUMNS))
+    rows = [{**ROW, "next_sentence_label": i % 2} for i in range(5)]
+    group = batch(rows, columns).slice(2, 2)
+    assert read(write([group], columns), columns=columns) == rows[2:4]
+
+
+def test_bytes_hold_no_time_no_name_and_not_the_cuts_of_groups() -> None:
+    rows = [{**ROW, "next_sentence_label": i % 2} for i in range(2000)]
+    content = write([batch(rows)])
+    assert content == write([batch(rows)])
+    assert content[:4] == b"\x1f\x8b\x08\x00"  # no name
+    assert content[4:8] == bytes(4)  # no time
+    assert content == write([batch(rows[:700]), batch(rows[700:])])
+
+
+def test_an_empty_shard() -> None:
+    assert read(write([])) == []
+    assert gzip.decompress(write([])) == b""
+
+
+def test_a_last_line_without_its_end_is_read() -> None:
+    assert read(gzip.compress(LINE[:-1].encode())) == [ROW]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("1 2;0 0;0 1;0 0;1;9\n", "five fields"),
+        ("1 2;0 0;0 1;1\n", "five fields"),
+        ("1 2\n", "five fields"),
+        ("1 2;0;0 1;0 0;1\n", "same number"),
+        ("1 2;0 0 0;0 1;0 0;1\n", "same number"),
+        ("1 2;0 0;0 1;0 0;1 1\n", "same number"),
+        ("1 2;0 2;0 1;0 0;1\n", "sentence type"),
+        ("1 2;0 -1;0 1;0 0;1\n", "sentence type"),
+        ("1 2;0 0;0 2;0 0;1\n", "positions"),
+        ("1 2;0 0;1 2;0 0;1\n", "positions"),
+        ("1 2;0 0;0 1;0 2;1\n", "seg_label"),
+        ("1 2;0 0;0 1;0 -2;1\n", "seg_label"),
+        ("1 2;0 0;0 1;0 0;2\n", "label"),
+        ("1 -2;0 0;0 1;0 0;1\n", "token id"),
+        ("1 32768;0 0;0 1;0 0;1\n", "token id"),
+        ("1 99999999999;0 0;0 1;0 0;1\n", "no number"),
+        ("1  2;0 0;0 1;0 0;1\n", "no number"),
+        ("1 x;0 0;0 1;0 0;1\n", "no number"),
+        ("1 --2;0 0;0 1;0 0;1\n", "no number"),
+        ("1 2;0 0;0 1;0 0;\n", "no number"),
+        ("1 2;0 0;0 1;0 0;1\r\n", "no number"),
+        ("\n", "no number"),
+    ],
+)
+def test_a_line_that_is_none_is_named(line: str, message: str) -> None:
+    content = gzip.compress((LINE * 3 + line + LINE).encode())
+    with pytest.raises(ValueError, match=rf"line 4: .*{message}"):
+        read(content)
+
+
+def test_a_damaged_shard_is_an_error_of_the_file() -> None:
+    content = write([batch([ROW] * 5000)])
+    with pytest.raises(OSError, match="end-of-stream"):
+        read(content[: len(content) // 2])
+    with pytest.raises(OSError, match="gzip"):
+        read(b"no gzip at all")
+    damaged = bytearray(content)
+    damaged[len(content) // 2] ^= 0xFF
+    with pytest.raises((OSError, ValueError)):
+        read(bytes(damaged))
+
+
+def test_an_endless_line_is_refused() -> None:
+    with pytest.raises(ValueError, match="longer than"):
+        read(gzip.compress(b"1 " * 2**24))
+
+
+def test_other_columns_are_refused() -> None:
+    with pytest.raises(UserError, match="--mask static"):
+        resolve(OPTIONS, ernie(mask="static").columns)
+    bert = Bert(BertOptions(), SPECIAL, 1000, "int16")
+    with pytest.raises(UserError, match="seg_labels"):
+        resolve(OPTIONS, bert.columns)
+
+
+def test_padding_and_other_codecs_are_refused() -> None:
+    with pytest.raises(UserError, match="max_length"):
+        resolve(replace(OPTIONS, padding="max_length"), COLUMNS)
+    with pytest.raises(UserError, match="zstd"):
+        resolve(replace(OPTIONS, compression="zstd"), COLUMNS)
+    with pytest.raises(UserError, match="1 to 9"):
+        resolve(replace(OPTIONS, compression_level=10), COLUMNS)
+
+
+MANIFEST: dict[str, Any] = {
+    "objective": {"options": {"mask_word_prob": 0.75}},
+    "splits": {
+        "train": {
+            "shards": [{"file": "train-00000-of-00002.gz"}, {"file": "train-00001-of-00002.gz"}]
+        }
+    },
+}
+
+
+def further_files(manifest: dict[str, Any], tokenizer_json: str) -> dict[str, bytes]:
+    made = {name: make(manifest, tokenizer_json) for name, make in OF.further_files.items()}
+    return {name: content for name, content in made.items() if content is not None}
+
+
+def test_lists_of_files_as_the_originals_trainer_reads_them(tokenizer_path: Path) -> None:
+    tokenizer_json = tokenizer_path.read_text()
+    made = further_files(MANIFEST, tokenizer_json)
+    assert set(made) == {"train_filelist", "vocab.txt"}
+    lines = made["train_filelist"].decode().splitlines()
+    found = [line.strip().split("\t") for line in lines]
+    assert found == [["train-00000-of-00002.gz", "0.75"], ["train-00001-of-00002.gz", "0.75"]]
+    both = {"train": MANIFEST["splits"]["train"], "validation": MANIFEST["splits"]["train"]}
+    assert set(further_files({**MANIFEST, "splits": both}, tokenizer_json)) == {
+        "train_filelist",
+        "valid_filelist",
+        "vocab.txt",
+    }
+
+
+def test_a_vocabulary_as_the_originals_trainer_reads_it(tokenizer_path: Path) -> None:
+    vocabulary = further_files(MANIFEST, tokenizer_path.read_text())["vocab.txt"].decode()
+    ids = {}
+    for line in io.StringIO(vocabulary):
+        token, number = line.strip().split("\t")
+        ids[token] = int(number)
+    assert len(ids) == 600
+    assert [ids[token] for token in ("[PAD]", "[CLS]", "[SEP]", "[MASK]")] == [0, 2, 3, 4]
+
+
+def test_other_tokenizers_have_no_vocabulary_of_this_kind() -> None:
+    tokenizer_json = '{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}'
+    assert set(further_files(MANIFEST, tokenizer_json)) == {"train_filelist"}
