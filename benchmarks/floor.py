@@ -1,17 +1,19 @@
 """The floor: a plain loop with processes and no Beam over the job's own kernels.
 
-It reads, tokenizes, draws the pool, builds and writes, as the job does, but keeps all token ids in
-memory, does not shuffle, and recovers from nothing. What the job takes longer is the price of
-those.
+It takes the job's own command and flags; reads, tokenizes, draws the pool, builds and writes, as
+the job does, but keeps all token ids in memory, does not shuffle, and recovers from nothing. What
+the job takes longer is the price of those.
 
-    python -m benchmarks.floor --input corpus.txt --tokenizer tokenizer.json --output folder
+    python -m benchmarks.floor bert --input corpus.txt --tokenizer tokenizer.json --output folder
 """
 
-import argparse
 import json
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -19,18 +21,44 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill import pool as pools
-from corpusmill.bert import Bert, BertOptions
 from corpusmill.corpus.documents import read_documents
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.parquet import ROW_GROUP_ROWS, ParquetShardWriter
-from corpusmill.formats.table import resolve
-from corpusmill.sorting import cut_into_groups
+from corpusmill.formats.parquet import ROW_GROUP_ROWS
+from corpusmill.formats.table import FORMATS, resolve
+from corpusmill.objective import Objective
+from corpusmill.sorting import add_keys, cut_into_groups
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.files import TokenizerFile, read_tokenizer
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from corpusmill.tokenization.word_marks import marked_dtype
+from pipeline.builds import Build
+from pipeline.command_line import parse
 
 _encoded: list[pa.RecordBatch] = []
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What every process knows.
+
+    Attributes:
+        path: the corpus, one plain file.
+        tokenizer: of the data set.
+        objective: what is built.
+        documents: how the corpus is read.
+        output: how shards are written.
+        folder: where they lie.
+        seed: of the data set.
+    """
+
+    path: str
+    tokenizer: TokenizerFile
+    objective: Objective
+    documents: DocumentOptions
+    output: OutputOptions
+    folder: str
+    seed: int
 
 
 def read_local(path: str) -> bytes | None:
@@ -38,38 +66,59 @@ def read_local(path: str) -> bytes | None:
     return Path(path).read_bytes() if Path(path).is_file() else None
 
 
-def encode_part(path: str, part: int, parts: int, tokenizer: TokenizerFile) -> list[pa.RecordBatch]:
+def make_plan(command: Build) -> Plan:
+    """The plan of a build."""
+    tokenizer = read_tokenizer(command.dataset.tokenizer, read_local, command.tokenizer_options)
+    objective = command.objective.bind(tokenizer)
+    return Plan(
+        command.dataset.input[0],
+        tokenizer,
+        objective,
+        command.objective.choose_documents(command.documents),
+        resolve(command.output_options, objective.columns),
+        command.dataset.output,
+        command.dataset.seed,
+    )
+
+
+def encode_part(plan: Plan, part: int, parts: int) -> list[pa.RecordBatch]:
     """Read and tokenize one part of the file; this process keeps the batches for `build_part`."""
-    size = Path(path).stat().st_size
+    size = Path(plan.path).stat().st_size
     start, end = size * part // parts, size * (part + 1) // parts
-    encoder = SentenceTokenizer(tokenizer.json, tokenizer.token_dtype)
-    with Path(path).open("rb") as stream:
-        read = read_documents(stream, path, 0, start, end, DocumentOptions())
+    words, tokenizer = plan.objective.words, plan.tokenizer
+    dtype = marked_dtype(tokenizer.vocab_size) if words else tokenizer.token_dtype
+    encoder = SentenceTokenizer(tokenizer.json, dtype, words=words)
+    with Path(plan.path).open("rb") as stream:
+        read = read_documents(stream, plan.path, 0, start, end, plan.documents)
         full = (batch.documents for batch in read if batch.documents.num_rows)
         _encoded.extend(encode_documents(encoder, documents).documents for documents in full)
-    return _encoded
+    return _encoded if plan.objective.pool_tokens else []
 
 
-def build_part(part: int, objective: Bert, folder: str) -> int:
+def build_part(part: int, plan: Plan) -> int:
     """Build and write the examples of the documents that this process tokenized."""
-    pool = pools.open_pool(folder)
+    objective, of = plan.objective, FORMATS[plan.output.output_format]
     rows = 0
-    with (Path(folder) / f"train-{part}.parquet").open("wb") as stream:
-        writer = ParquetShardWriter(
-            stream, objective.columns, resolve(OutputOptions(), objective.columns)
-        )
-        for group in cut_into_groups(_build(objective, pool), ROW_GROUP_ROWS):
-            writer.write(objective.finish(group, padded=False))
+    with ExitStack() as files:
+        streams = [
+            files.enter_context((Path(plan.folder) / f"train-{part}{suffix}").open("wb"))
+            for suffix in of.suffixes(plan.output)
+        ]
+        writer = of.write(streams, objective.columns, plan.output)
+        for group in cut_into_groups(objective.pack(_build(plan)), ROW_GROUP_ROWS):
+            writer.write(objective.finish(group, plan.output.is_padded))
             rows += group.num_rows
         writer.close()
     return rows
 
 
-def _build(objective: Bert, pool: pools.Pool) -> Iterator[pa.RecordBatch]:
+def _build(plan: Plan) -> Iterator[pa.RecordBatch]:
+    pool = pools.open_pool(plan.folder) if plan.objective.pool_tokens else None
     for documents in _encoded:
         splits = np.zeros(documents.num_rows, np.uint8)
-        for repeat in range(objective.repeats):
-            yield objective.build(documents, repeat, pool, splits, 1)
+        for repeat in range(plan.objective.repeats):
+            examples = plan.objective.build(documents, repeat, pool, splits, plan.seed)
+            yield add_keys(examples, plan.seed)
 
 
 def write_whole_pool(batches: list[pa.RecordBatch], folder: Path) -> None:
@@ -85,24 +134,19 @@ def write_whole_pool(batches: list[pa.RecordBatch], folder: Path) -> None:
     pools.write_pool(batches, shape, [(folder / f"{name}.npy").open("wb") for name in pools.ARRAYS])
 
 
-def run(path: str, tokenizer_path: str, folder: Path, processes: int) -> int:
+def run(plan: Plan, processes: int) -> int:
     """Build the data set; gives the number of examples."""
+    folder = Path(plan.folder)
     folder.mkdir(parents=True, exist_ok=True)
-    tokenizer = read_tokenizer(tokenizer_path, read_local)
-    objective = Bert(
-        BertOptions(), tokenizer.special, tokenizer.vocab_size, tokenizer.token_dtype.name
-    )
     # One executor for each part, so that a part is built where its token ids lie.
     workers = [ProcessPoolExecutor(1) for _ in range(processes)]
     encoded = [
-        worker.submit(encode_part, path, part, processes, tokenizer)
-        for part, worker in enumerate(workers)
+        worker.submit(encode_part, plan, part, processes) for part, worker in enumerate(workers)
     ]
-    write_whole_pool([batch for part in encoded for batch in part.result()], folder)
-    built = [
-        worker.submit(partial(build_part, part, objective, str(folder)))
-        for part, worker in enumerate(workers)
-    ]
+    batches = [batch for part in encoded for batch in part.result()]
+    if batches:
+        write_whole_pool(batches, folder)
+    built = [worker.submit(partial(build_part, part, plan)) for part, worker in enumerate(workers)]
     rows = sum(part.result() for part in built)
     for worker in workers:
         worker.shutdown()
@@ -111,14 +155,11 @@ def run(path: str, tokenizer_path: str, folder: Path, processes: int) -> int:
 
 def main() -> None:
     """The command line; prints one line of JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--input", required=True)
-    parser.add_argument("--tokenizer", required=True)
-    parser.add_argument("--output", required=True)
-    parser.add_argument("--processes", type=int, default=2)
-    arguments = parser.parse_args()
     began = time.perf_counter()
-    rows = run(arguments.input, arguments.tokenizer, Path(arguments.output), arguments.processes)
+    command = parse(sys.argv[1:])
+    if not isinstance(command, Build):
+        raise SystemExit("give the command of an objective: bert, electra, ernie or gpt")
+    rows = run(make_plan(command), command.run.workers)
     print(json.dumps({"examples": rows, "seconds": round(time.perf_counter() - began, 2)}))
 
 

@@ -15,18 +15,8 @@ from rich.console import Console
 
 from corpusmill.faults import UserError
 from corpusmill.kernel_cache import drop_stale_kernels
-from pipeline.commands import (
-    Build,
-    BuildBert,
-    BuildElectra,
-    BuildErnie,
-    BuildGpt,
-    Inspect,
-    Verify,
-    build,
-    inspect,
-    verify,
-)
+from pipeline.builds import BUILDS, Build
+from pipeline.commands import Inspect, Verify, build, inspect, verify
 from pipeline.inspect_corpus import InspectCorpus, inspect_corpus
 from pipeline.train_tokenizer import TrainTokenizer, train_tokenizer
 from pipeline.worker_watch import WorkerDiedError
@@ -35,10 +25,7 @@ USER_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
 
 Command = Build | TrainTokenizer | Inspect | InspectCorpus | Verify
 COMMANDS: dict[str, Callable[..., Command]] = {
-    "bert": BuildBert,
-    "electra": BuildElectra,
-    "ernie": BuildErnie,
-    "gpt": BuildGpt,
+    **BUILDS,
     "train-tokenizer": TrainTokenizer,
     "inspect": Inspect,
     "inspect-corpus": InspectCorpus,
@@ -66,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
     own, beam_arguments = _split(arguments)
     errors = Console(stderr=True, soft_wrap=True, highlight=False)
     try:
-        return _run(_parse(own), beam_arguments)
+        return _run(parse(own), beam_arguments)
     except UserError as error:
         errors.print(f"error: {error}", markup=False)
         return USER_ERROR
@@ -88,13 +75,14 @@ def main(arguments: Sequence[str]) -> int:
         return FAILURE
 
 
-def _parse(arguments: list[str]) -> Command:
+def parse(arguments: list[str]) -> Command:
+    """The command that the arguments are; ends the process with a message where they are none."""
     command: Command = tyro.extras.subcommand_cli_from_dict(
         COMMANDS,
         prog="python -m pipeline",
         description=DESCRIPTION,
         args=arguments,
-        config=(tyro.conf.OmitArgPrefixes,),
+        config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
     )
     return command
 
@@ -102,7 +90,7 @@ def _parse(arguments: list[str]) -> Command:
 def _run(command: Command, beam_arguments: tuple[str, ...]) -> int:
     console = Console(highlight=False)
     match command:
-        case BuildBert() | BuildElectra() | BuildErnie() | BuildGpt():
+        case Build():
             return build(command, beam_arguments, console)
         case TrainTokenizer():
             return train_tokenizer(command, console)

@@ -1,7 +1,7 @@
 """What each command does. The dataclasses are the command line: their docstrings are its help."""
 
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -10,28 +10,21 @@ import tyro
 from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
-from corpusmill.bert import BertOptions
 from corpusmill.columns import arrow_schema
-from corpusmill.corpus.options import DocumentOptions
-from corpusmill.electra import ElectraOptions
-from corpusmill.ernie import ErnieOptions
 from corpusmill.faults import UserError
-from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_names import check_splits
 from corpusmill.formats.table import FORMATS, part_names
-from corpusmill.gpt import GptOptions
 from corpusmill.inspection import decode_examples, special_tokens_of
 from corpusmill.manifest import MANIFEST, TOKENIZER, columns_of, decode, output_options_of
 from corpusmill.report import summarize
 from corpusmill.tokenization.files import read_tokenizer
-from corpusmill.tokenization.source import TokenizerOptions
 from corpusmill.tokenization.words import load_words
 from corpusmill.verify import verify as find_problems
 from pipeline.assembly import assemble_job, estimate_read_bytes
+from pipeline.builds import Build
 from pipeline.graph import build_dataset
 from pipeline.html_report import render_page
 from pipeline.inputs import absolute, choose_format, list_inputs, read_bytes, say_hub_files
-from pipeline.options import DatasetOptions, RunOptions
 from pipeline.output import check_output, list_folder, temporary_folder
 from pipeline.probe import prove_tokenizer, read_probe
 from pipeline.progress import Counters, Work, show_progress
@@ -39,57 +32,6 @@ from pipeline.runners import Run, count_processes, run
 from pipeline.terminal_report import print_inspection
 from pipeline.workers import start_workers
 from transforms.read import open_file
-
-
-@dataclass(frozen=True)
-class BuildBert:
-    """Build a BERT data set: masked language model with next-sentence pairs."""
-
-    dataset: DatasetOptions
-    objective: BertOptions = field(default_factory=BertOptions)
-    tokenizer_options: TokenizerOptions = field(default_factory=TokenizerOptions)
-    documents: DocumentOptions = field(default_factory=DocumentOptions)
-    output_options: OutputOptions = field(default_factory=OutputOptions)
-    run: RunOptions = field(default_factory=RunOptions)
-
-
-@dataclass(frozen=True)
-class BuildElectra:
-    """Build an ELECTRA data set: text packed into one or two segments, to be masked in training."""
-
-    dataset: DatasetOptions
-    objective: ElectraOptions = field(default_factory=ElectraOptions)
-    tokenizer_options: TokenizerOptions = field(default_factory=TokenizerOptions)
-    documents: DocumentOptions = field(default_factory=DocumentOptions)
-    output_options: OutputOptions = field(default_factory=OutputOptions)
-    run: RunOptions = field(default_factory=RunOptions)
-
-
-@dataclass(frozen=True)
-class BuildErnie:
-    """Build an ERNIE data set: sentence pairs with the words of their tokens, to mask by words."""
-
-    dataset: DatasetOptions
-    objective: ErnieOptions = field(default_factory=ErnieOptions)
-    tokenizer_options: TokenizerOptions = field(default_factory=TokenizerOptions)
-    documents: DocumentOptions = field(default_factory=DocumentOptions)
-    output_options: OutputOptions = field(default_factory=OutputOptions)
-    run: RunOptions = field(default_factory=RunOptions)
-
-
-@dataclass(frozen=True)
-class BuildGpt:
-    """Build a GPT data set: tokens of documents as one stream, as windows, or packed."""
-
-    dataset: DatasetOptions
-    objective: GptOptions = field(default_factory=GptOptions)
-    tokenizer_options: TokenizerOptions = field(default_factory=TokenizerOptions)
-    documents: DocumentOptions = field(default_factory=DocumentOptions)
-    output_options: OutputOptions = field(default_factory=OutputOptions)
-    run: RunOptions = field(default_factory=RunOptions)
-
-
-Build = BuildBert | BuildElectra | BuildErnie | BuildGpt
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from corpusmill.tokenization.files import TokenizerFile, read_tokenizer
 from corpusmill.tokenization.source import TokenizerOptions
 from corpusmill.tokenization.words import load_words
 from pipeline.assembly import assemble_job, estimate_read_bytes
+from pipeline.builds import AnyObjective
 from pipeline.graph import Job
 from pipeline.html_report import render_corpus_page
 from pipeline.inputs import choose_format, list_inputs, read_bytes, say_hub_files
@@ -78,7 +79,8 @@ class InspectCorpus:
     """Also write the report as one HTML page with plots to this file."""
     json: str | None = None
     """Also write all numbers to this file (corpusmill/corpus/numbers.py says what stands where)."""
-    objective: BertOptions = field(default_factory=BertOptions)
+    objective: AnyObjective = field(default_factory=BertOptions)
+    """What a build would make; its own flags stand behind its name, and both behind all others."""
     tokenizer_options: TokenizerOptions = field(default_factory=TokenizerOptions)
     documents: DocumentOptions = field(default_factory=DocumentOptions)
     output_options: OutputOptions = field(default_factory=OutputOptions)

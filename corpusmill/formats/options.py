@@ -14,9 +14,9 @@ Compression = Literal["zstd", "snappy", "gzip", "deflate", "none"]
 class OutputOptions:
     """How shards are written."""
 
-    output_format: Literal[
-        "parquet", "tfrecord", "avro", "megatron", "nanogpt", "ernie-text"
-    ] = "parquet"
+    output_format: Literal["parquet", "tfrecord", "avro", "megatron", "nanogpt", "ernie-text"] = (
+        "parquet"
+    )
     """The file format of the shards: "tfrecord" as Google's trainers read it; "megatron" is
     Megatron-LM's .bin and .idx, "nanogpt" its train.bin and val.bin, both for `gpt --mode stream`
     alone; "ernie-text" is the gzip text of ERNIE's own trainer, for `ernie` alone."""

@@ -22,11 +22,17 @@ from pipeline.html_report import bin_lengths
 from pipeline.inputs import list_inputs
 from pipeline.inspect_corpus import measure_job
 from pipeline.options import DatasetOptions, RunOptions
-from tests.pipeline.jobs import SMALL, Outcome, assert_refused, build, leftovers, run_here
+from tests.pipeline.jobs import Outcome, assert_refused, build, leftovers, run_here
 from tests.pipeline.test_graph import collections, leaf_coders
 from transforms.elements import ArrowBatchCoder
 
 Inspect = Callable[..., Outcome]
+
+# As `jobs.SMALL`: the data set's flags, and those of the objective behind its name.
+DATASET, BERT = (
+    ("--num-shards", "3", "--seed", "1"),
+    ("--max-seq-length", "64", "--duplicates", "2"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +60,8 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 def inspect(corpus: Path, tokenizer_path: Path, temporary: Path) -> Inspect:  # noqa: ARG001
     def run(*flags: str | Path, inputs: Path = corpus) -> Outcome:
         given = ("--input", inputs, "--tokenizer", tokenizer_path)
-        return run_here("inspect-corpus", *given, *SMALL, *flags)
+        own = () if {"bert", "electra", "ernie", "gpt"} & set(flags) else ("bert", *BERT)
+        return run_here("inspect-corpus", *given, *DATASET, *flags, *own)
 
     return run
 
@@ -97,6 +104,35 @@ def test_a_build_gives_what_was_said(
     }
     assert manifest["counts"]["read.rejects.invalid-utf-8"] == 6
     for part in ("objective", "seed", "tokenizer", "output", "corpus"):
+        assert numbers[part] == manifest[part]
+
+
+@pytest.mark.parametrize(
+    ("command", "flags"),
+    [
+        ("electra", ("--max-seq-length", "32", "--duplicates", "3")),
+        ("ernie", ("--max-seq-length", "48", "--duplicates", "2")),
+        ("gpt", ("--mode", "windows", "--max-seq-length", "40", "--overlap", "8")),
+    ],
+)
+def test_every_objective_gives_what_was_said(
+    command: str,
+    flags: tuple[str, ...],
+    numbers_of: Callable[..., dict[str, Any]],
+    corpus: Path,
+    tokenizer_path: Path,
+    output: Path,
+) -> None:
+    numbers = numbers_of(command, *flags)
+    given = ("--input", corpus, "--tokenizer", tokenizer_path, "--output", output)
+    outcome = run_here(command, *given, *DATASET, *flags)
+    assert outcome.status == 0, outcome.errors
+    manifest = json.loads((output / "dataset.json").read_text())
+    said, split = numbers["build"]["splits"]["train"], manifest["splits"]["train"]
+    assert said["rows"]["value"] == split["rows"] > 0
+    assert said["tokens"]["value"] == split["tokens"]
+    assert said["bytes"]["value"] == sum(shard["bytes"] for shard in split["shards"])
+    for part in ("objective", "tokenizer", "corpus"):
         assert numbers[part] == manifest[part]
 
 
@@ -228,7 +264,7 @@ def test_a_report_of_a_build_tells_rejects_by_reason(
         (("--input", "nowhere.txt"), ("--input nowhere.txt",)),
         (("--html", "nowhere/page.html"), ("nowhere/page.html", "a folder that exists")),
         (("--runner", "FlinkRunner"), ("--runner FlinkRunner", "--temp-location")),
-        (("--max-seq-length", "4"), ("--max-seq-length 4",)),
+        (("bert", "--max-seq-length", "4"), ("--max-seq-length 4",)),
     ],
 )
 def test_a_mistake_is_refused_before_any_work(

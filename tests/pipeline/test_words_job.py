@@ -17,7 +17,7 @@ from corpusmill.faults import UserError
 from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.words import load_words
 from pipeline import probe
-from pipeline.commands import BuildBert, Verify, build, verify
+from pipeline.builds import BuildBert, Verify, build, verify
 from pipeline.inspect_corpus import InspectCorpus, inspect_corpus
 from pipeline.options import DatasetOptions, RunOptions
 from tests.corpusmill.many_scripts import DOCUMENTS

@@ -1,0 +1,72 @@
+"""The commands that build a data set, one an objective; an objective more is one class more."""
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from tyro.conf import subcommand
+
+from corpusmill.bert import BertOptions
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.electra import ElectraOptions
+from corpusmill.ernie import ErnieOptions
+from corpusmill.formats.options import OutputOptions
+from corpusmill.gpt import GptOptions
+from corpusmill.objective import ObjectiveOptions
+from corpusmill.tokenization.source import TokenizerOptions
+from pipeline.options import DatasetOptions, RunOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Build:
+    """What all of them share."""
+
+    dataset: DatasetOptions
+    objective: ObjectiveOptions
+    tokenizer_options: TokenizerOptions = field(default_factory=TokenizerOptions)
+    documents: DocumentOptions = field(default_factory=DocumentOptions)
+    output_options: OutputOptions = field(default_factory=OutputOptions)
+    run: RunOptions = field(default_factory=RunOptions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildBert(Build):
+    """Build a BERT data set: masked language model, by default with next-sentence pairs."""
+
+    objective: BertOptions = field(default_factory=BertOptions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildElectra(Build):
+    """Build an ELECTRA data set: text packed into one or two segments, to be masked in training."""
+
+    objective: ElectraOptions = field(default_factory=ElectraOptions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildErnie(Build):
+    """Build an ERNIE data set: sentence pairs with the words of their tokens, to mask by words."""
+
+    objective: ErnieOptions = field(default_factory=ErnieOptions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildGpt(Build):
+    """Build a GPT data set: tokens of documents as one stream, as windows, or packed."""
+
+    objective: GptOptions = field(default_factory=GptOptions)
+
+
+BUILDS: dict[str, type[Build]] = {
+    "bert": BuildBert,
+    "electra": BuildElectra,
+    "ernie": BuildErnie,
+    "gpt": BuildGpt,
+}
+
+# Any of them, where the objective is named behind the other flags.
+AnyObjective = (
+    Annotated[BertOptions, subcommand("bert")]
+    | Annotated[ElectraOptions, subcommand("electra")]
+    | Annotated[ErnieOptions, subcommand("ernie")]
+    | Annotated[GptOptions, subcommand("gpt")]
+)
