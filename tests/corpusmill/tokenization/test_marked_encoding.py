@@ -167,6 +167,13 @@ EXAMPLES = [
     SPECIAL_STRINGS,
     [" ".join(SPECIAL_STRINGS), " ".join(ODD), "".join(ODD), *ODD],
     ["x" * 64 + " " + "x" * 65 + " " + "y" * 300] * 3,
+    [
+        "a\n\nb's \n c\n",
+        "\n\u0301a\n\u0301",
+        "x\n  y\t\n\u00a0z don't\r\n'tis",
+        "\n",
+        "\u682a\n\u0301",
+    ],
     list(HARD_TEXTS),
     [sentence for document in DOCUMENTS.values() for sentence in document],
     ["\u682a\u0301\u200d\U0001f469 \u845b\U000e0100a \U0001f1e9 \U0001f1ea\u682a\U0001f1e9"],
