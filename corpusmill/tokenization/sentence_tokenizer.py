@@ -128,7 +128,8 @@ def _encode_texts(
     return np.concatenate(parts), np.cumsum(offsets)
 
 
-def _encode_unmarked(tokenizer: Tokenizer, texts: list[str]) -> tuple[np.ndarray, list[int]]:
+def _encode_unmarked(tokenizer: Tokenizer, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
     encodings = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
     rows = [encoding.ids for encoding in encodings]
-    return np.fromiter(chain.from_iterable(rows), np.int32), [len(row) for row in rows]
+    counts = np.array([len(row) for row in rows], np.int64)
+    return np.fromiter(chain.from_iterable(rows), np.int32), counts

@@ -43,7 +43,8 @@ def mark(ids: np.ndarray, continues: np.ndarray) -> np.ndarray:
 
 def ids_of(marked: np.ndarray) -> np.ndarray:
     """The token ids of marked ones, of the same type."""
-    return marked >> 1
+    ids: np.ndarray = marked >> 1
+    return ids
 
 
 def continues_of(marked: np.ndarray) -> np.ndarray:

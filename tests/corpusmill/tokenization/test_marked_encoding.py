@@ -107,7 +107,7 @@ def shown(name: str, text: str, words: str = "unicode") -> str:
     tokenizer = SentenceTokenizer(TOKENIZERS[name], np.dtype(np.int32), words=words)
     [marked] = marked_rows(tokenizer, [text])
     tokens = [LOADED[name].id_to_token(of >> 1) for of in marked]
-    return " ".join("+" * (of & 1) + token for token, of in zip(tokens, marked, strict=True))
+    return " ".join("+" * (of & 1) + str(token) for token, of in zip(tokens, marked, strict=True))
 
 
 @pytest.mark.parametrize(
