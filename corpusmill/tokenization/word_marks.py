@@ -38,7 +38,8 @@ def mark(ids: np.ndarray, continues: np.ndarray) -> np.ndarray:
     Example:
         "un ##cut ##s , word" with ids [7, 8, 9, 4, 6] gives [14, 17, 19, 8, 12].
     """
-    return (ids << 1) | continues.astype(ids.dtype)
+    marked: np.ndarray = (ids << 1) | continues.astype(ids.dtype)
+    return marked
 
 
 def ids_of(marked: np.ndarray) -> np.ndarray:
