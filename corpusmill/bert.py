@@ -122,7 +122,7 @@ class BertOptions:
 
     def choose_documents(self, documents: DocumentOptions) -> DocumentOptions:
         """See ObjectiveOptions."""
-        return documents.or_else("wikitext", "line")
+        return documents.or_else("wikitext", "line").require_sentences("bert")
 
 
 def _check(flag: str, value: object, fine: bool, range_of_values: str) -> None:

@@ -16,7 +16,7 @@ from corpusmill.corpus.formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.faults import UserError
 from corpusmill.tokenization.files import TokenizerFile
-from corpusmill.tokenization.proof import find_difference, hard_texts
+from corpusmill.tokenization.proof import LINED_TEXTS, find_difference, hard_texts
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.source import Encode
 from corpusmill.tokenization.words import WordRule
@@ -37,6 +37,8 @@ _OF_LINES = {"text", "json-lines", "lines"}
 def read_probe(files: Sequence[InputFile], options: DocumentOptions) -> list[str]:
     """Sentences of the corpus, at most about 256 KiB of them.
 
+    Where a document is one text, hard ones of many lines come before them.
+
     Args:
         files: the corpus; those looked at lie evenly among them.
         options: the corpus' rules, with a format. Bad records are left out: the job counts them.
@@ -52,8 +54,11 @@ def read_probe(files: Sequence[InputFile], options: DocumentOptions) -> list[str
     share = sum(file.bytes for file in files) // _SHARE
     budget = min(_BYTES, max(_FEWEST_BYTES, share)) // len(places)
     # A document that goes on and on is cut; what is cut is still the corpus' text.
-    options = replace(options, max_document_bytes=min(options.max_document_bytes, _BYTES))
-    return [text for place in places for text in _read_sentences(*place, options, budget)]
+    most = budget if options.keeps_text else _BYTES
+    options = replace(options, max_document_bytes=min(options.max_document_bytes, most))
+    lined = LINED_TEXTS if options.keeps_text else ()
+    read = (text for place in places for text in _read_sentences(*place, options, budget))
+    return [*lined, *read]
 
 
 def _read_sentences(

@@ -96,6 +96,21 @@ class DocumentOptions:
         """Whether a document is one text as it stands."""
         return self.sentence_rule == "document"
 
+    def require_sentences(self, objective: str) -> Self:
+        """The same, for an objective whose examples are made of sentences.
+
+        Raises:
+            UserError: documents are whole texts here.
+        """
+        if self.keeps_text:
+            raise UserError(
+                "--sentence-rule document",
+                f"{objective} makes its examples of sentences; a document that is one alone would "
+                "be cut to a single sequence",
+                "Take line, or split with --language",
+            )
+        return self
+
     def _check_sentence_rule(self) -> None:
         rules = get_args(SentenceRule)
         if self.sentence_rule not in {None, *rules}:

@@ -70,6 +70,18 @@ HARD_TEXTS = (
     "ab" * 200 + " " + "-" * 150 + " " + "\u6f22" * 120,
 )
 
+# As whole documents are: code, paragraphs, lists and tables, with the line breaks of each system.
+LINED_TEXTS = (
+    "def f(a, *b):\n    if a:\n        return [\n            1,\n        ]\n\n\n# end\n",
+    "func f() {\r\n\tif a {\r\n\t\treturn 1 // b\r\n\t}\r\n}\r\n\r\n",
+    " \n = Title = \n \n Some text . \n More , here \n = = Part = = \n \n Text \n ",
+    'A line,\nand a line.\n\nA paragraph!\n\n\n"Another"\n\n  1. one\n  2. two\n\n    deep\n',
+    "line \nspace  \ntab\t\nboth \t\n \n\t\n \n\nend   ",
+    ".\n/a\n//b\n'c\n's\n(d)\n-\n--\n1\n23\n456\n \u00e9\u3002\n\u4e2d\n",
+    "a\rb\n\rc\r\r\nd\n\u3000e\u3000\nf\u00a0\n\u00a0g\n\u2028\nh\x0b\n\x0ci\n\u0301j\n\u00a8k",
+    "\n" * 40 + "x" + "\n " * 40 + "y" + " \n" * 40,
+)
+
 
 @dataclass(frozen=True)
 class Difference:

@@ -11,7 +11,10 @@ from rich.console import Console
 
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.faults import UserError
+from corpusmill.tokenization import sentence_tokenizer
+from corpusmill.tokenization.byte_level_patterns import CL100K
 from corpusmill.tokenization.files import TokenizerFile, read_tokenizer
+from corpusmill.tokenization.proof import LINED_TEXTS
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from pipeline.inputs import list_inputs, read_bytes
 from pipeline.probe import prove_tokenizer, read_probe
@@ -113,3 +116,28 @@ def test_the_probe_finds_special_tokens_that_are_ordinary_text(tokenizer_path: P
     with pytest.raises(UserError, match="does not give the ids of its own library"):
         proven(replace(ordinary, reference=found), [])
     assert proven(ordinary, ["a [SEP] b"]) == (True, "")
+
+
+def test_where_documents_are_texts_the_probe_has_texts_of_many_lines(tmp_path: Path) -> None:
+    (tmp_path / "code.py").write_text("def f():\n\n    return 1\n" * 2**17)
+    for rule in ("whole-file", "blank-lines"):
+        options = replace(TEXT, sentence_rule="document", document_rule=rule)
+        texts = probe(tmp_path / "code.py", options)
+        assert texts[: len(LINED_TEXTS)] == list(LINED_TEXTS)
+        read = texts[len(LINED_TEXTS) :]
+        assert all("\n    return 1\n" in text or rule == "blank-lines" for text in read)
+        assert any("    return 1\ndef f():" in text for text in read)
+        assert sum(map(len, read)) < 2**19
+
+
+def test_a_memo_that_is_wrong_at_line_breaks_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.txt").write_text("one line\n")
+    options = replace(TEXT, sentence_rule="document", document_rule="whole-file")
+    file = read_tokenizer("t.json", {"t.json": byte_level(CL100K).encode()}.get)
+    assert proven(file, probe(tmp_path / "a.txt", options)) == (True, "")
+    monkeypatch.setattr(sentence_tokenizer, "choose_line_rule", lambda _: "around-breaks")
+    memoize, said = proven(file, probe(tmp_path / "a.txt", options))
+    assert not memoize
+    assert "words are not remembered" in said

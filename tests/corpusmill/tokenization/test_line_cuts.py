@@ -1,0 +1,129 @@
+"""Texts of many lines: cut at line breaks, they have the ids of the whole, with any tokenizer."""
+
+import json
+from itertools import chain, pairwise
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from corpusmill.tokenization.units import cut_at_lines
+from corpusmill.tokenization.word_memo_exactness import choose_line_rule
+from tests.corpusmill.tokenization.test_word_memo import (
+    ODD,
+    SPECIAL_STRINGS,
+    as_arrays,
+    plain_rows,
+    rows,
+)
+from tests.corpusmill.tokenizer_samples import MEMOIZING, PLAIN_PATH, TEXT
+
+
+def without_mask(tokenizer_json: str) -> str:
+    """No added token that takes the white space before it, as GPT has none."""
+    described = json.loads(tokenizer_json)
+    for token in described["added_tokens"]:
+        token["lstrip"] = False
+    return json.dumps(described)
+
+
+SAMPLES = {
+    **MEMOIZING,
+    **PLAIN_PATH,
+    **{f"{name}, no mask": without_mask(of) for name, of in MEMOIZING.items() if "<mask>" in of},
+}
+PLAIN = {name: Tokenizer.from_str(of) for name, of in SAMPLES.items()}
+# Of the others, SentenceTokenizer asks for no rule.
+RULES = {name: choose_line_rule(json.loads(of)) for name, of in SAMPLES.items()}
+CUT = [name for name, rule in RULES.items() if rule != "whole" and name not in PLAIN_PATH]
+
+BREAKS = [
+    "\n",
+    "\n\n",
+    "\r\n",
+    "\r\n\r\n",
+    "\n \n",
+    " \n",
+    "\n    ",
+    "\n\t",
+    "\t\n\n\n  ",
+    "\r",
+    "\n\n ",
+]
+BREAKS += [
+    "\u3000\n",
+    "\n\u00a0",
+    "\n\u2028\n",
+    "\x0b\n\x0c",
+    "\n\x1c",
+    "\x85\n",
+    "   ",
+    " \n/",
+    ".\n/",
+    ".\n\n",
+]
+words = st.one_of(
+    st.sampled_from([*" ".join(TEXT).split(), *SPECIAL_STRINGS, *ODD]),
+    st.sampled_from(["return", "//", "}", "#", "12", "…", "。", "\u00a8x", "\ufdfa"]),
+)
+lined = st.lists(
+    st.tuples(words, st.one_of(st.sampled_from(BREAKS), st.sampled_from([" ", ""]))), max_size=12
+).map(lambda parts: "".join(word + gap for word, gap in parts))
+texts = st.lists(st.builds(str.__add__, st.sampled_from(["", *BREAKS]), lined), max_size=4)
+CODE = "def f(a):\r\n    if a:\n\treturn [\n        1,\n    ]\n\n\n// b\n.\n/c \n \n  # d   \n"
+
+
+def test_gpt_is_cut_and_what_cannot_be_is_not() -> None:
+    assert RULES["GPT-2, no mask"] == "around-breaks"
+    assert {RULES[f"{name}, no mask"] for name in ("CL100K", "QWEN2", "O200K")} == {"behind-breaks"}
+    assert {RULES["WordPiece, cased"], RULES["BPE, NFKC"]} == {"at-breaks"}
+    whole = ("GPT-2", "RoBERTa, no mask", "GPT-2, NFC, no mask", "GPT-2, NFKC, no mask")
+    assert {RULES[name] for name in whole} == {"whole"}
+
+
+def test_cuts_are_made_where_they_help() -> None:
+    def cut(rule: str, *texts: str) -> list[list[str]]:
+        text, offsets = as_arrays(list(texts))
+        cuts, firsts = cut_at_lines(rule, text, offsets)  # type: ignore[arg-type]
+        parts = [text[a:b].tobytes().decode() for a, b in pairwise(cuts.tolist())]
+        return [parts[a:b] for a, b in pairwise(firsts.tolist())]
+
+    given = ("a\n\nb\nc", "", "x", "d:\n    e\n", "\nf")
+    assert cut("around-breaks", *given) == [
+        ["a", "\n", "\n", "b", "\n", "c"], [""], ["x"], ["d:", "\n    e", "\n"], ["\n", "f"],
+    ]  # fmt: skip
+    assert cut("behind-breaks", *given) == [
+        ["a\n\n", "b\n", "c"], [""], ["x"], ["d:\n", "    e\n"], ["\n", "f"],
+    ]  # fmt: skip
+    assert cut("at-breaks", *given) == [
+        ["a\n", "\n", "b\n", "c"], [""], ["x"], ["d:\n", "    e\n"], ["\n", "f"],
+    ]  # fmt: skip
+    assert cut("whole", *given) == [[text] for text in given]
+
+
+@pytest.mark.parametrize("name", CUT)
+@settings(max_examples=120, deadline=None)
+@given(given=texts)
+@example(given=[CODE, "\n\n\n", ".\n/", "a\n\n\u00a8", "a\n\u0301", "x \n\n  y\n"])
+def test_ids_of_the_parts_are_those_of_the_whole(name: str, given: list[str]) -> None:
+    text, offsets = as_arrays(given)
+    cuts, firsts = cut_at_lines(RULES[name], text, offsets)
+    parts = [text[a:b].tobytes().decode() for a, b in pairwise(cuts.tolist())]
+    of_parts = plain_rows(PLAIN[name], parts)
+    joined = [list(chain(*of_parts[a:b])) for a, b in pairwise(firsts.tolist())]
+    assert joined == plain_rows(PLAIN[name], given)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+@settings(max_examples=40, deadline=None)
+@given(given=texts, times=st.integers(1, 3))
+@example(given=[CODE, "", "\n", " \r\n"], times=2)
+def test_a_text_of_many_lines_has_the_ids_of_the_tokenizer(
+    name: str, given: list[str], times: int
+) -> None:
+    tokenizer = SentenceTokenizer(SAMPLES[name], np.dtype(np.int16), memo_bytes=1 << 13)
+    for _ in range(times):
+        assert rows(*tokenizer.encode(*as_arrays(given))) == plain_rows(PLAIN[name], given)

@@ -1,0 +1,154 @@
+"""Whole jobs on documents as they stand, from every format of input."""
+
+import gzip
+import json
+import lzma
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer
+
+from corpusmill.corpus.decompression import open_decompressed
+from corpusmill.corpus.formats import FORMATS, read_corpus, resolve_format
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.verify import verify_local
+from pipeline.command_line import USER_ERROR
+from tests.corpusmill import table_files
+from tests.pipeline.jobs import assert_refused, build, digests, run_here
+from tests.pipeline.test_csv_and_archives import KINDS, TWO_WORKERS
+from tests.pipeline.test_input_formats import manifest_of
+
+RULE = ("--sentence-rule", "document")
+# Code, paragraphs, white space at both ends, line breaks of both systems.
+TEXTS = [
+    f"\n  def f{number}():\r\n\treturn 1\n\n\n# {'end ' * (number % 7)}\n\nSome  text ,\n here . \n"
+    for number in range(60)
+]
+
+
+def in_lines(texts: list[str]) -> list[str]:
+    return [text.replace("\r\n", " ").replace("\n", " ") for text in texts]
+
+
+WRITERS: dict[str, Callable[[list[str]], bytes]] = {
+    **{
+        kind: lambda texts, write=write: write([[text] for text in texts])  # type: ignore[misc]
+        for kind, write in KINDS.items()
+    },
+    "jsonl": lambda of: "".join(json.dumps({"text": text}) + "\n" for text in of).encode(),
+    "ndjson.xz": lambda of: lzma.compress(WRITERS["jsonl"](of)),
+    "parquet": lambda of: table_files.parquet(of, 7),
+    "arrow": lambda of: table_files.arrow_file(of, 7),
+    "feather": lambda of: table_files.arrow_file(of, 60),
+    "avro": lambda of: table_files.avro(of, 7, "deflate"),
+}
+
+
+def write_folder(kind: str, folder: Path) -> tuple[Path, list[str], tuple[str, ...]]:
+    """The texts in files of a kind; what their documents are, and the options to read them."""
+    folder.mkdir()
+    if kind == "lines":
+        (folder / "a.txt").write_text("\r\n".join(in_lines(TEXTS)) + "\n", newline="")
+        return folder, in_lines(TEXTS), ("--input-format", "lines")
+    if kind.startswith("txt"):
+        for number, text in enumerate(TEXTS):
+            content = text.encode()
+            content = gzip.compress(content) if kind.endswith("gz") else content
+            (folder / f"{number:04}.{kind}").write_bytes(content)
+        return folder, TEXTS, ("--document-rule", "whole-file")
+    if kind == "articles":
+        texts = [f" = Title {number} = \n \n{text[1:]} \n" for number, text in enumerate(TEXTS)]
+        (folder / "wiki.tokens").write_bytes("".join(texts).encode())
+        return folder, texts, ("--document-rule", "wikitext-articles")
+    for number in range(3):
+        content = WRITERS[kind](TEXTS[20 * number : 20 * (number + 1)])
+        (folder / f"part-{number}.{kind}").write_bytes(content)
+    return folder, TEXTS, ()
+
+
+EVERY_KIND = ["txt", "txt.gz", "articles", "lines", *WRITERS]
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_every_format_gives_its_texts_as_they_stand(kind: str, tmp_path: Path) -> None:
+    folder, expected, flags = write_folder(kind, tmp_path / "in")
+    names = [flag.removeprefix("--").replace("-", "_") for flag in flags[::2]]
+    given = dict(zip(names, flags[1::2], strict=True))
+    paths = sorted(folder.iterdir())
+    options = resolve_format(
+        DocumentOptions(sentence_rule="document", **given),  # type: ignore[arg-type]
+        [path.name for path in paths],
+    )
+    found = []
+    for index, path in enumerate(paths):
+        with path.open("rb") as raw:
+            stream = open_decompressed(raw, path.name)
+            for batch in read_corpus(stream, path.name, index, 0, None, options):
+                found += batch.documents.column("sentences").to_pylist()
+    assert found == [[text] for text in expected]
+
+
+def test_every_format_is_tried() -> None:
+    of_kinds = {resolve_format(DocumentOptions(), [f"a.{kind}"]).input_format for kind in WRITERS}
+    assert of_kinds | {"text", "lines"} == set(FORMATS)
+
+
+@pytest.fixture
+def any_objective(monkeypatch: pytest.MonkeyPatch) -> None:
+    """BERT as an objective that takes whole documents: each is a sentence of its examples."""
+    monkeypatch.setattr(DocumentOptions, "require_sentences", lambda options, _: options)
+
+
+@pytest.mark.usefixtures("any_objective")
+@pytest.mark.parametrize("kind", ["txt", "articles", "lines", "jsonl", "parquet", "csv", "tgz"])
+def test_a_job_tokenizes_documents_as_a_whole(
+    kind: str, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    folder, expected, flags = write_folder(kind, tmp_path / "in")
+    outcome = build([folder], tokenizer_path, tmp_path / "one", *RULE, *flags)
+    assert outcome.status == 0, outcome.errors
+    assert not verify_local(tmp_path / "one")
+    counts = manifest_of(tmp_path / "one")["counts"]
+    tokenizer = Tokenizer.from_file(str(tokenizer_path))
+    tokenizer.no_padding()
+    rows = tokenizer.encode_batch(expected, add_special_tokens=False)
+    assert counts["tokenize.tokens"] == sum(len(row.ids) for row in rows)
+    assert counts["read.documents"] == counts["read.sentences"] == len(expected)
+    outcome = build([folder], tokenizer_path, tmp_path / "two", *RULE, *flags, *TWO_WORKERS)
+    assert outcome.status == 0, outcome.errors
+    assert digests(tmp_path / "one") == digests(tmp_path / "two")
+
+
+@pytest.mark.usefixtures("any_objective")
+def test_a_large_file_is_one_text_that_is_read_in_ranges(
+    tokenizer_path: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "large.txt").write_text("".join(TEXTS) + "\udcff\n", errors="surrogateescape")
+    flags = (*RULE, "--document-rule", "whole-file", "--max-document-bytes", "700")
+    for output, more in (("one", ()), ("two", TWO_WORKERS)):
+        given = (tmp_path / "large.txt", tokenizer_path, tmp_path / output)
+        outcome = build([given[0]], *given[1:], *flags, *more)
+        assert outcome.status == 0, outcome.errors
+    assert digests(tmp_path / "one") == digests(tmp_path / "two")
+    counts = manifest_of(tmp_path / "one")["counts"]
+    assert counts["read.documents"] == counts["read.cut_documents"] + 1 > 5
+    assert counts["read.rejects"] == counts["read.rejected_lines"] == 1
+
+
+def test_objectives_of_sentences_refuse_whole_documents(
+    sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    outcome = build([sample], tokenizer_path, tmp_path / "out", *RULE)
+    assert_refused(outcome, USER_ERROR, "--sentence-rule document", "of sentences", "Take line")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_tokenizer_is_trained_on_whole_documents(tmp_path: Path) -> None:
+    """Line breaks and indentation become tokens, as GPT's are."""
+    (tmp_path / "a.jsonl").write_bytes(WRITERS["jsonl"](TEXTS))
+    given = ("--input", tmp_path / "a.jsonl", "--model", "bpe", "--vocab-size", "400")
+    outcome = run_here("train-tokenizer", *given, "--output", tmp_path / "t.json", *RULE)
+    assert outcome.status == 0, outcome.errors
+    tokens = Tokenizer.from_file(str(tmp_path / "t.json")).encode("a\n\n\n# end").tokens
+    assert "\u010a\u010a" in tokens
