@@ -13,6 +13,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -92,6 +93,10 @@ def write_cases(folder: Path, num_bytes: int) -> Iterator[Case]:
     write_corpus(folder / "corpus.txt", num_bytes, 0)
     latin = (folder / "corpus.txt").read_text("utf-8")
     yield Case("text", folder / "corpus.txt", text_options, bare_lines)
+    whole = replace(text_options, sentence_rule="document")
+    yield Case("text, documents as they stand", folder / "corpus.txt", whole, bare_lines)
+    whole = replace(whole, document_rule="whole-file")
+    yield Case("text, the file as it stands", folder / "corpus.txt", whole, bare_lines)
     half = latin[: len(latin) // 2]
     cyrillic = half[: half.rfind("\n")].translate(_CYRILLIC)
     (folder / "cyrillic.txt").write_text(cyrillic, "utf-8")

@@ -139,7 +139,8 @@ def _end_of_lines(text: npt.NDArray[np.uint8], begin: int, end: int, most: int) 
     for at in range(begin + most, begin, -1):
         if text[at - 1] == 10:
             return at
-    return min(find_newline(text, begin + most, end) + 1, end)
+    newline: int = find_newline(text, begin + most, end)
+    return min(newline + 1, end)
 
 
 def documents_of(

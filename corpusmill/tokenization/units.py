@@ -93,7 +93,8 @@ def is_blank_at(text: np.ndarray, start: int, place: int) -> bool:
     """Whether the character at a place is white space, as `str.isspace` has it."""
     lead: int = text[place]
     size = 1 if lead < 0x80 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
-    return is_blank_before(text, start, place + size)
+    is_blank: bool = is_blank_before(text, start, place + size)
+    return is_blank
 
 
 def cut_at_lines(
@@ -117,7 +118,8 @@ def cut_at_lines(
     if not newlines:
         return offsets, np.arange(len(offsets))
     cut = _cut_around if rule == "around-breaks" else _cut_behind
-    return cut(text, offsets, newlines, rule == "at-breaks")
+    cuts, firsts = cut(text, offsets, newlines, rule == "at-breaks")
+    return cuts, firsts
 
 
 @njit(cache=True, nogil=True)

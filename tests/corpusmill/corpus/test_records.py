@@ -1,12 +1,14 @@
 """Texts cut into sentences and documents, against plain Python."""
 
+import re
+
 import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill import ragged
-from corpusmill.corpus.records import split_texts
+from corpusmill.corpus.records import cut_texts, split_texts
 
 lines = st.builds(lambda part, times: part * times,
                   st.sampled_from(["", " ", "a", "é ", "\u2028", "漢", "\r"]),
@@ -47,3 +49,31 @@ def test_texts_are_cut_as_plain_python_cuts_them(
 def test_texts_without_a_byte_have_no_sentence() -> None:
     begins, ends, documents = split_texts(np.empty(0, np.uint8), np.zeros(3, np.int64), 9, 9)
     assert (begins.size, ends.size, documents.shape) == (0, 0, (0, 3))
+
+
+def cut_plainly(text: str, limit: int, max_pieces: int) -> list[bytes]:
+    """The pieces of a text that are more than white space."""
+    lines = re.findall(rb"[^\n]*\n|[^\n]+", text.encode())
+    pieces: list[bytes] = []
+    piece = b""
+    for line in lines:
+        if piece and len(piece + line) > limit and len(pieces) + 1 < max_pieces:
+            pieces += [piece] if piece.decode().strip() else []
+            piece = b""
+        piece += line
+    return pieces + ([piece] if piece.decode().strip() else [])
+
+
+@given(texts, st.integers(0, 3), st.integers(1, 400), st.sampled_from([1, 2, 2**62]))
+def test_whole_texts_are_cut_as_plain_python_cuts_them(
+    given: list[str], skipped: int, limit: int, max_pieces: int
+) -> None:
+    text, offsets = ragged.from_arrow(pa.array(given, pa.large_string())[skipped:])
+    begins, ends, documents = cut_texts(text, offsets, limit, max_pieces)
+    expected = [cut_plainly(of, limit, max_pieces) for of in given[skipped:]]
+    assert [text[begin:end].tobytes() for begin, end in zip(begins, ends, strict=True)] == [
+        piece for pieces in expected for piece in pieces
+    ]
+    assert documents.tolist() == [
+        [of, place] for of, pieces in enumerate(expected) for place in range(len(pieces))
+    ]

@@ -68,7 +68,7 @@ class Reference:
         bare = line.removesuffix(b"\n")
         stripped = text.decode(errors="surrogateescape").strip()
         reason, detail = refusal(bare, self.options)
-        is_title = stripped.startswith("=") and rule.startswith("wikitext")
+        is_title = stripped.startswith("=") and rule not in {"blank-lines", "whole-file"}
         if rule == "wikitext" and is_title and reason == "invalid-utf-8":
             reason = ""
         kind = "title" if is_title else "sentence" if stripped else "blank"

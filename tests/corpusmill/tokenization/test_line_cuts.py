@@ -117,6 +117,23 @@ def test_ids_of_the_parts_are_those_of_the_whole(name: str, given: list[str]) ->
     assert joined == plain_rows(PLAIN[name], given)
 
 
+@pytest.mark.parametrize("name", ["GPT-2", "CL100K", "QWEN2", "O200K"])
+@settings(max_examples=200, deadline=None)
+@given(given=texts)
+@example(given=[CODE, ".\n/", ".\n\n//a", "a\n\n b", "a\t\nb"])
+def test_patterns_break_the_parts_as_the_whole(name: str, given: list[str]) -> None:
+    """Also where no token of the sample's vocabulary would show it."""
+    rule, breaking = RULES[f"{name}, no mask"], PLAIN[name].pre_tokenizer
+    text, offsets = as_arrays(given)
+    cuts, _ = cut_at_lines(rule, text, offsets)
+    parts = [text[a:b].tobytes().decode() for a, b in pairwise(cuts.tolist())]
+    pieces, of_parts = (
+        [piece for of in texts for piece, _ in breaking.pre_tokenize_str(of)]
+        for texts in (given, parts)
+    )
+    assert of_parts == pieces
+
+
 @pytest.mark.parametrize("name", SAMPLES)
 @settings(max_examples=40, deadline=None)
 @given(given=texts, times=st.integers(1, 3))
