@@ -13,7 +13,7 @@ import io
 import struct
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import fastavro
 import numpy as np
@@ -44,7 +44,7 @@ def make_examples(length: int, rows: int) -> tuple[Bert, pa.RecordBatch]:
     draw = np.random.default_rng(1)
     lengths = draw.integers(length * 8 // 10, length + 1, rows)
     predictions = np.full(rows, bert.options.most_predictions)
-    of = {
+    of: dict[str, tuple[np.ndarray, Callable[[int], np.ndarray]]] = {
         "input_ids": (lengths, lambda n: draw.zipf(1.2, n) % (_VOCABULARY - 5) + 5),
         "token_type_ids": (lengths, lambda n: draw.integers(0, 2, n)),
         "masked_lm_positions": (predictions, lambda n: draw.integers(1, length * 8 // 10, n)),
@@ -151,10 +151,10 @@ def time_best(rounds: int, call: Callable[..., Any], *arguments: Any) -> tuple[A
 def measure_formats(bert: Bert, batch: pa.RecordBatch, rounds: int, table: Table) -> None:
     """A row for each format and codec."""
     padding: Padding = "max_length" if is_padded(batch.column("input_ids")) else "do_not_pad"
+    name: Literal["parquet", "tfrecord", "avro"]
     for name in ("parquet", "tfrecord", "avro"):
         for compression in FORMATS[name].compressions:
-            given = OutputOptions(name, padding, compression)  # type: ignore[arg-type]
-            options = resolve(given, bert.columns)
+            options = resolve(OutputOptions(name, padding, compression), bert.columns)
             written, seconds = time_best(rounds, write_shard, bert, batch, options)
             read, read_seconds = time_best(rounds, read_shard, bert, written, options)
             assert read.equals(pa.Table.from_batches([batch]))

@@ -40,7 +40,7 @@ _FAULTS = {
 
 def masked_checksum(data: bytes) -> int:
     """The CRC-32C of some bytes, as TFRecord stores it."""
-    plain = google_crc32c.value(data)
+    plain: int = google_crc32c.value(data)
     return ((plain >> 15 | plain << 17) + _MASK_DELTA) & 0xFFFFFFFF
 
 
@@ -288,7 +288,7 @@ def read_shard(
     batch_rows: int,
 ) -> Iterator[pa.RecordBatch]:
     """See `corpusmill.formats.table.ShardFormat`."""
-    source = streams[0]
+    source: BinaryIO | gzip.GzipFile = streams[0]
     if options.compression == "gzip":
         source = gzip.GzipFile(fileobj=source, mode="rb")
     parser = _Parser(columns, options.is_padded)

@@ -32,8 +32,9 @@ def _list_size(packed: int) -> int:
 def _entry_size(name: int, packed: int) -> int:
     """An entry of the map, without its tag and length."""
     numbers = _list_size(packed)
-    feature = 1 + varint_size(numbers) + numbers
-    return 1 + varint_size(name) + name + 1 + varint_size(feature) + feature
+    feature: int = 1 + varint_size(numbers) + numbers
+    size: int = 1 + varint_size(name) + name + 1 + varint_size(feature) + feature
+    return size
 
 
 @njit(cache=True, nogil=True)
@@ -201,7 +202,7 @@ def _locate_record(
         else:
             starts[i], ends[i] = numbers, numbers_end
     if fault == FINE and starts.min() < 0:
-        return MISSING, starts.argmin(), 0
+        return MISSING, int(starts.argmin()), 0
     return fault, name, name_end
 
 

@@ -110,7 +110,7 @@ def put_rows(
 
 
 @njit(cache=True, nogil=True)
-def take_varint(data: np.ndarray, place: int, end: int) -> tuple[int, int]:
+def take_varint(data: np.ndarray, place: int, end: int) -> tuple[np.int64, int]:
     """The number at a place, without zigzag, and the place behind it; (0, -1) where it has no end.
 
     Args:

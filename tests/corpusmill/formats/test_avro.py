@@ -1,6 +1,7 @@
 """Avro against fastavro's reader."""
 
 import io
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -68,7 +69,7 @@ def test_rows_are_byte_for_byte_what_fastavro_writes(rows: list[Row]) -> None:
         fastavro.schemaless_writer(expected, schema, row)
     batch = to_batch(rows, NAMED, False)
     written = write_shard([batch], NAMED, options_of("avro", False, "none"))
-    blocks = fastavro.block_reader(io.BytesIO(written))
+    blocks: Iterable[Any] = fastavro.block_reader(io.BytesIO(written))
     assert b"".join(block.bytes_.getvalue() for block in blocks) == expected.getvalue()
 
 

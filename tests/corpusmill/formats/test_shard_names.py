@@ -1,5 +1,6 @@
 import re
 from fnmatch import fnmatch
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -86,7 +87,8 @@ def test_two_splits_need_two_names() -> None:
 
 def test_only_tfrecord_does_without_its_suffix() -> None:
     assert resolve(OutputOptions("tfrecord", shard_name=ELECTRA), BERT).shard_name == ELECTRA
+    name: Literal["parquet", "avro"]
     for name in ("parquet", "avro"):
         with pytest.raises(UserError, match=rf"readers of {name} expect .* with \.{name}"):
-            resolve(OutputOptions(name, shard_name=ELECTRA), BERT)  # type: ignore[arg-type]
-        resolve(OutputOptions(name, shard_name="{shard}." + name), BERT)  # type: ignore[arg-type]
+            resolve(OutputOptions(name, shard_name=ELECTRA), BERT)
+        resolve(OutputOptions(name, shard_name="{shard}." + name), BERT)
