@@ -77,11 +77,11 @@ def define_example() -> Any:
     """tf.train.Example, made from its definition at run time."""
     file = descriptor_pb2.FileDescriptorProto(name="example.proto", package="b", syntax="proto3")
     feature = descriptor_pb2.DescriptorProto(name="Feature")
+    feature.oneof_decl.add(name="kind")
     for number, (name, kind) in enumerate((("BytesList", 12), ("FloatList", 2), ("Int64List", 3))):
         file.message_type.add(name=name).field.add(name="value", number=1, label=3, type=kind)
-        feature.field.add(
-            name=name.lower(), number=number + 1, label=1, type=11, type_name=f".b.{name}"
-        )
+        of = feature.field.add(name=name.lower(), number=number + 1, oneof_index=0)
+        of.label, of.type, of.type_name = 1, 11, f".b.{name}"
     file.message_type.append(feature)
     features = file.message_type.add(name="Features")
     entry = features.nested_type.add(name="FeatureEntry")
