@@ -239,7 +239,7 @@ class Ernie(Objective):
 def _ids_in_words(special: SpecialTokens, vocab_size: int) -> np.ndarray:
     """bool[vocabulary], false for [CLS] and [SEP]."""
     found = np.ones(vocab_size, np.bool_)
-    found[[special.cls_id, special.sep_id]] = False
+    found[np.array([special.cls_id, special.sep_id])] = False
     return found
 
 
