@@ -96,7 +96,7 @@ class GptOptions:
 
     def choose_documents(self, documents: DocumentOptions) -> DocumentOptions:
         """See ObjectiveOptions."""
-        return documents.or_else("wikitext", "line")
+        return documents.or_else("wikitext-articles", "document")
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,13 @@ from corpusmill.token_stream import count_examples, locate_in_stream, tokens_of_
 from corpusmill.verify import verify_local
 from tests.corpusmill.formats.test_token_files import open_as_megatron
 from tests.corpusmill.reference_gpt import MemoryDataset, windows
+from tests.corpusmill.tokenizer_samples import byte_level
 from tests.pipeline.jobs import Outcome, assert_refused, digests, run_here
 
 END = 600
 SPREAD = ("--num-shards", "3", "--validation-share", "0.2", "--seed", "1")
+# Documents of a few sentences, of which the sample has a hundred.
+LINES = ("--document-rule", "wikitext", "--sentence-rule", "line")
 PACK = ("--mode", "pack", "--max-seq-length", "128")
 WINDOWS = ("--mode", "windows", "--max-seq-length", "40", "--overlap", "10")
 # Small ranges give every stage several bundles, and processes force workers on so small an input.
@@ -39,7 +42,7 @@ def gpt_tokenizer(tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory
 
 def build(sample: Path, tokenizer: Path, output: Path, *flags: str) -> Outcome:
     given = ("--input", sample, "--tokenizer", tokenizer, "--output", output)
-    return run_here("gpt", *given, *SPREAD, *flags)
+    return run_here("gpt", *given, *SPREAD, *LINES, *flags)
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +110,21 @@ def test_a_stream_holds_every_document_once(
 ) -> None:
     assert build(sample, gpt_tokenizer, output).status == 0
     assert sorted(rows_of(output)) == sorted([*tokens, END] for tokens in documents)
+
+
+def test_documents_are_texts_as_they_stand(sample: Path, tmp_path: Path, output: Path) -> None:
+    """By default a stream spells the articles, every line break and title of them."""
+    tokenizer = Tokenizer.from_str(byte_level())
+    tokenizer.save(str(tmp_path / "bytes.json"))
+    given = ("--input", sample, "--tokenizer", tmp_path / "bytes.json", "--output", output)
+    assert run_here("gpt", *given).status == 0
+    rows = rows_of(output)
+    assert {row[-1] for row in rows} == {tokenizer.token_to_id("<|endoftext|>")}
+    text = sample.read_text()
+    articles = sorted((tokenizer.decode(row[:-1]) for row in rows), key=text.index)
+    # The blank line before the first title is of no document.
+    assert "".join(articles) == text.removeprefix(" \n")
+    assert len(articles) > 5
 
 
 @pytest.mark.parametrize(("context_len", "stride"), [(64, 64), (50, 7), (9999, 1)])
