@@ -14,7 +14,7 @@ from corpusmill.corpus.documents import ReadCounts
 from corpusmill.corpus.formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 
-Texts = Sequence[bytes | None]
+Texts = Sequence[bytes | None] | Sequence[str | None]
 Write = Callable[[Texts, int], bytes]
 
 

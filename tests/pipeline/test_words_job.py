@@ -17,7 +17,8 @@ from corpusmill.faults import UserError
 from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.words import load_words
 from pipeline import probe
-from pipeline.builds import BuildBert, Verify, build, verify
+from pipeline.builds import BuildBert
+from pipeline.commands import Verify, build, verify
 from pipeline.inspect_corpus import InspectCorpus, inspect_corpus
 from pipeline.options import DatasetOptions, RunOptions
 from tests.corpusmill.many_scripts import DOCUMENTS
@@ -44,7 +45,8 @@ def build_words(
     dataset = DatasetOptions((str(corpus),), str(tokenizer_path), str(output), num_shards=3, seed=7)
     said = StringIO()
     documents = DocumentOptions(document_rule="blank-lines")
-    build(BuildBert(dataset, options, documents=documents, run=run), (), Console(file=said))
+    command = BuildBert(dataset=dataset, objective=options, documents=documents, run=run)
+    build(command, (), Console(file=said))
     return said.getvalue()
 
 
