@@ -79,7 +79,7 @@ class ElectraOptions:
                 f"--no-blanks-separate-docs, where {wanted} was expected",
                 "Leave one of the two out, or turn it round",
             )
-        return documents.or_else(rule, "line")
+        return documents.or_else(rule, "line").require_sentences("electra")
 
 
 def _check(flag: str, value: object, fine: bool, range_of_values: str) -> None:

@@ -85,7 +85,7 @@ class ErnieOptions:
 
     def choose_documents(self, documents: DocumentOptions) -> DocumentOptions:
         """See ObjectiveOptions."""
-        return documents.or_else("wikitext", "line")
+        return documents.or_else("wikitext", "line").require_sentences("ernie")
 
 
 def _check(flag: str, value: object, fine: bool, range_of_values: str) -> None:
