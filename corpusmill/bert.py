@@ -24,7 +24,7 @@ from corpusmill.bert_rows import (
 )
 from corpusmill.columns import Column, arrow_schema
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.faults import UserError
+from corpusmill.faults import UserError, check_option
 from corpusmill.masked_lm import MaskedLm
 from corpusmill.masking import row_keys
 from corpusmill.objective import IDENTITY_SCHEMA, Objective
@@ -80,22 +80,22 @@ class BertOptions:
         Raises:
             UserError: a value that no example can be built with.
         """
-        _check(
+        check_option(
             "max-seq-length", self.max_seq_length, 5 <= self.max_seq_length <= 65535, "5 to 65535"
         )
-        _check("duplicates", self.duplicates, 1 <= self.duplicates <= 65535, "1 to 65535")
-        _check("short-seq-prob", self.short_seq_prob, 0 <= self.short_seq_prob <= 1, "0 to 1")
-        _check(
+        check_option("duplicates", self.duplicates, 1 <= self.duplicates <= 65535, "1 to 65535")
+        check_option("short-seq-prob", self.short_seq_prob, 0 <= self.short_seq_prob <= 1, "0 to 1")
+        check_option(
             "masked-lm-prob", self.masked_lm_prob, 0 < self.masked_lm_prob <= 1, "above 0, up to 1"
         )
         cap = self.max_predictions_per_seq
-        _check("max-predictions-per-seq", cap, cap is None or cap >= 1, "None, or 1 and more")
-        _check("ngram", self.ngram, 1 <= self.ngram <= 100, "1 to 100")
+        check_option("max-predictions-per-seq", cap, cap is None or cap >= 1, "None, or 1 and more")
+        check_option("ngram", self.ngram, 1 <= self.ngram <= 100, "1 to 100")
         if not self.whole_word_mask:
             _check_unused("ngram", self.ngram, self.ngram == 1, "n-grams are runs of whole words")
             unused = self.words == BertOptions.words
             _check_unused("words", self.words, unused, "single tokens are masked, not words")
-        _check("pool-tokens", self.pool_tokens, self.pool_tokens >= 1, "1 and more")
+        check_option("pool-tokens", self.pool_tokens, self.pool_tokens >= 1, "1 and more")
 
     @property
     def prediction_places(self) -> int:
@@ -123,11 +123,6 @@ class BertOptions:
     def choose_documents(self, documents: DocumentOptions) -> DocumentOptions:
         """See ObjectiveOptions."""
         return documents.or_else("wikitext", "line").require_sentences("bert")
-
-
-def _check(flag: str, value: object, fine: bool, range_of_values: str) -> None:
-    if not fine:
-        raise UserError(f"--{flag} {value}", "the value is out of range", f"Give {range_of_values}")
 
 
 def _check_unused(flag: str, value: object, fine: bool, cause: str) -> None:

@@ -16,7 +16,7 @@ from corpusmill import electra_packs as packing
 from corpusmill import ragged
 from corpusmill.columns import Column, arrow_schema
 from corpusmill.corpus.options import DocumentOptions, DocumentRule
-from corpusmill.faults import UserError
+from corpusmill.faults import UserError, check_option
 from corpusmill.objective import IDENTITY_SCHEMA, Objective
 from corpusmill.pair_rows import NUM_SPECIAL, finish_rows
 from corpusmill.pool import Pool
@@ -56,12 +56,12 @@ class ElectraOptions:
             UserError: a value that no example can be built with.
         """
         longest = self.max_seq_length
-        _check("max-seq-length", longest, 5 <= longest <= 65535, "5 to 65535")
-        _check("duplicates", self.duplicates, 1 <= self.duplicates <= 65535, "1 to 65535")
+        check_option("max-seq-length", longest, 5 <= longest <= 65535, "5 to 65535")
+        check_option("duplicates", self.duplicates, 1 <= self.duplicates <= 65535, "1 to 65535")
         for flag in ("short_seq_prob", "single_segment_prob"):
             share = getattr(self, flag)
-            _check(flag.replace("_", "-"), share, 0 <= share <= 1, "0 to 1")
-        _check("overflow", self.overflow, self.overflow in {"drop", "keep"}, "drop or keep")
+            check_option(flag.replace("_", "-"), share, 0 <= share <= 1, "0 to 1")
+        check_option("overflow", self.overflow, self.overflow in {"drop", "keep"}, "drop or keep")
 
     def bind(self, tokenizer: TokenizerFile) -> "Electra":
         """See ObjectiveOptions."""
@@ -80,11 +80,6 @@ class ElectraOptions:
                 "Leave one of the two out, or turn it round",
             )
         return documents.or_else(rule, "line").require_sentences("electra")
-
-
-def _check(flag: str, value: object, fine: bool, range_of_values: str) -> None:
-    if not fine:
-        raise UserError(f"--{flag} {value}", "the value is out of range", f"Give {range_of_values}")
 
 
 @dataclass(frozen=True)

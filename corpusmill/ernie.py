@@ -29,7 +29,7 @@ from corpusmill.bert_rows import RowMaker, further_columns
 from corpusmill.columns import Column, arrow_schema, smallest_integer
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.ernie_masking import mask_sequences
-from corpusmill.faults import UserError
+from corpusmill.faults import check_option
 from corpusmill.masking import row_keys
 from corpusmill.objective import IDENTITY_SCHEMA, Objective
 from corpusmill.pair_rows import NUM_SPECIAL, finish_rows
@@ -71,12 +71,12 @@ class ErnieOptions:
             UserError: a value that no example can be built with.
         """
         length, share = self.max_seq_length, self.mask_word_prob
-        _check("max-seq-length", length, 5 <= length <= 65535, "5 to 65535")
-        _check("duplicates", self.duplicates, 1 <= self.duplicates <= 65535, "1 to 65535")
-        _check("short-seq-prob", self.short_seq_prob, 0 <= self.short_seq_prob <= 1, "0 to 1")
-        _check("mask-word-prob", share, 0 <= share <= 1, "0 (never) to 1 (always)")
-        _check("pool-tokens", self.pool_tokens, self.pool_tokens >= 1, "1 and more")
-        _check("words", self.words or '""', bool(self.words), '"unicode", "jieba" or a name')
+        check_option("max-seq-length", length, 5 <= length <= 65535, "5 to 65535")
+        check_option("duplicates", self.duplicates, 1 <= self.duplicates <= 65535, "1 to 65535")
+        check_option("short-seq-prob", self.short_seq_prob, 0 <= self.short_seq_prob <= 1, "0 to 1")
+        check_option("mask-word-prob", share, 0 <= share <= 1, "0 (never) to 1 (always)")
+        check_option("pool-tokens", self.pool_tokens, self.pool_tokens >= 1, "1 and more")
+        check_option("words", self.words or '""', bool(self.words), '"unicode", "jieba" or a name')
 
     def bind(self, tokenizer: TokenizerFile) -> "Ernie":
         """See ObjectiveOptions."""
@@ -86,11 +86,6 @@ class ErnieOptions:
     def choose_documents(self, documents: DocumentOptions) -> DocumentOptions:
         """See ObjectiveOptions."""
         return documents.or_else("wikitext", "line").require_sentences("ernie")
-
-
-def _check(flag: str, value: object, fine: bool, range_of_values: str) -> None:
-    if not fine:
-        raise UserError(f"--{flag} {value}", "the value is out of range", f"Give {range_of_values}")
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,22 @@ class UserError(Exception):
         return f"{self.value}: {self.cause}. {self.cure}."
 
 
+def check_option(flag: str, value: object, fine: bool, allowed: str) -> None:
+    """Refuse the value of an option.
+
+    Args:
+        flag: the option's name on the command line, without its dashes ("max-seq-length").
+        value: what was given.
+        fine: whether it may be.
+        allowed: what may ("5 to 65535").
+
+    Raises:
+        UserError: it may not.
+    """
+    if not fine:
+        raise UserError(f"--{flag} {value}", "the value is out of range", f"Give {allowed}")
+
+
 @dataclass(frozen=True)
 class Reject:
     """One input record that became no example.

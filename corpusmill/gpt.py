@@ -24,7 +24,7 @@ import pyarrow as pa
 from corpusmill import ragged
 from corpusmill.columns import ANY_LENGTH, NO_PAD, Column, arrow_schema, pad_rows, smallest_integer
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.faults import UserError
+from corpusmill.faults import UserError, check_option
 from corpusmill.objective import IDENTITY_SCHEMA, Objective
 from corpusmill.packing import pack_best_fit
 from corpusmill.pool import Pool
@@ -64,12 +64,8 @@ class GptOptions:
         Raises:
             UserError: a value that no row can be built with.
         """
-        if not 2 <= self.max_seq_length <= 2**20:
-            raise UserError(
-                f"--max-seq-length {self.max_seq_length}",
-                "the value is out of range",
-                f"Give 2 to {2**20}",
-            )
+        longest = self.max_seq_length
+        check_option("max-seq-length", longest, 2 <= longest <= 2**20, f"2 to {2**20}")
         if self.mode != "windows" and self.overlap:
             raise UserError(
                 f"--overlap {self.overlap}",
