@@ -19,8 +19,9 @@ def smallest_integer(largest: int) -> np.dtype:
     return np.dtype("int64")
 
 
-# The width of lists that have no greatest length, and the pad of those that nothing can fill.
-ANY_LENGTH = NO_PAD = -1
+# The width of lists that have no greatest length, and the pad of those that nothing can fill, which
+# is no value of any column (labels of words are filled with -1).
+ANY_LENGTH, NO_PAD = -1, -2
 
 
 @dataclass(frozen=True)

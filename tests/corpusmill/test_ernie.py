@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -10,6 +10,8 @@ from corpusmill.columns import arrow_schema
 from corpusmill.ernie import ErnieOptions, count_words
 from corpusmill.ernie_masking import mask_sequences
 from corpusmill.faults import UserError
+from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.table import resolve
 from corpusmill.masking import row_keys
 from corpusmill.recount import recount
 from tests.corpusmill import bert_examples
@@ -125,6 +127,13 @@ def test_padding_is_no_word() -> None:
     length = row["input_ids"].index(SPECIAL.sep_id, 4) + 1
     assert row["input_ids"][length:] == [SPECIAL.pad_id] * (40 - length)
     assert row["seg_labels"][length:] == [-1] * (40 - length)
+
+
+@pytest.mark.parametrize("output_format", ["parquet", "tfrecord"])
+@pytest.mark.parametrize("mode", ["dynamic", "static"])
+def test_rows_may_be_padded(mode: str, output_format: Literal["parquet", "tfrecord"]) -> None:
+    options = OutputOptions(output_format, padding="max_length")
+    assert resolve(options, ernie(mask=mode).columns).is_padded
 
 
 def test_columns_take_the_smallest_types_and_an_unmasked_set_has_no_masks() -> None:
