@@ -21,7 +21,11 @@ from tempfile import TemporaryDirectory
 from tokenizers import Tokenizer
 
 from benchmarks.measure import measure
-from tests.corpusmill.reference_electra import ExampleBuilder, RandomDraws, ReferenceExample
+from tests.corpusmill.objectives.reference_electra import (
+    ExampleBuilder,
+    RandomDraws,
+    ReferenceExample,
+)
 
 ROUNDS = 3
 MAX_LENGTH = 128

@@ -26,7 +26,7 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.parquet import ROW_GROUP_ROWS
 from corpusmill.formats.table import FORMATS, resolve
-from corpusmill.objective import Objective
+from corpusmill.objectives.objective import Objective
 from corpusmill.sorting import add_keys, cut_into_groups
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.files import TokenizerFile, read_tokenizer

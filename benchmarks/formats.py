@@ -23,13 +23,13 @@ from rich.console import Console
 from rich.table import Table
 
 from corpusmill import ragged
-from corpusmill.bert import Bert, BertOptions
 from corpusmill.columns import arrow_schema, pad_rows
 from corpusmill.formats.avro import schema_of
 from corpusmill.formats.options import OutputOptions, Padding
 from corpusmill.formats.table import FORMATS, resolve
 from corpusmill.formats.tfrecord import masked_checksum
 from corpusmill.formats.tfrecord_features import features_of
+from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.recount import is_padded
 from corpusmill.tokenization.special_tokens import SpecialTokens
 

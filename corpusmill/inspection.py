@@ -10,9 +10,9 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 from tokenizers import Tokenizer
 
+from corpusmill.objectives.word_masking import LATER_IN_WORD
 from corpusmill.recount import row_lengths
 from corpusmill.tokenization.special_tokens import SpecialTokens
-from corpusmill.word_masking import LATER_IN_WORD
 
 # Of a row that is one stretch of text.
 _MOST_SPELLED = 1024

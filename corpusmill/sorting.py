@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from corpusmill import ragged
 from corpusmill.columns import arrow_schema
-from corpusmill.objective import IDENTITY_SCHEMA, Objective
+from corpusmill.objectives.objective import IDENTITY_SCHEMA, Objective
 from corpusmill.placement import draw_keys, sort_order
 
 # What a group has at most, whatever its rows are: 64 MB, and less than BERT's groups ever reach.

@@ -16,7 +16,7 @@ from corpusmill.formats.table import FORMATS as SHARD_FORMATS
 from corpusmill.formats.table import resolve
 from corpusmill.length_bins import cut_lengths
 from corpusmill.manifest import FORMAT, FORMAT_VERSION, TOKENIZER, describe_columns
-from corpusmill.objective import Objective, ObjectiveOptions
+from corpusmill.objectives.objective import Objective, ObjectiveOptions
 from corpusmill.placement import Layout, count_validation_shards
 from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.word_marks import marked_dtype

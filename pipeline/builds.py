@@ -5,13 +5,13 @@ from typing import Annotated
 
 from tyro.conf import subcommand
 
-from corpusmill.bert import BertOptions
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.electra import ElectraOptions
-from corpusmill.ernie import ErnieOptions
 from corpusmill.formats.options import OutputOptions
-from corpusmill.gpt import GptOptions
-from corpusmill.objective import ObjectiveOptions
+from corpusmill.objectives.bert import BertOptions
+from corpusmill.objectives.electra import ElectraOptions
+from corpusmill.objectives.ernie import ErnieOptions
+from corpusmill.objectives.gpt import GptOptions
+from corpusmill.objectives.objective import ObjectiveOptions
 from corpusmill.tokenization.source import TokenizerOptions
 from pipeline.options import DatasetOptions, RunOptions
 

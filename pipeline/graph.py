@@ -14,7 +14,7 @@ import apache_beam as beam
 
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.formats.options import OutputOptions
-from corpusmill.objective import Objective
+from corpusmill.objectives.objective import Objective
 from corpusmill.placement import Layout
 from corpusmill.pool import candidate_limit
 from corpusmill.tokenization.encoding import tokenized_schema

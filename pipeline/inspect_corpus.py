@@ -20,12 +20,12 @@ import numpy as np
 from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
-from corpusmill.bert import BertOptions
 from corpusmill.corpus.measures import measure_text, measure_tokens
 from corpusmill.corpus.numbers import FORMAT, FORMAT_VERSION
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.faults import UserError
 from corpusmill.formats.options import OutputOptions
+from corpusmill.objectives.bert import BertOptions
 from corpusmill.pool import BYTES_OF_SIZES, candidate_limit
 from corpusmill.tokenization.files import TokenizerFile, read_tokenizer
 from corpusmill.tokenization.source import TokenizerOptions

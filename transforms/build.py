@@ -17,7 +17,7 @@ from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.parquet import ROW_GROUP_ROWS
 from corpusmill.formats.table import FORMATS, ShardWriter
 from corpusmill.length_bins import cut_lengths, split_into_bins
-from corpusmill.objective import Objective
+from corpusmill.objectives.objective import Objective
 from corpusmill.placement import SPLIT_NAMES, Layout
 from corpusmill.pool import Pool
 from corpusmill.sorting import add_keys, keyed_schema

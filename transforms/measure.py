@@ -13,7 +13,7 @@ from corpusmill.build_estimate import build_sample, compare, estimate_build, spr
 from corpusmill.corpus.measures import DISTRIBUTIONS, Measures, read_histogram
 from corpusmill.corpus.numbers import collect_numbers
 from corpusmill.formats.options import OutputOptions
-from corpusmill.objective import Objective
+from corpusmill.objectives.objective import Objective
 from corpusmill.placement import Layout
 from transforms.elements import NamedOutputs, RejectsFile, in_global_window
 from transforms.pool import map_pool

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 from tokenizers import Tokenizer
 
-from corpusmill.bert import Bert, BertOptions
 from corpusmill.card import render_card
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.parquet import ParquetShardWriter
@@ -32,6 +31,7 @@ from corpusmill.manifest import (
     encode,
     shard_name,
 )
+from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.tokenization.special_tokens import SpecialTokens, find_special_tokens
 from corpusmill.tokenization.training import WordPieceOptions, train_wordpiece
 from tests.corpusmill.builders import batch_of, pool_of

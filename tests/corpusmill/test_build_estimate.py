@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.bert import Bert, BertOptions
 from corpusmill.build_estimate import (
     Estimate,
     build_sample,
@@ -17,6 +16,7 @@ from corpusmill.build_estimate import (
 from corpusmill.corpus.measures import Histogram, count_values, read_histogram
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.table import resolve
+from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.placement import Layout, assign_splits
 from corpusmill.pool import Pool
 from tests.corpusmill.builders import SPECIAL, batch_of, numbered_corpus, pool_of

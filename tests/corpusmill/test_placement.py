@@ -13,7 +13,7 @@ from corpusmill.placement import (
     sort_order,
 )
 from corpusmill.randomness import MAX_SEED
-from tests.corpusmill.distributions import assert_counts, assert_uniform
+from tests.corpusmill.objectives.distributions import assert_counts, assert_uniform
 
 DOCUMENTS = np.arange(20_000, dtype=np.uint64) * np.uint64(997)
 

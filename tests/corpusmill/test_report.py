@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from corpusmill import ragged
-from corpusmill.bert import Bert, BertOptions
 from corpusmill.formats.options import OutputOptions
 from corpusmill.inspection import (
     DecodedExample,
@@ -22,6 +21,7 @@ from corpusmill.inspection import (
     special_tokens_of,
     write_plainly,
 )
+from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.recount import recount
 from corpusmill.report import Distribution, figures_of, summarize
 from tests.corpusmill.builders import SPECIAL, batch_of, numbered_corpus, pool_of

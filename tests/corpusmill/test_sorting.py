@@ -7,8 +7,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.bert import Bert, BertOptions
-from corpusmill.objective import IDENTITY_SCHEMA
+from corpusmill.objectives.bert import Bert, BertOptions
+from corpusmill.objectives.objective import IDENTITY_SCHEMA
 from corpusmill.placement import draw_keys
 from corpusmill.randomness import MAX_SEED
 from corpusmill.sorting import (

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpusmill.bert import BertOptions
 from corpusmill.faults import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER, decode
+from corpusmill.objectives.bert import BertOptions
 from corpusmill.verify import Problem, list_local, verify, verify_local
 from tests.corpusmill.handmade_dataset import Recipe, seal, write_dataset
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from corpusmill import ragged
 from corpusmill.columns import Column, arrow_schema
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.objective import IDENTITY_SCHEMA, Objective
+from corpusmill.objectives.objective import IDENTITY_SCHEMA, Objective
 from corpusmill.pool import Pool
 from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.word_marks import continues_of, ids_of

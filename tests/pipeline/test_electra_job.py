@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from corpusmill.corpus.documents import read_documents
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.electra import ElectraOptions
+from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.placement import draw_keys, sort_order
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.files import TokenizerFile

@@ -10,9 +10,9 @@ from apache_beam.portability import common_urns, python_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.pipeline_context import PipelineContext
 
-from corpusmill.bert import BertOptions
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.formats.options import OutputOptions
+from corpusmill.objectives.bert import BertOptions
 from corpusmill.tokenization.files import TokenizerFile
 from pipeline.assembly import assemble_job
 from pipeline.graph import Job, build_dataset

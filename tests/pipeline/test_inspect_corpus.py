@@ -12,9 +12,9 @@ import pytest
 from apache_beam import coders
 
 import pipeline.inspect_corpus
-from corpusmill.bert import BertOptions
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.formats.options import OutputOptions
+from corpusmill.objectives.bert import BertOptions
 from corpusmill.tokenization.files import TokenizerFile
 from pipeline.assembly import assemble_job
 from pipeline.command_line import FAILURE, INTERRUPTED, USER_ERROR

@@ -12,9 +12,9 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from corpusmill import ragged
-from corpusmill.bert import Bert, BertOptions
 from corpusmill.inspection import special_tokens_of
-from corpusmill.masking import row_keys
+from corpusmill.objectives.bert import Bert, BertOptions
+from corpusmill.objectives.masking import row_keys
 from corpusmill.tokenization.words import cut_unicode
 from corpusmill.verify import verify_local
 from pipeline.command_line import USER_ERROR

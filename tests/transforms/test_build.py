@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from corpusmill.bert import Bert, BertOptions
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.table import resolve
+from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.placement import TRAIN, Layout, assign_splits
 from corpusmill.pool import ARRAYS, Pool
 from corpusmill.sorting import add_keys, sort_rows

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.bert import Bert, BertOptions
 from corpusmill.columns import Column, arrow_schema
 from corpusmill.faults import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.table import FORMATS, resolve
+from corpusmill.objectives.bert import Bert, BertOptions
 from tests.corpusmill.builders import SPECIAL
-from tests.corpusmill.ernie_examples import build, ernie
+from tests.corpusmill.objectives.ernie_examples import build, ernie
 
 COLUMNS = ernie(max_seq_length=40).columns
 OPTIONS = OutputOptions("ernie-text")

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.bert import Bert, BertOptions
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.parquet import ParquetShardWriter
 from corpusmill.formats.table import resolve
+from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.sorting import cut_into_groups
 from tests.corpusmill.builders import SPECIAL, batch_of, numbered_corpus, pool_of
 from tests.corpusmill.handmade_dataset import padding_options

@@ -1,0 +1,97 @@
+"""ERNIE's dynamic masking: whole words or single tokens, drawn anew each time a sequence is read.
+
+Source: `mask` in ERNIE/batching.py of PaddlePaddle/ERNIE, which "ERNIE 中文训练数据预处理" (the
+article) explains; Sun et al. 2019, arXiv 1904.09223, section 3.2. A sequence is masked in one of
+two modes:
+
+- characters: each token is chosen with probability 0.15 on its own;
+- words: each word is chosen with probability 0.15, with all of its tokens.
+
+A chosen token becomes [MASK] (80 %), a random id (10 %) or stays (10 %), each token of a word on
+its own. There is no cap on their number, and a sequence may stay without any. Random ids are drawn
+from 1 to vocabulary size - 1, special tokens but 0 ([PAD] there) among them: the upper bound of the
+original's `randint(1, vocabulary size)` is excluded. The original draws the mode once a file and
+epoch, this once a sequence.
+"""
+
+import numpy as np
+from numba import njit
+
+from corpusmill.objectives.word_masking import LATER_IN_WORD, NO_WORD
+from corpusmill.randomness import draw, to_below, to_uniform
+
+CHOICE_PROB = 0.15
+
+
+@njit(cache=True, nogil=True)
+def mask_sequences(
+    input_ids: np.ndarray,
+    seg_labels: np.ndarray,
+    offsets: np.ndarray,
+    keys: np.ndarray,
+    mask_word_prob: float,
+    mask_id: int,
+    vocab_size: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Mask every sequence of a batch; nothing that is given is changed.
+
+    What becomes of a sequence depends on its own ids, labels and key alone. A reader draws other
+    masks in each epoch by the keys `row_keys(seed, shards, epoch, rows)` of
+    `corpusmill.objectives.masking`.
+
+    Args:
+        input_ids: integers[tokens], the sequences behind each other.
+        seg_labels: int8[tokens]: 0 for the first token of a word, 1 for its later ones, -1 for
+            [CLS] and [SEP], which are never masked.
+        offsets: integers[sequences + 1].
+        keys: uint64[sequences].
+        mask_word_prob: probability that a sequence is masked by words, 0 to 1.
+        mask_id: id of [MASK].
+        vocab_size: random ids are from 1 to `vocab_size` - 1.
+
+    Returns:
+        masked_ids: the type of input_ids[tokens].
+        positions: int32[predictions], places within their sequences, ascending.
+        labels: the type of input_ids[predictions], the ids that stood there.
+        prediction_offsets: int64[sequences + 1].
+
+    Example:
+        input_ids [2, 10, 11, 3, 12, 3] with seg_labels [-1, 0, 1, -1, 0, -1], where 10 and 11 are
+        one word that is chosen, become [2, 4, 4, 3, 12, 3] with mask_id 4; positions [1, 2], labels
+        [10, 11], prediction_offsets [0, 2].
+    """
+    masked_ids = input_ids.copy()
+    positions = np.empty(len(input_ids), np.int32)
+    labels = np.empty(len(input_ids), input_ids.dtype)
+    prediction_offsets = np.zeros(len(keys) + 1, np.int64)
+    written = 0
+    for i in range(len(keys)):
+        key = keys[i]
+        by_words = to_uniform(draw(key, 0)) < mask_word_prob
+        chosen = False
+        begin = offsets[i]
+        for place in range(begin, offsets[i + 1]):
+            label = seg_labels[place]
+            if label == NO_WORD:
+                chosen = False
+                continue
+            # A later token of a word is chosen with the first one; its draw decides of the rest.
+            follows = by_words and label == LATER_IN_WORD
+            if follows and not chosen:
+                continue
+            counter = 1 + 2 * (place - begin)
+            share = to_uniform(draw(key, counter))
+            if not follows:
+                share /= CHOICE_PROB
+                chosen = share <= 1
+                if not chosen:
+                    continue
+            positions[written] = place - begin
+            labels[written] = input_ids[place]
+            written += 1
+            if share > 0.2:
+                masked_ids[place] = mask_id
+            elif share > 0.1:
+                masked_ids[place] = 1 + to_below(draw(key, counter + 1), vocab_size - 1)
+        prediction_offsets[i + 1] = written
+    return masked_ids, positions[:written].copy(), labels[:written].copy(), prediction_offsets

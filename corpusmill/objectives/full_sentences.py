@@ -1,0 +1,111 @@
+"""Examples of whole sentences without pairs, as RoBERTa is trained.
+
+Source: RoBERTa (Liu et al. 2019, section 4.2) and the break modes of fairseq's TokenBlockDataset.
+DOC-SENTENCES (`complete_doc`): whole sentences of one document, as many as fit. FULL-SENTENCES
+(`complete`): what is left at the end of a document is continued with another document behind an
+extra [SEP].
+
+A document is cut into *pieces* first: whole sentences up to the room of an example, a sentence
+longer than the room into several of its own. All pieces of a document but its last are full, so
+that they are examples as they stand, which can be sorted into any order; the last pieces are joined
+by `corpusmill.objectives.sentence_joins`. Where the paper walks through the documents in one line,
+and so begins most of them in the middle of an example, here only the ends of documents share
+examples.
+"""
+
+import numpy as np
+from numba import njit
+
+# Special tokens of a piece, [CLS] and [SEP]; every further document of an example adds a [SEP].
+NUM_SPECIAL = 2
+
+# Columns of the pieces that `cut_documents` gives.
+DOCUMENT, INDEX, START, LENGTH = range(4)
+
+
+@njit(cache=True, nogil=True)
+def cut_documents(
+    sentence_offsets: np.ndarray, document_offsets: np.ndarray, room: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Documents as pieces of whole sentences.
+
+    Args:
+        sentence_offsets: int64[sentences + 1] into the batch's tokens; no sentence is empty.
+        document_offsets: int64[documents + 1] into the sentences; no document is empty.
+        room: most tokens of a piece.
+
+    Returns:
+        pieces: int64[pieces, 4]: DOCUMENT (place in the batch), INDEX (within the document), START
+            and LENGTH in the batch's tokens.
+        sentence_lengths: uint16[sentences of the documents' last pieces]. The end of a sentence
+            that was cut counts as a sentence.
+        sentence_ends: int64[pieces + 1] into them; full pieces have none.
+
+    Example:
+        of one document with sentences of 3, 4, 2 and 1 tokens, room 7 gives the pieces
+        [[0, 0, 0, 7], [0, 1, 7, 3]], the sentence_lengths [2, 1] and the sentence_ends [0, 0, 2].
+    """
+    sentences, tokens = len(sentence_offsets) - 1, sentence_offsets[-1] - sentence_offsets[0]
+    most = sentences + tokens // room
+    pieces = np.empty((most, 4), np.int64)
+    sentence_ends = np.zeros(most + 1, np.int64)
+    sentence_lengths = np.empty(sentences, np.uint16)
+    written = kept = 0
+    for document in range(len(document_offsets) - 1):
+        index = length = 0
+        start = sentence_offsets[document_offsets[document]]
+        open_sentences = 0
+        for sentence in range(document_offsets[document], document_offsets[document + 1]):
+            rest = sentence_offsets[sentence + 1] - sentence_offsets[sentence]
+            while length + rest > room:
+                # Before a sentence that does not fit, or within one that no piece can hold.
+                length = length if length else room
+                pieces[written, DOCUMENT], pieces[written, INDEX] = document, index
+                pieces[written, START], pieces[written, LENGTH] = start, length
+                written += 1
+                index += 1
+                sentence_ends[written] = kept
+                start += length
+                rest = sentence_offsets[sentence + 1] - start
+                length = open_sentences = 0
+            length += rest
+            sentence_lengths[kept + open_sentences] = rest
+            open_sentences += 1
+        if length:
+            pieces[written, DOCUMENT], pieces[written, INDEX] = document, index
+            pieces[written, START], pieces[written, LENGTH] = start, length
+            written += 1
+            kept += open_sentences
+            sentence_ends[written] = kept
+    return pieces[:written], sentence_lengths[:kept], sentence_ends[: written + 1]
+
+
+@njit(cache=True, nogil=True)
+def assemble_pieces(
+    pieces: np.ndarray, token_ids: np.ndarray, cls_id: int, sep_id: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Each piece as a row: [CLS] sentences [SEP].
+
+    Args:
+        pieces: int64[pieces, 4], from `cut_documents`.
+        token_ids: integers[tokens] of the batch.
+        cls_id: id of [CLS].
+        sep_id: id of [SEP].
+
+    Returns:
+        input_ids: the type of token_ids[total].
+        offsets: int64[pieces + 1].
+
+    Example:
+        one piece [10, 11] gives [2, 10, 11, 3] and [0, 4], where cls_id is 2 and sep_id is 3.
+    """
+    offsets = np.zeros(len(pieces) + 1, np.int64)
+    for i in range(len(pieces)):
+        offsets[i + 1] = offsets[i] + pieces[i, LENGTH] + NUM_SPECIAL
+    input_ids = np.empty(offsets[-1], token_ids.dtype)
+    for i in range(len(pieces)):
+        place, start, length = offsets[i], pieces[i, START], pieces[i, LENGTH]
+        input_ids[place] = cls_id
+        input_ids[place + 1 : place + 1 + length] = token_ids[start : start + length]
+        input_ids[place + 1 + length] = sep_id
+    return input_ids, offsets

@@ -1,0 +1,142 @@
+"""How an objective's rows are masked, and the columns that say so.
+
+Static: rows are masked when they are built, once for each pass over a document. Dynamic (RoBERTa;
+Liu et al. 2019, section 4.1): rows are stored as they are, and whoever loads them masks them anew
+for each epoch, by the same function.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+
+from corpusmill import ragged
+from corpusmill.columns import Column, smallest_integer
+from corpusmill.objectives.masking import mask_rows
+from corpusmill.objectives.word_masking import NO_WORD, label_words, mask_words
+from corpusmill.tokenization.special_tokens import SpecialTokens
+
+
+@dataclass(frozen=True)
+class MaskedLm:
+    """How rows are masked for a masked language model.
+
+    Attributes:
+        static: whether rows are masked when they are built.
+        whole_words: whether all tokens of a word are masked, or none.
+        max_ngram: words of the longest n-gram that is masked at once.
+        masked_lm_prob: share of a row's tokens to predict.
+        max_predictions: cap a row.
+        max_seq_length: longest row.
+        num_special: special tokens of a row, which `masked_lm_prob` does not count.
+        special: the tokenizer's special ids; cls, sep, mask and pad must be there.
+        vocab_size: largest id + 1.
+        token_dtype: NumPy name of the type of a token id.
+    """
+
+    static: bool
+    whole_words: bool
+    max_ngram: int
+    masked_lm_prob: float
+    max_predictions: int
+    max_seq_length: int
+    num_special: int
+    special: SpecialTokens
+    vocab_size: int
+    token_dtype: str
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """What is stored beside the rows' ids: predictions; or words, where a reader needs them."""
+        if self.static:
+            width = self.max_predictions
+            position = smallest_integer(self.max_seq_length - 1).name
+            meaning = "places of input_ids to predict, ascending"
+            return (
+                Column("masked_lm_positions", position, meaning, width),
+                Column("masked_lm_ids", self.token_dtype, "the ids that stood there", width),
+            )
+        if self.whole_words:
+            meaning = "0 for the first token of a word, 1 for a later one, -1 for [CLS] and [SEP]"
+            return (Column("seg_labels", "int8", meaning, self.max_seq_length, NO_WORD),)
+        return ()
+
+    def build(
+        self, input_ids: np.ndarray, continues: np.ndarray, offsets: np.ndarray, keys: np.ndarray
+    ) -> list[pa.Array]:
+        """The values of `columns`; where masking is static the rows are masked in place.
+
+        Args:
+            input_ids: integers[tokens], changed.
+            continues: integers[tokens], 1 where a token continues the word before it; of any length
+                where words are not masked whole.
+            offsets: int64[rows + 1].
+            keys: uint64[rows], one for each row's draws.
+        """
+        seg_labels = np.empty(0, np.int8)
+        if self.whole_words:
+            maskable_ids = _maskable_ids(self.special, self.vocab_size)
+            seg_labels = label_words(input_ids, continues, offsets, maskable_ids)
+        if self.static:
+            positions, labels, ends = self.mask(input_ids, seg_labels, offsets, keys)
+            positions = positions.astype(self.columns[0].dtype)
+            return [ragged.to_arrow(positions, ends), ragged.to_arrow(labels, ends)]
+        return [ragged.to_arrow(seg_labels, offsets)] if self.whole_words else []
+
+    def mask(
+        self, input_ids: np.ndarray, seg_labels: np.ndarray, offsets: np.ndarray, keys: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Mask a batch of rows in place, when a data set is built or when its rows are loaded.
+
+        Args:
+            input_ids: integers[tokens], changed; the column's values without padding.
+            seg_labels: int8[tokens], the column's values; empty where words are not masked whole.
+            offsets: int64[rows + 1].
+            keys: uint64[rows]; for rows of a shard `row_keys(seed, shards, epoch, rows)` of
+                `corpusmill.objectives.masking`.
+
+        Returns:
+            positions: int32[predictions], ascending in each row.
+            labels: the type of input_ids[predictions], the ids that stood there.
+            prediction_offsets: int64[rows + 1].
+
+        Example:
+            input_ids [2, 10, 11, 3, 12, 3], where 2 and 3 are [CLS] and [SEP], may become
+            [2, 10, 4, 3, 12, 3], where 4 is [MASK]; positions [2], labels [11],
+            prediction_offsets [0, 1].
+        """
+        rule = (
+            _replacement_ids(self.special, self.vocab_size),
+            self.num_special,
+            self.special.mask_id,
+            self.masked_lm_prob,
+            self.max_predictions,
+        )
+        masked: tuple[np.ndarray, np.ndarray, np.ndarray]
+        if self.whole_words:
+            masked = mask_words(input_ids, seg_labels, offsets, keys, *rule, self.max_ngram)
+        else:
+            maskable_ids = _maskable_ids(self.special, self.vocab_size)
+            masked = mask_rows(input_ids, offsets, keys, maskable_ids, *rule)
+        return masked
+
+    def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:
+        """How many predictions rows have, counts by value; nothing where none are stored."""
+        if not self.static:
+            return {}
+        offsets = examples.column("masked_lm_positions").offsets.to_numpy()
+        return {"predictions": np.bincount(np.diff(offsets))}
+
+
+@lru_cache(maxsize=4)
+def _maskable_ids(special: SpecialTokens, vocab_size: int) -> np.ndarray:
+    maskable = np.ones(vocab_size, np.bool_)
+    never = [special.cls_id, special.sep_id, special.pad_id]
+    maskable[[token for token in never if token is not None]] = False
+    return maskable
+
+
+@lru_cache(maxsize=4)
+def _replacement_ids(special: SpecialTokens, vocab_size: int) -> np.ndarray:
+    return np.setdiff1d(np.arange(vocab_size), np.array(special.all_ids)).astype(np.int32)

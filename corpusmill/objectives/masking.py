@@ -1,0 +1,200 @@
+"""Masking for the masked language model: 80 % [MASK], 10 % random, 10 % unchanged.
+
+The rule is BERT's (Devlin et al. 2018, section 3.1) in the article's form: the number of
+predictions is `round(tokens * masked_lm_prob)`, at least one, at most `max_predictions_per_seq`.
+The same function masks once, when a data set is built, and anew for each epoch, when rows that
+were left unmasked are loaded: another key gives other places. Whole words and n-grams are masked
+by `corpusmill.objectives.word_masking`.
+"""
+
+import numpy as np
+from numba import njit
+
+from corpusmill.randomness import MASKING, derive_key, draw, to_below, to_uniform
+
+
+@njit(cache=True, nogil=True)
+def count_predictions(
+    num_tokens: int, maskable: int, masked_lm_prob: float, max_predictions: int
+) -> int:
+    """How many of a row's tokens are predicted; halves round to even, as Python's `round` does.
+
+    Args:
+        num_tokens: tokens of the row, special tokens not counted.
+        maskable: how many of them may be chosen.
+        masked_lm_prob: the share.
+        max_predictions: the cap.
+    """
+    wanted = int(np.rint(num_tokens * masked_lm_prob))
+    return min(maskable, max_predictions, max(1, wanted))
+
+
+@njit(cache=True, nogil=True)
+def row_keys(seed: int, documents: np.ndarray, repeat: int, indices: np.ndarray) -> np.ndarray:
+    """The keys by which rows are masked, from what tells rows apart.
+
+    Args:
+        seed: the data set's seed.
+        documents: uint64[rows], id of each row's document; a reader may give its shard instead.
+        repeat: which pass over the documents; a reader may give the epoch.
+        indices: integers[rows], place of each row in its document's pass, or in the shard.
+
+    Returns:
+        uint64[rows].
+
+    Example:
+        keys of a shard's first three rows in the second epoch:
+        row_keys(seed, np.full(3, shard, np.uint64), 1, np.arange(3)).
+    """
+    keys = np.empty(len(documents), np.uint64)
+    for i in range(len(documents)):
+        keys[i] = draw(derive_key(seed, documents[i], repeat, MASKING), indices[i])
+    return keys
+
+
+@njit(cache=True, nogil=True)
+def corrupt_chosen(
+    row: np.ndarray,
+    chosen: np.ndarray,
+    replacement_ids: np.ndarray,
+    mask_id: int,
+    predictions: int,
+    key: np.uint64,
+    counter: int,
+    positions: np.ndarray,
+    labels: np.ndarray,
+) -> None:
+    """Corrupt the chosen places of a row, each by its own 80/10/10.
+
+    Args:
+        row: integers[length], changed.
+        chosen: uint8[length or more], 1 at `predictions` places of the row, cleared.
+        replacement_ids: integers[ids], what the random tenth is drawn from.
+        mask_id: id of [MASK].
+        predictions: how many places are chosen.
+        key: of the row's stream.
+        counter: of the stream's first draw that is not yet used.
+        positions: integers[predictions], filled, ascending.
+        labels: integers[predictions], filled with the original ids.
+    """
+    written = 0
+    place = 0
+    while written < predictions:
+        if chosen[place]:
+            chosen[place] = 0
+            positions[written] = place
+            labels[written] = row[place]
+            share = to_uniform(draw(key, counter))
+            if share < 0.8:
+                row[place] = mask_id
+            elif share < 0.9:
+                row[place] = replacement_ids[to_below(draw(key, counter + 1), len(replacement_ids))]
+            counter += 2
+            written += 1
+        place += 1
+
+
+@njit(cache=True, nogil=True)
+def mask_row(
+    row: np.ndarray,
+    chosen: np.ndarray,
+    maskable_ids: np.ndarray,
+    replacement_ids: np.ndarray,
+    mask_id: int,
+    predictions: int,
+    key: np.uint64,
+    positions: np.ndarray,
+    labels: np.ndarray,
+) -> None:
+    """Choose `predictions` maskable places of a row and corrupt them in place.
+
+    Places are drawn until enough different maskable ones are found, which makes every set of them
+    equally likely without a list of candidates.
+
+    Args:
+        row: integers[length], changed.
+        chosen: uint8[length or more], scratch, all zero before and after.
+        maskable_ids: bool[vocabulary].
+        replacement_ids: integers[ids], what the random tenth is drawn from.
+        mask_id: id of [MASK].
+        predictions: how many places; the row must hold as many maskable ones.
+        key: of the row's stream.
+        positions: integers[predictions], filled, ascending.
+        labels: integers[predictions], filled with the original ids.
+    """
+    counter = 0
+    found = 0
+    while found < predictions:
+        place = to_below(draw(key, counter), len(row))
+        counter += 1
+        if not chosen[place] and maskable_ids[row[place]]:
+            chosen[place] = 1
+            found += 1
+    corrupt_chosen(
+        row, chosen, replacement_ids, mask_id, predictions, key, counter, positions, labels
+    )
+
+
+@njit(cache=True, nogil=True)
+def mask_rows(
+    input_ids: np.ndarray,
+    offsets: np.ndarray,
+    keys: np.ndarray,
+    maskable_ids: np.ndarray,
+    replacement_ids: np.ndarray,
+    num_special: int,
+    mask_id: int,
+    masked_lm_prob: float,
+    max_predictions: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mask every row of a batch in place.
+
+    Args:
+        input_ids: integers[tokens], changed.
+        offsets: int64[rows + 1].
+        keys: uint64[rows], one for each row's draws (`row_keys`).
+        maskable_ids: bool[vocabulary], false for ids that are never predicted.
+        replacement_ids: integers[ids], what the random tenth is drawn from.
+        num_special: special tokens of a row, which `masked_lm_prob` does not count.
+        mask_id: id of [MASK].
+        masked_lm_prob: share of a row's tokens to predict.
+        max_predictions: cap a row.
+
+    Returns:
+        positions: int32[predictions], ascending in each row.
+        labels: the type of input_ids[predictions], the ids that stood there.
+        prediction_offsets: int64[rows + 1].
+
+    Example:
+        input_ids [2, 10, 11, 3, 12, 3] becomes [2, 10, 4, 3, 12, 3] with mask_id 4; positions [2],
+        labels [11], prediction_offsets [0, 1].
+    """
+    rows = len(offsets) - 1
+    prediction_offsets = np.zeros(rows + 1, np.int64)
+    longest = 0
+    for i in range(rows):
+        maskable = 0
+        for place in range(offsets[i], offsets[i + 1]):
+            maskable += maskable_ids[input_ids[place]]
+        length = offsets[i + 1] - offsets[i]
+        longest = max(longest, length)
+        prediction_offsets[i + 1] = prediction_offsets[i] + count_predictions(
+            length - num_special, maskable, masked_lm_prob, max_predictions
+        )
+    positions = np.empty(prediction_offsets[-1], np.int32)
+    labels = np.empty(prediction_offsets[-1], input_ids.dtype)
+    chosen = np.zeros(longest, np.uint8)
+    for i in range(rows):
+        begin, end = prediction_offsets[i], prediction_offsets[i + 1]
+        mask_row(
+            input_ids[offsets[i] : offsets[i + 1]],
+            chosen,
+            maskable_ids,
+            replacement_ids,
+            mask_id,
+            end - begin,
+            keys[i],
+            positions[begin:end],
+            labels[begin:end],
+        )
+    return positions, labels, prediction_offsets

@@ -1,0 +1,108 @@
+"""Pairs of spans as rows of token ids: [CLS] first [SEP] second [SEP]."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+
+from corpusmill import ragged
+from corpusmill.columns import Column, arrow_schema, pad_rows
+from corpusmill.objectives import pairs as pairing
+
+# Special tokens of a row.
+NUM_SPECIAL = 3
+
+
+@njit(cache=True, nogil=True)
+def assemble_pairs(
+    pairs: np.ndarray, token_ids: np.ndarray, pool_token_ids: np.ndarray, cls_id: int, sep_id: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Copy the spans of each pair behind each other: [CLS] first [SEP] second [SEP].
+
+    Args:
+        pairs: int64[pairs, 8], from `corpusmill.objectives.pairs.draw_pairs`.
+        token_ids: integers[tokens] of the batch.
+        pool_token_ids: integers[tokens] of the pool, of the same type.
+        cls_id: id of [CLS].
+        sep_id: id of [SEP].
+
+    Returns:
+        input_ids: the type of token_ids[total].
+        offsets: int64[pairs + 1].
+
+    Example:
+        one pair with the spans [10, 11] and [12] gives [2, 10, 11, 3, 12, 3] and [0, 6], where
+        cls_id is 2 and sep_id is 3.
+    """
+    offsets = np.zeros(len(pairs) + 1, np.int64)
+    for i in range(len(pairs)):
+        length = pairs[i, pairing.FIRST_LENGTH] + pairs[i, pairing.SECOND_LENGTH] + NUM_SPECIAL
+        offsets[i + 1] = offsets[i] + length
+    input_ids = np.empty(offsets[-1], token_ids.dtype)
+    for i in range(len(pairs)):
+        place = offsets[i]
+        input_ids[place] = cls_id
+        place += 1
+        start, length = pairs[i, pairing.FIRST_START], pairs[i, pairing.FIRST_LENGTH]
+        input_ids[place : place + length] = token_ids[start : start + length]
+        place += length
+        input_ids[place] = sep_id
+        place += 1
+        start, length = pairs[i, pairing.SECOND_START], pairs[i, pairing.SECOND_LENGTH]
+        if pairs[i, pairing.SECOND_SOURCE]:
+            input_ids[place : place + length] = pool_token_ids[start : start + length]
+        else:
+            input_ids[place : place + length] = token_ids[start : start + length]
+        input_ids[place + length] = sep_id
+    return input_ids, offsets
+
+
+@njit(cache=True, nogil=True)
+def fill_token_types(offsets: np.ndarray, first_lengths: np.ndarray) -> np.ndarray:
+    """0 for [CLS], the first segment and its [SEP]; 1 for the second segment and its [SEP].
+
+    Args:
+        offsets: integers[rows + 1].
+        first_lengths: integers[rows], tokens of the first segment, special tokens not counted.
+
+    Returns:
+        int8[total].
+
+    Example:
+        offsets [0, 6] and first_lengths [2] give [0, 0, 0, 0, 1, 1].
+    """
+    token_types = np.ones(offsets[-1] - offsets[0], np.int8)
+    for i in range(len(first_lengths)):
+        start = offsets[i] - offsets[0]
+        token_types[start : start + first_lengths[i] + 2] = 0
+    return token_types
+
+
+def finish_rows(
+    examples: pa.RecordBatch, columns: Iterable[Column], padded: bool
+) -> pa.RecordBatch:
+    """Built rows as they are written, with `token_type_ids` where they have segments.
+
+    Args:
+        examples: with each of the columns but `token_type_ids`, and where that is one of them, with
+            `first_length`, tokens of the first segment.
+        columns: of the data set.
+        padded: whether lists are filled to their full width.
+    """
+    table = tuple(columns)
+    given = dict(zip(examples.schema.names, examples.columns, strict=True))
+    if "first_length" in given:
+        _, offsets = ragged.from_arrow(given["input_ids"])
+        token_types = fill_token_types(offsets, given["first_length"].to_numpy())
+        given["token_type_ids"] = ragged.to_arrow(token_types, offsets - offsets[0])
+    rows = [
+        _pad(given[column.name], column) if padded and column.width else given[column.name]
+        for column in table
+    ]
+    return ragged.to_batch(rows, arrow_schema(table, padded))
+
+
+def _pad(rows: pa.ListArray, column: Column) -> pa.FixedSizeListArray:
+    matrix = pad_rows(*ragged.from_arrow(rows), column.width, column.pad)
+    return pa.FixedSizeListArray.from_arrays(matrix.ravel(), column.width)

@@ -1,0 +1,136 @@
+"""ELECTRA's packs of small corpora, the kernel's and the reference's with the same draws."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from hypothesis import strategies as st
+
+from corpusmill.objectives import electra_packs as packing
+from corpusmill.objectives.electra import Electra, ElectraOptions
+from corpusmill.objectives.electra_packs import draw_packs
+from corpusmill.randomness import PACKS, derive_keys
+from tests.corpusmill.builders import SPECIAL, Corpus, flatten, numbered_corpus
+from tests.corpusmill.objectives.reference_electra import (
+    ExampleBuilder,
+    ReferenceExample,
+    Sentence,
+    generate_examples,
+)
+
+# Up to five documents of up to twelve sentences, some longer than any example.
+corpora = st.lists(
+    st.lists(st.integers(1, 12) | st.integers(1, 60), min_size=1, max_size=12),
+    min_size=1,
+    max_size=5,
+).map(numbered_corpus)
+
+options = st.builds(
+    ElectraOptions,
+    max_seq_length=st.integers(5, 40),
+    short_seq_prob=st.sampled_from([0.0, 0.05, 0.5, 1.0]),
+    single_segment_prob=st.sampled_from([0.0, 0.1, 0.5, 1.0]),
+    overflow=st.sampled_from(["drop", "keep"]),
+)
+
+
+def electra(given: ElectraOptions) -> Electra:
+    """The objective with the tokenizer of the builders."""
+    return Electra(given, SPECIAL, "int16")
+
+
+@dataclass
+class KernelDraws:
+    """What the kernel draws for one pass over a document, as the reference asks for it."""
+
+    key: np.uint64
+    short_seq_prob: float
+    single_segment_prob: float
+    index: int = field(default=-1)
+
+    def target_length(self, max_length: int) -> int:
+        """Begins the next example."""
+        self.index += 1
+        return int(
+            packing.draw_target_length(self.key, self.index, max_length, self.short_seq_prob)
+        )
+
+    def is_single(self) -> bool:
+        """Of the example in hand."""
+        target = packing.draw_first_target_length(self.key, self.index, 9, self.single_segment_prob)
+        return bool(target == packing.SINGLE_SEGMENT_TARGET)
+
+    def goes_over(self) -> bool:
+        """Of the example in hand."""
+        return bool(packing.goes_over(self.key, self.index))
+
+
+def reference_packs(
+    corpus: Corpus, given: ElectraOptions, seed: int = 1, repeat: int = 0
+) -> list[list[ReferenceExample]]:
+    """The examples of each document, by the reference with the kernel's draws."""
+    found = []
+    for document, sentences in corpus.items():
+        [key] = derive_keys(np.uint64(seed), np.array([document], np.uint64), repeat, PACKS)
+        draws = KernelDraws(key, given.short_seq_prob, given.single_segment_prob)
+        builder = ExampleBuilder(
+            given.max_seq_length,
+            draws.target_length(given.max_seq_length),
+            draws,
+            given.overflow == "keep",
+        )
+        found += list(generate_examples([[list(sentence) for sentence in sentences]], builder))
+    return found
+
+
+@dataclass(frozen=True)
+class Pack:
+    """One of the kernel's packs, with the tokens of its spans."""
+
+    document: int
+    index: int
+    first: Sentence
+    second: Sentence
+    trimmed: tuple[int, int]
+    target_length: int
+
+
+def kernel_packs(
+    corpus: Corpus, given: ElectraOptions, seed: int = 1, repeat: int = 0
+) -> list[Pack]:
+    """The packs of a corpus, in the kernel's order; `document` is its place in the corpus."""
+    documents, document_offsets, sentence_offsets, token_ids = flatten(corpus)
+    packs, spans = draw_packs(
+        sentence_offsets,
+        document_offsets,
+        documents,
+        np.uint64(seed),
+        repeat,
+        given.max_seq_length,
+        given.short_seq_prob,
+        given.single_segment_prob,
+        given.overflow == "keep",
+    )
+    assert (spans[:, 1] > 0).all()
+    ends = [*packs[1:, packing.FIRST_SPAN].tolist(), len(spans)]
+    return [
+        read_pack(pack, spans[pack[packing.FIRST_SPAN] : end], token_ids)
+        for pack, end in zip(packs, ends, strict=True)
+    ]
+
+
+def read_pack(pack: np.ndarray, spans: np.ndarray, token_ids: np.ndarray) -> Pack:
+    """A row of the kernel's packs and its spans, as what they stand for."""
+    tokens = [token for start, length in spans for token in token_ids[start : start + length]]
+    values: Sequence[int] = pack.tolist()
+    first_length = values[packing.FIRST_LENGTH]
+    first, second = tokens[:first_length], tokens[first_length:]
+    assert len(second) == values[packing.SECOND_LENGTH]
+    return Pack(
+        values[packing.DOCUMENT],
+        values[packing.INDEX],
+        [int(token) for token in first],
+        [int(token) for token in second],
+        (values[packing.FIRST_TRIMMED], values[packing.SECOND_TRIMMED]),
+        values[packing.TARGET_LENGTH],
+    )

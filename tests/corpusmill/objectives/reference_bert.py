@@ -1,0 +1,148 @@
+"""BERT's examples in plain Python, written from the article to be read.
+
+"Preparing Data for BERT Training" in four steps: lines to documents, a document to pairs of
+segments, a pair cut to length, a pair masked. The kernels of `corpusmill.objectives.bert` draw
+other random numbers; their examples must have the same distribution, which
+test_bert_distribution.py checks.
+
+The two deliberate differences that `corpusmill.objectives.bert` names are made here too: random
+replacement ids are drawn from all ids that are no special tokens, and a sentence without tokens is
+left out.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+Sentence = list[int]
+Document = list[Sentence]
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What the reference needs to know of a tokenizer."""
+
+    size: int
+    cls_id: int
+    sep_id: int
+    mask_id: int
+    pad_id: int
+    special_ids: tuple[int, ...]
+
+    @cached_property
+    def replacement_ids(self) -> list[int]:
+        """What random replacements are drawn from."""
+        return [token for token in range(self.size) if token not in self.special_ids]
+
+
+@dataclass
+class ReferenceExample:
+    """One example; padding is left to the layout of the file."""
+
+    input_ids: list[int]
+    first_length: int
+    is_random_next: bool
+    masked_lm_positions: list[int]
+    masked_lm_ids: list[int]
+
+
+def create_documents(lines: Iterable[str], encode: Callable[[str], Sentence]) -> list[Document]:
+    """A line that is empty or starts with "=" ends a document; every other line is a sentence."""
+    documents: list[Document] = [[]]
+    for line in lines:
+        text = line.strip()
+        if not text or text.startswith("="):
+            documents.append([])
+        elif tokens := encode(text):
+            documents[-1].append(tokens)
+    return [document for document in documents if document]
+
+
+def generate_examples(
+    own: int,
+    documents: list[Document],
+    vocabulary: Vocabulary,
+    rng: random.Random,
+    max_seq_length: int = 512,
+    short_seq_prob: float = 0.1,
+    masked_lm_prob: float = 0.15,
+    max_predictions_per_seq: int | None = 20,
+) -> Iterator[ReferenceExample]:
+    """The examples of one pass over documents[own]."""
+    max_num_tokens = max_seq_length - 3  # [CLS], [SEP], [SEP]
+    target_length = max_num_tokens
+    if rng.random() < short_seq_prob:
+        target_length = rng.randint(2, max_num_tokens)
+    for first, second, is_random_next in generate_pairs(own, documents, target_length, rng):
+        truncate_pair(first, second, max_num_tokens, rng)
+        input_ids = [vocabulary.cls_id, *first, vocabulary.sep_id, *second, vocabulary.sep_id]
+        predictions = max(1, round((len(first) + len(second)) * masked_lm_prob))
+        if max_predictions_per_seq is not None:
+            predictions = min(max_predictions_per_seq, predictions)
+        positions, labels = mask(input_ids, predictions, vocabulary, rng)
+        yield ReferenceExample(input_ids, len(first), is_random_next, positions, labels)
+
+
+def generate_pairs(
+    own: int, documents: list[Document], target_length: int, rng: random.Random
+) -> Iterator[tuple[list[int], list[int], bool]]:
+    """First segment, second segment, and whether the second is of a random document."""
+    sentences = documents[own].copy()
+    while sentences:
+        # Take sentences up to the target, and as the article does the one behind them.
+        running_length = 0
+        end = 1
+        while end < len(sentences) and running_length < target_length:
+            running_length += len(sentences[end - 1])
+            end += 1
+        split = rng.randint(1, end - 1) if end > 1 else 1
+        first = [token for sentence in sentences[:split] for token in sentence]
+        second = [token for sentence in sentences[split:end] for token in sentence]
+        if not second or rng.random() < 0.5:
+            other = rng.randint(0, len(documents) - 2)
+            if other >= own:
+                other += 1
+            second = take_from(documents[other], target_length - len(first), rng)
+            sentences = sentences[split:]  # the unused sentences are put back
+            yield first, second, True
+        else:
+            sentences = sentences[end:]
+            yield first, second, False
+
+
+def take_from(document: Document, wanted: int, rng: random.Random) -> list[int]:
+    """Whole sentences from a random one on, until they hold `wanted` tokens."""
+    segment: list[int] = []
+    start = rng.randint(0, len(document) - 1)
+    for sentence in document[start:]:
+        if len(segment) >= wanted:
+            break
+        segment.extend(sentence)
+    return segment
+
+
+def truncate_pair(
+    first: list[int], second: list[int], max_num_tokens: int, rng: random.Random
+) -> None:
+    """Remove tokens one by one from the longer segment, from either end with equal chance."""
+    while len(first) + len(second) > max_num_tokens:
+        longer = first if len(first) > len(second) else second
+        longer.pop(0 if rng.random() < 0.5 else -1)
+
+
+def mask(
+    input_ids: list[int], predictions: int, vocabulary: Vocabulary, rng: random.Random
+) -> tuple[list[int], list[int]]:
+    """Mask places of `input_ids`; gives the places and the ids that stood there."""
+    never = {vocabulary.cls_id, vocabulary.sep_id, vocabulary.pad_id}
+    places = [place for place, token in enumerate(input_ids) if token not in never]
+    rng.shuffle(places)
+    positions = sorted(places[:predictions])
+    labels = [input_ids[place] for place in positions]
+    for place in positions:
+        if rng.random() < 0.8:
+            input_ids[place] = vocabulary.mask_id
+        elif rng.random() < 0.5:
+            input_ids[place] = rng.choice(vocabulary.replacement_ids)
+    return positions, labels

@@ -1,0 +1,102 @@
+"""Masking of whole words and n-grams in plain Python, written to be read.
+
+After create_masked_lm_predictions of Google's BERT (`do_whole_word_mask`) and of ALBERT (`ngram`,
+`favor_shorter_ngram`). The kernels of `corpusmill.objectives.word_masking` draw other random
+numbers; their rows must have the same distribution, which test_word_masking_distribution.py checks.
+
+The deliberate differences that `corpusmill.objectives.word_masking` names are made here too, each
+where it says so.
+"""
+
+import random
+from collections.abc import Sequence
+
+Word = list[int]  # places of a row
+
+
+def find_words(
+    input_ids: Sequence[int], continues: Sequence[int], special: set[int]
+) -> list[list[Word]]:
+    """The words of each stretch between special tokens.
+
+    Both programs have one list for the whole row, in which what is left of a cut word behind a
+    [SEP] belongs to the word before it.
+    """
+    stretches: list[list[Word]] = [[]]
+    for place, token in enumerate(input_ids):
+        if token in special:
+            stretches.append([])
+        elif continues[place] and stretches[-1]:
+            stretches[-1][-1].append(place)
+        else:
+            stretches[-1].append([place])
+    return stretches
+
+
+def find_ngrams(stretches: list[list[Word]], max_ngram: int) -> list[list[Word]]:
+    """For each word the n-grams that begin there, of 1 to max_ngram words, as ALBERT lists them.
+
+    Near the end of a stretch the longer ones are the same as the last. ALBERT's run on behind
+    [SEP].
+    """
+    return [
+        [
+            [place for word in words[first : first + n] for place in word]
+            for n in range(1, max_ngram + 1)
+        ]
+        for words in stretches
+        for first in range(len(words))
+    ]
+
+
+def choose(
+    candidates: list[list[Word]], predictions: int, max_ngram: int, rng: random.Random
+) -> set[int]:
+    """The places to predict. With max_ngram 1 this is Google's loop over shuffled words."""
+    lengths = list(range(1, max_ngram + 1))
+    weights = [1 / n for n in lengths]
+    rng.shuffle(candidates)
+    covered: set[int] = set()
+    for ngrams in candidates:
+        if len(covered) >= predictions:
+            break
+        n = rng.choices(lengths, weights)[0]
+        while n > 1 and len(covered) + len(ngrams[n - 1]) > predictions:
+            n -= 1
+        places = ngrams[n - 1]
+        if len(covered) + len(places) > predictions:
+            continue
+        if not covered.isdisjoint(places):
+            continue
+        covered.update(places)
+    return covered
+
+
+def mask_words(
+    input_ids: list[int],
+    continues: Sequence[int],
+    special: set[int],
+    replacement_ids: Sequence[int],
+    num_special: int,
+    mask_id: int,
+    masked_lm_prob: float,
+    max_predictions_per_seq: int,
+    max_ngram: int,
+    rng: random.Random,
+) -> tuple[list[int], list[int]]:
+    """Mask places of `input_ids`; gives the places and the ids that stood there.
+
+    The share is of the tokens that are not special, as everywhere in corpusmill; both programs
+    count [CLS] and [SEP] too.
+    """
+    predictions = max(1, round((len(input_ids) - num_special) * masked_lm_prob))
+    predictions = min(max_predictions_per_seq, predictions)
+    stretches = find_words(input_ids, continues, special)
+    positions = sorted(choose(find_ngrams(stretches, max_ngram), predictions, max_ngram, rng))
+    labels = [input_ids[place] for place in positions]
+    for place in positions:
+        if rng.random() < 0.8:
+            input_ids[place] = mask_id
+        elif rng.random() >= 0.5:
+            input_ids[place] = rng.choice(replacement_ids)
+    return positions, labels

@@ -1,0 +1,206 @@
+"""Which words BERT's examples are masked by, and what is stored where they are masked later."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpusmill import ragged
+from corpusmill.columns import arrow_schema
+from corpusmill.faults import UserError
+from corpusmill.objectives.bert import Bert, BertOptions
+from corpusmill.objectives.masking import row_keys
+from corpusmill.randomness import MAX_SEED
+from corpusmill.recount import recount
+from corpusmill.tokenization.word_marks import mark
+from tests.corpusmill.builders import SPECIAL, Corpus, batch_of, corpora, pool_of
+from tests.corpusmill.objectives.bert_examples import VOCAB_SIZE, unmask
+
+SEED, LENGTH = 5, 30
+seeds = st.integers(0, MAX_SEED)
+
+TOKENS: dict[str, Any] = {"max_seq_length": LENGTH, "masked_lm_prob": 0.3}
+WORDS = {**TOKENS, "whole_word_mask": True}
+NGRAMS = {**WORDS, "ngram": 3}
+RULES = pytest.mark.parametrize("rule", [TOKENS, WORDS, NGRAMS], ids=["tokens", "words", "ngrams"])
+
+
+def begins_word(token: int) -> bool:
+    """Of a numbered corpus every third token, and what begins its sentence."""
+    return token % 3 == 0
+
+
+def mark_corpus(corpus: Corpus) -> dict[int, list[list[int]]]:
+    """The corpus with marked ids, as documents come where the objective has a rule of words."""
+    return {
+        document: [
+            mark(
+                np.array(sentence, np.int16),
+                np.array(
+                    [place > 0 and not begins_word(token) for place, token in enumerate(sentence)]
+                ),
+            ).tolist()
+            for sentence in sentences
+        ]
+        for document, sentences in corpus.items()
+    }
+
+
+def bert(**options: Any) -> Bert:
+    return Bert(BertOptions(**options), SPECIAL, VOCAB_SIZE, "int16")
+
+
+def build(corpus: Corpus, repeat: int = 0, seed: int = SEED, **options: Any) -> pa.RecordBatch:
+    objective = bert(**options)
+    given_ids = mark_corpus(corpus) if objective.words else corpus
+    splits = np.zeros(len(corpus), np.uint8)
+    return objective.build(batch_of(given_ids), repeat, pool_of(given_ids), splits, seed)
+
+
+def words_of(row: list[int], corpus: Corpus) -> list[list[int]]:
+    """The places of each word of an unmasked row."""
+    firsts = {sentence[0] for document in corpus.values() for sentence in document}
+    words: list[list[int]] = []
+    inside = False
+    for place, token in enumerate(row):
+        special = token in {SPECIAL.cls_id, SPECIAL.sep_id}
+        if inside and not (special or begins_word(token) or token in firsts):
+            words[-1].append(place)
+        elif not special:
+            words.append([place])
+        inside = not special
+    return words
+
+
+@given(corpora, seeds, st.sampled_from([1, 3]))
+def test_whole_words_are_masked(corpus: Corpus, seed: int, ngram: int) -> None:
+    examples = build(corpus, seed=seed, **{**WORDS, "ngram": ngram})
+    for example in examples.to_pylist():
+        original = unmask(example)
+        positions = set(example["masked_lm_positions"])
+        for word in words_of(original, corpus):
+            assert positions.isdisjoint(word) or positions.issuperset(word)
+        assert len(positions) <= max(1, round((len(original) - 3) * 0.3))
+
+
+def test_ngrams_are_longer_than_words() -> None:
+    corpus = {document: [list(range(10, 210))] * 8 for document in range(20)}
+    runs = []
+    for ngram in (1, 3):
+        examples = build(corpus, **{**WORDS, "max_seq_length": 200, "ngram": ngram}).to_pylist()
+        gaps = [np.diff(row["masked_lm_positions"]) for row in examples]
+        runs.append(np.mean(np.concatenate(gaps) > 1))
+    # Of whole words of three tokens 2 of 3 gaps are 1; n-grams have 18 words in 11 runs.
+    assert runs[1] < 0.8 * runs[0]
+
+
+@RULES
+def test_masks_change_no_pair(rule: dict[str, Any]) -> None:
+    corpus = {1: [[10, 11, 12, 13], [14, 15], [16, 17, 18]], 2: [[19, 20, 21], [22, 23]]}
+    plain, other = (build(corpus, **options) for options in (TOKENS, rule))
+    assert [unmask(row) for row in plain.to_pylist()] == [unmask(row) for row in other.to_pylist()]
+
+
+@RULES
+def test_what_a_dynamic_data_set_stores(rule: dict[str, Any]) -> None:
+    objective = bert(**rule, mask="dynamic")
+    names = [column.name for column in objective.columns]
+    words = ["seg_labels"] if objective.words else []
+    assert names == ["input_ids", "token_type_ids", "next_sentence_label", *words]
+    assert "masked" not in objective.columns[0].meaning
+    assert "masked" in bert(**rule).columns[0].meaning
+
+
+@RULES
+@given(corpus=corpora, seed=seeds, repeat=st.integers(0, 3))
+def test_dynamic_rows_can_be_masked_to_the_static_ones(
+    rule: dict[str, Any], corpus: Corpus, seed: int, repeat: int
+) -> None:
+    static = build(corpus, repeat, seed, **rule)
+    dynamic = build(corpus, repeat, seed, **rule, mask="dynamic")
+    assert dynamic.column("input_ids").to_pylist() == [unmask(row) for row in static.to_pylist()]
+    masked_lm = bert(**rule, mask="dynamic").masked_lm
+    input_ids, offsets = ragged.from_arrow(dynamic.column("input_ids"))
+    seg_labels = np.empty(0, np.int8)
+    if masked_lm.whole_words:
+        seg_labels, _ = ragged.from_arrow(dynamic.column("seg_labels"))
+    keys = row_keys(
+        np.uint64(seed), dynamic.column("document").to_numpy(), repeat,
+        dynamic.column("index").to_numpy(),
+    )  # fmt: skip
+    masked = input_ids.copy()
+    positions, labels, ends = masked_lm.mask(masked, seg_labels, offsets, keys)
+    for name, values, starts in (
+        ("input_ids", masked, offsets),
+        ("masked_lm_positions", positions, ends),
+        ("masked_lm_ids", labels, ends),
+    ):
+        assert ragged.to_arrow(values, starts).to_pylist() == static.column(name).to_pylist()
+
+
+@given(corpora, seeds)
+def test_stored_labels_tell_the_words(corpus: Corpus, seed: int) -> None:
+    for example in build(corpus, seed=seed, **WORDS, mask="dynamic").to_pylist():
+        labels = [-1] * len(example["input_ids"])
+        for word in words_of(example["input_ids"], corpus):
+            labels[word[0] : word[-1] + 1] = [0] + [1] * (len(word) - 1)
+        assert example["seg_labels"] == labels
+
+
+@RULES
+@pytest.mark.parametrize("mask", ["static", "dynamic"])
+@pytest.mark.parametrize("padded", [False, True])
+@given(corpus=corpora, seed=seeds)
+def test_finished_rows_hold_what_was_built_and_measured(
+    rule: dict[str, Any], mask: str, padded: bool, corpus: Corpus, seed: int
+) -> None:
+    objective = bert(**rule, mask=mask)
+    built = build(corpus, seed=seed, **rule, mask=mask)
+    rows = objective.finish(built, padded)
+    assert rows.schema == arrow_schema(objective.columns, padded)
+    measured = objective.measure(built)
+    counted = recount(rows, SPECIAL.pad_id or 0)
+    assert {name: list(counts) for name, counts in counted.items()} == {
+        name: list(counts) for name, counts in measured.items()
+    }
+    assert ("predictions" in measured) == (mask == "static")
+    if "seg_labels" in rows.schema.names:
+        for example, labels in zip(built.to_pylist(), rows["seg_labels"].to_pylist(), strict=True):
+            assert len(labels) == LENGTH or not padded
+            missing = len(labels) - len(example["seg_labels"])
+            assert labels == example["seg_labels"] + [-1] * missing
+
+
+@pytest.mark.parametrize("dtype", ["int16", "uint16", "int32"])
+def test_ids_have_the_tokenizers_type_whatever_type_marks_have(dtype: str) -> None:
+    corpus = mark_corpus({1: [[10, 11], [12]], 2: [[13]]})
+    batch, pool = batch_of(corpus), pool_of(corpus)
+    objective = Bert(BertOptions(**WORDS), SPECIAL, VOCAB_SIZE, dtype)
+    built = objective.build(batch, 0, pool, np.zeros(2, np.uint8), 1)
+    assert built.column("input_ids").type.value_type == pa.from_numpy_dtype(np.dtype(dtype))
+    assert {token for row in built.to_pylist() for token in unmask(row)} <= {2, 3, *range(10, 14)}
+
+
+@pytest.mark.parametrize("rule", ["", "unicode", "jieba"])
+def test_marks_are_asked_for_where_words_are_masked(rule: str) -> None:
+    words = {"words": rule} if rule else {}
+    assert bert(whole_word_mask=True, **words).words == (rule or "unicode")
+    assert bert().words == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "value"),
+    [
+        ({"ngram": 3}, "--ngram 3"),
+        ({"words": "jieba"}, "--words jieba"),
+        ({"whole_word_mask": True, "ngram": 0}, "--ngram 0"),
+        ({"whole_word_mask": True, "ngram": 101}, "--ngram 101"),
+    ],
+)
+def test_combinations_that_make_no_sense_are_refused(options: dict[str, Any], value: str) -> None:
+    with pytest.raises(UserError) as caught:
+        bert(**options)
+    assert str(caught.value).startswith(f"{value}: ")

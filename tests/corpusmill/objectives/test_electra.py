@@ -1,0 +1,152 @@
+import dataclasses
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpusmill.columns import arrow_schema
+from corpusmill.faults import UserError
+from corpusmill.objectives.electra import ElectraOptions
+from corpusmill.objectives.objective import IDENTITY_SCHEMA
+from corpusmill.randomness import MAX_SEED
+from tests.corpusmill.builders import SPECIAL, Corpus, batch_of, numbered_corpus
+from tests.corpusmill.objectives.electra_examples import corpora, electra, kernel_packs, options
+
+seeds = st.integers(0, MAX_SEED)
+
+
+def build(
+    corpus: Corpus, given_options: ElectraOptions, seed: int = 1, repeat: int = 0
+) -> pa.RecordBatch:
+    """One pass over a corpus."""
+    splits = np.zeros(len(corpus), np.uint8)
+    return electra(given_options).build(batch_of(corpus), repeat, None, splits, seed)
+
+
+# Options
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "cure"),
+    [
+        ("max_seq_length", 4, "5 to 65535"),
+        ("max_seq_length", 65536, "5 to 65535"),
+        ("duplicates", 0, "1 to 65535"),
+        ("short_seq_prob", 1.1, "0 to 1"),
+        ("single_segment_prob", -0.1, "0 to 1"),
+        ("overflow", "cut", "drop or keep"),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_refused(name: str, value: object, cure: str) -> None:
+    with pytest.raises(UserError) as refused:
+        ElectraOptions(**{name: value})  # type: ignore[arg-type]
+    assert f"--{name.replace('_', '-')} {value}" in str(refused.value)
+    assert cure in str(refused.value)
+
+
+def test_the_defaults_are_the_originals() -> None:
+    assert dataclasses.asdict(ElectraOptions()) == {
+        "max_seq_length": 128,
+        "duplicates": 1,
+        "short_seq_prob": 0.05,
+        "single_segment_prob": 0.1,
+        "blanks_separate_docs": True,
+        "overflow": "drop",
+    }
+
+
+# Rows
+
+
+@given(corpora, options, seeds, st.integers(0, 3))
+def test_rows_are_the_packs_with_special_tokens(
+    corpus: Corpus, given_options: ElectraOptions, seed: int, repeat: int
+) -> None:
+    built = build(corpus, given_options, seed, repeat)
+    assert built.schema == pa.schema(
+        [*IDENTITY_SCHEMA, *arrow_schema(electra(given_options).built_columns)]
+    )
+    ids = list(corpus)
+    expected = [
+        {
+            "document": ids[pack.document],
+            "repeat": repeat,
+            "index": pack.index,
+            "input_ids": [SPECIAL.cls_id, *pack.first, SPECIAL.sep_id]
+            + ([*pack.second, SPECIAL.sep_id] if pack.second else []),
+            "first_length": len(pack.first),
+            "first_trimmed": pack.trimmed[0],
+            "second_trimmed": pack.trimmed[1],
+        }
+        for pack in kernel_packs(corpus, given_options, seed, repeat)
+    ]
+    assert built.to_pylist() == expected
+
+
+@given(corpora, options, seeds, st.data())
+def test_finished_rows_ragged_and_padded(
+    corpus: Corpus, given_options: ElectraOptions, seed: int, data: st.DataObject
+) -> None:
+    objective, examples = electra(given_options), build(corpus, given_options, seed)
+    start = data.draw(st.integers(0, examples.num_rows - 1))
+    examples = examples.slice(start, data.draw(st.integers(1, examples.num_rows)))
+    plain, padded = (objective.finish(examples, padded) for padded in (False, True))
+    assert plain.schema == arrow_schema(objective.columns)
+    assert padded.schema == arrow_schema(objective.columns, padded=True)
+    rows = zip(examples.to_pylist(), plain.to_pylist(), padded.to_pylist(), strict=True)
+    for example, row, full in rows:
+        length, first = len(example["input_ids"]), example["first_length"] + 2
+        assert row["input_ids"] == example["input_ids"]
+        assert row["token_type_ids"] == [0] * first + [1] * (length - first)
+        filling = [0] * (given_options.max_seq_length - length)
+        assert full == {name: values + filling for name, values in row.items()}
+
+
+@given(corpora, options, seeds, st.data())
+def test_measures_are_those_of_the_rows(
+    corpus: Corpus, given_options: ElectraOptions, seed: int, data: st.DataObject
+) -> None:
+    objective, examples = electra(given_options), build(corpus, given_options, seed)
+    examples = examples.slice(data.draw(st.integers(0, examples.num_rows - 1)))
+    lengths, firsts, seconds = [], [], []
+    for row in objective.finish(examples, False).to_pylist():
+        lengths.append(len(row["input_ids"]))
+        seconds.append(max(0, sum(row["token_type_ids"]) - 1))
+        firsts.append(lengths[-1] - seconds[-1] - (3 if seconds[-1] else 2))
+    measured = objective.measure(examples)
+    assert {name: counts.tolist() for name, counts in measured.items()} == {
+        "length": np.bincount(lengths).tolist(),
+        "first_segment_length": np.bincount(firsts).tolist(),
+        "second_segment_length": np.bincount(seconds).tolist(),
+    }
+
+
+@given(corpora, options, seeds)
+def test_every_token_is_in_a_row_or_counted(
+    corpus: Corpus, given_options: ElectraOptions, seed: int
+) -> None:
+    objective, examples = electra(given_options), build(corpus, given_options, seed)
+    measured, counts = objective.measure(examples), objective.count(examples)
+    written = sum(
+        int(
+            measured[f"{segment}_segment_length"]
+            @ np.arange(len(measured[f"{segment}_segment_length"]))
+        )
+        for segment in ("first", "second")
+    )
+    tokens = sum(len(sentence) for document in corpus.values() for sentence in document)
+    assert written + counts["trimmed_tokens"] == tokens
+    if given_options.overflow == "keep":
+        assert written == tokens
+
+
+def test_trimmed_tokens_are_counted_by_segment() -> None:
+    given_options = ElectraOptions(max_seq_length=16, short_seq_prob=0, single_segment_prob=0)
+    examples = build(numbered_corpus([[6, 14], [20]]), given_options)
+    assert electra(given_options).count(examples) == {
+        "trimmed_tokens": 7 + 6,
+        "trimmed_tokens.first_segment": 6,
+        "trimmed_tokens.second_segment": 7,
+    }

@@ -1,0 +1,145 @@
+"""The kernel's examples have the distribution of the reference's, whose builder goes on and on.
+
+Each property of each configuration is one chi-square test; see distributions.py for the rate. One
+observation is one pass over one document. The reference is the original's way: one builder takes
+all documents one after the other and carries its target from each to the next. Of a pass over a
+document the example number p modulo the examples of that pass is looked at, p being the pass.
+"""
+
+import random
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from corpusmill.objectives.electra import ElectraOptions
+from tests.corpusmill.builders import numbered_corpus
+from tests.corpusmill.objectives.distributions import assert_same_distribution
+from tests.corpusmill.objectives.electra_examples import kernel_packs
+from tests.corpusmill.objectives.reference_electra import (
+    ExampleBuilder,
+    RandomDraws,
+    generate_examples,
+)
+
+PASSES = 1500
+
+CONFIGURATIONS: dict[str, ElectraOptions] = {
+    "original, small": ElectraOptions(max_seq_length=35),
+    "short always": ElectraOptions(max_seq_length=35, short_seq_prob=1.0),
+    "half single, half short": ElectraOptions(
+        max_seq_length=60, short_seq_prob=0.5, single_segment_prob=0.5
+    ),
+    "smallest": ElectraOptions(max_seq_length=5, short_seq_prob=0.5),
+    "nothing dropped": ElectraOptions(max_seq_length=35, short_seq_prob=0.3, overflow="keep"),
+}
+
+# Twelve documents of 1 to 12 sentences of 1 to 17 tokens, some of 40.
+DOCUMENTS = numbered_corpus(
+    [
+        [
+            40 if (document + place) % 9 == 8 else 1 + (3 * document + 5 * place) % 17
+            for place in range(1 + document * 5 % 12)
+        ]
+        for document in range(12)
+    ]
+)
+
+
+class Example(NamedTuple):
+    """One example, and where it is from."""
+
+    document: int
+    number: int
+    examples_in_pass: int
+    first: list[int]
+    second: list[int]
+    first_trimmed: int
+    second_trimmed: int
+    target_length: int
+
+
+def ours(options: ElectraOptions) -> Iterator[Example]:
+    """One example of each pass over each document."""
+    for repeat in range(PASSES):
+        packs = kernel_packs(DOCUMENTS, options, seed=11, repeat=repeat)
+        for document in DOCUMENTS:
+            of_pass = [pack for pack in packs if pack.document == document]
+            index = repeat % len(of_pass)
+            pack = of_pass[index]
+            yield Example(
+                document, index, len(of_pass), pack.first, pack.second, *pack.trimmed,
+                pack.target_length,
+            )  # fmt: skip
+
+
+def reference(options: ElectraOptions) -> Iterator[Example]:
+    """The same of the original's way, but for the very first example, which is never short."""
+    longest, keep = options.max_seq_length, options.overflow == "keep"
+    rng = random.Random(12)  # noqa: S311 - no secret
+    draws = RandomDraws(rng, options.short_seq_prob, options.single_segment_prob)
+    builder = ExampleBuilder(longest, longest, draws, keep)
+    [_] = generate_examples([[[7]]], builder)
+    for repeat in range(PASSES):
+        passes = generate_examples(DOCUMENTS.values(), builder)
+        for document, of_pass in zip(DOCUMENTS, passes, strict=True):
+            index = repeat % len(of_pass)
+            example = of_pass[index]
+            yield Example(
+                document, index, len(of_pass), example.first, example.second,
+                len(example.first_trimmed), len(example.second_trimmed), example.target_length,
+            )  # fmt: skip
+
+
+def properties(examples: Iterator[Example]) -> dict[str, np.ndarray]:
+    """Integers that tell all about the examples; see the names."""
+    found: dict[str, list[int]] = {}
+    for of in examples:
+        first, second = len(of.first), len(of.second)
+        trimmed = of.first_trimmed + of.second_trimmed
+        is_mixed = bool(of.second) and of.first[-1] > of.second[0]
+        values = {
+            "examples in a pass": of.examples_in_pass,
+            "examples in a pass, of a document": of.document * 1000 + of.examples_in_pass,
+            "length": first + second,
+            "first segment's length": first,
+            "second segment's length": second,
+            "both segments' lengths": first * 1000 + second,
+            "one segment": not of.second,
+            "one segment, of an index": of.number * 2 + (not of.second),
+            "tokens trimmed of the first segment": of.first_trimmed,
+            "tokens trimmed of the second segment": of.second_trimmed,
+            "tokens trimmed, of a document": of.document * 1000 + trimmed,
+            "target": of.target_length,
+            "target, of an index": of.number * 1000 + of.target_length,
+            "target, of a document": of.document * 1000 + of.target_length,
+            "target, of a document's first example": of.target_length if of.number == 0 else -1,
+            "target, of a length": of.target_length * 1000 + first + second,
+            "a first segment that goes on behind the second": is_mixed,
+            "first token": of.first[0],
+            "last token of the first segment": of.first[-1],
+            "first token of the second segment": of.second[0] if of.second else -1,
+            "last token": max(of.first + of.second),
+        }
+        for name, value in values.items():
+            found.setdefault(name, []).append(int(value))
+    return {name: np.array(values) for name, values in found.items()}
+
+
+def test_the_corpus_has_what_it_is_for() -> None:
+    lengths = [len(sentence) for sentences in DOCUMENTS.values() for sentence in sentences]
+    assert {len(sentences) for sentences in DOCUMENTS.values()} == set(range(1, 13))
+    assert min(lengths) == 1
+    assert max(lengths) == 40
+    found = properties(ours(CONFIGURATIONS["original, small"]))
+    assert found["a first segment that goes on behind the second"].any()
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_examples_are_distributed_as_the_references(name: str) -> None:
+    built, written = properties(ours(CONFIGURATIONS[name])), properties(
+        reference(CONFIGURATIONS[name])
+    )  # fmt: skip
+    for what, values in built.items():
+        assert_same_distribution(values, written[what], what)

@@ -1,0 +1,256 @@
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpusmill.objectives import electra_packs as packing
+from corpusmill.objectives.electra import ElectraOptions
+from corpusmill.randomness import MAX_SEED, PACKS, derive_keys
+from tests.corpusmill.builders import Corpus, numbered_corpus
+from tests.corpusmill.objectives.distributions import assert_counts, assert_uniform
+from tests.corpusmill.objectives.electra_examples import (
+    corpora,
+    kernel_packs,
+    options,
+    reference_packs,
+)
+
+seeds = st.integers(0, MAX_SEED)
+
+# Draws
+
+
+def keys(number: int) -> np.ndarray:
+    drawn: np.ndarray = derive_keys(5, np.arange(number, dtype=np.uint64), 0, PACKS)
+    return drawn
+
+
+def test_target_lengths_are_the_full_one_or_uniform() -> None:
+    lengths = [packing.draw_target_length(key, 3, 12, 0.4) for key in keys(20_000)]
+    counts = np.bincount(lengths, minlength=13)
+    assert counts[:5].sum() == 0
+    assert_counts(counts[5:], [0.4 / 8] * 7 + [0.4 / 8 + 0.6], "target length")
+
+
+def test_targets_of_the_examples_of_a_document_are_drawn_anew() -> None:
+    lengths = np.array(
+        [
+            [packing.draw_target_length(key, index, 7, 1.0) - 5 for index in (0, 1)]
+            for key in keys(5000)
+        ]
+    )
+    assert_uniform(np.bincount(lengths[:, 0] * 3 + lengths[:, 1], minlength=9), "two targets")
+
+
+def test_first_targets_are_half_of_the_target_or_never_reached() -> None:
+    targets = Counter(packing.draw_first_target_length(key, 0, 128, 0.1) for key in keys(10_000))
+    assert set(targets) == {62, packing.SINGLE_SEGMENT_TARGET}
+    assert_counts(np.array([targets[62], targets[100_000]]), [0.9, 0.1], "single segments")
+
+
+def test_half_of_the_sentences_at_the_border_go_over() -> None:
+    over = sum(packing.goes_over(key, 2) for key in keys(10_000))
+    assert_uniform(np.array([over, 10_000 - over]), "over the first target")
+
+
+# Tables: sentences by their lengths, full targets, two segments where nothing else is said. A pack
+# is (sentences of the first segment, of the second, tokens trimmed of both).
+
+TWO = ElectraOptions(max_seq_length=16, short_seq_prob=0, single_segment_prob=0)  # 6 in the first
+ONE = ElectraOptions(max_seq_length=16, short_seq_prob=0, single_segment_prob=1)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "given_options", "segments"),
+    [
+        # One sentence, however it is drawn, is a first segment.
+        ([5], TWO, {((1, 2, 3, 4, 5), (), (0, 0))}),
+        ([16], TWO, {(tuple(range(1, 15)), (), (2, 0))}),
+        # The first sentence fills the first segment: the second gets the rest of 13.
+        ([6, 10], TWO, {((1, 2, 3, 4, 5, 6), tuple(range(7, 14)), (0, 3))}),
+        # 3 + 3 is not below 6: over half of the times, and else the second segment begins.
+        (
+            [3, 3, 10],
+            TWO,
+            {
+                ((1, 2, 3), tuple(range(4, 14)), (0, 3)),
+                ((1, 2, 3, 4, 5, 6), tuple(range(7, 14)), (0, 3)),
+            },
+        ),
+        # Behind a sentence in the second segment a short one goes to the first, 2 + 3 < 6.
+        (
+            [2, 8, 3, 4],
+            TWO,
+            {
+                ((1, 2, 11, 12, 13), (3, 4, 5, 6, 7, 8, 9, 10), (0, 4)),
+                (tuple(range(1, 11)), (11, 12, 13), (0, 4)),
+            },
+        ),
+        # Of a first segment that fills the row nothing is left for the second.
+        (
+            [4, 13],
+            TWO,
+            {
+                ((1, 2, 3, 4), tuple(range(5, 14)), (0, 4)),
+                (tuple(range(1, 15)), (), (3, 0)),
+            },
+        ),
+        # One segment, that of classification.
+        ([4, 4, 9], ONE, {(tuple(range(1, 15)), (), (3, 0))}),
+        ([4, 4], ONE, {(tuple(range(1, 9)), (), (0, 0))}),
+    ],
+)  # fmt: skip
+def test_segments_of_one_example(
+    lengths: list[int], given_options: ElectraOptions, segments: set[object]
+) -> None:
+    found = set()
+    for seed in range(40):
+        [pack] = kernel_packs(numbered_corpus([lengths]), given_options, seed)
+        first, second = (tuple(token - 9 for token in of) for of in (pack.first, pack.second))
+        found.add((first, second, pack.trimmed))
+    assert found == segments
+
+
+def lengths_of(corpus: Corpus, given_options: ElectraOptions) -> list[tuple[int, int, int, int]]:
+    """Place of the document, index, and lengths of both segments."""
+    return [
+        (pack.document, pack.index, len(pack.first), len(pack.second))
+        for pack in kernel_packs(corpus, given_options)
+    ]
+
+
+def test_an_example_is_made_at_the_target_and_at_the_end_of_a_document() -> None:
+    corpus = numbered_corpus([[16, 15, 1, 2], [3], [20, 1]])
+    # 15 tokens do not reach the target of 16, one more does; 2, 3 and 1 are what is left at ends.
+    first, second, *others = lengths_of(corpus, ONE)
+    assert [first, second] == [(0, 0, 14, 0), (0, 1, 14, 0)]
+    assert others == [(0, 2, 2, 0), (1, 0, 3, 0), (2, 0, 14, 0), (2, 1, 1, 0)]
+
+
+def test_what_is_kept_goes_in_front_of_what_follows() -> None:
+    kept = ElectraOptions(
+        max_seq_length=16, short_seq_prob=0, single_segment_prob=0, overflow="keep"
+    )
+    packs = kernel_packs(numbered_corpus([[6, 10, 12]]), kept)
+    # Of the 10 tokens 7 find room; the other 3 and the 12 reach the target.
+    segments = [
+        ([token - 9 for token in of.first], [token - 9 for token in of.second]) for of in packs
+    ]
+    assert segments[0] == ([1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 12, 13])
+    assert segments[1] in (
+        ([14, 15, 16], list(range(17, 27))),
+        (list(range(14, 28)), []),
+    )
+    assert [pack.trimmed for pack in packs] == [(0, 0)] * len(packs)
+
+
+def test_a_sentence_of_many_rows_is_kept_whole() -> None:
+    kept = ElectraOptions(max_seq_length=5, short_seq_prob=0, overflow="keep")
+    packs = kernel_packs(numbered_corpus([[1000, 1]]), kept)
+    assert [token for pack in packs for token in pack.first + pack.second] == list(range(10, 1011))
+    # Each is full but the last: 1001 tokens in rows of 3, or of 2 with a second [SEP].
+    assert all(len(pack.first) + len(pack.second) in {2, 3} for pack in packs[:-1])
+
+
+def test_assembled_rows() -> None:
+    packs = np.array(
+        [
+            [0, 0, 0, 2, 3, 0, 0, 9],  # two spans in the second segment
+            [0, 1, 3, 1, 0, 0, 0, 9],  # one segment
+            [1, 0, 4, 3, 1, 0, 0, 9],  # two spans in the first segment
+        ]
+    )
+    spans = np.array([[0, 2], [2, 2], [5, 1], [4, 1], [6, 2], [9, 1], [8, 1]])
+    tokens = np.arange(10, 20, dtype=np.uint16)
+    input_ids, offsets = packing.assemble_packs(packs, spans, tokens, 2, 3)
+    assert input_ids.dtype == np.uint16
+    assert [input_ids[a:b].tolist() for a, b in pairwise(offsets)] == [
+        [2, 10, 11, 3, 12, 13, 15, 3],
+        [2, 14, 3],
+        [2, 16, 17, 19, 3, 18, 3],
+    ]
+
+
+# Properties
+
+
+@given(corpora, options, seeds, st.integers(0, 3))
+def test_packs_are_the_references_with_the_same_draws(
+    corpus: Corpus, given_options: ElectraOptions, seed: int, repeat: int
+) -> None:
+    expected = [
+        (document, index, of.first, of.second, len(of.first_trimmed), len(of.second_trimmed),
+         of.target_length)
+        for document, examples in enumerate(reference_packs(corpus, given_options, seed, repeat))
+        for index, of in enumerate(examples)
+    ]  # fmt: skip
+    assert [
+        (of.document, of.index, of.first, of.second, *of.trimmed, of.target_length)
+        for of in kernel_packs(corpus, given_options, seed, repeat)
+    ] == expected
+
+
+@given(corpora, options, seeds)
+def test_no_token_is_lost_but_the_counted_ones_and_none_comes_twice(
+    corpus: Corpus, given_options: ElectraOptions, seed: int
+) -> None:
+    packs = kernel_packs(corpus, given_options, seed)
+    tokens = [token for pack in packs for token in pack.first + pack.second]
+    there = {token for document in corpus.values() for sentence in document for token in sentence}
+    assert len(set(tokens)) == len(tokens)
+    assert set(tokens) <= there
+    assert len(there) - len(tokens) == sum(sum(pack.trimmed) for pack in packs)
+    if given_options.overflow == "keep":
+        assert set(tokens) == there
+
+
+@given(corpora, options, seeds)
+def test_limits(corpus: Corpus, given_options: ElectraOptions, seed: int) -> None:
+    longest = given_options.max_seq_length
+    for pack in kernel_packs(corpus, given_options, seed):
+        first, second = pack.first, pack.second
+        assert 1 <= len(first) <= longest - 2
+        assert not second or len(first) + len(second) <= longest - 3
+        assert 5 <= pack.target_length <= longest
+        # Both segments are in the order of the text, as sentences were taken.
+        assert first == sorted(first)
+        assert second == sorted(second)
+        # Something is only cut off where the row is full.
+        assert not pack.trimmed[0] or len(first) == longest - 2
+        assert not pack.trimmed[1] or len(first) + len(second) >= longest - 3
+
+
+@given(corpora, options, seeds)
+def test_the_batch_of_a_document_does_not_matter(
+    corpus: Corpus, given_options: ElectraOptions, seed: int
+) -> None:
+    together = kernel_packs(corpus, given_options, seed)
+    for place, (document, sentences) in enumerate(corpus.items()):
+        alone = kernel_packs({document: sentences}, given_options, seed)
+        assert [(of.first, of.second, of.trimmed) for of in alone] == [
+            (of.first, of.second, of.trimmed) for of in together if of.document == place
+        ]
+
+
+@given(corpora, options, seeds)
+def test_empty_sentences_change_nothing_in_the_reference(
+    corpus: Corpus, given_options: ElectraOptions, seed: int
+) -> None:
+    """Which is why they may be left out before."""
+    with_empty = {
+        document: [part for sentence in sentences for part in ([], sentence, [])]
+        for document, sentences in corpus.items()
+    }
+    assert reference_packs(with_empty, given_options, seed) == reference_packs(
+        corpus, given_options, seed
+    )
+
+
+def test_the_passes_over_a_document_differ() -> None:
+    corpus = numbered_corpus([[7, 9, 4, 6, 8, 5] * 4])
+    mixed = ElectraOptions(max_seq_length=20, short_seq_prob=0.5)
+    packs = {str(kernel_packs(corpus, mixed, seed=1, repeat=repeat)) for repeat in range(4)}
+    assert len(packs) == 4

@@ -1,0 +1,188 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpusmill.objectives.ernie_masking import mask_sequences
+from corpusmill.objectives.masking import row_keys
+from tests.corpusmill.builders import offsets_of
+from tests.corpusmill.objectives.distributions import assert_counts, assert_same_distribution
+
+MASK, VOCAB_SIZE = 4, 40
+# Text has ids from here on, so that a random id can be told from one that stayed.
+FIRST_TEXT_ID = 100
+
+Sequence = list[int]  # seg_labels
+
+
+@st.composite
+def sequences(draw: st.DrawFn) -> Sequence:
+    """seg_labels of one or two segments of words of one to five tokens."""
+    word = st.integers(1, 5).map(lambda length: [0] + [1] * (length - 1))
+    labels = [-1]
+    for _ in range(draw(st.integers(1, 2))):
+        labels += [label for part in draw(st.lists(word, max_size=8)) for label in part]
+        labels.append(-1)
+    return labels
+
+
+def numbered(batch: list[Sequence]) -> np.ndarray:
+    """Each sequence as ids that tell places, [CLS] as 2 and [SEP] as 3."""
+    return np.array(
+        [
+            FIRST_TEXT_ID + place if label >= 0 else 3 if place else 2
+            for labels in batch
+            for place, label in enumerate(labels)
+        ],
+        np.int16,
+    )
+
+
+def mask(
+    batch: list[Sequence], keys: np.ndarray, mask_word_prob: float
+) -> tuple[np.ndarray, list[list[int]], list[list[int]]]:
+    """Masked ids, and positions and labels of each sequence."""
+    flat = np.array([label for labels in batch for label in labels], np.int8)
+    masked, positions, labels, ends = mask_sequences(
+        numbered(batch), flat, offsets_of(map(len, batch)), keys, mask_word_prob, MASK, VOCAB_SIZE
+    )
+    assert masked.dtype == labels.dtype == np.int16
+    assert positions.dtype == np.int32
+    return masked, *(
+        [part.tolist() for part in np.split(values, ends[1:-1])] for values in (positions, labels)
+    )
+
+
+def keys_of(count: int, epoch: int = 0, seed: int = 1) -> np.ndarray:
+    shards, rows = np.zeros(count, np.uint64), np.arange(count)
+    keys: np.ndarray = row_keys(np.uint64(seed), shards, epoch, rows)
+    return keys
+
+
+@given(st.lists(sequences(), min_size=1, max_size=6), st.floats(0, 1), st.integers(0, 50))
+def test_only_predicted_places_change_and_their_labels_stood_there(
+    batch: list[Sequence], share: float, epoch: int
+) -> None:
+    masked, positions, labels = mask(batch, keys_of(len(batch), epoch), share)
+    for segs, row, places, originals in zip(
+        batch, np.split(masked, offsets_of(map(len, batch))[1:-1]), positions, labels, strict=True
+    ):
+        original = numbered([segs])
+        assert places == sorted(set(places))
+        assert originals == original[places].tolist()
+        assert all(segs[place] >= 0 for place in places)
+        for place, (now, before) in enumerate(zip(row.tolist(), original.tolist(), strict=True)):
+            fine = {before, MASK, *range(1, VOCAB_SIZE)} if place in places else {before}
+            assert now in fine
+
+
+@given(st.lists(sequences(), min_size=1, max_size=6), st.integers(0, 200))
+def test_by_words_a_word_is_predicted_whole_or_not_at_all(
+    batch: list[Sequence], epoch: int
+) -> None:
+    _, positions, _ = mask(batch, keys_of(len(batch), epoch), 1.0)
+    for segs, places in zip(batch, positions, strict=True):
+        for place, label in enumerate(segs):
+            if label == 1:
+                assert (place in places) == (place - 1 in places)
+
+
+@given(st.lists(sequences(), min_size=2, max_size=6), st.floats(0, 1), st.data())
+def test_a_sequence_is_masked_alike_in_any_batch(
+    batch: list[Sequence], share: float, data: st.DataObject
+) -> None:
+    keys = keys_of(len(batch))
+    one = data.draw(st.integers(0, len(batch) - 1))
+    offsets = offsets_of(map(len, batch))
+    masked, positions, labels = mask(batch, keys, share)
+    alone = mask([batch[one]], keys[one : one + 1], share)
+    assert alone[0].tolist() == masked[offsets[one] : offsets[one + 1]].tolist()
+    assert (alone[1], alone[2]) == ([positions[one]], [labels[one]])
+
+
+def test_what_is_given_is_not_changed() -> None:
+    ids, labels = numbered([[-1, 0, 1, 0, -1]]), np.array([-1, 0, 1, 0, -1], np.int8)
+    for key in range(100):
+        mask_sequences(ids, labels, np.array([0, 5]), keys_of(1, key), 1.0, MASK, VOCAB_SIZE)
+    assert ids.tolist() == [2, 101, 102, 103, 3]
+    assert labels.tolist() == [-1, 0, 1, 0, -1]
+
+
+def test_a_slice_of_longer_arrays_is_masked_as_the_slice() -> None:
+    # Offsets need not begin at 0.
+    segs = [-1, *([0, 1, 1] * 20), -1]
+    ids, labels = numbered([segs, segs]), np.array(segs * 2, np.int8)
+    keys = keys_of(2)
+    masked, positions, found, ends = mask_sequences(
+        ids, labels, np.array([62, 124]), keys[1:], 1.0, MASK, VOCAB_SIZE
+    )
+    alone = mask([segs], keys[1:], 1.0)
+    assert masked[62:].tolist() == alone[0].tolist()
+    assert masked[:62].tolist() == ids[:62].tolist()
+    assert ([positions.tolist()], [found.tolist()], ends[0]) == (alone[1], alone[2], 0)
+
+
+def test_no_sequence_and_one_without_words() -> None:
+    empty = mask_sequences(
+        np.zeros(0, np.int16), np.zeros(0, np.int8), np.array([0]), keys_of(0), 1.0, MASK, 9
+    )
+    assert [part.tolist() for part in empty] == [[], [], [], [0]]
+    masked, positions, labels = mask([[-1, -1, -1]], keys_of(1), 1.0)
+    assert (masked.tolist(), positions, labels) == ([2, 3, 3], [[]], [[]])
+
+
+def test_a_word_whose_beginning_is_missing_is_never_chosen_by_words() -> None:
+    # Nothing here makes such a sequence; the original, given one, passes the token by.
+    segs = [-1, 1, 1, 0, -1, 1, 0, -1]
+    _, positions, _ = mask([segs] * 500, keys_of(500), 1.0)
+    assert {place for places in positions for place in places} == {3, 6}
+
+
+def test_each_epoch_masks_otherwise() -> None:
+    segs = [-1, *([0, 1] * 100), -1]
+    first, second = (mask([segs], keys_of(1, epoch), 1.0)[1] for epoch in range(2))
+    assert first != second
+
+
+def test_there_is_no_cap() -> None:
+    segs = [-1, *([0] * 509), -1]
+    _, positions, _ = mask([segs] * 200, keys_of(200), 0.0)
+    counts = [len(places) for places in positions]
+    assert max(counts) > 90  # 509 draws of 0.15: mean 76, standard deviation 8
+    assert min(counts) < 62
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_the_share_of_sequences_masked_by_words(share: float) -> None:
+    # One long word shows the mode: by words its later tokens are predicted with the first.
+    segs = [-1, 0, *([1] * 40), -1]
+    _, positions, _ = mask([segs] * 20_000, keys_of(20_000), share)
+    full = sum(len(places) == 41 for places in positions)
+    none = sum(not places for places in positions)
+    if share == 1.0:
+        assert full + none == 20_000
+    expected = np.array([share * 0.15, 1 - share * 0.15])
+    if share:
+        assert_counts(np.array([full, 20_000 - full]), expected, "a whole word of 41 tokens")
+    else:
+        assert full == 0
+
+
+def test_random_ids_are_uniform_from_1_and_below_the_vocabulary_size() -> None:
+    segs = [-1, *([0] * 500), -1]
+    masked, _, _ = mask([segs] * 1000, keys_of(1000), 0.0)
+    text = masked[(numbered([segs] * 1000) >= FIRST_TEXT_ID) & (masked < VOCAB_SIZE)]
+    counts = np.bincount(text, minlength=VOCAB_SIZE)
+    counts[MASK] = 0  # as an outcome of its own far more frequent
+    assert counts[0] == 0
+    others = np.delete(counts, [0, MASK])
+    assert_counts(others, np.ones(len(others)), "random ids")
+
+
+def test_two_seeds_have_one_distribution() -> None:
+    segs = [-1, *([0, 1, 1, 0] * 30), -1]
+    first, second = (
+        np.array([len(of) for of in mask([segs] * 4000, keys_of(4000, seed=seed), 0.5)[1]])
+        for seed in (1, 2)
+    )
+    assert_same_distribution(first, second, "predictions")

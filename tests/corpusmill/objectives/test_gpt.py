@@ -1,0 +1,215 @@
+"""The objective gpt, from documents to written rows."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpusmill.columns import ANY_LENGTH, NO_PAD
+from corpusmill.faults import UserError
+from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.table import resolve
+from corpusmill.objectives.gpt import Gpt, GptOptions, cumulate
+from corpusmill.objectives.objective import IDENTITY_SCHEMA
+from corpusmill.recount import recount
+from corpusmill.sorting import add_keys, cut_into_groups, keyed_schema, sort_rows
+from corpusmill.tokenization.files import TokenizerFile
+from corpusmill.tokenization.special_tokens import SpecialTokens
+from tests.corpusmill.builders import Corpus, batch_of, corpora, numbered_corpus
+from tests.corpusmill.objectives import reference_gpt
+
+END, PAD = 7, 0
+SPECIAL = SpecialTokens(
+    cls_id=None, sep_id=None, mask_id=None, pad_id=PAD, unk_id=None, all_ids=(PAD, END), eos_id=END
+)
+SPLITS = np.zeros(0, np.uint8)
+MODES: list[dict[str, Any]] = [
+    {"mode": "stream"},
+    {"mode": "windows", "max_seq_length": 8, "overlap": 3},
+    {"mode": "windows", "max_seq_length": 8, "end_of_text": True},
+    {"mode": "pack", "max_seq_length": 16},
+    {"mode": "pack", "max_seq_length": 16, "end_of_text": False},
+]
+any_mode = pytest.mark.parametrize("options", MODES, ids=str)
+
+
+def objective(**options: Any) -> Gpt:
+    return Gpt(GptOptions(**options), SPECIAL, "int16")
+
+
+def build(of: Gpt, corpus: Corpus) -> pa.RecordBatch:
+    return of.build(batch_of(corpus), 0, None, SPLITS, 1)
+
+
+def finish(of: Gpt, corpus: Corpus, cut: int = 2**62, padded: bool = False) -> pa.RecordBatch:
+    """The rows of one shard as they are written, built `cut` rows at a time."""
+    keyed = add_keys(build(of, corpus), 1)
+    assert keyed.schema == keyed_schema(of)
+    rows: Iterator[pa.RecordBatch] = sort_rows([keyed], cut)
+    packed = pa.concat_batches([*of.pack(rows), keyed.slice(0, 0)])
+    assert packed.schema == keyed_schema(of)
+    return of.finish(packed, padded)
+
+
+def texts(corpus: Corpus, ended: bool) -> list[list[int]]:
+    joined = [[token for sentence in of for token in sentence] for of in corpus.values()]
+    return [[*tokens, END] if ended else tokens for tokens in joined]
+
+
+@given(corpora)
+def test_the_rows_of_a_stream_are_documents_that_end(corpus: Corpus) -> None:
+    built = build(objective(mode="stream"), corpus)
+    assert built.schema.names == [*IDENTITY_SCHEMA.names, "input_ids"]
+    assert built.column("document").to_pylist() == list(corpus)
+    assert built.column("input_ids").to_pylist() == texts(corpus, ended=True)
+    assert built.column("index").to_pylist() == [0] * len(corpus)
+
+
+@given(corpora, st.booleans())
+def test_windows_are_the_articles(corpus: Corpus, ended: bool) -> None:
+    of = objective(mode="windows", max_seq_length=8, overlap=3, end_of_text=ended)
+    expected = [
+        (document, index, window)
+        for document, tokens in zip(corpus, texts(corpus, ended), strict=True)
+        for index, window in enumerate(reference_gpt.windows(tokens, 8, 3))
+    ]
+    built = build(of, corpus)
+    names = ("document", "index", "input_ids")
+    columns = [built.column(name).to_pylist() for name in names]
+    assert list(zip(*columns, strict=True)) == expected
+    assert of.count(built) == {"cut_documents": sum(index == 1 for _, index, _ in expected)}
+
+
+@given(corpora, st.sampled_from([13, 20, 40]))
+def test_packed_rows_hold_whole_documents(corpus: Corpus, length: int) -> None:
+    rows = finish(objective(mode="pack", max_seq_length=length), corpus).to_pylist()
+    pieces = [
+        row["input_ids"][begin:end]
+        for row in rows
+        for begin, end in zip(row["cu_seqlens"], row["cu_seqlens"][1:], strict=False)
+    ]
+    documents = texts(corpus, ended=True)
+    cut = [tokens[at : at + length] for tokens in documents for at in range(0, len(tokens), length)]
+    assert sorted(pieces) == sorted(cut)
+    assert all(row["cu_seqlens"][0] == 0 for row in rows)
+    assert all(row["cu_seqlens"][-1] == len(row["input_ids"]) <= length for row in rows)
+    used = sorted(len(row["input_ids"]) for row in rows)
+    assert used == reference_gpt.best_fit(list(map(len, cut)), length)
+
+
+def test_a_row_is_packed_in_the_order_of_the_shard() -> None:
+    """What follows what is as random as the keys, whatever lengths the documents have."""
+    of = objective(mode="pack", max_seq_length=1000)
+    corpus = numbered_corpus([[length] for length in range(1, 30)])
+    [row] = finish(of, corpus).column("input_ids").to_pylist()
+    keyed = pa.concat_batches(sort_rows([add_keys(build(of, corpus), 1)], 1000))
+    assert row == [token for tokens in keyed.column("input_ids").to_pylist() for token in tokens]
+
+
+@any_mode
+@given(corpora, st.integers(1, 9), st.data())
+def test_rows_do_not_depend_on_batches(
+    options: dict[str, Any], corpus: Corpus, cut: int, data: st.DataObject
+) -> None:
+    of = objective(**options)
+    assert finish(of, corpus, cut) == finish(of, corpus)
+    border = data.draw(st.integers(0, len(corpus)))
+    whole = batch_of(corpus)
+    parts = [whole.slice(0, border), whole.slice(border)]
+    built = [of.build(part, 0, None, SPLITS, 1) for part in parts]
+    assert pa.concat_batches(built).equals(build(of, corpus))
+
+
+def test_a_long_shard_is_packed_in_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows of 64 tokens, cut at the same rows however these come."""
+    for name in ("_PACKED_TOKENS", "_MOST_PACKED_TOKENS"):
+        monkeypatch.setattr(f"corpusmill.objectives.gpt.{name}", 64)
+    of = objective(mode="pack", max_seq_length=16)
+    corpus = numbered_corpus([[1 + document * 7 % 23] for document in range(60)])
+    assert finish(of, corpus, 7) == finish(of, corpus, 1000)
+    keyed = pa.concat_batches(sort_rows([add_keys(build(of, corpus), 1)], 1000))
+    windows = list(cut_into_groups([keyed], 64, 64))
+    assert len(windows) > 5
+    expected = [pa.concat_batches(of.pack(iter([window]))) for window in windows]
+    assert finish(of, corpus, 7) == of.finish(pa.concat_batches(expected), padded=False)
+
+
+@any_mode
+@pytest.mark.parametrize("padded", [False, True])
+def test_written_rows_measure_as_built_ones(options: dict[str, Any], padded: bool) -> None:
+    of = objective(**options)
+    corpus = numbered_corpus([[1 + document * 7 % 23] for document in range(40)])
+    if padded and of.columns[0].width == ANY_LENGTH:
+        return
+    keyed = add_keys(build(of, corpus), 1)
+    packed = pa.concat_batches(of.pack(iter([keyed])))
+    measured, found = of.measure(packed), recount(of.finish(packed, padded), PAD)
+    assert measured.keys() == found.keys()
+    assert all(measured[name].tolist() == found[name].tolist() for name in measured)
+    if "pieces" in measured:
+        pieces = measured["pieces"]
+        assert pieces @ np.arange(len(pieces)) == keyed.num_rows
+
+
+def test_padded_packs_fill_the_rows_and_the_marks() -> None:
+    of = objective(mode="pack", max_seq_length=6)
+    rows = finish(of, {1: [[11]], 2: [[12, 13]]}, padded=True).to_pylist()
+    assert [sorted(row["input_ids"]) for row in rows] == [[0, 7, 7, 11, 12, 13]]
+    assert rows[0]["cu_seqlens"] in [[0, 2, 5, 0, 0, 0, 0], [0, 3, 5, 0, 0, 0, 0]]
+
+
+def test_cumulate_marks_each_row_from_zero() -> None:
+    marks, offsets = cumulate(np.array([2, 6, 3]), np.array([0, 2, 2, 3]))
+    assert marks.tolist() == [0, 2, 8, 0, 0, 3]
+    assert offsets.tolist() == [0, 3, 4, 6]
+
+
+@pytest.mark.parametrize(
+    ("special", "pad"),
+    [
+        (SPECIAL, PAD),
+        # A row that ends with the end-of-text token could not be told from one that is filled.
+        (SpecialTokens(None, None, None, END, None, (END,), END), NO_PAD),
+        (SpecialTokens(None, None, None, None, None, (END,), END), NO_PAD),
+    ],
+)
+def test_rows_are_filled_with_a_token_of_its_own(special: SpecialTokens, pad: int) -> None:
+    [column] = Gpt(GptOptions(mode="windows"), special, "int16").columns
+    assert column.pad == pad
+    if pad == NO_PAD:
+        with pytest.raises(UserError, match="no token of its own that could fill input_ids"):
+            resolve(OutputOptions(padding="max_length"), (column,))
+
+
+def test_a_stream_is_not_padded() -> None:
+    with pytest.raises(UserError, match="rows of input_ids have no greatest length"):
+        resolve(OutputOptions(padding="max_length"), objective(mode="stream").columns)
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        ({"max_seq_length": 1}, ("--max-seq-length 1", "2 to 1048576")),
+        ({"mode": "windows", "overlap": 1024}, ("--overlap 1024", "length of a window, 1024")),
+        ({"mode": "windows", "overlap": -1}, ("--overlap -1", "a tenth to a quarter")),
+        ({"mode": "pack", "overlap": 1}, ("--overlap 1", "only windows overlap", "mode is pack")),
+    ],
+)
+def test_impossible_options_are_refused(options: dict[str, Any], parts: tuple[str, ...]) -> None:
+    with pytest.raises(UserError) as refused:
+        GptOptions(**options)
+    for part in parts:
+        assert part in str(refused.value)
+
+
+def test_a_tokenizer_without_an_end_of_text_is_refused_where_documents_end(
+    tokenizer: TokenizerFile,
+) -> None:
+    with pytest.raises(UserError, match="endoftext"):
+        GptOptions().bind(tokenizer)
+    assert GptOptions(mode="windows").bind(tokenizer).name == "gpt"
+    assert GptOptions(end_of_text=False).bind(tokenizer).repeats == 1

@@ -1,0 +1,65 @@
+"""Best-fit packing against the algorithm written with lists."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpusmill.objectives.packing import assign_rows, order_by_length, pack_best_fit
+from tests.corpusmill.objectives import reference_gpt
+
+LONGEST = 24
+
+pieces_of_lengths = st.lists(st.integers(1, LONGEST), max_size=80)
+
+
+def pack(lengths: list[int], max_seq_length: int) -> list[list[int]]:
+    pieces, offsets = pack_best_fit(np.array(lengths, np.int64), max_seq_length)
+    return [row.tolist() for row in np.split(pieces, offsets[1:-1])] if lengths else []
+
+
+@given(pieces_of_lengths)
+def test_pieces_are_ordered_by_length(lengths: list[int]) -> None:
+    order = order_by_length(np.array(lengths, np.int64), LONGEST).tolist()
+    assert order == sorted(range(len(lengths)), key=lambda piece: -lengths[piece])
+
+
+@given(pieces_of_lengths, st.integers(LONGEST, 3 * LONGEST))
+def test_rows_are_as_full_as_best_fit_makes_them(lengths: list[int], most: int) -> None:
+    rows = pack(lengths, most)
+    used = sorted(sum(lengths[piece] for piece in row) for row in rows)
+    assert used == reference_gpt.best_fit(lengths, most)
+
+
+@given(pieces_of_lengths, st.integers(LONGEST, 3 * LONGEST))
+def test_each_piece_is_in_one_row_in_order(lengths: list[int], most: int) -> None:
+    rows = pack(lengths, most)
+    assert sorted(piece for row in rows for piece in row) == list(range(len(lengths)))
+    assert all(row == sorted(row) and row for row in rows)
+
+
+@given(pieces_of_lengths, st.integers(LONGEST, 3 * LONGEST))
+def test_rows_follow_their_longest_pieces(lengths: list[int], most: int) -> None:
+    """The order of rows says nothing of lengths that the order of pieces does not say."""
+    opened = [max(row, key=lambda piece: (lengths[piece], -piece)) for row in pack(lengths, most)]
+    assert opened == sorted(opened)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "most", "rows"),
+    [
+        ([], 8, []),
+        ([8], 8, [[0]]),
+        ([2, 6, 3, 4, 1], 8, [[0, 1], [2, 3, 4]]),
+        ([8, 8, 1], 8, [[0], [1], [2]]),
+        # The fullest row with room takes the piece: 3 goes to the 5, not to the 4.
+        ([4, 5, 3], 8, [[0], [1, 2]]),
+    ],
+)
+def test_small_packs(lengths: list[int], most: int, rows: list[list[int]]) -> None:
+    assert pack(lengths, most) == rows
+
+
+def test_of_rows_that_are_equally_full_the_last_one_takes_a_piece() -> None:
+    rows, number = assign_rows(np.array([5, 3, 3, 5, 2], np.int64), 8)
+    assert (rows.tolist(), number) == ([0, 1, 0, 1, 2], 3)

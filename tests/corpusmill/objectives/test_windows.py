@@ -1,0 +1,85 @@
+"""Windows of documents against the article's loop."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpusmill.objectives.windows import count_windows, cut_windows
+from tests.corpusmill.builders import offsets_of
+from tests.corpusmill.objectives import reference_gpt
+
+END = 9
+
+lengths_and_overlaps = st.integers(1, 12).flatmap(
+    lambda length: st.tuples(st.just(length), st.integers(0, length - 1))
+)
+
+
+def cut(
+    documents: list[list[int]], length: int, overlap: int, end_of_text: int = -1
+) -> tuple[list[list[int]], list[tuple[int, int]]]:
+    """The windows, and (document, index) of each."""
+    tokens = np.array([token for document in documents for token in document], np.uint16)
+    input_ids, offsets, owners, indices = cut_windows(
+        tokens, offsets_of(map(len, documents)), length, overlap, end_of_text
+    )
+    assert input_ids.dtype == tokens.dtype
+    rows = [part.tolist() for part in np.split(input_ids, offsets[1:-1])] if len(owners) else []
+    return rows, list(zip(owners.tolist(), indices.tolist(), strict=True))
+
+
+def number(lengths: list[int]) -> list[list[int]]:
+    """Documents in which no token occurs twice."""
+    offsets = offsets_of(lengths).tolist()
+    return [
+        list(range(10 + begin, 10 + begin + length))
+        for begin, length in zip(offsets, lengths, strict=False)
+    ]
+
+
+@given(st.lists(st.integers(0, 40), max_size=6), lengths_and_overlaps)
+def test_windows_are_those_of_the_article(sizes: list[int], sizing: tuple[int, int]) -> None:
+    documents = number(sizes)
+    rows, places = cut(documents, *sizing)
+    expected = [list(reference_gpt.windows(document, *sizing)) for document in documents]
+    assert rows == [window for windows in expected for window in windows]
+    assert places == [
+        (document, index)
+        for document, windows in enumerate(expected)
+        for index in range(len(windows))
+    ]
+    assert [count_windows(size, *sizing) for size in sizes] == list(map(len, expected))
+
+
+@given(st.lists(st.integers(0, 40), max_size=6), lengths_and_overlaps)
+def test_the_end_of_text_is_a_token_of_the_document(
+    sizes: list[int], sizing: tuple[int, int]
+) -> None:
+    ended = [[*document, END] for document in number(sizes)]
+    assert cut(number(sizes), *sizing, END) == cut(ended, *sizing)
+
+
+def test_a_document_without_a_length_is_one_row() -> None:
+    assert cut(number([3, 0, 2]), 2**62, 0, END) == (
+        [[10, 11, 12, 9], [9], [13, 14, 9]],
+        [(0, 0), (1, 0), (2, 0)],
+    )
+
+
+@pytest.mark.parametrize(
+    ("tokens", "length", "overlap", "windows"),
+    [
+        (0, 4, 0, 0),
+        (1, 4, 0, 1),
+        (4, 4, 3, 1),
+        (5, 4, 3, 2),
+        (8, 4, 0, 2),
+        (9, 4, 0, 3),
+        (10, 4, 1, 3),
+    ],
+)
+def test_windows_stop_once_the_document_is_covered(
+    tokens: int, length: int, overlap: int, windows: int
+) -> None:
+    assert count_windows(tokens, length, overlap) == windows
