@@ -22,7 +22,6 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from corpusmill import ragged
 from corpusmill.columns import Column, arrow_schema, smallest_integer
@@ -33,7 +32,7 @@ from corpusmill.objectives.ernie_masking import mask_sequences
 from corpusmill.objectives.masking import row_keys
 from corpusmill.objectives.objective import IDENTITY_SCHEMA, Objective
 from corpusmill.objectives.pair_rows import NUM_SPECIAL, finish_rows
-from corpusmill.objectives.word_masking import FIRST_OF_WORD, NO_WORD, label_words
+from corpusmill.objectives.word_masking import NO_WORD, count_words, label_words
 from corpusmill.pool import Pool
 from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.special_tokens import SpecialTokens
@@ -236,24 +235,3 @@ def _ids_in_words(special: SpecialTokens, vocab_size: int) -> np.ndarray:
     found = np.ones(vocab_size, np.bool_)
     found[np.array([special.cls_id, special.sep_id])] = False
     return found
-
-
-@njit(cache=True, nogil=True)
-def count_words(seg_labels: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Words of each sequence.
-
-    Args:
-        seg_labels: int8[tokens].
-        offsets: integers[sequences + 1].
-
-    Returns:
-        int64[sequences].
-
-    Example:
-        [-1, 0, 1, -1, 0, -1] and [0, 6] give [2].
-    """
-    words = np.zeros(len(offsets) - 1, np.int64)
-    for i in range(len(words)):
-        for place in range(offsets[i], offsets[i + 1]):
-            words[i] += seg_labels[place] == FIRST_OF_WORD
-    return words

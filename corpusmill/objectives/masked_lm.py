@@ -14,7 +14,7 @@ import pyarrow as pa
 from corpusmill import ragged
 from corpusmill.columns import Column, smallest_integer
 from corpusmill.objectives.masking import mask_rows
-from corpusmill.objectives.word_masking import NO_WORD, label_words, mask_words
+from corpusmill.objectives.word_masking import NO_WORD, count_words, label_words, mask_words
 from corpusmill.tokenization.special_tokens import SpecialTokens
 
 
@@ -122,9 +122,11 @@ class MaskedLm:
         return masked
 
     def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:
-        """How many predictions rows have, counts by value; nothing where none are stored."""
+        """How many predictions rows have, or words, counts by value; of what is stored."""
         if not self.static:
-            return {}
+            if not self.whole_words:
+                return {}
+            return {"words": np.bincount(count_words(*ragged.from_arrow(examples["seg_labels"])))}
         offsets = examples.column("masked_lm_positions").offsets.to_numpy()
         return {"predictions": np.bincount(np.diff(offsets))}
 

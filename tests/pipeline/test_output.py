@@ -55,7 +55,7 @@ def test_a_data_set_with_names_of_its_own_is_replaced(tmp_path: Path) -> None:
     shards = [{"file": name, "bytes": 1, "sha256": "", "rows": 0, "tokens": 0} for name in names]
     manifest = {
         "format": "corpusmill", "format_version": FORMAT_VERSION, "files": [],
-        "splits": {"train": {"shards": shards}},
+        "splits": {"train": {"shards": shards, "distributions": {}}},
     }  # fmt: skip
     (tmp_path / "out" / "dataset.json").write_text(json.dumps(manifest))
     assert set(check_output(folder, replace=True)) == {"_SUCCESS", "dataset.json", *names}

@@ -174,8 +174,9 @@ def test_a_corpus_in_numbers_says_the_bytes(
 ) -> None:
     shards = read_manifest(build_here(*flags))["splits"]["train"]["shards"]
     given = ("--input", corpus, "--tokenizer", tokenizer_path, "--json", tmp_path / "numbers.json")
-    small = ("--max-seq-length", "64", "--duplicates", "2", "--num-shards", "3", "--seed", "1")
-    outcome = run_here("inspect-corpus", *given, *small, *flags)
+    shards_of = ("--num-shards", "3", "--seed", "1")
+    small = ("bert", "--max-seq-length", "64", "--duplicates", "2")
+    outcome = run_here("inspect-corpus", *given, *shards_of, *flags, *small)
     assert outcome.status == 0, outcome.errors
     numbers = json.loads((tmp_path / "numbers.json").read_text())
     said = json.dumps(numbers)

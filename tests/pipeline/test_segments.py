@@ -111,8 +111,8 @@ def test_an_estimate_of_a_whole_corpus_is_the_build(
     flags = ("--segments", "full-sentences", "--max-seq-length", "64", "--duplicates", "2")
     report = tmp_path / "corpus.json"
     shown = run_here(
-        "inspect-corpus", "--input", sample, "--tokenizer", tokenizer_path, *flags,
-        "--num-shards", "3", "--seed", "1", "--bin-size", "16", "--json", report,
+        "inspect-corpus", "--input", sample, "--tokenizer", tokenizer_path,
+        "--num-shards", "3", "--seed", "1", "--bin-size", "16", "--json", report, "bert", *flags,
     )  # fmt: skip
     assert shown.status == 0, shown.errors
     folder = build_kind("full-sentences", "--bin-size", "16", "--validation-share", "0")

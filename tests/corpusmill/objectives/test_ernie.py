@@ -10,9 +10,10 @@ from corpusmill.columns import arrow_schema
 from corpusmill.faults import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.table import resolve
-from corpusmill.objectives.ernie import ErnieOptions, count_words
+from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.objectives.ernie_masking import mask_sequences
 from corpusmill.objectives.masking import row_keys
+from corpusmill.objectives.word_masking import count_words
 from corpusmill.recount import recount
 from tests.corpusmill.builders import SPECIAL, Corpus, batch_of, corpora, numbered_corpus, pool_of
 from tests.corpusmill.objectives import bert_examples
