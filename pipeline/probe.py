@@ -17,8 +17,9 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.faults import UserError
 from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.proof import LINED_TEXTS, find_difference, hard_texts
-from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer
 from corpusmill.tokenization.source import Encode
+from corpusmill.tokenization.word_marks import marked_dtype
 from corpusmill.tokenization.words import WordRule
 from pipeline.inputs import InputFile
 from transforms.read import open_file
@@ -26,8 +27,6 @@ from transforms.read import open_file
 # Its size: 1/64 of the corpus, which takes a fiftieth of the time of a run, between these bounds.
 _SHARE, _FEWEST_BYTES, _BYTES = 64, 32 * 2**10, 256 * 2**10
 _FILES = 8
-# The memo need not hold more words than the probe has.
-_MEMO_BYTES = 8 * 2**20
 # From a plain file of this size on, its middle is looked at, too.
 _LARGE = 4 * 2**20
 # What can be cut at the ends of lines.
@@ -143,13 +142,13 @@ def prove_tokenizer(
 def _sentence_tokenizer(
     tokenizer: TokenizerFile, words: WordRule | None, memoize: bool
 ) -> SentenceTokenizer:
-    return SentenceTokenizer(
+    # That of the job, so that a worker in this process need not load it again.
+    return load_sentence_tokenizer(
         tokenizer.json,
-        np.dtype(np.int32),
-        _MEMO_BYTES,
-        memoize=memoize,
-        special_tokens_in_text=tokenizer.options.special_tokens_in_text,
-        words=words.name if words else "",
+        marked_dtype(tokenizer.vocab_size) if words else tokenizer.token_dtype,
+        memoize,
+        tokenizer.options.special_tokens_in_text,
+        words.name if words else "",
     )
 
 

@@ -9,7 +9,7 @@ from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
 from corpusmill.tokenization.encoding import encode_documents
-from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer
 from transforms.elements import NamedOutputs
 from transforms.read import open_file
 from transforms.tally import COUNTS, Count, Tally
@@ -53,12 +53,12 @@ class _TokenizeBatch(beam.DoFn):
 
     def _load(self) -> SentenceTokenizer:
         with open_file(self._path) as stream:
-            return SentenceTokenizer(
+            return load_sentence_tokenizer(
                 stream.read().decode(),
                 np.dtype(self._dtype),
-                memoize=self._memoize,
-                special_tokens_in_text=self._special_tokens_in_text,
-                words=self._words,
+                self._memoize,
+                self._special_tokens_in_text,
+                self._words,
             )
 
 

@@ -1,7 +1,7 @@
 """Sentences to token ids, which may be marked by where words go on."""
 
 import json
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain, pairwise
 from typing import Any
 
@@ -109,6 +109,28 @@ class SentenceTokenizer:
         texts = [str(sentences[start:end], "utf-8") for start, end in bounds]
         ids, token_offsets = _encode_texts(self._tokenizer, self._words, texts)
         return ids.astype(self._dtype), token_offsets
+
+
+@lru_cache(maxsize=2)
+def load_sentence_tokenizer(
+    tokenizer_json: str, dtype: np.dtype, memoize: bool, special_tokens_in_text: bool, words: str
+) -> SentenceTokenizer:
+    """The one tokenizer of a process, with what it remembers: it takes a while to compile.
+
+    Args:
+        tokenizer_json: as `SentenceTokenizer` takes it, and all others.
+        dtype: likewise.
+        memoize: likewise.
+        special_tokens_in_text: likewise.
+        words: likewise.
+    """
+    return SentenceTokenizer(
+        tokenizer_json,
+        dtype,
+        memoize=memoize,
+        special_tokens_in_text=special_tokens_in_text,
+        words=words,
+    )
 
 
 def _encode_texts(

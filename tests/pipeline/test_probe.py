@@ -1,6 +1,7 @@
 """What a tokenizer is proven on, and what becomes of one that fails."""
 
 import gzip
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -130,14 +131,23 @@ def test_where_documents_are_texts_the_probe_has_texts_of_many_lines(tmp_path: P
         assert sum(map(len, read)) < 2**19
 
 
+@pytest.fixture
+def unloaded() -> Iterator[Callable[[], None]]:
+    """Forgets the process' tokenizer; none that a test has broken is left behind."""
+    forget = sentence_tokenizer.load_sentence_tokenizer.cache_clear
+    yield forget
+    forget()
+
+
 def test_a_memo_that_is_wrong_at_line_breaks_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unloaded: Callable[[], None]
 ) -> None:
     (tmp_path / "a.txt").write_text("one line\n")
     options = replace(TEXT, sentence_rule="document", document_rule="whole-file")
     file = read_tokenizer("t.json", {"t.json": byte_level(CL100K).encode()}.get)
     assert proven(file, probe(tmp_path / "a.txt", options)) == (True, "")
     monkeypatch.setattr(sentence_tokenizer, "choose_line_rule", lambda _: "around-breaks")
+    unloaded()
     memoize, said = proven(file, probe(tmp_path / "a.txt", options))
     assert not memoize
     assert "words are not remembered" in said
