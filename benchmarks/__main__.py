@@ -91,7 +91,9 @@ class Bench:
 
     def floor(self, num_bytes: int) -> Row:
         """The plain loop."""
-        return self._measure("floor, 2 processes", num_bytes, ["benchmarks.floor"], "floor", [])
+        flags = ["--workers", "2", "--seed", "1"]
+        module = ["benchmarks.floor", "bert"]
+        return self._measure("floor, 2 processes", num_bytes, module, "floor", flags)
 
     def article(self, num_bytes: int) -> Row:
         """The article's way."""
