@@ -1,0 +1,86 @@
+"""The 6,000 sequences that came with ERNIE's own code, where they are at hand."""
+
+import gzip
+import io
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy import stats
+
+from corpusmill import ragged
+from corpusmill.columns import Column
+from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.table import FORMATS, resolve
+from corpusmill.objectives.ernie_masking import mask_sequences
+from corpusmill.objectives.masking import row_keys
+from corpusmill.objectives.word_masking import label_words
+from tests.conftest import CHECKOUT
+
+LINES = CHECKOUT.parent / "shared" / "data" / "ernie" / "demo_valid_set.gz"
+CLS, SEP, MASK, VOCAB_SIZE = 1, 2, 3, 18000
+COLUMNS = (
+    Column("input_ids", "int32", "", 512, 0),
+    Column("token_type_ids", "int8", "", 512, 0),
+    Column("seg_labels", "int8", "", 512, -1),
+    Column("next_sentence_label", "int8", ""),
+)
+OPTIONS = resolve(OutputOptions("ernie-text"), COLUMNS)
+OF = FORMATS["ernie-text"]
+
+pytestmark = pytest.mark.skipif(not LINES.exists(), reason=f"{LINES} is not there")
+
+
+@pytest.fixture(scope="module")
+def rows() -> pa.RecordBatch:
+    """All sequences in one batch."""
+    with LINES.open("rb") as stream:
+        return pa.concat_batches(list(OF.read([stream], COLUMNS, OPTIONS, 1000)))
+
+
+def test_every_line_is_read_and_written_as_it_was(rows: pa.RecordBatch) -> None:
+    sink = io.BytesIO()
+    writer = OF.write([sink], COLUMNS, OPTIONS)
+    writer.write(rows)
+    writer.close()
+    assert rows.num_rows == 6000
+    assert gzip.decompress(sink.getvalue()) == gzip.decompress(LINES.read_bytes())
+
+
+def test_their_words_are_labelled_as_ours_are(rows: pa.RecordBatch) -> None:
+    input_ids, offsets = ragged.from_arrow(rows.column("input_ids"))
+    expected, _ = ragged.from_arrow(rows.column("seg_labels"))
+    in_words = np.ones(VOCAB_SIZE, np.bool_)
+    in_words[[CLS, SEP]] = False
+    continues = (expected == 1).astype(np.uint8)
+    labels = label_words(input_ids, continues, offsets.astype(np.int64), in_words)
+    np.testing.assert_array_equal(labels, expected)
+
+
+@pytest.mark.parametrize("mask_word_prob", [0.0, 1.0])
+def test_masking_them_gives_the_originals_shares(
+    mask_word_prob: float, rows: pa.RecordBatch
+) -> None:
+    input_ids, offsets = ragged.from_arrow(rows.column("input_ids"))
+    labels, _ = ragged.from_arrow(rows.column("seg_labels"))
+    numbers = np.arange(rows.num_rows)
+    keys = row_keys(np.uint64(3), np.zeros(rows.num_rows, np.uint64), 0, numbers.astype(np.uint32))
+    masked, positions, originals, ends = mask_sequences(
+        input_ids, labels, offsets.astype(np.int64), keys, mask_word_prob, MASK, VOCAB_SIZE
+    )
+    places = positions + np.repeat(offsets[:-1], np.diff(ends))
+    np.testing.assert_array_equal(input_ids[places], originals)
+    assert (labels[places] != -1).all()
+    maskable = int((labels != -1).sum())
+    # Words are chosen whole, so that their tokens are not independent; those of one token are.
+    alone = (labels == 0) & np.append(labels[1:] != 1, True)
+    chosen = np.zeros(len(labels), np.bool_)
+    chosen[places] = True
+    of = alone if mask_word_prob else labels != -1
+    assert stats.binomtest(int(chosen[of].sum()), int(of.sum()), 0.15).pvalue > 1e-4
+    assert abs(len(places) / maskable - 0.15) < 0.005
+    to_mask = int((masked[places] == MASK).sum())
+    kept = int((masked[places] == originals).sum())
+    counts = [to_mask, kept, len(places) - to_mask - kept]
+    expected = np.array([0.8, 0.1, 0.1]) * len(places)
+    assert stats.chisquare(counts, expected).pvalue > 1e-4
