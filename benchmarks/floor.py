@@ -129,7 +129,7 @@ def write_whole_pool(batches: list[pa.RecordBatch], folder: Path) -> None:
         documents += batch.num_rows
         sentences += len(of_batch)
         tokens += len(of_batch.flatten())
-    dtype = batches[0].column("sentences").type.value_type.value_type.to_pandas_dtype()
+    dtype = str(batches[0].column("sentences").type.value_type.value_type)
     shape = pools.PoolShape(documents, sentences, tokens, documents, np.dtype(dtype))
     pools.write_pool(batches, shape, [(folder / f"{name}.npy").open("wb") for name in pools.ARRAYS])
 
