@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import tyro
 
 from corpusmill import pool as pools
 from corpusmill.corpus.documents import read_documents
@@ -32,8 +33,7 @@ from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.files import TokenizerFile, read_tokenizer
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.word_marks import marked_dtype
-from pipeline.builds import Build
-from pipeline.command_line import parse
+from pipeline.builds import BUILDS, Build
 
 _encoded: list[pa.RecordBatch] = []
 
@@ -156,9 +156,9 @@ def run(plan: Plan, processes: int) -> int:
 def main() -> None:
     """The command line; prints one line of JSON."""
     began = time.perf_counter()
-    command = parse(sys.argv[1:])
-    if not isinstance(command, Build):
-        raise SystemExit("give the command of an objective: bert, electra, ernie or gpt")
+    command: Build = tyro.extras.subcommand_cli_from_dict(
+        BUILDS, args=sys.argv[1:], config=(tyro.conf.OmitArgPrefixes,)
+    )
     rows = run(make_plan(command), command.run.workers)
     print(json.dumps({"examples": rows, "seconds": round(time.perf_counter() - began, 2)}))
 
