@@ -1,5 +1,6 @@
 """The commands that build a data set, one an objective; an objective more is one class more."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -56,7 +57,7 @@ class BuildGpt(Build):
     objective: GptOptions = field(default_factory=GptOptions)
 
 
-BUILDS: dict[str, type[Build]] = {
+BUILDS: dict[str, Callable[..., Build]] = {
     "bert": BuildBert,
     "electra": BuildElectra,
     "ernie": BuildErnie,
