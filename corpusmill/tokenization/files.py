@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 from tokenizers import Tokenizer
 
 from corpusmill.columns import smallest_integer
@@ -172,7 +173,9 @@ def _read_json(
     if isinstance(parsed, dict) and isinstance(parsed.get("model"), dict):
         options.refuse_inapplicable(path, TOKENIZER_JSON)
         try:
-            return Source(TOKENIZER_JSON, Tokenizer.from_str(json.dumps(parsed)), options)
+            return Source(
+                TOKENIZER_JSON, Tokenizer.from_str(orjson.dumps(parsed).decode()), options
+            )
         except Exception as error:  # the library raises nothing narrower
             refuse(path, f"the tokenizers library cannot read it ({error})")
     tokens = isinstance(parsed, dict) and all(isinstance(of, int) for of in parsed.values())
@@ -188,7 +191,7 @@ def _read_json(
 def _complete(path: str, source: Source, revision: str | None) -> TokenizerFile:
     vocabulary = source.tokenizer.get_vocab(with_added_tokens=True)
     _check_ids(path, vocabulary)
-    described: dict[str, Any] = json.loads(source.tokenizer.to_str())
+    described: dict[str, Any] = orjson.loads(source.tokenizer.to_str())
     _check_unknown(path, described["model"])
     special = find_special_tokens(described, source.companions)
     described["padding"] = described["truncation"] = None

@@ -1,11 +1,11 @@
 """Sentences to token ids, which may be marked by where words go on."""
 
-import json
 from functools import lru_cache, partial
 from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
+import orjson
 from tokenizers import Tokenizer
 
 from corpusmill.tokenization import byte_level_bpe
@@ -50,7 +50,7 @@ class SentenceTokenizer:
         self._tokenizer.encode_special_tokens = not special_tokens_in_text
         self._dtype = np.dtype(dtype)
         self._words = load_words(words)
-        described = json.loads(tokenizer_json)
+        described = orjson.loads(tokenizer_json)
         rule, self.why_not = choose_unit_rule(described, self._tokenizer)
         if self._words and not self._words.cuts_at_spaces:
             self.why_not = self.why_not or f"words by the rule {words} may depend on their sentence"
