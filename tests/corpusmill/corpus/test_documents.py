@@ -166,7 +166,7 @@ FILES = st.builds(
 @given(
     FILES, st.sampled_from([TINY, BLANK_LINES, WHOLE_FILE, ARTICLES]), st.integers(1, 80), st.data()
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_any_cuts_and_any_blocks_give_what_the_rules_say(
     data: bytes, options: DocumentOptions, batch_bytes: int, draw: st.DataObject
 ) -> None:

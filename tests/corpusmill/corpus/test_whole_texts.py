@@ -112,7 +112,7 @@ def reference(data: bytes, options: DocumentOptions) -> Everything:
 
 
 @given(FILES, st.sampled_from(ALL_RULES), st.integers(1, 80), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_any_cuts_and_any_blocks_give_what_the_rules_say(
     data: bytes, options: DocumentOptions, batch_bytes: int, draw: st.DataObject
 ) -> None:

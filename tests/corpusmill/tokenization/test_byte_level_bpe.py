@@ -92,7 +92,7 @@ ENCODERS = {name: ByteLevelEncoder(PARSED[name], plainly(name)) for name in COMP
 
 
 @pytest.mark.parametrize("name", COMPILED)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(given_texts=st.lists(texts, max_size=4))
 @example(
     given_texts=["a  b", " a ", "  ", "\n", " \n ", "a\n\n b", "a \r\n", "\t\tx", "!\n\n", "! \n"]

@@ -118,7 +118,7 @@ def test_ids_of_the_parts_are_those_of_the_whole(name: str, given: list[str]) ->
 
 
 @pytest.mark.parametrize("name", ["GPT-2", "CL100K", "QWEN2", "O200K"])
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(given=texts)
 @example(given=[CODE, ".\n/", ".\n\n//a", "a\n\n b", "a\t\nb"])
 def test_patterns_break_the_parts_as_the_whole(name: str, given: list[str]) -> None:

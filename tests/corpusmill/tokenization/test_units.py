@@ -50,7 +50,7 @@ def hidden(sentence: str) -> bytes:
     return b"".join(kept)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(sentences=st.lists(texts, max_size=5))
 @example(sentences=["a  b c", "a\t b", " a", "  a", "a \u3000 b", "\u00a0 x", "", " "])
 @example(sentences=[f"a{blank} b" for blank in BLANKS])
@@ -81,7 +81,7 @@ def test_ideographs_are_those_that_the_normalizer_parts() -> None:
         assert found == (len(encoded) if listed else 0), hex(code)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(sentences=st.lists(texts, max_size=5))
 @example(sentences=["株式 a", "a株", "", "\U00020000"])
 def test_ideographs_stand_between_spaces(sentences: list[str]) -> None:

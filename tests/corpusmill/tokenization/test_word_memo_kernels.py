@@ -28,7 +28,7 @@ def padded(text: bytes) -> np.ndarray:
     return np.frombuffer(text + b"\xa0 \x00\xff\x20\x21\x1f\x80", np.uint8)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(text=byte_strings)
 @example(text=b"abcdefgh")
 @example(text=b"\x21 \x21" * 5)  # a borrow behind a space
@@ -41,7 +41,7 @@ def test_a_word_is_read_up_to_a_space_or_the_end(text: bytes) -> None:
             assert np.uint64(word).tobytes() == expected.ljust(WORD_BYTES)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(text=byte_strings)
 def test_a_unit_is_read_to_its_end_and_hashed_by_its_bytes_alone(text: bytes) -> None:
     seen: dict[bytes, int] = {}
@@ -122,7 +122,7 @@ units = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(units=units)
 @example(units=[b"a", b"a\x00", b"a" * 8, b"a" * 9, b"a" * 16, b"a" * 7 + b"\x00"])
 def test_what_was_added_is_found_and_nothing_else(units: list[bytes]) -> None:
