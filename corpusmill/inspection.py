@@ -208,8 +208,9 @@ def _speller(tokenizer_json: str) -> Callable[[int], tuple[str, bool]]:
             return _printable(token.removeprefix(prefix)), True
         if spaces:
             begins = token.startswith(("\u2581", "\u0120"))  # Metaspace's and ByteLevel's space
-            text = tokenizer.decode([token_id], skip_special_tokens=False).strip(" ")
-            return _printable(text or token), not begins
+            text = tokenizer.decode([token_id], skip_special_tokens=False)
+            # A token of spaces alone is the space in front of the next one.
+            return _printable(text.strip(" ") if text else token), not begins
         return _printable(token), False
 
     return spell

@@ -95,6 +95,15 @@ def test_an_example_reads_as_a_person_writes_it() -> None:
     assert (decoded.length, decoded.predictions, decoded.next_sentence_label) == (10, 4, 1)
 
 
+def test_a_token_of_a_space_alone_reads_as_a_space() -> None:
+    tokenizer = Tokenizer(models.BPE({"\u0120": 0, "a": 1, "\u0120b": 2, "[PAD]": 3}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    row = pa.RecordBatch.from_pydict({"input_ids": [[1, 0, 1, 2]]})
+    (decoded,) = decode_examples(row, tokenizer.to_str(), SPECIAL)
+    assert segments(decoded) == ["a a b"]
+
+
 def test_a_replacement_is_shown_as_it_stands() -> None:
     (decoded,) = decode_examples(
         batch(["[CLS]", "tree", "light", "[SEP]", "[SEP]"], [0, 0, 0, 0, 1], {2: "##s"}),
