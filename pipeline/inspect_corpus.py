@@ -23,7 +23,7 @@ from rich.console import Console
 from corpusmill.corpus.measures import measure_text, measure_tokens
 from corpusmill.corpus.numbers import FORMAT, FORMAT_VERSION
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.faults import UserError
+from corpusmill.faults import UserError, check_option
 from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.pool import BYTES_OF_SIZES, candidate_limit
@@ -92,12 +92,8 @@ class InspectCorpus:
         Raises:
             UserError: the sample is empty, or too large to be built in memory.
         """
-        if not 1 <= self.sample_tokens <= _MOST_SAMPLE_TOKENS:
-            raise UserError(
-                f"--sample-tokens {self.sample_tokens}",
-                "the value is out of range",
-                f"Give 1 to {_MOST_SAMPLE_TOKENS}",
-            )
+        fine = 1 <= self.sample_tokens <= _MOST_SAMPLE_TOKENS
+        check_option("sample-tokens", self.sample_tokens, fine, f"1 to {_MOST_SAMPLE_TOKENS}")
 
     @property
     def dataset(self) -> DatasetOptions:

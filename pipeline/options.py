@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from typing import Literal
 
-from corpusmill.faults import UserError
+from corpusmill.faults import UserError, check_option
 from corpusmill.randomness import MAX_SEED
 
 # Beam's embedded runner.
@@ -45,20 +45,10 @@ class DatasetOptions:
         """
         if not self.input:
             raise UserError("--input", "no path is given", "Name at least one file, glob or folder")
-        if self.num_shards is not None and not 1 <= self.num_shards <= 99999:
-            raise UserError(
-                f"--num-shards {self.num_shards}", "the value is out of range", "Give 1 to 99999"
-            )
-        if not 0 <= self.seed <= MAX_SEED:
-            raise UserError(
-                f"--seed {self.seed}", "the value is out of range", f"Give 0 to {MAX_SEED}"
-            )
-        if not 0 <= self.validation_share < 1:
-            raise UserError(
-                f"--validation-share {self.validation_share}",
-                "the value is out of range",
-                "Give 0 up to, not including, 1",
-            )
+        shards, share = self.num_shards, self.validation_share
+        check_option("num-shards", shards, shards is None or 1 <= shards <= 99999, "1 to 99999")
+        check_option("seed", self.seed, 0 <= self.seed <= MAX_SEED, f"0 to {MAX_SEED}")
+        check_option("validation-share", share, 0 <= share < 1, "0 up to, not including, 1")
         if self.max_rejects is not None and self.max_rejects < 0:
             raise UserError(f"--max-rejects {self.max_rejects}", "it is negative", "Give 0 or more")
 
@@ -89,14 +79,8 @@ class RunOptions:
         Raises:
             UserError: a value that no run can be made with.
         """
-        if self.workers < 1:
-            raise UserError(
-                f"--workers {self.workers}", "the value is out of range", "Give 1 or more"
-            )
-        if self.range_bytes < 1:
-            raise UserError(
-                f"--range-bytes {self.range_bytes}", "the value is out of range", "Give 1 or more"
-            )
+        check_option("workers", self.workers, self.workers >= 1, "1 or more")
+        check_option("range-bytes", self.range_bytes, self.range_bytes >= 1, "1 or more")
         if self.min_bytes_per_worker < 0:
             raise UserError(
                 f"--min-bytes-per-worker {self.min_bytes_per_worker}",

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from corpusmill.faults import UserError
+from corpusmill.faults import check_option
 from corpusmill.formats.shard_names import check_pattern
 
 Padding = Literal["max_length", "do_not_pad"]
@@ -51,13 +51,7 @@ class OutputOptions:
         """
         if self.shard_name is not None:
             check_pattern(self.shard_name)
-        if self.compression_level is not None and not 1 <= self.compression_level <= 22:
-            raise UserError(
-                f"--compression-level {self.compression_level}",
-                "the value is out of range",
-                "Give 1 to 22 for zstd, 1 to 9 for gzip and deflate",
-            )
-        if self.bin_size is not None and self.bin_size < 1:
-            raise UserError(
-                f"--bin-size {self.bin_size}", "the value is out of range", "Give 1 or more"
-            )
+        level, size = self.compression_level, self.bin_size
+        levels = "1 to 22 for zstd, 1 to 9 for gzip and deflate"
+        check_option("compression-level", level, level is None or 1 <= level <= 22, levels)
+        check_option("bin-size", size, size is None or size >= 1, "1 or more")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corpusmill.faults import UserError
+from corpusmill.faults import UserError, check_option
 from corpusmill.randomness import MAX_SEED, SAMPLE, derive_keys
 
 
@@ -41,10 +41,7 @@ class SampleOptions:
             raise UserError(
                 f"--sample-bytes {self.sample_bytes}", "it is less than 1", "Give 1 or more"
             )
-        if not 0 <= self.seed <= MAX_SEED:
-            raise UserError(
-                f"--seed {self.seed}", "the value is out of range", f"Give 0 to {MAX_SEED}"
-            )
+        check_option("seed", self.seed, 0 <= self.seed <= MAX_SEED, f"0 to {MAX_SEED}")
 
     def share(self, corpus_bytes: int) -> float:
         """The share of documents to take from a corpus with so much text."""
