@@ -22,8 +22,16 @@ def drop_stale_kernels(package: Path = _PACKAGE) -> int:
     """
     cached = [*package.rglob("__pycache__/*.nbi"), *package.rglob("__pycache__/*.nbc")]
     newest = max(source.stat().st_mtime for source in package.rglob("*.py"))
-    if not cached or newest <= min(file.stat().st_mtime for file in cached):
+    if not cached or newest <= min(map(_time_of, cached)):
         return 0
     for file in cached:
         file.unlink(missing_ok=True)
     return len(cached)
+
+
+def _time_of(file: Path) -> float:
+    """When a file was written; never, where another process has deleted it meanwhile."""
+    try:
+        return file.stat().st_mtime
+    except FileNotFoundError:
+        return float("inf")
