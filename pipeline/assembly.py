@@ -23,7 +23,8 @@ from corpusmill.tokenization.word_marks import marked_dtype
 from corpusmill.tokenization.words import load_words
 from pipeline.graph import Job
 from pipeline.inputs import InputFile, absolute
-from pipeline.options import LOCAL_NAMES, DatasetOptions, RunOptions
+from pipeline.launch import Launch
+from pipeline.options import DatasetOptions
 from transforms.commit import CommitOptions
 from transforms.plan import cut_ranges
 from transforms.read import create_file
@@ -31,9 +32,6 @@ from transforms.read import create_file
 # By default a shard for each 256 MB of examples, which take about 0.8 bytes a byte of text and
 # repeat.
 _TEXT_BYTES_PER_SHARD = 320 * 10**6
-
-# The local runner deals ranges out beforehand, the same number to each worker.
-_RANGES_PER_WORKER, _SMALLEST_RANGE_BYTES = 8, 2**20
 
 # Compressed text is longer than its file.
 _EXPANSION = 4
@@ -55,14 +53,6 @@ def estimate_text_bytes(files: Sequence[InputFile], documents: DocumentOptions) 
     return estimate_read_bytes(files) * (_EXPANSION if compresses else 1)
 
 
-def choose_range_bytes(run: RunOptions, input_bytes: int) -> int:
-    """Bytes of a range: the option's, or less where workers would not end together."""
-    if run.runner not in LOCAL_NAMES:
-        return run.range_bytes
-    even = input_bytes // (run.workers * _RANGES_PER_WORKER)
-    return min(run.range_bytes, max(_SMALLEST_RANGE_BYTES, even))
-
-
 def lay_out(options: DatasetOptions, objective: Objective, text_bytes: int) -> Layout:
     """How the examples are spread, from the options and the input's size alone."""
     default = max(1, round(text_bytes * objective.repeats / _TEXT_BYTES_PER_SHARD))
@@ -77,7 +67,7 @@ def assemble_job(
     documents: DocumentOptions,
     dataset: DatasetOptions,
     output_options: OutputOptions,
-    run: RunOptions,
+    launch: Launch,
     files: Sequence[InputFile],
     temp_folder: str,
     stale: tuple[str, ...] = (),
@@ -92,7 +82,7 @@ def assemble_job(
     tokenizer_path = FileSystems.join(temp_folder, TOKENIZER)
     with create_file(tokenizer_path) as stream:
         stream.write(tokenizer.json.encode())
-    range_bytes = choose_range_bytes(run, sum(of.bytes for of in files))
+    range_bytes = launch.choose_range_bytes(sum(of.bytes for of in files))
     in_ranges = reads_in_ranges(documents)
     parts = [(of.path, of.name, of.bytes, of.splittable and in_ranges) for of in files]
     ranges = tuple(cut_ranges(parts, range_bytes))
@@ -104,7 +94,7 @@ def assemble_job(
         corpus_bytes=text_bytes,
         layout=layout,
         validation_share=dataset.validation_share,
-        shuffle=run.shuffle,
+        shuffle=launch.shuffle,
         output_options=output_options,
         tokenizer_path=tokenizer_path,
         token_dtype=_stored_dtype(objective, tokenizer).name,

@@ -18,8 +18,8 @@ from corpusmill.kernel_cache import drop_stale_kernels
 from pipeline.builds import BUILDS, Build
 from pipeline.commands import Inspect, Verify, build, inspect, verify
 from pipeline.inspect_corpus import InspectCorpus, inspect_corpus
+from pipeline.runners.worker_watch import WorkerDiedError
 from pipeline.train_tokenizer import TrainTokenizer, train_tokenizer
-from pipeline.worker_watch import WorkerDiedError
 
 USER_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
 

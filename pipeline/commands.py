@@ -25,12 +25,11 @@ from pipeline.builds import Build
 from pipeline.graph import build_dataset
 from pipeline.html_report import render_page
 from pipeline.inputs import absolute, choose_format, list_inputs, read_bytes, say_hub_files
+from pipeline.launch import prepare_launch
 from pipeline.output import check_output, list_folder, temporary_folder
 from pipeline.probe import prove_tokenizer, read_probe
-from pipeline.progress import Counters, Work, show_progress
-from pipeline.runners import Run, count_processes, run
+from pipeline.progress import Work
 from pipeline.terminal_report import print_inspection
-from pipeline.workers import start_workers
 from transforms.read import open_file
 
 
@@ -57,14 +56,15 @@ class Verify:
 
 def build(command: Build, beam_arguments: tuple[str, ...], console: Console) -> int:
     """Build a data set, and say where it is and what is in it."""
-    dataset, run_options = command.dataset, command.run
+    dataset = command.dataset
+    launch = prepare_launch(command.run, beam_arguments, dataset.input, dataset.output, console)
     pattern = command.output_options.shard_name
     check_splits(pattern, dataset.validation_share > 0)
     stale = check_output(dataset.output, dataset.replace, pattern)
     asked = command.objective.choose_documents(command.documents)
     tokenizer = read_tokenizer(dataset.tokenizer, read_bytes, command.tokenizer_options)
     words = load_words(command.objective.bind(tokenizer).words)
-    with temporary_folder(dataset.output, run_options.temp_location) as temp_folder:
+    with temporary_folder(dataset.output, command.run.temp_location) as temp_folder:
         files = list_inputs(dataset.input, temp_folder, asked.suffixes)
         say_hub_files(files, console)
         documents = choose_format(files, asked, console)
@@ -74,32 +74,18 @@ def build(command: Build, beam_arguments: tuple[str, ...], console: Console) -> 
             documents,
             dataset,
             command.output_options,
-            run_options,
+            launch,
             files,
             temp_folder,
             stale,
             memoize=prove_tokenizer(tokenizer, read_probe(files, documents), console, words),
         )
-        counters = Counters()
-        processes = count_processes(
-            run_options.runner,
-            run_options.workers,
-            job.corpus_bytes,
-            run_options.min_bytes_per_worker,
-        )
-        # Before the progress line starts a thread.
-        workers = start_workers(processes)
         work = Work(estimate_read_bytes(files), job.objective.repeats)
-        with show_progress(counters, work, run_options.progress):
-            run(
-                Run(
-                    lambda pipeline: build_dataset(pipeline, job),
-                    run_options.runner,
-                    workers,
-                    beam_arguments,
-                    counters,
-                )
-            )
+        submitted = launch.run(
+            lambda pipeline: build_dataset(pipeline, job), job.corpus_bytes, len(job.ranges), work
+        )
+    if not submitted.done:
+        return 0
     console.print(f"the data set is in {dataset.output}")
     manifest = _read_manifest(dataset.output)
     print_inspection(console, manifest, [], summarize(manifest))

@@ -8,7 +8,7 @@ Everything but the last stage is fused; nothing is written but temporary files a
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -35,13 +35,13 @@ from pipeline.builds import AnyObjective
 from pipeline.graph import Job
 from pipeline.html_report import render_corpus_page
 from pipeline.inputs import choose_format, list_inputs, read_bytes, say_hub_files
-from pipeline.options import LOCAL_NAMES, DatasetOptions, RunOptions
+from pipeline.launch import Launch, prepare_launch
+from pipeline.options import DatasetOptions, RunOptions
 from pipeline.output import temporary_folder
 from pipeline.probe import prove_tokenizer, read_probe
-from pipeline.progress import Counters, Work, show_progress
-from pipeline.runners import Run, count_processes, run
+from pipeline.progress import Work
+from pipeline.runners.setting import Reach
 from pipeline.terminal_report import print_corpus
-from pipeline.workers import start_workers
 from transforms.build import SORT_BYTES
 from transforms.measure import LARGEST, CollectNumbers, MeasureBatches
 from transforms.plan import PlanRanges
@@ -114,13 +114,16 @@ def inspect_corpus(
     """Measure a corpus and print, or write, the report."""
     for path in (command.html, command.json):
         _check_target(path)
-    if command.run.runner not in LOCAL_NAMES and not command.run.temp_location:
+    launch = prepare_launch(
+        replace(command.run, wait=True), beam_arguments, command.input, "", console
+    )
+    if launch.runner.reach(beam_arguments) is not Reach.HERE and not command.run.temp_location:
         raise UserError(
             f"--runner {command.run.runner}",
             "its workers cannot reach this machine's folder of temporary files",
             "Add a --temp-location that all of them reach",
         )
-    numbers = _measure(command, beam_arguments, console)
+    numbers = _measure(command, launch, console)
     print_corpus(console, numbers)
     if command.json:
         content = json.dumps(numbers, indent=1, ensure_ascii=False) + "\n"
@@ -137,9 +140,7 @@ def _check_target(path: str | None) -> None:
         raise UserError(path, "no file can be written there", "Name a file in a folder that exists")
 
 
-def _measure(
-    command: InspectCorpus, beam_arguments: tuple[str, ...], console: Console
-) -> dict[str, Any]:
+def _measure(command: InspectCorpus, launch: Launch, console: Console) -> dict[str, Any]:
     dataset, options = command.dataset, command.run
     tokenizer = read_tokenizer(command.tokenizer, read_bytes, command.tokenizer_options)
     words = load_words(command.objective.bind(tokenizer).words)
@@ -157,24 +158,17 @@ def _measure(
             documents,
             dataset,
             command.output_options,
-            options,
+            launch,
             files,
             temp_folder,
             memoize=prove_tokenizer(tokenizer, read_probe(files, documents), console, words),
-        )
-        counters = Counters()
-        # Before the progress line starts a thread.
-        workers = start_workers(
-            count_processes(
-                options.runner, options.workers, job.corpus_bytes, options.min_bytes_per_worker
-            )
         )
 
         def build(pipeline: beam.Pipeline) -> None:
             measure_job(pipeline, job, tokenizer, command.sample_tokens)
 
-        with show_progress(counters, Work(estimate_read_bytes(files), 0), options.progress):
-            run(Run(build, options.runner, workers, beam_arguments, counters))
+        work = Work(estimate_read_bytes(files), 0)
+        launch.run(build, job.corpus_bytes, len(job.ranges), work)
         content = read_bytes(_numbers_path(job)) or b""
     numbers = {**_header(job), **json.loads(content)}
     numbers["build"]["temporary_bytes"] = estimate_temporary_bytes(numbers, job, options.workers)

@@ -7,9 +7,6 @@ from typing import Literal
 from corpusmill.faults import UserError, check_option
 from corpusmill.randomness import MAX_SEED
 
-# Beam's embedded runner.
-LOCAL_NAMES = ("local", "DirectRunner", "FnApiRunner")
-
 
 @dataclass(frozen=True)
 class DatasetOptions:
@@ -58,18 +55,21 @@ class RunOptions:
     """Where and how the job runs; nothing here changes a byte of the output."""
 
     runner: str = "local"
-    """local (Beam's embedded runner; DirectRunner means the same), or any other of Beam's runners,
-    whose own options follow after --."""
+    """local (Beam's embedded runner; DirectRunner means the same), PrismRunner, FlinkRunner,
+    DataflowRunner, or any other of Beam's runners; their own options follow after --."""
     workers: int = os.cpu_count() or 1
     """Most worker processes of the local runner."""
-    shuffle: Literal["files", "engine"] = "files"
-    """How documents reach their shards: through temporary files, or through the engine."""
-    range_bytes: int = 64 * 2**20
-    """Longest stretch of a file that one call reads."""
+    shuffle: Literal["files", "engine"] | None = None
+    """How documents reach their shards: through temporary files, or through the engine; by default
+    as it is best for the runner."""
+    range_bytes: int | None = None
+    """Longest stretch of a file that one call reads; by default 64 MB, or less for small inputs."""
     min_bytes_per_worker: int = 32 * 2**20
     """Input that pays for one more worker process; 0 always starts all of them."""
     temp_location: str | None = None
     """Folder for temporary files, reachable by all workers; by default in the output folder."""
+    wait: bool = True
+    """Wait for the end of a job that runs elsewhere; --no-wait only submits it."""
     progress: bool = True
     """Show a progress line where the output is a terminal."""
 
@@ -80,7 +80,8 @@ class RunOptions:
             UserError: a value that no run can be made with.
         """
         check_option("workers", self.workers, self.workers >= 1, "1 or more")
-        check_option("range-bytes", self.range_bytes, self.range_bytes >= 1, "1 or more")
+        length = self.range_bytes
+        check_option("range-bytes", length, length is None or length >= 1, "1 or more")
         if self.min_bytes_per_worker < 0:
             raise UserError(
                 f"--min-bytes-per-worker {self.min_bytes_per_worker}",

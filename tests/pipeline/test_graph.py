@@ -1,6 +1,7 @@
 """The graph as a runner gets it: what travels, how it is encoded, and what each stage carries."""
 
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 
 import apache_beam as beam
@@ -9,6 +10,7 @@ from apache_beam import coders
 from apache_beam.portability import common_urns, python_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.pipeline_context import PipelineContext
+from rich.console import Console
 
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.formats.options import OutputOptions
@@ -17,6 +19,7 @@ from corpusmill.tokenization.files import TokenizerFile
 from pipeline.assembly import assemble_job
 from pipeline.graph import Job, build_dataset
 from pipeline.inputs import list_inputs
+from pipeline.launch import prepare_launch
 from pipeline.options import DatasetOptions, RunOptions
 from transforms.elements import ArrowBatchCoder
 
@@ -28,7 +31,8 @@ def job(
     dataset = DatasetOptions((str(sample),), "t", str(tmp_path / "out"), validation_share=0.1)
     return assemble_job(
         BertOptions(), tokenizer, DocumentOptions(input_format="text"), dataset, OutputOptions(),
-        RunOptions(shuffle=request.param), list_inputs([str(sample)], str(tmp_path)), str(tmp_path),
+        prepare_launch(RunOptions(shuffle=request.param), (), (), "", Console(file=StringIO())),
+        list_inputs([str(sample)], str(tmp_path)), str(tmp_path),
     )  # fmt: skip
 
 

@@ -4,12 +4,14 @@ import json
 import re
 import tempfile
 from collections.abc import Callable, Iterator
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 import pytest
 from apache_beam import coders
+from rich.console import Console
 
 import pipeline.inspect_corpus
 from corpusmill.corpus.options import DocumentOptions
@@ -21,6 +23,7 @@ from pipeline.command_line import FAILURE, INTERRUPTED, USER_ERROR
 from pipeline.html_report import bin_lengths
 from pipeline.inputs import list_inputs
 from pipeline.inspect_corpus import measure_job
+from pipeline.launch import prepare_launch
 from pipeline.options import DatasetOptions, RunOptions
 from tests.pipeline.jobs import Outcome, assert_refused, build, leftovers, run_here
 from tests.pipeline.test_graph import collections, leaf_coders
@@ -309,8 +312,8 @@ def test_nothing_that_travels_is_pickled(
     files = list_inputs(dataset.input, str(tmp_path))
     documents = DocumentOptions(input_format="text")
     job = assemble_job(
-        BertOptions(), tokenizer, documents, dataset, OutputOptions(), RunOptions(), files,
-        str(tmp_path),
+        BertOptions(), tokenizer, documents, dataset, OutputOptions(),
+        prepare_launch(RunOptions(), (), (), "", Console(file=StringIO())), files, str(tmp_path),
     )  # fmt: skip
     graph = beam.Pipeline()
     measure_job(graph, job, tokenizer, 1000)

@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import ForkContext, SpawnContext
 from multiprocessing.process import BaseProcess
 
-from pipeline import worker
+from pipeline.runners import worker
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,114 @@
+"""From the options of a run to an engine that runs it: what all commands that need one share."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import PipelineOptions
+from rich.console import Console
+
+from pipeline.options import RunOptions
+from pipeline.progress import Counters, Work, show_progress
+from pipeline.runners.arguments import complete, set_by_us
+from pipeline.runners.local import count_processes
+from pipeline.runners.run import Run, Submitted
+from pipeline.runners.setting import Setting, paths_of
+from pipeline.runners.table import LOCAL, Runner, find_runner
+from pipeline.runners.workers import start_workers
+
+# Engines deal ranges out beforehand, the same number to each worker.
+_RANGES_PER_WORKER, _SMALLEST_RANGE_BYTES = 8, 2**20
+
+
+@dataclass(frozen=True)
+class Launch:
+    """An engine, and the options of a run on it.
+
+    Attributes:
+        runner: the engine.
+        options: as the user gave them.
+        setting: the places of the job, and Beam's own options, complete.
+    """
+
+    runner: Runner
+    options: RunOptions
+    setting: Setting
+
+    @property
+    def shuffle(self) -> str:
+        """How documents reach their shards: the user's choice, or else the engine's."""
+        return self.options.shuffle or self.runner.shuffle
+
+    def choose_range_bytes(self, input_bytes: int) -> int:
+        """Bytes of a range: the user's or the engine's, or less for workers to end together.
+
+        Args:
+            input_bytes: all there is to read.
+        """
+        most = self.options.range_bytes or self.runner.range_bytes
+        parallelism = self.runner.parallelism(self.setting.arguments, self.options.workers)
+        even = input_bytes // ((parallelism or 1) * _RANGES_PER_WORKER)
+        return min(most, max(_SMALLEST_RANGE_BYTES, even))
+
+    def run(
+        self, build: Callable[[beam.Pipeline], None], corpus_bytes: int, tasks: int, work: Work
+    ) -> Submitted:
+        """Run a job, with a progress line.
+
+        Args:
+            build: adds the job to a pipeline.
+            corpus_bytes: of text.
+            tasks: that the input was cut into.
+            work: what there is to do.
+
+        Raises:
+            UserError: the engine cannot run it, or the job found a mistake of the user's.
+            WorkerDiedError: a worker process of the local runner died.
+        """
+        options = self.options
+        self.runner.refuse(replace(self.setting, tasks=tasks), options.workers)
+        processes = 0
+        if self.runner.name == LOCAL.name:
+            processes = count_processes(options.workers, corpus_bytes, options.min_bytes_per_worker)
+        # Before the progress line starts a thread.
+        workers = start_workers(processes)
+        counters = Counters()
+        with show_progress(counters, work, options.progress):
+            return self.runner.run(
+                Run(
+                    build,
+                    self.runner.name,
+                    self.setting.arguments,
+                    counters,
+                    workers,
+                    options.wait,
+                )
+            )
+
+
+def prepare_launch(
+    options: RunOptions,
+    beam_arguments: Sequence[str],
+    inputs: Sequence[str],
+    output: str,
+    console: Console,
+) -> Launch:
+    """Find the engine, complete its options and say those that we set.
+
+    Raises:
+        UserError: the engine cannot reach the places of the job.
+    """
+    runner = find_runner(options.runner)
+    defaults = runner.defaults(beam_arguments)
+    arguments = complete(beam_arguments, defaults)
+    # The submitter opens files of object stores, too, with the very options of the workers.
+    FileSystems.set_options(PipelineOptions(list(arguments)))
+    paths = paths_of(inputs, output, options.temp_location)
+    given = options.range_bytes is not None
+    launch = Launch(runner, options, Setting(options.runner, arguments, paths, 0, given))
+    runner.refuse(launch.setting, options.workers)
+    ours = set_by_us(beam_arguments, defaults)
+    if ours:
+        console.print(f"{runner.name}: {' '.join(ours)}", markup=False, soft_wrap=True)
+    return launch

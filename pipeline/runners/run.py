@@ -1,0 +1,45 @@
+"""One run of a pipeline, as every engine takes it, and what comes back."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import apache_beam as beam
+
+from pipeline.progress import Counters
+from pipeline.runners.workers import Worker
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a pipeline.
+
+    Attributes:
+        build: adds the job to a pipeline.
+        runner: Beam's name of the runner.
+        beam_arguments: Beam's own options, those that we set among them.
+        counters: filled while the job runs.
+        workers: processes of the local runner; without any it runs in this process.
+        wait: whether to wait for the end.
+    """
+
+    build: Callable[[beam.Pipeline], None]
+    runner: str
+    beam_arguments: tuple[str, ...]
+    counters: Counters
+    workers: list[Worker] = field(default_factory=list)
+    wait: bool = True
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A job that was given to an engine.
+
+    Attributes:
+        done: whether it has ended; False for a job that nobody waited for.
+        job_id: the engine's name for it; empty where it has none.
+        url: where it is watched; empty where there is no such place.
+    """
+
+    done: bool = True
+    job_id: str = ""
+    url: str = ""

@@ -1,0 +1,152 @@
+"""The table of runners: all that is particular to one is named here, and why it is so."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from corpusmill.faults import UserError
+from pipeline.runners import dataflow, flink, local, portable, prism
+from pipeline.runners.failures import raise_user_error
+from pipeline.runners.run import Run, Submitted
+from pipeline.runners.setting import Reach, Setting, check_reach, check_spread
+from pipeline.runners.worker_watch import WorkerDiedError
+
+_MEGABYTE = 2**20
+
+
+def _refuse_nothing(_: Setting) -> None:
+    """An engine without rules of its own."""
+
+
+@dataclass(frozen=True)
+class Runner:
+    """An engine, and how our job is run on it.
+
+    Attributes:
+        name: Beam's name of it.
+        aliases: further names that mean it.
+        submission: how the job gets there.
+        environment: where the Python code of the workers runs.
+        shuffle: how documents reach their shards, by default.
+        range_bytes: longest stretch of a file that one call reads, by default.
+        why: reasons of the two.
+        reach: which files its workers open, by Beam's options.
+        parallelism: how many tasks run at once, by Beam's options and `--workers`; None unknown.
+        defaults: Beam's options that we set unless the user does, by those that the user gives.
+        submit: runs a job.
+        check: refuses what the engine cannot do.
+    """
+
+    name: str
+    aliases: tuple[str, ...]
+    submission: str
+    environment: str
+    shuffle: Literal["files", "engine"]
+    range_bytes: int
+    why: str
+    reach: Callable[[Sequence[str]], Reach]
+    parallelism: Callable[[Sequence[str], int], int | None]
+    defaults: Callable[[Sequence[str]], dict[str, str]]
+    submit: Callable[[Run], Submitted]
+    check: Callable[[Setting], None] = _refuse_nothing
+
+    def refuse(self, setting: Setting, workers: int) -> None:
+        """Refuse, before submission, what would fail or starve there.
+
+        Raises:
+            UserError: the engine cannot run it.
+        """
+        check_reach(setting, self.reach(setting.arguments))
+        check_spread(setting, self.parallelism(setting.arguments, workers))
+        self.check(setting)
+
+    def run(self, job: Run) -> Submitted:
+        """Run a job.
+
+        Raises:
+            UserError: the job found a mistake of the user's.
+            WorkerDiedError: a worker process of the local runner died.
+        """
+        try:
+            return self.submit(replace(job, runner=self.name))
+        except (UserError, WorkerDiedError):
+            raise
+        except Exception as error:
+            raise_user_error(error)
+            raise
+
+
+LOCAL = Runner(
+    name="local",
+    aliases=("DirectRunner", "FnApiRunner"),
+    submission="in this process, with worker processes for large inputs",
+    environment="this machine's Python",
+    shuffle="files",
+    range_bytes=64 * _MEGABYTE,
+    why="it keeps what passes between stages in its own memory, so only references may",
+    reach=local.reach,
+    parallelism=local.parallelism,
+    defaults=portable.defaults,
+    submit=local.submit,
+)
+PRISM = Runner(
+    name="PrismRunner",
+    aliases=(),
+    submission="to a Prism process that Beam starts, or one that is there (--job_endpoint)",
+    environment="one process of this machine",
+    shuffle="files",
+    range_bytes=64 * _MEGABYTE,
+    why="through the engine the same job takes 8 times as long and 30 times the memory",
+    reach=prism.reach,
+    parallelism=prism.parallelism,
+    defaults=prism.defaults,
+    submit=portable.submit,
+)
+FLINK = Runner(
+    name="FlinkRunner",
+    aliases=(),
+    submission="by Beam's job server, to Flink in it or to the cluster --flink_master names",
+    environment="processes of this machine, or a worker pool beside each TaskManager",
+    shuffle="files",
+    range_bytes=64 * _MEGABYTE,
+    why="a bundle that gives more than 1.1 GB hangs a TaskManager; references never do",
+    reach=flink.reach,
+    parallelism=flink.parallelism,
+    defaults=flink.defaults,
+    submit=portable.submit,
+)
+DATAFLOW = Runner(
+    name="DataflowRunner",
+    aliases=(),
+    submission="to the service, by its client library",
+    environment="the container image --sdk_container_image names",
+    shuffle="engine",
+    range_bytes=64 * _MEGABYTE,
+    why="its shuffle service is made for it",
+    reach=dataflow.reach,
+    parallelism=dataflow.parallelism,
+    defaults=dataflow.defaults,
+    submit=portable.submit,
+)
+PORTABLE = Runner(
+    name="PortableRunner",
+    aliases=(),
+    submission="to the job server that --job_endpoint names",
+    environment="as --environment_type says",
+    shuffle="files",
+    range_bytes=64 * _MEGABYTE,
+    why="what is safe on every engine that was measured",
+    reach=portable.reach,
+    parallelism=portable.parallelism,
+    defaults=portable.defaults,
+    submit=portable.submit,
+)
+RUNNERS = (LOCAL, PRISM, FLINK, DATAFLOW, PORTABLE)
+
+
+def find_runner(name: str) -> Runner:
+    """The runner of a name; one that the table does not know is run as a portable one."""
+    for runner in RUNNERS:
+        if name == runner.name or name in runner.aliases:
+            return runner
+    return replace(PORTABLE, name=name)
