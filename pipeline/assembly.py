@@ -24,14 +24,20 @@ from corpusmill.tokenization.words import load_words
 from pipeline.graph import Job
 from pipeline.inputs import InputFile, absolute
 from pipeline.launch import Launch
-from pipeline.options import DatasetOptions
+from pipeline.options import MAX_SHARDS, DatasetOptions
+from pipeline.run_folder import RunFolder
 from transforms.commit import CommitOptions
-from transforms.plan import cut_ranges
-from transforms.read import create_file
+from transforms.files import create_file
+from transforms.plan import FILE_BYTES, Plan, cut_ranges, group_ranges, write_plan
+from transforms.shuffle import plan_routes
+from transforms.tokenize import Tokenizing
 
 # By default a shard for each 256 MB of examples, which take about 0.8 bytes a byte of text and
 # repeat.
 _TEXT_BYTES_PER_SHARD = 320 * 10**6
+
+# An estimate: two bytes a token, and four or five bytes of text.
+_STORED_BYTES_PER_TEXT_BYTE = 0.5
 
 # Compressed text is longer than its file.
 _EXPANSION = 4
@@ -39,7 +45,7 @@ _EXPANSION = 4
 
 def estimate_read_bytes(files: Sequence[InputFile]) -> int:
     """Bytes that will be counted as read, exact for files that are not compressed as a whole."""
-    return sum(file.bytes if file.splittable else file.bytes * _EXPANSION for file in files)
+    return sum(map(_cost_of, files))
 
 
 def estimate_text_bytes(files: Sequence[InputFile], documents: DocumentOptions) -> int:
@@ -55,7 +61,8 @@ def estimate_text_bytes(files: Sequence[InputFile], documents: DocumentOptions) 
 
 def lay_out(options: DatasetOptions, objective: Objective, text_bytes: int) -> Layout:
     """How the examples are spread, from the options and the input's size alone."""
-    default = max(1, round(text_bytes * objective.repeats / _TEXT_BYTES_PER_SHARD))
+    default = round(text_bytes * objective.repeats / _TEXT_BYTES_PER_SHARD)
+    default = min(max(1, default), MAX_SHARDS)
     train = options.num_shards or default
     validation = count_validation_shards(train, options.validation_share)
     return Layout(options.seed, train, validation)
@@ -69,53 +76,88 @@ def assemble_job(
     output_options: OutputOptions,
     launch: Launch,
     files: Sequence[InputFile],
-    temp_folder: str,
-    stale: tuple[str, ...] = (),
+    folder: RunFolder,
     memoize: bool = True,
 ) -> Job:
-    """Everything the graph is made from; the tokenizer is put where workers find it."""
+    """Everything the graph is made from; plan and tokenizer are put where workers find them."""
     objective = objective_options.bind(tokenizer)
     output_options = resolve(output_options, objective.columns)
-    shard_format = SHARD_FORMATS[output_options.output_format]
     text_bytes = estimate_text_bytes(files, documents)
     layout = lay_out(dataset, objective, text_bytes)
-    tokenizer_path = FileSystems.join(temp_folder, TOKENIZER)
-    with create_file(tokenizer_path) as stream:
+    range_bytes = folder.range_bytes or launch.choose_range_bytes(_reading_cost(files))
+    plan = _plan(files, documents, range_bytes, folder.path)
+    tokenizing = Tokenizing(
+        FileSystems.join(folder.path, TOKENIZER),
+        _stored_dtype(objective, tokenizer).name,
+        memoize,
+        tokenizer.options.special_tokens_in_text,
+        objective.words,
+    )
+    with create_file(tokenizing.path) as stream:
         stream.write(tokenizer.json.encode())
-    range_bytes = launch.choose_range_bytes(sum(of.bytes for of in files))
-    in_ranges = reads_in_ranges(documents)
-    parts = [(of.path, of.name, of.bytes, of.splittable and in_ranges) for of in files]
-    ranges = tuple(cut_ranges(parts, range_bytes))
-    plain_bytes = sum(f.bytes for f in files) if all(f.splittable for f in files) else -1
+    stored_bytes = text_bytes * _STORED_BYTES_PER_TEXT_BYTE
+    share = dataset.validation_share
+    routes = plan_routes(layout, share, objective.repeats, plan.tasks, round(stored_bytes))
     return Job(
         objective=objective,
-        ranges=ranges,
+        plan=plan,
+        range_bytes=range_bytes,
         documents=documents,
         corpus_bytes=text_bytes,
-        layout=layout,
-        validation_share=dataset.validation_share,
-        shuffle=launch.shuffle,
+        routes=routes,
+        through_files=launch.shuffle == "files",
         output_options=output_options,
-        tokenizer_path=tokenizer_path,
-        token_dtype=_stored_dtype(objective, tokenizer).name,
-        memoize=memoize,
-        special_tokens_in_text=tokenizer.options.special_tokens_in_text,
-        temp_folder=temp_folder,
-        commit=CommitOptions(
-            output=absolute(dataset.output),
-            temp_folder=temp_folder,
-            tokenizer_path=tokenizer_path,
-            header=_header(
-                objective, objective_options, tokenizer, documents, dataset, output_options, files
-            ),
-            suffixes=shard_format.suffixes(output_options),
-            joined=shard_format.joined,
-            expected=Expected(len(ranges), plain_bytes, layout.shards, objective.repeats),
-            max_rejects=dataset.max_rejects,
-            stale=stale,
-            bins=cut_lengths(objective.columns, output_options.bin_size),
-            shard_name=output_options.shard_name,
+        tokenizing=tokenizing,
+        temp_folder=folder.path,
+        header=_header(
+            objective, objective_options, tokenizer, documents, dataset, output_options, files
         ),
+        commit=_plan_commit(objective, dataset, output_options, files, folder, plan, layout),
+    )
+
+
+def _plan(
+    files: Sequence[InputFile], documents: DocumentOptions, range_bytes: int, folder: str
+) -> Plan:
+    in_ranges = reads_in_ranges(documents)
+    parts = [(of.path, of.name, of.bytes, of.splittable and in_ranges) for of in files]
+    sizes = [_cost_of(of) for of in files]
+    tasks = group_ranges(cut_ranges(parts, range_bytes), sizes, range_bytes)
+    return write_plan(FileSystems.join(folder, "plan.jsonl"), tasks)
+
+
+def _cost_of(file: InputFile) -> int:
+    """Bytes that reading a file whole is worth."""
+    return file.bytes if file.splittable else file.bytes * _EXPANSION
+
+
+def _reading_cost(files: Sequence[InputFile]) -> int:
+    return estimate_read_bytes(files) + FILE_BYTES * len(files)
+
+
+def _plan_commit(
+    objective: Objective,
+    dataset: DatasetOptions,
+    output_options: OutputOptions,
+    files: Sequence[InputFile],
+    folder: RunFolder,
+    plan: Plan,
+    layout: Layout,
+) -> CommitOptions:
+    shard_format = SHARD_FORMATS[output_options.output_format]
+    plain_bytes = sum(f.bytes for f in files) if all(f.splittable for f in files) else -1
+    return CommitOptions(
+        output=absolute(dataset.output),
+        temp_folder=folder.path,
+        tokenizer_path=FileSystems.join(folder.path, TOKENIZER),
+        record_path=folder.record_path,
+        claim=folder.token,
+        suffixes=shard_format.suffixes(output_options),
+        joined=shard_format.joined,
+        expected=Expected(plan.ranges, plain_bytes, layout.shards, objective.repeats),
+        max_rejects=dataset.max_rejects,
+        bins=cut_lengths(objective.columns, output_options.bin_size),
+        shard_name=output_options.shard_name,
     )
 
 

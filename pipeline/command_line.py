@@ -55,22 +55,26 @@ def main(arguments: Sequence[str]) -> int:
     try:
         return _run(parse(own), beam_arguments)
     except UserError as error:
-        errors.print(f"error: {error}", markup=False)
+        errors.print(f"error: {error}{_notes(error)}", markup=False)
         return USER_ERROR
-    except KeyboardInterrupt:
-        errors.print("interrupted: nothing was put under a final name")
+    except KeyboardInterrupt as interrupt:
+        said = f"interrupted: nothing was put under a final name{_notes(interrupt, '. ')}"
+        errors.print(said, markup=False)
         return INTERRUPTED
     except WorkerDiedError as error:
         errors.print(
             f"error: a worker process died ({error}). Nothing was put under a final name. "
-            "If memory ran out, give fewer --workers; otherwise run again"
+            f"If memory ran out, give fewer --workers; otherwise run again.{_notes(error)}",
+            markup=False,
         )
         return FAILURE
     except (
         Exception
     ) as error:  # the last line of defence; the trace goes to a file, not to the user
         errors.print(
-            f"error: {_last_line(error)}. The whole trace is in {_write_trace()}", markup=False
+            f"error: {_last_line(error)}. The whole trace is in {_write_trace()}"
+            f"{_notes(error, '. ')}",
+            markup=False,
         )
         return FAILURE
 
@@ -112,6 +116,11 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
 def _last_line(error: Exception) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
     return lines[-1].strip() if lines else type(error).__name__
+
+
+def _notes(error: BaseException, begin: str = " ") -> str:
+    """What else there is to say of an error, such as how to go on."""
+    return "".join(f"{begin}{note}" for note in getattr(error, "__notes__", []))
 
 
 def _write_trace() -> str:

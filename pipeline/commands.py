@@ -26,11 +26,13 @@ from pipeline.graph import build_dataset
 from pipeline.html_report import render_page
 from pipeline.inputs import absolute, choose_format, list_inputs, read_bytes, say_hub_files
 from pipeline.launch import prepare_launch
-from pipeline.output import check_output, list_folder, temporary_folder
+from pipeline.output import check_output, list_folder
 from pipeline.probe import prove_tokenizer, read_probe
 from pipeline.progress import Work
+from pipeline.run_folder import RunFolder, refuse_a_living_run, run_folder, say_finished
 from pipeline.terminal_report import print_inspection
-from transforms.read import open_file
+from transforms.files import open_file
+from transforms.journal import count_finished
 
 
 @dataclass(frozen=True)
@@ -60,12 +62,13 @@ def build(command: Build, beam_arguments: tuple[str, ...], console: Console) -> 
     launch = prepare_launch(command.run, beam_arguments, dataset.input, dataset.output, console)
     pattern = command.output_options.shard_name
     check_splits(pattern, dataset.validation_share > 0)
-    stale = check_output(dataset.output, dataset.replace, pattern)
+    refuse_a_living_run(dataset.output)
+    stale = check_output(dataset.output, dataset.replace, pattern, dataset.resume)
     asked = command.objective.choose_documents(command.documents)
     tokenizer = read_tokenizer(dataset.tokenizer, read_bytes, command.tokenizer_options)
     words = load_words(command.objective.bind(tokenizer).words)
-    with temporary_folder(dataset.output, command.run.temp_location) as temp_folder:
-        files = list_inputs(dataset.input, temp_folder, asked.suffixes)
+    with run_folder(dataset.output, command.run.temp_location, dataset.resume) as folder:
+        files = list_inputs(dataset.input, folder.path, asked.suffixes)
         say_hub_files(files, console)
         documents = choose_format(files, asked, console)
         job = assemble_job(
@@ -76,20 +79,29 @@ def build(command: Build, beam_arguments: tuple[str, ...], console: Console) -> 
             command.output_options,
             launch,
             files,
-            temp_folder,
-            stale,
+            folder,
             memoize=prove_tokenizer(tokenizer, read_probe(files, documents), console, words),
         )
+        folder.begin(job.header, job.layout, job.range_bytes, files, stale)
+        if dataset.resume:
+            _say_what_is_finished(folder, console)
         work = Work(estimate_read_bytes(files), job.objective.repeats)
         submitted = launch.run(
-            lambda pipeline: build_dataset(pipeline, job), job.corpus_bytes, len(job.ranges), work
+            lambda pipeline: build_dataset(pipeline, job), job.corpus_bytes, job.plan.tasks, work
         )
+        folder.handed_over = not submitted.done
     if not submitted.done:
         return 0
     console.print(f"the data set is in {dataset.output}")
     manifest = _read_manifest(dataset.output)
     print_inspection(console, manifest, [], summarize(manifest))
     return 0
+
+
+def _say_what_is_finished(folder: RunFolder, console: Console) -> None:
+    finished = count_finished(folder.path)
+    said = f"going on: finished are {say_finished(finished)}" if finished else "beginning anew"
+    console.print(said, markup=False)
 
 
 def inspect(command: Inspect, console: Console) -> int:

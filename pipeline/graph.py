@@ -1,13 +1,14 @@
 """The whole pipeline on one screen.
 
-    plan ─ read ─ tokenize ─┬─ shuffle ─────────────────────────► build shards ─ commit
-                            └─ sample pool ─ its path (a side input) ─┘
+    plan tasks ─ prepare documents ─┬─ gather shards ──────────────────► build shards ─ commit
+                 (read, tokenize,   └─ write pool ─ its path (a side input) ─┘
+                  spill)
 
-Read, tokenize, and what spills documents for the shuffle and for the pool are one fused stage. The
-corpus is read and tokenized once; documents travel to the shards as token ids, and a shard builds
-all of its examples itself.
+The corpus is read and tokenized once; documents travel to the shards as token ids, and a shard
+builds all of its examples itself.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import apache_beam as beam
@@ -20,13 +21,13 @@ from corpusmill.pool import candidate_limit
 from corpusmill.tokenization.encoding import tokenized_schema
 from transforms.build import SHARDS, BuildShards
 from transforms.commit import CommitDataset, CommitOptions
-from transforms.elements import FileRange
-from transforms.plan import PlanRanges
-from transforms.pool import POOL, SamplePool
-from transforms.read import DOCUMENTS, REJECTS, ReadDocuments
-from transforms.shuffle import ShuffleByEngine, ShuffleByFiles
+from transforms.plan import Plan, PlanTasks
+from transforms.pool import CANDIDATES, POOL, WritePool
+from transforms.prepare import SEGMENTS, Preparation, PrepareDocuments
+from transforms.read import REJECTS
+from transforms.shuffle import GatherShards, Routes
 from transforms.tally import COUNTS
-from transforms.tokenize import TOKENS, TokenizeDocuments
+from transforms.tokenize import Tokenizing
 
 
 @dataclass(frozen=True)
@@ -35,80 +36,71 @@ class Job:
 
     Attributes:
         objective: what is built.
-        ranges: the plan.
+        plan: which ranges are read.
+        range_bytes: longest of them.
         documents: the corpus' rules.
         corpus_bytes: size of the input.
-        layout: how the data set is spread over shards.
-        validation_share: expected share of documents in the validation split.
-        shuffle: "files" or "engine".
+        routes: how the data set is spread over shards, and documents reach them.
+        through_files: whether documents go through files; else the engine carries them.
         output_options: how shards are written, with nothing left to the format.
-        tokenizer_path: a complete tokenizer.json.
-        token_dtype: NumPy name of the type of a token id, marked where the objective has a rule of
-            words.
-        memoize: whether ids of words may be remembered.
-        special_tokens_in_text: whether special tokens that stand in the text become their ids.
+        tokenizing: how text becomes ids.
         temp_folder: where files wait for the commit.
+        header: the manifest's entries that are known before the run.
         commit: names and expectations.
     """
 
     objective: Objective
-    ranges: tuple[FileRange, ...]
+    plan: Plan
+    range_bytes: int
     documents: DocumentOptions
     corpus_bytes: int
-    layout: Layout
-    validation_share: float
-    shuffle: str
+    routes: Routes
+    through_files: bool
     output_options: OutputOptions
-    tokenizer_path: str
-    token_dtype: str
-    memoize: bool
-    special_tokens_in_text: bool
+    tokenizing: Tokenizing
     temp_folder: str
+    header: Mapping[str, object]
     commit: CommitOptions
+
+    @property
+    def layout(self) -> Layout:
+        """How the data set is spread over shards."""
+        return self.routes.layout
 
 
 def build_dataset(pipeline: beam.Pipeline, job: Job) -> None:
     """Add the job's stages to a pipeline."""
-    ranges = pipeline | "PlanRanges" >> PlanRanges(job.ranges)
-    read = ranges | "ReadDocuments" >> ReadDocuments(job.documents, job.temp_folder)
-    tokenized = read[DOCUMENTS] | "TokenizeDocuments" >> TokenizeDocuments(
-        job.tokenizer_path,
-        job.token_dtype,
-        job.memoize,
-        job.special_tokens_in_text,
-        job.objective.words,
-    )
-    counts = [read[COUNTS], tokenized[COUNTS]]
-    pool = None
+    tasks = pipeline | "PlanTasks" >> PlanTasks(job.plan)
+    prepared = tasks | "PrepareDocuments" >> PrepareDocuments(_prepare(job), job.through_files)
+    counts, pool = [prepared[COUNTS]], None
     if job.objective.pool_tokens:
-        sampled = tokenized[TOKENS] | "SamplePool" >> _sample_pool(job)
-        pool = sampled[POOL]
-        counts.append(sampled[COUNTS])
-    shards = tokenized[TOKENS] | "ShuffleDocuments" >> _shuffle(job)
+        drawn = prepared[CANDIDATES] | "WritePool" >> _write_pool(job)
+        pool = drawn[POOL]
+        counts.append(drawn[COUNTS])
+    schema = tokenized_schema(job.tokenizing.token_dtype)
+    merges = job.through_files and job.routes.two_levels
+    gather = GatherShards(job.routes, merges, job.temp_folder, schema)
+    shards = prepared[SEGMENTS] | "GatherShards" >> gather
     built = shards | "BuildShards" >> BuildShards(
-        job.objective,
-        job.output_options,
-        job.layout,
-        tokenized_schema(job.token_dtype),
-        job.temp_folder,
-        pool,
+        job.objective, job.output_options, job.layout, schema, job.temp_folder, pool
     )
     counts.append(built[COUNTS])
     _ = built[SHARDS] | "CommitDataset" >> CommitDataset(
-        job.commit, job.layout, counts, read[REJECTS]
+        job.commit, job.layout, counts, prepared[REJECTS]
     )
 
 
-def _sample_pool(job: Job) -> SamplePool:
+def _prepare(job: Job) -> Preparation:
     budget = job.objective.pool_tokens
-    limit = candidate_limit(budget, job.corpus_bytes)
-    return SamplePool(
-        job.layout.seed, budget, limit, job.validation_share, job.token_dtype, job.temp_folder
+    limit = candidate_limit(budget, job.corpus_bytes) if budget else None
+    return Preparation(job.documents, job.tokenizing, job.routes, limit, job.temp_folder)
+
+
+def _write_pool(job: Job) -> WritePool:
+    return WritePool(
+        job.layout.seed,
+        job.objective.pool_tokens,
+        job.routes.validation_share,
+        job.tokenizing.token_dtype,
+        job.temp_folder,
     )
-
-
-def _shuffle(job: Job) -> beam.PTransform:
-    place = (job.layout, job.validation_share, job.objective.repeats)
-    if job.shuffle == "engine":
-        return ShuffleByEngine(*place)
-    return ShuffleByFiles(*place, job.temp_folder, tokenized_schema(job.token_dtype))

@@ -19,7 +19,7 @@ from corpusmill.corpus.hub_files import is_hub_path, list_hub_files
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.faults import UserError
 from pipeline.saved_datasets import choose_data_files
-from transforms.read import open_file
+from transforms.files import open_file
 
 # Files of the hub that are said one by one.
 _MOST_SAID = 10
@@ -34,11 +34,14 @@ class InputFile:
         bytes: its size.
         name: for the manifest: relative to the folder that holds all files, so that neither the
             way in which they were named nor the place where they lie changes the data set.
+        modified: when it was last written, in seconds since 1970; 0 where its name says all, as on
+            the hub.
     """
 
     path: str
     bytes: int
     name: str
+    modified: float = 0.0
 
     @property
     def splittable(self) -> bool:
@@ -80,6 +83,7 @@ def list_inputs(
     """
     fetched: dict[str, InputFile] = {}
     sizes: dict[str, int] = {}
+    times: dict[str, float] = {}
     for given in inputs:
         if given in WIKITEXT and not Path(given).exists():
             path = fetch_wikitext(given, Path(temp_folder) / given)
@@ -88,14 +92,15 @@ def list_inputs(
             found = list_hub_files(given, suffixes)
             fetched |= {path: InputFile(path, size, path) for path, size in found.items()}
         elif is_local(given):
-            found = _list_local(given, temp_folder, suffixes)
+            found = _list_local(given, temp_folder, suffixes, times)
             sizes |= choose_data_files(given, found, read_bytes)
         else:
-            sizes |= choose_data_files(given, _list_remote(given, suffixes), read_bytes)
+            sizes |= choose_data_files(given, _list_remote(given, suffixes, times), read_bytes)
     levels = zip(*(path.split("/")[:-1] for path in sizes), strict=False)
     common = sum(1 for _ in takewhile(lambda names: len(set(names)) == 1, levels))
     named = [
-        InputFile(path, size, "/".join(path.split("/")[common:])) for path, size in sizes.items()
+        InputFile(path, size, "/".join(path.split("/")[common:]), times[path])
+        for path, size in sizes.items()
     ]
     files = sorted([*named, *fetched.values()], key=lambda file: (file.name, file.path))
     if not sum(file.bytes for file in files):
@@ -132,7 +137,9 @@ def say_hub_files(files: Sequence[InputFile], console: Console) -> None:
         console.print(last, markup=False, soft_wrap=True)
 
 
-def _list_local(given: str, temp_folder: str, suffixes: Sequence[str]) -> dict[str, int]:
+def _list_local(
+    given: str, temp_folder: str, suffixes: Sequence[str], times: dict[str, float]
+) -> dict[str, int]:
     # Beam's own listing leaves out what it cannot look at without a word.
     root = Path(given).expanduser()
     if root.is_dir():
@@ -153,7 +160,9 @@ def _list_local(given: str, temp_folder: str, suffixes: Sequence[str]) -> dict[s
         paths = [path for path in matches if not path.is_dir()]
         if not paths:
             raise _no_such_file(given)
-    return {absolute(str(path)): _measure(path) for path in paths}
+    found = {absolute(str(path)): _measure(path) for path in paths}
+    times |= {path: of.st_mtime for path, of in found.items()}
+    return {path: of.st_size for path, of in found.items()}
 
 
 def _walk(given: str, root: Path) -> Iterator[Path]:
@@ -165,21 +174,21 @@ def _walk(given: str, root: Path) -> Iterator[Path]:
         yield from (Path(folder, name) for name in names)
 
 
-def _measure(path: Path) -> int:
-    """Bytes of a local file, which must be one that can be read."""
+def _measure(path: Path) -> os.stat_result:
+    """Size and times of a local file, which must be one that can be read."""
     try:
         with path.open("rb") as stream:
             stream.read(1)
         if not path.is_file():
             raise UserError(f"--input {path}", "it is no regular file", "Write its text to a file")
-        return path.stat().st_size
+        return path.stat()
     except OSError as error:
         raise UserError(
             f"--input {path}", f"it cannot be read ({error.strerror})", "Mend it or leave it out"
         ) from None
 
 
-def _list_remote(given: str, suffixes: Sequence[str]) -> dict[str, int]:
+def _list_remote(given: str, suffixes: Sequence[str], times: dict[str, float]) -> dict[str, int]:
     is_folder = given.endswith("/")
     try:
         listed = FileSystems.match([f"{given}**" if is_folder else given])[0].metadata_list
@@ -187,11 +196,13 @@ def _list_remote(given: str, suffixes: Sequence[str]) -> dict[str, int]:
         raise UserError(
             f"--input {given}", f"it cannot be listed ({error})", "Check the path"
         ) from None
-    sizes = {
-        file.path: file.size_in_bytes
+    files = [
+        file
         for file in listed
         if not file.path.endswith("/") and not file.path.rsplit("/", 1)[-1].startswith(".")
-    }
+    ]
+    sizes = {file.path: file.size_in_bytes for file in files}
+    times |= {file.path: file.last_updated_in_seconds or 0.0 for file in files}
     if not sizes:
         raise _no_such_file(given)
     if is_folder:

@@ -40,14 +40,14 @@ from pipeline.options import DatasetOptions, RunOptions
 from pipeline.output import temporary_folder
 from pipeline.probe import prove_tokenizer, read_probe
 from pipeline.progress import Work
+from pipeline.run_folder import RunFolder
 from pipeline.runners.setting import Reach
 from pipeline.terminal_report import print_corpus
 from transforms.build import SORT_BYTES
 from transforms.measure import LARGEST, CollectNumbers, MeasureBatches
-from transforms.plan import PlanRanges
-from transforms.pool import POOL, SamplePool
+from transforms.plan import PlanTasks
+from transforms.pool import POOL, SamplePool, WritePool
 from transforms.read import DOCUMENTS, REJECTS, ReadDocuments
-from transforms.shuffle import BUFFER_BYTES, cut_groups
 from transforms.tally import COUNTS
 from transforms.tokenize import TOKENS, TokenizeDocuments
 
@@ -160,7 +160,7 @@ def _measure(command: InspectCorpus, launch: Launch, console: Console) -> dict[s
             command.output_options,
             launch,
             files,
-            temp_folder,
+            RunFolder(temp_folder),
             memoize=prove_tokenizer(tokenizer, read_probe(files, documents), console, words),
         )
 
@@ -168,7 +168,7 @@ def _measure(command: InspectCorpus, launch: Launch, console: Console) -> dict[s
             measure_job(pipeline, job, tokenizer, command.sample_tokens)
 
         work = Work(estimate_read_bytes(files), 0)
-        launch.run(build, job.corpus_bytes, len(job.ranges), work)
+        launch.run(build, job.corpus_bytes, job.plan.tasks, work)
         content = read_bytes(_numbers_path(job)) or b""
     numbers = {**_header(job), **json.loads(content)}
     numbers["build"]["temporary_bytes"] = estimate_temporary_bytes(numbers, job, options.workers)
@@ -181,7 +181,7 @@ def _numbers_path(job: Job) -> str:
 
 def _header(job: Job) -> dict[str, Any]:
     names = ("objective", "seed", "tokenizer", "output", "corpus")
-    given = {name: job.commit.header[name] for name in names}
+    given = {name: job.header[name] for name in names}
     about = {"format": FORMAT, "format_version": FORMAT_VERSION}
     return {**about, "corpusmill_version": version("corpusmill"), **given}
 
@@ -197,15 +197,9 @@ def measure_job(
         tokenizer: of the job.
         sample_tokens: budget of the sample.
     """
-    ranges = pipeline | "PlanRanges" >> PlanRanges(job.ranges)
-    read = ranges | "ReadDocuments" >> ReadDocuments(job.documents, job.temp_folder)
-    tokenized = read[DOCUMENTS] | "TokenizeDocuments" >> TokenizeDocuments(
-        job.tokenizer_path,
-        job.token_dtype,
-        job.memoize,
-        job.special_tokens_in_text,
-        job.objective.words,
-    )
+    tasks = pipeline | "PlanTasks" >> PlanTasks(job.plan)
+    read = tasks | "ReadDocuments" >> ReadDocuments(job.documents, job.temp_folder)
+    tokenized = read[DOCUMENTS] | "TokenizeDocuments" >> TokenizeDocuments(job.tokenizing)
     of_tokens = partial(
         measure_tokens,
         special=tokenizer.special,
@@ -216,14 +210,13 @@ def measure_job(
         read[DOCUMENTS] | "MeasureText" >> MeasureBatches(measure_text),
         tokenized[TOKENS] | "MeasureTokens" >> MeasureBatches(of_tokens),
     )
-    sampled = tokenized[TOKENS] | "SampleDocuments" >> SamplePool(
-        job.layout.seed,
-        sample_tokens,
-        candidate_limit(sample_tokens, job.corpus_bytes),
-        job.validation_share,
-        job.token_dtype,
-        job.temp_folder,
+    seed, folder = job.layout.seed, job.temp_folder
+    write = WritePool(
+        seed, sample_tokens, job.routes.validation_share, job.tokenizing.token_dtype, folder
     )
+    limit = candidate_limit(sample_tokens, job.corpus_bytes)
+    sample = SamplePool(limit, write, seed, folder)
+    sampled = tokenized[TOKENS] | "SampleDocuments" >> sample
     _ = sampled[POOL] | "CollectNumbers" >> CollectNumbers(
         job.objective,
         job.output_options,
@@ -248,7 +241,7 @@ def estimate_temporary_bytes(numbers: dict[str, Any], job: Job, workers: int) ->
     documents, sentences, tokens = (
         counts.get(f"measure.{name}", 0) for name in ("documents", "sentences", "tokens")
     )
-    width = np.dtype(job.token_dtype).itemsize
+    width = np.dtype(job.tokenizing.token_dtype).itemsize
     # Ids, and Arrow's offsets of documents and sentences.
     of_documents = documents * (8 + 4) + sentences * 4 + tokens * width
     of_pool = 0
@@ -257,8 +250,8 @@ def estimate_temporary_bytes(numbers: dict[str, Any], job: Job, workers: int) ->
         kept = min(1.0, pool_tokens / max(1, tokens))
         of_pool = round(candidates * (of_documents + documents * BYTES_OF_SIZES))
         of_pool += round(kept * (of_documents + documents * 4 + sentences * 4))
-    levels = 1 if cut_groups(job.layout, BUFFER_BYTES) >= job.layout.shards else 2
-    shuffled = of_documents * levels if job.shuffle == "files" else 0
+    levels = 2 if job.routes.two_levels else 1
+    shuffled = of_documents * levels if job.through_files else 0
     return shuffled + of_pool + _sorted_bytes(numbers["build"], workers)
 
 

@@ -7,6 +7,9 @@ from typing import Literal
 from corpusmill.faults import UserError, check_option
 from corpusmill.randomness import MAX_SEED
 
+# The names of shards have five digits.
+MAX_SHARDS = 99_999
+
 
 @dataclass(frozen=True)
 class DatasetOptions:
@@ -33,6 +36,8 @@ class DatasetOptions:
     all."""
     replace: bool = False
     """Replace the data set that is in the output folder."""
+    resume: bool = False
+    """Go on with a run into the output folder that was stopped; where there is none, begin one."""
 
     def __post_init__(self) -> None:
         """Check each value.
@@ -42,8 +47,16 @@ class DatasetOptions:
         """
         if not self.input:
             raise UserError("--input", "no path is given", "Name at least one file, glob or folder")
+        if self.replace and self.resume:
+            raise UserError(
+                "--replace --resume",
+                "one begins anew and the other goes on",
+                "Give one of them",
+            )
         shards, share = self.num_shards, self.validation_share
-        check_option("num-shards", shards, shards is None or 1 <= shards <= 99999, "1 to 99999")
+        check_option(
+            "num-shards", shards, shards is None or 1 <= shards <= MAX_SHARDS, "1 to 99999"
+        )
         check_option("seed", self.seed, 0 <= self.seed <= MAX_SEED, f"0 to {MAX_SEED}")
         check_option("validation-share", share, 0 <= share < 1, "0 up to, not including, 1")
         if self.max_rejects is not None and self.max_rejects < 0:

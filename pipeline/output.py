@@ -15,6 +15,8 @@ from corpusmill.formats.shard_names import matcher_of
 from corpusmill.formats.table import FORMATS, all_suffixes
 from corpusmill.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER, decode, listed_files
 from pipeline.inputs import absolute, is_local, read_bytes
+from transforms.claim import CLAIM, read_claim
+from transforms.files import remove_folder
 
 _TEMPORARY = "_temporary-"
 _SUFFIXES = "|".join(map(re.escape, all_suffixes()))
@@ -44,12 +46,15 @@ def _is_folder(root: str, name: str) -> bool:
     return Path(root, name).is_dir()
 
 
-def check_output(output: str, replace: bool, shard_name: str | None = None) -> tuple[str, ...]:
+def check_output(
+    output: str, replace: bool, shard_name: str | None = None, resume: bool = False
+) -> tuple[str, ...]:
     """Refuse a folder that holds anything, and with `replace` one that holds what is not ours.
 
     Args:
         output: the folder.
         replace: whether a data set in it may be replaced.
+        resume: whether a run in it that was stopped may go on.
         shard_name: the pattern of the shards' names that are to be written; a run that failed may
             have left some.
 
@@ -59,28 +64,42 @@ def check_output(output: str, replace: bool, shard_name: str | None = None) -> t
     Raises:
         UserError: it does.
     """
-    names = list(list_folder(output))
+    claim = read_claim(absolute(output))
+    of_run = "" if claim is None else claim.temp_folder.removeprefix(absolute(output)).strip("/")
+    names = [
+        name
+        for name in list_folder(output)
+        if name != CLAIM and not (of_run and name.startswith(f"{of_run}/"))
+    ]
     own = matcher_of(shard_name) if shard_name else _OURS
     foreign = [name for name in names if not (_OURS.fullmatch(name) or own.fullmatch(name))]
     if foreign:
         listed = _listed_shards(output)
         foreign = [name for name in foreign if name not in listed]
-    if names and not replace:
-        unfinished = SUCCESS not in names and not foreign
-        cause = "it holds an unfinished data set" if unfinished else f"it is not empty ({names[0]})"
-        cure = (
-            "Give another folder, or add --replace"
-            if not foreign
-            else "Give a new or an empty folder"
-        )
-        raise UserError(f"--output {output}", cause, cure)
+    if resume and claim is None and SUCCESS in names:
+        raise UserError("--resume", f"the data set in {output} is whole", "Nothing is left to do")
+    goes_on = resume and claim is not None and not foreign
+    if (names or claim) and not (replace or goes_on):
+        raise _in_use(output, names, foreign, claim is not None)
     if foreign:
         raise UserError(
-            f"--output {output} --replace",
+            f"--output {output} {'--resume' if resume else '--replace'}",
             f"it holds a file that no data set has ({foreign[0]})",
             "Move that file away, or give another folder",
         )
     return tuple(names)
+
+
+def _in_use(output: str, names: list[str], foreign: list[str], stopped: bool) -> UserError:
+    unfinished = stopped or (SUCCESS not in names and not foreign)
+    cause = f"it is not empty ({names[0]})" if names and not unfinished else ""
+    cures = [*(["go on with --resume"] if stopped else []), "add --replace"]
+    cure = f"Give another folder, or {', or '.join(cures)}"
+    return UserError(
+        f"--output {output}",
+        cause or "it holds an unfinished data set",
+        "Give a new or an empty folder" if foreign else cure,
+    )
 
 
 def _listed_shards(output: str) -> set[str]:
@@ -92,16 +111,13 @@ def _listed_shards(output: str) -> set[str]:
         return set()
 
 
-@contextmanager
-def temporary_folder(output: str, temp_location: str | None) -> Iterator[str]:
-    """A new folder for one run, removed at its end, however it ends.
+def make_temporary_folder(output: str, temp_location: str | None) -> str:
+    """Make a new folder for one run, in the output folder or another one.
 
     Raises:
         UserError: it cannot be made.
     """
-    parent = absolute(temp_location or output)
-    is_new = is_local(parent) and not Path(parent).exists()
-    folder = FileSystems.join(parent, f"{_TEMPORARY}{uuid4().hex}")
+    folder = FileSystems.join(absolute(temp_location or output), f"{_TEMPORARY}{uuid4().hex}")
     try:
         FileSystems.mkdirs(folder)
     except (OSError, BeamIOError) as error:
@@ -109,16 +125,29 @@ def temporary_folder(output: str, temp_location: str | None) -> Iterator[str]:
         raise UserError(
             flag, f"no folder can be made there ({error})", "Give a folder you can write to"
         ) from None
+    return str(folder)
+
+
+@contextmanager
+def temporary_folder(output: str, temp_location: str | None) -> Iterator[str]:
+    """A new folder for a run that writes no data set, removed at its end, however it ends.
+
+    Raises:
+        UserError: it cannot be made.
+    """
+    parent = absolute(temp_location or output)
+    is_new = is_local(parent) and not Path(parent).exists()
+    folder = make_temporary_folder(output, temp_location)
     try:
         yield folder
     finally:
-        FileSystems.delete([folder])
-        _remove_empty_folders(output)
+        remove_folder(folder)
+        remove_empty_folders(output)
         if is_new and not any(Path(parent).iterdir()):
             Path(parent).rmdir()
 
 
-def _remove_empty_folders(output: str) -> None:
+def remove_empty_folders(output: str) -> None:
     """What is left of earlier runs' temporary folders once `--replace` has deleted their files."""
     if not is_local(output):
         return

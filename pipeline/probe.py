@@ -22,7 +22,7 @@ from corpusmill.tokenization.source import Encode
 from corpusmill.tokenization.word_marks import marked_dtype
 from corpusmill.tokenization.words import WordRule
 from pipeline.inputs import InputFile
-from transforms.read import open_file
+from transforms.files import open_file
 
 # Its size: 1/64 of the corpus, which takes a fiftieth of the time of a run, between these bounds.
 _SHARE, _FEWEST_BYTES, _BYTES = 64, 32 * 2**10, 256 * 2**10

@@ -30,7 +30,7 @@ from pipeline.inputs import (
 )
 from pipeline.output import temporary_folder
 from pipeline.progress import ReadingLine, show_reading
-from transforms.read import create_file, open_file
+from transforms.files import create_file, open_file
 
 
 class GivenOptions(TypedDict, total=False):

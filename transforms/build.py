@@ -22,8 +22,9 @@ from corpusmill.placement import SPLIT_NAMES, Layout
 from corpusmill.pool import Pool
 from corpusmill.sorting import add_keys, keyed_schema
 from transforms.elements import NamedOutputs, Segment, WrittenFile
+from transforms.files import create_file
+from transforms.journal import Journal, Output
 from transforms.pool import map_pool
-from transforms.read import create_file
 from transforms.sort import RowSorter
 from transforms.spill import load_segment
 from transforms.tally import COUNTS, Count, Tally
@@ -64,28 +65,36 @@ class _BuildShard(beam.DoFn):
         self._built = Tally("build", live=("passes", "examples"))
         self._written = Tally("write", live=("rows",))
 
-    def start_bundle(self) -> None:
-        self._built.start()
-        self._written.start()
+        self._journal = Journal(self._temp_folder)
 
     def process(
         self, element: tuple[int, Iterable[Segment]], pool_path: str = ""
     ) -> Iterator[WrittenFile]:
+        shard, segments = element
+        outputs, found = self._journal.once(
+            f"shard-{shard}", lambda: self._make(shard, segments, pool_path)
+        )
+        for tag, value in outputs:
+            yield TaggedOutput(tag, value) if tag else value
+            if found and tag:
+                self._built.show(value)
+                self._written.show(value)
+
+    def _make(self, shard: int, segments: Iterable[Segment], pool_path: str) -> Iterator[Output]:
+        self._built.start()
+        self._written.start()
         pool = (
             self._shared.acquire(lambda: map_pool(pool_path), tag=pool_path) if pool_path else None
         )
-        shard, segments = element
         rows = RowSorter(keyed_schema(self._objective), self._temp_folder, SORT_BYTES)
         for segment in segments:
             if segment.rows:
                 for examples in self._build(shard, segment, pool):
                     rows.add(examples)
         written = self._objective.pack(rows.drain(ROW_GROUP_ROWS))
-        yield from self._write(shard, written)
-
-    def finish_bundle(self) -> Iterator[TaggedOutput]:
-        yield from self._built.finish()
-        yield from self._written.finish()
+        yield from (("", file) for file in self._write(shard, written))
+        for tally in (self._built, self._written):
+            yield from ((COUNTS, count) for count in tally.drain())
 
     def _build(self, shard: int, segment: Segment, pool: Pool | None) -> Iterator[pa.RecordBatch]:
         documents, seed = load_segment(segment, self._documents_schema), self._layout.seed

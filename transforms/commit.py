@@ -1,6 +1,7 @@
 """Temporary files to a data set: check counts, rename, write the manifest, and `_SUCCESS` last."""
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
@@ -23,8 +24,9 @@ from corpusmill.formats.table import FORMATS, part_names
 from corpusmill.length_bins import LengthBin
 from corpusmill.manifest import FileEntry, ShardEntry
 from corpusmill.placement import SPLIT_NAMES, Layout
+from transforms.claim import check_claim, drop_claim, read_claim
 from transforms.elements import RejectsFile, WrittenFile
-from transforms.read import create_file, open_file
+from transforms.files import create_file, open_file, remove_folder
 
 
 @dataclass(frozen=True)
@@ -35,12 +37,13 @@ class CommitOptions:
         output: the data set's folder.
         temp_folder: where files are prepared.
         tokenizer_path: the tokenizer.json that was used.
-        header: the manifest's entries that are known before the run.
+        record_path: file of what is known before the run: {"header": the manifest's first entries,
+            "stale": files of an earlier data set in the folder, which this one replaces}.
+        claim: token of the run's claim on the folder.
         suffixes: of the files of a shard.
         expected: what the counts must add up to.
         max_rejects: most rejects allowed: a number from 1, or a share of the lines below 1; None
             allows all.
-        stale: files of an earlier data set in the folder, which this one replaces.
         bins: ranges of lengths that each shard is parted into; none where lengths are mixed.
         joined: where all shards of a split become one file, its name without the suffix, by split.
         shard_name: the pattern of the shards' names; None for the usual one.
@@ -49,11 +52,11 @@ class CommitOptions:
     output: str
     temp_folder: str
     tokenizer_path: str
-    header: dict[str, Any]
+    record_path: str
+    claim: str
     suffixes: tuple[str, ...]
     expected: Expected
     max_rejects: float | None
-    stale: tuple[str, ...] = ()
     bins: tuple[LengthBin, ...] = ()
     joined: Mapping[str, str] = field(default_factory=dict)
     shard_name: str | None = None
@@ -73,7 +76,25 @@ class _Commit(beam.DoFn):
         rejects: list[RejectsFile],
     ) -> Iterator[str]:
         sums = {**dict(counts), "write.rejects": sum(part.rejects for part in rejects)}
+        if not self._is_done():
+            check_claim(self._options.output, self._options.claim)
+            self._commit(written, sums, rejects)
+            drop_claim(self._options.output, self._options.claim)
+        # Also of a run that nobody waits for nothing stays.
+        remove_folder(self._options.temp_folder)
+        yield self._options.output
+
+    def _is_done(self) -> bool:
+        """Whether an attempt before this one came to its end."""
+        success = self._final(manifests.SUCCESS)
+        return read_claim(self._options.output) is None and FileSystems.exists(success)
+
+    def _commit(
+        self, written: list[WrittenFile], sums: dict[str, int], rejects: list[RejectsFile]
+    ) -> None:
         check_rejects(sums, self._options.max_rejects)
+        with open_file(self._options.record_path) as stream:
+            record = json.loads(stream.read())
         rows = sum(file.rows for file in written)
         shards = len({file.shard for file in written})
         problems = find_imbalances(sums, self._options.expected, rows, shards)
@@ -81,7 +102,7 @@ class _Commit(beam.DoFn):
             raise RuntimeError("the counts of the stages disagree: " + "; ".join(problems))
         whole = self._join_shards(written) if self._options.joined else written
         entries = [(file, self._entry(file)) for file in sorted(whole, key=self._place)]
-        self._remove_stale({entry.file for _, entry in entries})
+        self._remove_stale(set(record["stale"]) - {entry.file for _, entry in entries})
         for file, entry in entries:
             move(file.path, self._final(entry.file), entry.bytes)
         shard_entries: dict[str, list[ShardEntry]] = {}
@@ -90,7 +111,7 @@ class _Commit(beam.DoFn):
                 shard_entries.setdefault(self._split_of(file), []).append(entry)
         companions = [entry for _, entry in entries if not isinstance(entry, ShardEntry)]
         files = [*companions, self._copy_tokenizer(), *self._join_rejects(rejects)]
-        manifest = self._manifest(sums, shard_entries, files)
+        manifest = {**record["header"], **self._results(sums, shard_entries, files)}
         manifest["files"] += [asdict(entry) for entry in self._write_further_files(manifest)]
         card = render_card(manifest)
         self._write(manifests.CARD, card)
@@ -99,7 +120,6 @@ class _Commit(beam.DoFn):
         self._write(manifests.MANIFEST, content)
         # Its own digest makes a damaged manifest as visible as a damaged shard.
         self._write(manifests.SUCCESS, f"{hashlib.sha256(content).hexdigest()}\n".encode())
-        yield self._options.output
 
     def _split_of(self, file: WrittenFile) -> str:
         return SPLIT_NAMES[self._layout.split_of(file.shard)]
@@ -140,12 +160,10 @@ class _Commit(beam.DoFn):
             rows, tokens = sum(file.rows for file in files), sum(file.tokens for file in files)
             yield WrittenFile(files[0].shard, part, path, rows, tokens, size, sha256, bin=0)
 
-    def _remove_stale(self, new: set[str]) -> None:
+    def _remove_stale(self, names: set[str]) -> None:
         # `_SUCCESS` goes first; a name that comes again is left to `move`, so that a retry loses
         # nothing.
-        for name in sorted(
-            set(self._options.stale) - new, key=lambda name: name != manifests.SUCCESS
-        ):
+        for name in sorted(names, key=lambda name: name != manifests.SUCCESS):
             if FileSystems.exists(self._final(name)):
                 FileSystems.delete([self._final(name)])
 
@@ -186,7 +204,7 @@ class _Commit(beam.DoFn):
         move(temporary, self._final(manifests.REJECTS), size)
         yield FileEntry(manifests.REJECTS, size, sha256)
 
-    def _manifest(
+    def _results(
         self, counts: dict[str, int], shards: dict[str, list[ShardEntry]], files: list[FileEntry]
     ) -> dict[str, Any]:
         plain, distributions = split_distributions(counts)
@@ -201,8 +219,7 @@ class _Commit(beam.DoFn):
                     "distributions": distributions.get(split, {}),
                 }
         kept = {name: number for name, number in plain.items() if not is_of_the_run(name)}
-        tail = {"counts": kept, "splits": splits, "files": [asdict(file) for file in files]}
-        return {**self._options.header, **tail}
+        return {"counts": kept, "splits": splits, "files": [asdict(file) for file in files]}
 
 
 def _join_files(paths: Iterable[str], joined: str) -> tuple[int, str]:

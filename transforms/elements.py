@@ -18,31 +18,27 @@ from apache_beam.utils.windowed_value import WindowedValue
 NamedOutputs = Any
 
 
-class FileRange(NamedTuple):
-    """A stretch of an input file, read by one call.
+class Task(NamedTuple):
+    """What one call reads: ranges that follow each other, as a line of the plan lists them.
 
     Attributes:
-        number: place of the range in the plan, from 0.
-        file: path, as Beam's filesystems know it.
-        name: of the file in the manifest, and in what is said of its records.
-        file_index: place of the file in the sorted list of inputs.
-        start: first byte.
-        end: one behind the last byte; -1 for a file that is read whole, as compressed ones are.
+        number: place of the task in the plan, from 0.
+        plan: the plan's file.
+        offset: of the line's first byte.
+        length: its bytes.
     """
 
     number: int
-    file: str
-    name: str
-    file_index: int
-    start: int
-    end: int
+    plan: str
+    offset: int
+    length: int
 
 
 class RejectsFile(NamedTuple):
-    """The rejects of one range, written as JSON lines.
+    """The rejects of one task, written as JSON lines.
 
     Attributes:
-        number: of the range.
+        number: of the task.
         path: temporary file.
         rejects: how many lines it holds.
     """
@@ -151,5 +147,5 @@ class ArrowBatchCoder(coders.Coder):
 
 
 beam.coders.registry.register_coder(pa.RecordBatch, ArrowBatchCoder)
-for _element in (FileRange, RejectsFile, Segment, WrittenFile, Candidates):
+for _element in (Task, RejectsFile, Segment, WrittenFile, Candidates):
     beam.coders.registry.register_coder(_element, coders.RowCoder)

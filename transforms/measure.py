@@ -16,8 +16,8 @@ from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.objective import Objective
 from corpusmill.placement import Layout
 from transforms.elements import NamedOutputs, RejectsFile, in_global_window
+from transforms.files import create_file, open_file
 from transforms.pool import map_pool
-from transforms.read import create_file, open_file
 from transforms.tally import COUNTS, Count, Tally
 
 LARGEST = "largest"

@@ -18,31 +18,33 @@ from corpusmill import pool as pools
 from corpusmill.placement import TRAIN, VALIDATION, assign_splits
 from corpusmill.pool import ARRAYS, Pool, open_pool
 from transforms.elements import Candidates, NamedOutputs, in_global_window
-from transforms.read import create_file, open_file
+from transforms.files import create_file, open_file
+from transforms.journal import Journal, Output
 from transforms.tally import COUNTS, Count, Tally
 
-POOL = "pool"
-_CANDIDATES = "candidates"
+POOL, CANDIDATES = "pool", "candidates"
 
 
-class _SpillCandidates(beam.DoFn):
-    """The documents that may enter the pool to one file a bundle; the references go on."""
+class CandidateFile:
+    """Documents that may enter the pool, in a file that is made for the first of them.
 
-    def __init__(self, seed: int, limit: int, temp_folder: str) -> None:
-        self._seed, self._limit, self._temp_folder = seed, limit, temp_folder
+    Args:
+        seed: the data set's seed.
+        limit: largest priority of a candidate (`corpusmill.pool.candidate_limit`).
+        temp_folder: where the file lies.
+        tally: of the stage "candidates".
+    """
 
-    def setup(self) -> None:
-        self._tally = Tally("candidates")
-
-    def start_bundle(self) -> None:
-        self._tally.start()
-        self._written: list[Candidates] = []
-        self._path = FileSystems.join(self._temp_folder, f"candidates-{uuid4().hex}.arrow")
+    def __init__(self, seed: int, limit: int, temp_folder: str, tally: Tally) -> None:
+        self._seed, self._limit, self._tally = seed, limit, tally
+        self._path = FileSystems.join(temp_folder, f"candidates-{uuid4().hex}.arrow")
         self._stream: BinaryIO | None = None
+        self._written: list[Candidates] = []
         self._offset = 0
 
-    def process(self, element: pa.RecordBatch) -> None:
-        candidates = pools.keep_candidates(self._seed, element, self._limit)
+    def add(self, documents: pa.RecordBatch) -> None:
+        """Keep those of a batch that may enter."""
+        candidates = pools.keep_candidates(self._seed, documents, self._limit)
         if not candidates.num_rows:
             return
         self._tally.add("documents", candidates.num_rows)
@@ -59,10 +61,31 @@ class _SpillCandidates(beam.DoFn):
         self._written.append(Candidates(first, number, self._path, self._offset, message.size))
         self._offset += message.size
 
-    def finish_bundle(self) -> Iterator[WindowedValue]:
+    def close(self) -> list[Candidates]:
+        """All that was kept, a batch each."""
         if self._stream is not None:
             self._stream.close()
-        yield from in_global_window((0, candidates) for candidates in self._written)
+        return self._written
+
+
+class _SpillCandidates(beam.DoFn):
+    """The documents that may enter the pool to one file a bundle; the references go on."""
+
+    def __init__(self, seed: int, limit: int, temp_folder: str) -> None:
+        self._seed, self._limit, self._temp_folder = seed, limit, temp_folder
+
+    def setup(self) -> None:
+        self._tally = Tally("candidates")
+
+    def start_bundle(self) -> None:
+        self._tally.start()
+        self._file = CandidateFile(self._seed, self._limit, self._temp_folder, self._tally)
+
+    def process(self, element: pa.RecordBatch) -> None:
+        self._file.add(element)
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        yield from in_global_window(self._file.close())
         yield from self._tally.finish()
 
 
@@ -76,23 +99,28 @@ class _WritePool(beam.DoFn):
         self._token_dtype, self._folder = token_dtype, folder
 
     def process(self, element: tuple[int, Iterable[Candidates]]) -> Iterator[str]:
+        outputs, _ = Journal(self._folder).once(POOL, lambda: self._write(element[1]), _files_of)
+        for tag, value in outputs:
+            yield TaggedOutput(tag, value) if tag else value
+
+    def _write(self, given: Iterable[Candidates]) -> Iterator[Output]:
         path = FileSystems.join(self._folder, f"pool-{uuid4().hex}")
         FileSystems.mkdirs(path)
         # Batches never overlap, so that the order of their first ids is the order of all ids.
-        candidates = sorted((c for c in element[1] if c.path), key=lambda c: int(c.first_document))
-        shape, limit, given = self._measure(candidates)
+        candidates = sorted((c for c in given if c.path), key=lambda c: int(c.first_document))
+        shape, limit, number = self._measure(candidates)
         batches = (
             chosen
             for split in ((TRAIN, VALIDATION) if self._share else (TRAIN,))
             for batch in map(_load, candidates)
             if (chosen := self._keep(batch, limit, split)).num_rows
         )
-        streams = [create_file(FileSystems.join(path, f"{name}.npy")) for name in pools.ARRAYS]
+        streams = [create_file(file) for file in files_of_pool(path)]
         pools.write_pool(batches, shape, streams)
-        yield path
-        yield TaggedOutput(COUNTS, ("pool.candidates", given))
-        yield TaggedOutput(COUNTS, ("pool.documents", shape.documents))
-        yield TaggedOutput(COUNTS, ("pool.tokens", shape.tokens))
+        yield "", path
+        yield COUNTS, ("pool.candidates", number)
+        yield COUNTS, ("pool.documents", shape.documents)
+        yield COUNTS, ("pool.tokens", shape.tokens)
 
     def _measure(self, candidates: list[Candidates]) -> tuple[pools.PoolShape, int, int]:
         sizes = [_read_sizes(of) for of in candidates]
@@ -134,6 +162,15 @@ def _read(candidates: Candidates, begin: int, length: int) -> bytes:
         return stream.read(length)
 
 
+def files_of_pool(path: str) -> list[str]:
+    """The files of a pool, in the order of `corpusmill.pool.ARRAYS`."""
+    return [str(FileSystems.join(path, f"{name}.npy")) for name in ARRAYS]
+
+
+def _files_of(outputs: Iterable[Output]) -> list[str]:
+    return [file for tag, path in outputs if not tag for file in files_of_pool(path)]
+
+
 def map_pool(path: str) -> Pool:
     """Map a pool; one that does not lie on this machine is copied here first."""
     if Path(path).is_dir():
@@ -149,13 +186,12 @@ def map_pool(path: str) -> Pool:
         return open_pool(folder)
 
 
-class SamplePool(beam.PTransform):
-    """Draw the pool from tokenized documents: the collections POOL (one path) and COUNTS.
+class WritePool(beam.PTransform):
+    """Draw the pool from its candidates: the collections POOL (one path) and COUNTS.
 
     Args:
         seed: the data set's seed.
         pool_tokens: the budget.
-        limit: largest priority of a candidate (`corpusmill.pool.candidate_limit`).
         validation_share: expected share of documents in the validation split.
         token_dtype: NumPy name of the type of a token id.
         temp_folder: where candidates and the pool lie; every worker must reach it.
@@ -165,41 +201,63 @@ class SamplePool(beam.PTransform):
         self,
         seed: int,
         pool_tokens: int,
-        limit: int,
         validation_share: float,
         token_dtype: str,
         temp_folder: str,
     ) -> None:
         super().__init__()
-        self._seed, self._pool_tokens, self._limit = seed, pool_tokens, limit
-        self._share = validation_share
+        self._seed, self._pool_tokens, self._share = seed, pool_tokens, validation_share
         self._token_dtype, self._temp_folder = token_dtype, temp_folder
 
-    def expand(self, documents: beam.PCollection[pa.RecordBatch]) -> NamedOutputs:
-        """Spill candidates, bring the references together, write one pool."""
-        spill = _SpillCandidates(self._seed, self._limit, self._temp_folder)
-        spilled = documents | "SpillCandidates" >> beam.ParDo(spill).with_output_types(
-            tuple[int, Candidates], **{COUNTS: Count}
-        ).with_outputs(COUNTS, main=_CANDIDATES)
+    def expand(self, candidates: beam.PCollection[Candidates]) -> NamedOutputs:
+        """Bring the references together and write one pool."""
         # A corpus without any candidate still needs a pool, if an empty one.
-        nothing = documents.pipeline | "CreateNoCandidates" >> beam.Create(
-            [(0, Candidates("0", 0, "", 0, 0))]
-        ).with_output_types(tuple[int, Candidates])
+        nothing = candidates.pipeline | "CreateNoCandidates" >> beam.Create(
+            [Candidates("0", 0, "", 0, 0)]
+        ).with_output_types(Candidates)
         write = _WritePool(
             self._seed, self._pool_tokens, self._share, self._token_dtype, self._temp_folder
         )
-        written = (
-            (spilled[_CANDIDATES], nothing)
+        return (
+            (candidates, nothing)
             | "JoinCandidates" >> beam.Flatten()
+            | "KeyCandidates" >> beam.Map(_to_one_key)
             | "GatherCandidates" >> beam.GroupByKey()
             | "WritePool"
             >> beam.ParDo(write)
             .with_output_types(str, **{COUNTS: Count})
             .with_outputs(COUNTS, main=POOL)
         )
-        counts = (spilled[COUNTS], written[COUNTS]) | "JoinCounts" >> beam.Flatten()
-        return {POOL: written[POOL], COUNTS: counts}
 
     def display_data(self) -> dict[str, str | int]:
         """The budget, and the seed as text: Beam shows no integer above 2**63."""
         return {"pool_tokens": self._pool_tokens, "seed": str(self._seed)}
+
+
+def _to_one_key(candidates: Candidates) -> tuple[int, Candidates]:
+    return 0, candidates
+
+
+class SamplePool(beam.PTransform):
+    """Draw the pool from tokenized documents: the collections POOL (one path) and COUNTS.
+
+    Args:
+        limit: largest priority of a candidate (`corpusmill.pool.candidate_limit`).
+        write: how the pool is drawn from the candidates.
+        seed: the data set's seed.
+        temp_folder: where candidates lie; every worker must reach it.
+    """
+
+    def __init__(self, limit: int, write: WritePool, seed: int, temp_folder: str) -> None:
+        super().__init__()
+        self._limit, self._write, self._seed, self._temp_folder = limit, write, seed, temp_folder
+
+    def expand(self, documents: beam.PCollection[pa.RecordBatch]) -> NamedOutputs:
+        """Spill candidates in the stage of the documents, and write one pool."""
+        spill = _SpillCandidates(self._seed, self._limit, self._temp_folder)
+        spilled = documents | "SpillCandidates" >> beam.ParDo(spill).with_output_types(
+            Candidates, **{COUNTS: Count}
+        ).with_outputs(COUNTS, main=CANDIDATES)
+        written = spilled[CANDIDATES] | "WritePool" >> self._write
+        counts = (spilled[COUNTS], written[COUNTS]) | "JoinCounts" >> beam.Flatten()
+        return {POOL: written[POOL], COUNTS: counts}

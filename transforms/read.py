@@ -2,93 +2,110 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict
-from typing import BinaryIO
 from uuid import uuid4
 
 import apache_beam as beam
 import pyarrow as pa
-from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import TaggedOutput
 
 from corpusmill.corpus.decompression import open_decompressed
 from corpusmill.corpus.documents import DocumentBatch
 from corpusmill.corpus.formats import read_corpus
-from corpusmill.corpus.hub_files import is_hub_path, open_hub_file
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.faults import Reject
-from transforms.elements import FileRange, NamedOutputs, RejectsFile
+from transforms.elements import NamedOutputs, RejectsFile, Task
+from transforms.files import create_file, open_file
+from transforms.plan import FileRange, read_task
 from transforms.tally import COUNTS, Count, Tally
 
 DOCUMENTS, REJECTS = "documents", "rejects"
 
 
-def open_file(path: str) -> BinaryIO:
-    """Open a file of any of Beam's filesystems or the hub for reading, compressed bytes as is."""
-    if is_hub_path(path):
-        return open_hub_file(path)
-    stream: BinaryIO = FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
-    return stream
+class TaskReader:
+    """Reads the ranges of tasks; rejects go to a file of the task's own.
+
+    Args:
+        options: the corpus' rules.
+        temp_folder: where rejects wait for the commit.
+        tally: of the stage "read".
+    """
+
+    def __init__(self, options: DocumentOptions, temp_folder: str, tally: Tally) -> None:
+        self._options, self._temp_folder, self._tally = options, temp_folder, tally
+        self._rejects: list[Reject] = []
+
+    def read(self, ranges: Iterable[FileRange]) -> Iterator[pa.RecordBatch]:
+        """The documents of a task, in batches, none of them empty."""
+        self._rejects = []
+        for part in ranges:
+            self._tally.add("ranges", 1)
+            for batch in self._read_range(part):
+                for name, number in asdict(batch.counts).items():
+                    self._tally.add(name, number)
+                self._rejects += batch.rejects
+                if batch.documents.num_rows:
+                    yield batch.documents
+
+    def write_rejects(self, number: int) -> Iterator[RejectsFile]:
+        """Write the rejects of the task that was read last, if there are any.
+
+        Args:
+            number: of the task.
+        """
+        if not self._rejects:
+            return
+        path = FileSystems.join(self._temp_folder, f"rejects-{number}-{uuid4().hex}.jsonl")
+        with create_file(path) as stream:
+            for reject in self._rejects:
+                stream.write((json.dumps(asdict(reject), ensure_ascii=False) + "\n").encode())
+        self._tally.add("rejects", len(self._rejects))
+        for reason, of_reason in Counter(reject.reason for reject in self._rejects).items():
+            self._tally.add(f"rejects.{reason}", of_reason)
+        yield RejectsFile(number, path, len(self._rejects))
+
+    def _read_range(self, part: FileRange) -> Iterator[DocumentBatch]:
+        end = None if part.end < 0 else part.end
+        with ExitStack() as stack:
+            raw = stack.enter_context(open_file(part.file))
+            stream = open_decompressed(raw, part.file)
+            yield from read_corpus(
+                stream, part.name, part.file_index, part.start, end, self._options
+            )
 
 
-def create_file(path: str) -> BinaryIO:
-    """Create a file on any of Beam's filesystems, to be written as it is."""
-    stream: BinaryIO = FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED)
-    return stream
+def tally_of_reading() -> Tally:
+    """The counts of the stage; its bytes are live."""
+    return Tally("read", live=("bytes",))
 
 
-class _ReadRange(beam.DoFn):
-    """A range to its documents; rejects go to a file of the range's own, counts to COUNTS."""
+class _ReadTask(beam.DoFn):
+    """A task to its documents; rejects go to REJECTS, counts to COUNTS."""
 
     def __init__(self, options: DocumentOptions, temp_folder: str) -> None:
         self._options, self._temp_folder = options, temp_folder
 
     def setup(self) -> None:
-        self._tally = Tally("read", live=("bytes",))
+        self._tally = tally_of_reading()
+        self._reader = TaskReader(self._options, self._temp_folder, self._tally)
 
     def start_bundle(self) -> None:
         self._tally.start()
 
-    def process(self, element: FileRange) -> Iterator[pa.RecordBatch]:
-        self._tally.add("ranges", 1)
-        rejects: list[Reject] = []
-        for batch in self._read(element):
-            for name, number in asdict(batch.counts).items():
-                self._tally.add(name, number)
-            rejects += batch.rejects
-            if batch.documents.num_rows:
-                yield batch.documents
-        if rejects:
-            yield TaggedOutput(REJECTS, self._write(element, rejects))
+    def process(self, element: Task) -> Iterator[pa.RecordBatch]:
+        yield from self._reader.read(read_task(element))
+        for rejects in self._reader.write_rejects(element.number):
+            yield TaggedOutput(REJECTS, rejects)
 
     def finish_bundle(self) -> Iterator[TaggedOutput]:
         yield from self._tally.finish()
 
-    def _read(self, element: FileRange) -> Iterator[DocumentBatch]:
-        end = None if element.end < 0 else element.end
-        with ExitStack() as stack:
-            raw = stack.enter_context(open_file(element.file))
-            stream = open_decompressed(raw, element.file)
-            yield from read_corpus(
-                stream, element.name, element.file_index, element.start, end, self._options
-            )
-
-    def _write(self, element: FileRange, rejects: list[Reject]) -> RejectsFile:
-        path = FileSystems.join(self._temp_folder, f"rejects-{element.number}-{uuid4().hex}.jsonl")
-        with create_file(path) as stream:
-            for reject in rejects:
-                stream.write((json.dumps(asdict(reject), ensure_ascii=False) + "\n").encode())
-        self._tally.add("rejects", len(rejects))
-        for reason, number in Counter(reject.reason for reject in rejects).items():
-            self._tally.add(f"rejects.{reason}", number)
-        return RejectsFile(element.number, path, len(rejects))
-
 
 class ReadDocuments(beam.PTransform):
-    """Read ranges as batches of documents (`corpusmill.corpus.documents.TEXT_SCHEMA`).
+    """Read tasks as batches of documents (`corpusmill.corpus.documents.TEXT_SCHEMA`).
 
     Gives a tuple of the collections DOCUMENTS, REJECTS and COUNTS.
 
@@ -101,12 +118,12 @@ class ReadDocuments(beam.PTransform):
         super().__init__()
         self._options, self._temp_folder = options, temp_folder
 
-    def expand(self, ranges: beam.PCollection[FileRange]) -> NamedOutputs:
+    def expand(self, tasks: beam.PCollection[Task]) -> NamedOutputs:
         """One DoFn; its output goes on in the same stage."""
-        read = beam.ParDo(_ReadRange(self._options, self._temp_folder)).with_output_types(
+        read = beam.ParDo(_ReadTask(self._options, self._temp_folder)).with_output_types(
             pa.RecordBatch, **{REJECTS: RejectsFile, COUNTS: Count}
         )
-        return ranges | "ReadRange" >> read.with_outputs(REJECTS, COUNTS, main=DOCUMENTS)
+        return tasks | "ReadTask" >> read.with_outputs(REJECTS, COUNTS, main=DOCUMENTS)
 
     def display_data(self) -> dict[str, str | int]:
         """The corpus' rules, as far as they are given."""

@@ -9,14 +9,15 @@ the engine.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
-from apache_beam.utils.windowed_value import WindowedValue
 
 from corpusmill.placement import Layout, assign_splits
-from transforms.elements import Segment, in_global_window
+from transforms.elements import Segment
+from transforms.journal import Journal, Output
 from transforms.spill import Buffer, Spill, load_segment
 
 KeyedSegment = tuple[int, Segment]
@@ -27,8 +28,11 @@ BUFFER_BYTES = 32 * 2**20
 # Segments smaller than this cost more to open than to read; then files are merged in two levels.
 SMALLEST_SEGMENT_BYTES = 256 * 2**10
 
+# What one call of the second level merges; its segments are a few MB then.
+MERGE_BYTES = 4 * 2**30
+
 # One message through the engine.
-_MESSAGE_BYTES = 2**20
+MESSAGE_BYTES = 2**20
 
 
 def cut_groups(layout: Layout, buffer_bytes: int) -> int:
@@ -41,114 +45,129 @@ def group_of(homes: np.ndarray, groups: int, of: int) -> np.ndarray:
     return (homes.astype(np.uint64) * np.uint64(groups) // np.uint64(of)).astype(np.uint32)
 
 
-class _PlaceDocuments(beam.DoFn):
-    """What both ways begin with: the home of each document; and end with: the shards of a home."""
+@dataclass(frozen=True)
+class Routes:
+    """How documents reach their shards.
 
-    def __init__(self, layout: Layout, validation_share: float, repeats: int) -> None:
-        self._layout, self._share, self._repeats = layout, validation_share, repeats
+    Attributes:
+        layout: how the data set is spread.
+        validation_share: expected share of documents in the validation split.
+        repeats: how many times each document is built.
+        groups: of homes, on the first of two levels of files; as many as homes where one level is
+            enough.
+        tasks_a_merge: tasks whose files one call of the second level merges.
+    """
+
+    layout: Layout
+    validation_share: float
+    repeats: int
+    groups: int
+    tasks_a_merge: int = 1
+
+    @property
+    def two_levels(self) -> bool:
+        """Whether groups of homes come first."""
+        return self.groups < self.layout.shards
 
     def homes(self, documents: pa.RecordBatch) -> np.ndarray:
+        """uint32[documents]: the home of each."""
         ids = documents.column("document").to_numpy()
-        return self._layout.homes(ids, assign_splits(self._layout.seed, ids, self._share))
+        splits = assign_splits(self.layout.seed, ids, self.validation_share)
+        return self.layout.homes(ids, splits)
+
+    def buckets(self, documents: pa.RecordBatch) -> np.ndarray:
+        """uint32[documents]: what the first level's files are ordered by."""
+        homes = self.homes(documents)
+        return group_of(homes, self.groups, self.layout.shards) if self.two_levels else homes
+
+    def to_merges(self, task: int, segments: Iterable[Segment]) -> Iterator[KeyedSegment]:
+        """Each segment of a task with the number of the merge that takes it."""
+        for segment in segments:
+            yield task // self.tasks_a_merge * self.groups + segment.bucket, segment
 
     def to_shards(self, segments: Iterable[Segment]) -> Iterator[KeyedSegment]:
+        """Each segment of a home, with every shard that builds its documents."""
         for segment in segments:
-            for shard in self._layout.shards_of(segment.bucket, self._repeats):
+            for shard in self.layout.shards_of(segment.bucket, self.repeats):
                 yield shard, segment
 
 
-class _SpillDocuments(_PlaceDocuments):
-    """Documents to files; (shard, segment) or, with two levels, (group, segment of the group)."""
+def plan_routes(
+    layout: Layout, validation_share: float, repeats: int, tasks: int, stored_bytes: int
+) -> Routes:
+    """The routes of a data set.
 
-    def __init__(
-        self,
-        layout: Layout,
-        validation_share: float,
-        repeats: int,
-        temp_folder: str,
-        buffer_bytes: int,
-    ) -> None:
-        super().__init__(layout, validation_share, repeats)
-        self._temp_folder, self._buffer_bytes = temp_folder, buffer_bytes
-        self._groups = cut_groups(layout, buffer_bytes)
-
-    def start_bundle(self) -> None:
-        self._spill = Spill(self._temp_folder, self._buffer_bytes)
-
-    def process(self, element: pa.RecordBatch) -> None:
-        homes = self.homes(element)
-        if self._groups < self._layout.shards:
-            homes = group_of(homes, self._groups, self._layout.shards)
-        self._spill.add(element, homes)
-
-    def finish_bundle(self) -> Iterator[WindowedValue]:
-        self._spill.write()
-        if self._groups < self._layout.shards:
-            yield from in_global_window((part.bucket, part) for part in self._spill.segments)
-        else:
-            yield from in_global_window(self.to_shards(self._spill.segments))
+    Args:
+        layout: how it is spread.
+        validation_share: expected share of documents in the validation split.
+        repeats: how many times each document is built.
+        tasks: that the input is cut into.
+        stored_bytes: an estimate of all documents' bytes as token ids.
+    """
+    groups = cut_groups(layout, BUFFER_BYTES)
+    merges = max(1, -(-stored_bytes // (groups * MERGE_BYTES)))
+    return Routes(layout, validation_share, repeats, groups, max(1, -(-tasks // merges)))
 
 
-class _MergeGroup(_PlaceDocuments):
+def to_messages(buffer: Buffer) -> Iterator[Segment]:
+    """What is buffered, as messages that the engine carries."""
+    for home, documents in buffer.drain():
+        message = documents.serialize().to_pybytes()
+        yield Segment(home, documents.num_rows, "", 0, len(message), message)
+
+
+class _MergeGroup(beam.DoFn):
     """The second level: the documents of a group of homes to files ordered by home."""
 
-    def __init__(
-        self,
-        layout: Layout,
-        validation_share: float,
-        repeats: int,
-        temp_folder: str,
-        buffer_bytes: int,
-        schema: pa.Schema,
-    ) -> None:
-        super().__init__(layout, validation_share, repeats)
-        self._temp_folder, self._buffer_bytes, self._schema = temp_folder, buffer_bytes, schema
+    def __init__(self, routes: Routes, temp_folder: str, schema: pa.Schema) -> None:
+        self._routes, self._temp_folder, self._schema = routes, temp_folder, schema
 
     def process(self, element: tuple[int, Iterable[Segment]]) -> Iterator[KeyedSegment]:
-        spill = Spill(self._temp_folder, self._buffer_bytes)
-        for segment in element[1]:
+        merge, segments = element
+        journal = Journal(self._temp_folder)
+        outputs, _ = journal.once(f"merge-{merge}", lambda: self._merge(segments))
+        yield from self._routes.to_shards(segment for _, segment in outputs)
+
+    def _merge(self, segments: Iterable[Segment]) -> Iterator[Output]:
+        spill = Spill(self._temp_folder, BUFFER_BYTES)
+        for segment in segments:
             documents = load_segment(segment, self._schema)
-            spill.add(documents, self.homes(documents))
+            spill.add(documents, self._routes.homes(documents))
         spill.write()
-        yield from self.to_shards(spill.segments)
+        yield from (("", segment) for segment in spill.segments)
 
 
-class _SendDocuments(_PlaceDocuments):
-    """Documents to messages of about 1 MB that travel through the engine."""
+class GatherShards(beam.PTransform):
+    """Bring together what each shard builds; also a shard without any document has a group.
 
-    def start_bundle(self) -> None:
-        self._buffer = Buffer()
+    Args:
+        routes: how documents reach their shards.
+        merges: whether what comes is keyed by merge, and not by shard.
+        temp_folder: a folder that every worker reaches.
+        schema: of the documents (`corpusmill.tokenization.encoding.tokenized_schema`).
+    """
 
-    def process(self, element: pa.RecordBatch) -> Iterator[KeyedSegment]:
-        self._buffer.add(element, self.homes(element))
-        if self._buffer.bytes >= min(_MESSAGE_BYTES * self._layout.shards, BUFFER_BYTES):
-            yield from self._drain()
-
-    def finish_bundle(self) -> Iterator[WindowedValue]:
-        yield from in_global_window(self._drain())
-
-    def _drain(self) -> Iterator[KeyedSegment]:
-        for home, documents in self._buffer.drain():
-            message = documents.serialize().to_pybytes()
-            segment = Segment(home, documents.num_rows, "", 0, len(message), message)
-            yield from self.to_shards([segment])
-
-
-class _Shuffle(beam.PTransform):
-    """What both ways end with: every shard has a group, also one without any document."""
-
-    def __init__(self, layout: Layout, validation_share: float, repeats: int) -> None:
+    def __init__(self, routes: Routes, merges: bool, temp_folder: str, schema: pa.Schema) -> None:
         super().__init__()
-        self._layout, self._share, self._repeats = layout, validation_share, repeats
+        self._routes, self._merges = routes, merges
+        self._temp_folder, self._schema = temp_folder, schema
 
-    def gather(
+    def expand(
         self, segments: beam.PCollection[KeyedSegment]
     ) -> beam.PCollection[tuple[int, Iterable[Segment]]]:
-        nothing = [
-            (shard, Segment(shard, 0, "", 0, 0, b"")) for shard in range(self._layout.shards)
-        ]
-        empty = segments.pipeline | "CreateEmptySegments" >> beam.Create(nothing).with_output_types(
-            tuple[int, Segment]
+        """One level of files, or two where segments would be too small to read."""
+        if self._merges:
+            merge = _MergeGroup(self._routes, self._temp_folder, self._schema)
+            segments = (
+                segments
+                | "GatherMerges" >> beam.GroupByKey()
+                | "MergeGroup" >> beam.ParDo(merge).with_output_types(KeyedSegment)
+            )
+        shards = segments.pipeline | "CountShards" >> beam.Create(
+            [self._routes.layout.shards]
+        ).with_output_types(int)
+        empty = shards | "CreateEmptySegments" >> beam.FlatMap(_empty_segments).with_output_types(
+            KeyedSegment
         )
         return (
             (segments, empty)
@@ -158,59 +177,9 @@ class _Shuffle(beam.PTransform):
 
     def display_data(self) -> dict[str, int]:
         """How the documents are spread."""
-        return {"shards": self._layout.shards, "repeats": self._repeats}
+        return {"shards": self._routes.layout.shards, "repeats": self._routes.repeats}
 
 
-class ShuffleByFiles(_Shuffle):
-    """Spill documents to files under a temporary folder, and shuffle references.
-
-    Args:
-        layout: how the data set is spread.
-        validation_share: expected share of documents in the validation split.
-        repeats: how many times each document is built.
-        temp_folder: a folder that every worker reaches.
-        schema: of the documents (`corpusmill.tokenization.encoding.tokenized_schema`).
-        buffer_bytes: what a task holds before it writes a file.
-    """
-
-    def __init__(
-        self,
-        layout: Layout,
-        validation_share: float,
-        repeats: int,
-        temp_folder: str,
-        schema: pa.Schema,
-        buffer_bytes: int = BUFFER_BYTES,
-    ) -> None:
-        super().__init__(layout, validation_share, repeats)
-        self._temp_folder, self._schema, self._buffer_bytes = temp_folder, schema, buffer_bytes
-
-    def expand(
-        self, documents: beam.PCollection[pa.RecordBatch]
-    ) -> beam.PCollection[tuple[int, Iterable[Segment]]]:
-        """One level of files, or two where segments would be too small to read."""
-        place = (self._layout, self._share, self._repeats, self._temp_folder, self._buffer_bytes)
-        segments = documents | "SpillDocuments" >> beam.ParDo(
-            _SpillDocuments(*place)
-        ).with_output_types(tuple[int, Segment])
-        if cut_groups(self._layout, self._buffer_bytes) < self._layout.shards:
-            merge = _MergeGroup(*place, self._schema)
-            segments = (
-                segments
-                | "GatherGroups" >> beam.GroupByKey()
-                | "MergeGroup" >> beam.ParDo(merge).with_output_types(tuple[int, Segment])
-            )
-        return self.gather(segments)
-
-
-class ShuffleByEngine(_Shuffle):
-    """Send documents through the engine's own shuffle, as messages of about 1 MB."""
-
-    def expand(
-        self, documents: beam.PCollection[pa.RecordBatch]
-    ) -> beam.PCollection[tuple[int, Iterable[Segment]]]:
-        """One DoFn in the stage of its input."""
-        send = _SendDocuments(self._layout, self._share, self._repeats)
-        return self.gather(
-            documents | "SendDocuments" >> beam.ParDo(send).with_output_types(tuple[int, Segment])
-        )
+def _empty_segments(shards: int) -> Iterator[KeyedSegment]:
+    for shard in range(shards):
+        yield shard, Segment(shard, 0, "", 0, 0, b"")

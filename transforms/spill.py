@@ -9,7 +9,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.sorting import order_by_bucket
 from transforms.elements import Segment
-from transforms.read import create_file, open_file
+from transforms.files import create_file, open_file
 
 
 class Buffer:

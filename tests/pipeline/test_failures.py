@@ -11,7 +11,13 @@ import psutil
 import pytest
 
 from pipeline.command_line import FAILURE, INTERRUPTED, USER_ERROR
-from tests.pipeline.jobs import SMALL, Outcome, assert_refused, build, leftovers, start
+from tests.pipeline.jobs import SMALL, Outcome, assert_refused, build, start
+
+
+def assert_nothing_final(output: Path) -> None:
+    """A run that failed has left nothing but what it could go on from."""
+    names = {path.name.partition("-")[0] for path in output.iterdir()} if output.exists() else set()
+    assert names <= {"_RUNNING", "_temporary"}
 
 
 @pytest.fixture
@@ -42,7 +48,7 @@ def test_a_full_disk_is_named_and_nothing_is_left(
     outcome = Outcome(process.returncode, shown, errors)
     assert_refused(outcome, USER_ERROR, "the disk is full", "--temp-location")
     assert "while running" not in outcome.errors
-    assert leftovers(tiny_disk) == []
+    assert_nothing_final(tiny_disk / "out")
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +90,7 @@ def assert_ended(workers: list[psutil.Process]) -> None:
 
 
 # The files by which a moment of a run is known: workers starting, reading, building.
-MOMENTS = ["tokenizer.json", "candidates-*", "shard-*"]
+MOMENTS = ["tokenizer.json", "done-task-*", "shard-*"]
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
@@ -103,15 +109,16 @@ def test_a_worker_that_is_killed_ends_the_job_at_once(
     assert_refused(
         outcome, FAILURE, "a worker process died", "Nothing was put under a final name", "--workers"
     )
-    assert not output.exists()
+    assert_nothing_final(output)
+    assert ("--resume" in outcome.errors) == output.exists() == (moment != "tokenizer.json")
     assert_ended(workers)
 
 
 @pytest.mark.parametrize(
     ("moment", "sent"),
-    [("candidates-*", signal.SIGTERM), ("candidates-*", signal.SIGINT), ("shard-*", signal.SIGINT)],
+    [("done-task-*", signal.SIGTERM), ("done-task-*", signal.SIGINT), ("shard-*", signal.SIGINT)],
 )
-def test_an_interrupted_job_ends_at_once_and_leaves_nothing(
+def test_an_interrupted_job_ends_at_once_and_says_how_to_go_on(
     moment: str, sent: signal.Signals, long_text: Path, tokenizer_path: Path, output: Path
 ) -> None:
     job = RunningJob(long_text, tokenizer_path, output)
@@ -119,14 +126,17 @@ def test_an_interrupted_job_ends_at_once_and_leaves_nothing(
     job.process.send_signal(sent)
     outcome = job.end(within_seconds=20)
     assert outcome.status == INTERRUPTED
-    assert outcome.errors.strip() == "interrupted: nothing was put under a final name"
-    assert not output.exists()
+    [message] = outcome.errors.splitlines()
+    assert message.startswith("interrupted: nothing was put under a final name. Finished so far: ")
+    assert "with --resume goes on from there, one with --replace begins anew" in message
+    assert f"to give up, remove {output}" in message
+    assert_nothing_final(output)
     assert_ended(workers)
 
 
 def test_workers_die_with_the_job(long_text: Path, tokenizer_path: Path, output: Path) -> None:
     job = RunningJob(long_text, tokenizer_path, output)
-    workers = job.wait_for("candidates-*")
+    workers = job.wait_for("done-task-*")
     job.process.kill()
     job.end(within_seconds=20)
     assert_ended(workers)
@@ -148,4 +158,4 @@ def test_a_fault_of_the_program_is_one_line_and_a_trace_in_a_file(
     trace = Path(found.group(1))
     assert "Traceback" in trace.read_text()
     trace.unlink()
-    assert not output.exists()
+    assert_nothing_final(output)

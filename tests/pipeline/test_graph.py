@@ -21,6 +21,7 @@ from pipeline.graph import Job, build_dataset
 from pipeline.inputs import list_inputs
 from pipeline.launch import prepare_launch
 from pipeline.options import DatasetOptions, RunOptions
+from pipeline.run_folder import RunFolder
 from transforms.elements import ArrowBatchCoder
 
 
@@ -32,7 +33,7 @@ def job(
     return assemble_job(
         BertOptions(), tokenizer, DocumentOptions(input_format="text"), dataset, OutputOptions(),
         prepare_launch(RunOptions(shuffle=request.param), (), (), "", Console(file=StringIO())),
-        list_inputs([str(sample)], str(tmp_path)), str(tmp_path),
+        list_inputs([str(sample)], str(tmp_path)), RunFolder(str(tmp_path)),
     )  # fmt: skip
 
 
@@ -55,7 +56,7 @@ def collections(proto: beam_runner_api_pb2.Pipeline) -> Iterator[tuple[str, code
         # Those inside Beam's own Reshuffle are Beam's.
         if (
             "Reshuffle" not in collection.unique_name
-            and "SpreadRanges" not in collection.unique_name
+            and "SpreadTasks" not in collection.unique_name
         ):
             yield collection.unique_name, context.coders.get_by_id(collection.coder_id)
 

@@ -13,7 +13,6 @@ import pytest
 from apache_beam import coders
 from rich.console import Console
 
-import pipeline.inspect_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
@@ -25,6 +24,7 @@ from pipeline.inputs import list_inputs
 from pipeline.inspect_corpus import measure_job
 from pipeline.launch import prepare_launch
 from pipeline.options import DatasetOptions, RunOptions
+from pipeline.run_folder import RunFolder
 from tests.pipeline.jobs import Outcome, assert_refused, build, leftovers, run_here
 from tests.pipeline.test_graph import collections, leaf_coders
 from transforms.elements import ArrowBatchCoder
@@ -293,7 +293,7 @@ def test_nothing_is_left_when_it_ends_early(
         assert [path for path in temporary.rglob("*") if path.name == "tokenizer.json"]
         raise error
 
-    monkeypatch.setattr(pipeline.inspect_corpus, "run", fail)
+    monkeypatch.setattr("pipeline.launch.Launch.run", fail)
     assert inspect().status == status
 
 
@@ -313,7 +313,8 @@ def test_nothing_that_travels_is_pickled(
     documents = DocumentOptions(input_format="text")
     job = assemble_job(
         BertOptions(), tokenizer, documents, dataset, OutputOptions(),
-        prepare_launch(RunOptions(), (), (), "", Console(file=StringIO())), files, str(tmp_path),
+        prepare_launch(RunOptions(), (), (), "", Console(file=StringIO())), files,
+        RunFolder(str(tmp_path)),
     )  # fmt: skip
     graph = beam.Pipeline()
     measure_job(graph, job, tokenizer, 1000)

@@ -142,7 +142,11 @@ def test_a_second_attempt_writes_a_file_of_its_own_with_the_same_bytes(
     pool: Pool, tmp_path: Path
 ) -> None:
     given = [(0, segments_of(0, 1))]
-    [first], _ = write(given, pool, tmp_path)
-    [second], _ = write(given, pool, tmp_path)
+    [first], counts = write(given, pool, tmp_path)
+    # What is finished is not done again, as long as it is whole.
+    assert write(given, pool, tmp_path) == ([first], counts)
+    Path(first.path).write_bytes(b"")
+    [second], again = write(given, pool, tmp_path)
     assert first.path != second.path
     assert first.sha256 == second.sha256
+    assert counts == again

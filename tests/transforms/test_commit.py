@@ -13,6 +13,7 @@ from corpusmill.accounting import Expected
 from corpusmill.faults import UserError
 from corpusmill.placement import Layout
 from tests.transforms.local_pipeline import local_pipeline
+from transforms.claim import CLAIM, Claim, take_claim
 from transforms.commit import CommitDataset, CommitOptions, check_rejects, move
 from transforms.elements import RejectsFile, WrittenFile
 
@@ -54,10 +55,16 @@ class Folders:
             self._write_shard(number, *SHARDS[name]) for number, name in enumerate(SHARDS)
         ]
         self.rejects = [self._write_rejects(2, "later"), self._write_rejects(0, "first")]
+        self.set_stale()
+        take_claim(str(self.output), Claim("mine", str(self.temp), "", 0, 0.0))
         self.options = CommitOptions(
-            str(self.output), str(self.temp), str(self.temp / "tokenizer.json"), HEADER,
-            (".parquet",), Expected(3, 100, 3, 5), None,
+            str(self.output), str(self.temp), str(self.temp / "tokenizer.json"),
+            str(self.temp / "run.json"), "mine", (".parquet",), Expected(3, 100, 3, 5), None,
         )  # fmt: skip
+
+    def set_stale(self, *names: str) -> None:
+        record = {"header": HEADER, "stale": names}
+        (self.temp / "run.json").write_text(json.dumps(record))
 
     def _write_shard(self, number: int, content: bytes, rows: int, tokens: int) -> WrittenFile:
         path = self.temp / f"shard-{number}"
@@ -74,7 +81,7 @@ class Folders:
         paths = [
             path
             for path in self.output.rglob("*")
-            if path.is_file() and self.temp not in path.parents
+            if path.is_file() and self.temp not in path.parents and path.name != CLAIM
         ]
         return {str(path.relative_to(self.output)): path.read_bytes() for path in paths}
 
@@ -169,8 +176,17 @@ def test_the_manifest_does_not_tell_how_the_work_was_cut(folders: Folders) -> No
 def test_a_commit_that_is_done_again_changes_nothing(folders: Folders) -> None:
     commit(folders)
     before = folders.files()
+    assert not folders.temp.exists()
+    assert not (folders.output / CLAIM).exists()
     commit(folders)
     assert folders.files() == before
+
+
+def test_a_run_whose_folder_another_one_took_commits_nothing(folders: Folders) -> None:
+    take_claim(str(folders.output), Claim("theirs", "", "host", 7, 0.0), over="mine")
+    with pytest.raises(Exception, match=r"another run \(process 7 on host\) writes"):
+        commit(folders)
+    assert folders.final() == set()
 
 
 @pytest.mark.parametrize("moved", [1, 2, 3])
@@ -267,7 +283,8 @@ def test_the_files_of_an_earlier_data_set_are_replaced(folders: Folders) -> None
     )
     for name in stale:
         (folders.output / name).write_text("old")
-    commit(folders, stale=stale)
+    folders.set_stale(*stale)
+    commit(folders)
     files = folders.files()
     assert "train-00003-of-00004.parquet" not in files
     assert b"old" not in files.values()

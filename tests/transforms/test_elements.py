@@ -8,9 +8,9 @@ from apache_beam import coders
 from transforms.elements import (
     ArrowBatchCoder,
     Candidates,
-    FileRange,
     RejectsFile,
     Segment,
+    Task,
     WrittenFile,
 )
 
@@ -42,7 +42,7 @@ def test_a_slice_travels_without_the_batch_it_is_of() -> None:
 @pytest.mark.parametrize(
     "element",
     [
-        FileRange(3, "gs://bucket/ä b", "ä b", 2**24 - 1, 2**40 - 5, -1),
+        Task(3, "gs://bucket/ä b", 2**40, 2**24),
         RejectsFile(1, "r.jsonl", 10**9),
         Segment(99_999, 8192, "spill.arrow", 2**40, 2**31, b""),
         Segment(0, 1, "", 0, 3, b"\x00\xff\x80"),

@@ -1,8 +1,20 @@
+from itertools import pairwise
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.elements import FileRange
-from transforms.plan import cut_ranges
+from tests.transforms.local_pipeline import collect, local_pipeline
+from transforms.plan import (
+    FILE_BYTES,
+    FileRange,
+    Plan,
+    PlanTasks,
+    cut_ranges,
+    group_ranges,
+    read_task,
+    write_plan,
+)
 
 
 @given(size=st.integers(0, 10_000), range_bytes=st.integers(1, 3000))
@@ -24,3 +36,39 @@ def test_compressed_files_are_whole_and_every_range_has_its_number() -> None:
         FileRange(2, "/b.gz", "b.gz", 1, 0, -1),
         FileRange(3, "/c", "c", 2, 0, 3),
     ]
+
+
+@given(
+    sizes=st.lists(st.integers(0, 10**6), max_size=30),
+    range_bytes=st.integers(1000, 10**6),
+    task_bytes=st.integers(1, 10**6),
+)
+def test_tasks_hold_the_ranges_in_their_order_and_are_no_larger_than_asked(
+    sizes: list[int], range_bytes: int, task_bytes: int
+) -> None:
+    files = [(str(number), str(number), size, size % 2 > 0) for number, size in enumerate(sizes)]
+    ranges = list(cut_ranges(files, range_bytes))
+    tasks = list(group_ranges(ranges, sizes, task_bytes))
+    assert [part for task in tasks for part in task] == ranges
+    costs = [
+        [FILE_BYTES + (sizes[of.file_index] if of.end < 0 else of.end - of.start) for of in task]
+        for task in tasks
+    ]
+    assert all(len(of) == 1 or sum(of) <= task_bytes for of in costs)
+    # No task could take the first range of the next.
+    assert all(sum(of) + after[0] > task_bytes for of, after in pairwise(costs))
+
+
+def test_many_small_files_are_few_tasks() -> None:
+    ranges = cut_ranges([(str(number), "", 1000, True) for number in range(50_000)], 64 * 2**20)
+    tasks = list(group_ranges(ranges, [1000] * 50_000, 64 * 2**20))
+    assert len(tasks) < 60
+
+
+def test_a_plan_is_read_task_by_task(tmp_path: Path) -> None:
+    ranges = list(cut_ranges([("/a", "ä b", 10, True), ("/c.gz", "c.gz", 9, False)], 4))
+    plan = write_plan(str(tmp_path / "plan"), [ranges[:2], ranges[2:]])
+    assert plan == Plan(str(tmp_path / "plan"), tasks=2, ranges=4)
+    with local_pipeline() as pipeline:
+        tasks = collect(pipeline | PlanTasks(plan))
+    assert [read_task(task) for task in sorted(tasks)] == [ranges[:2], ranges[2:]]

@@ -9,20 +9,27 @@ import pytest
 from corpusmill.corpus.documents import read_documents
 from corpusmill.corpus.options import DocumentOptions
 from tests.transforms.local_pipeline import collect, local_pipeline, sums
-from transforms.plan import PlanRanges, cut_ranges
+from transforms.plan import PlanTasks, cut_ranges, group_ranges, write_plan
 from transforms.read import DOCUMENTS, REJECTS, ReadDocuments
 from transforms.tally import COUNTS
 
 
 def read(
-    files: list[Path], range_bytes: int, temp: Path, splittable: bool = True
+    files: list[Path],
+    range_bytes: int,
+    temp: Path,
+    splittable: bool = True,
+    task_bytes: int = 200_000,
 ) -> dict[str, list[Any]]:
     """What ReadDocuments gives for some files, collection by collection."""
-    plan = cut_ranges(
-        [(str(file), file.name, file.stat().st_size, splittable) for file in files], range_bytes
-    )
+    sizes = [file.stat().st_size for file in files]
+    parts = [
+        (str(file), file.name, size, splittable) for file, size in zip(files, sizes, strict=True)
+    ]
+    tasks = group_ranges(cut_ranges(parts, range_bytes), sizes, task_bytes)
+    plan = write_plan(str(temp / "plan"), tasks)
     with local_pipeline() as pipeline:
-        given = pipeline | PlanRanges(tuple(plan)) | ReadDocuments(DocumentOptions(), str(temp))
+        given = pipeline | PlanTasks(plan) | ReadDocuments(DocumentOptions(), str(temp))
         # Filled when the block ends.
         return {name: collect(given[name]) for name in (DOCUMENTS, REJECTS, COUNTS)}
 
@@ -58,7 +65,7 @@ def test_the_documents_of_a_file_carry_its_place_in_the_list(tmp_path: Path) -> 
     assert [row["document"] for row in given] == [0, 7, 1 << 40, (1 << 40) + 7]
 
 
-def test_rejects_are_lines_of_json_in_a_file_of_the_range(tmp_path: Path) -> None:
+def test_rejects_are_lines_of_json_in_a_file_of_the_task(tmp_path: Path) -> None:
     file = tmp_path / "text"
     file.write_bytes(b"Fine .\nNot \xff fine .\nFine again .\n")
     given = read([file], 10**9, tmp_path)
@@ -91,7 +98,11 @@ def test_a_damaged_file_gives_what_stood_before_the_damage(tmp_path: Path) -> No
 
 def test_a_plan_without_ranges_gives_nothing(tmp_path: Path) -> None:
     with local_pipeline() as pipeline:
-        given = pipeline | PlanRanges(()) | ReadDocuments(DocumentOptions(), str(tmp_path))
+        given = (
+            pipeline
+            | PlanTasks(write_plan(str(tmp_path / "plan"), []))
+            | ReadDocuments(DocumentOptions(), str(tmp_path))
+        )
         documents = collect(given[DOCUMENTS])
         counted = collect(given[COUNTS] | beam.CombinePerKey(sum))
     assert documents == []

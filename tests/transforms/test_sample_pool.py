@@ -12,7 +12,7 @@ from corpusmill.placement import TRAIN, assign_splits
 from corpusmill.pool import Pool
 from tests.corpusmill.builders import Corpus, batch_of, numbered_corpus
 from tests.transforms.local_pipeline import collect, local_pipeline, sums
-from transforms.pool import POOL, SamplePool, map_pool
+from transforms.pool import POOL, SamplePool, WritePool, map_pool
 from transforms.tally import COUNTS
 
 SEED = 7
@@ -32,7 +32,9 @@ def draw(
 ) -> tuple[Pool, dict[str, int]]:
     with local_pipeline() as pipeline:
         documents = pipeline | beam.Create(given, reshuffle=False).with_output_types(pa.RecordBatch)
-        sampled = documents | SamplePool(SEED, budget, limit, share, "int16", str(temp))
+        sampled = documents | SamplePool(
+            limit, WritePool(SEED, budget, share, "int16", str(temp)), SEED, str(temp)
+        )
         paths, counts = collect(sampled[POOL]), collect(sampled[COUNTS])
     [path] = paths
     return map_pool(path), sums(counts)

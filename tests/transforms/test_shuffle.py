@@ -14,16 +14,23 @@ from corpusmill.placement import Layout, assign_splits
 from corpusmill.tokenization.encoding import tokenized_schema
 from tests.corpusmill.builders import batch_of, numbered_corpus
 from tests.transforms.local_pipeline import collect, local_pipeline
-from transforms import shuffle
 from transforms.elements import Segment
-from transforms.shuffle import ShuffleByEngine, ShuffleByFiles, cut_groups, group_of
-from transforms.spill import load_segment
+from transforms.shuffle import (
+    GatherShards,
+    KeyedSegment,
+    Routes,
+    cut_groups,
+    group_of,
+    plan_routes,
+    to_messages,
+)
+from transforms.spill import Buffer, Spill, load_segment
 
 CORPUS = numbered_corpus([[3 + place % 5, 4, 7, 2] for place in range(40)])
 SCHEMA = tokenized_schema("int16")
 SHARE = 0.25
 LAYOUT = Layout(5, 3, 2)
-WAYS = ["files", "small files", "two levels of files", "engine", "small messages"]
+WAYS = ["files", "small files", "two levels of files", "engine"]
 Rows = dict[tuple[int, int], list[dict[str, object]]]
 
 
@@ -58,60 +65,84 @@ def rows_of(shards: Iterable[tuple[int, Iterable[Segment]]]) -> Rows:
             for place, of in rows.items()}  # fmt: skip
 
 
-def shuffled(way: beam.PTransform, given: list[pa.RecordBatch]) -> list[tuple[int, list[Segment]]]:
+def send(name: str, routes: Routes, temp: Path, given: list[pa.RecordBatch]) -> list[KeyedSegment]:
+    """What tasks of one batch each send on their way."""
+    keyed: list[KeyedSegment] = []
+    for task, batch in enumerate(given):
+        if name == "engine":
+            buffer = Buffer()
+            buffer.add(batch, routes.homes(batch))
+            keyed += routes.to_shards(to_messages(buffer))
+            continue
+        spill = Spill(str(temp), 10**9 if name == "files" else 100)
+        for row in range(batch.num_rows):
+            one = batch.slice(row, 1)
+            spill.add(one, routes.buckets(one))
+        spill.write()
+        parts = spill.segments
+        keyed += routes.to_merges(task, parts) if routes.two_levels else routes.to_shards(parts)
+    return keyed
+
+
+def gather(
+    name: str, layout: Layout, repeats: int, temp: Path, given: list[pa.RecordBatch]
+) -> list[tuple[int, list[Segment]]]:
+    """What comes to the shards."""
+    groups = 2 if name == "two levels of files" else layout.shards
+    routes = Routes(layout, SHARE, repeats, groups, tasks_a_merge=2)
+    keyed = send(name, routes, temp, given)
     with local_pipeline() as pipeline:
-        documents = pipeline | beam.Create(given, reshuffle=False).with_output_types(pa.RecordBatch)
-        return collect(
-            documents | way | beam.MapTuple(lambda shard, segments: (shard, list(segments)))
-        )
-
-
-def make_way(
-    name: str, layout: Layout, repeats: int, temp: Path, monkeypatch: pytest.MonkeyPatch
-) -> beam.PTransform:
-    if name in {"engine", "small messages"}:
-        size = 100 if name == "small messages" else shuffle._MESSAGE_BYTES
-        monkeypatch.setattr(shuffle, "_MESSAGE_BYTES", size)
-        return ShuffleByEngine(layout, SHARE, repeats)
-    if name == "files":
-        return ShuffleByFiles(layout, SHARE, repeats, str(temp), SCHEMA)
-    smallest = 300 if name == "two levels of files" else 1
-    monkeypatch.setattr(shuffle, "SMALLEST_SEGMENT_BYTES", smallest)
-    return ShuffleByFiles(layout, SHARE, repeats, str(temp), SCHEMA, buffer_bytes=900)
+        segments = pipeline | beam.Create(keyed, reshuffle=False).with_output_types(KeyedSegment)
+        gathered = segments | GatherShards(routes, routes.two_levels, str(temp), SCHEMA)
+        return collect(gathered | beam.MapTuple(lambda shard, parts: (shard, list(parts))))
 
 
 @pytest.mark.parametrize("repeats", [1, 2, 7])
 @pytest.mark.parametrize("name", WAYS)
 def test_every_way_brings_the_same_documents_to_each_shard(
-    name: str, repeats: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, repeats: int, tmp_path: Path
 ) -> None:
-    way = make_way(name, LAYOUT, repeats, tmp_path, monkeypatch)
-    shards = shuffled(way, batches())
+    shards = gather(name, LAYOUT, repeats, tmp_path, batches())
     assert sorted(shard for shard, _ in shards) == [0, 1, 2, 3, 4]
     assert rows_of(shards) == expected_rows(LAYOUT, repeats)
     named = {segment.path.rsplit("/", 1)[-1] for _, of in shards for segment in of} - {""}
-    files = {path.name for path in tmp_path.iterdir()}
+    files = {path.name for path in tmp_path.iterdir() if not path.name.startswith("done-")}
     assert named <= files
     # Of two levels, the first level's files are not what shards read.
     assert (named < files) == (name == "two levels of files")
-    assert len(named) >= {"files": 1, "small files": 2, "two levels of files": 3}.get(name, 0)
+    assert len(named) >= {"files": 3, "small files": 20, "two levels of files": 3}.get(name, 0)
 
 
 def test_a_document_is_written_once_for_all_repeats(tmp_path: Path) -> None:
-    shards = shuffled(ShuffleByFiles(LAYOUT, SHARE, 3, str(tmp_path), SCHEMA), batches())
+    shards = gather("files", LAYOUT, 3, tmp_path, batches())
     places = {(segment.path, segment.offset): segment for _, of in shards for segment in of}
     assert sum(segment.rows for segment in places.values()) == len(CORPUS)
 
 
+def test_a_merge_takes_so_many_tasks_as_it_is_told(tmp_path: Path) -> None:
+    routes = Routes(LAYOUT, SHARE, 1, groups=2, tasks_a_merge=2)
+    keys = {key for key, _ in send("two levels of files", routes, tmp_path, batches())}
+    # Two groups of the first two tasks, two of the third.
+    assert keys == {0, 1, 2, 3}
+
+
 @pytest.mark.parametrize("name", ["files", "engine"])
 @pytest.mark.parametrize("number", [0, 1])
-def test_a_shard_without_any_document_is_there(
-    name: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    way = make_way(name, Layout(5, 100, 100), 1, tmp_path, monkeypatch)
-    shards = shuffled(way, batches()[:number])
+def test_a_shard_without_any_document_is_there(name: str, number: int, tmp_path: Path) -> None:
+    shards = gather(name, Layout(5, 100, 100), 1, tmp_path, batches()[:number])
     assert sorted(shard for shard, _ in shards) == list(range(200))
     assert sum(segment.rows for _, segments in shards for segment in segments) == 17 * number
+
+
+@pytest.mark.parametrize(
+    ("tasks", "stored_bytes", "tasks_a_merge"),
+    [(9, 10**6, 9), (800_000, 25 * 10**12, 17_392), (3, 10**15, 1)],
+)
+def test_a_merge_stays_of_a_size_that_one_call_can_do(
+    tasks: int, stored_bytes: int, tasks_a_merge: int
+) -> None:
+    routes = plan_routes(Layout(0, 99_999, 0), 0.0, 10, tasks, stored_bytes)
+    assert (routes.groups, routes.tasks_a_merge) == (128, tasks_a_merge)
 
 
 @given(of=st.integers(1, 5000), groups=st.integers(1, 300))

@@ -11,7 +11,7 @@ from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from tests.transforms.local_pipeline import collect, local_pipeline, sums
 from transforms.tally import COUNTS
-from transforms.tokenize import TOKENS, TokenizeDocuments
+from transforms.tokenize import TOKENS, TokenizeDocuments, Tokenizing
 
 
 @pytest.fixture
@@ -36,7 +36,9 @@ def test_batches_are_encoded_as_the_library_does(
         batch((2**60, ["Rocks and shoals ."])),
     ]
     with local_pipeline() as pipeline:
-        given = pipeline | beam.Create(batches) | TokenizeDocuments(complete_json, "int16")
+        given = (
+            pipeline | beam.Create(batches) | TokenizeDocuments(Tokenizing(complete_json, "int16"))
+        )
         tokens, counts = collect(given[TOKENS]), collect(given[COUNTS])
     plain = SentenceTokenizer(tokenizer.json, np.dtype(np.int16))
     expected = [encode_documents(plain, of) for of in batches]
@@ -55,7 +57,9 @@ def test_batches_are_encoded_as_the_library_does(
 def test_text_without_tokens_is_counted_and_left_out(complete_json: str) -> None:
     batches = [batch((1, ["\u200b", "Sea ."]), (2, ["\u200b"])), batch((3, ["\u200b"]))]
     with local_pipeline() as pipeline:
-        given = pipeline | beam.Create(batches) | TokenizeDocuments(complete_json, "int16")
+        given = (
+            pipeline | beam.Create(batches) | TokenizeDocuments(Tokenizing(complete_json, "int16"))
+        )
         tokens, counts = collect(given[TOKENS]), collect(given[COUNTS])
     [left] = tokens
     assert left.column("document").to_pylist() == [1]

@@ -1,0 +1,119 @@
+"""Tasks to tokenized documents, both ways, against the library's kernels in a plain loop."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from corpusmill.corpus.documents import read_documents
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.placement import Layout
+from corpusmill.tokenization.encoding import encode_documents, tokenized_schema
+from corpusmill.tokenization.files import TokenizerFile
+from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from tests.transforms.local_pipeline import collect, local_pipeline, sums
+from transforms.plan import PlanTasks, cut_ranges, group_ranges, write_plan
+from transforms.pool import CANDIDATES
+from transforms.prepare import SEGMENTS, Preparation, PrepareDocuments
+from transforms.read import REJECTS
+from transforms.shuffle import Routes
+from transforms.spill import load_segment
+from transforms.tally import COUNTS
+from transforms.tokenize import Tokenizing
+
+LAYOUT = Layout(3, 4, 1)
+OPTIONS = DocumentOptions(input_format="text")
+
+
+def prepare(
+    sample: Path, tokenizer: TokenizerFile, temp: Path, through_files: bool, limit: int | None
+) -> dict[str, list[Any]]:
+    """What PrepareDocuments gives for a text in several tasks, collection by collection."""
+    (temp / "tokenizer.json").write_text(tokenizer.json)
+    size = 60_000
+    ranges = cut_ranges([(str(sample), "text", size, True)], 9_000)
+    plan = write_plan(str(temp / "plan"), group_ranges(ranges, [size], 200_000))
+    assert plan.tasks > 1
+    preparation = Preparation(
+        OPTIONS,
+        Tokenizing(str(temp / "tokenizer.json"), "int16"),
+        Routes(LAYOUT, 0.2, 2, LAYOUT.shards),
+        limit,
+        str(temp),
+        buffer_bytes=20_000,
+    )
+    with local_pipeline() as pipeline:
+        given = pipeline | PlanTasks(plan) | PrepareDocuments(preparation, through_files)
+        return {name: collect(given[name]) for name in (SEGMENTS, CANDIDATES, REJECTS, COUNTS)}
+
+
+def rows_of(segments: list[Any]) -> list[dict[str, Any]]:
+    schema = tokenized_schema("int16")
+    rows = [row for _, of in segments for row in load_segment(of, schema).to_pylist()]
+    return sorted(rows, key=lambda row: row["document"])
+
+
+@pytest.fixture
+def text(sample: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "text"
+    path.write_bytes((sample.read_bytes() * 4)[:59_990] + b"\xff bad .\n")
+    return path
+
+
+@pytest.mark.parametrize("through_files", [True, False])
+def test_tasks_give_the_documents_that_the_kernels_give(
+    text: Path, tokenizer: TokenizerFile, tmp_path: Path, through_files: bool
+) -> None:
+    given = prepare(text, tokenizer, tmp_path, through_files, limit=2**64 - 1)
+    plain = SentenceTokenizer(tokenizer.json, np.dtype(np.int16))
+    with text.open("rb") as stream:
+        batches = [of.documents for of in read_documents(stream, "", 0, 0, None, OPTIONS)]
+    encoded = [encode_documents(plain, batch) for batch in batches]
+    documents = [row for of in encoded for row in of.documents.to_pylist()]
+    # Each document goes to two shards, one a repeat; a single shard takes both.
+    routes = Routes(LAYOUT, 0.2, 2, LAYOUT.shards)
+    homes = [home for of in encoded for home in routes.homes(of.documents).tolist()]
+    expected = [
+        row for row, home in zip(documents, homes, strict=True) for _ in LAYOUT.shards_of(home, 2)
+    ]
+    assert rows_of(given[SEGMENTS]) == sorted(expected, key=lambda row: row["document"])
+    counts = sums(given[COUNTS])
+    assert counts["read.bytes"] == 59_990 + len(b"\xff bad .\n")
+    assert counts["tokenize.documents"] == len(documents)
+    assert counts["candidates.documents"] == len(documents)
+    assert sum(of.documents for of in given[CANDIDATES]) == len(documents)
+    [rejects] = given[REJECTS]
+    assert rejects.rejects == counts["read.rejects"] == 1
+
+
+def test_without_a_pool_there_are_no_candidates(
+    text: Path, tokenizer: TokenizerFile, tmp_path: Path
+) -> None:
+    given = prepare(text, tokenizer, tmp_path, through_files=True, limit=None)
+    assert given[CANDIDATES] == []
+    assert not list(tmp_path.glob("candidates-*"))
+
+
+def test_a_task_that_is_finished_is_not_done_again(
+    text: Path, tokenizer: TokenizerFile, tmp_path: Path
+) -> None:
+    first = prepare(text, tokenizer, tmp_path, through_files=True, limit=2**64 - 1)
+    text.unlink()
+    second = prepare(text, tokenizer, tmp_path, through_files=True, limit=2**64 - 1)
+    assert {name: sorted(of) for name, of in first.items()} == {
+        name: sorted(of) for name, of in second.items()
+    }
+
+
+def test_a_task_whose_files_are_damaged_is_done_again(
+    text: Path, tokenizer: TokenizerFile, tmp_path: Path
+) -> None:
+    first = prepare(text, tokenizer, tmp_path, through_files=True, limit=None)
+    files = {of.path for _, of in first[SEGMENTS]}
+    Path(min(files)).write_bytes(b"")
+    (tmp_path / "done-task-1.json").write_text('{"files": {')
+    second = prepare(text, tokenizer, tmp_path, through_files=True, limit=None)
+    assert min(files) not in {of.path for _, of in second[SEGMENTS]}
+    assert rows_of(second[SEGMENTS])
+    assert sums(first[COUNTS]) == sums(second[COUNTS])
