@@ -4,7 +4,7 @@ import glob
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 
@@ -41,7 +41,7 @@ class InputFile:
     path: str
     bytes: int
     name: str
-    modified: float = 0.0
+    modified: float = field(default=0.0, compare=False)
 
     @property
     def splittable(self) -> bool:
@@ -86,6 +86,12 @@ def list_inputs(
     times: dict[str, float] = {}
     for given in inputs:
         if given in WIKITEXT and not Path(given).exists():
+            if not is_local(temp_folder):
+                raise UserError(
+                    f"--input {given}",
+                    "it is put on this machine's disk, and workers elsewhere cannot read it there",
+                    "Name the files of a copy that they reach, or hf://datasets/Salesforce/wikitext",
+                )
             path = fetch_wikitext(given, Path(temp_folder) / given)
             fetched[given] = InputFile(str(path), path.stat().st_size, given)
         elif is_hub_path(given):

@@ -73,3 +73,9 @@ def assert_refused(outcome: Outcome, status: int, *parts: str) -> None:
     assert message.startswith("error: ")
     for part in parts:
         assert part in message
+
+
+def assert_nothing_final(output: Path) -> None:
+    """A run that failed has left nothing but what it could go on from."""
+    names = {path.name.partition("-")[0] for path in output.iterdir()} if output.exists() else set()
+    assert names <= {"_RUNNING", "_temporary"}

@@ -11,13 +11,14 @@ import psutil
 import pytest
 
 from pipeline.command_line import FAILURE, INTERRUPTED, USER_ERROR
-from tests.pipeline.jobs import SMALL, Outcome, assert_refused, build, start
-
-
-def assert_nothing_final(output: Path) -> None:
-    """A run that failed has left nothing but what it could go on from."""
-    names = {path.name.partition("-")[0] for path in output.iterdir()} if output.exists() else set()
-    assert names <= {"_RUNNING", "_temporary"}
+from tests.pipeline.jobs import (
+    SMALL,
+    Outcome,
+    assert_nothing_final,
+    assert_refused,
+    build,
+    start,
+)
 
 
 @pytest.fixture

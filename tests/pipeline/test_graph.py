@@ -22,7 +22,6 @@ from pipeline.inputs import list_inputs
 from pipeline.launch import prepare_launch
 from pipeline.options import DatasetOptions, RunOptions
 from pipeline.run_folder import RunFolder
-from transforms.elements import ArrowBatchCoder
 
 
 @pytest.fixture(params=["files", "engine"])
@@ -76,15 +75,14 @@ def test_nothing_that_travels_is_pickled(proto: beam_runner_api_pb2.Pipeline) ->
     assert pickled == []
 
 
-def test_batches_travel_as_arrow_and_the_rest_as_rows_and_plain_values(
+def test_references_and_counts_travel_as_rows_and_plain_values(
     proto: beam_runner_api_pb2.Pipeline,
 ) -> None:
     leaves = {type(leaf) for _, coder in collections(proto) for leaf in leaf_coders(coder)}
-    assert ArrowBatchCoder in leaves
     assert coders.RowCoder in leaves
     assert leaves <= {
-        ArrowBatchCoder, coders.RowCoder, coders.VarIntCoder, coders.StrUtf8Coder,
-        coders.BytesCoder, coders.TupleCoder, coders.IterableCoder,
+        coders.RowCoder, coders.VarIntCoder, coders.StrUtf8Coder, coders.BytesCoder,
+        coders.TupleCoder, coders.IterableCoder,
     }  # fmt: skip
 
 

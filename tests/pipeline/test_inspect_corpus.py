@@ -266,7 +266,7 @@ def test_a_report_of_a_build_tells_rejects_by_reason(
         (("--tokenizer", "nowhere.json"), ("--tokenizer nowhere.json", "no such file")),
         (("--input", "nowhere.txt"), ("--input nowhere.txt",)),
         (("--html", "nowhere/page.html"), ("nowhere/page.html", "a folder that exists")),
-        (("--runner", "FlinkRunner"), ("--runner FlinkRunner", "--temp-location")),
+        (("--runner", "SparkRunner"), ("--runner SparkRunner", "--temp-location")),
         (("bert", "--max-seq-length", "4"), ("--max-seq-length 4",)),
     ],
 )
@@ -289,7 +289,7 @@ def test_nothing_is_left_when_it_ends_early(
     error: type[BaseException], status: int, inspect: Inspect, monkeypatch: pytest.MonkeyPatch,
     temporary: Path,
 ) -> None:  # fmt: skip
-    def fail(_: object) -> None:
+    def fail(*_: object) -> None:
         assert [path for path in temporary.rglob("*") if path.name == "tokenizer.json"]
         raise error
 

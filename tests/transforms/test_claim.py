@@ -1,0 +1,70 @@
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from corpusmill.faults import UserError
+from transforms.claim import CLAIM, Claim, check_claim, drop_claim, read_claim, take_claim
+
+MINE = Claim("mine", "/temp/mine", "host", 7, 1.5)
+THEIRS = Claim("theirs", "/temp/theirs", "other", 8, 2.5)
+
+
+def test_a_claim_is_read_as_it_was_taken(tmp_path: Path) -> None:
+    output = str(tmp_path)
+    assert read_claim(output) is None
+    take_claim(output, MINE)
+    assert read_claim(output) == MINE
+    check_claim(output, "mine")
+    drop_claim(output, "mine")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_claim_of_another_run_is_respected(tmp_path: Path) -> None:
+    output = str(tmp_path)
+    take_claim(output, THEIRS)
+    with pytest.raises(UserError, match=r"another run \(process 8 on other\) writes"):
+        take_claim(output, MINE)
+    with pytest.raises(UserError, match="another run"):
+        check_claim(output, "mine")
+    drop_claim(output, "mine")
+    assert read_claim(output) == THEIRS
+
+
+def test_a_run_that_goes_on_takes_the_claim_over(tmp_path: Path) -> None:
+    output = str(tmp_path)
+    take_claim(output, THEIRS)
+    take_claim(output, MINE, over="theirs")
+    check_claim(output, "mine")
+    with pytest.raises(UserError, match="another run"):
+        check_claim(output, "theirs")
+
+
+def test_a_claim_that_is_gone_is_nobodys(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="another run writes"):
+        check_claim(str(tmp_path), "mine")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"token": "x"}'])
+def test_a_damaged_claim_is_none(tmp_path: Path, content: str) -> None:
+    (tmp_path / CLAIM).write_text(content)
+    assert read_claim(str(tmp_path)) is None
+
+
+def test_of_many_that_ask_at_once_one_has_it(tmp_path: Path) -> None:
+    won: list[int] = []
+
+    def ask(number: int) -> None:
+        try:
+            take_claim(str(tmp_path), Claim(str(number), "", "", number, 0.0))
+        except UserError:
+            return
+        won.append(number)
+
+    threads = [Thread(target=ask, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    [winner] = won
+    check_claim(str(tmp_path), str(winner))

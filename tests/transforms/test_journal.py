@@ -1,0 +1,73 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from transforms.elements import Candidates, RejectsFile, Segment, WrittenFile
+from transforms.journal import Journal, Output, count_finished
+
+
+class Work:
+    """Work that counts how often it was done, and writes the files that it names."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.done = folder, 0
+
+    def __call__(self) -> Iterator[Output]:
+        self.done += 1
+        paths = [str(self.folder / f"{name}-{self.done}") for name in "abcd"]
+        for path in paths:
+            Path(path).write_text(f"content {self.done}")
+        yield "segments", Segment(3, 7, paths[0], 5, 9, b"")
+        yield "candidates", Candidates(str(2**64 - 1), 2, paths[1], 0, 9)
+        yield "rejects", RejectsFile(1, paths[2], 4)
+        yield "", WrittenFile(1, 0, paths[3], 9, 99, 9, "ab" * 32)
+        yield "counts", ("read.bytes", 2**40)
+        yield "", "plain text"
+
+
+def test_work_that_is_finished_is_not_done_again(tmp_path: Path) -> None:
+    work, journal = Work(tmp_path), Journal(str(tmp_path))
+    first, found = journal.once("task-1", work)
+    assert not found
+    second, found = Journal(str(tmp_path)).once("task-1", work)
+    assert found
+    assert second == first
+    assert [type(element) for _, element in second] == [type(element) for _, element in first]
+    assert work.done == 1
+    journal.once("task-2", work)
+    assert work.done == 2
+
+
+@pytest.mark.parametrize("damage", ["a-1", "b-1", "c-1", "d-1", "done-task-1.json"])
+@pytest.mark.parametrize("cut", [True, False])
+def test_what_is_not_whole_is_done_again(tmp_path: Path, damage: str, cut: bool) -> None:
+    work, journal = Work(tmp_path), Journal(str(tmp_path))
+    journal.once("task-1", work)
+    if cut:
+        (tmp_path / damage).write_text("{")
+    else:
+        (tmp_path / damage).unlink()
+    again, found = journal.once("task-1", work)
+    assert not found
+    assert work.done == 2
+    assert journal.once("task-1", work) == (again, True)
+
+
+def test_work_that_fails_is_not_finished(tmp_path: Path) -> None:
+    def fail() -> Iterator[Output]:
+        yield "counts", ("read.bytes", 1)
+        raise OSError("no more")
+
+    journal = Journal(str(tmp_path))
+    with pytest.raises(OSError, match="no more"):
+        journal.once("task-1", fail)
+    assert count_finished(str(tmp_path)) == {}
+
+
+def test_finished_work_is_counted_by_kind(tmp_path: Path) -> None:
+    work, journal = Work(tmp_path), Journal(str(tmp_path))
+    for name in ("task-1", "task-12", "shard-1", "pool"):
+        journal.once(name, work)
+    assert count_finished(str(tmp_path)) == {"task": 2, "shard": 1, "pool": 1}
+    assert count_finished(str(tmp_path / "missing")) == {}
