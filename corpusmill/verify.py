@@ -25,6 +25,7 @@ from corpusmill.manifest import (
     output_options_of,
 )
 from corpusmill.recount import add_counts, recount
+from corpusmill.storage import Folder
 
 OpenFile = Callable[[str], BinaryIO]
 
@@ -107,18 +108,17 @@ def verify(files: Mapping[str, int], open_file: OpenFile, place: str) -> list[Pr
 
 def list_local(folder: str | Path) -> dict[str, int]:
     """Every file below a local folder, as `verify` takes it; nothing where there is no folder."""
-    root = Path(folder)
-    return {
-        path.relative_to(root).as_posix(): path.stat().st_size
-        for path in sorted(root.rglob("*"))
-        if path.is_file()
-    }
+    return Folder(str(folder)).list()
 
 
 def verify_local(folder: str | Path) -> list[Problem]:
     """`verify` for a folder of this machine."""
-    root = Path(folder)
-    return verify(list_local(root), lambda name: (root / name).open("rb"), str(folder))
+    return verify_folder(Folder(str(folder)))
+
+
+def verify_folder(folder: Folder) -> list[Problem]:
+    """`verify` for a folder that lies anywhere fsspec reaches."""
+    return verify(folder.list(), folder.open, folder.url)
 
 
 def _read_claims(

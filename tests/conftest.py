@@ -1,10 +1,12 @@
 """What tests of the transforms and of the job share: the bundled sample and a fixed tokenizer."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from corpusmill.tokenization.files import TokenizerFile, read_tokenizer
+from tests.object_stores import ObjectStores, start_object_stores
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -33,3 +35,10 @@ def tokenizer_path() -> Path:
 @pytest.fixture(scope="session")
 def tokenizer(tokenizer_path: Path) -> TokenizerFile:
     return read_tokenizer(str(tokenizer_path), read_local)
+
+
+@pytest.fixture(scope="session")
+def object_stores() -> Iterator[ObjectStores]:
+    """Google Cloud Storage and S3 on this machine."""
+    with start_object_stores() as stores:
+        yield stores

@@ -1,0 +1,134 @@
+"""A data set's folder, wherever it lies: on a disk, or behind a URL that fsspec knows.
+
+Without Beam, as trainers read. A path or a `file://` URL needs nothing; `s3://` needs the package
+s3fs, `gs://` gcsfs, `hf://` huggingface_hub, which is here already; `memory://` is fsspec's own.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+from urllib.parse import unquote
+
+import fsspec
+from fsspec.core import url_to_fs
+
+from corpusmill.faults import UserError
+
+_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*(::|://)")
+_BLOCK_BYTES = 4 * 2**20
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder of files that are only read.
+
+    It can be pickled and given to the processes that a trainer loads its data with: each opens
+    connections of its own.
+
+    Args:
+        url: a path, or a URL of fsspec.
+        options: of the filesystem, as fsspec takes them (`{"anon": True}`).
+
+    Raises:
+        UserError: no package that is installed knows the URL.
+    """
+
+    url: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Find the filesystem, which fsspec keeps one of for each process and set of options."""
+        self._find()
+
+    def list(self) -> dict[str, int]:
+        """Bytes of every file below the folder, by its name relative to it, in order.
+
+        Nothing where there is no such folder.
+
+        Raises:
+            UserError: it cannot be listed.
+        """
+        local = self.local_path("")
+        if local is not None:
+            return {
+                path.relative_to(local).as_posix(): path.stat().st_size
+                for path in sorted(local.rglob("*"))
+                if path.is_file()
+            }
+        files, root = self._find()
+        try:
+            files.invalidate_cache()
+            found = files.find(root, detail=True)
+        except FileNotFoundError:
+            return {}
+        except Exception as error:  # each filesystem has errors of its own
+            raise self._unreadable(error) from error
+        prefix = root.rstrip("/") + "/"
+        sizes = {
+            path.removeprefix(prefix): int(of["size"])
+            for path, of in found.items()
+            if of["type"] == "file" and not path.endswith("/")
+        }
+        return dict(sorted(sizes.items()))
+
+    def open(self, name: str) -> BinaryIO:
+        """Open a file for reading from any place.
+
+        Args:
+            name: relative to the folder, with `/`.
+
+        Raises:
+            OSError: it is not there or cannot be read; FileNotFoundError, where that is known.
+        """
+        local = self.local_path(name)
+        if local is not None:
+            return local.open("rb")
+        files, root = self._find()
+        path = f"{root.rstrip('/')}/{name}"
+        try:
+            return cast(BinaryIO, files.open(path, "rb", block_size=_BLOCK_BYTES))
+        except OSError:
+            raise
+        except Exception as error:  # each filesystem has errors of its own
+            raise OSError(f"{path} cannot be read: {error}") from error
+
+    def read(self, name: str) -> bytes:
+        """All bytes of a small file; errors as of `open`."""
+        with self.open(name) as stream:
+            return stream.read()
+
+    def local_path(self, name: str) -> Path | None:
+        """Where a file lies on this machine, so that it can be mapped; None where it does not."""
+        if self.url.startswith("file://"):
+            return Path(unquote(self.url.removeprefix("file://"))) / name
+        if _URL.match(self.url):
+            return None
+        return Path(os.fspath(self.url)).expanduser() / name
+
+    def _find(self) -> tuple[fsspec.AbstractFileSystem, str]:
+        if self.local_path("") is not None:
+            return fsspec.filesystem("file"), self.url
+        try:
+            return cast(tuple[fsspec.AbstractFileSystem, str], url_to_fs(self.url, **self.options))
+        except ImportError as error:
+            raise UserError(
+                self.url,
+                f"a package is missing ({str(error).rstrip('.')})",
+                _what_to_install(self.url),
+            ) from None
+        except ValueError as error:
+            cure = "Give a path, or a URL such as s3://bucket/folder"
+            raise UserError(self.url, f"it is no URL of fsspec's ({error})", cure) from None
+
+    def _unreadable(self, error: Exception) -> UserError:
+        return UserError(
+            self.url, f"it cannot be listed ({error})", "Check the URL and credentials"
+        )
+
+
+def _what_to_install(url: str) -> str:
+    package = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}.get(url.split(":")[0])
+    return f"Install it: pip install {package}" if package else "Install it"

@@ -1,0 +1,106 @@
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from corpusmill.faults import UserError
+from corpusmill.manifest import SUCCESS
+from corpusmill.shards import read_manifest, read_shard
+from corpusmill.storage import Folder
+from corpusmill.verify import verify_folder
+from tests.corpusmill.handmade_dataset import write_dataset
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("storage") / "a 100% data set"
+    write_dataset(folder)
+    return folder
+
+
+@pytest.fixture(params=["path", "file", "memory"])
+def folder(request: pytest.FixtureRequest, dataset: Path) -> Iterator[Folder]:
+    """The same data set at three kinds of places."""
+    if request.param == "path":
+        yield Folder(str(dataset))
+    elif request.param == "file":
+        yield Folder(dataset.as_uri())
+    else:
+        memory = fsspec.filesystem("memory")
+        memory.put(str(dataset), "/bucket/out", recursive=True)
+        yield Folder("memory://bucket/out")
+        memory.rm("/bucket", recursive=True)
+
+
+def test_a_data_set_is_the_same_wherever_it_lies(folder: Folder, dataset: Path) -> None:
+    assert folder.list() == Folder(str(dataset)).list()
+    assert verify_folder(folder) == []
+    manifest = read_manifest(folder)
+    split = manifest["splits"]["train"]
+    batches = [
+        batch
+        for shard in split["shards"]
+        for batch in read_shard(folder, manifest, shard["file"], 3)
+    ]
+    assert sum(batch.num_rows for batch in batches) == split["rows"]
+    assert max(batch.num_rows for batch in batches) == 3
+
+
+def test_a_damaged_shard_is_seen_from_afar(dataset: Path) -> None:
+    memory = fsspec.filesystem("memory")
+    memory.put(str(dataset), "/damaged", recursive=True)
+    name = "train-00000-of-00002.parquet"
+    memory.pipe(f"/damaged/{name}", memory.cat(f"/damaged/{name}")[:-1])
+    [problem] = verify_folder(Folder("memory://damaged"))
+    assert problem.file == name
+    memory.rm("/damaged", recursive=True)
+
+
+def test_files_are_read_from_any_place(folder: Folder) -> None:
+    whole = folder.read("dataset.json")
+    with folder.open("dataset.json") as stream:
+        stream.seek(-9, 2)
+        assert stream.read() == whole[-9:]
+        stream.seek(4)
+        assert stream.read(3) == whole[4:7]
+    with pytest.raises(FileNotFoundError):
+        folder.open("nothing")
+
+
+def test_only_what_lies_here_has_a_path_here(folder: Folder, dataset: Path) -> None:
+    local = folder.local_path("dataset.json")
+    assert local == (None if folder.url.startswith("memory") else dataset / "dataset.json")
+
+
+def test_a_folder_goes_to_other_processes(folder: Folder) -> None:
+    assert pickle.loads(pickle.dumps(folder)).list() == folder.list()  # noqa: S301
+
+
+def test_what_is_no_data_set_yet_is_refused(tmp_path: Path) -> None:
+    assert Folder(str(tmp_path / "nothing")).list() == {}
+    assert Folder("memory://nothing").list() == {}
+    write_dataset(tmp_path / "out")
+    (tmp_path / "out" / SUCCESS).unlink()
+    with pytest.raises(UserError, match="or not yet"):
+        read_manifest(Folder(str(tmp_path / "out")))
+
+
+@pytest.mark.parametrize(
+    ("url", "cure"),
+    [
+        ("s3://bucket/out", "pip install s3fs"),
+        ("gs://bucket/out", "pip install gcsfs"),
+        ("nonsense://out", "Give a path, or a URL"),
+    ],
+)
+def test_a_url_that_no_package_knows_says_what_to_install(
+    url: str, cure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "s3fs", None)
+    monkeypatch.setitem(__import__("sys").modules, "gcsfs", None)
+    with pytest.raises(UserError) as refused:
+        Folder(url)
+    assert url in str(refused.value)
+    assert cure in str(refused.value)

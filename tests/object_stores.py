@@ -1,0 +1,271 @@
+"""Emulators of Google Cloud Storage and of S3, each behind a proxy that counts, and makes faults."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from threading import Lock, Thread
+from typing import Any, Literal
+from urllib.parse import unquote, urlsplit
+
+import requests
+
+# What becomes of a request: an answer without its work done, an answer that is lost when the work
+# is done, an answer that breaks off in its middle, or nothing at all.
+Fault = Literal["503", "403", "404", "lost", "cut", "refused"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request as the proxy sees it.
+
+    Attributes:
+        method: GET, PUT, ...
+        path: without its query, unquoted.
+        query: the rest.
+        range: of bytes that are asked for.
+        bytes: of its body.
+    """
+
+    method: str
+    path: str
+    query: str
+    range: str
+    bytes: int
+
+
+@dataclass
+class Proxy:
+    """Stands before an emulator.
+
+    Attributes:
+        url: where it is reached.
+        requests: what was asked for.
+        fault: what becomes of a request; None lets it pass.
+    """
+
+    url: str
+    requests: list[Request] = field(default_factory=list)
+    fault: Callable[[Request], Fault | None] = lambda _: None
+    lock: Lock = field(default_factory=Lock)
+
+    def judge(self, request: Request) -> Fault | None:
+        """Count a request, and say what becomes of it."""
+        with self.lock:
+            self.requests.append(request)
+            return self.fault(request)
+
+    def clear(self) -> None:
+        """Forget what was asked for, and let all pass."""
+        self.requests, self.fault = [], lambda _: None
+
+    def counts(self) -> Counter[str]:
+        """How many requests of each method there were."""
+        return Counter(request.method for request in self.requests)
+
+
+def on_kth(
+    k: int, fault: Fault, wanted: Callable[[Request], bool]
+) -> Callable[[Request], Fault | None]:
+    """A fault for one request only: the k-th, from 0, of those that are wanted."""
+    numbers = count()
+
+    def judge(request: Request) -> Fault | None:
+        return fault if wanted(request) and next(numbers) == k else None
+
+    return judge
+
+
+def _handler(proxy: Proxy, target: str) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def handle_one_request(self) -> None:
+            try:
+                super().handle_one_request()
+            except (ConnectionError, HTTPException):
+                self.close_connection = True
+
+        def do_any(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            parts = urlsplit(self.path)
+            asked = Request(
+                self.command, unquote(parts.path), parts.query,
+                self.headers.get("Range", ""), len(body),
+            )  # fmt: skip
+            fault = proxy.judge(asked)
+            if fault == "refused":
+                self.connection.close()
+                self.close_connection = True
+            elif fault in {"503", "403", "404"}:
+                self.answer(int(fault), {}, b"")
+            else:
+                self.forward(body, fault)
+
+        def forward(self, body: bytes, fault: Fault | None) -> None:
+            connection = HTTPConnection(target, timeout=60)
+            headers = {k: v for k, v in self.headers.items() if k.lower() != "connection"}
+            connection.request(self.command, self.path, body, headers)
+            response = connection.getresponse()
+            content = response.read()
+            connection.close()
+            if fault == "lost":
+                self.connection.close()
+                self.close_connection = True
+                return
+            self.answer(response.status, dict(response.getheaders()), content, fault == "cut")
+
+        def answer(
+            self, status: int, headers: Mapping[str, str], content: bytes, cut: bool = False
+        ) -> None:
+            self.send_response_only(status)
+            left_out = {"connection", "transfer-encoding", "content-length"}
+            for name, value in headers.items():
+                if name.lower() not in left_out:
+                    self.send_header(name, value)
+            length = headers.get("Content-Length", "0") if self.command == "HEAD" else len(content)
+            self.send_header("Content-Length", str(length))
+            self.end_headers()
+            self.wfile.write(content[: len(content) // 2] if cut else content)
+            if cut:
+                self.wfile.flush()
+                self.connection.shutdown(socket.SHUT_RDWR)
+                self.close_connection = True
+
+        do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = do_PATCH = do_any  # noqa: N815
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    return Handler
+
+
+@contextmanager
+def _start_proxy(target: str) -> Iterator[Proxy]:
+    proxy = Proxy("")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(proxy, target))
+    server.daemon_threads = True
+    proxy.url = f"http://127.0.0.1:{server.server_address[1]}"
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield proxy
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@contextmanager
+def _start_emulator(make: Callable[[int], list[str]]) -> Iterator[str]:
+    port = _free_port()
+    nowhere = subprocess.DEVNULL
+    process = subprocess.Popen(
+        [sys.executable, "-m", *make(port)], stdout=nowhere, stderr=nowhere,
+        env={**os.environ, "PYTHONPATH": "", "MOTO_S3_DEFAULT_MAX_KEYS": "20"},
+    )  # fmt: skip
+    try:
+        while process.poll() is None:
+            try:
+                requests.get(f"http://127.0.0.1:{port}/", timeout=60)
+                break
+            except requests.ConnectionError:
+                time.sleep(0.1)
+        assert process.poll() is None, "the emulator ended at once"
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+@dataclass
+class ObjectStores:
+    """Both stores.
+
+    Attributes:
+        proxies: by scheme, "gs" and "s3".
+    """
+
+    proxies: dict[str, Proxy]
+    _numbers: Iterator[int] = field(default_factory=count)
+
+    def environment(self) -> dict[str, str]:
+        """What a process needs to reach them, beside `--s3_endpoint_url`."""
+        return {
+            "STORAGE_EMULATOR_HOST": self.proxies["gs"].url,
+            "AWS_ACCESS_KEY_ID": "of-a-test",
+            "AWS_SECRET_ACCESS_KEY": "of-a-test",
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }
+
+    def beam_arguments(self) -> tuple[str, ...]:
+        """What stands behind `--`."""
+        return (f"--s3_endpoint_url={self.proxies['s3'].url}",)
+
+    def create_bucket(self, scheme: str) -> str:
+        """A new bucket, such as gs://bucket-3."""
+        name, url = f"bucket-{os.getpid()}-{next(self._numbers)}", self.proxies[scheme].url
+        if scheme == "gs":
+            made = requests.post(f"{url}/storage/v1/b", json={"name": name}, timeout=60)
+        else:
+            made = requests.put(f"{url}/{name}", timeout=60)
+        assert made.ok, made.text
+        return f"{scheme}://{name}"
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """A bucket for one test.
+
+    Attributes:
+        url: such as gs://bucket-3.
+        proxy: that stands before its store.
+        beam_arguments: what stands behind `--`.
+    """
+
+    url: str
+    proxy: Proxy
+    beam_arguments: tuple[str, ...]
+
+    @property
+    def scheme(self) -> str:
+        return self.url.split(":")[0]
+
+
+@contextmanager
+def start_object_stores() -> Iterator[ObjectStores]:
+    """Start both emulators, bound to the loopback."""
+    with ExitStack() as started:
+        targets = {
+            "gs": _start_emulator(
+                lambda port: [
+                    "gcp_storage_emulator",
+                    "start",
+                    "--host=127.0.0.1",
+                    f"--port={port}",
+                    "--in-memory",
+                    "--quiet",
+                ]  # fmt: skip
+            ),
+            "s3": _start_emulator(
+                lambda port: ["moto.server", "--host=127.0.0.1", f"--port={port}"]
+            ),
+        }
+        yield ObjectStores(
+            {
+                scheme: started.enter_context(_start_proxy(started.enter_context(emulator)))
+                for scheme, emulator in targets.items()
+            }
+        )

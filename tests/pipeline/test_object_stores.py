@@ -1,0 +1,221 @@
+"""The whole job with everything in a bucket, on emulators of Google Cloud Storage and of S3."""
+
+import gzip
+import hashlib
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.output import list_folder
+from tests.object_stores import Bucket, Request, on_kth
+from tests.pipeline.jobs import SMALL, Outcome, assert_refused, digests, run_here, start
+from transforms.stores.files import list_files, open_stored, write_file
+
+
+@pytest.fixture(scope="module")
+def reference(
+    sample: Path, tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, str]:
+    """What the job gives on this machine's disk."""
+    output = tmp_path_factory.mktemp("reference") / "out"
+    done = run_here(
+        "bert", "--input", sample, "--tokenizer", tokenizer_path, "--output", output, *SMALL
+    )
+    assert done.status == 0, done.errors
+    return digests(output)
+
+
+@pytest.fixture
+def filled(bucket: Bucket, sample: Path, tokenizer_path: Path) -> Bucket:
+    write_file(f"{bucket.url}/in/wiki.sample.tokens", sample.read_bytes())
+    write_file(f"{bucket.url}/tokenizer.json", tokenizer_path.read_bytes())
+    bucket.proxy.clear()
+    return bucket
+
+
+def digests_of(folder: str) -> dict[str, str]:
+    found = {}
+    for path in list_files(folder):
+        with open_stored(path) as stream:
+            found[path.removeprefix(f"{folder}/")] = hashlib.sha256(stream.read()).hexdigest()
+    return found
+
+
+def build(bucket: Bucket, *flags: str) -> Outcome:
+    given = ("--input", f"{bucket.url}/in", "--tokenizer", f"{bucket.url}/tokenizer.json")
+    output = ("--output", f"{bucket.url}/out")
+    return run_here("bert", *given, *output, *SMALL, *flags, "--", *bucket.beam_arguments)
+
+
+def read_json(path: str) -> dict[str, object]:
+    with open_stored(path) as stream:
+        content: dict[str, object] = json.loads(stream.read())
+    return content
+
+
+def test_the_job_in_a_bucket_gives_the_same_bytes_and_leaves_nothing_else(
+    filled: Bucket, reference: dict[str, str]
+) -> None:
+    done = build(filled, "--temp-location", f"{filled.url}/temp")
+    assert done.status == 0, done.errors
+    assert digests_of(f"{filled.url}/out") == reference
+    assert len(list_files(filled.url)) == len(reference) + 2
+    options = ("--", *filled.beam_arguments)
+    verified = run_here("verify", f"{filled.url}/out", *options)
+    assert "are as they were written" in verified.output, verified.errors
+    page = f"{filled.url}/report of it.html"
+    assert run_here("inspect", f"{filled.url}/out", "--html", page, *options).status == 0
+    with open_stored(page) as stream:
+        assert b"<svg" in stream.read()
+    again = build(filled)
+    assert_refused(again, 2, f"--output {filled.url}/out", "it is not empty", "--replace")
+    replaced = build(filled, "--replace", "--seed", "2")
+    assert replaced.status == 0, replaced.errors
+    changed = digests_of(f"{filled.url}/out")
+    assert changed.keys() == reference.keys()
+    assert changed != reference
+    write_file(f"{filled.url}/out/train-00001-of-00003.parquet", b"PAR1")
+    verified = run_here("verify", f"{filled.url}/out", *options)
+    assert verified.status == 1
+    assert "train-00001-of-00003.parquet" in verified.output
+
+
+def test_worker_processes_reach_the_bucket(filled: Bucket, reference: dict[str, str]) -> None:
+    done = start(
+        "bert", "--input", f"{filled.url}/in/*.tokens", "--tokenizer",
+        f"{filled.url}/tokenizer.json", "--output", f"{filled.url}/out", *SMALL, "--workers", "2",
+        "--min-bytes-per-worker", "0", "--range-bytes", "20000", "--", *filled.beam_arguments,
+    )  # fmt: skip
+    output, errors = done.communicate()
+    assert done.returncode == 0, (output, errors)
+    # The counts of ranges and batches are of the run; all examples are the same.
+    found = digests_of(f"{filled.url}/out")
+    assert {name: of for name, of in found.items() if name.endswith(".parquet")} == {
+        name: of for name, of in reference.items() if name.endswith(".parquet")
+    }
+
+
+def test_faults_on_the_way_change_nothing(filled: Bucket, reference: dict[str, str]) -> None:
+    """Every seventh request is answered with an error, lost or cut short."""
+    faults = ["503", "refused", "cut", "lost"]
+
+    def judge(request: Request) -> str | None:
+        number = len(filled.proxy.requests)
+        if number % 7:
+            return None
+        fault = faults[number // 7 % len(faults)]
+        # What was deleted or uploaded and not acknowledged is asked for again, which is fine.
+        return fault if fault != "cut" or request.method == "GET" else "503"
+
+    filled.proxy.fault = judge  # type: ignore[assignment]
+    done = build(filled)
+    filled.proxy.clear()
+    assert done.status == 0, done.errors
+    assert digests_of(f"{filled.url}/out") == reference
+
+
+def test_a_run_that_fails_leaves_no_data_set(filled: Bucket) -> None:
+    filled.proxy.fault = on_kth(0, "403", lambda of: "shard-" in of.path and of.method != "GET")
+    failed = build(filled)
+    filled.proxy.clear()
+    assert_refused(failed, 2, filled.url, "access is denied", "Ask for the permission")
+    assert list_folder(f"{filled.url}/out") == {}
+
+
+def test_a_list_that_lags_changes_nothing(
+    filled: Bucket, reference: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was written since the run began is in no list; what was deleted still is."""
+    assert build(filled, "--seed", "3").status == 0
+    old = {path: 1 for path in list_files(filled.url)}
+    monkeypatch.setattr(
+        "pipeline.output.list_files",
+        lambda pattern: {path: size for path, size in old.items() if path.startswith(pattern)},
+    )
+    done = build(filled, "--replace")
+    assert done.status == 0, done.errors
+    assert digests_of(f"{filled.url}/out") == reference
+
+
+def test_formats_that_seek_and_compressed_ones(filled: Bucket) -> None:
+    texts = [f"Row {number} says something.\nAnd more of it." for number in range(60)]
+    with open_stored(f"{filled.url}/tokenizer.json") as stream:
+        assert stream.read(1) == b"{"
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"text": texts}), sink, row_group_size=7)
+    write_file(f"{filled.url}/p/a 50%.parquet", sink.getvalue().to_pybytes())
+    with pa.ipc.new_file(sink := pa.BufferOutputStream(), pa.schema({"text": pa.string()})) as file:
+        for batch in pa.table({"text": texts}).to_batches(7):
+            file.write(batch)
+    write_file(f"{filled.url}/a/été.arrow", sink.getvalue().to_pybytes())
+    lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+    write_file(f"{filled.url}/j/x y.jsonl.gz", gzip.compress(lines.encode()))
+    found = set()
+    for given in ("p/", "a", "j/*.gz"):
+        done = run_here(
+            "gpt", "--input", f"{filled.url}/{given}", "--tokenizer", f"{filled.url}/tokenizer.json",
+            "--output", f"{filled.url}/out-{given[0]}", "--num-shards", "1", "--range-bytes", "500",
+            "--end-of-text", "False", "--", *filled.beam_arguments,
+        )  # fmt: skip
+        assert done.status == 0, done.errors
+        manifest = read_json(f"{filled.url}/out-{given[0]}/dataset.json")
+        found.add(manifest["splits"]["train"]["rows"])  # type: ignore[index]
+    assert found == {60}
+
+
+def test_the_other_commands_read_and_write_there(filled: Bucket, tmp_path: Path) -> None:
+    options = ("--", *filled.beam_arguments)
+    trained = run_here(
+        "train-tokenizer", "--input", f"{filled.url}/in", "--vocab-size", "300", "--output",
+        f"{filled.url}/trained/tokenizer.json", "--save-model", f"{filled.url}/trained/", *options,
+    )  # fmt: skip
+    assert trained.status == 0, trained.errors
+    assert list_folder(f"{filled.url}/trained").keys() == {"tokenizer.json", "vocab.txt"}
+    numbers = f"{filled.url}/numbers.json"
+    inspected = run_here(
+        "inspect-corpus", "--input", f"{filled.url}/in/", "--tokenizer", f"{filled.url}/trained",
+        "--json", numbers, *options,
+    )  # fmt: skip
+    assert inspected.status == 0, inspected.errors
+    assert read_json(numbers)["format"] == "corpusmill-corpus" or read_json(numbers)["corpus"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_requests_do_not_grow_with_what_they_must_not(filled: Bucket) -> None:
+    """One more input file is read by its own requests, and by none of the driver's."""
+    done = build(filled)
+    assert done.status == 0, done.errors
+    first = len(filled.proxy.requests)
+    with open_stored(f"{filled.url}/in/wiki.sample.tokens") as stream:
+        content = stream.read()
+    for number in range(10):
+        write_file(f"{filled.url}/in/more-{number}", content[:3000])
+    filled.proxy.clear()
+    done = build(filled, "--replace")
+    assert done.status == 0, done.errors
+    of_inputs = [of for of in filled.proxy.requests if "/in/" in of.path]
+    assert len(of_inputs) <= 10 * 4 + 10
+    assert len(filled.proxy.requests) - first <= 10 * 4 + 30
+
+
+def test_a_bucket_that_is_not_there_or_refuses_is_named_before_any_work(
+    filled: Bucket, sample: Path, tokenizer_path: Path
+) -> None:
+    nobody = f"{filled.scheme}://bucket-of-nobody"
+    local = ("--tokenizer", str(tokenizer_path))
+    for given, flag in (
+        (("--input", f"{nobody}/in/", "--output", f"{filled.url}/x"), f"--input {nobody}/in/"),
+        (("--input", str(sample), "--output", f"{nobody}/x"), f"--output {nobody}/x"),
+        (
+            ("--input", str(sample), "--output", f"{filled.url}/x", "--temp-location", nobody),
+            f"--temp-location {nobody}",
+        ),
+    ):
+        refused = run_here("bert", *given, *local, *SMALL, "--", *filled.beam_arguments)
+        assert_refused(refused, 2, flag, "there is no bucket bucket-of-nobody", "Check its name")
+    filled.proxy.fault = lambda of: "403" if of.method in {"PUT", "POST"} else None
+    refused = build(filled)
+    assert_refused(refused, 2, f"--output {filled.url}/out", "access is denied", "permission")

@@ -1,0 +1,3 @@
+from tests.buckets import bucket
+
+__all__ = ["bucket"]
