@@ -130,5 +130,7 @@ class Folder:
 
 
 def _what_to_install(url: str) -> str:
-    package = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}.get(url.split(":")[0])
+    package = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}.get(
+        url.split(":", maxsplit=1)[0]
+    )
     return f"Install it: pip install {package}" if package else "Install it"

@@ -11,6 +11,8 @@ from tempfile import mkstemp
 
 import psutil
 import tyro
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import PipelineOptions
 from rich.console import Console
 
 from corpusmill.faults import UserError
@@ -93,6 +95,8 @@ def parse(arguments: list[str]) -> Command:
 
 def _run(command: Command, beam_arguments: tuple[str, ...]) -> int:
     console = Console(highlight=False)
+    # Whatever a command opens in an object store, it opens with these.
+    FileSystems.set_options(PipelineOptions(list(beam_arguments)))
     match command:
         case Build():
             return build(command, beam_arguments, console)

@@ -2,7 +2,6 @@
 
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -26,7 +25,7 @@ from pipeline.graph import build_dataset
 from pipeline.html_report import render_page
 from pipeline.inputs import absolute, choose_format, list_inputs, read_bytes, say_hub_files
 from pipeline.launch import prepare_launch
-from pipeline.output import check_output, list_folder
+from pipeline.output import check_output, list_folder, write_text
 from pipeline.probe import prove_tokenizer, read_probe
 from pipeline.progress import Work
 from pipeline.run_folder import RunFolder, refuse_a_living_run, run_folder, say_finished
@@ -116,7 +115,7 @@ def inspect(command: Inspect, console: Console) -> int:
         examples += decode_examples(rows, tokenizer_json, special_tokens_of(manifest))
     print_inspection(console, manifest, examples, report)
     if command.html:
-        Path(command.html).write_text(render_page(manifest, examples, report), encoding="utf-8")
+        write_text(command.html, render_page(manifest, examples, report))
         console.print(f"the report with plots is in {command.html}")
     return 0
 

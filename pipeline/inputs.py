@@ -2,11 +2,13 @@
 
 import glob
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
@@ -19,7 +21,7 @@ from corpusmill.corpus.hub_files import is_hub_path, list_hub_files
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.faults import UserError
 from pipeline.saved_datasets import choose_data_files
-from transforms.files import open_file
+from transforms.files import create_file, find_files, open_file
 
 # Files of the hub that are said one by one.
 _MOST_SAID = 10
@@ -86,14 +88,7 @@ def list_inputs(
     times: dict[str, float] = {}
     for given in inputs:
         if given in WIKITEXT and not Path(given).exists():
-            if not is_local(temp_folder):
-                raise UserError(
-                    f"--input {given}",
-                    "it is put on this machine's disk, and workers elsewhere cannot read it there",
-                    "Name the files of a copy that they reach, or hf://datasets/Salesforce/wikitext",
-                )
-            path = fetch_wikitext(given, Path(temp_folder) / given)
-            fetched[given] = InputFile(str(path), path.stat().st_size, given)
+            fetched[given] = _fetch_wikitext(given, temp_folder)
         elif is_hub_path(given):
             found = list_hub_files(given, suffixes)
             fetched |= {path: InputFile(path, size, path) for path, size in found.items()}
@@ -114,6 +109,18 @@ def list_inputs(
             f"--input {' '.join(inputs)}", "all files are empty", "Name files that hold text"
         )
     return files
+
+
+def _fetch_wikitext(name: str, temp_folder: str) -> InputFile:
+    if is_local(temp_folder):
+        path = fetch_wikitext(name, Path(temp_folder) / name)
+        return InputFile(str(path), path.stat().st_size, name)
+    with TemporaryDirectory(prefix="corpusmill-") as folder:
+        path = fetch_wikitext(name, Path(folder))
+        there = str(FileSystems.join(temp_folder, path.name))
+        with path.open("rb") as source, create_file(there) as target:
+            shutil.copyfileobj(source, target, 2**20)
+        return InputFile(there, path.stat().st_size, name)
 
 
 def choose_format(
@@ -195,23 +202,24 @@ def _measure(path: Path) -> os.stat_result:
 
 
 def _list_remote(given: str, suffixes: Sequence[str], times: dict[str, float]) -> dict[str, int]:
-    is_folder = given.endswith("/")
     try:
-        listed = FileSystems.match([f"{given}**" if is_folder else given])[0].metadata_list
+        listed = find_files(given)
     except (BeamIOError, ValueError) as error:
         raise UserError(
             f"--input {given}", f"it cannot be listed ({error})", "Check the path"
         ) from None
+    except UserError as error:
+        raise UserError(f"--input {given}", error.cause, error.cure) from None
     files = [
         file
         for file in listed
         if not file.path.endswith("/") and not file.path.rsplit("/", 1)[-1].startswith(".")
     ]
-    sizes = {file.path: file.size_in_bytes for file in files}
-    times |= {file.path: file.last_updated_in_seconds or 0.0 for file in files}
+    sizes = {file.path: file.bytes for file in files}
+    times |= {file.path: file.modified for file in files}
     if not sizes:
         raise _no_such_file(given)
-    if is_folder:
+    if given.endswith("/") or (not glob.has_magic(given) and given not in sizes):
         return {path: sizes[path] for path in take_suffixes(given, list(sizes), suffixes)}
     return sizes
 

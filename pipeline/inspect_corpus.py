@@ -34,10 +34,10 @@ from pipeline.assembly import assemble_job, estimate_read_bytes
 from pipeline.builds import AnyObjective
 from pipeline.graph import Job
 from pipeline.html_report import render_corpus_page
-from pipeline.inputs import choose_format, list_inputs, read_bytes, say_hub_files
+from pipeline.inputs import choose_format, is_local, list_inputs, read_bytes, say_hub_files
 from pipeline.launch import Launch, prepare_launch
 from pipeline.options import DatasetOptions, RunOptions
-from pipeline.output import temporary_folder
+from pipeline.output import temporary_folder, write_text
 from pipeline.probe import prove_tokenizer, read_probe
 from pipeline.progress import Work
 from pipeline.run_folder import RunFolder
@@ -127,16 +127,18 @@ def inspect_corpus(
     print_corpus(console, numbers)
     if command.json:
         content = json.dumps(numbers, indent=1, ensure_ascii=False) + "\n"
-        Path(command.json).write_text(content, encoding="utf-8")
+        write_text(command.json, content)
         console.print(f"all numbers are in {command.json}")
     if command.html:
-        Path(command.html).write_text(render_corpus_page(numbers), encoding="utf-8")
+        write_text(command.html, render_corpus_page(numbers))
         console.print(f"the report with plots is in {command.html}")
     return 0
 
 
 def _check_target(path: str | None) -> None:
-    if path and (Path(path).is_dir() or not Path(path).absolute().parent.is_dir()):
+    if not path or not is_local(path):
+        return
+    if Path(path).is_dir() or not Path(path).absolute().parent.is_dir():
         raise UserError(path, "no file can be written there", "Name a file in a folder that exists")
 
 

@@ -16,7 +16,8 @@ from corpusmill.formats.table import FORMATS, all_suffixes
 from corpusmill.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER, decode, listed_files
 from pipeline.inputs import absolute, is_local, read_bytes
 from transforms.claim import CLAIM, read_claim
-from transforms.files import remove_folder
+from transforms.files import list_files, remove_folder, write_file
+from transforms.stores.objects import is_object_path
 
 _TEMPORARY = "_temporary-"
 _SUFFIXES = "|".join(map(re.escape, all_suffixes()))
@@ -33,10 +34,10 @@ def list_folder(folder: str) -> dict[str, int]:
     """Every file below a folder, name relative to it to bytes; none where there is no folder."""
     root = absolute(folder).rstrip("/")
     try:
-        listed = FileSystems.match([FileSystems.join(root, "**")])[0].metadata_list
+        listed = list_files(f"{root}/")
     except BeamIOError:
         return {}
-    sizes = {file.path.removeprefix(root).lstrip("/"): file.size_in_bytes for file in listed}
+    sizes = {path.removeprefix(root).lstrip("/"): size for path, size in listed.items()}
     return {
         name: size for name, size in sorted(sizes.items()) if name and not _is_folder(root, name)
     }
@@ -64,18 +65,19 @@ def check_output(
     Raises:
         UserError: it does.
     """
-    claim = read_claim(absolute(output))
+    try:
+        claim, listed = read_claim(absolute(output)), list_folder(output)
+    except UserError as error:  # of an object store
+        raise UserError(f"--output {output}", error.cause, error.cure) from None
     of_run = "" if claim is None else claim.temp_folder.removeprefix(absolute(output)).strip("/")
     names = [
-        name
-        for name in list_folder(output)
-        if name != CLAIM and not (of_run and name.startswith(f"{of_run}/"))
+        name for name in listed if name != CLAIM and not (of_run and name.startswith(f"{of_run}/"))
     ]
     own = matcher_of(shard_name) if shard_name else _OURS
     foreign = [name for name in names if not (_OURS.fullmatch(name) or own.fullmatch(name))]
     if foreign:
-        listed = _listed_shards(output)
-        foreign = [name for name in foreign if name not in listed]
+        of_manifest = _listed_shards(output)
+        foreign = [name for name in foreign if name not in of_manifest]
     if resume and claim is None and SUCCESS in names:
         raise UserError("--resume", f"the data set in {output} is whole", "Nothing is left to do")
     goes_on = resume and claim is not None and not foreign
@@ -118,13 +120,19 @@ def make_temporary_folder(output: str, temp_location: str | None) -> str:
         UserError: it cannot be made.
     """
     folder = FileSystems.join(absolute(temp_location or output), f"{_TEMPORARY}{uuid4().hex}")
+    flag = f"--temp-location {temp_location}" if temp_location else f"--output {output}"
     try:
-        FileSystems.mkdirs(folder)
+        if is_object_path(folder):
+            # A store has no folders: whether one may write there is seen by writing.
+            write_file(f"{folder}/begin", b"")
+        else:
+            FileSystems.mkdirs(folder)
     except (OSError, BeamIOError) as error:
-        flag = f"--temp-location {temp_location}" if temp_location else f"--output {output}"
         raise UserError(
             flag, f"no folder can be made there ({error})", "Give a folder you can write to"
         ) from None
+    except UserError as error:
+        raise UserError(flag, error.cause, error.cure) from None
     return str(folder)
 
 
@@ -154,3 +162,8 @@ def remove_empty_folders(output: str) -> None:
     for folder in Path(absolute(output)).glob(f"{_TEMPORARY}*"):
         if not any(path.is_file() for path in folder.rglob("*")):
             shutil.rmtree(folder)
+
+
+def write_text(path: str, text: str) -> None:
+    """Write a report, to this machine or to a store."""
+    write_file(absolute(path), text.encode())

@@ -143,7 +143,10 @@ def refuse_a_living_run(output: str) -> None:
     Raises:
         UserError: one does.
     """
-    claim = read_claim(absolute(output))
+    try:
+        claim = read_claim(absolute(output))
+    except UserError as error:  # of an object store
+        raise UserError(f"--output {output}", error.cause, error.cure) from None
     if claim is not None and is_alive(claim):
         raise UserError(
             f"--output {output}",

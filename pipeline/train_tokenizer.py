@@ -30,7 +30,7 @@ from pipeline.inputs import (
 )
 from pipeline.output import temporary_folder
 from pipeline.progress import ReadingLine, show_reading
-from transforms.files import create_file, open_file
+from transforms.files import create_file, file_exists, open_file
 
 
 class GivenOptions(TypedDict, total=False):
@@ -153,7 +153,7 @@ def train_tokenizer(command: TrainTokenizer, console: Console) -> int:
     """Train a tokenizer and write its file."""
     model, options = MODELS[command.model], model_options(command.model, command.training)
     _check_outputs(command, model.files)
-    with temporary_folder(str(Path(command.output).parent), None) as temp_folder:
+    with temporary_folder(FileSystems.split(absolute(command.output))[0], None) as temp_folder:
         files = list_inputs(command.input, temp_folder, command.documents.suffixes)
         say_hub_files(files, console)
         documents = choose_format(files, command.documents, console)
@@ -194,7 +194,7 @@ def _check_outputs(command: TrainTokenizer, files: tuple[str, ...]) -> None:
             f"--output {command.output} stands there",
             "Give another folder",
         )
-    there = [name for name, path in paths.items() if FileSystems.exists(path)]
+    there = [name for name, path in paths.items() if file_exists(path)]
     if there:
         raise UserError(
             f"--save-model {folder}",

@@ -1,11 +1,13 @@
 """Which run writes into an output folder, so that of two runs one wins whole.
 
 A run leaves its *claim* in the folder before it works, and the commit goes on only while the claim
-is still its own. A local folder gives a claim to exactly one of two runs that ask at once; in an
-object store the last one keeps it, and the other one sees that when it looks again.
+is still its own. A local folder and a bucket of Google Cloud Storage or S3 give a claim to exactly
+one of two runs that ask at once; elsewhere the last one keeps it, and the other one sees that when
+it looks again.
 """
 
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -13,7 +15,8 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.faults import UserError
-from transforms.files import create_file, open_file
+from transforms.files import delete_files, open_file, write_file
+from transforms.stores.objects import find_object, is_object_path
 
 CLAIM = "_RUNNING"
 
@@ -40,11 +43,8 @@ class Claim:
 
 def read_claim(output: str) -> Claim | None:
     """The claim on a folder; None where there is none, or none that can be read."""
-    path = _path(output)
-    if not FileSystems.exists(path):
-        return None
     try:
-        with open_file(path) as stream:
+        with open_file(_path(output)) as stream:
             return Claim(**json.loads(stream.read()))
     except (ValueError, TypeError, OSError, BeamIOError):
         return None
@@ -72,8 +72,13 @@ def take_claim(output: str, claim: Claim, over: str | None = None) -> None:
         except FileExistsError:
             raise _taken(output, read_claim(output)) from None
         return
-    with create_file(_path(output)) as stream:
-        stream.write(content)
+    if is_object_path(output):
+        store, name = find_object(_path(output))
+        # Where it is there all the same, it may be this run's own, whose receipt was lost.
+        with suppress(FileExistsError):
+            store.put(name, content, new=known is None)
+    else:
+        write_file(_path(output), content)
     check_claim(output, claim.token)
 
 
@@ -92,7 +97,7 @@ def drop_claim(output: str, token: str) -> None:
     """Take this run's claim away; another run's stays."""
     known = read_claim(output)
     if known is not None and known.token == token:
-        FileSystems.delete([_path(output)])
+        delete_files([_path(output)])
 
 
 def _taken(output: str, claim: Claim | None) -> UserError:

@@ -26,7 +26,16 @@ from corpusmill.manifest import FileEntry, ShardEntry
 from corpusmill.placement import SPLIT_NAMES, Layout
 from transforms.claim import check_claim, drop_claim, read_claim
 from transforms.elements import RejectsFile, WrittenFile
-from transforms.files import create_file, open_file, remove_folder
+from transforms.files import (
+    create_file,
+    delete_files,
+    file_exists,
+    open_file,
+    remove_folder,
+    write_file,
+)
+from transforms.publish import Move, publish
+from transforms.stores.objects import is_object_path
 
 
 @dataclass(frozen=True)
@@ -87,7 +96,7 @@ class _Commit(beam.DoFn):
     def _is_done(self) -> bool:
         """Whether an attempt before this one came to its end."""
         success = self._final(manifests.SUCCESS)
-        return read_claim(self._options.output) is None and FileSystems.exists(success)
+        return read_claim(self._options.output) is None and file_exists(success)
 
     def _commit(
         self, written: list[WrittenFile], sums: dict[str, int], rejects: list[RejectsFile]
@@ -103,8 +112,7 @@ class _Commit(beam.DoFn):
         whole = self._join_shards(written) if self._options.joined else written
         entries = [(file, self._entry(file)) for file in sorted(whole, key=self._place)]
         self._remove_stale(set(record["stale"]) - {entry.file for _, entry in entries})
-        for file, entry in entries:
-            move(file.path, self._final(entry.file), entry.bytes)
+        publish([Move(of.path, self._final(entry.file), entry.bytes) for of, entry in entries])
         shard_entries: dict[str, list[ShardEntry]] = {}
         for file, entry in entries:
             if isinstance(entry, ShardEntry):
@@ -161,21 +169,22 @@ class _Commit(beam.DoFn):
             yield WrittenFile(files[0].shard, part, path, rows, tokens, size, sha256, bin=0)
 
     def _remove_stale(self, names: set[str]) -> None:
-        # `_SUCCESS` goes first; a name that comes again is left to `move`, so that a retry loses
-        # nothing.
-        for name in sorted(names, key=lambda name: name != manifests.SUCCESS):
-            if FileSystems.exists(self._final(name)):
-                FileSystems.delete([self._final(name)])
+        # `_SUCCESS` goes first, whether or not the list of the folder was complete; a name that
+        # comes again is left to `publish`, so that a retry loses nothing.
+        for group in ({manifests.SUCCESS}, {manifests.MANIFEST}, names):
+            delete_files([self._final(name) for name in sorted(group)])
 
     def _final(self, name: str) -> str:
         return str(FileSystems.join(self._options.output, *name.split("/")))
 
     def _write(self, name: str, content: bytes) -> None:
+        if is_object_path(self._options.output):
+            write_file(self._final(name), content)
+            return
         # Not the name of the tokenizer that workers read: a second attempt needs that file again.
         temporary = FileSystems.join(self._options.temp_folder, f"commit-{name}")
-        with create_file(temporary) as stream:
-            stream.write(content)
-        move(temporary, self._final(name), len(content))
+        write_file(temporary, content)
+        publish([Move(temporary, self._final(name), len(content))])
 
     def _copy_tokenizer(self) -> FileEntry:
         with open_file(self._options.tokenizer_path) as stream:
@@ -199,9 +208,9 @@ class _Commit(beam.DoFn):
         temporary = FileSystems.join(self._options.temp_folder, "rejects.jsonl")
         size, sha256 = _join_files([part.path for part in sorted(rejects)], temporary)
         folder = self._final(manifests.REJECTS.split("/", maxsplit=1)[0])
-        if not FileSystems.exists(folder):
+        if not is_object_path(folder) and not FileSystems.exists(folder):
             FileSystems.mkdirs(folder)
-        move(temporary, self._final(manifests.REJECTS), size)
+        publish([Move(temporary, self._final(manifests.REJECTS), size)])
         yield FileEntry(manifests.REJECTS, size, sha256)
 
     def _results(
@@ -261,29 +270,6 @@ def check_rejects(counts: dict[str, int], max_rejects: float | None) -> None:
             f"{rejects:,} of {lines:,} input lines and rows are rejects",
             "Mend the input, or allow more; a run without --max-rejects lists them in rejects/",
         )
-
-
-def move(source: str, destination: str, size: int) -> None:
-    """Rename a file, so that doing it twice does no harm.
-
-    Args:
-        source: temporary name.
-        destination: final name; what stands there is replaced.
-        size: bytes, by which a file that was already moved is known.
-
-    Raises:
-        RuntimeError: the file is at neither place.
-    """
-    if not FileSystems.exists(source):
-        if (
-            FileSystems.exists(destination)
-            and FileSystems.match([destination])[0].metadata_list[0].size_in_bytes == size
-        ):
-            return
-        raise RuntimeError(f"{source} is gone, and {destination} is not what it was to become")
-    if FileSystems.exists(destination):
-        FileSystems.delete([destination])
-    FileSystems.rename([source], [destination])
 
 
 def _add(numbers: Iterable[int]) -> int:

@@ -12,8 +12,9 @@ from typing import Any
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
+from corpusmill.faults import UserError
 from transforms.elements import Candidates, RejectsFile, Segment, WrittenFile
-from transforms.files import create_file, open_file
+from transforms.files import create_file, find_file, list_files, open_file
 
 # An element, and the tag of the collection that it belongs to.
 Output = tuple[str, Any]
@@ -67,8 +68,6 @@ class Journal:
 
     def _find(self, name: str) -> list[Output] | None:
         path = self._path(name)
-        if not FileSystems.exists(path):
-            return None
         try:
             with open_file(path) as stream:
                 content = json.loads(stream.read())
@@ -87,18 +86,18 @@ def count_finished(temp_folder: str) -> dict[str, int]:
         {"task": 12, "shard": 3}
     """
     try:
-        found = FileSystems.match([FileSystems.join(temp_folder, f"{_PREFIX}*")])[0].metadata_list
-    except BeamIOError:
+        found = list_files(str(FileSystems.join(temp_folder, f"{_PREFIX}*")))
+    except (BeamIOError, UserError):
         return {}
     kinds: dict[str, int] = {}
-    for file in found:
-        kind = file.path.rsplit(_PREFIX, 1)[1].removesuffix(".json").split("-", 1)[0]
+    for path in found:
+        kind = path.rsplit(_PREFIX, 1)[1].removesuffix(".json").split("-", 1)[0]
         kinds[kind] = kinds.get(kind, 0) + 1
     return kinds
 
 
 def _size_of(path: str) -> int:
-    return int(FileSystems.get_filesystem(path).size(path))
+    return find_file(path).bytes
 
 
 def _encode(output: Output) -> list[Any]:

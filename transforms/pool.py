@@ -18,7 +18,7 @@ from corpusmill import pool as pools
 from corpusmill.placement import TRAIN, VALIDATION, assign_splits
 from corpusmill.pool import ARRAYS, Pool, open_pool
 from transforms.elements import Candidates, NamedOutputs, in_global_window
-from transforms.files import create_file, open_file
+from transforms.files import create_file, open_file, read_part
 from transforms.journal import Journal, Output
 from transforms.tally import COUNTS, Count, Tally
 
@@ -157,9 +157,7 @@ def _load(candidates: Candidates) -> pa.RecordBatch:
 
 
 def _read(candidates: Candidates, begin: int, length: int) -> bytes:
-    with open_file(candidates.path) as stream:
-        stream.seek(candidates.offset + begin)
-        return stream.read(length)
+    return read_part(candidates.path, candidates.offset + begin, length)
 
 
 def files_of_pool(path: str) -> list[str]:

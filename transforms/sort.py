@@ -6,9 +6,9 @@ from operator import attrgetter
 
 import numpy as np
 import pyarrow as pa
-from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.sorting import sort_rows
+from transforms.files import delete_files
 from transforms.spill import Spill, load_segment
 
 # A slice holds the keys that share their upper 8 bits. A buffer's part of a slice is 1 MB then, and
@@ -48,4 +48,4 @@ class RowSorter:
         segments = sorted(self._spill.segments, key=attrgetter("bucket"))
         for _, of_slice in groupby(segments, key=attrgetter("bucket")):
             yield from sort_rows([load_segment(part, self._schema) for part in of_slice], rows)
-        FileSystems.delete(sorted({segment.path for segment in segments}))
+        delete_files(sorted({segment.path for segment in segments}))

@@ -9,7 +9,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.sorting import order_by_bucket
 from transforms.elements import Segment
-from transforms.files import create_file, open_file
+from transforms.files import create_file, read_part
 
 
 class Buffer:
@@ -82,7 +82,5 @@ def load_segment(segment: Segment, schema: pa.Schema) -> pa.RecordBatch:
     """The rows of a segment, from its file or from itself."""
     message = segment.data
     if segment.path:
-        with open_file(segment.path) as stream:
-            stream.seek(segment.offset)
-            message = stream.read(segment.length)
+        message = read_part(segment.path, segment.offset, segment.length)
     return pa.ipc.read_record_batch(pa.py_buffer(message), schema)

@@ -11,21 +11,21 @@ import pytest
 
 from pipeline.output import list_folder
 from tests.object_stores import Bucket, Request, on_kth
-from tests.pipeline.jobs import SMALL, Outcome, assert_refused, digests, run_here, start
-from transforms.stores.files import list_files, open_stored, write_file
+from tests.pipeline.jobs import SMALL, Outcome, assert_refused, run_here, start
+from transforms.files import list_files, open_file, write_file
 
 
 @pytest.fixture(scope="module")
 def reference(
     sample: Path, tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, str]:
+) -> dict[str, object]:
     """What the job gives on this machine's disk."""
     output = tmp_path_factory.mktemp("reference") / "out"
     done = run_here(
         "bert", "--input", sample, "--tokenizer", tokenizer_path, "--output", output, *SMALL
     )
     assert done.status == 0, done.errors
-    return digests(output)
+    return describe({name: (output / name).read_bytes() for name in list_folder(str(output))})
 
 
 @pytest.fixture
@@ -36,12 +36,22 @@ def filled(bucket: Bucket, sample: Path, tokenizer_path: Path) -> Bucket:
     return bucket
 
 
-def digests_of(folder: str) -> dict[str, str]:
-    found = {}
+def describe(contents: dict[str, bytes]) -> dict[str, object]:
+    """What is the same in each run: all but the tokenizer's path, which the manifest names."""
+    described: dict[str, object] = {}
+    for name, content in contents.items():
+        described[name] = hashlib.sha256(content).hexdigest()
+    manifest = json.loads(contents["dataset.json"])
+    del manifest["tokenizer"]["name"], manifest["files"]
+    return {**described, "dataset.json": manifest, "README.md": None, "_SUCCESS": None}
+
+
+def describe_folder(folder: str) -> dict[str, object]:
+    contents = {}
     for path in list_files(folder):
-        with open_stored(path) as stream:
-            found[path.removeprefix(f"{folder}/")] = hashlib.sha256(stream.read()).hexdigest()
-    return found
+        with open_file(path) as stream:
+            contents[path.removeprefix(f"{folder}/")] = stream.read()
+    return describe(contents)
 
 
 def build(bucket: Bucket, *flags: str) -> Outcome:
@@ -51,30 +61,30 @@ def build(bucket: Bucket, *flags: str) -> Outcome:
 
 
 def read_json(path: str) -> dict[str, object]:
-    with open_stored(path) as stream:
+    with open_file(path) as stream:
         content: dict[str, object] = json.loads(stream.read())
     return content
 
 
 def test_the_job_in_a_bucket_gives_the_same_bytes_and_leaves_nothing_else(
-    filled: Bucket, reference: dict[str, str]
+    filled: Bucket, reference: dict[str, object]
 ) -> None:
     done = build(filled, "--temp-location", f"{filled.url}/temp")
     assert done.status == 0, done.errors
-    assert digests_of(f"{filled.url}/out") == reference
+    assert describe_folder(f"{filled.url}/out") == reference
     assert len(list_files(filled.url)) == len(reference) + 2
     options = ("--", *filled.beam_arguments)
     verified = run_here("verify", f"{filled.url}/out", *options)
     assert "are as they were written" in verified.output, verified.errors
     page = f"{filled.url}/report of it.html"
     assert run_here("inspect", f"{filled.url}/out", "--html", page, *options).status == 0
-    with open_stored(page) as stream:
+    with open_file(page) as stream:
         assert b"<svg" in stream.read()
     again = build(filled)
     assert_refused(again, 2, f"--output {filled.url}/out", "it is not empty", "--replace")
     replaced = build(filled, "--replace", "--seed", "2")
     assert replaced.status == 0, replaced.errors
-    changed = digests_of(f"{filled.url}/out")
+    changed = describe_folder(f"{filled.url}/out")
     assert changed.keys() == reference.keys()
     assert changed != reference
     write_file(f"{filled.url}/out/train-00001-of-00003.parquet", b"PAR1")
@@ -83,7 +93,7 @@ def test_the_job_in_a_bucket_gives_the_same_bytes_and_leaves_nothing_else(
     assert "train-00001-of-00003.parquet" in verified.output
 
 
-def test_worker_processes_reach_the_bucket(filled: Bucket, reference: dict[str, str]) -> None:
+def test_worker_processes_reach_the_bucket(filled: Bucket, reference: dict[str, object]) -> None:
     done = start(
         "bert", "--input", f"{filled.url}/in/*.tokens", "--tokenizer",
         f"{filled.url}/tokenizer.json", "--output", f"{filled.url}/out", *SMALL, "--workers", "2",
@@ -92,13 +102,13 @@ def test_worker_processes_reach_the_bucket(filled: Bucket, reference: dict[str, 
     output, errors = done.communicate()
     assert done.returncode == 0, (output, errors)
     # The counts of ranges and batches are of the run; all examples are the same.
-    found = digests_of(f"{filled.url}/out")
+    found = describe_folder(f"{filled.url}/out")
     assert {name: of for name, of in found.items() if name.endswith(".parquet")} == {
         name: of for name, of in reference.items() if name.endswith(".parquet")
     }
 
 
-def test_faults_on_the_way_change_nothing(filled: Bucket, reference: dict[str, str]) -> None:
+def test_faults_on_the_way_change_nothing(filled: Bucket, reference: dict[str, object]) -> None:
     """Every seventh request is answered with an error, lost or cut short."""
     faults = ["503", "refused", "cut", "lost"]
 
@@ -114,7 +124,7 @@ def test_faults_on_the_way_change_nothing(filled: Bucket, reference: dict[str, s
     done = build(filled)
     filled.proxy.clear()
     assert done.status == 0, done.errors
-    assert digests_of(f"{filled.url}/out") == reference
+    assert describe_folder(f"{filled.url}/out") == reference
 
 
 def test_a_run_that_fails_leaves_no_data_set(filled: Bucket) -> None:
@@ -126,23 +136,23 @@ def test_a_run_that_fails_leaves_no_data_set(filled: Bucket) -> None:
 
 
 def test_a_list_that_lags_changes_nothing(
-    filled: Bucket, reference: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    filled: Bucket, reference: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was written since the run began is in no list; what was deleted still is."""
     assert build(filled, "--seed", "3").status == 0
-    old = {path: 1 for path in list_files(filled.url)}
+    old = dict.fromkeys(list_files(filled.url), 1)
     monkeypatch.setattr(
         "pipeline.output.list_files",
         lambda pattern: {path: size for path, size in old.items() if path.startswith(pattern)},
     )
     done = build(filled, "--replace")
     assert done.status == 0, done.errors
-    assert digests_of(f"{filled.url}/out") == reference
+    assert describe_folder(f"{filled.url}/out") == reference
 
 
 def test_formats_that_seek_and_compressed_ones(filled: Bucket) -> None:
     texts = [f"Row {number} says something.\nAnd more of it." for number in range(60)]
-    with open_stored(f"{filled.url}/tokenizer.json") as stream:
+    with open_file(f"{filled.url}/tokenizer.json") as stream:
         assert stream.read(1) == b"{"
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"text": texts}), sink, row_group_size=7)
@@ -189,7 +199,7 @@ def test_requests_do_not_grow_with_what_they_must_not(filled: Bucket) -> None:
     done = build(filled)
     assert done.status == 0, done.errors
     first = len(filled.proxy.requests)
-    with open_stored(f"{filled.url}/in/wiki.sample.tokens") as stream:
+    with open_file(f"{filled.url}/in/wiki.sample.tokens") as stream:
         content = stream.read()
     for number in range(10):
         write_file(f"{filled.url}/in/more-{number}", content[:3000])

@@ -14,8 +14,9 @@ from corpusmill.faults import UserError
 from corpusmill.placement import Layout
 from tests.transforms.local_pipeline import local_pipeline
 from transforms.claim import CLAIM, Claim, take_claim
-from transforms.commit import CommitDataset, CommitOptions, check_rejects, move
+from transforms.commit import CommitDataset, CommitOptions, check_rejects
 from transforms.elements import RejectsFile, WrittenFile
+from transforms.publish import Move, publish
 
 LAYOUT = Layout(0, 2, 1)
 SHARDS = {
@@ -295,8 +296,8 @@ def test_a_file_is_moved_once(tmp_path: Path) -> None:
     source, destination = tmp_path / "source", tmp_path / "destination"
     source.write_text("new")
     destination.write_text("older")
-    move(str(source), str(destination), 3)
-    move(str(source), str(destination), 3)
+    publish([Move(str(source), str(destination), 3)])
+    publish([Move(str(source), str(destination), 3)])
     assert destination.read_text() == "new"
     with pytest.raises(RuntimeError, match="is not what it was to become"):
-        move(str(source), str(destination), 4)
+        publish([Move(str(source), str(destination), 4)])

@@ -12,7 +12,7 @@ from botocore import UNSIGNED
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoCredentialsError
 
-from transforms.stores.store import Store, Upload
+from transforms.stores.store import Found, Store, Upload
 
 _MOST_DELETED = 1000
 # An object above this is copied in parts; the store takes up to 5 GB at once.
@@ -22,6 +22,7 @@ _DENIED = {
     "401", "403", "AccessDenied", "AllAccessDisabled", "ExpiredToken", "Forbidden",
     "InvalidAccessKeyId", "InvalidToken", "SignatureDoesNotMatch", "TokenRefreshRequired",
 }  # fmt: skip
+_TAKEN = {"PreconditionFailed", "ConditionalRequestConflict"}
 _LOG_IN = (
     "Run 'aws configure' or 'aws sso login', or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 )
@@ -106,10 +107,11 @@ class AmazonS3Store(Store):
         with self.explained(""):
             self.client, self._has_credentials = _make_client(options)
 
-    def size(self, name: str) -> int:
+    def find(self, name: str) -> Found:
         """See `Store`."""
         with self.explained(name):
-            return int(self.client.head_object(Bucket=self.bucket, Key=name)["ContentLength"])
+            got = self.client.head_object(Bucket=self.bucket, Key=name)
+        return Found(name, int(got["ContentLength"]), got["LastModified"].timestamp())
 
     def read(self, name: str, start: int, end: int) -> bytes:
         """See `Store`."""
@@ -128,18 +130,27 @@ class AmazonS3Store(Store):
                     time.sleep(min(20, 0.2 * 2**attempt))
         raise AssertionError("not reached")
 
-    def list(self, prefix: str) -> Iterator[tuple[str, int]]:
+    def list(self, prefix: str) -> Iterator[Found]:
         """See `Store`."""
         pages = self.client.get_paginator("list_objects_v2")
         with self.explained(prefix):
             for page in pages.paginate(Bucket=self.bucket, Prefix=prefix):
                 for of in page.get("Contents", ()):
-                    yield of["Key"], int(of["Size"])
+                    yield Found(of["Key"], int(of["Size"]), of["LastModified"].timestamp())
 
-    def put(self, name: str, content: bytes) -> None:
+    def put(self, name: str, content: bytes, new: bool = False) -> None:
         """See `Store`."""
+        condition = {"IfNoneMatch": "*"} if new else {}
         with self.explained(name):
-            self.client.put_object(Bucket=self.bucket, Key=name, Body=content)
+            try:
+                self.client.put_object(Bucket=self.bucket, Key=name, Body=content, **condition)
+            except ClientError as error:
+                code = error.response.get("Error", {}).get("Code")
+                if code in _TAKEN:
+                    raise self.taken(name) from None
+                if not (new and code == "NotImplemented"):  # by some that speak S3's protocol
+                    raise
+                self.put(name, content)
 
     def begin_upload(self, name: str) -> Upload:
         """See `Store`."""

@@ -16,7 +16,7 @@ from google.cloud.storage.exceptions import InvalidResponse
 from google.cloud.storage.retry import DEFAULT_RETRY
 from requests.exceptions import RequestException
 
-from transforms.stores.store import Store, Upload
+from transforms.stores.store import Found, Store, Upload
 
 _PART_BYTES = 16 * 2**20
 _LOG_IN = (
@@ -39,13 +39,17 @@ def _make_client(options: PipelineOptions) -> tuple[storage.Client, bool]:
     os.environ.setdefault("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
     if os.environ.get("STORAGE_EMULATOR_HOST"):
         return storage.Client.create_anonymous_client(), True
-    if not auth._Credentials._credentials_init:  # noqa: SLF001  Beam looks for them five times, in 22 s
+    if not auth._Credentials._credentials_init:
         try:
             google.auth.default(request=_ImpatientRequest())
         except DefaultCredentialsError:
-            auth._Credentials._credentials_init = True  # noqa: SLF001  it need not look again
+            auth._Credentials._credentials_init = True
     client = create_storage_client(options)
     return client, auth.get_service_credentials(options) is not None
+
+
+def _found(blob: storage.Blob) -> Found:
+    return Found(blob.name, int(blob.size), blob.updated.timestamp())
 
 
 class _GoogleUpload(Upload):
@@ -87,13 +91,13 @@ class GoogleCloudStore(Store):
         """The client's object of this name."""
         return self._client.bucket(self.bucket).blob(name)
 
-    def size(self, name: str) -> int:
+    def find(self, name: str) -> Found:
         """See `Store`."""
         with self.explained(name):
             blob = self._client.bucket(self.bucket).get_blob(name, retry=DEFAULT_RETRY)
         if blob is None:
             raise self.no_object(name)
-        return int(blob.size)
+        return _found(blob)
 
     def read(self, name: str, start: int, end: int) -> bytes:
         """See `Store`."""
@@ -104,29 +108,34 @@ class GoogleCloudStore(Store):
             )
         return content
 
-    def list(self, prefix: str) -> Iterator[tuple[str, int]]:
+    def list(self, prefix: str) -> Iterator[Found]:
         """See `Store`."""
         with self.explained(prefix):
             try:
                 for blob in self._client.list_blobs(
                     self.bucket,
                     prefix=prefix,
-                    fields="items(name,size),nextPageToken",
+                    fields="items(name,size,updated),nextPageToken",
                     retry=DEFAULT_RETRY,
                 ):
-                    yield blob.name, int(blob.size)
+                    yield _found(blob)
             except api.NotFound:
                 raise self.no_bucket() from None
 
-    def put(self, name: str, content: bytes) -> None:
+    def put(self, name: str, content: bytes, new: bool = False) -> None:
         """See `Store`."""
         with self.explained(name):
             try:
                 self.blob(name).upload_from_string(
-                    content, content_type="application/octet-stream", retry=DEFAULT_RETRY
+                    content,
+                    content_type="application/octet-stream",
+                    if_generation_match=0 if new else None,
+                    retry=DEFAULT_RETRY,
                 )
             except api.NotFound:
                 raise self.no_bucket() from None
+            except api.PreconditionFailed:
+                raise self.taken(name) from None
 
     def begin_upload(self, name: str) -> Upload:
         """See `Store`."""

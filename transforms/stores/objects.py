@@ -45,7 +45,7 @@ def find_object(path: str) -> tuple[Store, str]:
     if not found or not found[2]:
         raise UserError(path, "it names no bucket", "Write gs://bucket/path or s3://bucket/path")
     scheme, bucket, name = found.groups()
-    options = FileSystems._pipeline_options or PipelineOptions([])  # noqa: SLF001  Beam's only place for them
+    options = FileSystems._pipeline_options or PipelineOptions([])
     # A forked process must not share its parent's connections.
     key = (scheme, bucket, os.getpid(), id(options))
     with _lock:
@@ -183,7 +183,7 @@ def open_object(path: str) -> io.BufferedReader:
         UserError: the bucket is not there, cannot be reached or refuses.
     """
     store, name = find_object(path)
-    return io.BufferedReader(_ObjectReader(store, name, store.size(name)), _READ_BYTES)
+    return io.BufferedReader(_ObjectReader(store, name, store.find(name).bytes), _READ_BYTES)
 
 
 def create_object(path: str) -> io.RawIOBase:

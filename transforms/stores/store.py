@@ -3,8 +3,23 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from corpusmill.faults import UserError
+
+
+class Found(NamedTuple):
+    """An object that is there.
+
+    Attributes:
+        name: in its bucket.
+        bytes: its size.
+        modified: when it was written, in seconds since 1970.
+    """
+
+    name: str
+    bytes: int
+    modified: float
 
 
 class Upload(ABC):
@@ -48,20 +63,30 @@ class Store(ABC):
         return f"{self.scheme}://{self.bucket}/{name}"
 
     @abstractmethod
-    def size(self, name: str) -> int:
-        """Bytes of an object."""
+    def find(self, name: str) -> Found:
+        """An object by its name."""
 
     @abstractmethod
     def read(self, name: str, start: int, end: int) -> bytes:
         """The bytes of an object from `start` up to, not including, `end`; at least one."""
 
     @abstractmethod
-    def list(self, prefix: str) -> Iterator[tuple[str, int]]:
-        """Names and bytes of all objects whose names begin so, in the order of the names."""
+    def list(self, prefix: str) -> Iterator[Found]:
+        """All objects whose names begin so, in the order of their names."""
 
     @abstractmethod
-    def put(self, name: str, content: bytes) -> None:
-        """Write a small object in one request; what had this name is replaced at once."""
+    def put(self, name: str, content: bytes, new: bool = False) -> None:
+        """Write a small object in one request; what had this name is replaced at once.
+
+        Args:
+            name: of the object.
+            content: all of it.
+            new: whether nothing may have this name; of two writers at once one gets it.
+
+        Raises:
+            FileExistsError: something has the name of a new object; it may be one that this very
+                call has written, if the store's answer was lost.
+        """
 
     @abstractmethod
     def begin_upload(self, name: str) -> Upload:
@@ -94,7 +119,7 @@ class Store(ABC):
         """Raise the store's own errors as this class says."""
         try:
             yield
-        except (UserError, FileNotFoundError):
+        except (UserError, FileNotFoundError, FileExistsError):
             raise
         except Exception as error:
             meant = self.explain(error, name)
@@ -110,6 +135,10 @@ class Store(ABC):
     def no_object(self, name: str) -> FileNotFoundError:
         """There is no such object."""
         return FileNotFoundError(2, "No such object", self.path(name))
+
+    def taken(self, name: str) -> FileExistsError:
+        """Something has the name of a new object."""
+        return FileExistsError(17, "Object exists", self.path(name))
 
     def denied(self, name: str, said: str, has_credentials: bool, log_in: str) -> UserError:
         """The bucket refuses, or knows nobody to allow."""

@@ -9,14 +9,14 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from corpusmill.faults import UserError
 from tests.object_stores import Bucket, Request, on_kth
+from transforms.files import create_file, list_files, open_file, write_file
 from transforms.stores import google_cloud, objects
-from transforms.stores.files import create_stored, list_files, open_stored, write_file
 
 NAMES = ("plain", "a folder/with spaces", "100%25 sure %2F", "été/日本語", "a+b=c&d#e", "[x]*?.txt")
 
 
 def write_large(path: str, parts: list[bytes]) -> None:
-    with create_stored(path) as stream:
+    with create_file(path) as stream:
         for part in parts:
             stream.write(part)
 
@@ -41,15 +41,16 @@ def test_any_name_is_written_listed_and_read(bucket: Bucket, name: str) -> None:
     write_file(path, b"some text")
     assert list_files(path) == {path: 9}
     assert list_files(f"{bucket.url}/in") == {path: 9}
-    with open_stored(path) as stream:
+    with open_file(path) as stream:
         assert stream.read() == b"some text"
 
 
-def test_an_empty_file_and_one_of_many_parts(bucket: Bucket, small_parts: None) -> None:
+@pytest.mark.usefixtures("small_parts")
+def test_an_empty_file_and_one_of_many_parts(bucket: Bucket) -> None:
     parts = [bytes([number]) * 3_000_000 for number in range(5)]
     for path, of in ((f"{bucket.url}/empty", []), (f"{bucket.url}/large", parts)):
         write_large(path, of)
-        with open_stored(path) as stream:
+        with open_file(path) as stream:
             assert stream.read() == b"".join(of)
 
 
@@ -62,7 +63,7 @@ def test_reading_seeks_and_takes_no_byte_too_many(bucket: Bucket) -> None:
     content = bytes(range(256)) * 40_000
     write_file(f"{bucket.url}/large", content)
     bucket.proxy.clear()
-    with open_stored(f"{bucket.url}/large") as stream:
+    with open_file(f"{bucket.url}/large") as stream:
         assert stream.seek(-10, io.SEEK_END) == len(content) - 10
         assert stream.read() == content[-10:]
         stream.seek(5_000_000)
@@ -76,20 +77,19 @@ def test_reading_seeks_and_takes_no_byte_too_many(bucket: Bucket) -> None:
 
 def test_parquet_is_read_by_its_footer(bucket: Bucket) -> None:
     table = pa.table({"text": [f"row {number}" for number in range(1000)]})
-    with create_stored(f"{bucket.url}/t.parquet") as stream:
+    with create_file(f"{bucket.url}/t.parquet") as stream:
         pq.write_table(table, stream, row_group_size=100)
-    with open_stored(f"{bucket.url}/t.parquet") as stream:
+    with open_file(f"{bucket.url}/t.parquet") as stream:
         assert pq.ParquetFile(stream).read_row_group(7).equals(table.slice(700, 100))
 
 
+@pytest.mark.usefixtures("small_parts")
 @pytest.mark.parametrize("fault", ["503", "lost", "refused"])
-def test_an_upload_that_fails_in_the_middle_is_tried_again(
-    bucket: Bucket, small_parts: None, fault: str
-) -> None:
+def test_an_upload_that_fails_in_the_middle_is_tried_again(bucket: Bucket, fault: str) -> None:
     parts = [bytes([number]) * 3_000_000 for number in range(5)]
     bucket.proxy.fault = on_kth(1, fault, is_upload)  # type: ignore[arg-type]
     write_large(f"{bucket.url}/large", parts)
-    with open_stored(f"{bucket.url}/large") as stream:
+    with open_file(f"{bucket.url}/large") as stream:
         assert stream.read() == b"".join(parts)
 
 
@@ -98,18 +98,17 @@ def test_a_read_that_fails_in_the_middle_is_tried_again(bucket: Bucket, fault: s
     content = bytes(range(256)) * 50_000
     write_file(f"{bucket.url}/large", content)
     bucket.proxy.fault = on_kth(1, fault, is_download)  # type: ignore[arg-type]
-    with open_stored(f"{bucket.url}/large") as stream:
+    with open_file(f"{bucket.url}/large") as stream:
         assert stream.read(6_000_000) + stream.read() == content
 
 
+@pytest.mark.usefixtures("small_parts")
 @pytest.mark.parametrize("bytes_before", [10, 12_000_000])
-def test_a_writer_that_fails_leaves_nothing(
-    bucket: Bucket, small_parts: None, bytes_before: int
-) -> None:
+def test_a_writer_that_fails_leaves_nothing(bucket: Bucket, bytes_before: int) -> None:
     write_file(f"{bucket.url}/x", b"old")
 
     def write() -> None:
-        with create_stored(f"{bucket.url}/x") as stream:
+        with create_file(f"{bucket.url}/x") as stream:
             stream.write(b"x" * bytes_before)
             raise ZeroDivisionError
 
@@ -120,7 +119,7 @@ def test_a_writer_that_fails_leaves_nothing(
 
 def test_what_is_not_there_is_no_such_file(bucket: Bucket) -> None:
     with pytest.raises(FileNotFoundError):
-        open_stored(f"{bucket.url}/nothing")
+        open_file(f"{bucket.url}/nothing")
     assert list_files(f"{bucket.url}/nothing") == {}
 
 
@@ -133,7 +132,7 @@ def test_a_bucket_that_is_not_there_is_named(bucket: Bucket) -> None:
 
 def test_a_bucket_that_refuses_says_so(bucket: Bucket) -> None:
     bucket.proxy.fault = lambda _: "403"
-    for use in (list_files, open_stored, lambda path: write_file(path, b"x")):
+    for use in (list_files, open_file, lambda path: write_file(path, b"x")):
         with pytest.raises(UserError, match="access is denied"):
             use(f"{bucket.url}/x")
 
@@ -148,7 +147,7 @@ def test_without_credentials_the_error_says_how_to_give_them(
     monkeypatch.setattr(google_cloud, "_make_client", lambda _: (client, False))
     bucket.proxy.fault = lambda _: "403"
     with pytest.raises(UserError, match="no credentials were found") as caught:
-        open_stored(f"{bucket.url}/x")
+        open_file(f"{bucket.url}/x")
     assert {"gs": "gcloud auth", "s3": "aws configure"}[bucket.scheme] in str(caught.value)
 
 
@@ -158,9 +157,9 @@ def test_a_store_whose_package_is_missing_says_what_to_install(
 ) -> None:
     monkeypatch.setattr(objects, "find_spec", lambda _: None)
     with pytest.raises(UserError, match=rf"pip install 'apache-beam\[{extra}\]'"):
-        open_stored(f"{scheme}://some-bucket-of-nobody/x")
+        open_file(f"{scheme}://some-bucket-of-nobody/x")
 
 
 def test_a_path_without_a_bucket_is_refused() -> None:
     with pytest.raises(UserError, match="it names no bucket"):
-        open_stored("gs://")
+        open_file("gs://")

@@ -1,0 +1,97 @@
+"""Files that get their final names, on this machine's disk and on emulators of both stores."""
+
+from pathlib import Path
+
+import pytest
+
+from corpusmill.faults import UserError
+from tests.object_stores import Bucket, Request
+from transforms import publish as publishing
+from transforms.files import create_file, open_file, remove_folder, write_file
+from transforms.publish import Move, publish
+
+
+def read(path: str) -> bytes:
+    with open_file(path) as stream:
+        return stream.read()
+
+
+def is_copy(request: Request) -> bool:
+    """Of either store: a POST to rewriteTo, a PUT without a body."""
+    return "rewriteTo" in request.path or (request.method == "PUT" and not request.bytes)
+
+
+def make_moves(root: str, final: str, number: int = 5) -> list[Move]:
+    moves = []
+    for of in range(number):
+        write_file(f"{root}/part-{of}", b"new" * of)
+        moves.append(Move(f"{root}/part-{of}", f"{final}/shard {of}", 3 * of))
+    return moves
+
+
+def test_files_get_their_final_names_by_one_request_each(bucket: Bucket) -> None:
+    moves = make_moves(f"{bucket.url}/temporary", f"{bucket.url}/out")
+    write_file(f"{bucket.url}/out/shard 2", b"an older one")
+    bucket.proxy.clear()
+    publish(moves)
+    assert len(bucket.proxy.requests) == len(moves)
+    assert [read(move.destination) for move in moves] == [b"new" * of for of in range(5)]
+
+
+@pytest.mark.parametrize("k", [0, 3])
+def test_a_commit_that_fails_anywhere_is_repeated_without_harm(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch, k: int
+) -> None:
+    """A reader that comes at any time finds the older file or the newer one, never none."""
+    monkeypatch.setattr(publishing, "_COPIERS", 1)
+    moves = make_moves(f"{bucket.url}/temporary", f"{bucket.url}/out")
+    for number in range(5):
+        write_file(f"{bucket.url}/out/shard {number}", f"shard {number}".encode())
+    copies: list[Request] = []
+
+    def refuse_kth(request: Request) -> str | None:
+        copies.extend([request] if is_copy(request) else [])
+        return "403" if is_copy(request) and len(copies) == k + 1 else None
+
+    bucket.proxy.fault = refuse_kth  # type: ignore[assignment]
+    with pytest.raises(UserError, match="access is denied"):
+        publish(moves)
+    bucket.proxy.clear()
+    found = [read(move.destination) for move in moves]
+    assert found[k] == f"shard {k}".encode()
+    assert all(of in {b"new" * n, f"shard {n}".encode()} for n, of in enumerate(found))
+    for _ in range(2):
+        publish(moves)
+        assert [read(move.destination) for move in moves] == [b"new" * of for of in range(5)]
+    remove_folder(f"{bucket.url}/temporary")
+    publish(moves)  # all is done, and another one has already removed what it came from
+
+
+def test_a_file_that_is_nowhere_ends_the_commit(bucket: Bucket) -> None:
+    moves = make_moves(f"{bucket.url}/temporary", f"{bucket.url}/out")
+    write_file(f"{bucket.url}/out/shard 3", b"another one")
+    remove_folder(f"{bucket.url}/temporary")
+    with pytest.raises(RuntimeError, match="is gone"):
+        publish(moves)
+
+
+def test_what_lies_on_another_filesystem_is_carried_over(bucket: Bucket, tmp_path: Path) -> None:
+    for root, final in ((str(tmp_path / "a"), f"{bucket.url}/out"), (bucket.url, str(tmp_path))):
+        moves = make_moves(root, final)
+        publish(moves)
+        assert [read(move.destination) for move in moves] == [b"new" * of for of in range(5)]
+
+
+def test_another_disk_is_no_hindrance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: str) -> None:
+        raise OSError(18, "Invalid cross-device link")
+
+    moves = make_moves(str(tmp_path / "a"), str(tmp_path / "b"))
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "shard 4").write_bytes(b"an older one")
+    monkeypatch.setattr("os.rename", refuse)
+    publish(moves)
+    assert [read(move.destination) for move in moves] == [b"new" * of for of in range(5)]
+    assert len(list((tmp_path / "b").iterdir())) == 5
+    with create_file(str(tmp_path / "c")) as stream:
+        stream.write(b"")
