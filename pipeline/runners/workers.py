@@ -1,7 +1,8 @@
 """Worker processes of the local runner.
 
 They are made before the first thread is started, when a process can be forked without harm: a fork
-finds Beam and the stages imported, which takes two seconds, and shares their memory.
+finds Beam and the stages imported, which takes two seconds, and shares their memory. Where threads
+run already, as in a notebook, a server process that has none imports them once, and is forked.
 """
 
 import multiprocessing
@@ -10,7 +11,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from multiprocessing.context import ForkContext, SpawnContext
+from multiprocessing.context import ForkContext, ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
 
 from pipeline.runners import worker
@@ -39,12 +40,12 @@ class Worker:
 
 
 def start_workers(number: int) -> list[Worker]:
-    """Start workers, forked if that is safe: on Linux, while this process has a single thread."""
-    # macOS' system libraries do not outlive a fork.
-    single = sys.platform == "linux" and threading.active_count() == 1
-    context: SpawnContext | ForkContext = (
-        multiprocessing.get_context("fork") if single else multiprocessing.get_context("spawn")
-    )
+    """Start workers.
+
+    Args:
+        number: how many.
+    """
+    context = _choose_context()
     workers = []
     for _ in range(number):
         receiver, sender = context.Pipe(duplex=False)
@@ -53,3 +54,14 @@ def start_workers(number: int) -> list[Worker]:
         receiver.close()
         workers.append(Worker(process, sender))
     return workers
+
+
+def _choose_context() -> ForkContext | ForkServerContext | SpawnContext:
+    # macOS' system libraries do not outlive a fork.
+    if sys.platform != "linux":
+        return multiprocessing.get_context("spawn")
+    if threading.active_count() == 1:
+        return multiprocessing.get_context("fork")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["pipeline.launch", "pipeline.graph"])
+    return context
