@@ -25,6 +25,7 @@ WORD_BYTES = 8
 # Stands for a space within a unit; no byte of UTF-8.
 INNER_SPACE = 0xFF
 _SPACE, _TAB, _NEWLINE, _SLASH = 0x20, 0x09, 0x0A, 0x2F
+_LESS_THAN, _BRACKET = 0x3C, 0x5B  # added tokens begin with them: <|endoftext|>, [PAD]
 _FIRST_LEAD = 0xE3  # the lowest first byte of an ideograph
 # First and last of what stands behind ideographs and extends nothing: ideographs and kana, wide
 # forms, all signs but the marks among them.
@@ -136,6 +137,9 @@ def _cut_around(
                 continue
             before = at > start and not is_blank_before(text, start, at)
             behind = at + 1 < stop and not is_blank_at(text, start, at + 1)
+            # White space before a token that is taken out of the text is one piece to its end.
+            if behind and not before and text[at + 1] in (_LESS_THAN, _BRACKET):
+                continue
             if at > start and (before or behind):
                 count += 1
                 cuts[count] = at

@@ -66,7 +66,9 @@ def choose_line_rule(tokenizer_json: Mapping[str, Any]) -> LineRule:
     depends on the pattern, and on nothing being done to the white space at a cut: no space put
     before a text, no added token that takes the white space before it. A normalizer may make white
     space of what begins with it (NFKC of U+00A8); that is none that ends a line, so that "behind
-    the last newline" stays what it is, but not "the last character of white space".
+    the last newline" stays what it is, but not "the last character of white space". By GPT-2's
+    pattern white space ends otherwise before an added token than before a word, so that its texts
+    are not cut there; the cut knows added tokens by the signs that they begin with.
     """
     steps = flatten_steps(tokenizer_json.get("pre_tokenizer"), "pretokenizers")
     if not any(step["type"] == "ByteLevel" for step in steps):
@@ -77,7 +79,10 @@ def choose_line_rule(tokenizer_json: Mapping[str, Any]) -> LineRule:
         return "whole"
     if pattern in {GPT2, O200K} and normalizer:
         return "whole"
-    return "around-breaks" if pattern == GPT2 else "behind-breaks"
+    if pattern != GPT2:
+        return "behind-breaks"
+    added = [token["content"] for token in tokenizer_json.get("added_tokens") or ()]
+    return "around-breaks" if all(of.startswith(("<", "[")) for of in added) else "whole"
 
 
 def find_pattern(tokenizer_json: Mapping[str, Any]) -> str | None:

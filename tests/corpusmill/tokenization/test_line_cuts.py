@@ -4,10 +4,10 @@ import json
 from itertools import chain, pairwise
 
 import numpy as np
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
+from tokenizers.pre_tokenizers import PreTokenizer
 
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.units import cut_at_lines
@@ -36,6 +36,11 @@ SAMPLES = {
     **{f"{name}, no mask": without_mask(of) for name, of in MEMOIZING.items() if "<mask>" in of},
 }
 PLAIN = {name: Tokenizer.from_str(of) for name, of in SAMPLES.items()}
+# Their memo is small, and kept from example to example, so that it fills up and is emptied.
+TOKENIZERS = {
+    name: SentenceTokenizer(of, np.dtype(np.int16), memo_bytes=1 << 13)
+    for name, of in SAMPLES.items()
+}
 # Of the others, SentenceTokenizer asks for no rule.
 RULES = {name: choose_line_rule(json.loads(of)) for name, of in SAMPLES.items()}
 CUT = [name for name, rule in RULES.items() if rule != "whole" and name not in PLAIN_PATH]
@@ -84,6 +89,12 @@ def test_gpt_is_cut_and_what_cannot_be_is_not() -> None:
     assert {RULES[name] for name in whole} == {"whole"}
 
 
+def test_gpt_with_an_added_token_that_begins_as_words_do_is_not_cut() -> None:
+    described = json.loads(SAMPLES["GPT-2, no mask"])
+    described["added_tokens"][0]["content"] = "begin"
+    assert choose_line_rule(described) == "whole"
+
+
 def test_cuts_are_made_where_they_help() -> None:
     def cut(rule: str, *texts: str) -> list[list[str]]:
         text, offsets = as_arrays(list(texts))
@@ -95,6 +106,7 @@ def test_cuts_are_made_where_they_help() -> None:
     assert cut("around-breaks", *given) == [
         ["a", "\n", "\n", "b", "\n", "c"], [""], ["x"], ["d:", "\n    e", "\n"], ["\n", "f"],
     ]  # fmt: skip
+    assert cut("around-breaks", "a\n\n<s>\n\nb") == [["a", "\n\n<s>", "\n", "\n", "b"]]
     assert cut("behind-breaks", *given) == [
         ["a\n\n", "b\n", "c"], [""], ["x"], ["d:\n", "    e\n"], ["\n", "f"],
     ]  # fmt: skip
@@ -104,43 +116,46 @@ def test_cuts_are_made_where_they_help() -> None:
     assert cut("whole", *given) == [[text] for text in given]
 
 
-@pytest.mark.parametrize("name", CUT)
+# To make up a text takes longer than to encode it, so that all tokenizers share it.
+
+
 @settings(max_examples=120, deadline=None)
 @given(given=texts)
 @example(given=[CODE, "\n\n\n", ".\n/", "a\n\n\u00a8", "a\n\u0301", "x \n\n  y\n"])
-def test_ids_of_the_parts_are_those_of_the_whole(name: str, given: list[str]) -> None:
+@example(given=["a\n\n<s>\n", "a \n<|endoftext|>", "a\n \n\n<s>", "\n<s>", "\n\n[SEP]b\n\n<c>"])
+def test_ids_of_the_parts_are_those_of_the_whole(given: list[str]) -> None:
     text, offsets = as_arrays(given)
-    cuts, firsts = cut_at_lines(RULES[name], text, offsets)
-    parts = [text[a:b].tobytes().decode() for a, b in pairwise(cuts.tolist())]
-    of_parts = plain_rows(PLAIN[name], parts)
-    joined = [list(chain(*of_parts[a:b])) for a, b in pairwise(firsts.tolist())]
-    assert joined == plain_rows(PLAIN[name], given)
+    for name in CUT:
+        cuts, firsts = cut_at_lines(RULES[name], text, offsets)
+        parts = [text[a:b].tobytes().decode() for a, b in pairwise(cuts.tolist())]
+        of_parts = plain_rows(PLAIN[name], parts)
+        joined = [list(chain(*of_parts[a:b])) for a, b in pairwise(firsts.tolist())]
+        assert joined == plain_rows(PLAIN[name], given), name
 
 
-@pytest.mark.parametrize("name", ["GPT-2", "CL100K", "QWEN2", "O200K"])
 @settings(max_examples=120, deadline=None)
 @given(given=texts)
 @example(given=[CODE, ".\n/", ".\n\n//a", "a\n\n b", "a\t\nb"])
-def test_patterns_break_the_parts_as_the_whole(name: str, given: list[str]) -> None:
+def test_patterns_break_the_parts_as_the_whole(given: list[str]) -> None:
     """Also where no token of the sample's vocabulary would show it."""
-    rule, breaking = RULES[f"{name}, no mask"], PLAIN[name].pre_tokenizer
     text, offsets = as_arrays(given)
-    cuts, _ = cut_at_lines(rule, text, offsets)
-    parts = [text[a:b].tobytes().decode() for a, b in pairwise(cuts.tolist())]
-    pieces, of_parts = (
-        [piece for of in texts for piece, _ in breaking.pre_tokenize_str(of)]
-        for texts in (given, parts)
-    )
-    assert of_parts == pieces
+    for name in ("GPT-2", "CL100K", "QWEN2", "O200K"):
+        rule, breaking = RULES[f"{name}, no mask"], PLAIN[name].pre_tokenizer
+        cuts, _ = cut_at_lines(rule, text, offsets)
+        parts = [text[a:b].tobytes().decode() for a, b in pairwise(cuts.tolist())]
+        assert pieces_of(breaking, parts) == pieces_of(breaking, given), name
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+def pieces_of(breaking: PreTokenizer, texts: list[str]) -> list[str]:
+    return [piece for text in texts for piece, _ in breaking.pre_tokenize_str(text)]
+
+
 @settings(max_examples=40, deadline=None)
 @given(given=texts, times=st.integers(1, 3))
 @example(given=[CODE, "", "\n", " \r\n"], times=2)
-def test_a_text_of_many_lines_has_the_ids_of_the_tokenizer(
-    name: str, given: list[str], times: int
-) -> None:
-    tokenizer = SentenceTokenizer(SAMPLES[name], np.dtype(np.int16), memo_bytes=1 << 13)
-    for _ in range(times):
-        assert rows(*tokenizer.encode(*as_arrays(given))) == plain_rows(PLAIN[name], given)
+@example(given=["a\n\n<s>\n", "a \n<|endoftext|>", "a\n \n\n<s>", "b\n\n<c>"], times=2)
+def test_a_text_of_many_lines_has_the_ids_of_the_tokenizer(given: list[str], times: int) -> None:
+    for name, tokenizer in TOKENIZERS.items():
+        expected = plain_rows(PLAIN[name], given)
+        for _ in range(times):
+            assert rows(*tokenizer.encode(*as_arrays(given))) == expected, name
