@@ -1,5 +1,6 @@
 # make run    sets up .venv and builds a BERT data set from the bundled sample text
 # make test   sets up .venv with the test tools, then checks lint, types, layers and runs all tests
+# make coverage  which lines of the library the tests run; tracing them takes twice as long
 # make bench  the table of benchmarks/README.md
 
 PYTHON ?= python3.11
@@ -7,7 +8,7 @@ VENV := .venv/bin
 INPUT := samples/wiki.sample.tokens
 OUT := sample-output
 
-.PHONY: run test bench clean
+.PHONY: run test coverage bench clean
 
 run: .venv/job
 	$(VENV)/python -m pipeline train-tokenizer --input $(INPUT) --vocab-size 2000 --output $(OUT)/tokenizer.json
@@ -19,6 +20,9 @@ test: .venv/test
 	$(VENV)/ruff check .
 	$(VENV)/mypy
 	$(VENV)/lint-imports
+	$(VENV)/pytest --numprocesses auto --dist worksteal
+
+coverage: .venv/test
 	$(VENV)/pytest --numprocesses auto --dist worksteal --cov --cov-report=term-missing:skip-covered
 
 bench: .venv/test
