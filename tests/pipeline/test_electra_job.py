@@ -107,7 +107,6 @@ def reference(
         ("--range-bytes", "1000"),
         ("--shuffle", "engine"),
         (*PROCESSES, "--range-bytes", "7777"),
-        (*PROCESSES, "--range-bytes", "7777", "--shuffle", "engine"),
     ],
 )
 def test_the_same_bytes(

@@ -76,7 +76,7 @@ def rows_of(folder: Path, pattern: str = "*", column: str = "input_ids") -> list
     ("flags", "processes"),
     [
         ((), PROCESSES),
-        (PACK, PROCESSES),
+        (PACK, SMALL_RANGES),
         (WINDOWS, SMALL_RANGES),
         (("--output-format", "megatron"), SMALL_RANGES),
         (("--output-format", "nanogpt"), PROCESSES),

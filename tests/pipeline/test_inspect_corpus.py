@@ -197,13 +197,12 @@ def test_rejects_are_told_by_reason_and_place(numbers_of: Callable[..., dict[str
 
 
 @pytest.mark.parametrize(
-    "flags",
+    ("flags", "sample_tokens"),
     [
-        ("--range-bytes", "999"),
-        ("--workers", "2", "--min-bytes-per-worker", "0", "--range-bytes", "7777"),
+        (("--range-bytes", "999"), "4000000"),
+        (("--workers", "2", "--min-bytes-per-worker", "0", "--range-bytes", "7777"), "6000"),
     ],
 )
-@pytest.mark.parametrize("sample_tokens", ["4000000", "6000"])
 def test_the_numbers_are_the_same_however_the_job_is_run(
     flags: tuple[str, ...], sample_tokens: str, numbers_of: Callable[..., dict[str, Any]]
 ) -> None:

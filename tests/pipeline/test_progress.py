@@ -66,10 +66,10 @@ def test_a_terminal_shows_bytes_examples_rate_and_time_left(
 ) -> None:
     # Beam asks for counters twice a second: a job must take some for any to be shown.
     text = tmp_path / "text"
-    text.write_bytes(sample.read_bytes() * 100)
+    text.write_bytes(sample.read_bytes() * 60)
     given = ("--workers", "2", "--min-bytes-per-worker", "0", "--tokenizer", tokenizer_path)
     shown = shown_on_a_terminal(*given, "--input", text, "--output", tmp_path / "out")
-    line = r"\d+ %.*read \d+ of 5 MB.*[1-9][\d,]* examples.*[1-9][\d,]* a second.*left"
+    line = r"\d+ %.*read \d+ of 3 MB.*[1-9][\d,]* examples.*[1-9][\d,]* a second.*left"
     assert re.search(line, shown)
 
 

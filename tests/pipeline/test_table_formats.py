@@ -98,8 +98,9 @@ def test_any_ranges_and_workers_give_the_same_bytes(
     table = write(records, tmp_path)
     flags = (*FIELD, "--validation-share", "0.2")
     build([table], tokenizer_path, tmp_path / "one", *flags)
-    workers = ("--workers", "2", "--min-bytes-per-worker", "0", "--range-bytes", "999")
-    build([table], tokenizer_path, tmp_path / "two", *flags, *workers)
+    # Workers read all formats by the same table; one shows that they reach it.
+    workers = ("--workers", "2", "--min-bytes-per-worker", "0") if write is write_parquet else ()
+    build([table], tokenizer_path, tmp_path / "two", *flags, *workers, "--range-bytes", "999")
     assert len(digests(tmp_path / "one")) > 5
     assert digests(tmp_path / "one") == digests(tmp_path / "two")
 

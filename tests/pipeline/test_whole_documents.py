@@ -16,7 +16,7 @@ from corpusmill.verify import verify_local
 from pipeline.command_line import USER_ERROR
 from tests.corpusmill import table_files
 from tests.pipeline.jobs import assert_refused, build, digests, run_here
-from tests.pipeline.test_csv_and_archives import KINDS, TWO_WORKERS
+from tests.pipeline.test_csv_and_archives import KINDS, SMALL_RANGES, TWO_WORKERS
 from tests.pipeline.test_input_formats import manifest_of
 
 RULE = ("--sentence-rule", "document")
@@ -101,9 +101,13 @@ def any_objective(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("any_objective")
-@pytest.mark.parametrize("kind", ["articles", "parquet", "tgz"])
+@pytest.mark.parametrize(
+    ("kind", "way"),
+    [("articles", TWO_WORKERS), ("parquet", SMALL_RANGES), ("tgz", SMALL_RANGES)],
+    ids=["articles", "parquet", "tgz"],
+)
 def test_a_job_tokenizes_documents_as_a_whole(
-    kind: str, tokenizer_path: Path, tmp_path: Path
+    kind: str, way: tuple[str, ...], tokenizer_path: Path, tmp_path: Path
 ) -> None:
     folder, expected, flags = write_folder(kind, tmp_path / "in")
     outcome = build([folder], tokenizer_path, tmp_path / "one", *RULE, *flags)
@@ -115,7 +119,7 @@ def test_a_job_tokenizes_documents_as_a_whole(
     rows = tokenizer.encode_batch(expected, add_special_tokens=False)
     assert counts["tokenize.tokens"] == sum(len(row.ids) for row in rows)
     assert counts["read.documents"] == counts["read.sentences"] == len(expected)
-    outcome = build([folder], tokenizer_path, tmp_path / "two", *RULE, *flags, *TWO_WORKERS)
+    outcome = build([folder], tokenizer_path, tmp_path / "two", *RULE, *flags, *way)
     assert outcome.status == 0, outcome.errors
     assert digests(tmp_path / "one") == digests(tmp_path / "two")
 
@@ -126,7 +130,7 @@ def test_a_large_file_is_one_text_that_is_read_in_ranges(
 ) -> None:
     (tmp_path / "large.txt").write_text("".join(TEXTS) + "\udcff\n", errors="surrogateescape")
     flags = (*RULE, "--document-rule", "whole-file", "--max-document-bytes", "700")
-    for output, more in (("one", ()), ("two", TWO_WORKERS)):
+    for output, more in (("one", ()), ("two", SMALL_RANGES)):
         given = (tmp_path / "large.txt", tokenizer_path, tmp_path / output)
         outcome = build([given[0]], *given[1:], *flags, *more)
         assert outcome.status == 0, outcome.errors
