@@ -3,6 +3,7 @@
 import glob
 import os
 import shutil
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -162,43 +163,48 @@ def _list_local(
                 "the output folder lies in it",
                 "Give an output folder elsewhere",
             )
-        paths = [path for path in _walk(given, root) if not path.name.startswith(".")]
+        paths = list(_walk(given, absolute(given)))
         if not paths:
             raise UserError(f"--input {given}", "the folder holds no file", "Check the path")
-        paths = [Path(name) for name in take_suffixes(given, list(map(str, paths)), suffixes)]
+        paths = take_suffixes(given, paths, suffixes)
     elif os.path.lexists(root):
-        paths = [root]
+        paths = [absolute(given)]
     else:
-        matches = map(Path, glob.glob(str(root), recursive=True))  # noqa: PTH207  has a pattern's root
-        paths = [path for path in matches if not path.is_dir()]
+        matches = glob.glob(str(root), recursive=True)  # noqa: PTH207  has a pattern's root
+        paths = [absolute(path) for path in matches if not Path(path).is_dir()]
         if not paths:
             raise _no_such_file(given)
-    found = {absolute(str(path)): _measure(path) for path in paths}
+    found = {path: _measure(path) for path in paths}
     times |= {path: of.st_mtime for path, of in found.items()}
     return {path: of.st_size for path, of in found.items()}
 
 
-def _walk(given: str, root: Path) -> Iterator[Path]:
+def _walk(given: str, root: str) -> Iterator[str]:
     def refuse(error: OSError) -> None:
         cause = f"{error.filename} cannot be listed ({error.strerror})"
         raise UserError(f"--input {given}", cause, "Mend it or leave it out") from None
 
+    # Paths as text: a `Path` of each file takes longer than to look at it.
     for folder, _, names in os.walk(root, onerror=refuse):
-        yield from (Path(folder, name) for name in names)
+        yield from (f"{folder.rstrip('/')}/{name}" for name in names if not name.startswith("."))
 
 
-def _measure(path: Path) -> os.stat_result:
+def _measure(path: str) -> os.stat_result:
     """Size and times of a local file, which must be one that can be read."""
     try:
-        with path.open("rb") as stream:
-            stream.read(1)
-        if not path.is_file():
-            raise UserError(f"--input {path}", "it is no regular file", "Write its text to a file")
-        return path.stat()
+        # Without waiting, as the opening of a pipe would.
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            found = os.fstat(handle)
+        finally:
+            os.close(handle)
     except OSError as error:
         raise UserError(
             f"--input {path}", f"it cannot be read ({error.strerror})", "Mend it or leave it out"
         ) from None
+    if not stat.S_ISREG(found.st_mode):
+        raise UserError(f"--input {path}", "it is no regular file", "Write its text to a file")
+    return found
 
 
 def _list_remote(given: str, suffixes: Sequence[str], times: dict[str, float]) -> dict[str, int]:

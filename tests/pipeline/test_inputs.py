@@ -98,15 +98,21 @@ def test_a_folder_that_cannot_be_listed_is_refused(
 def test_a_file_that_cannot_be_opened_is_refused(
     corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    open_file = Path.open
+    open_file = os.open
 
-    def refuse(path: Path, mode: str) -> object:
-        if path.name == "c.txt":
-            raise PermissionError(13, "Permission denied", str(path))
-        return open_file(path, mode)
+    def refuse(path: str, flags: int) -> int:
+        if path.endswith("c.txt"):
+            raise PermissionError(13, "Permission denied", path)
+        return open_file(path, flags)
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(UserError, match=r"c\.txt: it cannot be read \(Permission denied\)"):
+        names(str(corpus))
+
+
+def test_a_pipe_is_refused_without_waiting_for_its_writer(corpus: Path) -> None:
+    os.mkfifo(corpus / "pipe.txt")
+    with pytest.raises(UserError, match=r"pipe\.txt: it is no regular file"):
         names(str(corpus))
 
 
