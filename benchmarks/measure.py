@@ -18,11 +18,13 @@ class Measurement:
         peak_mib: largest sum, over all its processes, of proportional set sizes (PSS): memory that
             several share counts once.
         output: what it printed.
+        first_mib: the largest of the first process alone, which of a job is the driver.
     """
 
     seconds: float
     peak_mib: float
     output: str
+    first_mib: float = 0.0
 
 
 def measure(command: Sequence[str], cwd: str | None = None) -> Measurement:
@@ -48,14 +50,14 @@ def measure(command: Sequence[str], cwd: str | None = None) -> Measurement:
     watch.join()
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)} failed with {process.returncode}:\n{output}")
-    return Measurement(seconds, watch.peak / 2**20, output)
+    return Measurement(seconds, watch.peak / 2**20, output, watch.first_peak / 2**20)
 
 
 class _Watch(threading.Thread):
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
         self.stop = threading.Event()
-        self.peak = 0
+        self.peak = self.first_peak = 0
         self._pid = pid
 
     def run(self) -> None:
@@ -65,9 +67,9 @@ class _Watch(threading.Thread):
             try:
                 root = psutil.Process(self._pid)
                 processes = [root, *root.children(recursive=True)]
-                self.peak = max(
-                    self.peak, sum(_proportional_bytes(process) for process in processes)
-                )
+                first, *others = map(_proportional_bytes, processes)
+                self.first_peak = max(self.first_peak, first)
+                self.peak = max(self.peak, first + sum(others))
             except psutil.NoSuchProcess:
                 continue
 
