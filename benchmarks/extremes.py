@@ -164,6 +164,7 @@ class Bench:
         """Build a corpus and an ordinary one of its size; all but their manifests is removed."""
         corpus = self._folder / "extreme"
         self._console.print(f"{extreme.name}: writing ...")
+        _remove(corpus)
         extreme.write(corpus, self.ordinary(int(100 * _MB * scale)), scale)
         files = [corpus] if corpus.is_file() else [of for of in corpus.rglob("*") if of.is_file()]
         corpus_bytes = sum(path.stat().st_size for path in files)
@@ -192,6 +193,7 @@ class Bench:
         self, corpus: Path, command: tuple[str, ...], flags: tuple[str, ...]
     ) -> tuple[Measurement, dict[str, int], int]:
         output = self._folder / "out"
+        _remove(output)
         name, *of_objective = command
         tokenizer = self.tokenizer("bpe" if name == "gpt" else "wordpiece")
         run = self._run(
