@@ -28,6 +28,7 @@ def complete(arguments: Sequence[str], defaults: Mapping[str, str]) -> tuple[str
 
 
 def set_by_us(arguments: Sequence[str], defaults: Mapping[str, str]) -> tuple[str, ...]:
-    """The defaults of flags that the user's arguments leave out, as arguments."""
+    """The defaults of flags that the user's arguments leave out, as arguments; "" is no value."""
     given = given_flags(arguments)
-    return tuple(f"--{name}={value}" for name, value in defaults.items() if name not in given)
+    ours = {name: value for name, value in defaults.items() if name not in given}
+    return tuple(f"--{name}={value}" if value else f"--{name}" for name, value in ours.items())

@@ -126,7 +126,8 @@ DATAFLOW = Runner(
     reach=dataflow.reach,
     parallelism=dataflow.parallelism,
     defaults=dataflow.defaults,
-    submit=portable.submit,
+    submit=dataflow.submit,
+    check=dataflow.check,
 )
 PORTABLE = Runner(
     name="PortableRunner",

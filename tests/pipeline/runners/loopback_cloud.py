@@ -1,0 +1,84 @@
+"""Google's storage on the loopback, in this process, with the sample in it."""
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from apache_beam.internal.gcp import auth
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
+from gcp_storage_emulator.server import create_server
+
+BUCKET = "gs://corpus"
+INPUT, TOKENIZER, GPT_TOKENIZER = (
+    f"{BUCKET}/in/sample.tokens", f"{BUCKET}/tokenizer.json", f"{BUCKET}/gpt.json",
+)  # fmt: skip
+END_OF_TEXT = "<|endoftext|>"
+
+# What a user gives behind `--`, and what keeps Beam from looking for Google.
+SERVICE = (
+    "--project=test-project", "--region=us-central1", f"--temp_location={BUCKET}/beam",
+    "--sdk_container_image=registry/corpusmill:1", "--no_auth",
+)  # fmt: skip
+
+
+@contextmanager
+def serve_storage(sample: Path, tokenizer: Path) -> Iterator[None]:
+    """A bucket with the sample and its tokenizers, while the block lasts."""
+    server = create_server("127.0.0.1", 0, in_memory=True, default_bucket="corpus")
+    logging.getLogger("gcp_storage_emulator").setLevel(logging.CRITICAL)
+    server.start()
+    port = server._api._httpd.server_address[1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{port}")
+        # Else each process looks for credentials for 22 seconds.
+        patch.setattr(auth._Credentials, "_credentials_init", True)
+        put(INPUT, sample.read_bytes())
+        put(TOKENIZER, tokenizer.read_bytes())
+        put(GPT_TOKENIZER, _with_end_of_text(tokenizer.read_bytes()))
+        try:
+            yield
+        finally:
+            server.stop()
+
+
+def put(path: str, content: bytes) -> None:
+    """Write an object."""
+    with FileSystems.create(path) as stream:
+        stream.write(content)
+
+
+def listing(folder: str) -> dict[str, int]:
+    """The objects below a folder, by their names in it."""
+    found = FileSystems.match([f"{folder}/**"])[0].metadata_list
+    return {of.path.removeprefix(f"{folder}/"): of.size_in_bytes for of in found}
+
+
+def _with_end_of_text(tokenizer: bytes) -> bytes:
+    content = json.loads(tokenizer)
+    content["added_tokens"].append({
+        "id": len(content["model"]["vocab"]), "content": END_OF_TEXT, "single_word": False,
+        "lstrip": False, "rstrip": False, "normalized": False, "special": True,
+    })  # fmt: skip
+    return json.dumps(content).encode()
+
+
+@contextmanager
+def keep_translations() -> Iterator[list[beam_runner_api_pb2.Pipeline]]:
+    """The pipelines that Beam translates for Dataflow, while the block lasts."""
+    kept: list[beam_runner_api_pb2.Pipeline] = []
+    translate = DataflowRunner.run_pipeline
+
+    def keep(runner: DataflowRunner, *given: Any, **named: Any) -> Any:
+        result = translate(runner, *given, **named)
+        kept.append(runner.proto_pipeline)
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DataflowRunner, "run_pipeline", keep)
+        yield kept

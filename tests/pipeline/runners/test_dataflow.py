@@ -1,0 +1,144 @@
+"""Jobs for Dataflow: Beam's translation of each objective, and what is refused before it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_runner_api_pb2
+
+from pipeline.runners import dataflow
+from pipeline.runners.proto_checks import find_faults
+from tests.pipeline.jobs import Outcome, assert_refused, run_here
+from tests.pipeline.runners.loopback_cloud import (
+    BUCKET,
+    GPT_TOKENIZER,
+    SERVICE,
+    TOKENIZER,
+    keep_translations,
+    serve_storage,
+)
+
+OBJECTIVES = {
+    "bert": (TOKENIZER, "--validation-share", "0.1"),
+    "electra": (TOKENIZER,),
+    "ernie": (TOKENIZER,),
+    "gpt": (GPT_TOKENIZER,),
+}
+DRY_RUN = "--dry_run=True"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def storage() -> Iterator[None]:
+    """A bucket of Google's on the loopback."""
+    checkout = Path(__file__).resolve().parents[3]
+    sample = checkout / "samples" / "wiki.sample.tokens"
+    with serve_storage(sample, checkout / "tests" / "data" / "tokenizer.json"):
+        yield
+
+
+def submit(objective: str, *beam_arguments: str, flags: tuple[str, ...] = ()) -> Outcome:
+    """The command line as a user gives it, but for what keeps Beam from looking for Google."""
+    tokenizer, *of_objective = OBJECTIVES[objective]
+    return run_here(
+        objective, "--input", f"{BUCKET}/in/*", "--tokenizer", tokenizer,
+        "--output", f"{BUCKET}/out-{uuid4().hex}", "--num-shards", "3",
+        "--runner", "DataflowRunner", *of_objective, *flags,
+        "--", *beam_arguments,
+    )  # fmt: skip
+
+
+def translate(objective: str, *flags: str) -> beam_runner_api_pb2.Pipeline:
+    with keep_translations() as kept:
+        outcome = submit(objective, *SERVICE, DRY_RUN, flags=flags)
+    assert outcome.status == 0, outcome.errors
+    [proto] = kept
+    return proto
+
+
+def read_as_side_inputs(proto: beam_runner_api_pb2.Pipeline) -> set[str]:
+    """The names of the collections that some stage reads beside its input."""
+    return {
+        proto.components.pcollections[transform.inputs[tag]].unique_name
+        for transform in proto.components.transforms.values()
+        if transform.spec.urn == common_urns.primitives.PAR_DO.urn
+        for tag in beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload).side_inputs
+    }
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("shuffle", ["engine", "files"])
+def test_every_objective_is_translated_without_faults(objective: str, shuffle: str) -> None:
+    proto = translate(objective, "--shuffle", shuffle)
+    # Beam's translation pickles what is read as a side input, whatever coder it has.
+    theirs = read_as_side_inputs(proto)
+    faults = find_faults(proto)
+    assert {of.place for of in faults if of.what == "its elements are pickled"} <= theirs
+    others = {(of.place.split("/")[0], of.what) for of in faults if of.place not in theirs}
+    pool = ("BuildShards", "side input python_side_input0 holds more than paths, for each worker")
+    assert others <= {pool}
+
+
+def test_workers_get_the_image_and_nothing_else() -> None:
+    proto = translate("bert")
+    [environment] = proto.components.environments.values()
+    image = beam_runner_api_pb2.DockerPayload.FromString(environment.payload)
+    assert image.container_image == "registry/corpusmill:1"
+    assert not environment.dependencies  # neither a pickled main module nor Beam itself
+
+
+def test_the_options_that_we_set_are_said_and_the_users_win() -> None:
+    said = submit("bert", *SERVICE, DRY_RUN).output
+    assert "--no_save_main_session" in said
+    assert "--machine_type=n2-standard-4" in said
+    said = submit("bert", *SERVICE, DRY_RUN, "--machine_type=n2-highmem-8").output
+    assert "--machine_type" not in said
+
+
+def without(flag: str) -> tuple[str, ...]:
+    return tuple(of for of in SERVICE if not of.startswith(flag))
+
+
+@pytest.mark.parametrize("flag", ["--project", "--region", "--temp_location", "--sdk_container"])
+def test_what_the_service_needs_is_asked_for(flag: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CLOUDSDK_COMPUTE_REGION", raising=False)
+    assert_refused(submit("bert", *without(flag), DRY_RUN), 2, flag, "behind --")
+
+
+def test_files_of_this_machine_are_refused(tmp_path: Path, sample: Path) -> None:
+    for flag, value in (
+        ("--input", str(sample)), ("--output", str(tmp_path)), ("--temp-location", str(tmp_path)),
+    ):  # fmt: skip
+        outcome = submit("bert", *SERVICE, DRY_RUN, flags=(flag, value))
+        assert_refused(outcome, 2, flag, value, "gs://bucket/folder")
+    outcome = submit("bert", *SERVICE, DRY_RUN, f"--staging_location={tmp_path}")
+    assert_refused(outcome, 2, "--staging_location", "gs://BUCKET/FOLDER")
+    outcome = submit("bert", *SERVICE, DRY_RUN, flags=("--input", "wikitext-2"))
+    assert_refused(outcome, 2, "--input wikitext-2", "hf://datasets/")
+
+
+def test_more_processors_than_tasks_are_refused_where_the_user_cut_the_input() -> None:
+    many = ("--max_num_workers=3", DRY_RUN)
+    outcome = submit("bert", *SERVICE, *many, flags=("--range-bytes", "20000"))
+    assert_refused(outcome, 2, "--range-bytes", "3 tasks", "12 workers")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "processors"),
+    [
+        (("--max_num_workers=3",), 12),
+        (("--max_num_workers=3", "--machine_type=n2-highmem-16"), 48),
+        (("--max_num_workers=3", "--worker_machine_type=e2-custom"), 3),
+        ((), None),
+    ],
+)
+def test_parallelism_is_that_of_the_machines(
+    arguments: tuple[str, ...], processors: int | None
+) -> None:
+    assert dataflow.parallelism(arguments, 1) == processors
+
+
+def test_a_job_is_watched_at_its_own_page() -> None:
+    url = dataflow.console_url(SERVICE, "2026-11-21_01")
+    assert url.endswith("/dataflow/jobs/us-central1/2026-11-21_01?project=test-project")
