@@ -86,7 +86,11 @@ def build(command: Build, beam_arguments: tuple[str, ...], console: Console) -> 
             _say_what_is_finished(folder, console)
         work = Work(estimate_read_bytes(files), job.objective.repeats)
         submitted = launch.run(
-            lambda pipeline: build_dataset(pipeline, job), job.corpus_bytes, job.plan.tasks, work
+            lambda pipeline: build_dataset(pipeline, job),
+            job.corpus_bytes,
+            job.plan.tasks,
+            work,
+            folder.path,
         )
         folder.handed_over = not submitted.done
     if not submitted.done:

@@ -170,7 +170,7 @@ def _measure(command: InspectCorpus, launch: Launch, console: Console) -> dict[s
             measure_job(pipeline, job, tokenizer, command.sample_tokens)
 
         work = Work(estimate_read_bytes(files), 0)
-        launch.run(build, job.corpus_bytes, job.plan.tasks, work)
+        launch.run(build, job.corpus_bytes, job.plan.tasks, work, temp_folder)
         content = read_bytes(_numbers_path(job)) or b""
     numbers = {**_header(job), **json.loads(content)}
     numbers["build"]["temporary_bytes"] = estimate_temporary_bytes(numbers, job, options.workers)

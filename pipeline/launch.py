@@ -29,11 +29,13 @@ class Launch:
         runner: the engine.
         options: as the user gave them.
         setting: the places of the job, and Beam's own options, complete.
+        console: where the engine's name of a job is shown.
     """
 
     runner: Runner
     options: RunOptions
     setting: Setting
+    console: Console
 
     @property
     def shuffle(self) -> str:
@@ -52,7 +54,12 @@ class Launch:
         return min(most, max(_SMALLEST_RANGE_BYTES, even))
 
     def run(
-        self, build: Callable[[beam.Pipeline], None], corpus_bytes: int, tasks: int, work: Work
+        self,
+        build: Callable[[beam.Pipeline], None],
+        corpus_bytes: int,
+        tasks: int,
+        work: Work,
+        temp_folder: str,
     ) -> Submitted:
         """Run a job, with a progress line.
 
@@ -61,6 +68,7 @@ class Launch:
             corpus_bytes: of text.
             tasks: that the input was cut into.
             work: what there is to do.
+            temp_folder: of the job's temporary files.
 
         Raises:
             UserError: the engine cannot run it, or the job found a mistake of the user's.
@@ -83,8 +91,15 @@ class Launch:
                     counters,
                     workers,
                     options.wait,
+                    temp_folder,
+                    options.patience,
+                    self._announce,
                 )
             )
+
+    def _announce(self, submitted: Submitted) -> None:
+        text = f"{self.runner.name}: job {submitted.job_id}, {submitted.url}"
+        self.console.print(text, markup=False, soft_wrap=True)
 
 
 def prepare_launch(
@@ -106,7 +121,7 @@ def prepare_launch(
     FileSystems.set_options(PipelineOptions(list(arguments)))
     paths = paths_of(inputs, output, options.temp_location)
     given = options.range_bytes is not None
-    launch = Launch(runner, options, Setting(options.runner, arguments, paths, 0, given))
+    launch = Launch(runner, options, Setting(options.runner, arguments, paths, 0, given), console)
     runner.refuse(launch.setting, options.workers)
     ours = set_by_us(beam_arguments, defaults)
     if ours:

@@ -83,6 +83,9 @@ class RunOptions:
     """Folder for temporary files, reachable by all workers; by default in the output folder."""
     wait: bool = True
     """Wait for the end of a job that runs elsewhere; --no-wait only submits it."""
+    patience: int = 1800
+    """Seconds without any progress after which a job on Flink is cancelled, since Flink is silent
+    about most faults; 0 waits for ever."""
     progress: bool = True
     """Show a progress line where the output is a terminal."""
 
@@ -95,6 +98,7 @@ class RunOptions:
         check_option("workers", self.workers, self.workers >= 1, "1 or more")
         length = self.range_bytes
         check_option("range-bytes", length, length is None or length >= 1, "1 or more")
+        check_option("patience", self.patience, self.patience >= 0, "0 or more")
         if self.min_bytes_per_worker < 0:
             raise UserError(
                 f"--min-bytes-per-worker {self.min_bytes_per_worker}",

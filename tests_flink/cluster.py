@@ -31,8 +31,8 @@ _OPENED = tuple(
     f"--add-opens=java.base/{package}=ALL-UNNAMED"
     for package in (
         "java.io", "java.lang", "java.lang.invoke", "java.lang.reflect", "java.net", "java.nio",
-        "java.text", "java.time", "java.util", "java.util.concurrent", "java.util.concurrent.atomic",
-        "java.util.concurrent.locks", "sun.net.util", "sun.nio.ch",
+        "java.text", "java.time", "java.util", "java.util.concurrent",
+        "java.util.concurrent.atomic", "java.util.concurrent.locks", "sun.net.util", "sun.nio.ch",
     )
 )  # fmt: skip
 POOL_PORT = 50000
@@ -110,8 +110,8 @@ class Cluster:
         for process in self.processes():
             with suppress(psutil.NoSuchProcess):
                 process.send_signal(signal.SIGKILL)
-        for process in self._processes.values():
-            process.wait()
+        for program in self._processes.values():
+            program.wait()
 
     def await_slots(self, seconds: float = 240) -> None:
         """Wait until every TaskManager has registered and every slot is free."""
@@ -141,10 +141,14 @@ class Cluster:
             "blob.storage.directory": self._folder,
             "web.tmpdir": self._folder,
         }
-        given = ["--configDir", str(CONFIGURATION), *(f"-D{key}={of}" for key, of in places.items())]
+        given = [
+            "--configDir",
+            str(CONFIGURATION),
+            *(f"-D{key}={of}" for key, of in places.items()),
+        ]
         given += further
         jvm, sized = self._measure(sizes, given)
-        # The same heap at its most; none of it is taken before it is needed, as tests share a machine.
+        # The same heap at its most, but taken as it is needed, since all share a machine.
         jvm = [option for option in jvm if not option.startswith("-Xms")]
         command = ["java", *jvm, *_OPENED, *options, "-cp", self._jars, main, *given, *sized]
         self._run(name, command, {})

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+_COLLECTED = {"experiments"}
+
 
 def given_flags(arguments: Sequence[str]) -> dict[str, str]:
     """The flags among arguments with their values, "" for those without; the last one counts.
@@ -28,7 +30,10 @@ def complete(arguments: Sequence[str], defaults: Mapping[str, str]) -> tuple[str
 
 
 def set_by_us(arguments: Sequence[str], defaults: Mapping[str, str]) -> tuple[str, ...]:
-    """The defaults of flags that the user's arguments leave out, as arguments; "" is no value."""
-    given = given_flags(arguments)
+    """The defaults of flags that the user's arguments leave out, as arguments; "" is no value.
+
+    Of flags that Beam collects in a list, the user's do not replace ours.
+    """
+    given = given_flags(arguments).keys() - _COLLECTED
     ours = {name: value for name, value in defaults.items() if name not in given}
     return tuple(f"--{name}={value}" if value else f"--{name}" for name, value in ours.items())

@@ -12,17 +12,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.metrics import monitoring_infos
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_fn_api_pb2, beam_provision_api_pb2
 from apache_beam.runners.portability.fn_api_runner import fn_runner, worker_handlers
 from apache_beam.runners.portability.portable_runner import JobServiceHandle
 
 from pipeline.progress import Counters
+from pipeline.runners.live_counters import read_counters
 from pipeline.runners.run import Run, Submitted
 from pipeline.runners.setting import Reach
 from pipeline.runners.worker_watch import WorkerWatch
-from transforms.tally import NAMESPACE
 
 
 def reach(_: Sequence[str]) -> Reach:
@@ -81,17 +80,8 @@ def _observe(counters: Counters) -> Callable[[Any, str, float | None], Any]:
 
     def create(worker_handler: Any, instruction_id: str, frequency: float | None) -> Any:
         def take(progress: beam_fn_api_pb2.ProcessBundleProgressResponse) -> None:
-            counters.update(instruction_id, _read_counters(progress))
+            counters.update(instruction_id, read_counters(progress.monitoring_infos))
 
         return _ProgressRequester(worker_handler, instruction_id, frequency, take)
 
     return create
-
-
-def _read_counters(progress: beam_fn_api_pb2.ProcessBundleProgressResponse) -> dict[str, int]:
-    values: dict[str, int] = {}
-    for info in progress.monitoring_infos:
-        namespace, name = monitoring_infos.parse_namespace_and_name(info)
-        if namespace == NAMESPACE and monitoring_infos.is_counter(info):
-            values[name] = values.get(name, 0) + monitoring_infos.extract_counter_value(info)
-    return values

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.runners.runner import PipelineState
+from apache_beam.runners.runner import PipelineRunner, PipelineState
 from apache_beam.transforms.environments import EmbeddedPythonEnvironment
 
 from corpusmill.faults import UserError
@@ -55,18 +55,22 @@ def submit(job: Run, url_of: Callable[[str], str] = _nowhere) -> Submitted:
     return Submitted(True, job_id, url)
 
 
-def submit_pipeline(job: Run) -> Any:
+def submit_pipeline(job: Run, runner: PipelineRunner | None = None) -> Any:
     """Make the pipeline, look for what its engine would find late, and submit it.
 
     Returns:
         Beam's result.
+
+    Args:
+        job: what is run.
+        runner: an object of Beam's; by default made from the job's name of it.
 
     Raises:
         UserError: Beam has no such runner, or it lacks an option.
         RuntimeError: the pipeline holds what no engine elsewhere should get.
     """
     try:
-        pipeline = beam.Pipeline(runner=job.runner, argv=list(job.beam_arguments))
+        pipeline = beam.Pipeline(runner=runner or job.runner, argv=list(job.beam_arguments))
     except (ValueError, ImportError) as error:
         raise UserError(
             f"--runner {job.runner}",

@@ -10,27 +10,6 @@ from pipeline.runners.workers import Worker
 
 
 @dataclass(frozen=True)
-class Run:
-    """One run of a pipeline.
-
-    Attributes:
-        build: adds the job to a pipeline.
-        runner: Beam's name of the runner.
-        beam_arguments: Beam's own options, those that we set among them.
-        counters: filled while the job runs.
-        workers: processes of the local runner; without any it runs in this process.
-        wait: whether to wait for the end.
-    """
-
-    build: Callable[[beam.Pipeline], None]
-    runner: str
-    beam_arguments: tuple[str, ...]
-    counters: Counters
-    workers: list[Worker] = field(default_factory=list)
-    wait: bool = True
-
-
-@dataclass(frozen=True)
 class Submitted:
     """A job that was given to an engine.
 
@@ -43,3 +22,34 @@ class Submitted:
     done: bool = True
     job_id: str = ""
     url: str = ""
+
+
+def _tell_nobody(_: Submitted) -> None:
+    """Nobody asked."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a pipeline.
+
+    Attributes:
+        build: adds the job to a pipeline.
+        runner: Beam's name of the runner.
+        beam_arguments: Beam's own options, those that we set among them.
+        counters: filled while the job runs.
+        workers: processes of the local runner; without any it runs in this process.
+        wait: whether to wait for the end.
+        temp_folder: of the job's temporary files; empty where it is not known.
+        patience: seconds without any progress after which a job elsewhere is given up; 0 for never.
+        announce: is told of the job once an engine elsewhere has it.
+    """
+
+    build: Callable[[beam.Pipeline], None]
+    runner: str
+    beam_arguments: tuple[str, ...]
+    counters: Counters
+    workers: list[Worker] = field(default_factory=list)
+    wait: bool = True
+    temp_folder: str = ""
+    patience: int = 0
+    announce: Callable[[Submitted], None] = _tell_nobody

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from corpusmill.faults import UserError
-from pipeline.runners import dataflow, flink, local, portable, prism
+from pipeline.runners import dataflow, flink, flink_job, local, portable, prism
 from pipeline.runners.failures import raise_user_error
 from pipeline.runners.run import Run, Submitted
 from pipeline.runners.setting import Reach, Setting, check_reach, check_spread
@@ -113,7 +113,8 @@ FLINK = Runner(
     reach=flink.reach,
     parallelism=flink.parallelism,
     defaults=flink.defaults,
-    submit=portable.submit,
+    submit=flink_job.submit,
+    check=flink.check,
 )
 DATAFLOW = Runner(
     name="DataflowRunner",

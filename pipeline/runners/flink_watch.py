@@ -1,0 +1,174 @@
+"""A job on Flink until its end: what Flink reports late or never is noticed here.
+
+Most faults of a portable job show as a job that runs for ever: a thread of gRPC without memory, a
+worker that did not start. And an error that comes again with every attempt is retried as many times
+as the cluster's restart strategy says, half a minute or more of nothing each time.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from apache_beam.io.filesystems import FileSystems
+
+from pipeline.progress import Counters
+from pipeline.runners.failures import raise_user_error
+from pipeline.runners.flink_rest import ENDED, FAILED, FINISHED, FlinkRest, NoAnswerError
+
+_SECONDS_BETWEEN_LOOKS = 1.0
+
+# A killed worker never gives the same Python error twice; a mistake does.
+_SAME_ERRORS = 3
+_TRACE = "Traceback (most recent call last)"
+
+
+class FlinkJobError(Exception):
+    """A job on Flink ended otherwise than finished, or went on without progress."""
+
+
+class FlinkSilentError(FlinkJobError):
+    """Flink does not answer any more."""
+
+
+def describe_failure(trace: str) -> str:
+    """The line of a trace of Java's that says most: the Python error in it, or else its first."""
+    if error := _python_error(trace):
+        return error
+    causes = [line for line in trace.splitlines() if line.startswith("Caused by: ")]
+    lines = trace.strip().splitlines()
+    return (causes[-1].removeprefix("Caused by: ") if causes else lines[0] if lines else "").strip()
+
+
+class FlinkWatch:
+    """Follows one job.
+
+    Args:
+        rest: of its cluster.
+        job: its id.
+        counters: filled with the live counters.
+        patience: seconds without any progress after which the job is given up; 0 never gives up.
+        folder: of the job's temporary files; what changes there is progress, too. Empty for none.
+        seconds_of_silence: how long the interface may fail to answer.
+        clock: gives seconds.
+        pause: waits for so many seconds.
+    """
+
+    def __init__(
+        self,
+        rest: FlinkRest,
+        job: str,
+        counters: Counters,
+        patience: float,
+        folder: str,
+        seconds_of_silence: float,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._rest, self._job, self._counters = rest, job, counters
+        self._patience, self._folder, self._silence = patience, folder, seconds_of_silence
+        self._clock, self._pause = clock, pause
+        self._marks, self._files = "", ""
+        self._moved = self._answered = self._looked = clock()
+
+    def wait(self) -> None:
+        """Wait until the job is finished.
+
+        Raises:
+            FlinkSilentError: Flink is gone.
+        FlinkJobError: the job ended otherwise, or stands still.
+            UserError: it met a mistake of the user's.
+        """
+        while True:
+            try:
+                state = self._look()
+                self._answered = self._clock()
+            except NoAnswerError as error:
+                if self._clock() - self._answered > self._silence:
+                    raise FlinkSilentError(f"Flink does not answer any more ({error})") from None
+                state = ""
+            if state == FINISHED:
+                return
+            if state in ENDED:
+                self._raise_end(state)
+            self._check_progress()
+            self._pause(_SECONDS_BETWEEN_LOOKS)
+
+    def _look(self) -> str:
+        status = self._rest.status(self._job)
+        counters = self._rest.counters(self._job)
+        if counters:
+            self._counters.update(self._job, counters)
+        marks = f"{status.marks} {sorted(counters.items())}"
+        if marks != self._marks:
+            if "RESTARTING" in (status.state, self._marks.partition(" ")[0]):
+                self._raise_mistake(self._rest.failures(self._job))
+            self._marks, self._moved = marks, self._clock()
+        return status.state
+
+    def _raise_mistake(self, failures: list[str]) -> None:
+        """Raise what every further attempt would meet again."""
+        for trace in failures:
+            raise_user_error(FlinkJobError(trace))
+        errors = [error for trace in failures if (error := _python_error(trace))]
+        for error in errors:
+            if errors.count(error) >= _SAME_ERRORS:
+                message = f"every attempt fails ({error})"
+                raise FlinkJobError(message) from FlinkJobError(failures[0])
+
+    def _raise_end(self, state: str) -> None:
+        failures = self._rest.failures(self._job) if state == FAILED else []
+        if not failures:
+            raise FlinkJobError(f"the job ended in Flink as {state}")
+        raise_user_error(FlinkJobError(failures[0]))
+        cause = FlinkJobError(failures[0])
+        raise FlinkJobError(f"the job failed in Flink ({describe_failure(failures[0])})") from cause
+
+    def _check_progress(self) -> None:
+        now = self._clock()
+        if not self._patience or now - self._moved <= self._patience / 2:
+            return
+        # Within a long bundle only its files move; to list them takes requests, so seldom.
+        if now - self._looked > self._patience / 8:
+            files, self._looked = self._list_files(), now
+            if files != self._files:
+                self._files, self._moved = files, now
+                return
+        if now - self._moved > self._patience:
+            raise FlinkJobError(
+                f"the job made no progress for {self._patience:g} seconds and was cancelled; "
+                "--patience changes how long one waits"
+            )
+
+    def _list_files(self) -> str:
+        if not self._folder:
+            return ""
+        with suppress(OSError):
+            listed = FileSystems.match([FileSystems.join(self._folder, "**")])[0].metadata_list
+            return str(sorted((file.path, file.size_in_bytes) for file in listed))
+        return self._files
+
+
+def end_job(rest: FlinkRest, job: str, seconds: float = 30) -> None:
+    """Cancel a job and wait until it has let go of its slots, as far as Flink answers.
+
+    Args:
+        rest: of its cluster.
+        job: its id.
+        seconds: the longest wait.
+    """
+    end = time.monotonic() + seconds
+    with suppress(NoAnswerError):
+        rest.cancel(job)
+        while rest.status(job).state not in ENDED and time.monotonic() < end:
+            time.sleep(0.2)
+
+
+def _python_error(trace: str) -> str:
+    """The last line of the Python traceback in a trace of Java's; empty where there is none."""
+    if _TRACE not in trace:
+        return ""
+    lines = trace.rpartition(_TRACE)[2].splitlines()[1:]
+    for line in lines:
+        if line and not line.startswith((" ", "\t")):
+            return line.strip()
+    return ""
