@@ -84,7 +84,9 @@ def build(command: Build, beam_arguments: tuple[str, ...], console: Console) -> 
         folder.begin(job.header, job.layout, job.range_bytes, files, stale)
         if dataset.resume:
             _say_what_is_finished(folder, console)
-        work = Work(estimate_read_bytes(files), job.objective.repeats)
+        work = Work(
+            estimate_read_bytes(files), job.objective.repeats, job.plan.tasks, job.layout.shards
+        )
         submitted = launch.run(
             lambda pipeline: build_dataset(pipeline, job),
             job.corpus_bytes,

@@ -15,6 +15,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+# The "bundle" of what the journal says is finished: units of work by kind.
+JOURNAL = "journal"
+
 # Shares of the whole time that the phases take (benchmarks/README.md has the profile).
 _READ_SHARE, _BUILD_SHARE = 0.3, 0.7
 
@@ -50,19 +53,25 @@ class Work:
     Attributes:
         bytes: of text.
         repeats: how many times each document is built; 0 where the corpus is only read.
+        tasks: that the input is cut into; 0 where it is not known.
+        shards: that are built.
     """
 
     bytes: int
     repeats: int
+    tasks: int = 0
+    shards: int = 0
 
     def done(self, counters: Counters) -> float:
         """The share that is done, from 0 to 1."""
         read = min(1.0, counters.total("read.bytes") / max(1, self.bytes))
+        read = max(read, min(1.0, counters.total("task") / max(1, self.tasks)))
         if not self.repeats:
             return read
         passes = self.repeats * counters.total("tokenize.documents")
         # Beam asks twice a second; what a bundle counts after it was last asked is not heard of.
         built = min(1.0, counters.total("build.passes") / max(1, passes))
+        built = max(built, min(1.0, counters.total("shard") / max(1, self.shards)))
         return _READ_SHARE * read + _BUILD_SHARE * built
 
 

@@ -37,6 +37,9 @@ _OPENED = tuple(
 )  # fmt: skip
 POOL_PORT = 50000
 
+# A test's job is over before a JVM has compiled it well.
+QUICK_TO_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
 
 class Cluster:
     """A JobManager and TaskManagers with their worker pools; whatever dies is started again.
@@ -51,7 +54,7 @@ class Cluster:
         self._distribution, self._folder = distribution, folder
         self._jars = ":".join(str(jar) for jar in sorted((distribution / "lib").glob("*.jar")))
         self._numbers = range(task_managers)
-        self._rpc_port, self._rest_port = _free_port(), _free_port()
+        self._rpc_port, self._rest_port = free_port(), free_port()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._commands: dict[str, tuple[list[str], dict[str, str]]] = {}
         self._ending = threading.Event()
@@ -150,13 +153,13 @@ class Cluster:
         jvm, sized = self._measure(sizes, given)
         # The same heap at its most, but taken as it is needed, since all share a machine.
         jvm = [option for option in jvm if not option.startswith("-Xms")]
-        command = ["java", *jvm, *_OPENED, *options, "-cp", self._jars, main, *given, *sized]
-        self._run(name, command, {})
+        java = ["java", *QUICK_TO_START, *jvm, *_OPENED, *options, "-cp", self._jars]
+        self._run(name, [*java, main, *given, *sized], {})
 
     def _measure(self, what: str, given: list[str]) -> tuple[list[str], list[str]]:
         """Options of Java and of Flink that follow from the sizes, by Flink's own program."""
         jars = f"{self._distribution / 'bin' / 'bash-java-utils.jar'}:{self._jars}"
-        command = ["java", "-XX:TieredStopAtLevel=1", "-cp", jars, _SIZES, what, *given]
+        command = ["java", *QUICK_TO_START, "-cp", jars, _SIZES, what, *given]
         output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         lines = [line.split(_RESULT)[1].split() for line in output.splitlines() if _RESULT in line]
         return lines[0], lines[1]
@@ -183,7 +186,7 @@ class Cluster:
                     self._run(name, *self._commands[name])
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
 

@@ -35,13 +35,14 @@ def place_of(arguments: Sequence[str]) -> Place:
 def defaults(arguments: Sequence[str]) -> dict[str, str]:
     """The set-up that Flink needs for a batch job in Python, of which it tells nothing.
 
-    Without BATCH_FORCED a worker that dies makes Flink do finished ranges again; without the cache
-    every stage starts workers of its own; threads instead of processes share one interpreter lock.
+    Without BATCH_FORCED a worker that dies makes Flink do finished ranges again; threads instead of
+    processes share one interpreter lock; without the cache every stage starts workers of its own,
+    which on a cluster it does all the same (Beam keeps none whose code came with the job).
 
     Raises:
         UserError: the cluster does not answer.
     """
-    common = {"execution_mode_for_batch": "BATCH_FORCED", "environment_cache_millis": "60000"}
+    common = {"execution_mode_for_batch": "BATCH_FORCED"}
     place = place_of(arguments)
     if place is Place.ELSEWHERE:
         return common
@@ -54,6 +55,7 @@ def defaults(arguments: Sequence[str]) -> dict[str, str]:
             "parallelism": processors,
             "environment_type": "LOOPBACK",
             "experiments": "use_loopback_process_worker=True",
+            "environment_cache_millis": "60000",
             "sdk_worker_parallelism": processors,
         }
     overview = _ask(arguments)

@@ -11,11 +11,15 @@ from contextlib import suppress
 
 from apache_beam.io.filesystems import FileSystems
 
-from pipeline.progress import Counters
+from pipeline.progress import JOURNAL, Counters
 from pipeline.runners.failures import raise_user_error
 from pipeline.runners.flink_rest import ENDED, FAILED, FINISHED, FlinkRest, NoAnswerError
+from transforms.journal import count_finished
 
 _SECONDS_BETWEEN_LOOKS = 1.0
+
+# The journal is a list of files, which takes requests where it lies in an object store.
+_SECONDS_BETWEEN_JOURNALS = 10.0
 
 # A killed worker never gives the same Python error twice; a mistake does.
 _SAME_ERRORS = 3
@@ -68,7 +72,8 @@ class FlinkWatch:
         self._patience, self._folder, self._silence = patience, folder, seconds_of_silence
         self._clock, self._pause = clock, pause
         self._marks, self._files = "", ""
-        self._moved = self._answered = self._looked = clock()
+        self._moved = self._answered = self._looked = self._read = clock()
+        self._finished: dict[str, int] = {}
 
     def wait(self) -> None:
         """Wait until the job is finished.
@@ -98,12 +103,24 @@ class FlinkWatch:
         counters = self._rest.counters(self._job)
         if counters:
             self._counters.update(self._job, counters)
-        marks = f"{status.marks} {sorted(counters.items())}"
+        self._read_journal()
+        marks = f"{status.marks} {sorted(counters.items())} {sorted(self._finished.items())}"
         if marks != self._marks:
             if "RESTARTING" in (status.state, self._marks.partition(" ")[0]):
                 self._raise_mistake(self._rest.failures(self._job))
             self._marks, self._moved = marks, self._clock()
         return status.state
+
+    def _read_journal(self) -> None:
+        """Count what is finished.
+
+        Of a bundle, which may be all of a machine's work, Flink says nothing before its end.
+        """
+        if not self._folder or self._clock() - self._read < _SECONDS_BETWEEN_JOURNALS:
+            return
+        self._read = self._clock()
+        self._finished = count_finished(self._folder)
+        self._counters.update(JOURNAL, self._finished)
 
     def _raise_mistake(self, failures: list[str]) -> None:
         """Raise what every further attempt would meet again."""
