@@ -58,12 +58,12 @@ def submit(job: Run, url_of: Callable[[str], str] = _nowhere) -> Submitted:
 def submit_pipeline(job: Run, runner: PipelineRunner | None = None) -> Any:
     """Make the pipeline, look for what its engine would find late, and submit it.
 
-    Returns:
-        Beam's result.
-
     Args:
         job: what is run.
         runner: an object of Beam's; by default made from the job's name of it.
+
+    Returns:
+        Beam's result.
 
     Raises:
         UserError: Beam has no such runner, or it lacks an option.
