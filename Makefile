@@ -1,6 +1,7 @@
 # make run    sets up .venv and builds a BERT data set from the bundled sample text
 # make test   sets up .venv with the test tools, then checks lint, types, layers and runs all tests
 # make coverage  which lines of the library the tests run; tracing them takes twice as long
+# make test-flink  the whole job on Flink, embedded and on a cluster that the tests start; needs Java
 # make bench  the table of benchmarks/README.md
 
 PYTHON ?= python3.11
@@ -8,7 +9,7 @@ VENV := .venv/bin
 INPUT := samples/wiki.sample.tokens
 OUT := sample-output
 
-.PHONY: run test coverage bench clean
+.PHONY: run test coverage test-flink bench clean
 
 run: .venv/job
 	$(VENV)/python -m pipeline train-tokenizer --input $(INPUT) --vocab-size 2000 --output $(OUT)/tokenizer.json
@@ -25,6 +26,9 @@ test: .venv/test
 coverage: .venv/test
 	$(VENV)/pytest --numprocesses auto --dist worksteal --cov --cov-report=term-missing:skip-covered
 
+test-flink: .venv/flink
+	$(VENV)/pytest tests_flink
+
 bench: .venv/test
 	$(VENV)/python -m benchmarks
 
@@ -40,6 +44,10 @@ bench: .venv/test
 .venv/test: .venv/python pyproject.toml constraints.txt
 	$(VENV)/pip install --quiet --constraint constraints.txt --editable '.[job,test]'
 	touch $@ .venv/job
+
+.venv/flink: .venv/test
+	$(VENV)/pip install --quiet --constraint constraints.txt --editable '.[job,test,flink]'
+	touch $@
 
 clean:
 	rm -rf .venv $(OUT)

@@ -1,0 +1,142 @@
+"""What is set for Flink, what the user's own options change of it, and what is refused."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.runners import flink
+from pipeline.runners.arguments import complete, given_flags
+from pipeline.runners.flink import Place, place_of
+from pipeline.runners.flink_rest import FlinkRest, Overview
+from pipeline.runners.flink_server import JAR_VARIABLE, embedded_configuration, started_runner
+from tests.pipeline.jobs import assert_refused, build, leftovers
+
+MASTER = "--flink_master=flink:8081"
+
+
+@pytest.fixture
+def slots(monkeypatch: pytest.MonkeyPatch) -> list[Overview]:
+    """What the cluster says of itself; a test may change it."""
+    said = [Overview("1.19.3", 2, 8, 6)]
+    monkeypatch.setattr(FlinkRest, "overview", lambda _: said[0])
+    return said
+
+
+@pytest.fixture(autouse=True)
+def jar(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    path = tmp_path / "job-server.jar"
+    path.write_bytes(b"")
+    monkeypatch.setenv(JAR_VARIABLE, str(path))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "place"),
+    [
+        ((), Place.EMBEDDED),
+        (("--flink_master", "[auto]"), Place.EMBEDDED),
+        ((MASTER,), Place.CLUSTER),
+        ((MASTER, "--job_endpoint=localhost:8099"), Place.CLUSTER),
+        (("--job_endpoint=localhost:8099",), Place.ELSEWHERE),
+    ],
+)
+def test_the_place_follows_from_the_options(arguments: tuple[str, ...], place: Place) -> None:
+    assert place_of(arguments) is place
+
+
+def test_a_cluster_is_asked_for_what_it_has(slots: list[Overview], jar: Path) -> None:
+    assert slots
+    assert flink.defaults([MASTER]) == {
+        "execution_mode_for_batch": "BATCH_FORCED",
+        "flink_job_server_jar": str(jar),
+        "flink_version": "1.19",
+        "parallelism": "6",
+        "environment_type": "EXTERNAL",
+        "environment_config": "localhost:50000",
+        "sdk_worker_parallelism": "4",
+    }
+
+
+def test_the_users_options_win_and_experiments_add_up() -> None:
+    own = ["--parallelism=3", "--execution_mode_for_batch", "PIPELINED", "--experiments=mine"]
+    arguments = complete(own, flink.defaults(own))
+    flags = given_flags(arguments)
+    assert (flags["parallelism"], flags["execution_mode_for_batch"]) == ("3", "PIPELINED")
+    assert "--experiments=use_loopback_process_worker=True" in arguments
+    assert "--experiments=mine" in arguments
+
+
+@pytest.mark.parametrize(
+    ("overview", "flags", "parts"),
+    [
+        (Overview("1.19.3", 2, 8, 6), ("--parallelism=7",), ("--parallelism 7", "6 are free")),
+        (Overview("1.19.3", 0, 0, 0), (), (MASTER[2:].split("=", maxsplit=1)[0], "no TaskManager")),
+        (Overview("1.18.1", 1, 2, 2), (), ("--flink_version 1.18", "Beam has job servers for")),
+        (Overview("2.0.1", 1, 2, 2), ("--flink_version=1.20",), ("1.20", "has Flink 2.0.1")),
+    ],
+)
+def test_what_a_cluster_cannot_run_is_refused(
+    overview: Overview,
+    flags: tuple[str, ...],
+    parts: tuple[str, ...],
+    slots: list[Overview],
+    sample: Path,
+    tokenizer_path: Path,
+    tmp_path: Path,
+) -> None:
+    slots[0] = overview
+    given = ("--runner", "FlinkRunner", "--", MASTER, *flags)
+    outcome = build([sample.resolve()], tokenizer_path, tmp_path / "out", *given)
+    assert_refused(outcome, 2, *parts)
+    assert leftovers(tmp_path / "out") == []
+
+
+def refused(sample: Path, tokenizer: Path, output: Path, *flags: str) -> str:
+    outcome = build([sample], tokenizer, output, "--runner", "FlinkRunner", "--", *flags)
+    assert_refused(outcome, 2)
+    assert leftovers(output) == []
+    return outcome.errors
+
+
+def test_a_cluster_that_does_not_answer_is_refused(
+    sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    said = refused(sample, tokenizer_path, tmp_path / "out", "--flink_master=127.0.0.1:1")
+    assert "--flink_master 127.0.0.1:1: Flink's REST interface does not answer" in said
+
+
+def test_a_machine_without_java_is_refused(
+    sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    launcher = "--job_server_java_launcher=no-such-java"
+    said = refused(sample, tokenizer_path, tmp_path / "out", launcher)
+    assert "needs Java, and there is no no-such-java" in said
+
+
+def test_a_missing_jar_is_refused(
+    jar: Path, sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    jar.unlink()
+    launcher = "--job_server_java_launcher=python3"
+    said = refused(sample, tokenizer_path, tmp_path / "out", launcher)
+    assert f"--flink_job_server_jar {jar}: there is no such file" in said
+    assert JAR_VARIABLE in said
+
+
+def test_embedded_flink_is_watched_at_a_port_of_this_machine_alone() -> None:
+    with embedded_configuration() as (folder, address):
+        content = Path(folder, "config.yaml").read_text(encoding="utf-8")
+        assert '"rest.bind-address": "127.0.0.1"' in content
+        assert f'"rest.bind-port": "{address.split(":")[1]}"' in content
+    assert not Path(folder).exists()
+
+
+def test_workers_find_this_python_and_this_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    before = dict(os.environ)
+    with started_runner():
+        assert os.environ["PATH"].startswith(str(Path(sys.executable).parent))
+        assert (Path(os.environ["PYTHONPATH"]) / "transforms").is_dir()
+    assert dict(os.environ) == before
