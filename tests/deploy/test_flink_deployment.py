@@ -45,9 +45,12 @@ def test_the_three_files_agree() -> None:
 
 def test_a_worker_pool_is_beside_each_task_manager() -> None:
     services = read("compose.yaml")["services"]
-    task_managers = [name for name in services if name.startswith("taskmanager")]
-    beside = [of["network_mode"] for of in services.values() if "network_mode" in of]
-    assert sorted(beside) == [f"service:{name}" for name in task_managers]
+    beside: dict[str, list[str]] = {}
+    for name, of in services.items():
+        if "network_mode" in of:
+            beside.setdefault(of["network_mode"], []).append(name.split("-")[0])
+    assert sorted(beside) == ["service:machine-1", "service:machine-2"]
+    assert all(of == ["taskmanager", "workers"] for of in beside.values())
     task_manager = read("kubernetes.yaml")["spec"]["taskManager"]
     containers = task_manager["podTemplate"]["spec"]["containers"]
     assert [of["name"] for of in containers] == ["flink-main-container", "workers"]
