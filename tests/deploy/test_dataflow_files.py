@@ -1,0 +1,82 @@
+"""What deploy/dataflow gives a user: the template's launcher, its parameters, the submit script."""
+
+import json
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from deploy.dataflow import launch
+from pipeline.builds import BUILDS
+from pipeline.command_line import parse
+from tests.conftest import CHECKOUT
+
+FOLDER = CHECKOUT / "deploy" / "dataflow"
+GIVEN = (
+    "--objective=bert", "--input=gs://a/*.txt 'gs://b c/*'", "--tokenizer=gs://t.json",
+    "--output=gs://out", "--flags=--num-shards 3 --seed 1", "--region=us-central1",
+    "--sdk_container_image=image:1",
+)  # fmt: skip
+SAY_ARGUMENTS = '#!/bin/sh\nfor argument in "$@"; do printf "%s\\n" "$argument"; done\n'
+
+
+def test_the_templates_parameters_become_a_command_of_the_job() -> None:
+    own, beams = split(launch.command_line(GIVEN))
+    command = parse(own)
+    assert type(command) is BUILDS["bert"]
+    assert command.dataset.input == ("gs://a/*.txt", "gs://b c/*")
+    assert command.dataset.num_shards == 3
+    assert command.run.runner == "DataflowRunner"
+    assert not command.run.wait
+    assert beams == ["--region=us-central1", "--sdk_container_image=image:1"]
+
+
+def split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    place = arguments.index("--")
+    return arguments[:place], arguments[place + 1 :]
+
+
+def test_a_missing_parameter_is_named() -> None:
+    with pytest.raises(SystemExit, match="lack tokenizer, output"):
+        launch.command_line(GIVEN[:2])
+
+
+def test_the_template_describes_the_parameters_that_its_launcher_takes() -> None:
+    metadata = json.loads((FOLDER / "metadata.json").read_text())
+    parameters = {of["name"]: of for of in metadata["parameters"]}
+    assert set(parameters) == {*launch.OURS, "sdk_container_image"}
+    optional = {name for name, of in parameters.items() if of.get("isOptional")}
+    assert optional == {"flags"}
+    objectives = parameters["objective"]["regexes"][0].strip("^()$").split("|")
+    assert set(objectives) == set(BUILDS)
+
+
+def test_the_submit_script_gives_the_services_options_behind_the_jobs(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text(SAY_ARGUMENTS)
+    python.chmod(python.stat().st_mode | stat.S_IXUSR)
+    environment = {
+        "PATH": os.environ["PATH"], "PYTHON": str(python), "PROJECT": "project",
+        "REGION": "us-central1", "BUCKET": "bucket", "IMAGE": "image:1",
+        "SUBNETWORK": "regions/us-central1/subnetworks/inner",
+    }  # fmt: skip
+    given = ("bert", "--input", "gs://a b/*", "it's", "--", "--max_num_workers=3")
+    said = subprocess.run(
+        ["sh", FOLDER / "submit.sh", *given], env=environment, capture_output=True, text=True,
+        check=True,
+    ).stdout.splitlines()  # fmt: skip
+    assert said == [
+        "-m", "pipeline", "bert", "--input", "gs://a b/*", "it's", "--runner", "DataflowRunner",
+        "--", "--project=project", "--region=us-central1", "--temp_location=gs://bucket/beam",
+        "--sdk_container_image=image:1", "--subnetwork=regions/us-central1/subnetworks/inner",
+        "--no_use_public_ips", "--max_num_workers=3",
+    ]  # fmt: skip
+    del environment["IMAGE"]
+    refused = subprocess.run(
+        ["sh", FOLDER / "submit.sh", *given], env=environment, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert refused.returncode
+    assert "the image of deploy/dataflow" in refused.stderr
