@@ -3,13 +3,21 @@
 # make coverage  which lines of the library the tests run; tracing them takes twice as long
 # make test-flink  the whole job on Flink, embedded and on a cluster that the tests start; needs Java
 # make bench  the table of benchmarks/README.md
+#
+# Where Go is installed, and for engines other than the local one:
+# make prism       puts Prism, Beam's runner in Go, into .venv, and make test runs its tests
+# make test-hosts  workers on hosts of their own; needs Linux, root and iproute2
 
 PYTHON ?= python3.11
 VENV := .venv/bin
 INPUT := samples/wiki.sample.tokens
 OUT := sample-output
 
-.PHONY: run test coverage test-flink bench clean
+# Two programs of Beam's that it has in Go alone, of the version of its package.
+GO_PACKAGES := github.com/apache/beam/sdks/v2
+BEAM_VERSION = v$(shell $(VENV)/python -c 'from importlib.metadata import version; print(version("apache-beam"))')
+
+.PHONY: run test coverage test-flink test-hosts prism bench clean
 
 run: .venv/job
 	$(VENV)/python -m pipeline train-tokenizer --input $(INPUT) --vocab-size 2000 --output $(OUT)/tokenizer.json
@@ -29,6 +37,11 @@ coverage: .venv/test
 test-flink: .venv/flink
 	$(VENV)/pytest tests_flink
 
+test-hosts: .venv/test .venv/bin/beam-boot
+	$(VENV)/pytest -m hosts tests/deploy
+
+prism: .venv/bin/prism
+
 bench: .venv/test
 	$(VENV)/python -m benchmarks
 
@@ -47,6 +60,15 @@ bench: .venv/test
 
 .venv/flink: .venv/test
 	$(VENV)/pip install --quiet --constraint constraints.txt --editable '.[job,test,flink]'
+	touch $@
+
+.venv/bin/prism: .venv/job
+	GOBIN=$(CURDIR)/$(VENV) go install $(GO_PACKAGES)/go/cmd/prism@$(BEAM_VERSION)
+	touch $@
+
+.venv/bin/beam-boot: .venv/job
+	GOBIN=$(CURDIR)/$(VENV) go install $(GO_PACKAGES)/python/container@$(BEAM_VERSION)
+	mv $(VENV)/container $@
 	touch $@
 
 clean:

@@ -3,3 +3,7 @@
 The library holds the compiled kernels, the objectives, the formats and the readers. It knows
 nothing of Beam: `transforms/` wraps it in DoFns and `pipeline/` assembles and runs them.
 """
+
+from corpusmill.kernel_cache import place_kernels
+
+place_kernels()

@@ -7,6 +7,7 @@ from corpusmill.faults import UserError
 _MESSAGE_OF_USER_ERROR = re.compile(
     r"corpusmill\.faults\.UserError: (.*?)(?: \[while running.*|\n|$)", re.DOTALL
 )
+_NO_MODULE = re.compile(r"ModuleNotFoundError: (No module named '[\w.]+')")
 _NO_SPACE = re.compile(r"No space left on device[^\n\[]*|Disk quota exceeded[^\n\[]*")
 
 
@@ -26,4 +27,11 @@ def raise_user_error(error: Exception) -> None:
             "--output, --temp-location",
             f"the disk is full ({found.group(0).strip()})",
             "Free some space, or put temporary files on another disk with --temp-location",
+        ) from None
+    if found := _NO_MODULE.search(text):
+        raise UserError(
+            "--runner",
+            f"its workers lack code of the job ({found.group(1)})",
+            "Install the wheels of deploy/build_wheels.py, and what they need, in the workers' "
+            "image; or give both, the library's first, with --extra_package behind --",
         ) from None

@@ -11,6 +11,7 @@ from corpusmill.faults import UserError
 from pipeline.runners.proto_checks import find_faults
 from pipeline.runners.run import Run, Submitted
 from pipeline.runners.setting import Reach
+from pipeline.runners.watching import watch_job
 
 
 def defaults(_: Sequence[str]) -> dict[str, str]:
@@ -49,7 +50,8 @@ def submit(job: Run, url_of: Callable[[str], str] = _nowhere) -> Submitted:
     url = url_of(job_id)
     if not job.wait:
         return Submitted(False, job_id, url)
-    state = result.wait_until_finish()
+    with watch_job(result, job.counters):
+        state = result.wait_until_finish()
     if state != PipelineState.DONE:
         raise RuntimeError(f"the job ended as {state}")
     return Submitted(True, job_id, url)

@@ -100,7 +100,8 @@ PRISM = Runner(
     reach=prism.reach,
     parallelism=prism.parallelism,
     defaults=prism.defaults,
-    submit=portable.submit,
+    submit=prism.submit,
+    check=prism.check,
 )
 FLINK = Runner(
     name="FlinkRunner",

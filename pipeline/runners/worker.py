@@ -9,6 +9,7 @@ from contextlib import redirect_stderr
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+import grpc
 import numpy as np
 from apache_beam.runners.worker import sdk_worker_main
 
@@ -40,7 +41,10 @@ def main(environment: Connection) -> None:
         return
     # Beam prints the trace of each failure, which it also reports and the runner raises.
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stderr(nowhere):
-        sdk_worker_main.main(sys.argv)
+        try:
+            sdk_worker_main.main(sys.argv)
+        except grpc.RpcError:  # the engine is gone, and threads that it waits for would say so
+            os._exit(1)
 
 
 def _keep_freed_memory() -> None:

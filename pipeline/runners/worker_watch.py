@@ -75,7 +75,7 @@ class WorkerWatch:
         WorkerWatch._ended = False
         # The connections of a worker that dies break in Beam's threads, each with a trace of no
         # use.
-        self._previous_hook, threading.excepthook = threading.excepthook, _hide_broken_connections
+        self._previous_hook, threading.excepthook = threading.excepthook, hide_broken_connections
         logging.getLogger("apache_beam.runners.worker.data_plane").setLevel(logging.CRITICAL)
 
     def __exit__(self, *_: object) -> None:
@@ -126,6 +126,7 @@ class WorkerWatch:
         raise KeyboardInterrupt
 
 
-def _hide_broken_connections(failure: threading.ExceptHookArgs) -> None:
+def hide_broken_connections(failure: threading.ExceptHookArgs) -> None:
+    """A hook for exceptions of threads: Beam's, whose connection breaks, have nothing to say."""
     if not isinstance(failure.exc_value, grpc.RpcError):
         threading.__excepthook__(failure)

@@ -1,0 +1,225 @@
+"""The whole job on Prism, Beam's runner in Go: a second engine, with shuffles of its own."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from apache_beam.utils.subprocess_server import pick_port
+
+from corpusmill.tokenization.words import Spans, cut_unicode
+from pipeline.command_line import FAILURE, INTERRUPTED, USER_ERROR
+from pipeline.runners.prism import LOCATION, find_program
+from tests.pipeline.jobs import SMALL, Outcome, assert_refused, build, digests, run_here, start
+from tests.pipeline.test_failures import assert_nothing_final
+
+PRISM = ("--runner", "PrismRunner")
+# A worker of ours is a process, which takes seconds to start; Beam's are threads of this one.
+THREADS = ("--", "--environment_type=LOOPBACK")
+
+
+@pytest.fixture(scope="module")
+def prism() -> str:
+    """The program; the test is skipped without it, but not in continuous integration."""
+    program = find_program()
+    if not program:
+        missing = "Prism is missing: `make prism` installs it with Go"
+        if os.environ.get("CI"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    return program
+
+
+@pytest.fixture(scope="module")
+def text(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample with a reject, named so that the data sets of all tests can be compared."""
+    file = tmp_path_factory.mktemp("text") / "text"
+    file.write_bytes(sample.read_bytes() + b"Not \xff text .\n")
+    return file
+
+
+@pytest.fixture(scope="module")
+def gpt_tokenizer(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
+    kind = ("--model", "bpe", "--vocab-size", "500", "--special-tokens", "<|endoftext|>")
+    outcome = run_here("train-tokenizer", "--input", text, *kind, "--output", file)
+    assert outcome.status == 0, outcome.errors
+    return file
+
+
+OBJECTIVES = {
+    "bert": ("--max-seq-length", "64", "--duplicates", "2"),
+    "electra": ("--max-seq-length", "64", "--output-format", "tfrecord"),
+    "ernie": ("--max-seq-length", "64", "--duplicates", "2", "--mask", "static"),
+    "gpt": ("--mode", "pack", "--max-seq-length", "64", "--bin-size", "32"),
+}
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_every_objective_gives_the_bytes_of_the_local_runner(
+    objective: str,
+    text: Path,
+    tokenizer_path: Path,
+    gpt_tokenizer: Path,
+    tmp_path: Path,
+    prism: str,
+) -> None:
+    given = (objective, "--input", text, *OBJECTIVES[objective], "--validation-share", "0.2")
+    tokenizer = gpt_tokenizer if objective == "gpt" else tokenizer_path
+    common: tuple[str | Path, ...]
+    common = (*given, "--tokenizer", tokenizer, "--num-shards", "3", "--seed", "1")
+    local = run_here(*common, "--output", tmp_path / "local")
+    assert local.status == 0, local.errors
+    flags = ("--range-bytes", "7777", *PRISM, *(() if objective == "bert" else THREADS))
+    there = run_here(*common, "--output", tmp_path / "prism", *flags)
+    assert there.status == 0, there.errors
+    assert digests(tmp_path / "prism") == digests(tmp_path / "local")
+    assert f"PrismRunner: --prism_location={prism}" in there.output
+    # Beam logs what Prism says, and what it says of itself.
+    assert there.errors == ""
+
+
+@pytest.fixture(scope="module")
+def reference(
+    text: Path, tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, str]:
+    output = tmp_path_factory.mktemp("reference") / "out"
+    assert build([text], tokenizer_path, output).status == 0
+    return digests(output)
+
+
+@pytest.mark.usefixtures("prism")
+def test_the_shuffle_of_the_engine(
+    text: Path, tokenizer_path: Path, output: Path, reference: dict[str, str]
+) -> None:
+    outcome = build([text], tokenizer_path, output, "--shuffle", "engine", *PRISM, *THREADS)
+    assert outcome.status == 0, outcome.errors
+    assert digests(output) == reference
+
+
+@pytest.fixture
+def job_endpoint(prism: str) -> Iterator[str]:
+    """A Prism that is already running."""
+    (port,) = pick_port(None)
+    server = subprocess.Popen(
+        [prism, f"--job_port={port}", "--serve_http=false"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    yield f"localhost:{port}"
+    server.kill()
+    server.wait()
+
+
+def test_as_a_portable_runner_that_is_there(
+    job_endpoint: str,
+    text: Path,
+    tokenizer_path: Path,
+    output: Path,
+    reference: dict[str, str],
+) -> None:
+    # Beam's threads of a worker complain when Prism ends; those of another process end before it.
+    given = ("--input", text, "--tokenizer", tokenizer_path, "--output", output, *SMALL)
+    there = ("--", f"--job_endpoint={job_endpoint}", "--environment_type=LOOPBACK")
+    job = start("bert", *given, "--runner", "PortableRunner", *there)
+    _, errors = job.communicate()
+    assert (job.returncode, errors) == (0, "")
+    assert digests(output) == reference
+
+
+@pytest.mark.usefixtures("prism")
+def test_a_mistake_that_the_job_finds_is_one_message(
+    text: Path, tokenizer_path: Path, output: Path
+) -> None:
+    outcome = build([text], tokenizer_path, output, "--max-rejects", "0", *PRISM)
+    assert_refused(outcome, USER_ERROR, "--max-rejects 0", "1 of 567 input lines and rows")
+    assert_nothing_final(output)
+
+
+def find_no_words(text: str) -> Spans:
+    """A rule of words that works here, where it is tried on a probe, and fails in a worker."""
+    if multiprocessing.parent_process():
+        raise RuntimeError("an unforeseen thing")
+    return cut_unicode(text)
+
+
+@pytest.mark.usefixtures("prism")
+def test_a_fault_in_a_worker_is_one_line_and_a_trace_in_a_file(
+    text: Path, tokenizer_path: Path, output: Path
+) -> None:
+    given = ("--input", text, "--tokenizer", tokenizer_path, "--output", output)
+    outcome = run_here("ernie", *given, "--words", f"{__name__}:find_no_words", *PRISM)
+    assert_refused(outcome, FAILURE, "an unforeseen thing", "The whole trace is in ")
+    assert_nothing_final(output)
+
+
+@pytest.fixture(scope="module")
+def long_text(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Text that keeps a worker busy for many seconds."""
+    file = tmp_path_factory.mktemp("long") / "text"
+    file.write_bytes(sample.read_bytes() * 400)
+    return file
+
+
+class RunningJob:
+    """A job on Prism with a worker process, once it has written a file."""
+
+    def __init__(self, text: Path, tokenizer: Path, output: Path, pattern: str) -> None:
+        given = ("--input", text, "--tokenizer", tokenizer, "--output", output, *SMALL)
+        ranges = ("--duplicates", "20", "--range-bytes", "200000")
+        self.process = start("bert", *given, *ranges, *PRISM)
+        while self.process.poll() is None and not list(output.rglob(pattern)):
+            time.sleep(0.02)
+        children = psutil.Process(self.process.pid).children(recursive=True)
+        self.children = {process.name().split(".")[0]: process for process in children}
+
+    def end(self) -> Outcome:
+        try:
+            output, errors = self.process.communicate(timeout=60)
+        finally:
+            self.process.kill()
+        return Outcome(self.process.returncode, output, errors)
+
+
+@pytest.mark.usefixtures("prism")
+@pytest.mark.parametrize(
+    ("killed", "said"),
+    [("prism", "the connection to the engine was lost"), ("python", "SDK worker")],
+)
+def test_a_process_that_is_killed_ends_the_job(
+    killed: str, said: str, long_text: Path, tokenizer_path: Path, output: Path
+) -> None:
+    job = RunningJob(long_text, tokenizer_path, output, "candidates-*")
+    job.children[killed].kill()
+    outcome = job.end()
+    assert_refused(outcome, FAILURE, said, "The whole trace is in ")
+    assert_nothing_final(output)
+    assert not psutil.wait_procs(job.children.values(), timeout=10)[1]
+
+
+@pytest.mark.usefixtures("prism")
+def test_an_interrupted_job_ends_at_once(
+    long_text: Path, tokenizer_path: Path, output: Path
+) -> None:
+    job = RunningJob(long_text, tokenizer_path, output, "candidates-*")
+    job.process.send_signal(signal.SIGINT)
+    outcome = job.end()
+    assert outcome.status == INTERRUPTED
+    [message] = outcome.errors.splitlines()
+    assert message.startswith("interrupted: nothing was put under a final name")
+    assert_nothing_final(output)
+    assert not psutil.wait_procs(job.children.values(), timeout=10)[1]
+
+
+def test_without_the_program_it_is_refused_with_the_cure(
+    text: Path, tokenizer_path: Path, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.runners.prism.find_program", lambda: "")
+    outcome = build([text], tokenizer_path, output, *PRISM)
+    assert_refused(outcome, USER_ERROR, "PrismRunner", "go install", "cmd/prism@v2", LOCATION)
+    missing = build([text], tokenizer_path, output, *PRISM, "--", "--prism_location=/no/prism")
+    assert_refused(missing, USER_ERROR, "--prism_location /no/prism", "no such file", "go install")
