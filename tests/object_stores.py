@@ -1,6 +1,7 @@
-"""Emulators of Google Cloud Storage and of S3, each behind a proxy that counts, and makes faults."""
+"""Emulators of Google Cloud Storage and S3, each behind a proxy that counts and makes faults."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -33,6 +34,7 @@ class Request:
         query: the rest.
         range: of bytes that are asked for.
         bytes: of its body.
+        name: of the object, where the body says it.
     """
 
     method: str
@@ -40,6 +42,7 @@ class Request:
     query: str
     range: str
     bytes: int
+    name: str = ""
 
 
 @dataclass
@@ -84,74 +87,82 @@ def on_kth(
     return judge
 
 
-def _handler(proxy: Proxy, target: str) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+class _Handler(BaseHTTPRequestHandler):
+    proxy: Proxy
+    target: str
+    protocol_version = "HTTP/1.1"
 
-        def handle_one_request(self) -> None:
-            try:
-                super().handle_one_request()
-            except (ConnectionError, HTTPException):
-                self.close_connection = True
+    def handle_one_request(self) -> None:
+        try:
+            super().handle_one_request()
+        except (ConnectionError, HTTPException):
+            self.close_connection = True
 
-        def do_any(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            parts = urlsplit(self.path)
-            asked = Request(
-                self.command, unquote(parts.path), parts.query,
-                self.headers.get("Range", ""), len(body),
-            )  # fmt: skip
-            fault = proxy.judge(asked)
-            if fault == "refused":
-                self.connection.close()
-                self.close_connection = True
-            elif fault in {"503", "403", "404"}:
-                self.answer(int(fault), {}, b"")
-            else:
-                self.forward(body, fault)
+    def do_any(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        parts = urlsplit(self.path)
+        asked = Request(
+            self.command, unquote(parts.path), parts.query,
+            self.headers.get("Range", ""), len(body), _name_in(parts.query, body),
+        )  # fmt: skip
+        fault = self.proxy.judge(asked)
+        if fault == "refused":
+            self.connection.close()
+            self.close_connection = True
+        elif fault in {"503", "403", "404"}:
+            self.answer(int(fault), {}, b"")
+        else:
+            self.forward(body, fault)
 
-        def forward(self, body: bytes, fault: Fault | None) -> None:
-            connection = HTTPConnection(target, timeout=60)
-            headers = {k: v for k, v in self.headers.items() if k.lower() != "connection"}
-            connection.request(self.command, self.path, body, headers)
-            response = connection.getresponse()
-            content = response.read()
-            connection.close()
-            if fault == "lost":
-                self.connection.close()
-                self.close_connection = True
-                return
-            self.answer(response.status, dict(response.getheaders()), content, fault == "cut")
+    def forward(self, body: bytes, fault: Fault | None) -> None:
+        connection = HTTPConnection(self.target, timeout=60)
+        headers = {k: v for k, v in self.headers.items() if k.lower() != "connection"}
+        connection.request(self.command, self.path, body, headers)
+        response = connection.getresponse()
+        content = response.read()
+        connection.close()
+        if fault == "lost":
+            self.connection.close()
+            self.close_connection = True
+            return
+        self.answer(response.status, dict(response.getheaders()), content, fault == "cut")
 
-        def answer(
-            self, status: int, headers: Mapping[str, str], content: bytes, cut: bool = False
-        ) -> None:
-            self.send_response_only(status)
-            left_out = {"connection", "transfer-encoding", "content-length"}
-            for name, value in headers.items():
-                if name.lower() not in left_out:
-                    self.send_header(name, value)
-            length = headers.get("Content-Length", "0") if self.command == "HEAD" else len(content)
-            self.send_header("Content-Length", str(length))
-            self.end_headers()
-            self.wfile.write(content[: len(content) // 2] if cut else content)
-            if cut:
-                self.wfile.flush()
-                self.connection.shutdown(socket.SHUT_RDWR)
-                self.close_connection = True
+    def answer(
+        self, status: int, headers: Mapping[str, str], content: bytes, cut: bool = False
+    ) -> None:
+        self.send_response_only(status)
+        left_out = {"connection", "transfer-encoding", "content-length"}
+        for name, value in headers.items():
+            if name.lower() not in left_out:
+                self.send_header(name, value)
+        length = headers.get("Content-Length", "0") if self.command == "HEAD" else len(content)
+        self.send_header("Content-Length", str(length))
+        self.end_headers()
+        self.wfile.write(content[: len(content) // 2] if cut else content)
+        if cut:
+            self.wfile.flush()
+            self.connection.shutdown(socket.SHUT_RDWR)
+            self.close_connection = True
 
-        do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = do_PATCH = do_any  # noqa: N815
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = do_PATCH = do_any  # noqa: N815
 
-        def log_message(self, *_: Any) -> None:
-            pass
+    def log_message(self, *_: Any) -> None:
+        pass
 
-    return Handler
+
+def _name_in(query: str, body: bytes) -> str:
+    """The name in the first part of an upload to Google's store."""
+    if "uploadType" not in query:
+        return ""
+    found = re.search(rb'"name": ?"([^"]*)"', body[:2000])
+    return found.group(1).decode() if found else ""
 
 
 @contextmanager
 def _start_proxy(target: str) -> Iterator[Proxy]:
     proxy = Proxy("")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(proxy, target))
+    handler = type("Handler", (_Handler,), {"proxy": proxy, "target": target})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     proxy.url = f"http://127.0.0.1:{server.server_address[1]}"
     Thread(target=server.serve_forever, daemon=True).start()
@@ -247,21 +258,19 @@ class Bucket:
 @contextmanager
 def start_object_stores() -> Iterator[ObjectStores]:
     """Start both emulators, bound to the loopback."""
+
+    def bind(port: int) -> list[str]:
+        return ["--host=127.0.0.1", f"--port={port}"]
+
     with ExitStack() as started:
         targets = {
             "gs": _start_emulator(
                 lambda port: [
-                    "gcp_storage_emulator",
-                    "start",
-                    "--host=127.0.0.1",
-                    f"--port={port}",
-                    "--in-memory",
-                    "--quiet",
-                ]  # fmt: skip
+                    *["gcp_storage_emulator", "start", "--in-memory", "--quiet"],
+                    *bind(port),
+                ]
             ),
-            "s3": _start_emulator(
-                lambda port: ["moto.server", "--host=127.0.0.1", f"--port={port}"]
-            ),
+            "s3": _start_emulator(lambda port: ["moto.server", *bind(port)]),
         }
         yield ObjectStores(
             {

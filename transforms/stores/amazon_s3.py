@@ -195,17 +195,16 @@ class AmazonS3Store(Store):
 
     def explain(self, error: Exception, name: str) -> Exception | None:
         """See `Store`."""
-        if isinstance(error, ClientError):
-            code = error.response.get("Error", {}).get("Code", "")
-            if code in {"NoSuchBucket", "InvalidBucketName"}:
-                return self.no_bucket()
-            if code in {"404", "NoSuchKey", "NotFound"}:
-                return self.no_object(name)
-            if code in _DENIED:
-                return self.denied(name, str(error), self._has_credentials, _LOG_IN)
-            return self.out_of_reach(error)
         if isinstance(error, NoCredentialsError):
             return self.denied(name, str(error), False, _LOG_IN)
         if isinstance(error, BotoCoreError):
             return self.out_of_reach(error)
-        return None
+        if not isinstance(error, ClientError):
+            return None
+        code = error.response.get("Error", {}).get("Code", "")
+        if code in _DENIED:
+            return self.denied(name, str(error), self._has_credentials, _LOG_IN)
+        if code in {"404", "NoSuchKey", "NotFound"}:
+            return self.no_object(name)
+        no_bucket = code in {"NoSuchBucket", "InvalidBucketName"}
+        return self.no_bucket() if no_bucket else self.out_of_reach(error)

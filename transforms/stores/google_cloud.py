@@ -9,6 +9,7 @@ from apache_beam.internal.gcp import auth
 from apache_beam.io.gcp.gcsio import GcsIO, create_storage_client
 from apache_beam.options.pipeline_options import PipelineOptions
 from google.api_core import exceptions as api
+from google.api_core.retry import Retry
 from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
 from google.auth.transport.requests import Request
 from google.cloud import storage
@@ -18,6 +19,8 @@ from requests.exceptions import RequestException
 
 from transforms.stores.store import Found, Store, Upload
 
+# A name that no server answers to is a mistake rather than a fault that passes.
+_FIRST_ANSWER_SECONDS = 20
 _PART_BYTES = 16 * 2**20
 _LOG_IN = (
     "Run 'gcloud auth application-default login', or set GOOGLE_APPLICATION_CREDENTIALS to the "
@@ -86,6 +89,11 @@ class GoogleCloudStore(Store):
         super().__init__(bucket)
         with self.explained(""):
             self._client, self._has_credentials = _make_client(options)
+        self.answered = False
+
+    @property
+    def _retry(self) -> Retry:
+        return DEFAULT_RETRY if self.answered else DEFAULT_RETRY.with_timeout(_FIRST_ANSWER_SECONDS)
 
     def blob(self, name: str) -> storage.Blob:
         """The client's object of this name."""
@@ -94,7 +102,7 @@ class GoogleCloudStore(Store):
     def find(self, name: str) -> Found:
         """See `Store`."""
         with self.explained(name):
-            blob = self._client.bucket(self.bucket).get_blob(name, retry=DEFAULT_RETRY)
+            blob = self._client.bucket(self.bucket).get_blob(name, retry=self._retry)
         if blob is None:
             raise self.no_object(name)
         return _found(blob)
@@ -104,7 +112,7 @@ class GoogleCloudStore(Store):
         with self.explained(name):
             # The store knows no checksum of a part.
             content: bytes = self.blob(name).download_as_bytes(
-                start=start, end=end - 1, raw_download=True, checksum=None, retry=DEFAULT_RETRY
+                start=start, end=end - 1, raw_download=True, checksum=None, retry=self._retry
             )
         return content
 
@@ -116,7 +124,7 @@ class GoogleCloudStore(Store):
                     self.bucket,
                     prefix=prefix,
                     fields="items(name,size,updated),nextPageToken",
-                    retry=DEFAULT_RETRY,
+                    retry=self._retry,
                 ):
                     yield _found(blob)
             except api.NotFound:
@@ -130,7 +138,7 @@ class GoogleCloudStore(Store):
                     content,
                     content_type="application/octet-stream",
                     if_generation_match=0 if new else None,
-                    retry=DEFAULT_RETRY,
+                    retry=self._retry,
                 )
             except api.NotFound:
                 raise self.no_bucket() from None
@@ -150,7 +158,7 @@ class GoogleCloudStore(Store):
                 # What lies in another place is copied in several steps; else this is one.
                 while True:
                     token, _, _ = target.rewrite(
-                        source.blob(source_name), token=token, retry=DEFAULT_RETRY
+                        source.blob(source_name), token=token, retry=self._retry
                     )
                     if token is None:
                         break

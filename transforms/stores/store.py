@@ -51,12 +51,14 @@ class Store(ABC):
     Attributes:
         scheme: of its paths, such as "gs".
         bucket: its name.
+        answered: whether it ever did; one that never did is not waited for so long.
     """
 
     scheme: str
 
     def __init__(self, bucket: str) -> None:
         self.bucket = bucket
+        self.answered = False
 
     def path(self, name: str) -> str:
         """The whole path of an object."""
@@ -126,6 +128,7 @@ class Store(ABC):
             if meant is None:
                 raise
             raise meant from error
+        self.answered = True
 
     def no_bucket(self) -> UserError:
         """There is no such bucket."""
