@@ -22,7 +22,7 @@ from corpusmill.placement import SPLIT_NAMES, Layout
 from corpusmill.pool import Pool
 from corpusmill.sorting import add_keys, keyed_schema
 from transforms.elements import NamedOutputs, Segment, WrittenFile
-from transforms.files import create_file
+from transforms.files import create_file, scratch_folder
 from transforms.journal import Journal, Output
 from transforms.pool import map_pool
 from transforms.sort import RowSorter
@@ -86,13 +86,14 @@ class _BuildShard(beam.DoFn):
         pool = (
             self._shared.acquire(lambda: map_pool(pool_path), tag=pool_path) if pool_path else None
         )
-        rows = RowSorter(keyed_schema(self._objective), self._temp_folder, SORT_BYTES)
-        for segment in segments:
-            if segment.rows:
-                for examples in self._build(shard, segment, pool):
-                    rows.add(examples)
-        written = self._objective.pack(rows.drain(ROW_GROUP_ROWS))
-        yield from (("", file) for file in self._write(shard, written))
+        with scratch_folder(self._temp_folder) as scratch:
+            rows = RowSorter(keyed_schema(self._objective), scratch, SORT_BYTES)
+            for segment in segments:
+                if segment.rows:
+                    for examples in self._build(shard, segment, pool):
+                        rows.add(examples)
+            written = self._objective.pack(rows.drain(ROW_GROUP_ROWS))
+            yield from (("", file) for file in self._write(shard, written))
         for tally in (self._built, self._written):
             yield from ((COUNTS, count) for count in tally.drain())
 

@@ -3,7 +3,8 @@
 import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from tempfile import TemporaryDirectory
 from typing import BinaryIO, NamedTuple, cast
 
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileSystem
@@ -176,3 +177,19 @@ def remove_folder(path: str) -> None:
         store.abort_uploads(prefix)
     except (UserError, OSError) as error:
         _LOGGER.warning("%s is not removed: %s", path, error)
+
+
+@contextmanager
+def scratch_folder(temp_folder: str) -> Iterator[str]:
+    """A folder for files that no other process reads: a run's own, or one of this machine.
+
+    An object store takes as long for a small piece of a file as for a megabyte.
+
+    Args:
+        temp_folder: of the run; taken where it is a folder of a file system that is mounted.
+    """
+    if FileSystems.get_scheme(temp_folder) is None:
+        yield temp_folder
+        return
+    with TemporaryDirectory(prefix="corpusmill-") as folder:
+        yield folder

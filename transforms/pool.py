@@ -20,6 +20,7 @@ from corpusmill.pool import ARRAYS, Pool, open_pool
 from transforms.elements import Candidates, NamedOutputs, in_global_window
 from transforms.files import create_file, open_file, read_part
 from transforms.journal import Journal, Output
+from transforms.parallel import map_ahead
 from transforms.tally import COUNTS, Count, Tally
 
 POOL, CANDIDATES = "pool", "candidates"
@@ -33,10 +34,16 @@ class CandidateFile:
         limit: largest priority of a candidate (`corpusmill.pool.candidate_limit`).
         temp_folder: where the file lies.
         tally: of the stage "candidates".
+        gather_bytes: kept documents wait for so many more, where all that are added follow each
+            other in the corpus; 0 where others may lie between batches.
     """
 
-    def __init__(self, seed: int, limit: int, temp_folder: str, tally: Tally) -> None:
+    def __init__(
+        self, seed: int, limit: int, temp_folder: str, tally: Tally, gather_bytes: int = 0
+    ) -> None:
         self._seed, self._limit, self._tally = seed, limit, tally
+        self._gather_bytes = gather_bytes
+        self._waiting: list[pa.RecordBatch] = []
         self._path = FileSystems.join(temp_folder, f"candidates-{uuid4().hex}.arrow")
         self._stream: BinaryIO | None = None
         self._written: list[Candidates] = []
@@ -48,8 +55,17 @@ class CandidateFile:
         if not candidates.num_rows:
             return
         self._tally.add("documents", candidates.num_rows)
+        self._waiting.append(candidates)
+        if sum(batch.nbytes for batch in self._waiting) >= self._gather_bytes:
+            self._write()
+
+    def _write(self) -> None:
+        if not self._waiting:
+            return
         if self._stream is None:
             self._stream = create_file(self._path)
+        candidates = pa.concat_batches(self._waiting)
+        self._waiting = []
         sizes = pools.measure_documents(candidates)
         sink = pa.BufferOutputStream()
         sink.write(sizes)
@@ -63,6 +79,7 @@ class CandidateFile:
 
     def close(self) -> list[Candidates]:
         """All that was kept, a batch each."""
+        self._write()
         if self._stream is not None:
             self._stream.close()
         return self._written
@@ -112,7 +129,7 @@ class _WritePool(beam.DoFn):
         batches = (
             chosen
             for split in ((TRAIN, VALIDATION) if self._share else (TRAIN,))
-            for batch in map(_load, candidates)
+            for batch in map_ahead(_load, candidates)
             if (chosen := self._keep(batch, limit, split)).num_rows
         )
         streams = [create_file(file) for file in files_of_pool(path)]
@@ -123,7 +140,7 @@ class _WritePool(beam.DoFn):
         yield COUNTS, ("pool.tokens", shape.tokens)
 
     def _measure(self, candidates: list[Candidates]) -> tuple[pools.PoolShape, int, int]:
-        sizes = [_read_sizes(of) for of in candidates]
+        sizes = list(map_ahead(_read_sizes, candidates))
         ids, sentences, tokens = np.concatenate([np.empty((0, 3), np.uint64), *sizes]).T
         priorities = pools.priorities(self._seed, ids)
         limit = pools.choose(priorities, ids, tokens, self._pool_tokens)

@@ -25,6 +25,9 @@ from transforms.tokenize import Tokenizing, tally_of_tokenizing, tokenize_batch
 
 SEGMENTS = "segments"
 
+# Of a large corpus a task has few candidates for the pool: they make one reference then.
+_CANDIDATE_BYTES = 2**20
+
 
 @dataclass(frozen=True)
 class Preparation:
@@ -67,7 +70,9 @@ class _PrepareTask(beam.DoFn):
         _, tokenized, kept = self._tallies
         limit, seed = self._of.candidate_limit, self._of.routes.layout.seed
         self._candidates = (
-            None if limit is None else CandidateFile(seed, limit, self._of.temp_folder, kept)
+            None
+            if limit is None
+            else CandidateFile(seed, limit, self._of.temp_folder, kept, _CANDIDATE_BYTES)
         )
         for batch in self._reader.read(read_task(task)):
             documents = tokenize_batch(self._tokenizer, batch, tokenized)

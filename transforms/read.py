@@ -25,6 +25,31 @@ from transforms.tally import COUNTS, Count, Tally
 DOCUMENTS, REJECTS = "documents", "rejects"
 
 
+# Each batch costs every step behind it as much time as some 100 kB of text.
+_SMALL_BYTES = 2**19
+
+
+def join_small(
+    batches: Iterable[pa.RecordBatch], small: int = _SMALL_BYTES
+) -> Iterator[pa.RecordBatch]:
+    """The same rows in the same order, with small batches joined until they are not.
+
+    Args:
+        batches: of one schema.
+        small: bytes from which a batch is large enough.
+    """
+    waiting: list[pa.RecordBatch] = []
+    num_bytes = 0
+    for batch in batches:
+        waiting.append(batch)
+        num_bytes += batch.nbytes
+        if num_bytes >= small:
+            yield waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
+            waiting, num_bytes = [], 0
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
 class TaskReader:
     """Reads the ranges of tasks; rejects go to a file of the task's own.
 
@@ -39,12 +64,15 @@ class TaskReader:
         self._rejects: list[Reject] = []
 
     def read(self, ranges: Iterable[FileRange]) -> Iterator[pa.RecordBatch]:
-        """The documents of a task, in batches, none of them empty."""
+        """The documents of a task, in batches, none of them empty; small files share one."""
         self._rejects = []
+        yield from join_small(self._read_all(ranges))
+
+    def _read_all(self, ranges: Iterable[FileRange]) -> Iterator[pa.RecordBatch]:
         for part in ranges:
             self._tally.add("ranges", 1)
             for batch in self._read_range(part):
-                for name, number in asdict(batch.counts).items():
+                for name, number in vars(batch.counts).items():
                     self._tally.add(name, number)
                 self._rejects += batch.rejects
                 if batch.documents.num_rows:

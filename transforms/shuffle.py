@@ -17,8 +17,10 @@ import pyarrow as pa
 
 from corpusmill.placement import Layout, assign_splits
 from transforms.elements import Segment
+from transforms.files import scratch_folder
 from transforms.journal import Journal, Output
-from transforms.spill import Buffer, Spill, load_segment
+from transforms.parallel import map_ahead
+from transforms.spill import Buffer, Spill, join_files, load_segment
 
 KeyedSegment = tuple[int, Segment]
 
@@ -129,12 +131,16 @@ class _MergeGroup(beam.DoFn):
         yield from self._routes.to_shards(segment for _, segment in outputs)
 
     def _merge(self, segments: Iterable[Segment]) -> Iterator[Output]:
-        spill = Spill(self._temp_folder, BUFFER_BYTES)
-        for segment in segments:
-            documents = load_segment(segment, self._schema)
-            spill.add(documents, self._routes.homes(documents))
-        spill.write()
-        yield from (("", segment) for segment in spill.segments)
+        with scratch_folder(self._temp_folder) as scratch:
+            spill = Spill(scratch, BUFFER_BYTES)
+            for documents in map_ahead(self._load, segments):
+                spill.add(documents, self._routes.homes(documents))
+            spill.write()
+            merged = join_files(spill.segments, self._temp_folder, self._schema)
+        yield from (("", segment) for segment in merged)
+
+    def _load(self, segment: Segment) -> pa.RecordBatch:
+        return load_segment(segment, self._schema)
 
 
 class GatherShards(beam.PTransform):

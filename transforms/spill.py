@@ -1,6 +1,8 @@
 """Rows to temporary files ordered by bucket, and back: what shuffling and sorting are made of."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import attrgetter
 from uuid import uuid4
 
 import numpy as np
@@ -10,6 +12,9 @@ from apache_beam.io.filesystems import FileSystems
 from corpusmill.sorting import order_by_bucket
 from transforms.elements import Segment
 from transforms.files import create_file, read_part
+
+# A segment of joined files.
+_JOINED_BYTES = 8 * 2**20
 
 
 class Buffer:
@@ -76,6 +81,45 @@ class Spill:
                     Segment(bucket, rows.num_rows, path, offset, message.size, b"")
                 )
                 offset += message.size
+
+
+def join_files(segments: list[Segment], temp_folder: str, schema: pa.Schema) -> list[Segment]:
+    """The rows of several files ordered by bucket in one such file; the files are removed.
+
+    Many buckets cut a buffer into pieces too small to be read from an object store.
+
+    Args:
+        segments: of the files.
+        temp_folder: where the one file lies.
+        schema: of the rows.
+    """
+    path = FileSystems.join(temp_folder, f"spill-{uuid4().hex}.arrow")
+    joined: list[Segment] = []
+    offset = 0
+    with create_file(path) as stream:
+        ordered = sorted(segments, key=attrgetter("bucket"))
+        for bucket, parts in groupby(ordered, key=attrgetter("bucket")):
+            for rows in _join_parts(parts, schema):
+                message = rows.serialize()
+                stream.write(message)
+                joined.append(Segment(bucket, rows.num_rows, path, offset, message.size, b""))
+                offset += message.size
+    FileSystems.delete(sorted({segment.path for segment in segments}))
+    return joined
+
+
+def _join_parts(parts: Iterable[Segment], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of a bucket, a few megabytes at a time."""
+    waiting: list[pa.RecordBatch] = []
+    num_bytes = 0
+    for part in parts:
+        waiting.append(load_segment(part, schema))
+        num_bytes += part.length
+        if num_bytes >= _JOINED_BYTES:
+            yield pa.concat_batches(waiting)
+            waiting, num_bytes = [], 0
+    if waiting:
+        yield pa.concat_batches(waiting)
 
 
 def load_segment(segment: Segment, schema: pa.Schema) -> pa.RecordBatch:
