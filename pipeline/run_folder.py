@@ -6,6 +6,7 @@ changed, and works on in the same folder, where the journal says what is finishe
 """
 
 import json
+import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -129,7 +130,8 @@ def run_folder(output: str, temp_location: str | None, resume: bool) -> Iterator
 
 def is_alive(claim: Claim) -> bool:
     """Whether the process that left a claim is at work on this machine."""
-    if claim.host != socket.gethostname():
+    # A run of this very process has failed, or nobody could ask.
+    if claim.host != socket.gethostname() or claim.process == os.getpid():
         return False
     try:
         return bool(abs(psutil.Process(claim.process).create_time() - claim.started) < 1)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import Any
+from uuid import uuid4
 
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
@@ -26,16 +27,9 @@ from corpusmill.manifest import FileEntry, ShardEntry
 from corpusmill.placement import SPLIT_NAMES, Layout
 from transforms.claim import check_claim, drop_claim, read_claim
 from transforms.elements import RejectsFile, WrittenFile
-from transforms.files import (
-    create_file,
-    delete_files,
-    file_exists,
-    open_file,
-    remove_folder,
-    write_file,
-)
-from transforms.publish import Move, publish
-from transforms.stores.objects import is_object_path
+from transforms.files import create_file, file_exists, open_file, remove_folder
+from transforms.publish import Move
+from transforms.reveal import reveal
 
 
 @dataclass(frozen=True)
@@ -109,25 +103,25 @@ class _Commit(beam.DoFn):
         problems = find_imbalances(sums, self._options.expected, rows, shards)
         if problems:
             raise RuntimeError("the counts of the stages disagree: " + "; ".join(problems))
+        # Everything is prepared before anything is given its name.
         whole = self._join_shards(written) if self._options.joined else written
         entries = [(file, self._entry(file)) for file in sorted(whole, key=self._place)]
-        self._remove_stale(set(record["stale"]) - {entry.file for _, entry in entries})
-        publish([Move(of.path, self._final(entry.file), entry.bytes) for of, entry in entries])
+        moves = [Move(file.path, self._final(entry.file), entry.bytes) for file, entry in entries]
         shard_entries: dict[str, list[ShardEntry]] = {}
         for file, entry in entries:
             if isinstance(entry, ShardEntry):
                 shard_entries.setdefault(self._split_of(file), []).append(entry)
-        companions = [entry for _, entry in entries if not isinstance(entry, ShardEntry)]
-        files = [*companions, self._copy_tokenizer(), *self._join_rejects(rejects)]
+        files = [entry for _, entry in entries if not isinstance(entry, ShardEntry)]
+        tokenizer_json = self._read_tokenizer()
+        files.append(_entry_of(manifests.TOKENIZER, tokenizer_json))
+        for path, entry in self._join_rejects(rejects):
+            moves.append(Move(path, self._final(entry.file), entry.bytes))
+            files.append(entry)
         manifest = {**record["header"], **self._results(sums, shard_entries, files)}
-        manifest["files"] += [asdict(entry) for entry in self._write_further_files(manifest)]
-        card = render_card(manifest)
-        self._write(manifests.CARD, card)
-        manifest["files"].append(asdict(_entry_of(manifests.CARD, card)))
-        content = manifests.encode(manifest)
-        self._write(manifests.MANIFEST, content)
-        # Its own digest makes a damaged manifest as visible as a damaged shard.
-        self._write(manifests.SUCCESS, f"{hashlib.sha256(content).hexdigest()}\n".encode())
+        contents = {manifests.TOKENIZER: tokenizer_json, **_describe(manifest, tokenizer_json)}
+        # Joining may have taken a while.
+        check_claim(self._options.output, self._options.claim)
+        reveal(self._options.output, self._options.temp_folder, moves, contents, record["stale"])
 
     def _split_of(self, file: WrittenFile) -> str:
         return SPLIT_NAMES[self._layout.split_of(file.shard)]
@@ -163,55 +157,27 @@ class _Commit(beam.DoFn):
             if len(files) == 1:
                 yield files[0]
                 continue
-            path = FileSystems.join(self._options.temp_folder, f"joined-{split}-{part}")
+            path = self._new_path(f"joined-{split}-{part}")
             size, sha256 = _join_files([file.path for file in files], path)
             rows, tokens = sum(file.rows for file in files), sum(file.tokens for file in files)
             yield WrittenFile(files[0].shard, part, path, rows, tokens, size, sha256, bin=0)
 
-    def _remove_stale(self, names: set[str]) -> None:
-        # `_SUCCESS` goes first, whether or not the list of the folder was complete; a name that
-        # comes again is left to `publish`, so that a retry loses nothing.
-        for group in ({manifests.SUCCESS}, {manifests.MANIFEST}, names):
-            delete_files([self._final(name) for name in sorted(group)])
-
     def _final(self, name: str) -> str:
         return str(FileSystems.join(self._options.output, *name.split("/")))
 
-    def _write(self, name: str, content: bytes) -> None:
-        if is_object_path(self._options.output):
-            write_file(self._final(name), content)
-            return
-        # Not the name of the tokenizer that workers read: a second attempt needs that file again.
-        temporary = FileSystems.join(self._options.temp_folder, f"commit-{name}")
-        write_file(temporary, content)
-        publish([Move(temporary, self._final(name), len(content))])
-
-    def _copy_tokenizer(self) -> FileEntry:
+    def _read_tokenizer(self) -> bytes:
         with open_file(self._options.tokenizer_path) as stream:
-            content = stream.read()
-        self._write(manifests.TOKENIZER, content)
-        return _entry_of(manifests.TOKENIZER, content)
+            return stream.read()
 
-    def _write_further_files(self, manifest: dict[str, Any]) -> Iterator[FileEntry]:
-        of = FORMATS[manifest["output"]["format"]]
-        with open_file(self._options.tokenizer_path) as stream:
-            tokenizer_json = stream.read().decode()
-        for name, make in of.further_files.items():
-            content = make(manifest, tokenizer_json)
-            if content is not None:
-                self._write(name, content)
-                yield _entry_of(name, content)
+    def _join_rejects(self, rejects: list[RejectsFile]) -> Iterator[tuple[str, FileEntry]]:
+        if rejects:
+            joined = self._new_path("rejects")
+            size, sha256 = _join_files([part.path for part in sorted(rejects)], joined)
+            yield joined, FileEntry(manifests.REJECTS, size, sha256)
 
-    def _join_rejects(self, rejects: list[RejectsFile]) -> Iterator[FileEntry]:
-        if not rejects:
-            return
-        temporary = FileSystems.join(self._options.temp_folder, "rejects.jsonl")
-        size, sha256 = _join_files([part.path for part in sorted(rejects)], temporary)
-        folder = self._final(manifests.REJECTS.split("/", maxsplit=1)[0])
-        if not is_object_path(folder) and not FileSystems.exists(folder):
-            FileSystems.mkdirs(folder)
-        publish([Move(temporary, self._final(manifests.REJECTS), size)])
-        yield FileEntry(manifests.REJECTS, size, sha256)
+    def _new_path(self, name: str) -> str:
+        """Of this attempt alone: another one may be writing the same."""
+        return str(FileSystems.join(self._options.temp_folder, f"{name}-{uuid4().hex}"))
 
     def _results(
         self, counts: dict[str, int], shards: dict[str, list[ShardEntry]], files: list[FileEntry]
@@ -240,6 +206,20 @@ def _join_files(paths: Iterable[str], joined: str) -> tuple[int, str]:
                 while block := source.read(2**20):
                     target.write(block)
     return target.bytes, target.sha256
+
+
+def _describe(manifest: dict[str, Any], tokenizer_json: bytes) -> dict[str, bytes]:
+    """The files that say what is in the data set, and last that it is whole."""
+    of = FORMATS[manifest["output"]["format"]].further_files
+    made = {name: make(manifest, tokenizer_json.decode()) for name, make in of.items()}
+    files = {name: content for name, content in made.items() if content is not None}
+    manifest["files"] += [asdict(_entry_of(*file)) for file in files.items()]
+    files[manifests.CARD] = render_card(manifest)
+    manifest["files"].append(asdict(_entry_of(manifests.CARD, files[manifests.CARD])))
+    files[manifests.MANIFEST] = manifests.encode(manifest)
+    # Its own digest makes a damaged manifest as visible as a damaged shard.
+    seal = hashlib.sha256(files[manifests.MANIFEST]).hexdigest()
+    return {**files, manifests.SUCCESS: f"{seal}\n".encode()}
 
 
 def _entry_of(name: str, content: bytes) -> FileEntry:

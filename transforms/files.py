@@ -1,9 +1,12 @@
 """Files of any of Beam's filesystems, of object stores, and of the hub."""
 
 import logging
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from errno import ENOENT
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO, NamedTuple, cast
 
@@ -16,6 +19,8 @@ from transforms.stores.objects import create_object, find_object, is_object_path
 from transforms.stores.store import Found
 
 _LOGGER = logging.getLogger(__name__)
+# What the names of runs' folders begin with.
+TEMPORARY = "_temporary-"
 _MAGIC = re.compile(r"[*?[]")
 
 
@@ -49,11 +54,22 @@ def open_file(path: str) -> BinaryIO:
 
 
 def create_file(path: str) -> BinaryIO:
-    """Create a file, to be written as it is; in a store it is seen whole or not at all."""
+    """Create a file, to be written as it is; in a store it is seen whole or not at all.
+
+    Raises:
+        FileNotFoundError: it is of a run whose folder is gone. Beam would make the folder anew, for
+            an attempt that the engine has lost sight of, and nobody would remove it again.
+    """
     if is_object_path(path):
         return cast(BinaryIO, create_object(path))
+    if FileSystems.get_scheme(path) is None and _is_of_a_gone_run(Path(path).parent):
+        raise FileNotFoundError(ENOENT, os.strerror(ENOENT), str(Path(path).parent))
     plain = CompressionTypes.UNCOMPRESSED
     return cast(BinaryIO, FileSystems.create(path, compression_type=plain))
+
+
+def _is_of_a_gone_run(folder: Path) -> bool:
+    return any(part.startswith(TEMPORARY) for part in folder.parts) and not folder.is_dir()
 
 
 def read_part(path: str, offset: int, length: int) -> bytes:

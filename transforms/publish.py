@@ -4,6 +4,7 @@ import errno
 import shutil
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
@@ -70,21 +71,28 @@ def _copy(move: Move) -> None:
 
 
 def _rename(move: Move) -> None:
-    if not file_exists(move.source):
-        if _stands(move):
-            return
-        raise _neither(move)
     if FileSystems.get_scheme(move.source) != FileSystems.get_scheme(move.destination):
-        _carry(move.source, move.destination)
+        if file_exists(move.source):
+            _carry(move.source, move.destination)
+        elif not _stands(move):
+            raise _neither(move)
         return
-    if FileSystems.exists(move.destination):
-        FileSystems.delete([move.destination])
     try:
+        # What stands there is replaced, and never missing.
         FileSystems.rename([move.source], [move.destination])
     except BeamIOError as error:
-        if not any(getattr(of, "errno", 0) == errno.EXDEV for of in _causes(error)):
+        if not file_exists(move.source):
+            # It was moved before, or just now by another run of the commit.
+            if _stands(move):
+                return
+            raise _neither(move) from None
+        if any(getattr(of, "errno", 0) == errno.EXDEV for of in _causes(error)):
+            _rename_across_disks(move)
+        elif FileSystems.exists(move.destination):  # HDFS refuses to replace a file
+            FileSystems.delete([move.destination])
+            FileSystems.rename([move.source], [move.destination])
+        else:
             raise
-        _rename_across_disks(move)
 
 
 def _causes(error: BeamIOError) -> list[BaseException]:
@@ -95,12 +103,19 @@ def _causes(error: BeamIOError) -> list[BaseException]:
 
 def _rename_across_disks(move: Move) -> None:
     """By way of a copy under a temporary name, so that nobody sees half a file."""
-    folder = Path(move.destination).parent / f"_temporary-{uuid4().hex}"
-    folder.mkdir()
-    copy = folder / Path(move.destination).name
+    folder = beside(move)
+    folder.mkdir(exist_ok=True)
+    copy = folder / f"copy-{uuid4().hex}"
     _carry(move.source, str(copy))
     copy.replace(move.destination)
-    folder.rmdir()
+    Path(move.source).unlink(missing_ok=True)
+    with suppress(OSError):  # another run of the commit works there
+        folder.rmdir()
+
+
+def beside(move: Move) -> Path:
+    """The folder by way of which a file comes from another disk; one that dies leaves it."""
+    return Path(move.destination).parent / Path(move.source).parent.name
 
 
 def _carry(source: str, destination: str) -> None:

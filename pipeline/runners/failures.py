@@ -16,7 +16,10 @@ def raise_user_error(error: Exception) -> None:
 
     Raises:
         UserError: it is.
+        KeyboardInterrupt: in this process Beam makes an error of what interrupts a stage.
     """
+    if re.match(r"(.*\n)*KeyboardInterrupt( \[while running|\n|$)", str(error)):
+        raise KeyboardInterrupt from None
     text = f"{type(error).__module__}.{type(error).__qualname__}: {error}"
     if found := _MESSAGE_OF_USER_ERROR.search(text):
         value, _, rest = found.group(1).partition(": ")

@@ -1,0 +1,136 @@
+"""Attempts that are killed, lost or overtaken change no byte of a data set."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from tokenizers import Tokenizer
+
+import transforms.build
+import transforms.shuffle
+from corpusmill.verify import verify_local
+from tests.pipeline.jobs import digests, run_here
+from tests.pipeline.retrying_runner import ENGINES, run_on
+
+# What is killed in the middle of a shard closes its writer behind the shard's file.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+SPREAD = ("--num-shards", "3", "--seed", "1", "--validation-share", "0.2", "--range-bytes", "5000")
+PAIRS = ("--max-seq-length", "64", "--duplicates", "2")
+LINES = ("--document-rule", "wikitext", "--sentence-rule", "line")
+
+
+class Kind(NamedTuple):
+    """A kind of data set."""
+
+    flags: tuple[str, ...]
+    two_levels: bool = False
+
+
+KINDS = {
+    "bert": Kind(("bert", *PAIRS)),
+    "bert, two levels of files and little memory": Kind(("bert", *PAIRS), two_levels=True),
+    "bert by length, through the engine": Kind(
+        ("bert", *PAIRS, "--bin-size", "16", "--shuffle", "engine")
+    ),
+    "electra": Kind(("electra", *PAIRS, "--output-format", "tfrecord")),
+    "ernie": Kind(("ernie", *PAIRS, "--output-format", "ernie-text")),
+    "gpt, packed": Kind(("gpt", *LINES, "--mode", "pack", "--max-seq-length", "64")),
+    "gpt, one file a split": Kind(("gpt", *LINES, "--output-format", "nanogpt")),
+    "gpt, one file a split through the engine": Kind(
+        ("gpt", *LINES, "--output-format", "megatron", "--shuffle", "engine")
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def corpus(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A third of the sample, with rejects."""
+    text = tmp_path_factory.mktemp("corpus") / "text"
+    lines = sample.read_bytes().splitlines(keepends=True)
+    text.write_bytes(b"".join([b"Not \xff text .\n", *lines[:180], b"Nor is \xff this .\n"]))
+    return text
+
+
+@pytest.fixture(scope="module")
+def complete_tokenizer(tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The fixed tokenizer with a token that ends texts."""
+    tokenizer = Tokenizer.from_file(str(tokenizer_path))
+    tokenizer.add_special_tokens(["<|endoftext|>"])
+    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
+    tokenizer.save(str(path))
+    return path
+
+
+Build = Callable[..., dict[str, str]]
+
+
+@pytest.fixture
+def build(corpus: Path, complete_tokenizer: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
+    """Build a data set of a kind; gives the digests of all files of its folder."""
+
+    def run(kind: str, output: Path, *flags: str) -> dict[str, str]:
+        of = KINDS[kind]
+        if of.two_levels:
+            monkeypatch.setattr(transforms.shuffle, "SMALLEST_SEGMENT_BYTES", 16 * 2**20)
+            monkeypatch.setattr(transforms.build, "SORT_BYTES", 20_000)
+        given = ("--input", corpus, "--tokenizer", complete_tokenizer, "--output", output)
+        outcome = run_here(*of.flags, *given, *SPREAD, *flags)
+        assert outcome.status == 0, outcome.errors
+        return digests(output)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def plain() -> dict[str, dict[str, str]]:
+    """What each kind is without any fault, once it has been built."""
+    return {}
+
+
+def assert_finished_once(output: Path) -> Callable[[], None]:
+    """Gives what is called behind each attempt: a data set that says so is whole."""
+
+    def look() -> None:
+        if (output / "_SUCCESS").exists():
+            of_the_run = ("_RUNNING", "_temporary-")
+            problems = [at for at in verify_local(output) if not at.file.startswith(of_the_run)]
+            assert problems == []
+
+    return look
+
+
+@pytest.mark.parametrize(
+    ("kind", "engine"),
+    [*(("bert", engine) for engine in ENGINES), *((kind, "all of it") for kind in [*KINDS][1:])],
+)
+def test_attempts_that_fail_change_no_byte(
+    kind: str,
+    engine: str,
+    build: Build,
+    plain: dict[str, dict[str, str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if kind not in plain:
+        plain[kind] = build(kind, tmp_path / "plain")
+    output = tmp_path / "out"
+    made = run_on(monkeypatch, engine, after_attempt=assert_finished_once(output))
+    assert build(kind, output) == plain[kind]
+    [runner] = made
+    assert runner.fates >= {attempt.fate for of in ENGINES[engine] for attempt in of}
+
+
+def test_a_data_set_is_replaced_by_attempts_that_fail(
+    build: Build,
+    plain: dict[str, dict[str, str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if "bert" not in plain:
+        plain["bert"] = build("bert", tmp_path / "plain")
+    output = tmp_path / "out"
+    build("bert", output, "--seed", "2", "--num-shards", "5")
+    run_on(monkeypatch, "all of it", seed=1, after_attempt=assert_finished_once(output))
+    assert build("bert", output, "--replace") == plain["bert"]

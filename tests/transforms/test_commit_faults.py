@@ -1,0 +1,181 @@
+"""The commit killed at each of its calls, tried again, and overtaken by itself."""
+
+import hashlib
+import json
+import shutil
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.transforms.faulty_files import AFTER, BEFORE, HALF, FaultyFiles, KilledError
+from tests.transforms.test_commit import COUNTS, LAYOUT, Folders
+from transforms.claim import CLAIM, Claim, take_claim
+from transforms.commit import _Commit
+from transforms.elements import WrittenFile
+
+# The name of a case; whether an earlier data set is replaced, by one with other names or the same;
+# whether the shards of a split are joined.
+CASES = {
+    "a new data set": (None, False),
+    "joined shards": (None, True),
+    "in place of one with the same names": ("same", False),
+    "in place of one with other names": ("other", False),
+    "joined, in place of one": ("same", True),
+}
+
+
+class Case:
+    """An output folder as it is before a commit, and the commit."""
+
+    def __init__(self, root: Path, replaced: str | None, joined: bool) -> None:
+        self.root = root
+        self.folders = Folders(root)
+        self.changes: dict[str, Any] = {"shards": self.folders.shards}
+        if joined:
+            self.changes = {
+                "shards": [*self.folders.shards, *self._companions()],
+                "suffixes": (".bin", ".lengths"),
+                "joined": {"train": "train", "validation": "val"},
+            }
+        if replaced:
+            self._commit_earlier(replaced)
+        self._kept = root.parent / f"{root.name}-kept"
+        shutil.copytree(root, self._kept)
+
+    def _companions(self) -> list[WrittenFile]:
+        files = []
+        for number, content in enumerate((b"1,", b"2,", b"3,")):
+            path = self.folders.temp / f"companion-{number}"
+            path.write_bytes(content)
+            sha256 = hashlib.sha256(content).hexdigest()
+            files.append(WrittenFile(number, 1, str(path), 0, 0, len(content), sha256))
+        return files
+
+    def _commit_earlier(self, names: str) -> None:
+        """An earlier data set with other bytes, of the same sizes, and one that stays no more."""
+        kept = {path: path.read_bytes() for path in self.folders.temp.iterdir()}
+        for path in kept:
+            path.write_bytes(path.read_bytes()[::-1])
+        files = [
+            file._replace(sha256=hashlib.sha256(Path(file.path).read_bytes()).hexdigest())
+            for file in self.changes["shards"]
+        ]
+        pattern = "old-{shard}-of-{shards}.parquet" if names == "other" else None
+        record = self.folders.temp / "run.json"
+        record.write_bytes(kept[record])
+        _run(self, shards=files, shard_name=pattern)
+        self.folders.temp.mkdir()
+        for path, content in kept.items():
+            path.write_bytes(content)
+        self.folders.set_stale(*sorted(self.folders.final()))
+        take_claim(str(self.folders.output), Claim("mine", str(self.folders.temp), "", 0, 0.0))
+
+    def again(self) -> None:
+        """Everything as it was."""
+        shutil.rmtree(self.root)
+        shutil.copytree(self._kept, self.root)
+
+
+def _run(case: Case, **changes: Any) -> None:
+    changes = {**case.changes, **changes}
+    shards = changes.pop("shards")
+    options = replace(case.folders.options, **changes)
+    counts = [*{**COUNTS, "read.rejects": 2}.items()]
+    assert list(_Commit(options, LAYOUT).process(b"", shards, counts, case.folders.rejects))
+
+
+def assert_whole_or_unfinished(output: Path) -> None:
+    """What a reader of the folder relies on, at every moment."""
+    if not (output / "_SUCCESS").exists():
+        return
+    content = (output / "dataset.json").read_bytes()
+    assert (output / "_SUCCESS").read_text() == f"{hashlib.sha256(content).hexdigest()}\n"
+    manifest = json.loads(content)
+    shards = [shard for of in manifest["splits"].values() for shard in of["shards"]]
+    for entry in [*manifest["files"], *shards]:
+        listed = (output / entry["file"]).read_bytes()
+        assert hashlib.sha256(listed).hexdigest() == entry["sha256"], entry["file"]
+
+
+@pytest.fixture(params=CASES)
+def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
+    return Case(tmp_path / "case", *CASES[request.param])
+
+
+def undisturbed(case: Case, files: FaultyFiles) -> tuple[dict[str, bytes], list[str]]:
+    """The files of a data set that nothing befalls, and the calls that made it."""
+    files.kill(-1, AFTER)
+    _run(case)
+    final, calls = case.folders.files(), list(files.calls)
+    case.again()
+    return final, calls
+
+
+def test_a_commit_killed_at_any_call_is_finished_by_the_next_attempt(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = FaultyFiles(monkeypatch)
+    expected, calls = undisturbed(case, files)
+    files.look_on = lambda: assert_whole_or_unfinished(case.folders.output)
+    for number, name in enumerate(calls):
+        # Behind a call is before the next one.
+        last = (AFTER,) if number == len(calls) - 1 else ()
+        half = (HALF,) if name in {"rename", "write"} else ()
+        for moment in (BEFORE, *half, *last):
+            files.kill(number, moment)
+            with pytest.raises(KilledError):
+                _run(case)
+            files.kill(-1, AFTER)
+            _run(case)
+            assert case.folders.files() == expected, f"{moment} call {number}, {name}"
+            case.again()
+
+
+class _Attempt:
+    """An attempt in a thread, which stands still behind a call until it is told to go on."""
+
+    def __init__(self, case: Case, files: FaultyFiles, at: int) -> None:
+        self._case, self._stands, self._goes_on = case, threading.Event(), threading.Event()
+        self.failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        files.stand_still(at, self._thread, self._wait)
+        self._thread.start()
+        self._stands.wait()
+
+    def _wait(self) -> None:
+        self._stands.set()
+        self._goes_on.wait()
+
+    def _work(self) -> None:
+        try:
+            _run(self._case)
+        except Exception as error:
+            self.failure = error
+        finally:
+            self._stands.set()
+
+    def go_on(self) -> None:
+        self._goes_on.set()
+        self._thread.join()
+
+
+def test_a_commit_that_another_attempt_overtakes_at_any_call_does_no_harm(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = FaultyFiles(monkeypatch)
+    expected, calls = undisturbed(case, files)
+    files.look_on = lambda: assert_whole_or_unfinished(case.folders.output)
+    for number, name in enumerate(calls):
+        slow = _Attempt(case, files, number)
+        try:
+            _run(case)
+        finally:
+            slow.go_on()
+        assert case.folders.files() == expected, f"behind call {number}, {name}"
+        assert not (case.folders.output / CLAIM).exists(), f"behind call {number}, {name}"
+        left = list(case.folders.output.glob("_temporary-*"))
+        assert left == [], f"behind call {number}, {name}: {slow.failure}"
+        case.again()
