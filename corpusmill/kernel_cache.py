@@ -1,34 +1,41 @@
 """The compiled kernels on disk, kept in step with their sources.
 
 Numba compiles a kernel again when its own file changes, but not when a kernel of another file that
-it calls does. After an update in place the old random streams could then live on in the cache.
+it calls does. After an update in place, by pip or by an engine that installs a wheel on a worker,
+the old random streams could then live on in the cache.
 """
 
+import hashlib
 import os
 import sys
-from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
 
 _PACKAGE = Path(__file__).parent
 _CACHE_DIR = "NUMBA_CACHE_DIR"
 
+# Beside the kernels: which sources they are of.
+STAMP = "kernels.sha256"
 
-def place_kernels() -> None:
-    """Name a folder for compiled kernels where Numba would find none.
 
-    It keeps them beside the sources or in the user's folder of caches, and refuses to compile at
-    all where it may write to neither: in a container, say, of a user without a home. To be called
-    before the first kernel is defined. A folder that NUMBA_CACHE_DIR names is left as it is.
+def place_kernels(package: Path = _PACKAGE) -> None:
+    """Name a folder for compiled kernels where they cannot lie beside the sources.
+
+    Numba would keep them in the user's folder of caches, where kernels of other sources are not
+    told apart, and refuses to compile at all without such a folder: in a container, say, whose
+    user has no home. To be called before the first kernel is defined. A folder that
+    NUMBA_CACHE_DIR names is left as it is.
+
+    Args:
+        package: folder of the sources.
     """
-    if sys.platform != "linux" or _CACHE_DIR in os.environ:
-        return
-    if any(map(_may_write, _places_of_numba())):
+    if sys.platform != "linux" or _CACHE_DIR in os.environ or _may_write(package / "__pycache__"):
         return
     # Compiled code is loaded from it, so that it must be nobody else's.
-    folder = Path(gettempdir(), f"corpusmill-kernels-{os.getuid()}")
+    folder = _folder_of_caches() / f"corpusmill-kernels-{os.getuid()}-{_digest_sources(package)}"
     try:
-        folder.mkdir(mode=0o700, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         fine = folder.stat().st_uid == os.getuid()
     except OSError:
         fine = False
@@ -37,10 +44,11 @@ def place_kernels() -> None:
         numba.config.CACHE_DIR = os.environ[_CACHE_DIR]
 
 
-def _places_of_numba() -> Iterator[Path]:
-    yield _PACKAGE / "__pycache__"
-    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    yield Path(os.path.expanduser(caches), "numba")  # noqa: PTH111  that of Path may raise
+def _folder_of_caches() -> Path:
+    """The user's, or that of temporary files where the user has none."""
+    given = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    folder = Path(os.path.expanduser(given))  # noqa: PTH111  that of Path may raise
+    return folder if _may_write(folder) else Path(gettempdir())
 
 
 def _may_write(folder: Path) -> bool:
@@ -50,9 +58,11 @@ def _may_write(folder: Path) -> bool:
 
 
 def drop_stale_kernels(package: Path = _PACKAGE) -> int:
-    """Delete the cached kernels if any source of the package is newer than the oldest of them.
+    """Delete the cached kernels if any source of the package is another than when they were made.
 
-    To be called before the first kernel is. Compiling all of them again takes about half a minute.
+    To be called before the first kernel is. Compiling all of them again takes about half a minute;
+    the same sources written once more, as when a worker installs the wheel that its image holds,
+    cost nothing.
 
     Args:
         package: folder of the sources.
@@ -60,18 +70,23 @@ def drop_stale_kernels(package: Path = _PACKAGE) -> int:
     Returns:
         How many files were deleted.
     """
+    stamp, digest = package / "__pycache__" / STAMP, _digest_sources(package)
+    with suppress(OSError):
+        if stamp.read_text(encoding="ascii") == digest:
+            return 0
     cached = [*package.rglob("__pycache__/*.nbi"), *package.rglob("__pycache__/*.nbc")]
-    newest = max(source.stat().st_mtime for source in package.rglob("*.py"))
-    if not cached or newest <= min(map(_time_of, cached)):
-        return 0
-    for file in cached:
-        file.unlink(missing_ok=True)
+    # Where nothing may be written, nothing is read from the cache either.
+    with suppress(OSError):
+        for file in cached:
+            file.unlink(missing_ok=True)
+        stamp.parent.mkdir(exist_ok=True)
+        stamp.write_text(digest, encoding="ascii")
     return len(cached)
 
 
-def _time_of(file: Path) -> float:
-    """When a file was written; never, where another process has deleted it meanwhile."""
-    try:
-        return file.stat().st_mtime
-    except FileNotFoundError:
-        return float("inf")
+def _digest_sources(package: Path) -> str:
+    digest = hashlib.sha256()
+    for source in sorted(package.rglob("*.py")):
+        digest.update(f"{source.relative_to(package)}\n".encode())
+        digest.update(source.read_bytes())
+    return digest.hexdigest()

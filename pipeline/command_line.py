@@ -16,7 +16,6 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from rich.console import Console
 
 from corpusmill.faults import UserError
-from corpusmill.kernel_cache import drop_stale_kernels
 from pipeline.builds import BUILDS, Build
 from pipeline.commands import Inspect, Verify, build, inspect, verify
 from pipeline.inspect_corpus import InspectCorpus, inspect_corpus
@@ -49,7 +48,6 @@ def main(arguments: Sequence[str]) -> int:
     logging.getLogger("apache_beam").setLevel(
         logging.CRITICAL
     )  # the errors it logs are raised, too
-    drop_stale_kernels()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     own, beam_arguments = _split(arguments)

@@ -8,34 +8,56 @@ from pathlib import Path
 import pytest
 
 import corpusmill
-from corpusmill.kernel_cache import drop_stale_kernels
+from corpusmill.kernel_cache import STAMP, drop_stale_kernels
 
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """A source of time 100, and a cached kernel."""
-    (tmp_path / "__pycache__").mkdir()
-    (tmp_path / "a.py").write_text("")
-    (tmp_path / "__pycache__" / "a.nbi").write_text("")
-    os.utime(tmp_path / "a.py", (100, 100))
+    """Two sources, and a kernel that was cached when they were as they are."""
+    (tmp_path / "inner" / "__pycache__").mkdir(parents=True)
+    (tmp_path / "a.py").write_text("first")
+    (tmp_path / "inner" / "b.py").write_text("second")
+    assert drop_stale_kernels(tmp_path) == 0
+    (tmp_path / "inner" / "__pycache__" / "b.nbi").write_text("")
     return tmp_path
 
 
-@pytest.mark.parametrize(("written", "dropped"), [(99, 1), (100, 0), (101, 0)])
-def test_kernels_older_than_a_source_are_dropped(written: int, dropped: int, package: Path) -> None:
-    kernel = package / "__pycache__" / "a.nbi"
-    os.utime(kernel, (written, written))
+@pytest.mark.parametrize(
+    ("source", "content", "dropped"),
+    [
+        ("a.py", "first", 0),  # written once more, as by a second installation
+        ("a.py", "changed", 1),
+        ("inner/b.py", "changed", 1),
+        ("inner/new.py", "", 1),
+    ],
+)
+def test_kernels_of_other_sources_are_dropped(
+    source: str, content: str, dropped: int, package: Path
+) -> None:
+    (package / source).write_text(content)
     assert drop_stale_kernels(package) == dropped
-    assert kernel.exists() == (not dropped)
-
-
-def test_a_kernel_that_another_process_deletes_meanwhile_is_passed_by(package: Path) -> None:
-    # It is listed, and gone when it is looked at.
-    (package / "__pycache__" / "b.nbi").symlink_to("nowhere")
+    assert (package / "inner" / "__pycache__" / "b.nbi").exists() == (not dropped)
     assert drop_stale_kernels(package) == 0
-    os.utime(package / "__pycache__" / "a.nbi", (99, 99))
-    assert drop_stale_kernels(package) == 2
-    assert list((package / "__pycache__").iterdir()) == []
+
+
+def test_kernels_of_unknown_sources_are_dropped(package: Path) -> None:
+    (package / "__pycache__" / STAMP).unlink()
+    assert drop_stale_kernels(package) == 1
+
+
+def test_a_kernel_that_another_process_deletes_meanwhile_is_passed_by(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (package / "a.py").write_text("changed")
+    unlink = Path.unlink
+
+    def unlink_twice(path: Path, missing_ok: bool = False) -> None:
+        unlink(path)
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", unlink_twice)
+    assert drop_stale_kernels(package) == 1
+    assert not list(package.rglob("*.nbi"))
 
 
 @pytest.fixture
@@ -53,25 +75,26 @@ def unwritable_package(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", folder], check=True)
 
 
-@pytest.mark.parametrize("first", ["", "import numba;"])
-def test_a_user_without_any_place_to_write_to_has_kernels(
-    first: str, unwritable_package: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    ("first", "home", "kept_in"), [("", "packages", "temp"), ("import numba;", "home", "home")]
+)
+def test_a_user_who_may_not_write_to_the_package_has_kernels(
+    first: str, home: str, kept_in: str, unwritable_package: Path, tmp_path: Path
 ) -> None:
-    temp = tmp_path / "temp"
-    temp.mkdir()
-    nowhere = {"HOME": str(unwritable_package / "home"), "XDG_CACHE_HOME": ""}
+    for name in ("temp", "home"):
+        (tmp_path / name).mkdir()
+    places = {"HOME": str(tmp_path / home), "XDG_CACHE_HOME": "", "TMPDIR": str(tmp_path / "temp")}
     program = (
         f"{first}import numpy as np, corpusmill.randomness as of;"
         "print(of.__file__, of.derive_keys(np.uint64(0), np.zeros(1, np.uint64), 0, 0))"
     )
     ran = subprocess.run(
         [sys.executable, "-c", program],
-        env={**os.environ, **nowhere, "TMPDIR": str(temp), "PYTHONPATH": str(unwritable_package)},
+        env={**os.environ, **places, "PYTHONPATH": str(unwritable_package)},
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.startswith(str(unwritable_package))
-    kept = list(temp.glob("corpusmill-kernels-*/**/*.nbi"))
-    assert kept
-    [folder] = temp.iterdir()
+    [folder] = (tmp_path / kept_in).rglob("corpusmill-kernels-*")
+    assert list(folder.rglob("*.nbi"))
     assert folder.stat().st_mode & 0o077 == 0

@@ -152,8 +152,10 @@ def _make_root(root: Path, boot: Path, shared: Path) -> None:
     packages = environment / _site_packages().relative_to(sys.prefix)
     # A folder that a .pth file names has no say in the path, and so the editable install none.
     (packages / "packages.pth").write_text(f"{_PACKAGES}\n")
-    # Images hold compiled kernels, too. Numba knows them by the content of their sources.
-    for kernel in (CHECKOUT / "corpusmill").rglob("__pycache__/*.nb?"):
+    # Images hold compiled kernels, too, which are known by the content of their sources.
+    for kernel in (CHECKOUT / "corpusmill").rglob("__pycache__/*"):
+        if kernel.suffix == ".pyc":
+            continue
         target = packages / kernel.relative_to(CHECKOUT)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(kernel, target)
