@@ -7,6 +7,7 @@ run already, as in a notebook, a server process that has none imports them once,
 
 import multiprocessing
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ from multiprocessing.context import ForkContext, ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
 
 from pipeline.runners import worker
+
+# The server of forks listens at a file in a folder of its own there, by a path of 107 bytes.
+_LONGEST_TEMPORARY_FOLDER = 60
 
 
 @dataclass(frozen=True)
@@ -58,10 +62,11 @@ def start_workers(number: int) -> list[Worker]:
 
 def _choose_context() -> ForkContext | ForkServerContext | SpawnContext:
     # macOS' system libraries do not outlive a fork.
-    if sys.platform != "linux":
-        return multiprocessing.get_context("spawn")
-    if threading.active_count() == 1:
+    may_fork = sys.platform == "linux"
+    if may_fork and threading.active_count() == 1:
         return multiprocessing.get_context("fork")
+    if not may_fork or len(tempfile.gettempdir().encode()) > _LONGEST_TEMPORARY_FOLDER:
+        return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["pipeline.launch", "pipeline.graph"])
     return context
