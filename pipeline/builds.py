@@ -15,6 +15,7 @@ from corpusmill.objectives.gpt import GptOptions
 from corpusmill.objectives.objective import ObjectiveOptions
 from corpusmill.tokenization.source import TokenizerOptions
 from pipeline.options import DatasetOptions, RunOptions
+from pipeline.run_log import LogOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +28,7 @@ class Build:
     documents: DocumentOptions = field(default_factory=DocumentOptions)
     output_options: OutputOptions = field(default_factory=OutputOptions)
     run: RunOptions = field(default_factory=RunOptions)
+    log: LogOptions = field(default_factory=LogOptions)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import mkstemp
 
@@ -19,10 +20,13 @@ from corpusmill.faults import UserError
 from pipeline.builds import BUILDS, Build
 from pipeline.commands import Inspect, Verify, build, inspect, verify
 from pipeline.inspect_corpus import InspectCorpus, inspect_corpus
+from pipeline.run_log import LogOptions, log_event, open_log
+from pipeline.runners.failures import JobCancelledError, JobFailedError
 from pipeline.runners.worker_watch import WorkerDiedError
 from pipeline.train_tokenizer import TrainTokenizer, train_tokenizer
 
-USER_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
+# Of a job that runs elsewhere, too; --no-wait ends with 0 once it is submitted.
+USER_ERROR, FAILURE, CANCELLED, INTERRUPTED = 2, 1, 3, 130
 
 Command = Build | TrainTokenizer | Inspect | InspectCorpus | Verify
 COMMANDS: dict[str, Callable[..., Command]] = {
@@ -42,41 +46,56 @@ def main(arguments: Sequence[str]) -> int:
         arguments: the command, its flags, and Beam's own options behind `--`.
 
     Returns:
-        The exit status: 0, USER_ERROR, FAILURE or INTERRUPTED.
+        The exit status: 0, USER_ERROR, FAILURE, CANCELLED or INTERRUPTED.
     """
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    logging.getLogger("apache_beam").setLevel(
-        logging.CRITICAL
-    )  # the errors it logs are raised, too
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     own, beam_arguments = _split(arguments)
-    errors = Console(stderr=True, soft_wrap=True, highlight=False)
-    try:
-        return _run(parse(own), beam_arguments)
-    except UserError as error:
-        errors.print(f"error: {error}{_notes(error)}", markup=False)
-        return USER_ERROR
-    except KeyboardInterrupt as interrupt:
-        said = f"interrupted: nothing was put under a final name{_notes(interrupt, '. ')}"
-        errors.print(said, markup=False)
-        return INTERRUPTED
-    except WorkerDiedError as error:
-        errors.print(
-            f"error: a worker process died ({error}). Nothing was put under a final name. "
-            f"If memory ran out, give fewer --workers; otherwise run again.{_notes(error)}",
-            markup=False,
-        )
-        return FAILURE
-    except (
-        Exception
-    ) as error:  # the last line of defence; the trace goes to a file, not to the user
-        errors.print(
-            f"error: {_last_line(error)}. The whole trace is in {_write_trace()}"
-            f"{_notes(error, '. ')}",
-            markup=False,
-        )
-        return FAILURE
+    log = LogOptions()
+    with ExitStack() as stack:
+        try:
+            command = parse(own)
+            asked = getattr(command, "log", log)
+            stack.enter_context(open_log(asked))
+            log = asked
+            return _run(command, beam_arguments)
+        except (KeyboardInterrupt, Exception) as error:
+            return _report(error, log)
+
+
+def _report(error: BaseException, log: LogOptions) -> int:
+    """Say why the command ended, in one message; gives the exit status."""
+    status, text, fields = _explain(error)
+    if not log.takes_stderr:
+        Console(stderr=True, soft_wrap=True, highlight=False).print(text, markup=False)
+    if log.takes_stderr or log.log_file:
+        log_event("run_failed", text, {"status": status, **fields}, logging.ERROR)
+    return status
+
+
+def _explain(error: BaseException) -> tuple[int, str, dict[str, str]]:
+    """The exit status, the message, and what it is made of."""
+    match error:
+        case UserError():
+            parts = {"value": error.value, "cause": error.cause, "cure": error.cure}
+            return USER_ERROR, f"error: {error}{_notes(error)}", parts
+        case KeyboardInterrupt():
+            become = str(error) or "nothing was put under a final name"
+            return INTERRUPTED, f"interrupted: {become}{_notes(error, '. ')}", {}
+        case JobCancelledError():
+            text = f"cancelled: somebody cancelled job {error}; the data set is not complete"
+            return CANCELLED, text + _notes(error, ". "), {"job_id": str(error)}
+        case WorkerDiedError():
+            text = (
+                f"error: a worker process died ({error}). Nothing was put under a final name. "
+                f"If memory ran out, give fewer --workers; otherwise run again.{_notes(error)}"
+            )
+            return FAILURE, text, {}
+        case _:  # the trace goes to a file, not to the user
+            trace = _write_trace()
+            told = str(error) if isinstance(error, JobFailedError) else _last_line(error)
+            text = f"error: {told.rstrip('.')}. The whole trace is in {trace}"
+            return FAILURE, text + _notes(error, ". "), {"trace": trace}
 
 
 def parse(arguments: list[str]) -> Command:
@@ -115,7 +134,7 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     return list(arguments[:place]), tuple(arguments[place + 1 :])
 
 
-def _last_line(error: Exception) -> str:
+def _last_line(error: BaseException) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
     return lines[-1].strip() if lines else type(error).__name__
 

@@ -14,7 +14,7 @@ from corpusmill.faults import UserError
 from corpusmill.formats.shard_names import check_splits
 from corpusmill.formats.table import FORMATS, part_names
 from corpusmill.inspection import decode_examples, special_tokens_of
-from corpusmill.manifest import MANIFEST, TOKENIZER, columns_of, decode, output_options_of
+from corpusmill.manifest import MANIFEST, SUCCESS, TOKENIZER, columns_of, decode, output_options_of
 from corpusmill.report import summarize
 from corpusmill.tokenization.files import read_tokenizer
 from corpusmill.tokenization.words import load_words
@@ -29,6 +29,7 @@ from pipeline.output import check_output, list_folder, write_text
 from pipeline.probe import prove_tokenizer, read_probe
 from pipeline.progress import Work
 from pipeline.run_folder import RunFolder, refuse_a_living_run, run_folder, say_finished
+from pipeline.run_log import log_event
 from pipeline.terminal_report import print_inspection
 from transforms.files import open_file
 from transforms.journal import count_finished
@@ -58,7 +59,9 @@ class Verify:
 def build(command: Build, beam_arguments: tuple[str, ...], console: Console) -> int:
     """Build a data set, and say where it is and what is in it."""
     dataset = command.dataset
-    launch = prepare_launch(command.run, beam_arguments, dataset.input, dataset.output, console)
+    launch = prepare_launch(
+        command.run, beam_arguments, dataset.input, dataset.output, console, command.log
+    )
     pattern = command.output_options.shard_name
     check_splits(pattern, dataset.validation_share > 0)
     refuse_a_living_run(dataset.output)
@@ -96,9 +99,13 @@ def build(command: Build, beam_arguments: tuple[str, ...], console: Console) -> 
         )
         folder.handed_over = not submitted.done
     if not submitted.done:
+        success = FileSystems.join(dataset.output, SUCCESS)
+        said = f"submitted; the data set is complete once {success} is there"
+        console.print(said, markup=False, soft_wrap=True)
         return 0
     console.print(f"the data set is in {dataset.output}")
     manifest = _read_manifest(dataset.output)
+    _log_end(dataset.output, manifest)
     print_inspection(console, manifest, [], summarize(manifest))
     return 0
 
@@ -107,6 +114,24 @@ def _say_what_is_finished(folder: RunFolder, console: Console) -> None:
     finished = count_finished(folder.path)
     said = f"going on: finished are {say_finished(finished)}" if finished else "beginning anew"
     console.print(said, markup=False)
+
+
+def _log_end(output: str, manifest: dict[str, Any]) -> None:
+    splits = {
+        name: {
+            "rows": split["rows"],
+            "tokens": split["tokens"],
+            "shards": len(split["shards"]),
+            "bytes": sum(shard["bytes"] for shard in split["shards"]),
+        }
+        for name, split in manifest["splits"].items()
+    }
+    rows = sum(split["rows"] for split in splits.values())
+    log_event(
+        "run_finished",
+        f"{rows:,} examples in {output}",
+        {"status": 0, "output": output, "splits": splits, "counts": manifest["counts"]},
+    )
 
 
 def inspect(command: Inspect, console: Console) -> int:

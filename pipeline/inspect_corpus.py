@@ -8,7 +8,7 @@ Everything but the last stage is fused; nothing is written but temporary files a
 """
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -41,6 +41,7 @@ from pipeline.output import temporary_folder, write_text
 from pipeline.probe import prove_tokenizer, read_probe
 from pipeline.progress import Work
 from pipeline.run_folder import RunFolder
+from pipeline.run_log import LogOptions, log_event
 from pipeline.runners.setting import Reach
 from pipeline.terminal_report import print_corpus
 from transforms.build import SORT_BYTES
@@ -85,6 +86,7 @@ class InspectCorpus:
     documents: DocumentOptions = field(default_factory=DocumentOptions)
     output_options: OutputOptions = field(default_factory=OutputOptions)
     run: RunOptions = field(default_factory=RunOptions)
+    log: LogOptions = field(default_factory=LogOptions)
 
     def __post_init__(self) -> None:
         """Check each value; those of the build are checked with the build's options.
@@ -114,9 +116,11 @@ def inspect_corpus(
     """Measure a corpus and print, or write, the report."""
     for path in (command.html, command.json):
         _check_target(path)
-    launch = prepare_launch(
-        replace(command.run, wait=True), beam_arguments, command.input, "", console
-    )
+    if not command.run.wait:
+        raise UserError(
+            "inspect-corpus --no-wait", "its report is made of what the job gives", "Leave it out"
+        )
+    launch = prepare_launch(command.run, beam_arguments, command.input, "", console, command.log)
     if launch.runner.reach(beam_arguments) is not Reach.HERE and not command.run.temp_location:
         raise UserError(
             f"--runner {command.run.runner}",
@@ -124,6 +128,7 @@ def inspect_corpus(
             "Add a --temp-location that all of them reach",
         )
     numbers = _measure(command, launch, console)
+    log_event("run_finished", "the corpus is measured", {"status": 0, "numbers": numbers})
     print_corpus(console, numbers)
     if command.json:
         content = json.dumps(numbers, indent=1, ensure_ascii=False) + "\n"

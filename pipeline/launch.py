@@ -10,6 +10,7 @@ from rich.console import Console
 
 from pipeline.options import RunOptions
 from pipeline.progress import Counters, Work, show_progress
+from pipeline.run_log import LogOptions, log_event
 from pipeline.runners.arguments import complete, set_by_us
 from pipeline.runners.local import count_processes
 from pipeline.runners.run import Run, Submitted
@@ -29,13 +30,15 @@ class Launch:
         runner: the engine.
         options: as the user gave them.
         setting: the places of the job, and Beam's own options, complete.
-        console: where the engine's name of a job is shown.
+        console: where a job that runs elsewhere is announced.
+        log: where the log goes.
     """
 
     runner: Runner
     options: RunOptions
     setting: Setting
     console: Console
+    log: LogOptions
 
     @property
     def shuffle(self) -> str:
@@ -73,6 +76,8 @@ class Launch:
         Raises:
             UserError: the engine cannot run it, or the job found a mistake of the user's.
             WorkerDiedError: a worker process of the local runner died.
+            JobFailedError: the engine ended the job for a reason that is known.
+            JobCancelledError: somebody else cancelled the job.
         """
         options = self.options
         self.runner.refuse(replace(self.setting, tasks=tasks), options.workers)
@@ -82,7 +87,19 @@ class Launch:
         # Before the progress line starts a thread.
         workers = start_workers(processes)
         counters = Counters()
-        with show_progress(counters, work, options.progress):
+        log_event(
+            "run_started",
+            f"{work.bytes / 1e6:,.0f} MB in {tasks} task{'s' * (tasks != 1)} on {self.runner.name}",
+            {
+                "runner": self.runner.name,
+                "workers": processes,
+                "shuffle": self.shuffle,
+                "bytes": work.bytes,
+                "tasks": tasks,
+                **self.setting.places,
+            },
+        )
+        with show_progress(counters, work, options.progress, self.log):
             return self.runner.run(
                 Run(
                     build,
@@ -93,13 +110,19 @@ class Launch:
                     options.wait,
                     temp_folder,
                     options.patience,
+                    bool(self.runner.tie(self.setting.arguments)),
                     self._announce,
                 )
             )
 
     def _announce(self, submitted: Submitted) -> None:
-        text = f"{self.runner.name}: job {submitted.job_id}, {submitted.url}"
-        self.console.print(text, markup=False, soft_wrap=True)
+        if not submitted.job_id:
+            return
+        place = f": {submitted.url}" if submitted.url else ""
+        said = f"job {submitted.job_id} on {self.runner.name}{place}"
+        self.console.print(said, markup=False, soft_wrap=True)
+        about = {"runner": self.runner.name, "job_id": submitted.job_id, "url": submitted.url}
+        log_event("job_submitted", said, about)
 
 
 def prepare_launch(
@@ -108,6 +131,7 @@ def prepare_launch(
     inputs: Sequence[str],
     output: str,
     console: Console,
+    log: LogOptions | None = None,
 ) -> Launch:
     """Find the engine, complete its options and say those that we set.
 
@@ -121,7 +145,8 @@ def prepare_launch(
     FileSystems.set_options(PipelineOptions(list(arguments)))
     paths = paths_of(inputs, output, options.temp_location)
     given = options.range_bytes is not None
-    launch = Launch(runner, options, Setting(options.runner, arguments, paths, 0, given), console)
+    setting = Setting(options.runner, arguments, paths, 0, given, options.wait)
+    launch = Launch(runner, options, setting, console, log or LogOptions())
     runner.refuse(launch.setting, options.workers)
     ours = set_by_us(beam_arguments, defaults)
     if ours:

@@ -1,8 +1,10 @@
-"""The progress line: what Beam's counters say, quiet where the output is no terminal."""
+"""Progress as Beam's counters say: a line on a terminal, and records of the log elsewhere."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 from rich.console import Console
@@ -15,11 +17,16 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from pipeline.run_log import PROGRESS, LogOptions, log_event
+
 # The "bundle" of what the journal says is finished: units of work by kind.
 JOURNAL = "journal"
 
 # Shares of the whole time that the phases take (benchmarks/README.md has the profile).
 _READ_SHARE, _BUILD_SHARE = 0.3, 0.7
+
+# What is repeated may wait for an engine that does not answer.
+_SECONDS_TO_STOP = 5
 
 
 @dataclass
@@ -45,6 +52,14 @@ class Counters:
         with self.lock:
             return sum(values.get(name, 0) for values in self.bundles.values())
 
+    def totals(self) -> dict[str, int]:
+        """Sum of each over all bundles."""
+        totals: Counter[str] = Counter()
+        with self.lock:
+            for values in self.bundles.values():
+                totals.update(values)
+        return dict(sorted(totals.items()))
+
 
 @dataclass(frozen=True)
 class Work:
@@ -64,30 +79,94 @@ class Work:
 
     def done(self, counters: Counters) -> float:
         """The share that is done, from 0 to 1."""
+        read, built = self._shares(counters)
+        return _READ_SHARE * read + _BUILD_SHARE * built if self.repeats else read
+
+    def stage(self, counters: Counters) -> str:
+        """What is being done: "read", "build" or "commit"."""
+        read, built = self._shares(counters)
+        if read < 1 and not built:
+            return "read"
+        return "commit" if built == 1 or not self.repeats else "build"
+
+    def _shares(self, counters: Counters) -> tuple[float, float]:
         read = min(1.0, counters.total("read.bytes") / max(1, self.bytes))
         read = max(read, min(1.0, counters.total("task") / max(1, self.tasks)))
-        if not self.repeats:
-            return read
         passes = self.repeats * counters.total("tokenize.documents")
         # Beam asks twice a second; what a bundle counts after it was last asked is not heard of.
+        # What an engine does twice, after a fault, it may also count twice.
         built = min(1.0, counters.total("build.passes") / max(1, passes))
-        built = max(built, min(1.0, counters.total("shard") / max(1, self.shards)))
-        return _READ_SHARE * read + _BUILD_SHARE * built
+        return read, max(built, min(1.0, counters.total("shard") / max(1, self.shards)))
 
 
 @contextmanager
-def show_progress(counters: Counters, work: Work, shown: bool) -> Iterator[None]:
-    """Show a line of bytes read, examples, rate and time left until the block ends.
+def repeat(seconds: float, action: Callable[[], None]) -> Iterator[None]:
+    """Do something every so many seconds, in a thread, until the block ends."""
+    stop = threading.Event()
+
+    def follow() -> None:
+        while not stop.wait(seconds):
+            action()
+
+    thread = threading.Thread(target=follow, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(_SECONDS_TO_STOP)
+
+
+@contextmanager
+def show_progress(
+    counters: Counters, work: Work, shown: bool, log: LogOptions | None = None
+) -> Iterator[None]:
+    """Show bytes read, examples and rate until the block ends.
+
+    A terminal has a line of them that also says the time left. Where there is none, or the log goes
+    elsewhere, they are logged.
 
     Args:
         counters: updated by the runner meanwhile.
         work: what there is to do.
-        shown: False, or an output that is no terminal, shows nothing.
+        shown: False shows nothing.
+        log: where the log goes, and how often progress is logged.
     """
-    console = Console(stderr=True)
-    if not (shown and console.is_terminal):
+    log, console = log or LogOptions(), Console(stderr=True)
+    with ExitStack() as stack:
+        has_line = console.is_terminal and not log.takes_stderr
+        if shown and (log.log_file or not has_line):
+            begin = time.monotonic()
+            stack.enter_context(
+                repeat(log.log_seconds, lambda: _log_progress(counters, work, begin))
+            )
+        if shown and has_line:
+            stack.enter_context(_show_line(console, counters, work))
         yield
-        return
+
+
+def _log_progress(counters: Counters, work: Work, begin: float) -> None:
+    totals, seconds, share = counters.totals(), time.monotonic() - begin, work.done(counters)
+    text = (
+        f"{share:.0%}, read {totals.get('read.bytes', 0) / 1e6:,.0f} of {work.bytes / 1e6:,.0f} MB"
+    )
+    if work.repeats:
+        built = totals.get("build.examples", 0)
+        text += f", {built:,} examples, {built / seconds:,.0f} a second"
+    log_event(
+        PROGRESS,
+        text,
+        {
+            "stage": work.stage(counters),
+            "share": round(share, 4),
+            "seconds": round(seconds, 1),
+            "counters": totals,
+        },
+    )
+
+
+@contextmanager
+def _show_line(console: Console, counters: Counters, work: Work) -> Iterator[None]:
     of_examples = ("{task.fields[examples]} examples", "{task.fields[rate]} a second")
     columns = (
         BarColumn(20),
@@ -98,34 +177,23 @@ def show_progress(counters: Counters, work: Work, shown: bool) -> Iterator[None]
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    stop = threading.Event()
     with Progress(*columns, console=console, transient=True) as progress:
         of = f"{work.bytes / 1e6:,.0f}"
         task = progress.add_task("", total=1.0, read="0", of=of, examples="0", rate="0")
-        thread = threading.Thread(
-            target=_follow, args=(progress, task, counters, work, stop), daemon=True
-        )
-        thread.start()
-        try:
+        with repeat(0.5, lambda: _update_line(progress, task, counters, work)):
             yield
-        finally:
-            stop.set()
-            thread.join()
 
 
-def _follow(
-    progress: Progress, task: TaskID, counters: Counters, work: Work, stop: threading.Event
-) -> None:
-    while not stop.wait(0.5):
-        built = counters.total("build.examples")
-        elapsed = progress.tasks[task].elapsed or 1.0
-        progress.update(
-            task,
-            completed=work.done(counters),
-            read=f"{counters.total('read.bytes') / 1e6:,.0f}",
-            examples=f"{built:,}",
-            rate=f"{built / elapsed:,.0f}",
-        )
+def _update_line(progress: Progress, task: TaskID, counters: Counters, work: Work) -> None:
+    built = counters.total("build.examples")
+    elapsed = progress.tasks[task].elapsed or 1.0
+    progress.update(
+        task,
+        completed=work.done(counters),
+        read=f"{counters.total('read.bytes') / 1e6:,.0f}",
+        examples=f"{built:,}",
+        rate=f"{built / elapsed:,.0f}",
+    )
 
 
 class ReadingLine:

@@ -1,5 +1,6 @@
 """The documents of each shard to its examples, sorted, in one file under a temporary name."""
 
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from transforms.pool import map_pool
 from transforms.sort import RowSorter
 from transforms.spill import load_segment
 from transforms.tally import COUNTS, Count, Tally
+from transforms.work_log import log_end
 
 SHARDS = "shards"
 
@@ -71,9 +73,9 @@ class _BuildShard(beam.DoFn):
         self, element: tuple[int, Iterable[Segment]], pool_path: str = ""
     ) -> Iterator[WrittenFile]:
         shard, segments = element
-        outputs, found = self._journal.once(
-            f"shard-{shard}", lambda: self._make(shard, segments, pool_path)
-        )
+        name, begin = f"shard-{shard}", time.monotonic()
+        outputs, found = self._journal.once(name, lambda: self._make(shard, segments, pool_path))
+        log_end(name, begin, (value for tag, value in outputs if tag == COUNTS), found)
         for tag, value in outputs:
             yield TaggedOutput(tag, value) if tag else value
             if found and tag:

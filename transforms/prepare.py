@@ -4,6 +4,7 @@ The three are one DoFn, because a task is the unit of the journal: what a task g
 when it ends.
 """
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ from transforms.shuffle import BUFFER_BYTES, MESSAGE_BYTES, Routes, to_messages
 from transforms.spill import Buffer, Spill
 from transforms.tally import COUNTS, Count, Tally
 from transforms.tokenize import Tokenizing, tally_of_tokenizing, tokenize_batch
+from transforms.work_log import log_begin, log_end
 
 SEGMENTS = "segments"
 
@@ -74,7 +76,9 @@ class _PrepareTask(beam.DoFn):
             if limit is None
             else CandidateFile(seed, limit, self._of.temp_folder, kept, _CANDIDATE_BYTES)
         )
-        for batch in self._reader.read(read_task(task)):
+        ranges = read_task(task)
+        log_begin(f"task-{task.number}", ranges)
+        for batch in self._reader.read(ranges):
             documents = tokenize_batch(self._tokenizer, batch, tokenized)
             if documents.num_rows:
                 if self._candidates:
@@ -98,8 +102,9 @@ class _SpillTask(_PrepareTask):
         self._journal = Journal(self._of.temp_folder)
 
     def process(self, element: Task) -> Iterator[tuple[int, Segment]]:
-        name = f"task-{element.number}"
+        name, begin = f"task-{element.number}", time.monotonic()
         outputs, found = self._journal.once(name, lambda: self._spill(element))
+        log_end(name, begin, (value for tag, value in outputs if tag == COUNTS), found)
         routes = self._of.routes
         segments = [segment for tag, segment in outputs if tag == SEGMENTS]
         if routes.two_levels:
@@ -126,14 +131,17 @@ class _SendTask(_PrepareTask):
     """A task to messages of about 1 MB that travel through the engine."""
 
     def process(self, element: Task) -> Iterator[tuple[int, Segment]]:
-        routes, buffer = self._of.routes, Buffer()
+        routes, buffer, begin = self._of.routes, Buffer(), time.monotonic()
         most = min(MESSAGE_BYTES * routes.layout.shards, self._of.buffer_bytes)
         for documents in self.prepare(element):
             buffer.add(documents, routes.homes(documents))
             if buffer.bytes >= most:
                 yield from routes.to_shards(to_messages(buffer))
         yield from routes.to_shards(to_messages(buffer))
-        for tag, value in self.finish(element):
+        outputs = list(self.finish(element))
+        counts = (value for tag, value in outputs if tag == COUNTS)
+        log_end(f"task-{element.number}", begin, counts)
+        for tag, value in outputs:
             yield TaggedOutput(tag, value)
 
 

@@ -7,6 +7,7 @@ from enum import Enum
 from apache_beam.options.pipeline_options import FlinkRunnerOptions
 
 from corpusmill.faults import UserError
+from pipeline.runners import portable
 from pipeline.runners.arguments import given_flags
 from pipeline.runners.flink_rest import FlinkRest, NoAnswerError, Overview
 from pipeline.runners.flink_server import JAR_VARIABLE, check_job_server
@@ -71,6 +72,13 @@ def defaults(arguments: Sequence[str]) -> dict[str, str]:
 def reach(arguments: Sequence[str]) -> Reach:
     """Embedded: this machine. A cluster: what all of its machines mount."""
     return Reach.HERE if place_of(arguments) is Place.EMBEDDED else Reach.SHARED
+
+
+def tie(arguments: Sequence[str]) -> str:
+    """Embedded: all of it. On a cluster: its workers, where they are here."""
+    if place_of(arguments) is Place.EMBEDDED:
+        return "Flink runs in the job server that this process starts"
+    return portable.tie(arguments)
 
 
 def parallelism(arguments: Sequence[str], _: int) -> int | None:

@@ -68,6 +68,13 @@ def reach(_: Sequence[str]) -> Reach:
     return Reach.HERE
 
 
+def tie(arguments: Sequence[str]) -> str:
+    """Prism itself, unless it was there before."""
+    if not given_flags(arguments).get("job_endpoint"):
+        return "Prism ends with this process, which starts it"
+    return portable.tie(arguments)
+
+
 def parallelism(_: Sequence[str], __: int) -> int | None:
     """One worker."""
     return 1

@@ -41,6 +41,7 @@ class Run:
         wait: whether to wait for the end.
         temp_folder: of the job's temporary files; empty where it is not known.
         patience: seconds without any progress after which a job elsewhere is given up; 0 for never.
+        tied: whether the job ends with this process.
         announce: is told of the job once an engine elsewhere has it.
     """
 
@@ -52,4 +53,5 @@ class Run:
     wait: bool = True
     temp_folder: str = ""
     patience: int = 0
+    tied: bool = False
     announce: Callable[[Submitted], None] = _tell_nobody

@@ -29,6 +29,7 @@ class Setting:
         paths: (flag, value) of every place that workers open.
         tasks: number of tasks that the input is cut into; 0 before it was.
         range_bytes_given: whether the user chose --range-bytes.
+        wait: whether the command waits for the end of the job.
     """
 
     runner: str
@@ -36,6 +37,15 @@ class Setting:
     paths: tuple[tuple[str, str], ...]
     tasks: int = 0
     range_bytes_given: bool = False
+    wait: bool = True
+
+    @property
+    def places(self) -> dict[str, list[str]]:
+        """The places of each kind: {"input": [...], "output": [...]}."""
+        places: dict[str, list[str]] = {}
+        for flag, value in self.paths:
+            places.setdefault(flag.strip("-").replace("-", "_"), []).append(value)
+        return places
 
 
 def check_reach(setting: Setting, reach: Reach) -> None:
@@ -79,6 +89,25 @@ def check_spread(setting: Setting, parallelism: int | None) -> None:
             "--range-bytes",
             f"the input makes {setting.tasks} tasks of that size, for {parallelism} workers",
             "Give a smaller one, or leave it out",
+        )
+
+
+def check_wait(setting: Setting, tie: str) -> None:
+    """Refuse to leave a job alone that ends with this process.
+
+    Args:
+        setting: with whether to wait.
+        tie: what of the job lives in this process.
+
+    Raises:
+        UserError: something does, and the command is not to wait.
+    """
+    if tie and not setting.wait:
+        raise UserError(
+            f"--no-wait --runner {setting.runner}",
+            tie,
+            "Leave --no-wait out, or give an engine and workers that stay (a --job_endpoint and an "
+            "--environment_type other than LOOPBACK)",
         )
 
 

@@ -6,9 +6,9 @@ from typing import Literal
 
 from corpusmill.faults import UserError
 from pipeline.runners import dataflow, flink, flink_job, local, portable, prism
-from pipeline.runners.failures import raise_user_error
+from pipeline.runners.failures import JobCancelledError, JobFailedError, raise_explained
 from pipeline.runners.run import Run, Submitted
-from pipeline.runners.setting import Reach, Setting, check_reach, check_spread
+from pipeline.runners.setting import Reach, Setting, check_reach, check_spread, check_wait
 from pipeline.runners.worker_watch import WorkerDiedError
 
 _MEGABYTE = 2**20
@@ -32,6 +32,7 @@ class Runner:
         why: reasons of the two.
         reach: which files its workers open, by Beam's options.
         parallelism: how many tasks run at once, by Beam's options and `--workers`; None unknown.
+        tie: what of a job lives in this process, by Beam's options; "" where it goes on without it.
         defaults: Beam's options that we set unless the user does, by those that the user gives.
         submit: runs a job.
         check: refuses what the engine cannot do.
@@ -46,6 +47,7 @@ class Runner:
     why: str
     reach: Callable[[Sequence[str]], Reach]
     parallelism: Callable[[Sequence[str], int], int | None]
+    tie: Callable[[Sequence[str]], str]
     defaults: Callable[[Sequence[str]], dict[str, str]]
     submit: Callable[[Run], Submitted]
     check: Callable[[Setting], None] = _refuse_nothing
@@ -58,7 +60,9 @@ class Runner:
         """
         check_reach(setting, self.reach(setting.arguments))
         check_spread(setting, self.parallelism(setting.arguments, workers))
+        check_wait(setting, self.tie(setting.arguments))
         self.check(setting)
+        portable.check_endpoint(setting.arguments)
 
     def run(self, job: Run) -> Submitted:
         """Run a job.
@@ -66,13 +70,15 @@ class Runner:
         Raises:
             UserError: the job found a mistake of the user's.
             WorkerDiedError: a worker process of the local runner died.
+            JobFailedError: the engine ended the job for a reason that is known.
+            JobCancelledError: somebody else cancelled the job.
         """
         try:
             return self.submit(replace(job, runner=self.name))
-        except (UserError, WorkerDiedError):
+        except (UserError, WorkerDiedError, JobFailedError, JobCancelledError):
             raise
         except Exception as error:
-            raise_user_error(error)
+            raise_explained(error)
             raise
 
 
@@ -86,6 +92,7 @@ LOCAL = Runner(
     why="it keeps what passes between stages in its own memory, so only references may",
     reach=local.reach,
     parallelism=local.parallelism,
+    tie=local.tie,
     defaults=portable.defaults,
     submit=local.submit,
 )
@@ -99,6 +106,7 @@ PRISM = Runner(
     why="through the engine the same job takes 8 times as long and 30 times the memory",
     reach=prism.reach,
     parallelism=prism.parallelism,
+    tie=prism.tie,
     defaults=prism.defaults,
     submit=prism.submit,
     check=prism.check,
@@ -113,6 +121,7 @@ FLINK = Runner(
     why="a bundle that gives more than 1.1 GB hangs a TaskManager; references never do",
     reach=flink.reach,
     parallelism=flink.parallelism,
+    tie=flink.tie,
     defaults=flink.defaults,
     submit=flink_job.submit,
     check=flink.check,
@@ -127,6 +136,7 @@ DATAFLOW = Runner(
     why="its shuffle service is made for it",
     reach=dataflow.reach,
     parallelism=dataflow.parallelism,
+    tie=portable.tie,
     defaults=dataflow.defaults,
     submit=dataflow.submit,
     check=dataflow.check,
@@ -141,8 +151,10 @@ PORTABLE = Runner(
     why="what is safe on every engine that was measured",
     reach=portable.reach,
     parallelism=portable.parallelism,
+    tie=portable.tie,
     defaults=portable.defaults,
     submit=portable.submit,
+    check=portable.check,
 )
 RUNNERS = (LOCAL, PRISM, FLINK, DATAFLOW, PORTABLE)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from deploy.dataflow import launch
-from pipeline.builds import BUILDS
+from pipeline.builds import BUILDS, BuildBert
 from pipeline.command_line import parse
 from tests.conftest import CHECKOUT
 
@@ -25,7 +25,7 @@ SAY_ARGUMENTS = '#!/bin/sh\nfor argument in "$@"; do printf "%s\\n" "$argument";
 def test_the_templates_parameters_become_a_command_of_the_job() -> None:
     own, beams = split(launch.command_line(GIVEN))
     command = parse(own)
-    assert type(command) is BUILDS["bert"]
+    assert isinstance(command, BuildBert)
     assert command.dataset.input == ("gs://a/*.txt", "gs://b c/*")
     assert command.dataset.num_shards == 3
     assert command.run.runner == "DataflowRunner"

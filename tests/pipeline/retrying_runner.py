@@ -127,7 +127,7 @@ class RetryingRunner(FnApiRunner):
         return _RetryingBundleManager(bundle_context_manager, self)
 
 
-class _RetryingBundleManager(BundleManager):  # type: ignore[misc]
+class _RetryingBundleManager(BundleManager):
     """Cuts the input of a stage into bundles, and makes attempts at each."""
 
     def __init__(self, context: Any, runner: RetryingRunner) -> None:

@@ -15,8 +15,16 @@ from apache_beam.utils.subprocess_server import pick_port
 from corpusmill.tokenization.words import Spans, cut_unicode
 from pipeline.command_line import FAILURE, INTERRUPTED, USER_ERROR
 from pipeline.runners.prism import LOCATION, find_program
-from tests.pipeline.jobs import SMALL, Outcome, assert_refused, build, digests, run_here, start
-from tests.pipeline.test_failures import assert_nothing_final
+from tests.pipeline.jobs import (
+    SMALL,
+    Outcome,
+    assert_nothing_final,
+    assert_refused,
+    build,
+    digests,
+    run_here,
+    start,
+)
 
 PRISM = ("--runner", "PrismRunner")
 # A worker of ours is a process, which takes seconds to start; Beam's are threads of this one.
@@ -69,9 +77,9 @@ def test_every_objective_gives_the_bytes_of_the_local_runner(
     tmp_path: Path,
     prism: str,
 ) -> None:
+    given: tuple[str | Path, ...]
     given = (objective, "--input", text, *OBJECTIVES[objective], "--validation-share", "0.2")
     tokenizer = gpt_tokenizer if objective == "gpt" else tokenizer_path
-    common: tuple[str | Path, ...]
     common = (*given, "--tokenizer", tokenizer, "--num-shards", "3", "--seed", "1")
     local = run_here(*common, "--output", tmp_path / "local")
     assert local.status == 0, local.errors

@@ -1,7 +1,6 @@
 """A run that was stopped goes on, and ends with the bytes of one that was not."""
 
 import errno
-import json
 import os
 import shutil
 from collections.abc import Callable
@@ -16,7 +15,7 @@ import transforms.build
 import transforms.commit
 import transforms.prepare
 from pipeline.command_line import FAILURE, INTERRUPTED, USER_ERROR
-from tests.pipeline.jobs import Outcome, assert_refused, build, digests, leftovers
+from tests.pipeline.jobs import Outcome, build, digests
 
 RANGES = ("--range-bytes", "7777", "--validation-share", "0.2")
 
@@ -96,22 +95,19 @@ def test_what_is_finished_is_not_done_again(
 
 
 class Stop:
-    """Stops a run when it creates or renames its nth file."""
+    """Stops a run when it creates its nth file."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.calls, self.at, self.error = count(), -1, lambda: Exception()
-        for name in ("create",):
-            self._wrap(monkeypatch, name)
-
-    def _wrap(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-        real = getattr(FileSystems, name)
+        self.calls, self.at = count(), -1
+        self.error: Callable[[], BaseException] = Exception
+        real: Callable[..., Any] = FileSystems.create
 
         def call(*given: Any, **named: Any) -> Any:
             if next(self.calls) == self.at:
                 raise self.error()
             return real(*given, **named)
 
-        monkeypatch.setattr(FileSystems, name, staticmethod(call))
+        monkeypatch.setattr(FileSystems, "create", staticmethod(call))
 
 
 def full_disk() -> OSError:

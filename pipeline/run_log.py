@@ -1,0 +1,148 @@
+"""The log of a run: events with fields, as text for people or as JSON for what follows the run.
+
+An event is a record of Python's logging whose extra fields are its data, so that every handler
+takes it. Beam's own records stay hidden unless `--log-level debug` asks for them.
+"""
+
+import logging
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from pythonjsonlogger.json import JsonFormatter
+
+from corpusmill.faults import UserError, check_option
+
+PROGRESS = "progress"
+
+_EVENTS = logging.getLogger("pipeline")
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING}
+# Whose records are Beam's or its engines': "root" has what a job service passes on.
+_BEAMS = ("apache_beam", "root", "PrismRunner", "SdkWorker")
+
+
+@dataclass(frozen=True)
+class LogOptions:
+    """What is logged of a run, and where."""
+
+    log_format: Literal["text", "json"] = "text"
+    """Of the log: text for people, or json, one object a line."""
+    log_level: Literal["debug", "info", "warning"] | None = None
+    """Least level that is logged: warning; info, with the events of the run, the default of json;
+    debug, also with what Beam, its engine and workers in this process say."""
+    log_file: str | None = None
+    """File that the log is added to; by default it is written to the standard error."""
+    log_seconds: float = 30.0
+    """Time between two records of progress, which is logged where no progress line is shown."""
+
+    def __post_init__(self) -> None:
+        """Check each value.
+
+        Raises:
+            UserError: a value that no log can be written with.
+        """
+        check_option("log-seconds", self.log_seconds, self.log_seconds > 0, "more than 0")
+        if self.log_file and "://" in self.log_file:
+            raise UserError(
+                f"--log-file {self.log_file}", "it is no local file", "Give a path of this machine"
+            )
+
+    @property
+    def takes_stderr(self) -> bool:
+        """Whether the standard error holds JSON, and so nothing else."""
+        return self.log_format == "json" and not self.log_file
+
+    @property
+    def level(self) -> int:
+        """The level, as a number of Python's logging."""
+        return _LEVELS[self.log_level or ("info" if self.log_format == "json" else "warning")]
+
+
+def log_event(
+    event: str, text: str, fields: Mapping[str, object], level: int = logging.INFO
+) -> None:
+    """Log an event of the run.
+
+    Args:
+        event: its name, which programs look for.
+        text: what it is, for people.
+        fields: its data, of types that JSON has.
+        level: of Python's logging.
+    """
+    _EVENTS.log(level, text, extra={"event": event, **fields})
+
+
+@contextmanager
+def open_log(options: LogOptions) -> Iterator[None]:
+    """Write the log until the block ends.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    root, beam = logging.getLogger(), logging.getLogger("apache_beam")
+    debug = options.level == logging.DEBUG
+    levels = {
+        # Of libraries' own debugging there would be no end.
+        root: logging.INFO if debug else logging.WARNING,
+        # The errors that it logs are raised, too.
+        beam: logging.INFO if debug else logging.CRITICAL,
+        # What a worker says of each task: also one in this process.
+        logging.getLogger("transforms"): logging.INFO if debug else logging.WARNING,
+        # Progress is logged whatever the level is; `_Chosen` knows.
+        _EVENTS: min(options.level, logging.INFO),
+    }
+    handler = _create_handler(options.log_file)
+    handler.addFilter(_Chosen(options.level))
+    handler.setFormatter(_create_formatter(options.log_format))
+    previous = {logger: logger.level for logger in levels}
+    for logger, level in levels.items():
+        logger.setLevel(level)
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        handler.close()
+        for logger, level in previous.items():
+            logger.setLevel(level)
+
+
+class _Chosen(logging.Filter):
+    """Lets records of the level pass that are not Beam's, and progress at any level."""
+
+    def __init__(self, level: int) -> None:
+        super().__init__()
+        self._level = level
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if getattr(record, "event", "") == PROGRESS:
+            return True
+        is_ours = not record.name.startswith(_BEAMS)
+        return record.levelno >= self._level and (is_ours or self._level == logging.DEBUG)
+
+
+def _create_handler(path: str | None) -> logging.Handler:
+    if not path:
+        return logging.StreamHandler(sys.stderr)
+    try:
+        return logging.FileHandler(path, encoding="utf-8")
+    except OSError as error:
+        raise UserError(
+            f"--log-file {path}", f"it cannot be written ({error})", "Give another file"
+        ) from None
+
+
+def _create_formatter(log_format: str) -> logging.Formatter:
+    if log_format == "text":
+        return logging.Formatter(
+            "%(asctime)s %(levelname)s %(name)s: %(message)s", "%Y-%m-%d %H:%M:%S"
+        )
+    return JsonFormatter(
+        ["levelname", "name", "message"],
+        rename_fields={"levelname": "level", "name": "logger", "exc_info": "trace"},
+        defaults={"time": ""},  # in front
+        timestamp="time",
+        json_ensure_ascii=False,
+    )

@@ -1,0 +1,176 @@
+"""A job that runs elsewhere: its counters, its end, and Ctrl-C."""
+
+import logging
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any
+
+from apache_beam.metrics import monitoring_infos
+from apache_beam.metrics.metric import MetricsFilter
+from apache_beam.portability.api import beam_job_api_pb2
+from apache_beam.runners.runner import PipelineState
+
+from pipeline.progress import Counters
+from pipeline.runners.failures import JobCancelledError
+from transforms.tally import NAMESPACE
+
+_LOG = logging.getLogger(__name__)
+
+
+class JobInterrupt(KeyboardInterrupt):
+    """Ctrl-C, or a request to end, while a job ran elsewhere; it says what became of the job."""
+
+
+def job_id_of(result: Any) -> str:
+    """The engine's name for a job; empty where it has none.
+
+    Args:
+        result: of Beam's `Pipeline.run`.
+    """
+    found = getattr(result, "job_id", None) or getattr(result, "_job_id", None) or ""
+    return str(found() if callable(found) else found)
+
+
+def read_counters(result: Any) -> dict[str, int]:
+    """The counters of a job as its engine has them now, by the names of the local progress.
+
+    Of a job service it is asked anew each time: `result.metrics` keeps its first answer.
+
+    Args:
+        result: of Beam's `Pipeline.run`.
+    """
+    if service := getattr(result, "_job_service", None):
+        request = beam_job_api_pb2.GetJobMetricsRequest(job_id=job_id_of(result))
+        metrics = service.GetJobMetrics(request).metrics
+        return _join(count(metrics.attempted), count(metrics.committed))
+    asked = MetricsFilter().with_namespace(NAMESPACE)
+    attempted: dict[str, int] = {}
+    committed: dict[str, int] = {}
+    for metric in result.metrics().query(asked)["counters"]:
+        name = metric.key.metric.name
+        attempted[name] = attempted.get(name, 0) + (metric.attempted or 0)
+        committed[name] = committed.get(name, 0) + (metric.committed or 0)
+    return _join(attempted, committed)
+
+
+def count(infos: Iterable[Any]) -> dict[str, int]:
+    """Our counters among what a worker or a job service reports, each added up over all steps.
+
+    Args:
+        infos: Beam's `MonitoringInfo`s.
+    """
+    values: dict[str, int] = {}
+    for info in infos:
+        namespace, name = monitoring_infos.parse_namespace_and_name(info)
+        if namespace == NAMESPACE and monitoring_infos.is_counter(info):
+            values[name] = values.get(name, 0) + monitoring_infos.extract_counter_value(info)
+    return values
+
+
+def _join(attempted: dict[str, int], committed: dict[str, int]) -> dict[str, int]:
+    """The larger of the two: some engines know one of them only, Prism knows of one bundle."""
+    names = attempted.keys() | committed.keys()
+    return {name: max(attempted.get(name, 0), committed.get(name, 0)) for name in names}
+
+
+def take_counters(result: Any, counters: Counters) -> None:
+    """Take over a job's counters; an engine that does not answer costs no job."""
+    try:
+        counters.update("job", read_counters(result))
+    except Exception as error:  # whatever its client raises
+        _LOG.debug("no counters: %s", error)
+
+
+def wait(result: Any) -> None:
+    """Wait for the end of a job.
+
+    Args:
+        result: of Beam's `Pipeline.run`.
+
+    Raises:
+        JobCancelledError: somebody else cancelled it.
+        RuntimeError: it failed; the message has what its workers said.
+    """
+    if service := getattr(result, "_job_service", None):
+        # Beam gives these two a deadline of --job_server_timeout, and a job that runs longer than
+        # that is taken for one that failed.
+        job_id = job_id_of(result)
+        result._state_stream = service.GetStateStream(
+            beam_job_api_pb2.GetJobStateRequest(job_id=job_id)
+        )
+        result._message_stream = service.GetMessageStream(
+            beam_job_api_pb2.JobMessagesRequest(job_id=job_id)
+        )
+    try:
+        state = result.wait_until_finish()
+    except Exception:
+        if _ask_state(result) == PipelineState.CANCELLED:
+            raise JobCancelledError(job_id_of(result)) from None
+        raise
+    if state == PipelineState.CANCELLED:
+        raise JobCancelledError(job_id_of(result))
+    if state != PipelineState.DONE:
+        raise RuntimeError(f"the job ended as {state}")
+
+
+def _ask_state(result: Any) -> str:
+    with suppress(Exception):  # the engine may be what failed
+        return str(result.state)
+    return ""
+
+
+@contextmanager
+def hold_interrupts() -> Iterator[list[int]]:
+    """Keep Ctrl-C and requests to end while a job is submitted: it must be known to cancel it.
+
+    Gives the signals that came, for `cancel_on_interrupt`. A second one is not kept.
+    """
+    held: list[int] = []
+
+    def hold(number: int, _: FrameType | None) -> None:
+        if held:
+            raise KeyboardInterrupt
+        held.append(number)
+
+    previous = {number: signal.signal(number, hold) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield held
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def cancel_on_interrupt(
+    cancel: Callable[[], object], job_id: str, url: str, tied: bool, held: Sequence[int] = ()
+) -> Iterator[None]:
+    """Cancel the job where the block ends by Ctrl-C or a request to end.
+
+    Args:
+        cancel: asks the engine to.
+        job_id: its name for the job.
+        url: where the job is watched.
+        tied: whether the job ends with this process anyway.
+        held: signals that came before the block.
+
+    Raises:
+        JobInterrupt: it did.
+    """
+    try:
+        if held:
+            raise KeyboardInterrupt
+        yield
+    except KeyboardInterrupt:
+        try:
+            cancel()
+        except Exception as error:  # whatever an engine's client raises
+            if tied:
+                raise KeyboardInterrupt from None
+            place = f" at {url}" if url else ""
+            raise JobInterrupt(
+                f"job {job_id} could not be cancelled and may go on ({type(error).__name__}): "
+                f"end it{place}"
+            ) from None
+        raise JobInterrupt(f"job {job_id} was cancelled") from None

@@ -1,0 +1,84 @@
+"""What engines say of a failed job, and what the user is told."""
+
+import pytest
+
+from corpusmill.faults import UserError
+from pipeline.runners.failures import JobFailedError, explain_failure
+
+TRACE = """Traceback (most recent call last):
+  File "apache_beam/runners/common.py", line 1512, in apache_beam.runners.common.DoFnRunner.process
+  File "/job/transforms/commit.py", line 76, in process
+    check_rejects(sums, self._options.max_rejects)
+corpusmill.faults.UserError: --max-rejects 0{where}: 1 of 5 lines are rejects. Mend the input.
+"""
+WHERE = " [while running 'CommitDataset/Commit']"
+JAVA = """org.apache.beam.sdk.util.UserCodeException: java.util.concurrent.ExecutionException:
+ java.lang.RuntimeException: Error received from SDK harness for instruction 7: {}
+\tat java.base/java.util.concurrent.CompletableFuture.reportGet(CompletableFuture.java:396)
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TRACE.format(where=""),
+        TRACE.format(where=WHERE),
+        JAVA.format(TRACE.format(where=WHERE)),
+        # Go and JSON quote what they pass on.
+        "job failed: " + TRACE.format(where=WHERE).replace("\n", "\\n"),
+    ],
+)
+def test_a_mistake_that_a_worker_found_is_told_as_the_user_made_it(text: str) -> None:
+    error = explain_failure(text)
+    assert isinstance(error, UserError)
+    assert error.value == "--max-rejects 0"
+    assert str(error) == "--max-rejects 0: 1 of 5 lines are rejects. Mend the input."
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "cause"),
+    [
+        ("OSError: [Errno 28] No space left on device: '/t/x' [while running 'Spill']", "--output",
+         "the disk is full (No space left on device: '/t/x')"),
+        ("ModuleNotFoundError: No module named 'transforms'\n", "the workers", "lack the code"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: '/o/_temporary-1/tokenizer.json'",
+         "--temp-location", "cannot reach the temporary folder"),
+    ],
+)  # fmt: skip
+def test_what_the_user_can_mend_is_a_mistake(text: str, value: str, cause: str) -> None:
+    error = explain_failure(JAVA.format(text))
+    assert isinstance(error, UserError)
+    assert value in error.value
+    assert cause in error.cause
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("MemoryError: [while running 'BuildShards/BuildShard-ptransform-5']", "memory ran out"),
+        ("java.lang.OutOfMemoryError: Java heap space", "memory ran out"),
+        # The kernel's words, and those that engines have for what comes of it.
+        ("Out of memory: Killed process 1882 (python) total-vm:6041764kB", "memory ran out"),
+        ("SDK harness sdk-0-0 disconnected.\nThe worker VM had to shut down due to lack of memory.",
+         "memory ran out"),
+        ("Container exited with exit code 137", "memory ran out"),
+        ("generic::aborted: SDK harness sdk-0-0 disconnected.", "a worker was lost"),
+        ("bundle inst004 stage-007 failed:SDK worker disconnected: worker[job-001[job]]",
+         "a worker was lost"),
+        ("Root cause: The worker lost contact with the service.", "a worker was lost"),
+        ("java.util.TimeoutException: Heartbeat of TaskManager with id c_1(h:1) timed out.",
+         "a worker was lost"),
+        ("prism worker[job-001] didn't get control connection to localhost:1 after 1m0s",
+         "no worker began to work"),
+    ],
+)  # fmt: skip
+def test_faults_of_machines_are_told_with_what_to_do(text: str, cause: str) -> None:
+    failure = explain_failure(text)
+    assert isinstance(failure, JobFailedError)
+    assert failure.cause.startswith(cause)
+    assert failure.cure
+    assert "\n" not in str(failure)
+
+
+def test_nothing_is_made_up_of_what_is_not_known() -> None:
+    assert explain_failure("ZeroDivisionError: division by zero") is None

@@ -1,0 +1,175 @@
+"""A job on an engine that is another process: what is said of it, and how the command ends."""
+
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam.portability.api import beam_job_api_pb2
+
+from pipeline.command_line import CANCELLED, FAILURE, INTERRUPTED, USER_ERROR
+from pipeline.progress import Counters
+from pipeline.runners import portable
+from pipeline.runners.run import Run
+from pipeline.runners.watch import JobInterrupt
+from tests.pipeline.engine import RUNNING, Engine, count_seconds, start_engine
+from tests.pipeline.jobs import assert_refused, build, digests
+
+_DEADLINE_SECONDS = 5
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    with start_engine() as engine:
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def long_text(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Text that takes the engine some seconds."""
+    file = tmp_path_factory.mktemp("long") / "text"
+    file.write_bytes(sample.read_bytes() * 60)
+    return file
+
+
+def test_a_job_elsewhere_has_an_id_and_gives_the_same_bytes(
+    engine: Engine, sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    there, here = tmp_path / "there", tmp_path / "here"
+    outcome = build([sample], tokenizer_path, there, *engine.flags)
+    assert outcome.status == 0, outcome.errors
+    [job_id] = re.findall(r"^job (\S+) on PortableRunner$", outcome.output, re.MULTILINE)
+    assert engine.jobs()[job_id] == beam_job_api_pb2.JobState.DONE
+    assert build([sample], tokenizer_path, here).status == 0
+    assert digests(there) == digests(here)
+
+
+def test_a_job_may_take_longer_than_the_job_server_may_to_answer(engine: Engine) -> None:
+    counters = Counters()
+
+    def add(pipeline: beam.Pipeline) -> None:
+        _ = pipeline | beam.Create([_DEADLINE_SECONDS + 1]) | beam.Map(count_seconds)
+
+    arguments = (*engine.flags[3:], f"--job_server_timeout={_DEADLINE_SECONDS}")
+    assert portable.submit(Run(add, "PortableRunner", arguments, counters)).done
+    assert counters.totals() == {"read.seconds": _DEADLINE_SECONDS + 1}
+
+
+def test_what_a_worker_refuses_is_one_message(
+    engine: Engine, sample: Path, tokenizer_path: Path, tmp_path: Path, output: Path
+) -> None:
+    bad = tmp_path / "bad"
+    bad.write_bytes(b"\xff\xfe\n" + sample.read_bytes())
+    outcome = build([bad], tokenizer_path, output, "--max-rejects", "0", *engine.flags)
+    assert_refused(outcome, USER_ERROR, "--max-rejects 0", "1 of", "Mend the input")
+    assert not (output / "_SUCCESS").exists()
+
+
+def test_a_job_that_somebody_cancels_has_an_exit_status_of_its_own(
+    engine: Engine, long_text: Path, tokenizer_path: Path, output: Path
+) -> None:
+    engine.once_it_runs(engine.cancel)
+    outcome = build([long_text], tokenizer_path, output, *engine.flags)
+    assert outcome.status == CANCELLED
+    assert re.fullmatch(r"cancelled: somebody cancelled job \S+; .*\n", outcome.errors)
+    assert not (output / "_SUCCESS").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_command_that_is_interrupted_cancels_its_job(
+    number: signal.Signals, engine: Engine, long_text: Path, tokenizer_path: Path, output: Path
+) -> None:
+    engine.once_it_runs(lambda _: os.kill(os.getpid(), number))
+    outcome = build([long_text], tokenizer_path, output, *engine.flags)
+    assert outcome.status == INTERRUPTED
+    [job_id] = re.findall(r"^interrupted: job (\S+) was cancelled", outcome.errors, re.MULTILINE)
+    assert engine.jobs()[job_id] == beam_job_api_pb2.JobState.CANCELLED
+
+
+def test_an_engine_that_dies_ends_the_command(
+    long_text: Path, tokenizer_path: Path, output: Path
+) -> None:
+    with start_engine() as mortal:
+        mortal.once_it_runs(lambda _: mortal.process.kill())
+        outcome = build([long_text], tokenizer_path, output, *mortal.flags)
+    assert_refused(outcome, FAILURE, "the job server cannot be reached any more", "UNAVAILABLE")
+
+
+def test_a_job_that_nobody_waits_for_ends_as_any_other(
+    engine: Engine, sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    there, here = tmp_path / "there", tmp_path / "here"
+    outcome = build([sample], tokenizer_path, there, "--no-wait", *engine.flags)
+    assert outcome.status == 0
+    assert f"complete once {there / '_SUCCESS'} is there" in outcome.output
+    [job_id] = re.findall(r"^job (\S+) on PortableRunner$", outcome.output, re.MULTILINE)
+    while engine.jobs()[job_id] == RUNNING:
+        time.sleep(0.05)
+    assert build([sample], tokenizer_path, here).status == 0
+    assert digests(there) == digests(here)
+
+
+def test_what_interrupts_a_submission_ends_the_job(engine: Engine) -> None:
+    known = engine.jobs()
+
+    def add(pipeline: beam.Pipeline) -> None:
+        _ = pipeline | beam.Create([1]) | beam.Map(count_seconds)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(JobInterrupt, match="was cancelled"):
+        portable.submit(Run(add, "PortableRunner", tuple(engine.flags[3:]), Counters()))
+    [state] = [state for job_id, state in engine.jobs().items() if job_id not in known]
+    assert state == beam_job_api_pb2.JobState.CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("flags", "value", "cause"),
+    [
+        (["PortableRunner"], "--runner PortableRunner", "no job server is named"),
+        (
+            ["PortableRunner", "--", "--job_endpoint=localhost:1", "--environment_type=LOOPBACK"],
+            "--job_endpoint=localhost:1",
+            "nobody answers there",
+        ),
+        (["SparkRunner"], "--runner SparkRunner", "lacks the code of this job"),
+        (["DaskRunner"], "--runner DaskRunner", "loses elements"),
+        (["NoRunner"], "--runner NoRunner", "Beam cannot make it"),
+    ],
+)
+def test_an_engine_that_cannot_run_the_job_is_refused(
+    flags: list[str], value: str, cause: str, sample: Path, tokenizer_path: Path, output: Path
+) -> None:
+    outcome = build([sample], tokenizer_path, output, "--runner", *flags)
+    assert_refused(outcome, USER_ERROR, value, cause)
+    assert not output.exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "cause"),
+    [
+        ([], "it runs in this process"),
+        (["--runner", "PrismRunner"], "Prism ends with this process"),
+        (["--runner", "FlinkRunner"], "this process starts"),
+        (["--runner", "PortableRunner", "--", "--job_endpoint=embed"], "--job_endpoint=embed"),
+        (
+            [
+                "--runner",
+                "PortableRunner",
+                "--",
+                "--job_endpoint=x:1",
+                "--environment_type=LOOPBACK",
+            ],
+            "--environment_type=LOOPBACK",
+        ),
+    ],
+)
+def test_a_job_that_ends_with_the_command_must_be_waited_for(
+    flags: list[str], cause: str, sample: Path, tokenizer_path: Path, output: Path
+) -> None:
+    outcome = build([sample], tokenizer_path, output, "--no-wait", *flags)
+    assert_refused(outcome, USER_ERROR, "--no-wait", cause, "Leave --no-wait out")
+    assert not output.exists()
