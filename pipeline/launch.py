@@ -110,19 +110,19 @@ class Launch:
                     options.wait,
                     temp_folder,
                     options.patience,
-                    bool(self.runner.tie(self.setting.arguments)),
                     self._announce,
+                    bool(self.runner.tie(self.setting.arguments)),
                 )
             )
 
     def _announce(self, submitted: Submitted) -> None:
         if not submitted.job_id:
             return
-        place = f": {submitted.url}" if submitted.url else ""
-        said = f"job {submitted.job_id} on {self.runner.name}{place}"
+        said = f"{self.runner.name}: job {submitted.job_id}"
+        said += f", {submitted.url}" if submitted.url else ""
         self.console.print(said, markup=False, soft_wrap=True)
-        about = {"runner": self.runner.name, "job_id": submitted.job_id, "url": submitted.url}
-        log_event("job_submitted", said, about)
+        job = {"runner": self.runner.name, "job_id": submitted.job_id, "url": submitted.url}
+        log_event("job_submitted", said, job)
 
 
 def prepare_launch(

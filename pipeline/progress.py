@@ -90,13 +90,15 @@ class Work:
         return "commit" if built == 1 or not self.repeats else "build"
 
     def _shares(self, counters: Counters) -> tuple[float, float]:
-        read = min(1.0, counters.total("read.bytes") / max(1, self.bytes))
-        read = max(read, min(1.0, counters.total("task") / max(1, self.tasks)))
-        passes = self.repeats * counters.total("tokenize.documents")
-        # Beam asks twice a second; what a bundle counts after it was last asked is not heard of.
-        # What an engine does twice, after a fault, it may also count twice.
-        built = min(1.0, counters.total("build.passes") / max(1, passes))
-        return read, max(built, min(1.0, counters.total("shard") / max(1, self.shards)))
+        read = counters.total("read.bytes") / max(1, self.bytes)
+        documents, passes = counters.total("tokenize.documents"), counters.total("build.passes")
+        # Beam asks twice a second; what a bundle counts after it was last asked is not heard of,
+        # and of tasks that a resumed run finds finished nothing. What an engine does twice, after a
+        # fault, it may also count twice.
+        built = passes / (self.repeats * documents) if self.repeats and documents else 0.0
+        read = max(read, counters.total("task") / max(1, self.tasks))
+        built = max(built, counters.total("shard") / max(1, self.shards))
+        return (1.0 if built or passes else min(1.0, read)), min(1.0, built)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from corpusmill.faults import UserError
 _WHERE = re.compile(r" \[while running [^\]]*\]")
 _USER_ERROR = re.compile(r"corpusmill\.faults\.UserError: ([^\n]+)")
 _NO_SPACE = re.compile(r"No space left on device[^\n]*|Disk quota exceeded[^\n]*")
-_NO_CODE = re.compile(r"No module named '?(corpusmill|transforms|pipeline|numba|pyarrow)\b[^\n]*")
+_NO_CODE = re.compile(r"ModuleNotFoundError: (No module named '[\w.]+')")
 _NO_FILE = re.compile(r"(?:FileNotFoundError|No such file)[^\n]*_temporary-[^\n]*")
 
 
@@ -74,6 +74,17 @@ _FAULTS = (
 )
 
 
+def raise_user_error(error: Exception) -> None:
+    """Raise what a worker reported as text as the user's error that it is, if it is one.
+
+    Raises:
+        UserError: it is.
+    """
+    explained = explain_failure(_text_of(error))
+    if isinstance(explained, UserError):
+        raise explained from None
+
+
 def raise_explained(error: Exception) -> None:
     """Raise what an engine reported as the user's error or the fault that it stands for, if any.
 
@@ -87,12 +98,16 @@ def raise_explained(error: Exception) -> None:
     if isinstance(error, grpc.RpcError):
         code = getattr(error, "code", lambda: "no answer")()
         raise JobFailedError(
-            f"the job server cannot be reached any more ({code})",
+            f"the connection to the engine was lost ({code})",
             "Look at the engine whether the job goes on without it",
         ) from error
-    explained = explain_failure(f"{type(error).__module__}.{type(error).__qualname__}: {error}")
+    explained = explain_failure(_text_of(error))
     if explained:
         raise explained from error
+
+
+def _text_of(error: Exception) -> str:
+    return f"{type(error).__module__}.{type(error).__qualname__}: {error}"
 
 
 def explain_failure(text: str) -> UserError | JobFailedError | None:
@@ -119,7 +134,7 @@ def explain_failure(text: str) -> UserError | JobFailedError | None:
     if found := _NO_CODE.search(text):
         return UserError(
             "--runner",
-            f"its workers lack code of the job ({found.group(0).strip()})",
+            f"its workers lack code of the job ({found.group(1)})",
             "Install the wheels of deploy/build_wheels.py, and what they need, in the workers' "
             "image; or give both, the library's first, with --extra_package behind --",
         )

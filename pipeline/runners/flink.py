@@ -77,7 +77,7 @@ def reach(arguments: Sequence[str]) -> Reach:
 def tie(arguments: Sequence[str]) -> str:
     """Embedded: all of it. On a cluster: its workers, where they are here."""
     if place_of(arguments) is Place.EMBEDDED:
-        return "Flink runs in the job server that this process starts"
+        return "embedded Flink ends with this command, and the job with it"
     return portable.tie(arguments)
 
 

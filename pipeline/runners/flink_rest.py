@@ -8,7 +8,7 @@ import requests
 from apache_beam.portability.api import beam_job_api_pb2
 from google.protobuf import json_format
 
-from pipeline.runners.watch import count
+from pipeline.runners.live_counters import read_counters
 
 # Beam keeps all of its metrics in one accumulator.
 _METRICS = "__metricscontainers"
@@ -131,4 +131,4 @@ def _parse_metrics(value: str) -> dict[str, int]:
         )
     except json_format.ParseError:  # Flink shows an error instead while tasks restart
         return {}
-    return count(metrics.metrics.attempted)
+    return read_counters(metrics.metrics.attempted)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from apache_beam.io.filesystems import FileSystems
 
 from pipeline.progress import JOURNAL, Counters
-from pipeline.runners.failures import raise_explained
+from pipeline.runners.failures import raise_user_error
 from pipeline.runners.flink_rest import ENDED, FAILED, FINISHED, FlinkRest, NoAnswerError
 from transforms.journal import count_finished
 
@@ -125,7 +125,7 @@ class FlinkWatch:
     def _raise_mistake(self, failures: list[str]) -> None:
         """Raise what every further attempt would meet again."""
         for trace in failures:
-            raise_explained(FlinkJobError(trace))
+            raise_user_error(FlinkJobError(trace))
         errors = [error for trace in failures if (error := _python_error(trace))]
         for error in errors:
             if errors.count(error) >= _SAME_ERRORS:
@@ -136,7 +136,7 @@ class FlinkWatch:
         failures = self._rest.failures(self._job) if state == FAILED else []
         if not failures:
             raise FlinkJobError(f"the job ended in Flink as {state}")
-        raise_explained(FlinkJobError(failures[0]))
+        raise_user_error(FlinkJobError(failures[0]))
         cause = FlinkJobError(failures[0])
         raise FlinkJobError(f"the job failed in Flink ({describe_failure(failures[0])})") from cause
 

@@ -18,9 +18,9 @@ from apache_beam.runners.portability.fn_api_runner import fn_runner, worker_hand
 from apache_beam.runners.portability.portable_runner import JobServiceHandle
 
 from pipeline.progress import Counters
+from pipeline.runners.live_counters import read_counters
 from pipeline.runners.run import Run, Submitted
 from pipeline.runners.setting import Reach
-from pipeline.runners.watch import count
 from pipeline.runners.worker_watch import WorkerWatch
 
 
@@ -85,7 +85,7 @@ def _observe(counters: Counters) -> Callable[[Any, str, float | None], Any]:
 
     def create(worker_handler: Any, instruction_id: str, frequency: float | None) -> Any:
         def take(progress: beam_fn_api_pb2.ProcessBundleProgressResponse) -> None:
-            counters.update(instruction_id, count(progress.monitoring_infos))
+            counters.update(instruction_id, read_counters(progress.monitoring_infos))
 
         return _ProgressRequester(worker_handler, instruction_id, frequency, take)
 

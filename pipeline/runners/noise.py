@@ -4,8 +4,9 @@ import subprocess
 import threading
 from typing import Any
 
-import grpc
 from apache_beam.runners.worker import sdk_worker, worker_pool_main
+
+from pipeline.runners.worker_watch import hide_broken_connections
 
 
 class _QuietSubprocess:
@@ -26,14 +27,8 @@ def hide_noise() -> None:
     # Each failure is printed with its trace. The module has no `print` of its own; now it has.
     sdk_worker.print = _print_nothing
     worker_pool_main.subprocess = _QuietSubprocess
-    threading.excepthook = _hide_broken_connections
+    threading.excepthook = hide_broken_connections
 
 
 def _print_nothing(*_: object, **__: object) -> None:
     """Instead of `print`."""
-
-
-def _hide_broken_connections(failure: threading.ExceptHookArgs) -> None:
-    # The connections of an engine or worker that ends break in threads of Beam's.
-    if not isinstance(failure.exc_value, grpc.RpcError):
-        threading.__excepthook__(failure)

@@ -72,6 +72,8 @@ def tie(arguments: Sequence[str]) -> str:
     """Prism itself, unless it was there before."""
     if not given_flags(arguments).get("job_endpoint"):
         return "Prism ends with this process, which starts it"
+    if "environment_type" not in given_flags(arguments):
+        return "its worker ends with this process, which starts it"
     return portable.tie(arguments)
 
 

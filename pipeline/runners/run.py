@@ -41,8 +41,8 @@ class Run:
         wait: whether to wait for the end.
         temp_folder: of the job's temporary files; empty where it is not known.
         patience: seconds without any progress after which a job elsewhere is given up; 0 for never.
-        tied: whether the job ends with this process.
         announce: is told of the job once an engine elsewhere has it.
+        tied: whether the job ends with this process.
     """
 
     build: Callable[[beam.Pipeline], None]
@@ -53,5 +53,5 @@ class Run:
     wait: bool = True
     temp_folder: str = ""
     patience: int = 0
-    tied: bool = False
     announce: Callable[[Submitted], None] = _tell_nobody
+    tied: bool = False

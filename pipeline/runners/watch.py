@@ -2,18 +2,18 @@
 
 import logging
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
-from apache_beam.metrics import monitoring_infos
 from apache_beam.metrics.metric import MetricsFilter
 from apache_beam.portability.api import beam_job_api_pb2
 from apache_beam.runners.runner import PipelineState
 
 from pipeline.progress import Counters
 from pipeline.runners.failures import JobCancelledError
+from pipeline.runners.live_counters import read_counters
 from transforms.tally import NAMESPACE
 
 _LOG = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ def job_id_of(result: Any) -> str:
     return str(found() if callable(found) else found)
 
 
-def read_counters(result: Any) -> dict[str, int]:
+def ask_counters(result: Any) -> dict[str, int]:
     """The counters of a job as its engine has them now, by the names of the local progress.
 
     Of a job service it is asked anew each time: `result.metrics` keeps its first answer.
@@ -44,7 +44,7 @@ def read_counters(result: Any) -> dict[str, int]:
     if service := getattr(result, "_job_service", None):
         request = beam_job_api_pb2.GetJobMetricsRequest(job_id=job_id_of(result))
         metrics = service.GetJobMetrics(request).metrics
-        return _join(count(metrics.attempted), count(metrics.committed))
+        return _join(read_counters(metrics.attempted), read_counters(metrics.committed))
     asked = MetricsFilter().with_namespace(NAMESPACE)
     attempted: dict[str, int] = {}
     committed: dict[str, int] = {}
@@ -53,20 +53,6 @@ def read_counters(result: Any) -> dict[str, int]:
         attempted[name] = attempted.get(name, 0) + (metric.attempted or 0)
         committed[name] = committed.get(name, 0) + (metric.committed or 0)
     return _join(attempted, committed)
-
-
-def count(infos: Iterable[Any]) -> dict[str, int]:
-    """Our counters among what a worker or a job service reports, each added up over all steps.
-
-    Args:
-        infos: Beam's `MonitoringInfo`s.
-    """
-    values: dict[str, int] = {}
-    for info in infos:
-        namespace, name = monitoring_infos.parse_namespace_and_name(info)
-        if namespace == NAMESPACE and monitoring_infos.is_counter(info):
-            values[name] = values.get(name, 0) + monitoring_infos.extract_counter_value(info)
-    return values
 
 
 def _join(attempted: dict[str, int], committed: dict[str, int]) -> dict[str, int]:
@@ -78,7 +64,7 @@ def _join(attempted: dict[str, int], committed: dict[str, int]) -> dict[str, int
 def take_counters(result: Any, counters: Counters) -> None:
     """Take over a job's counters; an engine that does not answer costs no job."""
     try:
-        counters.update("job", read_counters(result))
+        counters.update("job", ask_counters(result))
     except Exception as error:  # whatever its client raises
         _LOG.debug("no counters: %s", error)
 

@@ -91,10 +91,11 @@ def start_engine() -> Iterator[Engine]:
         process.wait()
 
 
-def count_seconds(seconds: int) -> None:
+def count_seconds(seconds: int) -> int:
     """Work of a known length, counted. It is here as workers of the engine have this module."""
     time.sleep(seconds)
     Metrics.counter(NAMESPACE, "read.seconds").inc(seconds)
+    return seconds
 
 
 def serve() -> None:

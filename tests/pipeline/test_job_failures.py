@@ -40,7 +40,7 @@ def test_a_mistake_that_a_worker_found_is_told_as_the_user_made_it(text: str) ->
     [
         ("OSError: [Errno 28] No space left on device: '/t/x' [while running 'Spill']", "--output",
          "the disk is full (No space left on device: '/t/x')"),
-        ("ModuleNotFoundError: No module named 'transforms'\n", "the workers", "lack the code"),
+        ("ModuleNotFoundError: No module named 'transforms'\n", "--runner", "lack code of the job"),
         ("FileNotFoundError: [Errno 2] No such file or directory: '/o/_temporary-1/tokenizer.json'",
          "--temp-location", "cannot reach the temporary folder"),
     ],

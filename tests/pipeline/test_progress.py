@@ -39,6 +39,12 @@ def test_the_share_done_goes_from_nothing_to_all() -> None:
     assert shares[4] == shares[5] == 1
 
 
+def test_what_is_not_heard_of_a_resumed_run_is_not_taken_for_done() -> None:
+    counters = Counters()
+    counters.update("shard", {"build.passes": 20})
+    assert (WORK.stage(counters), WORK.done(counters)) == ("build", 0.3)
+
+
 def shown_on_a_terminal(*flags: str | Path) -> str:
     """What a job writes to the terminal that its errors go to."""
     terminal, end = pty.openpty()

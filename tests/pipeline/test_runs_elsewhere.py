@@ -42,7 +42,7 @@ def test_a_job_elsewhere_has_an_id_and_gives_the_same_bytes(
     there, here = tmp_path / "there", tmp_path / "here"
     outcome = build([sample], tokenizer_path, there, *engine.flags)
     assert outcome.status == 0, outcome.errors
-    [job_id] = re.findall(r"^job (\S+) on PortableRunner$", outcome.output, re.MULTILINE)
+    [job_id] = re.findall(r"^PortableRunner: job (\S+)$", outcome.output, re.MULTILINE)
     assert engine.jobs()[job_id] == beam_job_api_pb2.JobState.DONE
     assert build([sample], tokenizer_path, here).status == 0
     assert digests(there) == digests(here)
@@ -52,7 +52,11 @@ def test_a_job_may_take_longer_than_the_job_server_may_to_answer(engine: Engine)
     counters = Counters()
 
     def add(pipeline: beam.Pipeline) -> None:
-        _ = pipeline | beam.Create([_DEADLINE_SECONDS + 1]) | beam.Map(count_seconds)
+        _ = (
+            pipeline
+            | beam.Create([_DEADLINE_SECONDS + 1])
+            | beam.Map(count_seconds).with_output_types(int)
+        )
 
     arguments = (*engine.flags[3:], f"--job_server_timeout={_DEADLINE_SECONDS}")
     assert portable.submit(Run(add, "PortableRunner", arguments, counters)).done
@@ -96,7 +100,7 @@ def test_an_engine_that_dies_ends_the_command(
     with start_engine() as mortal:
         mortal.once_it_runs(lambda _: mortal.process.kill())
         outcome = build([long_text], tokenizer_path, output, *mortal.flags)
-    assert_refused(outcome, FAILURE, "the job server cannot be reached any more", "UNAVAILABLE")
+    assert_refused(outcome, FAILURE, "the connection to the engine was lost", "UNAVAILABLE")
 
 
 def test_a_job_that_nobody_waits_for_ends_as_any_other(
@@ -106,7 +110,7 @@ def test_a_job_that_nobody_waits_for_ends_as_any_other(
     outcome = build([sample], tokenizer_path, there, "--no-wait", *engine.flags)
     assert outcome.status == 0
     assert f"complete once {there / '_SUCCESS'} is there" in outcome.output
-    [job_id] = re.findall(r"^job (\S+) on PortableRunner$", outcome.output, re.MULTILINE)
+    [job_id] = re.findall(r"^PortableRunner: job (\S+)$", outcome.output, re.MULTILINE)
     while engine.jobs()[job_id] == RUNNING:
         time.sleep(0.05)
     assert build([sample], tokenizer_path, here).status == 0
@@ -117,7 +121,7 @@ def test_what_interrupts_a_submission_ends_the_job(engine: Engine) -> None:
     known = engine.jobs()
 
     def add(pipeline: beam.Pipeline) -> None:
-        _ = pipeline | beam.Create([1]) | beam.Map(count_seconds)
+        _ = pipeline | beam.Create([1]) | beam.Map(count_seconds).with_output_types(int)
         os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(JobInterrupt, match="was cancelled"):
@@ -153,7 +157,7 @@ def test_an_engine_that_cannot_run_the_job_is_refused(
     [
         ([], "it runs in this process"),
         (["--runner", "PrismRunner"], "Prism ends with this process"),
-        (["--runner", "FlinkRunner"], "this process starts"),
+        (["--runner", "FlinkRunner"], "embedded Flink ends with this command"),
         (["--runner", "PortableRunner", "--", "--job_endpoint=embed"], "--job_endpoint=embed"),
         (
             [
