@@ -72,13 +72,14 @@ class Cluster:
         return [self._processes[f"taskmanager-{number}"].pid for number in self._numbers]
 
     def workers(self, number: int | None = None) -> list[int]:
-        """Process ids of the Python workers, of one pool or of all."""
+        """Process ids of the Python workers that live, of one pool or of all."""
         numbers = self._numbers if number is None else [number]
         found = []
-        for of in numbers:
+        for place in numbers:
             with suppress(psutil.NoSuchProcess):
-                pool = psutil.Process(self._processes[f"pool-{of}"].pid)
-                found += [child.pid for child in pool.children()]
+                pool = psutil.Process(self._processes[f"pool-{place}"].pid)
+                # The pool does not bury those that were killed.
+                found += [of.pid for of in pool.children() if of.status() != psutil.STATUS_ZOMBIE]
         return found
 
     def processes(self) -> list[psutil.Process]:
