@@ -55,6 +55,19 @@ class JobStatus:
     marks: str
 
 
+@dataclass(frozen=True)
+class Failure:
+    """A failure of tasks of a job.
+
+    Attributes:
+        milliseconds: when it was.
+        trace: Java's, with the Python traceback in it where there is one.
+    """
+
+    milliseconds: int
+    trace: str
+
+
 class FlinkRest:
     """The interface of one JobManager.
 
@@ -95,10 +108,10 @@ class FlinkRest:
                 values |= _parse_metrics(accumulator["value"])
         return values
 
-    def failures(self, job: str) -> list[str]:
-        """The traces of what has failed so far, the latest first."""
+    def failures(self, job: str) -> list[Failure]:
+        """What has failed so far, the latest first; Flink keeps some."""
         history = self._get(f"/jobs/{job}/exceptions").get("exceptionHistory", {})
-        return [entry["stacktrace"] for entry in history.get("entries", [])]
+        return [Failure(of["timestamp"], of["stacktrace"]) for of in history.get("entries", [])]
 
     def cancel(self, job: str) -> None:
         """Ask for the end of a job; one that has ended is left as it is."""

@@ -13,7 +13,14 @@ from apache_beam.io.filesystems import FileSystems
 
 from pipeline.progress import JOURNAL, Counters
 from pipeline.runners.failures import raise_user_error
-from pipeline.runners.flink_rest import ENDED, FAILED, FINISHED, FlinkRest, NoAnswerError
+from pipeline.runners.flink_rest import (
+    ENDED,
+    FAILED,
+    FINISHED,
+    Failure,
+    FlinkRest,
+    NoAnswerError,
+)
 from transforms.journal import count_finished
 
 _SECONDS_BETWEEN_LOOKS = 1.0
@@ -21,8 +28,10 @@ _SECONDS_BETWEEN_LOOKS = 1.0
 # The journal is a list of files, which takes requests where it lies in an object store.
 _SECONDS_BETWEEN_JOURNALS = 10.0
 
-# A killed worker never gives the same Python error twice; a mistake does.
+# A killed worker gives no Python error, and a store that has a bad hour lets something be finished in
+# between. Tasks that fail within seconds of each other were one attempt.
 _SAME_ERRORS = 3
+_MILLISECONDS_OF_AN_ATTEMPT = 3000
 _TRACE = "Traceback (most recent call last)"
 
 
@@ -74,6 +83,8 @@ class FlinkWatch:
         self._marks, self._files = "", ""
         self._moved = self._answered = self._looked = self._read = clock()
         self._finished: dict[str, int] = {}
+        self._errors: list[str] = []
+        self._failed = 0
 
     def wait(self) -> None:
         """Wait until the job is finished.
@@ -118,27 +129,33 @@ class FlinkWatch:
         """
         if not self._folder or self._clock() - self._read < _SECONDS_BETWEEN_JOURNALS:
             return
-        self._read = self._clock()
+        self._read, before = self._clock(), self._finished
         self._finished = count_finished(self._folder)
+        if self._finished != before:
+            self._errors.clear()
         self._counters.update(JOURNAL, self._finished)
 
-    def _raise_mistake(self, failures: list[str]) -> None:
+    def _raise_mistake(self, failures: list[Failure]) -> None:
         """Raise what every further attempt would meet again."""
-        for trace in failures:
-            raise_user_error(FlinkJobError(trace))
-        errors = [error for trace in failures if (error := _python_error(trace))]
-        for error in errors:
-            if errors.count(error) >= _SAME_ERRORS:
+        for failure in reversed(failures):
+            raise_user_error(FlinkJobError(failure.trace))
+            if failure.milliseconds - self._failed < _MILLISECONDS_OF_AN_ATTEMPT:
+                continue
+            self._failed = failure.milliseconds
+            error = _python_error(failure.trace)
+            self._errors.append(error)
+            if error and self._errors.count(error) >= _SAME_ERRORS:
                 message = f"every attempt fails ({error})"
-                raise FlinkJobError(message) from FlinkJobError(failures[0])
+                raise FlinkJobError(message) from FlinkJobError(failure.trace)
 
     def _raise_end(self, state: str) -> None:
         failures = self._rest.failures(self._job) if state == FAILED else []
         if not failures:
             raise FlinkJobError(f"the job ended in Flink as {state}")
-        raise_user_error(FlinkJobError(failures[0]))
-        cause = FlinkJobError(failures[0])
-        raise FlinkJobError(f"the job failed in Flink ({describe_failure(failures[0])})") from cause
+        trace = failures[0].trace
+        raise_user_error(FlinkJobError(trace))
+        cause = FlinkJobError(trace)
+        raise FlinkJobError(f"the job failed in Flink ({describe_failure(trace)})") from cause
 
     def _check_progress(self) -> None:
         now = self._clock()

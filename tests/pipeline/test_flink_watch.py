@@ -62,7 +62,12 @@ class Flink(ThreadingHTTPServer):
             value = json.dumps({"metrics": {"attempted": self.metrics}})
             return {"user-task-accumulators": [{"name": "__metricscontainers", "value": value}]}
         if path == f"/jobs/{JOB}/exceptions":
-            entries = [{"stacktrace": trace} for trace in self.failures]
+            # The latest first, a minute between two.
+            times = range(60_000 * len(self.failures), 0, -60_000)
+            entries = [
+                {"timestamp": when, "stacktrace": trace}
+                for when, trace in zip(times, self.failures, strict=True)
+            ]
             return {"exceptionHistory": {"entries": entries}}
         return None
 
@@ -204,6 +209,23 @@ def test_an_error_of_every_attempt_ends_the_job(flink: Flink) -> None:
     flink.failures = [PYTHON_ERROR.format(error="KeyError: 'text'")] * 3
     with pytest.raises(FlinkJobError, match=r"every attempt fails \(KeyError: 'text'"):
         watch(flink, Clock(), Counters())
+
+
+def test_an_error_between_finished_tasks_is_tried_again(flink: Flink, tmp_path: Path) -> None:
+    class Working(Clock):
+        def wait(self, seconds: float) -> None:
+            super().wait(seconds)
+            number = int(self.seconds) // 20
+            (tmp_path / f"done-task-{number}.json").write_text("{}")
+            if int(self.seconds) % 20 == 0:
+                error = PYTHON_ERROR.format(error="OSError: the store is tired")
+                flink.failures = [error, *flink.failures][:16]
+                flink.states = ["RESTARTING", "RUNNING"]
+            if self.seconds > 200:
+                flink.states = ["FINISHED"]
+
+    watch(flink, Working(), Counters(), folder=str(tmp_path))
+    assert len(flink.failures) == 10
 
 
 def test_killed_workers_are_no_mistake(flink: Flink) -> None:
