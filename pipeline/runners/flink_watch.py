@@ -28,8 +28,8 @@ _SECONDS_BETWEEN_LOOKS = 1.0
 # The journal is a list of files, which takes requests where it lies in an object store.
 _SECONDS_BETWEEN_JOURNALS = 10.0
 
-# A killed worker gives no Python error, and a store that has a bad hour lets something be finished in
-# between. Tasks that fail within seconds of each other were one attempt.
+# A killed worker gives no Python error, and a store that has a bad hour lets something be finished
+# in between. Tasks that fail within seconds of each other were one attempt.
 _SAME_ERRORS = 3
 _MILLISECONDS_OF_AN_ATTEMPT = 3000
 _TRACE = "Traceback (most recent call last)"
