@@ -9,8 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from apache_beam.io.filesystems import FileSystems
-
+from corpusmill.faults import UserError
 from pipeline.progress import JOURNAL, Counters
 from pipeline.runners.failures import raise_user_error
 from pipeline.runners.flink_rest import (
@@ -21,6 +20,7 @@ from pipeline.runners.flink_rest import (
     FlinkRest,
     NoAnswerError,
 )
+from transforms.files import list_files
 from transforms.journal import count_finished
 
 _SECONDS_BETWEEN_LOOKS = 1.0
@@ -176,9 +176,8 @@ class FlinkWatch:
     def _list_files(self) -> str:
         if not self._folder:
             return ""
-        with suppress(OSError):
-            listed = FileSystems.match([FileSystems.join(self._folder, "**")])[0].metadata_list
-            return str(sorted((file.path, file.size_in_bytes) for file in listed))
+        with suppress(OSError, UserError):
+            return str(sorted(list_files(f"{self._folder.rstrip('/')}/").items()))
         return self._files
 
 
