@@ -28,7 +28,7 @@ from transforms.work_log import log_begin, log_end
 SEGMENTS = "segments"
 
 # Of a large corpus a task has few candidates for the pool: they make one reference then.
-_CANDIDATE_BYTES = 2**20
+CANDIDATE_BYTES = 2**20
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class _PrepareTask(beam.DoFn):
         self._candidates = (
             None
             if limit is None
-            else CandidateFile(seed, limit, self._of.temp_folder, kept, _CANDIDATE_BYTES)
+            else CandidateFile(seed, limit, self._of.temp_folder, kept, CANDIDATE_BYTES)
         )
         ranges = read_task(task)
         log_begin(f"task-{task.number}", ranges)

@@ -14,7 +14,7 @@ from transforms.elements import Segment
 from transforms.files import create_file, read_part
 
 # A segment of joined files.
-_JOINED_BYTES = 8 * 2**20
+JOINED_BYTES = 8 * 2**20
 
 
 class Buffer:
@@ -115,7 +115,7 @@ def _join_parts(parts: Iterable[Segment], schema: pa.Schema) -> Iterator[pa.Reco
     for part in parts:
         waiting.append(load_segment(part, schema))
         num_bytes += part.length
-        if num_bytes >= _JOINED_BYTES:
+        if num_bytes >= JOINED_BYTES:
             yield pa.concat_batches(waiting)
             waiting, num_bytes = [], 0
     if waiting:

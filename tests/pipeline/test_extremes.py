@@ -1,0 +1,96 @@
+"""Corpora unlike any other, small enough for a test: the same bytes whoever reads them.
+
+`benchmarks.extremes` builds the large ones. A run that ends has balanced its counts.
+"""
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks import extreme_corpora as corpora
+from tests.pipeline.jobs import build, digests
+
+ONE = ("--duplicates", "1")
+
+
+def build_twice(corpus: Path, tokenizer: Path, folder: Path, *flags: str) -> Path:
+    """A data set built in this process, and again by two workers from smaller ranges."""
+    ways = {"here": (), "workers": ("--workers", "2", "--min-bytes-per-worker", "0")}
+    for name, of_way in ways.items():
+        outcome = build([corpus], tokenizer, folder / name, *ONE, *flags, *of_way)
+        assert outcome.status == 0, outcome.errors
+    assert digests(folder / "here") == digests(folder / "workers")
+    return folder / "here"
+
+
+def manifest_of(output: Path) -> dict[str, dict[str, int]]:
+    manifest: dict[str, dict[str, int]] = json.loads((output / "dataset.json").read_bytes())
+    return manifest
+
+
+def test_two_thousand_files(sample: Path, tokenizer_path: Path, tmp_path: Path) -> None:
+    corpora.write_many_files(tmp_path / "corpus", sample, 2000)
+    output = build_twice(
+        tmp_path / "corpus", tokenizer_path, tmp_path, "--document-rule", "blank-lines"
+    )
+    manifest = manifest_of(output)
+    assert len(manifest["corpus"]["files"]) == 2000  # type: ignore[arg-type]
+    assert manifest["counts"]["read.bytes"] == sample.stat().st_size
+
+
+def test_five_hundred_shards(sample: Path, tokenizer_path: Path, tmp_path: Path) -> None:
+    output = build_twice(sample, tokenizer_path, tmp_path, "--num-shards", "500")
+    shards = sorted(output.glob("train-*.parquet"))
+    assert len(shards) == 500
+    rows = sum(pq.read_metadata(shard).num_rows for shard in shards)
+    assert rows == manifest_of(output)["counts"]["write.rows"] > 0
+
+
+def test_documents_of_one_length(tokenizer_path: Path, tmp_path: Path) -> None:
+    corpora.write_one_length(tmp_path / "corpus.txt", 500, 61)
+    output = build_twice(
+        tmp_path / "corpus.txt", tokenizer_path, tmp_path, "--bin-size", "32", "--num-shards", "2"
+    )
+    assert manifest_of(output)["counts"]["read.documents"] == 500
+
+
+def test_many_documents_of_a_line(sample: Path, tokenizer_path: Path, tmp_path: Path) -> None:
+    corpora.write_lines_of_one_size(tmp_path / "corpus.txt", sample, 4000, 30)
+    output = build_twice(
+        tmp_path / "corpus.txt", tokenizer_path, tmp_path, "--input-format", "lines"
+    )
+    assert manifest_of(output)["counts"]["read.documents"] == 4000
+
+
+@pytest.mark.parametrize("newline", [b"\n", b" "])
+def test_a_document_without_an_end(
+    sample: Path, tokenizer_path: Path, tmp_path: Path, newline: bytes
+) -> None:
+    corpora.write_endless_document(tmp_path / "corpus.txt", sample, 200_000, newline)
+    limits = ("--max-document-bytes", "20000", "--max-line-bytes", "40000")
+    outcome = build([tmp_path / "corpus.txt"], tokenizer_path, tmp_path / "out", *ONE, *limits)
+    assert outcome.status == 0, outcome.errors
+    counts = manifest_of(tmp_path / "out")["counts"]
+    if newline == b"\n":
+        assert counts["read.cut_documents"] >= 8
+    else:
+        assert (counts["read.rejected_lines"], counts["read.documents"]) == (1, 0)
+
+
+def test_empty_documents_long_names_and_deep_folders(
+    sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    corpora.write_empty_records(tmp_path / "corpus.jsonl", sample, 3000, 30)
+    corpora.write_long_names(tmp_path / "long", sample, 3)
+    corpora.write_deep_folders(tmp_path / "deep", sample, 3, 30)
+    [name, *_] = [path.name for path in (tmp_path / "long").rglob("*.txt")]
+    assert (len(name), len(name.encode())) == (200, 255)
+    output = tmp_path / "empty"
+    outcome = build([tmp_path / "corpus.jsonl"], tokenizer_path, output, *ONE)
+    assert outcome.status == 0, outcome.errors
+    assert manifest_of(output)["counts"]["read.empty_records"] == 3000
+    outcome = build([tmp_path / "long", tmp_path / "deep"], tokenizer_path, tmp_path / "out", *ONE)
+    assert outcome.status == 0, outcome.errors
+    assert manifest_of(tmp_path / "out")["counts"]["read.bytes"] == 2 * sample.stat().st_size
