@@ -34,7 +34,7 @@ from pipeline.inputs import InputFile, list_inputs, read_bytes
 from pipeline.launch import Launch, prepare_launch
 from pipeline.options import DatasetOptions, RunOptions
 from pipeline.run_folder import run_folder
-from transforms import build, sort, spill
+from transforms import sort, spill
 from transforms.elements import Segment
 
 CALLS = ("open", "create", "exists", "delete", "rename", "match", "size", "mkdirs")
@@ -188,7 +188,7 @@ def _counting(counted: Counted) -> Iterator[None]:
             patches.enter_context(patch.object(LocalFileSystem, name, counting(name)))
         patches.enter_context(patch.object(spill.Spill, "write", count_write))
         patches.enter_context(patch.object(spill.Buffer, "add", count_add))
-        patches.enter_context(patch.object(build.RowSorter, "add", count_rows))
+        patches.enter_context(patch.object(sort.RowSorter, "add", count_rows))
         yield
 
 

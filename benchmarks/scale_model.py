@@ -276,7 +276,7 @@ class Scale:
         share = (candidate_limit(budget, self.job.corpus_bytes) + 1) / 2**64
         tasks = self.job.plan.tasks
         with_any = tasks * (1 - (1 - min(share, 1.0)) ** (self.documents / tasks))
-        return max(with_any, self.stored_bytes * share / CANDIDATE_BYTES)
+        return float(max(with_any, self.stored_bytes * share / CANDIDATE_BYTES))
 
     @property
     def pool_bytes(self) -> float:
