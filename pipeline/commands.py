@@ -97,7 +97,10 @@ def build(command: Build, beam_arguments: tuple[str, ...], console: Console) -> 
             work,
             folder.path,
         )
-        folder.handed_over = not submitted.done
+        folder.handed_over = not (submitted.done or submitted.dry)
+    if submitted.dry:
+        console.print("a dry run: the job was translated and checked, and nothing was submitted")
+        return 0
     if not submitted.done:
         success = FileSystems.join(dataset.output, SUCCESS)
         said = f"submitted; the data set is complete once {success} is there"

@@ -14,7 +14,7 @@ from pipeline.run_log import LogOptions, log_event
 from pipeline.runners.arguments import complete, set_by_us
 from pipeline.runners.local import count_processes
 from pipeline.runners.run import Run, Submitted
-from pipeline.runners.setting import Setting, paths_of
+from pipeline.runners.setting import Setting, check_shards, paths_of
 from pipeline.runners.table import LOCAL, Runner, find_runner
 from pipeline.runners.workers import start_workers
 
@@ -82,7 +82,9 @@ class Launch:
         options = self.options
         self.runner.refuse(replace(self.setting, tasks=tasks), options.workers)
         processes = 0
-        if self.runner.name == LOCAL.name:
+        if self.runner.name != LOCAL.name:
+            check_shards(work.shards, corpus_bytes * work.repeats)
+        else:
             processes = count_processes(options.workers, corpus_bytes, options.min_bytes_per_worker)
         # Before the progress line starts a thread.
         workers = start_workers(processes)

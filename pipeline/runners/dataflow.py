@@ -126,7 +126,8 @@ def submit(job: Run) -> Submitted:
         RuntimeError: the job ended otherwise than done.
     """
     given = given_flags(job.beam_arguments)
-    if given.get("dry_run", "False").lower() in {"true", "1"} or given.get("template_location"):
+    is_dry = given.get("dry_run", "False").lower() in {"true", "1"}
+    if is_dry or given.get("template_location"):
         submit_pipeline(job)
-        return Submitted(False)
+        return Submitted(False, dry=is_dry)
     return submit_portable(job, partial(console_url, job.beam_arguments))

@@ -17,11 +17,13 @@ class Submitted:
         done: whether it has ended; False for a job that nobody waited for.
         job_id: the engine's name for it; empty where it has none.
         url: where it is watched; empty where there is no such place.
+        dry: whether it was only translated, so that nothing runs and nothing will.
     """
 
     done: bool = True
     job_id: str = ""
     url: str = ""
+    dry: bool = False
 
 
 def _tell_nobody(_: Submitted) -> None:

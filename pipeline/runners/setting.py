@@ -10,6 +10,10 @@ from apache_beam.io.filesystems import FileSystems
 from corpusmill.corpus.hub import WIKITEXT
 from corpusmill.faults import UserError
 
+# A retried shard is built again whole. What is above this takes hours, and its rows are sorted in
+# slices of 64 MB up to here.
+LARGEST_SHARD_BYTES = 16 * 2**30
+
 
 class Reach(Enum):
     """Which files the workers of an engine can open."""
@@ -108,6 +112,25 @@ def check_wait(setting: Setting, tie: str) -> None:
             tie,
             "Leave --no-wait out, or give an engine and workers that stay (a --job_endpoint and an "
             "--environment_type other than LOOPBACK)",
+        )
+
+
+def check_shards(shards: int, passed_bytes: int) -> None:
+    """Refuse so few shards that each would be more than a worker's work.
+
+    Args:
+        shards: of the data set; 0 where none are made.
+        passed_bytes: of text, counted once for each repeat.
+
+    Raises:
+        UserError: a shard is too large, because the user chose so few.
+    """
+    if shards and passed_bytes > shards * LARGEST_SHARD_BYTES:
+        raise UserError(
+            "--num-shards",
+            f"each of {shards:,} shards would be one worker's work, from "
+            f"{passed_bytes / shards / 2**30:,.0f} GB of text",
+            f"Give {-(-passed_bytes // LARGEST_SHARD_BYTES):,} or more, or leave it out",
         )
 
 

@@ -8,7 +8,7 @@ import pytest
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 
-from pipeline.runners import dataflow
+from pipeline.runners import dataflow, setting
 from pipeline.runners.proto_checks import find_faults
 from tests.pipeline.jobs import Outcome, assert_refused, run_here
 from tests.pipeline.runners.loopback_cloud import (
@@ -17,6 +17,7 @@ from tests.pipeline.runners.loopback_cloud import (
     SERVICE,
     TOKENIZER,
     keep_translations,
+    listing,
     serve_storage,
 )
 
@@ -142,3 +143,17 @@ def test_parallelism_is_that_of_the_machines(
 def test_a_job_is_watched_at_its_own_page() -> None:
     url = dataflow.console_url(SERVICE, "2026-11-21_01")
     assert url.endswith("/dataflow/jobs/us-central1/2026-11-21_01?project=test-project")
+
+
+def test_a_dry_run_says_so_and_leaves_nothing() -> None:
+    before = listing(BUCKET)
+    outcome = submit("bert", *SERVICE, DRY_RUN)
+    assert "nothing was submitted" in outcome.output
+    assert "complete once" not in outcome.output
+    assert listing(BUCKET) == before
+
+
+def test_shards_that_no_worker_can_build_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(setting, "LARGEST_SHARD_BYTES", 100_000)
+    # 50,947 bytes, ten times, to three shards and one of the validation split.
+    assert_refused(submit("bert", *SERVICE, DRY_RUN), 2, "--num-shards", "4 shards", "Give 6 ")
