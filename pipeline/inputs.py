@@ -13,7 +13,6 @@ from tempfile import TemporaryDirectory
 
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
-from google.api_core.exceptions import NotFound
 from rich.console import Console
 
 from corpusmill.corpus.decompression import DamagedStreamError, is_compressed, open_decompressed
@@ -68,7 +67,7 @@ def read_bytes(path: str) -> bytes | None:
     try:
         with open_file(absolute(path)) as stream:
             return stream.read()
-    except (OSError, BeamIOError, NotFound):
+    except (OSError, BeamIOError):
         return None
 
 
