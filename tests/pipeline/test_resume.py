@@ -15,7 +15,7 @@ import transforms.build
 import transforms.commit
 import transforms.prepare
 from pipeline.command_line import FAILURE, INTERRUPTED, USER_ERROR
-from tests.pipeline.jobs import Outcome, build, digests
+from tests.pipeline.jobs import Outcome, assert_refused, build, digests
 
 RANGES = ("--range-bytes", "7777", "--validation-share", "0.2")
 
@@ -114,27 +114,131 @@ def full_disk() -> OSError:
     return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-@pytest.mark.parametrize("share", [0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97])
+@pytest.fixture(scope="module")
+def files_of_a_run(
+    corpus: Path, tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> int:
+    """How many files a run that nothing stops creates."""
+    with pytest.MonkeyPatch.context() as patch:
+        stop = Stop(patch)
+        stopped = Stopped(corpus, tokenizer_path, tmp_path_factory.mktemp("counted") / "out")
+        assert stopped.run().status == 0
+        return next(stop.calls)
+
+
 @pytest.mark.parametrize(
-    ("error", "status"), [(full_disk, USER_ERROR), (KeyboardInterrupt, INTERRUPTED)]
-)
+    ("share", "error", "status"),
+    [
+        (0.3, full_disk, USER_ERROR), (0.5, KeyboardInterrupt, INTERRUPTED),
+        (0.7, full_disk, USER_ERROR), (0.85, KeyboardInterrupt, INTERRUPTED),
+        (0.95, full_disk, USER_ERROR),
+    ],
+)  # fmt: skip
 def test_a_run_stopped_at_any_moment_goes_on(
     error: Callable[[], BaseException],
     status: int,
     share: float,
+    files_of_a_run: int,
     stopped: Stopped,
     plain: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patch:
         stop = Stop(patch)
-        assert stopped.run().status == 0
-        calls = next(stop.calls)
-        shutil.rmtree(stopped.output)
-        stop.calls, stop.at, stop.error = count(), round(calls * share), error
+        stop.at, stop.error = round(files_of_a_run * share), error
         outcome = stopped.run()
     assert outcome.status == status, outcome.errors
     assert not (stopped.output / "_SUCCESS").exists()
     outcome = stopped.run("--resume")
     assert outcome.status == 0, outcome.errors
+    assert digests(stopped.output) == plain
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--shuffle", "engine"),
+        ("--range-bytes", "3000"),
+        ("--workers", "2", "--min-bytes-per-worker", "0"),
+    ],
+)
+def test_a_run_goes_on_in_another_way(
+    flags: tuple[str, ...],
+    stopped: Stopped,
+    plain: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stopped.stop_at_commit(monkeypatch)
+    for done in [*stopped.temporary.glob("done-task-1*"), *stopped.temporary.glob("done-shard-2*")]:
+        done.unlink()
+    outcome = stopped.run("--resume", *flags)
+    assert outcome.status == 0, outcome.errors
+    assert digests(stopped.output) == plain
+
+
+def test_temporary_files_that_are_damaged_or_gone_are_made_again(
+    stopped: Stopped, plain: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for damaged in ("done-", "spill-", "candidates-", "pool-", "shard-", "rejects-"):
+        for cut in (True, False):
+            stopped.stop_at_commit(monkeypatch)
+            found = [
+                of for of in stopped.temporary.rglob("*") if damaged in str(of) and of.is_file()
+            ]
+            assert found, damaged
+            for file in found[::2]:
+                if cut:
+                    os.truncate(file, file.stat().st_size // 2)
+                else:
+                    file.unlink()
+            outcome = stopped.run("--resume")
+            assert outcome.status == 0, f"{damaged}: {outcome.errors}"
+            assert digests(stopped.output) == plain, damaged
+            shutil.rmtree(stopped.output)
+
+
+def test_another_run_than_the_one_that_was_stopped_is_refused_with_what_changed(
+    stopped: Stopped,
+    plain: dict[str, str],
+    tokenizer_path: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stopped.stop_at_commit(monkeypatch)
+    for flags, changed in (
+        (("--seed", "2"), "seed was 1 and is 2"),
+        (("--num-shards", "4"), "train_shards was 3 and is 4"),
+        (("--masked-lm-prob", "0.2"), "masked_lm_prob was 0.15 and is 0.2"),
+        (("--validation-share", "0.1"), "validation_share was 0.2 and is 0.1"),
+    ):
+        assert_refused(stopped.run("--resume", *flags), USER_ERROR, "--resume", changed)
+    content = json.loads(tokenizer_path.read_text())
+    content["model"]["vocab"]["another"] = len(content["model"]["vocab"])
+    stopped.tokenizer = tmp_path / "tokenizer.json"
+    stopped.tokenizer.write_text(json.dumps(content))
+    assert_refused(stopped.run("--resume"), USER_ERROR, "--resume", "tokenizer.sha256 was ")
+    stopped.tokenizer = tokenizer_path
+    file = stopped.corpus / "a"
+    text, times = file.read_bytes(), file.stat()
+    file.write_bytes(text + b"More .\n")
+    assert_refused(stopped.run("--resume"), USER_ERROR, "--resume", "the input a had ")
+    file.write_bytes(text)
+    os.utime(file, (times.st_atime + 10, times.st_mtime + 10))
+    assert_refused(stopped.run("--resume"), USER_ERROR, "--resume", "the input a was written since")
+    (stopped.corpus / "c").write_text("New .\n")
+    assert_refused(stopped.run("--resume"), USER_ERROR, "--resume", "the input c is new")
+    (stopped.corpus / "c").unlink()
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    # None of these has taken anything away.
+    assert stopped.run("--resume").status == 0
+    assert digests(stopped.output) == plain
+
+
+def test_where_nothing_was_stopped_nothing_is_resumed(
+    stopped: Stopped, plain: dict[str, str]
+) -> None:
+    assert stopped.run("--resume").status == 0
+    assert digests(stopped.output) == plain
+    outcome = stopped.run("--resume")
+    assert_refused(outcome, USER_ERROR, "--resume", "is whole", "Nothing is left to do")
     assert digests(stopped.output) == plain
