@@ -290,33 +290,38 @@ class Scale:
     def opens(self) -> float:
         """Files of the run's folder and of the input opened to be read.
 
-        The plan by each task, ranges, candidates twice, and segments.
+        The plan by each task, ranges, candidates twice, segments, and the journal's entries, by
+        whose opening it is found that there is none.
         """
         plan, routes = self.job.plan, self.job.routes
         merged = self.first_segments if routes.two_levels else 0
         built = self.segments * self.builders
-        return 1 + plan.tasks + plan.ranges + 2 * self.candidates + merged + built
+        listed = 1 + plan.tasks + plan.ranges + self.journal_entries
+        return listed + 2 * self.candidates + merged + built
+
+    @property
+    def journal_entries(self) -> float:
+        """One a task, merge and shard, and the pool's."""
+        merges = self.merges if self.job.routes.two_levels else 0
+        return self.job.plan.tasks + merges + self.job.layout.shards + 1
 
     @property
     def creates(self) -> float:
         """Files written: spills and candidates, the journal's entries, shards."""
-        tasks, merges = self.job.plan.tasks, self.merges if self.job.routes.two_levels else 0
-        shards = self.job.layout.shards * (self.files_a_shard + 1)
-        candidates = min(tasks, self.candidates)
-        return self.spill_files + candidates + tasks + self.merge_files + merges + shards
+        candidates = min(self.job.plan.tasks, self.candidates)
+        spills = self.spill_files + candidates + self.merge_files
+        return spills + self.journal_entries + self.job.layout.shards * self.files_a_shard
 
     @property
     def looks(self) -> float:
-        """Whether a file is there, and its size: by the journal, and by the commit."""
-        tasks, merges = self.job.plan.tasks, self.merges if self.job.routes.two_levels else 0
+        """Whether a file is there, by the commit, and its size, by the journal."""
         of_shards = self.job.layout.shards * self.files_a_shard
-        exists = tasks + merges + self.job.layout.shards + 2 * of_shards
-        sizes = self.spill_files + min(tasks, self.candidates) + self.merge_files + of_shards
-        return exists + sizes
+        spills = self.spill_files + min(self.job.plan.tasks, self.candidates) + self.merge_files
+        return spills + 2 * of_shards
 
     @property
     def renames(self) -> float:
-        """By the commit, one behind the other."""
+        """By the commit, which is one task."""
         return self.job.layout.shards * self.files_a_shard
 
     @property

@@ -62,9 +62,9 @@ def test_a_job_does_what_is_reckoned(
         scale.file_bytes_written, rel=0.02
     )
     # Beside these a run opens and writes a dozen files, whatever its size.
-    spills = scale.segments if two_levels else 0  # that are joined
-    assert 0 <= counted.calls["open"] - scale.opens - spills <= 12
-    assert 0 <= counted.calls["create"] - scale.creates <= 24
+    joined = scale.segments if two_levels else 0  # of a merge's own spills
+    assert -1 <= counted.calls["open"] - scale.opens - joined <= 24
+    assert -1 <= counted.calls["create"] - scale.creates - (scale.merges if two_levels else 0) <= 16
     assert 0 <= counted.calls["rename"] - scale.renames <= 6
 
 
