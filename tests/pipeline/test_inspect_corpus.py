@@ -265,7 +265,11 @@ def test_a_report_of_a_build_tells_rejects_by_reason(
         (("--tokenizer", "nowhere.json"), ("--tokenizer nowhere.json", "no such file")),
         (("--input", "nowhere.txt"), ("--input nowhere.txt",)),
         (("--html", "nowhere/page.html"), ("nowhere/page.html", "a folder that exists")),
-        (("--runner", "SparkRunner"), ("--runner SparkRunner", "--temp-location")),
+        (
+            ("--runner", "SparkRunner", "bert", "--", "--environment_config=image"),
+            ("--runner SparkRunner", "--temp-location"),
+        ),
+        (("--no-wait",), ("inspect-corpus --no-wait", "Leave it out")),
         (("bert", "--max-seq-length", "4"), ("--max-seq-length 4",)),
     ],
 )
