@@ -1,6 +1,7 @@
 """A run that was stopped goes on, and ends with the bytes of one that was not."""
 
 import errno
+import json
 import os
 import shutil
 from collections.abc import Callable
