@@ -1,7 +1,7 @@
 """Google Cloud Dataflow.
 
-Nothing here was run on the service itself: the tests run Beam's own translation of the job, and its
-whole submission to a server on the loopback.
+Nothing here was run on the service itself: the tests run Beam's own translation of the job, up to
+what would be sent to it.
 """
 
 import os
