@@ -152,11 +152,10 @@ def cancel_on_interrupt(
         try:
             cancel()
         except Exception as error:  # whatever an engine's client raises
-            if tied:
-                raise KeyboardInterrupt from None
             place = f" at {url}" if url else ""
-            raise JobInterrupt(
-                f"job {job_id} could not be cancelled and may go on ({type(error).__name__}): "
-                f"end it{place}"
-            ) from None
-        raise JobInterrupt(f"job {job_id} was cancelled") from None
+            said = f"job {job_id} could not be cancelled and may go on ({type(error).__name__}): "
+            said += f"end it{place}"
+        else:
+            said = f"job {job_id} was cancelled"
+        # Of a job that ends with this process there is nothing to say.
+        raise (KeyboardInterrupt if tied else JobInterrupt(said)) from None
