@@ -166,9 +166,9 @@ class Cluster:
         return lines[0], lines[1]
 
     def _start_pool(self, number: int) -> None:
-        program = str(CHECKOUT / "tests_flink" / "worker_pool.py")
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        command = [sys.executable, program, f"127.0.0.{number + 2}:{POOL_PORT}"]
+        program = ["-m", "pipeline.runners.flink_pool", f"127.0.0.{number + 2}:{POOL_PORT}"]
+        command = [sys.executable, *program]
         self._run(f"pool-{number}", command, {"PYTHONPATH": str(CHECKOUT), "PATH": path})
 
     def _run(self, name: str, command: list[str], environment: dict[str, str]) -> None:

@@ -124,6 +124,7 @@ def test_a_job_without_progress_is_cancelled(
         kill(worker)
     assert process.returncode == 1
     assert "made no progress for 20 seconds and was cancelled" in errors
+    cluster.await_slots()  # a worker that stands still lets go of its slot only now
     assert states_of(cluster, "stuck") == [CANCELED]
 
 

@@ -14,8 +14,13 @@ from corpusmill.faults import UserError
 from pipeline.runners import portable
 from pipeline.runners.arguments import given_flags
 from pipeline.runners.flink import Place, place_of
+from pipeline.runners.flink_pool import started_pool
 from pipeline.runners.flink_rest import FlinkRest, NoAnswerError
-from pipeline.runners.flink_server import embedded_configuration, started_runner
+from pipeline.runners.flink_server import (
+    StoppableFlinkRunner,
+    embedded_configuration,
+    started_runner,
+)
 from pipeline.runners.flink_watch import FlinkJobError, FlinkSilentError, FlinkWatch, end_job
 from pipeline.runners.run import Run, Submitted
 
@@ -46,14 +51,19 @@ def submit(job: Run) -> Submitted:
             "Leave it out, or name a cluster with --flink_master behind --",
         )
     with ExitStack() as stack:
+        runner = stack.enter_context(started_runner())
         arguments, silence = list(job.beam_arguments), float(_SECONDS_OF_SILENCE)
         master = given.get("flink_master", "")
         if place is Place.EMBEDDED:
             folder, master = stack.enter_context(embedded_configuration())
             arguments.append(f"--flink_conf_dir={folder}")
             silence = _SECONDS_OF_SILENCE_EMBEDDED
+            if given.get("environment_type") == "LOOPBACK":
+                pool = stack.enter_context(started_pool("127.0.0.1:0"))
+                arguments += ["--environment_type=EXTERNAL", f"--environment_config={pool}"]
         name, named = _name_job(arguments)
-        return _run(replace(job, beam_arguments=tuple(named)), FlinkRest(master), name, silence)
+        named_job = replace(job, beam_arguments=tuple(named))
+        return _run(named_job, runner, FlinkRest(master), name, silence)
 
 
 def _name_job(arguments: Sequence[str]) -> tuple[str, list[str]]:
@@ -63,25 +73,28 @@ def _name_job(arguments: Sequence[str]) -> tuple[str, list[str]]:
     return name, [*arguments, f"--job_name={name}"]
 
 
-def _run(job: Run, rest: FlinkRest, name: str, silence: float) -> Submitted:
+def _run(
+    job: Run, runner: StoppableFlinkRunner, rest: FlinkRest, name: str, silence: float
+) -> Submitted:
     known = _jobs_named(rest, name)
     job_id = ""
-    with started_runner() as runner:
-        try:
-            result = portable.submit_pipeline(job, runner)
-            job_id = _await_job(rest, name, known, result)
-            submitted = Submitted(False, job_id, rest.page(job_id))
-            job.announce(submitted)
-            if not job.wait:
-                return submitted
-            watch = FlinkWatch(rest, job_id, job.counters, job.patience, job.temp_folder, silence)
-            _await_end(watch, result, silence)
-            return replace(submitted, done=True)
-        except BaseException:
-            runner.stop()  # so that it submits nothing any more
-            for started in {job_id} - {""} or _jobs_named(rest, name) - known:
-                end_job(rest, started)
+    try:
+        result = portable.submit_pipeline(job, runner)
+        job_id = _await_job(rest, name, known, result)
+        submitted = Submitted(False, job_id, rest.page(job_id))
+        job.announce(submitted)
+        if not job.wait:
+            return submitted
+        watch = FlinkWatch(rest, job_id, job.counters, job.patience, job.temp_folder, silence)
+        _await_end(watch, result, silence)
+        return replace(submitted, done=True)
+    except BaseException:
+        if not silence:  # embedded Flink ends with its process, when its workers have ended
             raise
+        runner.stop()  # so that it submits nothing any more
+        for started in {job_id} - {""} or _jobs_named(rest, name) - known:
+            end_job(rest, started)
+        raise
 
 
 def _await_job(rest: FlinkRest, name: str, known: set[str], result: Any) -> str:

@@ -8,12 +8,11 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import psutil
 from apache_beam.options.pipeline_options import JobServerOptions, PipelineOptions
 from apache_beam.runners.portability.flink_runner import FlinkJarJobServer, FlinkRunner
 
@@ -107,7 +106,6 @@ def started_runner() -> Iterator[StoppableFlinkRunner]:
     try:
         yield runner
     finally:
-        _end_workers()
         runner.stop()
         signal.signal(signal.SIGINT, handler)
         logging.getLogger().removeFilter(_say_nothing_of_waiting)
@@ -116,14 +114,6 @@ def started_runner() -> Iterator[StoppableFlinkRunner]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
-
-
-def _end_workers() -> None:
-    """End the workers that Beam started in this process; each would report that Java is gone."""
-    for child in psutil.Process().children():
-        with suppress(psutil.Error):
-            if any("SdkHarness" in part for part in child.cmdline()):
-                child.kill()
 
 
 def _say_nothing_of_waiting(record: logging.LogRecord) -> bool:
