@@ -133,7 +133,7 @@ def test_a_mistake_in_the_input_is_not_tried_again(
 ) -> None:
     cluster.await_slots()
     bad = tmp_path / "bad.tokens"
-    bad.write_bytes(corpus.text.read_bytes()[:100_000] + b" \xff \n" * 100)
+    bad.write_bytes(corpus.text.read_bytes() + b" \xff \n" * 100)
     given = corpus.flags("bert", tmp_path / "out")
     given[given.index(str(corpus.text))] = str(bad)
     flags = of_job_server(cluster, job_server, "--job_name=mistake")
