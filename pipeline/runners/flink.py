@@ -37,8 +37,8 @@ def defaults(arguments: Sequence[str]) -> dict[str, str]:
     """The set-up that Flink needs for a batch job in Python, of which it tells nothing.
 
     Without BATCH_FORCED a worker that dies makes Flink do finished ranges again; threads instead of
-    processes share one interpreter lock; without the cache every stage starts workers of its own,
-    which on a cluster it does all the same (Beam keeps none whose code came with the job).
+    processes share one interpreter lock. Workers are not kept from one stage to the next
+    (--environment_cache_millis), since Flink would try again with one that has died.
 
     Raises:
         UserError: the cluster does not answer.
@@ -56,7 +56,6 @@ def defaults(arguments: Sequence[str]) -> dict[str, str]:
             "parallelism": processors,
             "environment_type": "LOOPBACK",
             "experiments": "use_loopback_process_worker=True",
-            "environment_cache_millis": "60000",
             "sdk_worker_parallelism": processors,
         }
     overview = _ask(arguments)
