@@ -2,6 +2,7 @@
 # make test   sets up .venv with the test tools, then checks lint, types, layers and runs all tests
 # make coverage  which lines of the library the tests run; tracing them takes twice as long
 # make test-flink  the whole job on Flink, embedded and on a cluster that the tests start; needs Java
+# make test-kills  kills a job at 20 random moments, and lets it go on each time
 # make bench  the table of benchmarks/README.md
 #
 # Where Go is installed, and for engines other than the local one:
@@ -17,7 +18,7 @@ OUT := sample-output
 GO_PACKAGES := github.com/apache/beam/sdks/v2
 BEAM_VERSION = v$(shell $(VENV)/python -c 'from importlib.metadata import version; print(version("apache-beam"))')
 
-.PHONY: run test coverage test-flink test-hosts prism bench clean
+.PHONY: run test coverage test-flink test-kills test-hosts prism bench clean
 
 run: .venv/job
 	$(VENV)/python -m pipeline train-tokenizer --input $(INPUT) --vocab-size 2000 --output $(OUT)/tokenizer.json
@@ -36,6 +37,9 @@ coverage: .venv/test
 
 test-flink: .venv/flink
 	$(VENV)/pytest tests_flink
+
+test-kills: .venv/test
+	$(VENV)/python -m benchmarks.kills
 
 test-hosts: .venv/test .venv/bin/beam-boot
 	$(VENV)/pytest -m hosts tests/deploy

@@ -181,21 +181,18 @@ def test_temporary_files_that_are_damaged_or_gone_are_made_again(
     stopped: Stopped, plain: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for damaged in ("done-", "spill-", "candidates-", "pool-", "shard-", "rejects-"):
-        for cut in (True, False):
-            stopped.stop_at_commit(monkeypatch)
-            found = [
-                of for of in stopped.temporary.rglob("*") if damaged in str(of) and of.is_file()
-            ]
-            assert found, damaged
-            for file in found[::2]:
-                if cut:
-                    os.truncate(file, file.stat().st_size // 2)
-                else:
-                    file.unlink()
-            outcome = stopped.run("--resume")
-            assert outcome.status == 0, f"{damaged}: {outcome.errors}"
-            assert digests(stopped.output) == plain, damaged
-            shutil.rmtree(stopped.output)
+        stopped.stop_at_commit(monkeypatch)
+        found = [of for of in stopped.temporary.rglob("*") if damaged in str(of) and of.is_file()]
+        assert found, damaged
+        for number, file in enumerate(found[:3]):
+            if number == 1:
+                file.unlink()
+            else:
+                os.truncate(file, file.stat().st_size // 2)
+        outcome = stopped.run("--resume")
+        assert outcome.status == 0, f"{damaged}: {outcome.errors}"
+        assert digests(stopped.output) == plain, damaged
+        shutil.rmtree(stopped.output)
 
 
 def test_another_run_than_the_one_that_was_stopped_is_refused_with_what_changed(
