@@ -12,9 +12,9 @@ def test_a_job_that_is_killed_goes_on_to_the_same_bytes(
     sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
     text = tmp_path / "text"
-    text.write_bytes(sample.read_bytes() * 40)
-    flags = ["--num-shards", "4", "--max-seq-length", "64", "--duplicates", "4"]
-    flags += ["--workers", "2", "--min-bytes-per-worker", "0", "--range-bytes", "200000"]
+    text.write_bytes(sample.read_bytes() * 20)
+    flags = ["--num-shards", "4", "--max-seq-length", "64", "--duplicates", "2"]
+    flags += ["--workers", "2", "--min-bytes-per-worker", "0", "--range-bytes", "100000"]
     given = ["bert", "--input", str(text), "--tokenizer", str(tokenizer_path), *flags]
     job = Job(given, tmp_path / "out")
     began = time.perf_counter()
