@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import time
@@ -183,7 +184,8 @@ class RunningJob:
         while self.process.poll() is None and not list(output.rglob(pattern)):
             time.sleep(0.02)
         children = psutil.Process(self.process.pid).children(recursive=True)
-        self.children = {process.name().split(".")[0]: process for process in children}
+        # An interpreter may be called by its version.
+        self.children = {re.match("[a-z]+", of.name())[0]: of for of in children}  # type: ignore[index]
 
     def end(self) -> Outcome:
         try:
