@@ -7,6 +7,7 @@ import argparse
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.kills import Job
@@ -14,6 +15,12 @@ from benchmarks.synthetic_corpus import write_corpus
 
 _BAR = 0.3
 _SAMPLE = Path(__file__).resolve().parent.parent / "samples" / "wiki.sample.tokens"
+
+
+def _time(work: Callable[[], None]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
 
 
 def main() -> int:
@@ -37,15 +44,14 @@ def main() -> int:
     small = ["bert", "--input", str(_SAMPLE), "--tokenizer", str(tokenizer), "--workers", "1"]
     Job(small, arguments.folder / "compiled").run("--replace")  # compiles the kernels
     shutil.rmtree(job.output, ignore_errors=True)
-    began = time.perf_counter()
-    job.run()
-    whole = time.perf_counter() - began
-    expected = job.digests()
-    shutil.rmtree(job.output)
-    assert job.kill("driver", whole * arguments.share), "it was over before it was killed"
-    began = time.perf_counter()
-    job.run("--resume")
-    rest = time.perf_counter() - began
+    whole = _time(job.run)
+    expected, killed = job.digests(), False
+    while not killed:  # a machine that others use may be quicker now; then this is the whole
+        shutil.rmtree(job.output)
+        began = time.perf_counter()
+        killed = job.kill("driver", whole * arguments.share)
+        whole = whole if killed else time.perf_counter() - began
+    rest = _time(lambda: job.run("--resume"))
     assert job.digests() == expected, "the bytes differ"
     share = rest / whole
     print(
