@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -61,13 +62,23 @@ class Job:
         """
         process = self.start()
         time.sleep(seconds)
-        try:
-            family = [psutil.Process(process.pid)]
-            family += family[0].children(recursive=True)
-        except psutil.NoSuchProcess:
-            family = []
+        family = _family(process.pid)
         if family:
             (family[-1] if victim == "worker" else family[0]).send_signal(signal.SIGKILL)
+        process.communicate()
+        psutil.wait_procs(family, timeout=60)
+        return process.returncode != 0
+
+    def kill_after_work(self, seconds: float) -> bool:
+        """Start it, and kill its driver once all its processes have worked so long.
+
+        Args:
+            seconds: of processor time.
+        """
+        process = self.start()
+        while process.poll() is None and _work_of(family := _family(process.pid)) < seconds:
+            time.sleep(0.05)
+        process.kill()
         process.communicate()
         psutil.wait_procs(family, timeout=60)
         return process.returncode != 0
@@ -79,6 +90,23 @@ class Job:
             for path in sorted(self.output.rglob("*"))
             if path.is_file()
         }
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    """A process and all below it; none where it has ended."""
+    with suppress(psutil.NoSuchProcess):
+        root = psutil.Process(pid)
+        return [root, *root.children(recursive=True)]
+    return []
+
+
+def _work_of(family: list[psutil.Process]) -> float:
+    work = 0.0
+    for process in family:
+        with suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            work += times.user + times.system
+    return work
 
 
 def kill_and_go_on(job: Job, expected: dict[str, str], victim: str, seconds: float) -> bool:
