@@ -1,4 +1,4 @@
-"""Three of the moments of `benchmarks.kills`; make test-kills takes twenty."""
+"""Two of the moments of `benchmarks.kills`; make test-kills takes twenty."""
 
 import time
 from pathlib import Path
@@ -21,7 +21,7 @@ def test_a_job_that_is_killed_goes_on_to_the_same_bytes(
     job.run()
     whole = time.perf_counter() - began
     expected = job.digests()
-    for victim, share in (("driver", 0.75), ("worker", 0.85), ("driver", 0.95)):
+    for victim, share in (("driver", 0.75), ("worker", 0.9)):
         # The machine may be quicker now than it was.
         seconds = whole * share
         while not kill_and_go_on(job, expected, victim, seconds):

@@ -107,7 +107,9 @@ def test_workers_that_lack_the_code_are_told_of_with_the_cure(
     cluster: Cluster, shared: Path
 ) -> None:
     status, said = cluster.run("ernie", *given(shared, "nothing"), *JOB, *SHARDS)
-    assert_refused(Outcome(status, "", said), USER_ERROR, "No module named", "build_wheels.py")
+    announced, _, errors = said.partition("\n")
+    assert announced.startswith("PortableRunner: job ")
+    assert_refused(Outcome(status, "", errors), USER_ERROR, "No module named", "build_wheels.py")
 
 
 def test_the_bytes_of_workers_that_have_what_staging_brought(
