@@ -51,4 +51,4 @@ def test_embedded_flink_does_not_outlive_its_command(
     process = start(*corpus.flags("bert", tmp_path / "out"), "--no-wait", *embedded())
     _, errors = process.communicate()
     assert process.returncode == 2
-    assert "error: --no-wait: embedded Flink ends with this command" in errors
+    assert "error: --no-wait --runner FlinkRunner: embedded Flink ends with this command" in errors

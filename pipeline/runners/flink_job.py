@@ -10,7 +10,6 @@ from uuid import uuid4
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions
 from apache_beam.runners.runner import PipelineState
 
-from corpusmill.faults import UserError
 from pipeline.runners import portable
 from pipeline.runners.arguments import given_flags
 from pipeline.runners.flink import Place, place_of
@@ -38,18 +37,12 @@ def submit(job: Run) -> Submitted:
     Whatever ends the wait, Ctrl-C or a request to end among it, the job is cancelled in Flink.
 
     Raises:
-        UserError: the job met a mistake of the user's, or `--no-wait` was asked of embedded Flink.
+        UserError: the job met a mistake of the user's.
         FlinkJobError: it ended otherwise than finished, or made no progress.
     """
     place, given = place_of(job.beam_arguments), given_flags(job.beam_arguments)
     if place is Place.ELSEWHERE or (place is Place.EMBEDDED and "flink_conf_dir" in given):
         return portable.submit(job)
-    if place is Place.EMBEDDED and not job.wait:
-        raise UserError(
-            "--no-wait",
-            "embedded Flink ends with this command, and the job with it",
-            "Leave it out, or name a cluster with --flink_master behind --",
-        )
     with ExitStack() as stack:
         runner = stack.enter_context(started_runner())
         arguments, silence = list(job.beam_arguments), float(_SECONDS_OF_SILENCE)
