@@ -33,7 +33,7 @@ def place_kernels(package: Path = _PACKAGE) -> None:
     if sys.platform != "linux" or _CACHE_DIR in os.environ or _may_write(package / "__pycache__"):
         return
     # Compiled code is loaded from it, so that it must be nobody else's.
-    folder = _folder_of_caches() / f"corpusmill-kernels-{os.getuid()}-{_digest_sources(package)}"
+    folder = folder_of_caches() / f"corpusmill-kernels-{os.getuid()}-{_digest_sources(package)}"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         fine = folder.stat().st_uid == os.getuid()
@@ -44,7 +44,7 @@ def place_kernels(package: Path = _PACKAGE) -> None:
         numba.config.CACHE_DIR = os.environ[_CACHE_DIR]
 
 
-def _folder_of_caches() -> Path:
+def folder_of_caches() -> Path:
     """The user's, or that of temporary files where the user has none."""
     given = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     folder = Path(os.path.expanduser(given))  # noqa: PTH111  that of Path may raise

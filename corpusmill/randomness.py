@@ -11,6 +11,7 @@ from numba import njit
 # What a key is for. Two purposes never share a stream; a number, once used, keeps its meaning.
 PAIRS, MASKING, PLACE, SHARD, SPLIT, POOL, SAMPLE = 1, 2, 3, 4, 5, 6, 7
 PACKS = 8
+SHARD_ORDER, ROTATION, WINDOW, LOADED_MASK, MIXTURE, POOLED = 9, 10, 11, 12, 13, 14
 
 MAX_SEED = 2**64 - 1
 

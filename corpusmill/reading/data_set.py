@@ -1,0 +1,251 @@
+"""A data set that corpusmill wrote, opened: any of its examples, by their numbers."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from corpusmill.columns import Column
+from corpusmill.faults import UserError
+from corpusmill.manifest import MANIFEST, columns_of
+from corpusmill.reading.gathering import gather_lists, measure_rows
+from corpusmill.reading.rows import Integers, Lists, Rows, Values
+from corpusmill.reading.shard_cache import ShardCache, default_cache_folder
+from corpusmill.reading.unpacking import damaged, fetch_parts, shard_parts
+from corpusmill.shards import read_manifest
+from corpusmill.storage import Folder
+
+
+class Samples(Protocol):
+    """What can be read by number: a data set, windows of a token stream.
+
+    Attributes:
+        shard_sizes: samples that lie together, in order; orders keep them near each other.
+        digest: hexadecimal; tells these samples from all others.
+        manifest: of the data set.
+    """
+
+    shard_sizes: tuple[int, ...]
+    digest: str
+    manifest: Mapping[str, Any]
+
+    def __len__(self) -> int: ...
+
+    def take(self, samples: Integers, epochs: Integers | None = None) -> Rows:
+        """The samples of the given numbers, in that order.
+
+        Args:
+            samples: int64[n], 0 to len - 1.
+            epochs: int64[n], the epoch that each is read in; None for 0.
+        """
+
+    def lengths(self, samples: Integers) -> Integers:
+        """int64[n]: tokens of each sample, without reading it."""
+
+
+class DataSet:
+    """One split of a data set: `__len__` examples, read by number.
+
+    Nothing is read when it is opened but the manifest and a list of files. A shard is unpacked to
+    `cache_folder` when its first example is read (`corpusmill.reading.shard_cache`), and mapped
+    into memory, so that memory does not grow with the data set, and ranks and workers on one
+    machine share what they read. It can be pickled, and sent to other processes.
+
+    Args:
+        url: the folder that a build wrote: a path, or a URL of fsspec.
+        split: "train" or "validation".
+        cache_folder: where unpacked shards lie; None for the user's folder of caches.
+        cache_bytes: most bytes that unpacked shards may take there; None for no limit.
+        storage_options: of the filesystem, as fsspec takes them.
+        tokenizer: a tokenizer.json that must be the one of the data; None compares nothing.
+        max_length: tokens that the model can take; None compares nothing.
+        damaged: "refuse" raises an error where a shard is missing or damaged. "skip" reads and
+            compares all shards now, and leaves such ones out, which `skipped` lists.
+
+    Attributes:
+        manifest: the manifest.
+        columns: the columns that examples have.
+        shard_sizes: examples of each shard.
+        digest: of the shards, in order; the same data has the same one wherever it lies.
+        skipped: shards that are left out, with why.
+
+    Raises:
+        UserError: there is no whole data set there, it lacks the split, is damaged, or does not
+            suit the tokenizer or the model.
+
+    Example:
+        DataSet("out")[0] is {"input_ids": array([2, 17, ...], int16), "token_type_ids": ...,
+        "next_sentence_label": 1}.
+    """
+
+    def __init__(
+        self,
+        url: str | Path,
+        split: str = "train",
+        *,
+        cache_folder: str | Path | None = None,
+        cache_bytes: int | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        tokenizer: str | Path | None = None,
+        max_length: int | None = None,
+        damaged: Literal["refuse", "skip"] = "refuse",
+    ) -> None:
+        self.folder = Folder(str(url), dict(storage_options or {}))
+        self.manifest = read_manifest(self.folder)
+        self.split = split
+        _check_split(self.folder, self.manifest, split)
+        if tokenizer is not None:
+            _check_tokenizer(self.manifest, Path(tokenizer))
+        if max_length is not None:
+            _check_length(self.folder, self.manifest, split, max_length)
+        self.columns: tuple[Column, ...] = columns_of(self.manifest)
+        shards = tuple(self.manifest["splits"][split]["shards"])
+        self.skipped: dict[str, str] = {}
+        if damaged == "skip":
+            self.skipped = _find_damaged(self.folder, self.manifest, shards)
+            shards = tuple(shard for shard in shards if shard["file"] not in self.skipped)
+        else:
+            _check_present(self.folder, self.manifest, shards)
+        self.shards = shards
+        self.shard_sizes = tuple(shard["rows"] for shard in shards)
+        self.digest = hashlib.sha256(
+            json.dumps([of["sha256"] for of in shards]).encode()
+        ).hexdigest()
+        cache = Path(cache_folder).expanduser() if cache_folder else default_cache_folder()
+        self.cache = ShardCache(self.folder, self.manifest, shards, cache, cache_bytes)
+        self._starts = np.concatenate([[0], np.cumsum(self.shard_sizes, dtype=np.int64)])
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def __getitem__(self, sample: int) -> dict[str, Any]:
+        """One example, as numbers and arrays of the column's types."""
+        return self.take(np.array([range(len(self))[sample]]))[0]
+
+    def take(self, samples: Integers, epochs: Integers | None = None) -> Rows:
+        """See Samples.
+
+        Raises:
+            IndexError: there is no such example.
+            UserError: a shard is damaged.
+        """
+        samples = np.asarray(samples, np.int64)
+        if epochs is None:
+            epochs = np.zeros(len(samples), np.int64)
+        parts = self._parts(samples)
+        gathered = {column.name: _gather(column, parts, len(samples)) for column in self.columns}
+        return Rows(gathered, samples, epochs)
+
+    def lengths(self, samples: Integers) -> Integers:
+        """See Samples."""
+        samples = np.asarray(samples, np.int64)
+        return _measure(self.columns[0].name, self._parts(samples), len(samples))
+
+    def _parts(self, samples: Integers) -> list["_Part"]:
+        """The shards that samples lie in, and which rows of theirs."""
+        if len(samples) and not 0 <= int(samples.min()) <= int(samples.max()) < len(self):
+            raise IndexError(f"there are {len(self)} examples, numbered from 0")
+        shards = np.searchsorted(self._starts, samples, side="right") - 1
+        found = []
+        for shard in np.unique(shards).tolist():
+            places = np.flatnonzero(shards == shard)
+            rows = samples[places] - self._starts[shard]
+            found.append((self.cache.columns(shard), rows, places))
+        return found
+
+
+_Part = tuple[dict[str, Values], Integers, Integers]
+
+
+def _gather(column: Column, parts: list[_Part], rows: int) -> Values:
+    dtype = np.dtype(column.dtype)
+    if not column.width:
+        numbers = np.empty(rows, dtype)
+        for columns, chosen, places in parts:
+            numbers[places] = _numbers(columns[column.name])[chosen]
+        return numbers
+    offsets = np.zeros(rows + 1, np.int64)
+    np.cumsum(_measure(column.name, parts, rows), out=offsets[1:])
+    gathered = np.empty(int(offsets[-1]), dtype)
+    for columns, chosen, places in parts:
+        lists = _lists(columns[column.name])
+        gather_lists(lists.values, lists.offsets, chosen, places, gathered, offsets)
+    return Lists(gathered, offsets)
+
+
+def _measure(name: str, parts: list[_Part], rows: int) -> Integers:
+    lengths = np.empty(rows, np.int64)
+    for columns, chosen, places in parts:
+        measure_rows(_lists(columns[name]).offsets, chosen, places, lengths)
+    return lengths
+
+
+def _lists(column: Values) -> Lists:
+    assert isinstance(column, Lists)  # noqa: S101  by the table of columns
+    return column
+
+
+def _numbers(column: Values) -> npt.NDArray[Any]:
+    assert not isinstance(column, Lists)  # noqa: S101  likewise
+    return column
+
+
+def _check_split(folder: Folder, manifest: Mapping[str, Any], split: str) -> None:
+    splits = manifest["splits"]
+    if split not in splits or not splits[split]["rows"]:
+        has = ", ".join(name for name, of in splits.items() if of["rows"]) or "no example at all"
+        raise UserError(f'split="{split}"', f"{folder.url} has {has}", "Give one that it has")
+
+
+def _check_tokenizer(manifest: Mapping[str, Any], path: Path) -> None:
+    try:
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        cause = f"it cannot be read ({error.strerror})"
+        raise UserError(f"tokenizer={path}", cause, "Give a tokenizer.json") from None
+    expected = manifest["tokenizer"]["sha256"]
+    if digest != expected:
+        cause = (
+            f"the data was made with another tokenizer (sha256 {expected[:12]}, not {digest[:12]})"
+        )
+        raise UserError(f"tokenizer={path}", cause, "Give the tokenizer.json of the data set")
+
+
+def _check_length(folder: Folder, manifest: Mapping[str, Any], split: str, most: int) -> None:
+    longest = len(manifest["splits"][split]["distributions"]["length"]) - 1
+    if longest > most:
+        cause = f"the longest example of {folder.url} has {longest} tokens"
+        cure = "Give a model that takes them, or build with a smaller --max-seq-length"
+        raise UserError(f"max_length={most}", cause, cure)
+
+
+def _check_present(
+    folder: Folder, manifest: Mapping[str, Any], shards: tuple[Mapping[str, Any], ...]
+) -> None:
+    """Refuse a data set that lacks a file of a shard, or has one of another size."""
+    present = folder.list()
+    sizes = {entry["file"]: entry["bytes"] for entry in (*shards, *manifest["files"])}
+    for shard in shards:
+        for name in shard_parts(manifest, shard["file"]):
+            if name not in present:
+                raise damaged(folder, name, f"{MANIFEST} lists it, and it is missing")
+            if name in sizes and present[name] != sizes[name]:
+                cause = f"it has {present[name]:,} bytes, {MANIFEST} says {sizes[name]:,}"
+                raise damaged(folder, name, cause)
+
+
+def _find_damaged(
+    folder: Folder, manifest: Mapping[str, Any], shards: tuple[Mapping[str, Any], ...]
+) -> dict[str, str]:
+    """Shards that are missing or have other bytes than were written, with why."""
+    found = {}
+    for shard in shards:
+        try:
+            fetch_parts(folder, manifest, shard["file"])
+        except UserError as error:
+            found[shard["file"]] = error.cause
+    return found

@@ -1,0 +1,133 @@
+"""Which samples each rank reads in which step, and how it goes on after a stop.
+
+Training reads an endless row of numbers, epoch after epoch (`corpusmill.reading.order`). A run goes
+from a position to the end of its epoch in *steps*; in a step each rank reads one batch. A *pool* is
+a stretch of the row that is arranged into steps on its own.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from corpusmill.faults import UserError
+from corpusmill.reading.rows import Integers
+
+# Steps of a pool whose batches follow the order; only how far ahead is looked.
+_POOL_STEPS = 1024
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a run has read, for all ranks and workers together.
+
+    Attributes:
+        number: of the first sample that is not read, or of the first one of the pool that is.
+        taken: how the pool was begun, where a batching takes a pool's samples in another order:
+            for each batching in turn, its parameters and the steps done.
+    """
+
+    number: int
+    taken: tuple[tuple[int, ...], ...] = ()
+
+
+class Pool(Protocol):
+    """Some steps, which every rank has."""
+
+    steps: int
+
+    def batch(self, step: int, rank: int) -> Integers:
+        """int64[samples]: the numbers that a rank reads in a step, at least one."""
+
+    def position_after(self, steps: int) -> Position:
+        """Where to go on when so many steps are done."""
+
+
+class Batching(Protocol):
+    """How the row of numbers is made into steps."""
+
+    def next_pool(self, position: Position, end: int, world_size: int) -> Pool | None:
+        """The steps that come next.
+
+        Args:
+            position: where the last pool ended, or a run before this one.
+            end: number behind the epoch's last sample.
+            world_size: ranks that read.
+
+        Returns:
+            None at the epoch's end.
+        """
+
+
+@dataclass(frozen=True)
+class FixedBatches:
+    """Batches of one size, in the order of the numbers.
+
+    A step is the next world_size * batch_size numbers, and a rank reads those that leave its own
+    number when divided by the world size. The last step of an epoch shares what is left evenly;
+    where that is less than one sample for each rank, the step before it takes it in, with batches
+    larger by one. So each rank has the same number of steps, and each sample is read once.
+
+    Attributes:
+        batch_size: samples of a rank in a step.
+        drop_last: leave out what fills no whole step at the end of an epoch.
+    """
+
+    batch_size: int
+    drop_last: bool = False
+
+    def __post_init__(self) -> None:
+        """Check each value.
+
+        Raises:
+            UserError: no batch can be made.
+        """
+        if self.batch_size < 1:
+            cause = "a batch has at least one sample"
+            raise UserError(f"batch_size={self.batch_size}", cause, "Give 1 or more")
+
+    def next_pool(self, position: Position, end: int, world_size: int) -> "StepRange | None":
+        """See Batching."""
+        size = world_size * self.batch_size
+        left = end - position.number
+        whole, rest = divmod(left, size)
+        steps = whole if self.drop_last else whole + (rest >= world_size)
+        if not steps:
+            return None
+        if steps > _POOL_STEPS:
+            return StepRange(position.number, _POOL_STEPS, size, world_size, None)
+        last_end = position.number + steps * size if self.drop_last else end
+        return StepRange(position.number, steps, size, world_size, last_end)
+
+
+@dataclass(frozen=True)
+class StepRange:
+    """Steps of consecutive numbers; see Pool.
+
+    Attributes:
+        begin: number of the first sample.
+        steps: how many.
+        step_size: samples of a step, all ranks together.
+        world_size: ranks that read.
+        end: behind the last step's last sample, where that step is shorter or longer than others.
+    """
+
+    begin: int
+    steps: int
+    step_size: int
+    world_size: int
+    end: int | None
+
+    def batch(self, step: int, rank: int) -> Integers:
+        """See Pool."""
+        first, behind = self._bound(step), self._bound(step + 1)
+        return np.arange(first + (rank - first) % self.world_size, behind, self.world_size)
+
+    def position_after(self, steps: int) -> Position:
+        """See Pool."""
+        return Position(self._bound(steps))
+
+    def _bound(self, step: int) -> int:
+        if step == self.steps and self.end is not None:
+            return self.end
+        return self.begin + step * self.step_size
