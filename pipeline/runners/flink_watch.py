@@ -11,8 +11,9 @@ from contextlib import suppress
 
 from corpusmill.faults import UserError
 from pipeline.progress import JOURNAL, Counters
-from pipeline.runners.failures import raise_user_error
+from pipeline.runners.failures import JobCancelledError, raise_user_error
 from pipeline.runners.flink_rest import (
+    CANCELED,
     ENDED,
     FAILED,
     FINISHED,
@@ -91,7 +92,8 @@ class FlinkWatch:
 
         Raises:
             FlinkSilentError: Flink is gone.
-        FlinkJobError: the job ended otherwise, or stands still.
+            JobCancelledError: somebody else cancelled the job, as on Flink's page.
+            FlinkJobError: the job ended otherwise, or stands still.
             UserError: it met a mistake of the user's.
         """
         while True:
@@ -149,6 +151,8 @@ class FlinkWatch:
                 raise FlinkJobError(message) from FlinkJobError(failure.trace)
 
     def _raise_end(self, state: str) -> None:
+        if state == CANCELED:
+            raise JobCancelledError(self._job)
         failures = self._rest.failures(self._job) if state == FAILED else []
         if not failures:
             raise FlinkJobError(f"the job ended in Flink as {state}")
