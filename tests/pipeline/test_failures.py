@@ -19,6 +19,7 @@ from tests.pipeline.jobs import (
     build,
     start,
 )
+from tests.pipeline.running_job import RunningJob
 
 
 @pytest.fixture
@@ -52,37 +53,8 @@ def test_a_full_disk_is_named_and_nothing_is_left(
     assert_nothing_final(tiny_disk / "out")
 
 
-@pytest.fixture(scope="module")
-def long_text(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Text that keeps two processes busy for many seconds."""
-    file = tmp_path_factory.mktemp("long") / "text"
-    file.write_bytes(sample.read_bytes() * 400)
-    return file
-
-
-class RunningJob:
-    """A job with two worker processes, as a process of its own."""
-
-    def __init__(self, text: Path, tokenizer: Path, output: Path) -> None:
-        self.output = output
-        flags = ("--workers", "2", "--min-bytes-per-worker", "0", "--range-bytes", "200000")
-        given = ("--input", text, "--tokenizer", tokenizer, "--output", output, *SMALL, *flags)
-        self.process = start("bert", *given, "--duplicates", "20")
-
-    def wait_for(self, pattern: str) -> list[psutil.Process]:
-        """The worker processes, once a file of that name was written."""
-        while self.process.poll() is None and not list(self.output.rglob(pattern)):
-            time.sleep(0.02)
-        workers = psutil.Process(self.process.pid).children(recursive=True)
-        assert len(workers) == 2
-        return workers
-
-    def end(self, within_seconds: float) -> Outcome:
-        try:
-            output, errors = self.process.communicate(timeout=within_seconds)
-        finally:
-            self.process.kill()
-        return Outcome(self.process.returncode, output, errors)
+# Two worker processes.
+WORKERS = ("--workers", "2", "--min-bytes-per-worker", "0")
 
 
 def assert_ended(workers: list[psutil.Process]) -> None:
@@ -98,13 +70,14 @@ MOMENTS = ["tokenizer.json", "done-task-*", "shard-*"]
 def test_a_worker_that_is_killed_ends_the_job_at_once(
     moment: str, long_text: Path, tokenizer_path: Path, output: Path
 ) -> None:
-    job = RunningJob(long_text, tokenizer_path, output)
+    job = RunningJob(long_text, tokenizer_path, output, *WORKERS)
     if moment == "tokenizer.json":
         while not psutil.Process(job.process.pid).children(recursive=True):
             time.sleep(0.02)
         workers = psutil.Process(job.process.pid).children(recursive=True)
     else:
         workers = job.wait_for(moment)
+        assert len(workers) == 2
     workers[-1].kill()
     outcome = job.end(within_seconds=20)
     assert_refused(
@@ -122,7 +95,7 @@ def test_a_worker_that_is_killed_ends_the_job_at_once(
 def test_an_interrupted_job_ends_at_once_and_says_how_to_go_on(
     moment: str, sent: signal.Signals, long_text: Path, tokenizer_path: Path, output: Path
 ) -> None:
-    job = RunningJob(long_text, tokenizer_path, output)
+    job = RunningJob(long_text, tokenizer_path, output, *WORKERS)
     workers = job.wait_for(moment)
     job.process.send_signal(sent)
     outcome = job.end(within_seconds=20)
@@ -136,7 +109,7 @@ def test_an_interrupted_job_ends_at_once_and_says_how_to_go_on(
 
 
 def test_workers_die_with_the_job(long_text: Path, tokenizer_path: Path, output: Path) -> None:
-    job = RunningJob(long_text, tokenizer_path, output)
+    job = RunningJob(long_text, tokenizer_path, output, *WORKERS)
     workers = job.wait_for("done-task-*")
     job.process.kill()
     job.end(within_seconds=20)

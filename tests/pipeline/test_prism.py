@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from pipeline.command_line import FAILURE, INTERRUPTED, USER_ERROR
 from pipeline.runners.prism import LOCATION, find_program
 from tests.pipeline.jobs import (
     SMALL,
-    Outcome,
     assert_nothing_final,
     assert_refused,
     build,
@@ -26,6 +24,7 @@ from tests.pipeline.jobs import (
     run_here,
     start,
 )
+from tests.pipeline.running_job import RunningJob
 
 PRISM = ("--runner", "PrismRunner")
 # A worker of ours is a process, which takes seconds to start; Beam's are threads of this one.
@@ -166,33 +165,11 @@ def test_a_fault_in_a_worker_is_one_line_and_a_trace_in_a_file(
     assert_nothing_final(output)
 
 
-@pytest.fixture(scope="module")
-def long_text(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Text that keeps a worker busy for many seconds."""
-    file = tmp_path_factory.mktemp("long") / "text"
-    file.write_bytes(sample.read_bytes() * 400)
-    return file
-
-
-class RunningJob:
-    """A job on Prism with a worker process, once it has written a file."""
-
-    def __init__(self, text: Path, tokenizer: Path, output: Path, pattern: str) -> None:
-        given = ("--input", text, "--tokenizer", tokenizer, "--output", output, *SMALL)
-        ranges = ("--duplicates", "20", "--range-bytes", "200000")
-        self.process = start("bert", *given, *ranges, *PRISM)
-        while self.process.poll() is None and not list(output.rglob(pattern)):
-            time.sleep(0.02)
-        children = psutil.Process(self.process.pid).children(recursive=True)
-        # An interpreter may be called by its version.
-        self.children = {re.match("[a-z]+", of.name())[0]: of for of in children}  # type: ignore[index]
-
-    def end(self) -> Outcome:
-        try:
-            output, errors = self.process.communicate(timeout=60)
-        finally:
-            self.process.kill()
-        return Outcome(self.process.returncode, output, errors)
+def wait_for_children(job: RunningJob) -> dict[str, psutil.Process]:
+    """Prism and the worker, by their names, once the worker has written a file."""
+    children = job.wait_for("candidates-*")
+    # An interpreter may be called by its version.
+    return {re.match("[a-z]+", of.name())[0]: of for of in children}  # type: ignore[index]
 
 
 @pytest.mark.usefixtures("prism")
@@ -203,26 +180,28 @@ class RunningJob:
 def test_a_process_that_is_killed_ends_the_job(
     killed: str, said: str, long_text: Path, tokenizer_path: Path, output: Path
 ) -> None:
-    job = RunningJob(long_text, tokenizer_path, output, "candidates-*")
-    job.children[killed].kill()
-    outcome = job.end()
+    job = RunningJob(long_text, tokenizer_path, output, *PRISM)
+    children = wait_for_children(job)
+    children[killed].kill()
+    outcome = job.end(within_seconds=60)
     assert_refused(outcome, FAILURE, said, "The whole trace is in ")
     assert_nothing_final(output)
-    assert not psutil.wait_procs(job.children.values(), timeout=10)[1]
+    assert not psutil.wait_procs(children.values(), timeout=10)[1]
 
 
 @pytest.mark.usefixtures("prism")
 def test_an_interrupted_job_ends_at_once(
     long_text: Path, tokenizer_path: Path, output: Path
 ) -> None:
-    job = RunningJob(long_text, tokenizer_path, output, "candidates-*")
+    job = RunningJob(long_text, tokenizer_path, output, *PRISM)
+    children = wait_for_children(job)
     job.process.send_signal(signal.SIGINT)
-    outcome = job.end()
+    outcome = job.end(within_seconds=60)
     assert outcome.status == INTERRUPTED
     [message] = outcome.errors.splitlines()
     assert message.startswith("interrupted: nothing was put under a final name")
     assert_nothing_final(output)
-    assert not psutil.wait_procs(job.children.values(), timeout=10)[1]
+    assert not psutil.wait_procs(children.values(), timeout=10)[1]
 
 
 def test_without_the_program_it_is_refused_with_the_cure(
