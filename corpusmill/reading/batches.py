@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from corpusmill.faults import UserError
 from corpusmill.reading.data_set import Samples
-from corpusmill.reading.order import Order
+from corpusmill.reading.order import Ordering
 from corpusmill.reading.rows import Rows
 from corpusmill.reading.schedule import Batching, Pool, Position
 
@@ -93,7 +93,7 @@ class Batches:
     """
 
     samples: Samples
-    order: Order
+    order: Ordering
     batching: Batching
     collator: Collator
 
@@ -144,7 +144,7 @@ class Batches:
     def _block(self, numbers: list[npt.NDArray[np.int64]], positions: list[Position]) -> Block:
         of_all = np.concatenate(numbers)
         bounds = np.cumsum([0, *map(len, numbers)]).tolist()
-        rows = self.samples.take(self.order.locate(of_all), of_all // len(self.order))
+        rows = self.samples.take(self.order.locate(of_all), self.order.epochs(of_all))
         return Block(self.collator.prepare(rows), tuple(bounds), tuple(positions))
 
     def collate(self, block: Block) -> Iterator[tuple[Batch, Position]]:
@@ -158,7 +158,7 @@ class Batches:
         return {
             "version": _STATE_VERSION,
             "samples": self.samples.digest,
-            "order": _describe(self.order),
+            "order": self.order.describe(),
             "number": position.number,
             "taken": [list(of) for of in position.taken],
         }
@@ -181,9 +181,3 @@ class Batches:
                 cause = f"its {what} is {state.get(what)}, here it is {expected[what]}"
                 raise UserError("load_state_dict", cause, cure)
         return Position(int(state["number"]), tuple(tuple(of) for of in state["taken"]))
-
-
-def _describe(order: Order) -> dict[str, Any]:
-    found = asdict(replace(order, shard_sizes=()))
-    del found["shard_sizes"], found["_starts"]
-    return found

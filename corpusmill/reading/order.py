@@ -18,6 +18,7 @@ they change from epoch to epoch is which examples come together.
 
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +38,26 @@ from corpusmill.randomness import (
 from corpusmill.reading.permutation import permute
 
 Integers = npt.NDArray[np.int64]
+
+
+class Ordering(Protocol):
+    """From the endless row of numbers to samples: an order of one data set, or of a mixture."""
+
+    @property
+    def seed(self) -> int:
+        """Of all that is drawn, also by those who arrange batches in this order."""
+
+    def __len__(self) -> int:
+        """Samples of an epoch."""
+
+    def locate(self, numbers: Integers) -> Integers:
+        """int64[n]: the samples that are read at the given places of the row, int64[n]."""
+
+    def epochs(self, numbers: Integers) -> Integers:
+        """int64[n]: how often each of these samples was read before; masks are drawn by it."""
+
+    def describe(self) -> dict[str, Any]:
+        """Its parameters in JSON's own types; orders are the same where these are."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +122,19 @@ class Order:
                 positions[of_epoch], *layout, self._starts, self.window, self.lanes
             )
         return samples
+
+    def epochs(self, numbers: Integers) -> Integers:
+        """See Ordering."""
+        return numbers // len(self)
+
+    def describe(self) -> dict[str, Any]:
+        """See Ordering. Without the shards, which the digest of the data set tells."""
+        return {
+            "seed": self.seed,
+            "shuffle": self.shuffle,
+            "window": self.window,
+            "lanes": self.lanes,
+        }
 
     def shards_of(self, samples: Integers) -> Integers:
         """int64[n]: the shards that samples lie in."""
