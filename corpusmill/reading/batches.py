@@ -125,7 +125,7 @@ class Batches:
         """
         size = len(self.order)
         end = (position.number // size + 1) * size
-        while end - position.number < world_size:
+        while end - position.read < world_size:
             end += size
         return end
 

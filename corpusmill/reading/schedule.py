@@ -22,13 +22,19 @@ class Position:
     """How far a run has read, for all ranks and workers together.
 
     Attributes:
-        number: of the first sample that is not read, or of the first one of the pool that is.
-        taken: how the pool was begun, where a batching takes a pool's samples in another order:
-            for each batching in turn, its parameters and the steps done.
+        number: of the first sample that is not read; within a pool whose samples are read in
+            another order, of the pool's first one.
+        taken: what was read of such a pool, for each way it was arranged in turn: what that way
+            is known by, and last the samples that were read.
     """
 
     number: int
     taken: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def read(self) -> int:
+        """Samples of the row that were read: all before this position."""
+        return self.number + sum(of[-1] for of in self.taken)
 
 
 class Pool(Protocol):
@@ -87,7 +93,15 @@ class FixedBatches:
             raise UserError(f"batch_size={self.batch_size}", cause, "Give 1 or more")
 
     def next_pool(self, position: Position, end: int, world_size: int) -> "StepRange | None":
-        """See Batching."""
+        """See Batching.
+
+        Raises:
+            UserError: the position is within a pool that was arranged by length.
+        """
+        if position.taken:
+            cause = "the run before stopped within a pool of batches by length"
+            cure = "Go on with LengthBatches, of another batch size if you like"
+            raise UserError(f"batch_size={self.batch_size}", cause, cure)
         size = world_size * self.batch_size
         left = end - position.number
         whole, rest = divmod(left, size)
