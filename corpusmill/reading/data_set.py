@@ -26,11 +26,13 @@ class Samples(Protocol):
     Attributes:
         shard_sizes: samples that lie together, in order; orders keep them near each other.
         digest: hexadecimal; tells these samples from all others.
+        longest: tokens of the longest sample.
         manifest: of the data set.
     """
 
     shard_sizes: tuple[int, ...]
     digest: str
+    longest: int
     manifest: Mapping[str, Any]
 
     def __len__(self) -> int: ...
@@ -70,6 +72,7 @@ class DataSet:
         manifest: the manifest.
         columns: the columns that examples have.
         shard_sizes: examples of each shard.
+        longest: tokens of the longest example.
         digest: of the shards, in order; the same data has the same one wherever it lies.
         skipped: shards that are left out, with why.
 
@@ -100,8 +103,9 @@ class DataSet:
         _check_split(self.folder, self.manifest, split)
         if tokenizer is not None:
             _check_tokenizer(self.manifest, Path(tokenizer))
-        if max_length is not None:
-            _check_length(self.folder, self.manifest, split, max_length)
+        self.longest = len(self.manifest["splits"][split]["distributions"]["length"]) - 1
+        if max_length is not None and self.longest > max_length:
+            raise _too_long(self.folder, self.longest, max_length)
         self.columns: tuple[Column, ...] = columns_of(self.manifest)
         shards = tuple(self.manifest["splits"][split]["shards"])
         self.skipped: dict[str, str] = {}
@@ -215,12 +219,10 @@ def _check_tokenizer(manifest: Mapping[str, Any], path: Path) -> None:
         raise UserError(f"tokenizer={path}", cause, "Give the tokenizer.json of the data set")
 
 
-def _check_length(folder: Folder, manifest: Mapping[str, Any], split: str, most: int) -> None:
-    longest = len(manifest["splits"][split]["distributions"]["length"]) - 1
-    if longest > most:
-        cause = f"the longest example of {folder.url} has {longest} tokens"
-        cure = "Give a model that takes them, or build with a smaller --max-seq-length"
-        raise UserError(f"max_length={most}", cause, cure)
+def _too_long(folder: Folder, longest: int, most: int) -> UserError:
+    cause = f"the longest example of {folder.url} has {longest} tokens"
+    cure = "Give a model that takes them, or build with a smaller --max-seq-length"
+    return UserError(f"max_length={most}", cause, cure)
 
 
 def _check_present(
