@@ -1,0 +1,278 @@
+"""Small data sets of every objective and format, by the library's kernels and without Beam.
+
+The bundled sample goes the way of a build: read, tokenized, built, sorted, packed and written, so
+that rows, columns and manifest are those of a data set that the job makes.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from tokenizers import Tokenizer
+
+from corpusmill import ragged
+from corpusmill.card import render_card
+from corpusmill.corpus.documents import read_documents
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.table import FORMATS, part_names, resolve
+from corpusmill.manifest import (
+    CARD,
+    FORMAT,
+    FORMAT_VERSION,
+    TOKENIZER,
+    FileEntry,
+    ShardEntry,
+    describe_columns,
+    shard_name,
+)
+from corpusmill.objectives.bert import BertOptions
+from corpusmill.objectives.electra import ElectraOptions
+from corpusmill.objectives.ernie import ErnieOptions
+from corpusmill.objectives.gpt import GptOptions
+from corpusmill.objectives.objective import Objective, ObjectiveOptions
+from corpusmill.placement import SPLIT_NAMES, assign_splits
+from corpusmill.pool import Pool
+from corpusmill.recount import add_counts
+from corpusmill.sorting import add_keys, sort_rows
+from corpusmill.tokenization.encoding import encode_documents
+from corpusmill.tokenization.files import TokenizerFile, read_tokenizer
+from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from corpusmill.tokenization.word_marks import marked_dtype
+from tests.conftest import CHECKOUT, read_local
+from tests.corpusmill.handmade_dataset import seal
+
+SEED = 1
+_SAMPLE = CHECKOUT / "samples" / "wiki.sample.tokens"
+# Documents of a few sentences, of which the sample has a hundred.
+_READ = DocumentOptions(document_rule="wikitext", sentence_rule="line")
+_ROWS = 200
+
+# One of each objective, as its users build it; rows are short, so that all is quick.
+OBJECTIVES: Mapping[str, ObjectiveOptions] = {
+    "bert": BertOptions(max_seq_length=64, duplicates=5),
+    "bert_dynamic": BertOptions(
+        max_seq_length=64, duplicates=5, whole_word_mask=True, mask="dynamic"
+    ),
+    "ernie": ErnieOptions(max_seq_length=64, duplicates=5),
+    "electra": ElectraOptions(max_seq_length=64, duplicates=2),
+    "gpt_stream": GptOptions(),
+    "gpt_windows": GptOptions(mode="windows", max_seq_length=48, overlap=8),
+    "gpt_pack": GptOptions(mode="pack", max_seq_length=64),
+}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a data set is to be like.
+
+    Attributes:
+        objective: options of its objective.
+        output: how its shards are written.
+        shards: of the train split; validation has one.
+        validation_share: of the documents; 0 for no such split.
+    """
+
+    objective: ObjectiveOptions
+    output: OutputOptions = field(default_factory=OutputOptions)
+    shards: int = 3
+    validation_share: float = 0.2
+
+
+def write_small_dataset(folder: Path, recipe: Recipe) -> Path:
+    """Write a complete data set into a new folder, and give the folder."""
+    folder.mkdir(parents=True)
+    tokenizer = gpt_tokenizer() if isinstance(recipe.objective, GptOptions) else bert_tokenizer()
+    objective = recipe.objective.bind(tokenizer)
+    options = resolve(recipe.output, objective.columns)
+    written = _write_splits(folder, recipe, objective, options, tokenizer)
+    (folder / TOKENIZER).write_text(tokenizer.json)
+    written["files"].append(_entry(folder, TOKENIZER))
+    manifest = {**_header(recipe, objective, options, tokenizer), **written}
+    for name, make in FORMATS[options.output_format].further_files.items():
+        if content := make(manifest, tokenizer.json):
+            (folder / name).write_bytes(content)
+            manifest["files"].append(_entry(folder, name))
+    (folder / CARD).write_bytes(render_card(manifest))
+    manifest["files"].append(_entry(folder, CARD))
+    seal(folder, manifest)
+    return folder
+
+
+@cache
+def bert_tokenizer() -> TokenizerFile:
+    """The fixed WordPiece tokenizer of 600 tokens."""
+    return read_tokenizer(str(CHECKOUT / "tests" / "data" / "tokenizer.json"), read_local)
+
+
+@cache
+def gpt_tokenizer() -> TokenizerFile:
+    """The same, with a token that ends texts."""
+    tokenizer = Tokenizer.from_str(bert_tokenizer().json)
+    tokenizer.add_special_tokens(["<|endoftext|>"])
+    content = tokenizer.to_str().encode()
+    return read_tokenizer("tokenizer.json", {"tokenizer.json": content}.get)
+
+
+@cache
+def _documents(tokenizer: TokenizerFile, words: str, options: DocumentOptions) -> pa.RecordBatch:
+    """The sample's documents, tokenized."""
+    dtype = marked_dtype(tokenizer.vocab_size) if words else tokenizer.token_dtype
+    encoder = SentenceTokenizer(tokenizer.json, dtype, words=words)
+    with _SAMPLE.open("rb") as stream:
+        read = read_documents(stream, _SAMPLE.name, 0, 0, _SAMPLE.stat().st_size, options)
+        full = [batch.documents for batch in read if batch.documents.num_rows]
+    return pa.concat_batches([encode_documents(encoder, batch).documents for batch in full])
+
+
+def _pool_of(documents: pa.RecordBatch, splits: np.ndarray) -> Pool:
+    ordered = ragged.take_rows(documents, np.argsort(splits, kind="stable"))
+    sentences, document_offsets = ragged.from_arrow(ordered.column("sentences"))
+    token_ids, sentence_offsets = ragged.from_arrow(sentences)
+    return Pool(
+        ordered.column("document").to_numpy(),
+        document_offsets.astype(np.int64),
+        sentence_offsets.astype(np.int64),
+        token_ids,
+        np.array([0, np.count_nonzero(splits == 0), len(splits)]),
+    )
+
+
+def _build(
+    recipe: Recipe, objective: Objective, tokenizer: TokenizerFile
+) -> tuple[list[pa.RecordBatch], dict[str, int]]:
+    """All examples of each split, with their keys; and what a build counts."""
+    read = recipe.objective.choose_documents(_READ)
+    documents = _documents(tokenizer, objective.words, read)
+    splits = assign_splits(SEED, documents.column("document").to_numpy(), recipe.validation_share)
+    pool = _pool_of(documents, splits) if objective.pool_tokens else None
+    built = []
+    for split in range(1 + bool(recipe.validation_share)):
+        own = ragged.take_rows(documents, np.flatnonzero(splits == split))
+        marks = np.full(own.num_rows, split, np.uint8)
+        passes = [
+            objective.build(own, repeat, pool, marks, SEED) for repeat in range(objective.repeats)
+        ]
+        built.append(add_keys(pa.concat_batches(passes), SEED))
+    counts = {
+        "read.documents": documents.num_rows,
+        "tokenize.documents": documents.num_rows,
+        "build.passes": documents.num_rows * objective.repeats,
+        "build.examples": sum(examples.num_rows for examples in built),
+    }
+    return built, counts
+
+
+def _write_splits(
+    folder: Path,
+    recipe: Recipe,
+    objective: Objective,
+    options: OutputOptions,
+    tokenizer: TokenizerFile,
+) -> dict[str, Any]:
+    """Write all shards; gives the manifest's splits, counts and files."""
+    of = FORMATS[options.output_format]
+    suffixes = of.suffixes(options)
+    splits: dict[str, Any] = {}
+    companions = []
+    built, counts = _build(recipe, objective, tokenizer)
+    for part, examples in enumerate(built):
+        name, number = SPLIT_NAMES[part], 1 if part or of.joined else recipe.shards
+        shards, distributions = [], dict[str, np.ndarray]()
+        homes = examples.column("key").to_numpy() % np.uint64(number)
+        for shard in range(number):
+            own = ragged.take_rows(examples, np.flatnonzero(homes == shard))
+            file = shard_name(name, shard, number, suffixes[0], options.shard_name)
+            parts = part_names(of.joined[name] + suffixes[0] if of.joined else file, suffixes)
+            rows, tokens = _write_shard(folder, parts, own, objective, options, distributions)
+            companions += [_entry(folder, part) for part in parts[1:]]
+            shards.append(ShardEntry(**_entry(folder, parts[0]), rows=rows, tokens=tokens))
+        splits[name] = {
+            "rows": sum(shard.rows for shard in shards),
+            "tokens": sum(shard.tokens for shard in shards),
+            "shards": [shard.describe() for shard in shards],
+            "distributions": {of: counts.tolist() for of, counts in distributions.items()},
+        }
+    counts["write.rows"] = sum(split["rows"] for split in splits.values())
+    for split in splits.values():
+        if pieces := split["distributions"].get("pieces"):
+            added = sum(number * of for number, of in enumerate(pieces))
+            counts["write.pieces"] = counts.get("write.pieces", 0) + added
+    return {"counts": counts, "splits": splits, "files": companions}
+
+
+def _write_shard(
+    folder: Path,
+    parts: tuple[str, ...],
+    examples: pa.RecordBatch,
+    objective: Objective,
+    options: OutputOptions,
+    distributions: dict[str, np.ndarray],
+) -> tuple[int, int]:
+    """Write one shard and add its distributions; gives its rows and tokens."""
+    rows = tokens = 0
+    with ExitStack() as files:
+        streams = [files.enter_context((folder / part).open("wb")) for part in parts]
+        writer = FORMATS[options.output_format].write(streams, objective.columns, options)
+        for group in objective.pack(_sorted(examples)):
+            rows += group.num_rows
+            tokens += len(ragged.from_arrow(group.column("input_ids"))[0])
+            for name, counts in objective.measure(group).items():
+                distributions[name] = add_counts(distributions.get(name, counts[:0]), counts)
+            writer.write(objective.finish(group, options.is_padded))
+        writer.close()
+    return rows, tokens
+
+
+def _sorted(examples: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    # Several groups a shard, as large ones have.
+    return sort_rows([examples], _ROWS)
+
+
+def _entry(folder: Path, name: str) -> dict[str, Any]:
+    content = (folder / name).read_bytes()
+    return asdict(FileEntry(name, len(content), hashlib.sha256(content).hexdigest()))
+
+
+def _header(
+    recipe: Recipe, objective: Objective, options: OutputOptions, tokenizer: TokenizerFile
+) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "corpusmill_version": "0.1.0",
+        "objective": {
+            "name": objective.name,
+            "options": asdict(recipe.objective),  # type: ignore[call-overload]
+            "repeats": objective.repeats,
+        },
+        "seed": SEED,
+        "tokenizer": {
+            "file": TOKENIZER,
+            "name": tokenizer.name,
+            "form": tokenizer.form,
+            "revision": tokenizer.revision,
+            "options": asdict(tokenizer.options),
+            "sha256": tokenizer.digest,
+            "vocab_size": tokenizer.vocab_size,
+            "special": json.loads(json.dumps(asdict(tokenizer.special))),
+        },
+        "output": {
+            "format": options.output_format,
+            "options": asdict(options),
+            "validation_share": recipe.validation_share,
+        },
+        "columns": describe_columns(objective.columns, options.is_padded),
+        "corpus": {
+            "options": asdict(recipe.objective.choose_documents(_READ)),
+            "bytes": _SAMPLE.stat().st_size,
+            "files": [{"path": _SAMPLE.name, "bytes": _SAMPLE.stat().st_size}],
+        },
+    }
