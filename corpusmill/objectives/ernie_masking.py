@@ -23,13 +23,12 @@ from corpusmill.randomness import draw, to_below, to_uniform
 CHOICE_PROB = 0.15
 
 
-@njit(cache=True, nogil=True)
 def mask_sequences(
     input_ids: np.ndarray,
     seg_labels: np.ndarray,
     offsets: np.ndarray,
     keys: np.ndarray,
-    mask_word_prob: float,
+    mask_word_prob: float | np.ndarray,
     mask_id: int,
     vocab_size: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -45,7 +44,8 @@ def mask_sequences(
             [CLS] and [SEP], which are never masked.
         offsets: integers[sequences + 1].
         keys: uint64[sequences].
-        mask_word_prob: probability that a sequence is masked by words, 0 to 1.
+        mask_word_prob: probability that a sequence is masked by words, 0 to 1; or float64[sequences]
+            where each has its own.
         mask_id: id of [MASK].
         vocab_size: random ids are from 1 to `vocab_size` - 1.
 
@@ -60,6 +60,23 @@ def mask_sequences(
         one word that is chosen, become [2, 4, 4, 3, 12, 3] with mask_id 4; positions [1, 2], labels
         [10, 11], prediction_offsets [0, 2].
     """
+    probs = np.full(len(keys), mask_word_prob, np.float64)
+    masked: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] = _mask_sequences(
+        input_ids, seg_labels, offsets, keys, probs, mask_id, vocab_size
+    )
+    return masked
+
+
+@njit(cache=True, nogil=True)
+def _mask_sequences(
+    input_ids: np.ndarray,
+    seg_labels: np.ndarray,
+    offsets: np.ndarray,
+    keys: np.ndarray,
+    mask_word_probs: np.ndarray,
+    mask_id: int,
+    vocab_size: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     masked_ids = input_ids.copy()
     positions = np.empty(len(input_ids), np.int32)
     labels = np.empty(len(input_ids), input_ids.dtype)
@@ -67,7 +84,7 @@ def mask_sequences(
     written = 0
     for i in range(len(keys)):
         key = keys[i]
-        by_words = to_uniform(draw(key, 0)) < mask_word_prob
+        by_words = to_uniform(draw(key, 0)) < mask_word_probs[i]
         chosen = False
         begin = offsets[i]
         for place in range(begin, offsets[i + 1]):

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from corpusmill import ragged
 from corpusmill.columns import Column, smallest_integer
-from corpusmill.objectives.masking import mask_rows
+from corpusmill.objectives.masking import MASK_REPLACE_PROB, RANDOM_REPLACE_PROB, mask_rows
 from corpusmill.objectives.word_masking import NO_WORD, count_words, label_words, mask_words
 from corpusmill.tokenization.special_tokens import SpecialTokens
 
@@ -33,6 +33,8 @@ class MaskedLm:
         special: the tokenizer's special ids; cls, sep, mask and pad must be there.
         vocab_size: largest id + 1.
         token_dtype: NumPy name of the type of a token id.
+        mask_replace_prob: probability that a chosen token becomes [MASK].
+        random_replace_prob: probability that it becomes a random token; else it stays.
     """
 
     static: bool
@@ -45,6 +47,8 @@ class MaskedLm:
     special: SpecialTokens
     vocab_size: int
     token_dtype: str
+    mask_replace_prob: float = MASK_REPLACE_PROB
+    random_replace_prob: float = RANDOM_REPLACE_PROB
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -113,12 +117,14 @@ class MaskedLm:
             self.masked_lm_prob,
             self.max_predictions,
         )
+        replace = (self.mask_replace_prob, self.random_replace_prob)
         masked: tuple[np.ndarray, np.ndarray, np.ndarray]
         if self.whole_words:
-            masked = mask_words(input_ids, seg_labels, offsets, keys, *rule, self.max_ngram)
+            ngrams = (self.max_ngram, *replace)
+            masked = mask_words(input_ids, seg_labels, offsets, keys, *rule, *ngrams)
         else:
             maskable_ids = _maskable_ids(self.special, self.vocab_size)
-            masked = mask_rows(input_ids, offsets, keys, maskable_ids, *rule)
+            masked = mask_rows(input_ids, offsets, keys, maskable_ids, *rule, *replace)
         return masked
 
     def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:

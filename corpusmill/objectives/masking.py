@@ -12,6 +12,9 @@ from numba import njit
 
 from corpusmill.randomness import MASKING, derive_key, draw, to_below, to_uniform
 
+# What becomes of a chosen token; the last tenth stays as it is.
+MASK_REPLACE_PROB, RANDOM_REPLACE_PROB = 0.8, 0.1
+
 
 @njit(cache=True, nogil=True)
 def count_predictions(
@@ -63,6 +66,8 @@ def corrupt_chosen(
     counter: int,
     positions: np.ndarray,
     labels: np.ndarray,
+    mask_replace_prob: float = MASK_REPLACE_PROB,
+    random_replace_prob: float = RANDOM_REPLACE_PROB,
 ) -> None:
     """Corrupt the chosen places of a row, each by its own 80/10/10.
 
@@ -76,7 +81,10 @@ def corrupt_chosen(
         counter: of the stream's first draw that is not yet used.
         positions: integers[predictions], filled, ascending.
         labels: integers[predictions], filled with the original ids.
+        mask_replace_prob: probability that a chosen token becomes [MASK].
+        random_replace_prob: probability that it becomes a random token; else it stays.
     """
+    replaced = mask_replace_prob + random_replace_prob
     written = 0
     place = 0
     while written < predictions:
@@ -85,9 +93,9 @@ def corrupt_chosen(
             positions[written] = place
             labels[written] = row[place]
             share = to_uniform(draw(key, counter))
-            if share < 0.8:
+            if share < mask_replace_prob:
                 row[place] = mask_id
-            elif share < 0.9:
+            elif share < replaced:
                 row[place] = replacement_ids[to_below(draw(key, counter + 1), len(replacement_ids))]
             counter += 2
             written += 1
@@ -105,6 +113,8 @@ def mask_row(
     key: np.uint64,
     positions: np.ndarray,
     labels: np.ndarray,
+    mask_replace_prob: float = MASK_REPLACE_PROB,
+    random_replace_prob: float = RANDOM_REPLACE_PROB,
 ) -> None:
     """Choose `predictions` maskable places of a row and corrupt them in place.
 
@@ -121,6 +131,8 @@ def mask_row(
         key: of the row's stream.
         positions: integers[predictions], filled, ascending.
         labels: integers[predictions], filled with the original ids.
+        mask_replace_prob: as in `corrupt_chosen`, and the next one, too.
+        random_replace_prob: see there.
     """
     counter = 0
     found = 0
@@ -131,7 +143,17 @@ def mask_row(
             chosen[place] = 1
             found += 1
     corrupt_chosen(
-        row, chosen, replacement_ids, mask_id, predictions, key, counter, positions, labels
+        row,
+        chosen,
+        replacement_ids,
+        mask_id,
+        predictions,
+        key,
+        counter,
+        positions,
+        labels,
+        mask_replace_prob,
+        random_replace_prob,
     )
 
 
@@ -146,6 +168,8 @@ def mask_rows(
     mask_id: int,
     masked_lm_prob: float,
     max_predictions: int,
+    mask_replace_prob: float = MASK_REPLACE_PROB,
+    random_replace_prob: float = RANDOM_REPLACE_PROB,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mask every row of a batch in place.
 
@@ -159,6 +183,8 @@ def mask_rows(
         mask_id: id of [MASK].
         masked_lm_prob: share of a row's tokens to predict.
         max_predictions: cap a row.
+        mask_replace_prob: as in `corrupt_chosen`, and the next one, too.
+        random_replace_prob: see there.
 
     Returns:
         positions: int32[predictions], ascending in each row.
@@ -196,5 +222,7 @@ def mask_rows(
             keys[i],
             positions[begin:end],
             labels[begin:end],
+            mask_replace_prob,
+            random_replace_prob,
         )
     return positions, labels, prediction_offsets

@@ -20,7 +20,12 @@ from labels, so that it is exact for any tokenizer.
 import numpy as np
 from numba import njit
 
-from corpusmill.objectives.masking import corrupt_chosen, count_predictions
+from corpusmill.objectives.masking import (
+    MASK_REPLACE_PROB,
+    RANDOM_REPLACE_PROB,
+    corrupt_chosen,
+    count_predictions,
+)
 from corpusmill.randomness import draw, to_below, to_uniform
 
 # Labels of a row's tokens, as ERNIE's data sets have them.
@@ -174,6 +179,8 @@ def mask_words(
     masked_lm_prob: float,
     max_predictions: int,
     max_ngram: int,
+    mask_replace_prob: float = MASK_REPLACE_PROB,
+    random_replace_prob: float = RANDOM_REPLACE_PROB,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mask whole words, or n-grams of them, of every row of a batch in place.
 
@@ -192,6 +199,8 @@ def mask_words(
         masked_lm_prob: share of a row's tokens to predict.
         max_predictions: cap a row.
         max_ngram: words of the longest n-gram; 1 for whole words.
+        mask_replace_prob: as in `corpusmill.objectives.masking.corrupt_chosen`, and the next one.
+        random_replace_prob: see there.
 
     Returns:
         positions: int32[predictions], ascending in each row.
@@ -238,6 +247,8 @@ def mask_words(
             counter,
             positions[begin:end],
             labels[begin:end],
+            mask_replace_prob,
+            random_replace_prob,
         )
         prediction_offsets[i + 1] = end
     written = prediction_offsets[-1]
