@@ -250,7 +250,7 @@ def _header(
         "corpusmill_version": "0.1.0",
         "objective": {
             "name": objective.name,
-            "options": asdict(recipe.objective),  # type: ignore[call-overload]
+            "options": asdict(recipe.objective),
             "repeats": objective.repeats,
         },
         "seed": SEED,
