@@ -40,9 +40,13 @@ def gather_lists(
         gathered_offsets: int64[gathered rows + 1].
     """
     for i in range(len(rows)):
-        begin, to = offsets[rows[i]], gathered_offsets[places[i]]
-        for j in range(offsets[rows[i] + 1] - begin):
-            gathered[to + j] = values[begin + j]
+        begin, end = offsets[rows[i]], offsets[rows[i] + 1]
+        to = gathered_offsets[places[i]]
+        # Places in slices count from 0, so that no negative one is looked for at each value: four
+        # times as fast.
+        source, target = values[begin:end], gathered[to : to + end - begin]
+        for j in range(len(source)):
+            target[j] = source[j]
 
 
 @njit(cache=True, nogil=True)

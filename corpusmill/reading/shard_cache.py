@@ -18,8 +18,9 @@ from corpusmill.reading.rows import Values
 from corpusmill.reading.unpacking import damaged, fetch_parts, map_shard, unpack_shard
 from corpusmill.storage import Folder
 
-# Each of them holds a dozen mappings, of which a process may have 65,530.
-_MOST_MAPPED = 256
+# Each of them holds a dozen mappings, of which a process may have 65,530. An order that reads
+# from more shards than this at the same time maps them again and again, and is far slower.
+_MOST_MAPPED = 4096
 
 # Of the files' layout; a cache of another one is not read.
 _LAYOUT = 1

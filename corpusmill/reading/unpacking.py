@@ -221,5 +221,7 @@ def _map(path: Path, dtype: np.dtype, length: int) -> np.ndarray:
         raise ValueError(f"{path} was not written whole")
     if not length:
         return np.empty(0, dtype)
-    # A plain array over the mapping: each slice of np.memmap costs microseconds.
-    return np.asarray(np.memmap(path, dtype, "r", shape=(length,)))
+    # np.memmap keeps a file open for each mapping, of which a process may often have no more than
+    # 1,024; and each slice of one costs microseconds.
+    with pa.memory_map(str(path)) as file:
+        return np.frombuffer(file.read_buffer(), dtype)
