@@ -1,0 +1,37 @@
+"""Data sets of many shards: how many files are open, and rows that lie in all of them."""
+
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+from corpusmill.reading.data_set import DataSet
+from corpusmill.reading.gathering import gather_lists
+
+
+def test_mapped_shards_keep_no_file_open(bert: Path, cache_folder: Path) -> None:
+    data = DataSet(bert, cache_folder=cache_folder)
+    before = psutil.Process().num_fds()
+    for shard in range(len(data.shard_sizes)):
+        assert len(data.cache.columns(shard)) == len(data.columns)
+    assert psutil.Process().num_fds() == before
+
+
+def test_rows_from_all_shards_at_once_are_those_of_each(bert: Path, cache_folder: Path) -> None:
+    data = DataSet(bert, cache_folder=cache_folder)
+    samples = np.random.default_rng(0).permutation(len(data))
+    rows = data.take(samples)
+    for place, sample in enumerate(samples.tolist()):
+        expected = data[sample]
+        assert rows[place].keys() == expected.keys()
+        for name, value in expected.items():
+            np.testing.assert_array_equal(rows[place][name], value, name)
+
+
+def test_lists_are_gathered_at_their_places_and_nowhere_else() -> None:
+    # Rows [1, 2], [], [3, 4, 5]; the gathered ones have a place between them that is another's.
+    values, offsets = np.array([1, 2, 3, 4, 5], np.int16), np.array([0, 2, 2, 5])
+    gathered, gathered_offsets = np.full(8, -1, np.int16), np.array([0, 3, 5, 5, 7])
+    rows, places = np.array([2, 1, 0]), np.array([0, 2, 3])
+    gather_lists(values, offsets, rows, places, gathered, gathered_offsets)
+    np.testing.assert_array_equal(gathered, [3, 4, 5, -1, -1, 1, 2, -1])
