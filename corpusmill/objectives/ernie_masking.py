@@ -44,7 +44,7 @@ def mask_sequences(
             [CLS] and [SEP], which are never masked.
         offsets: integers[sequences + 1].
         keys: uint64[sequences].
-        mask_word_prob: probability that a sequence is masked by words, 0 to 1; or float64[sequences]
+        mask_word_prob: probability that a sequence is masked by words, 0 to 1; float64[sequences]
             where each has its own.
         mask_id: id of [MASK].
         vocab_size: random ids are from 1 to `vocab_size` - 1.

@@ -1,0 +1,223 @@
+"""Batches for models that predict the next token: windows, rows of their own, packed rows.
+
+Hugging Face models shift `labels` themselves: they are the input_ids, with -100 where nothing is
+predicted. A loop of one's own rather has `targets`, where each place holds the token that comes
+next. Every collator here gives the one or the other.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from corpusmill.faults import UserError
+from corpusmill.reading.padding import Matrix, Padding, attention_mask, pad
+from corpusmill.reading.rows import Integers, Lists, Rows
+from corpusmill.reading.token_windows import TOKENS
+
+Batch = dict[str, npt.NDArray[Any]]
+
+NOT_PREDICTED = -100
+
+Predicted = Literal["labels", "targets"]
+
+
+@dataclass(frozen=True)
+class CausalLmCollator:
+    """Rows of different lengths, each a text of its own: GPT's windows and documents.
+
+    Attributes:
+        padding: how wide a batch is.
+        predicted: see the module.
+
+    Example:
+        rows [5, 6, 7] and [8, 9] give input_ids [[5, 6, 7], [8, 9, 0]], attention_mask
+        [[1, 1, 1], [1, 1, 0]] and labels [[5, 6, 7], [8, 9, -100]], or targets
+        [[6, 7, -100], [9, -100, -100]]; all are int64.
+    """
+
+    padding: Padding
+    predicted: Predicted = "labels"
+
+    def prepare(self, rows: Rows) -> Rows:
+        """See Collator: nothing is done."""
+        return rows
+
+    def __call__(self, rows: Rows) -> Batch:
+        """See Collator.
+
+        Raises:
+            UserError: a row is longer than the padding's max_length.
+        """
+        ids = rows.lists("input_ids")
+        width = self.padding.width(ids.lengths)
+        labels = pad(ids, width + (self.predicted == "targets"), NOT_PREDICTED)
+        return {
+            "input_ids": pad(ids, width, self.padding.pad_id),
+            "attention_mask": attention_mask(ids, width),
+            self.predicted: labels if self.predicted == "labels" else labels[:, 1:],
+        }
+
+
+@dataclass(frozen=True)
+class WindowCollator:
+    """Windows of a token stream (`corpusmill.reading.token_windows`), which need no padding.
+
+    Attributes:
+        predicted: see the module. `input_ids` and `targets` see one array, as nobody writes to
+            them; a copy would cost as much as all else. `labels` are an array of their own.
+
+    Example:
+        windows [5, 6, 7] and [7, 8, 9] give input_ids [[5, 6], [7, 8]] and targets
+        [[6, 7], [8, 9]], or labels [[5, 6], [7, 8]]; all are int64.
+    """
+
+    predicted: Predicted = "labels"
+
+    def prepare(self, rows: Rows) -> Rows:
+        """See Collator: nothing is done."""
+        return rows
+
+    def __call__(self, rows: Rows) -> Batch:
+        """See Collator."""
+        tokens = rows.lists(TOKENS)
+        stored = tokens.values[tokens.offsets[0] : tokens.offsets[-1]].reshape(len(rows), -1)
+        if self.predicted == "targets":
+            windows = stored.astype(np.int64)
+            return {"input_ids": windows[:, :-1], "targets": windows[:, 1:]}
+        input_ids = stored[:, :-1].astype(np.int64)
+        return {"input_ids": input_ids, "labels": input_ids.copy()}
+
+
+@dataclass(frozen=True)
+class PackedCollator:
+    """Rows of several pieces of text, which shall not see each other: `gpt --mode pack`.
+
+    Positions begin anew at each piece, and the first token of a piece is not predicted. There is no
+    attention_mask: models of Hugging Face tell pieces by their position_ids where there is none.
+    What fills a row up is a piece of its own.
+
+    Attributes:
+        padding: how wide a batch is.
+        layout: "rows" is one row of the batch for each of the data set, padded; "flattened" is one
+            row with all of them, padded to a multiple alone.
+        predicted: see the module.
+
+    Example:
+        a row of the pieces [5, 6, 7] and [8, 9], padded to 6, gives input_ids [[5, 6, 7, 8, 9, 0]],
+        labels [[-100, 6, 7, -100, 9, -100]], position_ids [[0, 1, 2, 0, 1, 0]], cu_seq_lens_q and
+        cu_seq_lens_k [0, 3, 5, 6], max_length_q and max_length_k 3. These four are what
+        FlashAttention's functions for sequences of different lengths take, as its kernels know no
+        rows; they are int32 but for the last two, which are int64[], and all else is int64.
+    """
+
+    padding: Padding
+    layout: Literal["rows", "flattened"] = "rows"
+    predicted: Predicted = "labels"
+
+    def __post_init__(self) -> None:
+        """Check the layout.
+
+        Raises:
+            UserError: there is none of that name, or it does not go with the padding.
+        """
+        if self.layout not in {"rows", "flattened"}:
+            cause = "there is no such layout"
+            raise UserError(f'layout="{self.layout}"', cause, 'Give "rows" or "flattened"')
+        if self.layout == "flattened" and self.padding.padding == "max_length":
+            cause = "rows behind each other have no length that they are padded to"
+            raise UserError('layout="flattened"', cause, 'Give padding="longest"')
+
+    def prepare(self, rows: Rows) -> Rows:
+        """See Collator: nothing is done."""
+        return rows
+
+    def __call__(self, rows: Rows) -> Batch:
+        """See Collator.
+
+        Raises:
+            UserError: a row is longer than the padding's max_length.
+        """
+        ids, marks = rows.lists("input_ids"), rows.lists("cu_seqlens")
+        width = self.padding.width(ids.lengths)
+        if self.layout == "rows":
+            input_ids = pad(ids, width, self.padding.pad_id)
+            begins = np.arange(len(rows) + 1) * width
+        else:
+            input_ids, begins = self._flatten(ids)
+        position_ids = np.empty_like(input_ids)
+        labels = np.full(input_ids.size + 1, NOT_PREDICTED, np.int64)
+        cu_seq_lens = np.empty(len(marks.values) + len(rows) + 1, np.int32)
+        pieces, longest = _number_pieces(
+            input_ids.reshape(-1), *marks, begins, position_ids.reshape(-1), labels, cu_seq_lens
+        )
+        # Nothing predicts the first token of the next piece, so that targets are labels one on.
+        shifted = labels[:-1] if self.predicted == "labels" else labels[1:]
+        return {
+            "input_ids": input_ids,
+            "position_ids": position_ids,
+            self.predicted: shifted.reshape(input_ids.shape),
+            "cu_seq_lens_q": cu_seq_lens[: pieces + 1],
+            "cu_seq_lens_k": cu_seq_lens[: pieces + 1],
+            "max_length_q": np.array(longest),
+            "max_length_k": np.array(longest),
+        }
+
+    def _flatten(self, ids: Lists) -> tuple[Matrix, Integers]:
+        """int64[1, tokens] of all rows, where each begins in it, and where the filling ends."""
+        begins = ids.offsets - ids.offsets[0]
+        tokens = int(begins[-1])
+        begins[-1] = self.padding.round_up(tokens)
+        input_ids = np.full((1, int(begins[-1])), self.padding.pad_id, np.int64)
+        input_ids[0, :tokens] = ids.values[ids.offsets[0] : ids.offsets[-1]]
+        return input_ids, begins
+
+
+@njit(cache=True, nogil=True)
+def _number_pieces(
+    input_ids: np.ndarray,
+    marks: np.ndarray,
+    mark_offsets: np.ndarray,
+    begins: np.ndarray,
+    position_ids: np.ndarray,
+    labels: np.ndarray,
+    cu_seq_lens: np.ndarray,
+) -> tuple[int, int]:
+    """Number the tokens of each piece, and write which of them are predicted.
+
+    Args:
+        input_ids: int64[places], all rows behind each other.
+        marks: integers[marks], where in its row each piece begins, and where the last one ends.
+        mark_offsets: int64[rows + 1].
+        begins: int64[rows + 1], the place where each row begins, its filling behind it.
+        position_ids: int64[places], filled.
+        labels: int64[places or more], -100 everywhere; changed where a token is predicted.
+        cu_seq_lens: int32[pieces + 1 or more], filled with where each piece begins.
+
+    Returns:
+        pieces: how many, filling counted.
+        longest: tokens of the longest.
+    """
+    pieces = longest = 0
+    for i in range(len(begins) - 1):
+        begin, end = begins[i], begins[i]
+        for mark in range(mark_offsets[i] + 1, mark_offsets[i + 1]):
+            end = begins[i] + marks[mark]
+            for place in range(begin + 1, end):
+                labels[place] = input_ids[place]
+            longest = max(longest, end - begin)
+            cu_seq_lens[pieces] = begin
+            pieces += 1
+            for place in range(begin, end):
+                position_ids[place] = place - begin
+            begin = end
+        if begins[i + 1] > end:
+            longest = max(longest, begins[i + 1] - end)
+            cu_seq_lens[pieces] = end
+            pieces += 1
+            for place in range(end, begins[i + 1]):
+                position_ids[place] = place - end
+    cu_seq_lens[pieces] = begins[-1]
+    return pieces, longest
