@@ -1,0 +1,169 @@
+"""What a run may rely on, however it is stopped and goes on."""
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpusmill.reading.batches import Batches
+from corpusmill.reading.length_batches import LengthBatches
+from corpusmill.reading.mixture import JoinedSamples, mix
+from corpusmill.reading.order import Order, Ordering
+from corpusmill.reading.schedule import Batching, FixedBatches, Position
+from tests.corpusmill.reading.numbered_samples import AsTheyAre, NumberedSamples, read_epoch
+
+_LONGEST = 12
+
+
+@dataclass(frozen=True)
+class Leg:
+    """A part of a run that is not interrupted."""
+
+    world_size: int
+    workers: tuple[int, ...]
+    batch_size: int | None
+    max_tokens: int | None
+    pad_to_multiple_of: int
+    pool_size: int
+    steps: int
+
+
+@dataclass(frozen=True)
+class Data:
+    """What is read, and in which order."""
+
+    samples: NumberedSamples | JoinedSamples
+    order: Ordering
+
+    def batches(self, leg: Leg, by_length: bool) -> Batches:
+        return Batches(self.samples, self.order, self._batching(leg, by_length), AsTheyAre())
+
+    def _batching(self, leg: Leg, by_length: bool) -> Batching:
+        if not by_length:
+            return FixedBatches(leg.batch_size or 3)
+        return LengthBatches(
+            self.samples,
+            self.order,
+            batch_size=leg.batch_size,
+            max_tokens=leg.max_tokens,
+            pad_to_multiple_of=leg.pad_to_multiple_of,
+            pool_size=leg.pool_size,
+        )
+
+
+shards = st.lists(st.integers(0, 60), min_size=1, max_size=6).filter(sum).map(tuple)
+
+
+@st.composite
+def single(draw: st.DrawFn) -> Data:
+    samples = NumberedSamples(draw(shards), _LONGEST, draw(st.integers(0, 3)))
+    order = Order(
+        samples.shard_sizes,
+        draw(st.integers(0, 2**64 - 1)),
+        draw(st.booleans()),
+        draw(st.integers(1, 400)),
+        draw(st.integers(1, 9)),
+    )
+    return Data(samples, order)
+
+
+@st.composite
+def mixed(draw: st.DrawFn) -> Data:
+    sources = [
+        NumberedSamples(of, _LONGEST, seed, str(seed))
+        for seed, of in enumerate(draw(st.lists(shards, min_size=1, max_size=3)))
+    ]
+    samples, order = mix(
+        sources,
+        [1 + seed for seed in range(len(sources))],
+        seed=draw(st.integers(0, 2**64 - 1)),
+        shuffle=draw(st.booleans()),
+        epoch_size=draw(st.sampled_from(["first_exhausted", "all_exhausted", 97])),
+    )
+    return Data(samples, order)
+
+
+@st.composite
+def legs(draw: st.DrawFn) -> Leg:
+    batch_size = draw(st.none() | st.integers(1, 20))
+    multiple = draw(st.sampled_from([1, 4]))
+    budget = st.integers(_LONGEST, 100)
+    return Leg(
+        draw(st.integers(1, 9)),
+        tuple(draw(st.lists(st.integers(1, 3), min_size=1, max_size=2))),
+        batch_size,
+        draw(budget if batch_size is None else st.none() | budget),
+        multiple,
+        draw(st.integers(1, 300)),
+        draw(st.integers(0, 12)),
+    )
+
+
+kinds = single() | mixed()
+runs = st.lists(legs(), min_size=1, max_size=6)
+
+
+@settings(max_examples=300, deadline=None)
+@given(kinds, runs, st.booleans())
+def test_each_sample_is_read_once_an_epoch_whatever_changes(
+    data: Data, run: list[Leg], by_length: bool
+) -> None:
+    position = Position(0)
+    reads: list[tuple[int, int]] = []
+    for leg in run:
+        batches = data.batches(leg, by_length)
+        steps = read_epoch(batches, position, leg.world_size, leg.workers)
+        for step in steps[: leg.steps]:
+            assert min(map(len, step.samples)) >= 1
+            reads += step.reads
+            position = step.position
+        state = json.loads(json.dumps(batches.state_dict(position)))
+        assert data.batches(run[0], by_length).load_state_dict(state) == position
+        assert position.read == len(reads)
+    last = run[-1]
+    end = data.batches(last, by_length).end_of_epoch(position, last.world_size)
+    for step in read_epoch(data.batches(last, by_length), position, last.world_size):
+        reads += step.reads
+        position = step.position
+    # What is left is too few for a batch of each rank, and only where a batch has few tokens.
+    assert end - position.read < (last.world_size if by_length and last.max_tokens else 1)
+    assert max(Counter(reads).values()) == 1
+    if not position.taken:
+        numbers = np.arange(end)
+        expected = zip(data.order.epochs(numbers), data.order.locate(numbers), strict=True)
+        assert sorted(reads) == sorted(expected)
+
+
+@settings(max_examples=150, deadline=None)
+@given(kinds, legs(), st.lists(st.integers(0, 12), max_size=4), st.integers(1, 4), st.booleans())
+def test_a_run_that_goes_on_unchanged_reads_what_it_would_have_read(
+    data: Data, leg: Leg, stops: list[int], workers: int, by_length: bool
+) -> None:
+    batches = data.batches(leg, by_length)
+    expected = read_epoch(batches, Position(0), leg.world_size)
+    position, found = Position(0), []
+    for stop in stops:
+        for step in read_epoch(batches, position, leg.world_size, (workers,))[:stop]:
+            if step.position.read <= expected[-1].position.read:
+                found.append(step)
+            position = step.position
+    if position.read < expected[-1].position.read:
+        found += read_epoch(batches, position, leg.world_size, leg.workers)
+    for step, of_whole in zip(found, expected, strict=True):
+        assert step.samples == of_whole.samples
+        assert step.position == of_whole.position
+
+
+@settings(max_examples=150, deadline=None)
+@given(kinds, legs().filter(lambda leg: bool(leg.max_tokens)))
+def test_no_batch_has_more_tokens_or_samples_than_it_may(data: Data, leg: Leg) -> None:
+    for step in read_epoch(data.batches(leg, True), Position(0), leg.world_size):
+        for batch in step.batches:
+            multiple = leg.pad_to_multiple_of
+            width = -(-int(batch["lengths"].max()) // multiple) * multiple
+            assert leg.max_tokens is not None
+            assert width * len(batch["lengths"]) <= leg.max_tokens
+            assert len(batch["lengths"]) <= (leg.batch_size or 10**9)
