@@ -13,10 +13,12 @@ import numpy.typing as npt
 from corpusmill.faults import UserError
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.order import Ordering
-from corpusmill.reading.rows import Rows
+from corpusmill.reading.rows import Integers, Rows
 from corpusmill.reading.schedule import Batching, Pool, Position
 
 Batch = dict[str, npt.NDArray[Any]]
+
+Plan = tuple[list[Integers], list[Position]]
 
 _STATE_VERSION = 1
 
@@ -104,10 +106,24 @@ class Batches:
             position: where to begin.
             reader: who reads.
         """
+        for numbers, positions in self.plan(position, reader):
+            yield self._block(numbers, positions)
+
+    def plan(self, position: Position, reader: Reader = Reader()) -> Iterator[Plan]:
+        """What `blocks` reads, without reading it.
+
+        Args:
+            position: where to begin.
+            reader: who reads.
+
+        Returns:
+            For each block the numbers of each of its batches, and how far everybody has read when
+            each is done.
+        """
         step = 0
         for pool in self.pools(position, reader.world_size):
             own = range((reader.worker - step) % reader.workers, pool.steps, reader.workers)
-            yield from self._read(pool, own, reader.rank)
+            yield from _plan_pool(pool, own, reader.rank)
             step += pool.steps
 
     def pools(self, position: Position, world_size: int) -> Iterator[Pool]:
@@ -129,22 +145,13 @@ class Batches:
             end += size
         return end
 
-    def _read(self, pool: Pool, steps: range, rank: int) -> Iterator[Block]:
-        numbers: list[npt.NDArray[np.int64]] = []
-        positions: list[Position] = []
-        for step in steps:
-            numbers.append(pool.batch(step, rank))
-            positions.append(pool.position_after(step + 1))
-            if sum(map(len, numbers)) >= _BLOCK_SAMPLES:
-                yield self._block(numbers, positions)
-                numbers, positions = [], []
-        if numbers:
-            yield self._block(numbers, positions)
+    def locate(self, numbers: Integers) -> tuple[Integers, Integers]:
+        """The samples at places of the endless row, and how often each was read before."""
+        return self.order.locate(numbers), self.order.epochs(numbers)
 
-    def _block(self, numbers: list[npt.NDArray[np.int64]], positions: list[Position]) -> Block:
-        of_all = np.concatenate(numbers)
+    def _block(self, numbers: list[Integers], positions: list[Position]) -> Block:
         bounds = np.cumsum([0, *map(len, numbers)]).tolist()
-        rows = self.samples.take(self.order.locate(of_all), self.order.epochs(of_all))
+        rows = self.samples.take(*self.locate(np.concatenate(numbers)))
         return Block(self.collator.prepare(rows), tuple(bounds), tuple(positions))
 
     def collate(self, block: Block) -> Iterator[tuple[Batch, Position]]:
@@ -181,3 +188,16 @@ class Batches:
                 cause = f"its {what} is {state.get(what)}, here it is {expected[what]}"
                 raise UserError("load_state_dict", cause, cure)
         return Position(int(state["number"]), tuple(tuple(of) for of in state["taken"]))
+
+
+def _plan_pool(pool: Pool, steps: range, rank: int) -> Iterator[Plan]:
+    numbers: list[Integers] = []
+    positions: list[Position] = []
+    for step in steps:
+        numbers.append(pool.batch(step, rank))
+        positions.append(pool.position_after(step + 1))
+        if sum(map(len, numbers)) >= _BLOCK_SAMPLES:
+            yield numbers, positions
+            numbers, positions = [], []
+    if numbers:
+        yield numbers, positions

@@ -46,7 +46,7 @@ class Pool(Protocol):
         """int64[samples]: the numbers that a rank reads in a step, at least one."""
 
     def position_after(self, steps: int) -> Position:
-        """Where to go on when so many steps are done."""
+        """Where to go on when so many steps are done; behind an epoch's last step, at its end."""
 
 
 class Batching(Protocol):
@@ -109,9 +109,9 @@ class FixedBatches:
         if not steps:
             return None
         if steps > _POOL_STEPS:
-            return StepRange(position.number, _POOL_STEPS, size, world_size, None)
+            return StepRange(position.number, _POOL_STEPS, size, world_size)
         last_end = position.number + steps * size if self.drop_last else end
-        return StepRange(position.number, steps, size, world_size, last_end)
+        return StepRange(position.number, steps, size, world_size, last_end, end)
 
 
 @dataclass(frozen=True)
@@ -124,13 +124,16 @@ class StepRange:
         step_size: samples of a step, all ranks together.
         world_size: ranks that read.
         end: behind the last step's last sample, where that step is shorter or longer than others.
+        epoch_end: behind the epoch's last sample, where these are its last steps; what they leave
+            out is then behind a run, too.
     """
 
     begin: int
     steps: int
     step_size: int
     world_size: int
-    end: int | None
+    end: int | None = None
+    epoch_end: int | None = None
 
     def batch(self, step: int, rank: int) -> Integers:
         """See Pool."""
@@ -139,6 +142,8 @@ class StepRange:
 
     def position_after(self, steps: int) -> Position:
         """See Pool."""
+        if steps == self.steps and self.epoch_end is not None:
+            return Position(self.epoch_end)
         return Position(self._bound(steps))
 
     def _bound(self, step: int) -> int:
