@@ -10,10 +10,12 @@ by `corpusmill.objectives.word_masking`.
 import numpy as np
 from numba import njit
 
-from corpusmill.randomness import MASKING, derive_key, draw, to_below, to_uniform
+from corpusmill.randomness import MASKING, count_bits, derive_key, draw, to_below, to_uniform
 
 # What becomes of a chosen token; the last tenth stays as it is.
 MASK_REPLACE_PROB, RANDOM_REPLACE_PROB = 0.8, 0.1
+
+_NO_BIT, _ONE_BIT = np.uint64(0), np.uint64(1)
 
 
 @njit(cache=True, nogil=True)
@@ -56,12 +58,39 @@ def row_keys(seed: int, documents: np.ndarray, repeat: int, indices: np.ndarray)
 
 
 @njit(cache=True, nogil=True)
+def make_chosen(longest: int) -> np.ndarray:
+    """Room for which places of a row are chosen, none yet.
+
+    Its bits are found with a step for each that is set, where bytes would take one for each place
+    and a wrong guess of the processor's for each that is chosen.
+
+    Args:
+        longest: places of the longest row.
+
+    Returns:
+        uint64[longest / 64, rounded up], a bit a place, from the lowest of the first.
+    """
+    return np.zeros((longest + 63) // 64, np.uint64)
+
+
+@njit(cache=True, nogil=True)
+def choose(chosen: np.ndarray, place: int) -> None:
+    """Set a place's bit."""
+    chosen[place >> 6] |= _ONE_BIT << np.uint64(place & 63)
+
+
+@njit(cache=True, nogil=True)
+def is_chosen(chosen: np.ndarray, place: int) -> bool:
+    """Whether a place's bit is set."""
+    return (chosen[place >> 6] >> np.uint64(place & 63)) & _ONE_BIT != _NO_BIT
+
+
+@njit(cache=True, nogil=True)
 def corrupt_chosen(
     row: np.ndarray,
     chosen: np.ndarray,
     replacement_ids: np.ndarray,
     mask_id: int,
-    predictions: int,
     key: np.uint64,
     counter: int,
     positions: np.ndarray,
@@ -73,23 +102,25 @@ def corrupt_chosen(
 
     Args:
         row: integers[length], changed.
-        chosen: uint8[length or more], 1 at `predictions` places of the row, cleared.
+        chosen: from `make_chosen`, cleared.
         replacement_ids: integers[ids], what the random tenth is drawn from.
         mask_id: id of [MASK].
-        predictions: how many places are chosen.
         key: of the row's stream.
         counter: of the stream's first draw that is not yet used.
-        positions: integers[predictions], filled, ascending.
-        labels: integers[predictions], filled with the original ids.
+        positions: integers[as many as are chosen], filled, ascending.
+        labels: integers[as many], filled with the original ids.
         mask_replace_prob: probability that a chosen token becomes [MASK].
         random_replace_prob: probability that it becomes a random token; else it stays.
     """
     replaced = mask_replace_prob + random_replace_prob
     written = 0
-    place = 0
-    while written < predictions:
-        if chosen[place]:
-            chosen[place] = 0
+    for word in range((len(row) + 63) // 64):
+        bits = chosen[word]
+        chosen[word] = _NO_BIT
+        while bits != _NO_BIT:
+            lowest = bits & (~bits + _ONE_BIT)
+            bits ^= lowest
+            place = (word << 6) + count_bits(lowest - _ONE_BIT)
             positions[written] = place
             labels[written] = row[place]
             share = to_uniform(draw(key, counter))
@@ -99,7 +130,6 @@ def corrupt_chosen(
                 row[place] = replacement_ids[to_below(draw(key, counter + 1), len(replacement_ids))]
             counter += 2
             written += 1
-        place += 1
 
 
 @njit(cache=True, nogil=True)
@@ -123,7 +153,7 @@ def mask_row(
 
     Args:
         row: integers[length], changed.
-        chosen: uint8[length or more], scratch, all zero before and after.
+        chosen: from `make_chosen`, scratch, all zero before and after.
         maskable_ids: bool[vocabulary].
         replacement_ids: integers[ids], what the random tenth is drawn from.
         mask_id: id of [MASK].
@@ -139,15 +169,14 @@ def mask_row(
     while found < predictions:
         place = to_below(draw(key, counter), len(row))
         counter += 1
-        if not chosen[place] and maskable_ids[row[place]]:
-            chosen[place] = 1
+        if not is_chosen(chosen, place) and maskable_ids[row[place]]:
+            choose(chosen, place)
             found += 1
     corrupt_chosen(
         row,
         chosen,
         replacement_ids,
         mask_id,
-        predictions,
         key,
         counter,
         positions,
@@ -199,17 +228,18 @@ def mask_rows(
     prediction_offsets = np.zeros(rows + 1, np.int64)
     longest = 0
     for i in range(rows):
-        maskable = 0
-        for place in range(offsets[i], offsets[i + 1]):
-            maskable += maskable_ids[input_ids[place]]
         length = offsets[i + 1] - offsets[i]
         longest = max(longest, length)
-        prediction_offsets[i + 1] = prediction_offsets[i] + count_predictions(
-            length - num_special, maskable, masked_lm_prob, max_predictions
-        )
+        wanted = count_predictions(length - num_special, length, masked_lm_prob, max_predictions)
+        maskable = 0
+        for token in input_ids[offsets[i] : offsets[i + 1]]:
+            if maskable == wanted:  # mostly reached early, and a row need not be read to its end
+                break
+            maskable += maskable_ids[token]
+        prediction_offsets[i + 1] = prediction_offsets[i] + maskable
     positions = np.empty(prediction_offsets[-1], np.int32)
     labels = np.empty(prediction_offsets[-1], input_ids.dtype)
-    chosen = np.zeros(longest, np.uint8)
+    chosen = make_chosen(longest)
     for i in range(rows):
         begin, end = prediction_offsets[i], prediction_offsets[i + 1]
         mask_row(

@@ -23,8 +23,11 @@ from numba import njit
 from corpusmill.objectives.masking import (
     MASK_REPLACE_PROB,
     RANDOM_REPLACE_PROB,
+    choose,
     corrupt_chosen,
     count_predictions,
+    is_chosen,
+    make_chosen,
 )
 from corpusmill.randomness import draw, to_below, to_uniform
 
@@ -132,7 +135,7 @@ def choose_words(
         predictions: most tokens to choose.
         key: of the row's stream.
         starts: int32[length or more], scratch.
-        chosen: uint8[length or more], all zero; 1 where a token is chosen.
+        chosen: from `make_chosen`; the bits of chosen tokens are set.
 
     Returns:
         found: how many tokens are chosen.
@@ -159,10 +162,10 @@ def choose_words(
         end = end_of_ngram(seg_labels, start, ngram, predictions - found)
         covered = False
         for place in range(start, end):
-            covered |= chosen[place] == 1
+            covered |= is_chosen(chosen, place)
         if not covered:
             for place in range(start, end):
-                chosen[place] = 1
+                choose(chosen, place)
             found += end - start
     return found, counter
 
@@ -228,7 +231,7 @@ def mask_words(
     labels = np.empty(most[-1], input_ids.dtype)
     prediction_offsets = np.zeros(rows + 1, np.int64)
     starts = np.empty(longest, np.int32)
-    chosen = np.zeros(longest, np.uint8)
+    chosen = make_chosen(longest)
     thresholds = ngram_thresholds(max_ngram)
     for i in range(rows):
         row_labels = seg_labels[offsets[i] : offsets[i + 1]]
@@ -242,7 +245,6 @@ def mask_words(
             chosen,
             replacement_ids,
             mask_id,
-            found,
             keys[i],
             counter,
             positions[begin:end],
