@@ -320,3 +320,6 @@ def _check_alike(sources: Sequence[Samples]) -> None:
             has = ", ".join(column["name"] for column in of["columns"])
             cause = f"it has the columns {has}; the first source has {', '.join(names)}"
             raise UserError(value, cause, "Mix data sets that were built with the same options")
+        if "windows" in of and source.longest != sources[0].longest:
+            cause = f"its windows have {source.longest} tokens, not {sources[0].longest}"
+            raise UserError(value, cause, "Mix windows of one context_len")
