@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from corpusmill.faults import UserError
 from corpusmill.inspection import special_tokens_of
 from corpusmill.reading.causal_collators import (
     CausalLmCollator,
@@ -31,6 +32,7 @@ from corpusmill.reading.load_masking import (
     electra_masking,
     ernie_masking,
 )
+from corpusmill.reading.mixture import JoinedSamples
 from corpusmill.reading.padding import Padding, attention_mask, pad
 from corpusmill.reading.rows import Rows
 
@@ -108,7 +110,8 @@ def collator_for(
     Args:
         samples: a data set, windows of one, or several of a kind.
         padding: "longest" makes a batch as wide as its longest row, "max_length" as max_length.
-        pad_to_multiple_of: makes it wider, up to a multiple.
+        pad_to_multiple_of: makes it wider, up to a multiple. Windows of a stream are all of one
+            length, and are not padded.
         max_length: tokens that the model can take; None for the data set's --max-seq-length with
             padding="max_length", else compares nothing.
         seed: of the masks that are drawn when rows are loaded. They differ in each epoch.
@@ -131,13 +134,26 @@ def collator_for(
         max_length = _longest(manifest)
     width = Padding(_pad_id(manifest), padding, pad_to_multiple_of, max_length)
     objective, mode = manifest["objective"]["name"], manifest["objective"]["options"].get("mode")
+    masked = _is_masked(manifest)
+    _check("mask", mask, mask or not masked, "examples were masked when they were built")
+    by_words = objective == "ernie" and mask and not masked
+    _check(
+        "mask_word_prob",
+        mask_word_prob,
+        by_words or mask_word_prob is None,
+        "no mask is drawn by it",
+    )
+    fine = predicted == "labels" or (predicted == "targets" and objective == "gpt")
+    _check("predicted", predicted, fine, f"examples of {objective} have none")
+    _check("layout", layout, layout == "rows" or mode == "pack", "rows are not packed")
     if "windows" in manifest:
+        width.width(np.array([samples.longest]))
         return WindowCollator(predicted)
     if mode == "pack":
         return PackedCollator(width, layout, predicted)
     if objective == "gpt":
         return CausalLmCollator(width, predicted)
-    masking = _masking(samples, seed, mask_word_prob) if mask and not _masked(manifest) else None
+    masking = _masking(samples, seed, mask_word_prob) if mask and not masked else None
     return MaskedLmCollator(width, masking)
 
 
@@ -146,18 +162,26 @@ def _masking(
 ) -> Masking:
     objective = samples.manifest["objective"]["name"]
     if objective == "ernie":
-        return ernie_masking(samples.manifest, seed, mask_word_prob)
+        sources = samples.sources if isinstance(samples, JoinedSamples) else (samples,)
+        return ernie_masking(sources, seed, mask_word_prob)
     return {"bert": bert_masking, "electra": electra_masking}[objective](samples.manifest, seed)
 
 
-def _masked(manifest: Mapping[str, Any]) -> bool:
+def _check(name: str, value: object, fine: bool, cause: str) -> None:
+    if not fine:
+        raise UserError(f"{name}={value}", cause, "Leave it out, or give data that it suits")
+
+
+def _is_masked(manifest: Mapping[str, Any]) -> bool:
     """Whether rows were masked when they were built."""
     return any(column["name"] == "masked_lm_positions" for column in manifest["columns"])
 
 
 def _longest(manifest: Mapping[str, Any]) -> int | None:
-    """The longest row that the options allow; None where they set no limit."""
+    """The longest row that there may be; None where nothing sets a limit."""
     objective = manifest["objective"]
+    if "windows" in manifest:
+        return int(manifest["windows"]["context_len"])
     if objective["options"].get("mode") == "stream":
         return None
     return int(objective["options"]["max_seq_length"])

@@ -21,6 +21,7 @@ from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.objectives.ernie_masking import mask_sequences
 from corpusmill.objectives.masked_lm import MaskedLm
 from corpusmill.randomness import LOADED_MASK, MAX_SEED, derive_key
+from corpusmill.reading.data_set import Samples
 from corpusmill.reading.rows import Integers, Lists, Rows, Values
 
 Keys = npt.NDArray[np.uint64]
@@ -96,10 +97,10 @@ class ErnieMasking:
     Attributes:
         mask_word_probs: probability that a sequence is masked by words, one for each data set of
             what is read.
-        starts: the first sample of each data set.
         mask_id: id of [MASK].
         vocab_size: random ids are from 1 to vocab_size - 1.
         seed: of the masks.
+        starts: the first sample of each data set.
     """
 
     mask_word_probs: tuple[float, ...]
@@ -188,28 +189,28 @@ def electra_masking(
 
 
 def ernie_masking(
-    manifest: Mapping[str, Any],
-    seed: int,
-    mask_word_prob: float | Sequence[float] | None = None,
-    starts: tuple[int, ...] = (0,),
+    sources: Sequence[Samples], seed: int, mask_word_prob: float | Sequence[float] | None = None
 ) -> ErnieMasking:
-    """The masks of a data set of ERNIE's.
+    """The masks of data sets of ERNIE's.
 
     Args:
-        manifest: of the data set, or of those that are mixed.
+        sources: what is read: one data set, or all those that a mixture is of.
         seed: of the masks.
         mask_word_prob: probability that a sequence is masked by words, for all or for each data
-            set; None for what the data set was built with.
-        starts: the first sample of each data set.
+            set; None for what each was built with.
     """
+    manifest = sources[0].manifest
+    probs: Sequence[float]
     if mask_word_prob is None:
-        mask_word_prob = float(manifest["objective"]["options"]["mask_word_prob"])
-    if isinstance(mask_word_prob, Sequence):
-        probs = tuple(mask_word_prob)
+        built = [source.manifest["objective"]["options"] for source in sources]
+        probs = [options["mask_word_prob"] for options in built]
+    elif isinstance(mask_word_prob, Sequence):
+        probs = mask_word_prob
     else:
-        probs = (mask_word_prob,) * len(starts)
+        probs = [mask_word_prob] * len(sources)
+    starts = np.cumsum([0, *map(len, sources)])[:-1].tolist()
     mask_id = manifest["tokenizer"]["special"]["mask_id"]
-    return ErnieMasking(probs, mask_id, _vocabulary(manifest)[0], seed, starts)
+    return ErnieMasking(tuple(probs), mask_id, _vocabulary(manifest)[0], seed, tuple(starts))
 
 
 def _vocabulary(manifest: Mapping[str, Any]) -> tuple[int, str]:

@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from corpusmill.columns import NO_PAD, Column
 from corpusmill.faults import UserError
-from corpusmill.manifest import MANIFEST
+from corpusmill.manifest import MANIFEST, describe_columns
 from corpusmill.objectives.token_stream import (
     count_examples,
     count_shard_examples,
@@ -46,8 +47,10 @@ class TokenWindows:
             context_len + stride tokens are left over.
 
     Attributes:
-        manifest: that of the data set, with how it is cut as "windows".
+        manifest: that of the data set, with the column of windows, and how they are cut as
+            "windows".
         shard_sizes: windows that begin in each shard.
+        longest: context_len.
         digest: of the data set and how it is cut.
 
     Raises:
@@ -68,19 +71,20 @@ class TokenWindows:
         self.stride = context_len if stride is None else stride
         self.across_shards = across_shards
         self._check()
-        tokens = [shard["tokens"] for shard in data_set.shards]
-        self._shard_tokens = tuple(tokens)
-        self._starts = np.concatenate([[0], np.cumsum(tokens, dtype=np.int64)]).astype(np.int64)
+        self._shard_tokens = tuple(int(shard["tokens"]) for shard in data_set.shards)
+        self._starts = np.cumsum([0, *self._shard_tokens], dtype=np.int64)
         self.shard_sizes = tuple(self._count().tolist())
         if not len(self):
-            cause = f"the longest stream of {data_set.folder.url} has {self._longest:,} tokens"
+            streams = (sum(self._shard_tokens),) if across_shards else self._shard_tokens
+            cause = f"the longest stream of {data_set.folder.url} has {max(streams):,} tokens"
             raise UserError(f"context_len={context_len}", cause, "Give a smaller one")
-        cut = {
-            "context_len": context_len,
-            "stride": self.stride,
-            "across_shards": across_shards,
-        }
-        self.manifest: Mapping[str, Any] = {**data_set.manifest, "windows": cut}
+        self.longest = context_len
+        cut = {"context_len": context_len, "stride": self.stride, "across_shards": across_shards}
+        meaning = "the tokens of an input, and the last one's target"
+        column = Column(TOKENS, data_set.columns[0].dtype, meaning, context_len + 1, NO_PAD)
+        columns = describe_columns([column], padded=True)
+        self.manifest: Mapping[str, Any]
+        self.manifest = {**data_set.manifest, "columns": columns, "windows": cut}
         self.digest = hashlib.sha256(json.dumps([data_set.digest, cut]).encode()).hexdigest()
 
     def __len__(self) -> int:
@@ -155,10 +159,6 @@ class TokenWindows:
         # A window begins before a place where its number is below the place over the stride.
         before = -(-self._starts // self.stride)
         return np.diff(np.minimum(before, count_examples(int(self._starts[-1]), *cut)))
-
-    @property
-    def _longest(self) -> int:
-        return int(self._starts[-1]) if self.across_shards else max(self._shard_tokens)
 
     def _check(self) -> None:
         for name, value in (("context_len", self.context_len), ("stride", self.stride)):
