@@ -33,6 +33,9 @@ FORMAT, FORMAT_VERSION = "corpusmill", 2
 
 _LONGEST_LIST = 65536
 
+# More than any row has tokens; what a manifest from anywhere says must not fill the memory.
+_LARGEST_VALUE = 2**28
+
 
 @dataclass(frozen=True)
 class FileEntry:
@@ -123,7 +126,10 @@ def _shorten(counts: list[int]) -> list[int] | dict[str, int]:
 def _lengthen(counts: list[int] | dict[str, int]) -> list[int]:
     if isinstance(counts, list):
         return counts
-    numbers = [0] * (1 + max(map(int, counts)))
+    longest = max(map(int, counts))
+    if longest > _LARGEST_VALUE:
+        raise ValueError(f"a distribution goes up to {longest}")
+    numbers = [0] * (1 + longest)
     for value, number in counts.items():
         numbers[int(value)] = number
     return numbers
@@ -151,11 +157,15 @@ def decode(content: bytes, place: str) -> dict[str, Any]:
             "it is no corpusmill manifest",
             "Give the folder that a build wrote",
         )
-    if manifest["format_version"] != FORMAT_VERSION:
+    if (found := manifest.get("format_version")) != FORMAT_VERSION:
+        newer = isinstance(found, int) and found > FORMAT_VERSION
         raise UserError(
             f"{place}/{MANIFEST}",
-            f"it has format version {manifest['format_version']}; this reads {FORMAT_VERSION}",
-            "Use the version of corpusmill that wrote it, or build it again",
+            f"it has {f'format version {found}' if found else 'no format version'}; this reads "
+            f"{FORMAT_VERSION}",
+            "Update corpusmill"
+            if newer
+            else "Use the version of corpusmill that wrote it, or build it again",
         )
     for split in manifest["splits"].values():
         split["distributions"] = _map_values(_lengthen, split["distributions"])

@@ -1,5 +1,6 @@
 """The rows of a data set, shard by shard, from any folder and in any format it was written in."""
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any
@@ -11,20 +12,54 @@ from corpusmill.formats.table import FORMATS, part_names
 from corpusmill.manifest import MANIFEST, SUCCESS, columns_of, decode, output_options_of
 from corpusmill.storage import Folder
 
+# What a run that writes into a folder keeps there.
+_RUNNING = "_RUNNING"
+
 
 def read_manifest(folder: Folder) -> dict[str, Any]:
     """The manifest of a data set that is complete.
 
     Raises:
-        UserError: there is no data set, or not yet.
+        UserError: there is no data set, or not yet, or its manifest is damaged.
     """
-    try:
-        folder.read(SUCCESS)
-        content = folder.read(MANIFEST)
-    except FileNotFoundError as error:
-        cause = f"there is no {error.filename or SUCCESS}, so it is no data set, or not yet"
-        raise UserError(folder.url, cause, "Give the folder that a build has finished") from None
+    seal, content = _read(folder, SUCCESS), _read(folder, MANIFEST)
+    if seal is None or content is None:
+        cause, cure = _why_none(folder, seal is not None, content is not None)
+        raise UserError(folder.url, cause, cure)
+    if seal.strip() != hashlib.sha256(content).hexdigest().encode():
+        cause = f"its {len(content):,} bytes are not those that {SUCCESS} vouches for"
+        cure = "Copy or build the data set again"
+        raise UserError(f"{folder.url}/{MANIFEST}", cause, cure)
     return decode(content, folder.url)
+
+
+def _read(folder: Folder, name: str) -> bytes | None:
+    """The bytes of a small file; None where there is none."""
+    try:
+        return folder.read(name)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        cause = f"{name} cannot be read ({error.strerror or error})"
+        cure = "Check the URL, the connection and the rights to read it"
+        raise UserError(folder.url, cause, cure) from error
+
+
+def _why_none(folder: Folder, has_seal: bool, has_manifest: bool) -> tuple[str, str]:
+    """The cause and the cure where a data set is not whole."""
+    local = folder.local_path("")
+    if local is not None and local.is_file():
+        return "it is a file", "Give the folder that a build wrote"
+    if local is not None and not local.exists():
+        return "there is no such folder", "Give the folder that a build wrote"
+    if _read(folder, _RUNNING) is not None:
+        cause = f"a build is at work there or was stopped: there is {_RUNNING} and no {SUCCESS}"
+        return cause, "Wait until it has finished, or run it again with --resume"
+    if has_seal or has_manifest:
+        there, missing = (SUCCESS, MANIFEST) if has_seal else (MANIFEST, SUCCESS)
+        cause = f"there is {there} and no {missing}, so it was not built or copied to its end"
+        return cause, "Copy it again, with _SUCCESS last, or build it again"
+    return f"there is no {SUCCESS}, so it is no data set", "Give the folder that a build wrote"
 
 
 def read_shard(

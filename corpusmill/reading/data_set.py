@@ -10,13 +10,19 @@ import numpy as np
 import numpy.typing as npt
 
 from corpusmill.columns import Column
-from corpusmill.faults import UserError
-from corpusmill.manifest import MANIFEST, columns_of
+from corpusmill.manifest import columns_of
 from corpusmill.reading.gathering import gather_lists, measure_rows
+from corpusmill.reading.opening import (
+    Vocabulary,
+    check_length,
+    check_present,
+    check_split,
+    check_tokenizer,
+    find_damaged,
+    open_manifest,
+)
 from corpusmill.reading.rows import Integers, Lists, Rows, Values
 from corpusmill.reading.shard_cache import ShardCache, default_cache_folder
-from corpusmill.reading.unpacking import damaged, fetch_parts, shard_parts
-from corpusmill.shards import read_manifest
 from corpusmill.storage import Folder
 
 
@@ -63,10 +69,14 @@ class DataSet:
         cache_folder: where unpacked shards lie; None for the user's folder of caches.
         cache_bytes: most bytes that unpacked shards may take there; None for no limit.
         storage_options: of the filesystem, as fsspec takes them.
-        tokenizer: a tokenizer.json that must be the one of the data; None compares nothing.
+        tokenizer: a tokenizer.json, a folder with one, or a tokenizer of `transformers` or
+            `tokenizers`, in which the tokens of the data must have the same ids; None compares
+            nothing.
         max_length: tokens that the model can take; None compares nothing.
-        damaged: "refuse" raises an error where a shard is missing or damaged. "skip" reads and
-            compares all shards now, and leaves such ones out, which `skipped` lists.
+        damaged: "refuse" raises an error where a shard is missing or damaged: now where a file is
+            missing or of another size, and when it is first read where its bytes are others. "skip"
+            reads and compares all shards now, and leaves such ones out, which `skipped` lists. Each
+            process looks by itself; that all found the same can be told by `digest`.
 
     Attributes:
         manifest: the manifest.
@@ -75,6 +85,7 @@ class DataSet:
         longest: tokens of the longest example.
         digest: of the shards, in order; the same data has the same one wherever it lies.
         skipped: shards that are left out, with why.
+        skipped_rows: the examples in them.
 
     Raises:
         UserError: there is no whole data set there, it lacks the split, is damaged, or does not
@@ -93,27 +104,28 @@ class DataSet:
         cache_folder: str | Path | None = None,
         cache_bytes: int | None = None,
         storage_options: Mapping[str, Any] | None = None,
-        tokenizer: str | Path | None = None,
+        tokenizer: str | Path | Vocabulary | None = None,
         max_length: int | None = None,
         damaged: Literal["refuse", "skip"] = "refuse",
     ) -> None:
         self.folder = Folder(str(url), dict(storage_options or {}))
-        self.manifest = read_manifest(self.folder)
+        self.manifest = open_manifest(self.folder)
         self.split = split
-        _check_split(self.folder, self.manifest, split)
+        check_split(self.folder, self.manifest, split)
         if tokenizer is not None:
-            _check_tokenizer(self.manifest, Path(tokenizer))
+            check_tokenizer(self.folder, self.manifest, tokenizer)
         self.longest = len(self.manifest["splits"][split]["distributions"]["length"]) - 1
-        if max_length is not None and self.longest > max_length:
-            raise _too_long(self.folder, self.longest, max_length)
+        if max_length is not None:
+            check_length(self.manifest, self.folder.url, self.longest, max_length)
         self.columns: tuple[Column, ...] = columns_of(self.manifest)
         shards = tuple(self.manifest["splits"][split]["shards"])
         self.skipped: dict[str, str] = {}
         if damaged == "skip":
-            self.skipped = _find_damaged(self.folder, self.manifest, shards)
-            shards = tuple(shard for shard in shards if shard["file"] not in self.skipped)
+            self.skipped = find_damaged(self.folder, self.manifest, shards)
         else:
-            _check_present(self.folder, self.manifest, shards)
+            check_present(self.folder, self.manifest, shards)
+        self.skipped_rows = sum(of["rows"] for of in shards if of["file"] in self.skipped)
+        shards = tuple(shard for shard in shards if shard["file"] not in self.skipped)
         self.shards = shards
         self.shard_sizes = tuple(shard["rows"] for shard in shards)
         self.digest = hashlib.sha256(
@@ -155,10 +167,11 @@ class DataSet:
             raise IndexError(f"there are {len(self)} examples, numbered from 0")
         shards = np.searchsorted(self._starts, samples, side="right") - 1
         found = []
-        for shard in np.unique(shards).tolist():
+        needed = np.unique(shards).tolist()
+        for shard in needed:
             places = np.flatnonzero(shards == shard)
             rows = samples[places] - self._starts[shard]
-            found.append((self.cache.columns(shard), rows, places))
+            found.append((self.cache.columns(shard, needed), rows, places))
         return found
 
 
@@ -196,58 +209,3 @@ def _lists(column: Values) -> Lists:
 def _numbers(column: Values) -> npt.NDArray[Any]:
     assert not isinstance(column, Lists)  # noqa: S101  likewise
     return column
-
-
-def _check_split(folder: Folder, manifest: Mapping[str, Any], split: str) -> None:
-    splits = manifest["splits"]
-    if split not in splits or not splits[split]["rows"]:
-        has = ", ".join(name for name, of in splits.items() if of["rows"]) or "no example at all"
-        raise UserError(f'split="{split}"', f"{folder.url} has {has}", "Give one that it has")
-
-
-def _check_tokenizer(manifest: Mapping[str, Any], path: Path) -> None:
-    try:
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        cause = f"it cannot be read ({error.strerror})"
-        raise UserError(f"tokenizer={path}", cause, "Give a tokenizer.json") from None
-    expected = manifest["tokenizer"]["sha256"]
-    if digest != expected:
-        cause = (
-            f"the data was made with another tokenizer (sha256 {expected[:12]}, not {digest[:12]})"
-        )
-        raise UserError(f"tokenizer={path}", cause, "Give the tokenizer.json of the data set")
-
-
-def _too_long(folder: Folder, longest: int, most: int) -> UserError:
-    cause = f"the longest example of {folder.url} has {longest} tokens"
-    cure = "Give a model that takes them, or build with a smaller --max-seq-length"
-    return UserError(f"max_length={most}", cause, cure)
-
-
-def _check_present(
-    folder: Folder, manifest: Mapping[str, Any], shards: tuple[Mapping[str, Any], ...]
-) -> None:
-    """Refuse a data set that lacks a file of a shard, or has one of another size."""
-    present = folder.list()
-    sizes = {entry["file"]: entry["bytes"] for entry in (*shards, *manifest["files"])}
-    for shard in shards:
-        for name in shard_parts(manifest, shard["file"]):
-            if name not in present:
-                raise damaged(folder, name, f"{MANIFEST} lists it, and it is missing")
-            if name in sizes and present[name] != sizes[name]:
-                cause = f"it has {present[name]:,} bytes, {MANIFEST} says {sizes[name]:,}"
-                raise damaged(folder, name, cause)
-
-
-def _find_damaged(
-    folder: Folder, manifest: Mapping[str, Any], shards: tuple[Mapping[str, Any], ...]
-) -> dict[str, str]:
-    """Shards that are missing or have other bytes than were written, with why."""
-    found = {}
-    for shard in shards:
-        try:
-            fetch_parts(folder, manifest, shard["file"])
-        except UserError as error:
-            found[shard["file"]] = error.cause
-    return found

@@ -7,9 +7,12 @@ one file a column of numbers, in the machine's own types and without headers:
     input_ids.values    input_ids.offsets (int64[rows + 1])    next_sentence_label.values
 """
 
+import errno
 import hashlib
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,7 +23,8 @@ from corpusmill import ragged
 from corpusmill.columns import Column
 from corpusmill.faults import UserError
 from corpusmill.formats.table import FORMATS, part_names
-from corpusmill.manifest import columns_of, listed_files, output_options_of
+from corpusmill.manifest import MANIFEST, columns_of, output_options_of
+from corpusmill.reading.row_checks import check_rows
 from corpusmill.reading.rows import Lists, Values
 from corpusmill.recount import is_padded, matrix_of, row_lengths
 from corpusmill.shards import read_shard
@@ -48,27 +52,44 @@ def fetch_parts(
         scratch: an empty folder for copies of files that are not on this machine; None makes none.
 
     Raises:
-        UserError: a file is missing, cannot be read, or has other bytes.
+        DamagedError: a file is missing or has other bytes.
+        UserError: it cannot be read now.
+        OSError: a copy cannot be written.
     """
-    expected = listed_files(manifest)
+    names = shard_parts(manifest, shard)
+    expected = _entries_of(manifest, names)
     copied = scratch is not None and folder.local_path(shard) is None
-    for name in shard_parts(manifest, shard):
-        digest, size = hashlib.sha256(), 0
+    for name in names:
+        digest, size, of = hashlib.sha256(), 0, expected[name]
         with ExitStack() as files:
             copy = files.enter_context((scratch / name).open("wb")) if scratch and copied else None
             for block in _blocks(folder, name):
                 digest.update(block)
                 size += len(block)
+                if size > of["bytes"]:
+                    break
                 if copy:
                     copy.write(block)
-        entry = expected[name]
-        if (size, digest.hexdigest()) != (entry.bytes, entry.sha256):
-            cause = f"its {size:,} bytes are not the {entry.bytes:,} that were written"
+        if size != of["bytes"]:
+            more = " and more" if size > of["bytes"] else ""
+            cause = f"it has {size:,} bytes{more}, {MANIFEST} says {of['bytes']:,}"
             raise damaged(folder, name, cause)
+        if digest.hexdigest() != of["sha256"]:
+            raise damaged(folder, name, "its bytes are not those that were written")
     return Folder(str(scratch)) if copied else folder
 
 
+def _entries_of(manifest: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """What the manifest says of some files, by name."""
+    of_splits = (split["shards"] for split in manifest["splits"].values())
+    entries = chain(manifest["files"], *of_splits)
+    return {entry["file"]: entry for entry in entries if entry["file"] in names}
+
+
 def _blocks(folder: Folder, name: str) -> Iterator[bytes]:
+    local = folder.local_path(name)
+    if local is not None and local.exists() and not local.is_file():
+        raise damaged(folder, name, "it is no file")  # to open a pipe would wait for ever
     try:
         with folder.open(name) as stream:
             while block := stream.read(_BLOCK_BYTES):
@@ -76,17 +97,26 @@ def _blocks(folder: Folder, name: str) -> Iterator[bytes]:
     except FileNotFoundError:
         raise damaged(folder, name, "the file is missing") from None
     except OSError as error:
-        raise damaged(folder, name, f"it cannot be read ({error})") from error
+        if error.errno == errno.EIO and local is not None:
+            raise damaged(folder, name, f"the disk cannot read it ({error.strerror})") from error
+        # The file may be whole, and others may be able to read it.
+        cause = f"it cannot be read now ({error.strerror or error})"
+        cure = "Try again, or check the connection and the rights to read it"
+        raise UserError(f"{folder.url}/{name}", cause, cure) from error
 
 
-def damaged(folder: Folder, name: str, cause: str) -> UserError:
+class DamagedError(UserError):
+    """A file of a data set is missing, or not as it was written."""
+
+
+def damaged(folder: Folder, name: str, cause: str) -> DamagedError:
     """What a shard that is not as the manifest says is refused with."""
     cure = 'Copy or build the data set again, or pass damaged="skip" to leave such shards out'
-    return UserError(f"{folder.url}/{name}", cause, cure)
+    return DamagedError(f"{folder.url}/{name}", cause, cure)
 
 
 def unpack_shard(folder: Folder, manifest: Mapping[str, Any], shard: str, target: Path) -> None:
-    """Write the columns of a shard into an empty folder.
+    """Write the columns of a shard into an empty folder, and have the disk keep them.
 
     Args:
         folder: of the data set, or of a copy of the shard.
@@ -95,16 +125,42 @@ def unpack_shard(folder: Folder, manifest: Mapping[str, Any], shard: str, target
         target: where the files go.
 
     Raises:
-        ValueError: the shard is damaged.
-        OSError: it cannot be read, or the files not written.
+        ValueError: the shard is damaged, or its rows are not what the manifest says.
+        OSError: the files cannot be written.
     """
-    columns = columns_of(manifest)
-    pad_id = manifest["tokenizer"]["special"].get("pad_id") or 0
+    columns, entry = columns_of(manifest), _entries_of(manifest, (shard,))[shard]
+    special, vocab_size = manifest["tokenizer"]["special"], manifest["tokenizer"]["vocab_size"]
+    longest = _longest_beside(manifest, shard)
+    rows = tokens = 0
     with ExitStack() as files:
         sinks = {column.name: _Sink(files.enter_context, target, column) for column in columns}
-        for batch in read_shard(folder, manifest, shard, _BATCH_ROWS):
-            for name, values in unpack_batch(batch, pad_id).items():
+        for batch in _read(folder, manifest, shard):
+            unpacked = unpack_batch(batch, special["pad_id"] or 0)
+            check_rows(unpacked, vocab_size, longest)
+            rows += batch.num_rows
+            tokens += int(unpacked["input_ids"].offsets[-1])  # type: ignore[union-attr]
+            for name, values in unpacked.items():
                 sinks[name].write(values)
+        if (rows, tokens) != (entry["rows"], entry["tokens"]):
+            expected = f"{entry['rows']:,} and {entry['tokens']:,}"
+            raise ValueError(f"it has {rows:,} rows and {tokens:,} tokens, not {expected}")
+        for sink in sinks.values():
+            sink.sync()
+
+
+def _longest_beside(manifest: Mapping[str, Any], shard: str) -> int:
+    """Tokens of the longest row of the split that a shard is of."""
+    for split in manifest["splits"].values():
+        if any(entry["file"] == shard for entry in split["shards"]):
+            return len(split["distributions"]["length"]) - 1
+    raise ValueError(f"{shard} is of no split")
+
+
+def _read(folder: Folder, manifest: Mapping[str, Any], shard: str) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from read_shard(folder, manifest, shard, _BATCH_ROWS)
+    except Exception as error:  # each format has errors of its own
+        raise ValueError(str(error)) from error
 
 
 def unpack_batch(batch: pa.RecordBatch, pad_id: int) -> dict[str, Values]:
@@ -168,6 +224,12 @@ class _Sink:
         if column.width:
             self._offsets = enter(offsets_path(target, column.name).open("wb"))
             self._offsets.write(np.zeros(1, np.int64).tobytes())
+
+    def sync(self) -> None:
+        """Have the disk keep what was written, so that a machine may stop at any moment."""
+        for file in filter(None, (self._values, self._offsets)):
+            file.flush()
+            os.fsync(file.fileno())
 
     def write(self, rows: Values) -> None:
         """Append rows."""
