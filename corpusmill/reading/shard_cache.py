@@ -124,11 +124,14 @@ class ShardCache:
 
     def _unmap(self, together: set[int]) -> None:
         """End the mappings used longest ago: a removed shard takes room while it is mapped."""
-        limit = self._cache_bytes
+        while len(self._mapped) > _MOST_MAPPED:
+            self._mapped.popitem(last=False)
+        if self._cache_bytes is None:
+            return
         sizes = {shard: _size_of(columns) for shard, columns in list(self._mapped.items())}
         total = sum(sizes.values())
         for shard, size in sizes.items():
-            if len(self._mapped) <= _MOST_MAPPED and (limit is None or total <= limit):
+            if total <= self._cache_bytes:
                 return
             if shard not in together:
                 self._mapped.pop(shard, None)

@@ -83,7 +83,7 @@ def test_what_is_no_data_set_yet_is_refused(tmp_path: Path) -> None:
     assert Folder("memory://nothing").list() == {}
     write_dataset(tmp_path / "out")
     (tmp_path / "out" / SUCCESS).unlink()
-    with pytest.raises(UserError, match="or not yet"):
+    with pytest.raises(UserError, match="not built or copied to its end"):
         read_manifest(Folder(str(tmp_path / "out")))
 
 

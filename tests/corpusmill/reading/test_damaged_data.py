@@ -1,0 +1,249 @@
+"""A data set that is damaged, half-written or not what it is taken for is refused in words."""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpusmill.faults import UserError
+from corpusmill.formats.options import OutputOptions
+from corpusmill.reading.data_set import DataSet
+from tests.corpusmill.reading.small_datasets import OBJECTIVES, Recipe, write_small_dataset
+
+SHARD, OTHER = "train-00001-of-00003.parquet", "train-00000-of-00003.parquet"
+Change = Callable[[Path], object]
+
+
+@pytest.fixture
+def data(bert: Path, tmp_path: Path) -> Path:
+    """A data set of one's own, to be damaged."""
+    return Path(shutil.copytree(bert, tmp_path / "out"))
+
+
+@pytest.fixture(scope="session")
+def megatron(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Shards of two files each."""
+    recipe = Recipe(OBJECTIVES["gpt_stream"], OutputOptions("megatron"))
+    return write_small_dataset(tmp_path_factory.mktemp("megatron") / "out", recipe)
+
+
+def read_all(folder: Path, cache_folder: Path, **options: Any) -> int:
+    data = DataSet(folder, cache_folder=cache_folder, **options)
+    return len(data.take(np.arange(len(data))))
+
+
+def assert_refused(refused: pytest.ExceptionInfo[UserError], *parts: str) -> None:
+    """One line that names the value, the cause and the cure."""
+    message = str(refused.value)
+    assert "\n" not in message
+    for part in parts:
+        assert part in message
+
+
+def flip_a_bit(path: Path, place: int, bit: int = 0) -> None:
+    content = bytearray(path.read_bytes())
+    content[place % len(content)] ^= 1 << bit
+    path.write_bytes(content)
+
+
+DAMAGES: dict[str, tuple[Change, str]] = {
+    "missing": (Path.unlink, "missing"),
+    "empty": (lambda path: path.write_bytes(b""), "0 bytes"),
+    "truncated": (lambda path: path.write_bytes(path.read_bytes()[:-1]), "dataset.json says"),
+    "longer": (lambda path: path.write_bytes(path.read_bytes() + b"x"), "bytes"),
+    "another": (lambda path: shutil.copy(path.with_name(OTHER), path), "bytes"),
+    "flipped": (lambda path: flip_a_bit(path, 99), "not those that were written"),
+    "a folder": (lambda path: (path.unlink(), path.mkdir()), "missing"),
+    "a pipe": (lambda path: (path.unlink(), os.mkfifo(path)), "missing"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_shard_is_refused_by_name(damage: str, data: Path, cache_folder: Path) -> None:
+    change, cause = DAMAGES[damage]
+    change(data / SHARD)
+    with pytest.raises(UserError) as refused:
+        read_all(data, cache_folder)
+    assert_refused(refused, f"{data}/{SHARD}: ", cause, 'damaged="skip"')
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_shard_is_left_out_and_counted(
+    damage: str, data: Path, cache_folder: Path
+) -> None:
+    rows = DataSet(data).shard_sizes
+    DAMAGES[damage][0](data / SHARD)
+    found = DataSet(data, cache_folder=cache_folder, damaged="skip")
+    assert list(found.skipped) == [SHARD]
+    assert found.skipped_rows == rows[1]
+    assert found.shard_sizes == (rows[0], rows[2])
+    assert len(found.take(np.arange(len(found)))) == rows[0] + rows[2]
+
+
+@given(place=st.integers(0, 10**6), bit=st.integers(0, 7))
+def test_a_flipped_bit_anywhere_is_found(
+    place: int, bit: int, bert: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("flipped")
+    data = Path(shutil.copytree(bert, folder / "out"))
+    flip_a_bit(data / SHARD, place, bit)
+    assert list(DataSet(data, damaged="skip").skipped) == [SHARD]
+    with pytest.raises(UserError, match="not those that were written"):
+        read_all(data, folder / "cache")
+    shutil.rmtree(folder)
+
+
+def test_shards_that_are_not_read_are_not_looked_into(data: Path, cache_folder: Path) -> None:
+    """A damaged byte far away does not keep a run from beginning."""
+    flip_a_bit(data / SHARD, 99)
+    whole = DataSet(data, cache_folder=cache_folder)
+    assert len(whole.take(np.arange(whole.shard_sizes[0]))) == whole.shard_sizes[0]
+
+
+def test_where_no_shard_is_whole_nothing_is_left_to_read(data: Path) -> None:
+    for shard in data.glob("train-*"):
+        shard.unlink()
+    with pytest.raises(UserError, match="all of its 3 shards are damaged"):
+        DataSet(data, damaged="skip")
+
+
+def test_ranks_that_left_out_the_same_can_tell(bert: Path, data: Path, tmp_path: Path) -> None:
+    (data / SHARD).unlink()
+    other = Path(shutil.copytree(data, tmp_path / "other"))
+    flip_a_bit(other / SHARD.replace("1", "2", 1), 5)
+    digests = [DataSet(of, damaged="skip").digest for of in (data, data, other, bert)]
+    assert digests[0] == digests[1]
+    assert len(set(digests)) == 3
+
+
+@pytest.mark.parametrize("damaged", ["refuse", "skip"])
+def test_a_companion_of_a_shard_is_missed(
+    damaged: Any, megatron: Path, tmp_path: Path, cache_folder: Path
+) -> None:
+    data = Path(shutil.copytree(megatron, tmp_path / "out"))
+    (data / "train-00001-of-00003.idx").unlink()
+    if damaged == "skip":
+        found = DataSet(data, cache_folder=cache_folder, damaged="skip")
+        assert "train-00001-of-00003.idx" in found.skipped["train-00001-of-00003.bin"]
+        return
+    with pytest.raises(UserError) as refused:
+        DataSet(data, cache_folder=cache_folder)
+    assert_refused(refused, "train-00001-of-00003.idx", "missing")
+
+
+def test_a_file_that_cannot_be_read_now_is_not_taken_for_damaged(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a rank with a bad connection would read other examples than the rest."""
+    really_open = Path.open
+
+    def fail(path: Path, *arguments: Any, **options: Any) -> Any:
+        if path.name == SHARD:
+            raise TimeoutError(110, "Connection timed out")
+        return really_open(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", fail)
+    with pytest.raises(UserError) as refused:
+        DataSet(data, damaged="skip")
+    assert_refused(refused, SHARD, "cannot be read now (Connection timed out)", "Try again")
+
+
+def empty(folder: Path) -> None:
+    for file in list(folder.iterdir()):
+        file.unlink()
+
+
+def write_tables_alone(folder: Path) -> None:
+    for file in set(folder.iterdir()) - set(folder.glob("*.parquet")):
+        file.unlink()
+
+
+HALF_WRITTEN: dict[str, tuple[Change, str]] = {
+    "no folder": (shutil.rmtree, "there is no such folder"),
+    "a file": (lambda folder: (shutil.rmtree(folder), folder.write_text("")), "it is a file"),
+    "empty": (empty, "there is no _SUCCESS, so it is no data set"),
+    "plain Parquet": (write_tables_alone, "there is no _SUCCESS, so it is no data set"),
+    "no _SUCCESS": (lambda of: (of / "_SUCCESS").unlink(), "there is dataset.json and no _SUCCESS"),
+    "no manifest": (lambda of: (of / "dataset.json").unlink(), "_SUCCESS and no dataset.json"),
+    "at work": (
+        lambda of: ((of / "_SUCCESS").unlink(), (of / "_RUNNING").write_text("{}")),
+        "a build is at work there or was stopped",
+    ),
+    "half a manifest": (
+        lambda of: (of / "dataset.json").write_bytes((of / "dataset.json").read_bytes()[:500]),
+        "its 500 bytes are not those that _SUCCESS vouches for",
+    ),
+}
+
+
+@pytest.mark.parametrize("state", HALF_WRITTEN)
+def test_what_is_no_whole_data_set_is_refused(state: str, data: Path) -> None:
+    change, cause = HALF_WRITTEN[state]
+    change(data)
+    with pytest.raises(UserError) as refused:
+        DataSet(data)
+    assert_refused(refused, str(data), cause)
+
+
+def reseal(folder: Path, manifest: object) -> None:
+    """Write a manifest, whatever it is, with the `_SUCCESS` that vouches for it."""
+    content = manifest if isinstance(manifest, bytes) else json.dumps(manifest).encode()
+    (folder / "dataset.json").write_bytes(content)
+    (folder / "_SUCCESS").write_text(hashlib.sha256(content).hexdigest() + "\n")
+
+
+@pytest.mark.parametrize(
+    ("version", "cause", "cure"),
+    [
+        (3, "it has format version 3; this reads 2", "Update corpusmill"),
+        (1, "it has format version 1; this reads 2", "Use the version of corpusmill that wrote it"),
+        (None, "it has no format version", "build it again"),
+    ],
+)
+def test_another_format_version_is_refused(
+    version: int | None, cause: str, cure: str, data: Path
+) -> None:
+    manifest = json.loads((data / "dataset.json").read_text())
+    reseal(data, {**manifest, "format_version": version})
+    with pytest.raises(UserError) as refused:
+        DataSet(data)
+    assert_refused(refused, cause, cure)
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b"7", b'{"format": "other"}', b"\xff"])
+def test_a_manifest_that_is_none_is_refused(content: bytes, data: Path) -> None:
+    reseal(data, content)
+    with pytest.raises(UserError, match=r"dataset\.json: it is n"):
+        DataSet(data)
+
+
+def test_a_split_that_is_not_there_is_refused(bert: Path) -> None:
+    with pytest.raises(UserError) as refused:
+        DataSet(bert, "test")
+    assert_refused(refused, 'split="test"', "has train, validation", "Give one that it has")
+
+
+def test_an_empty_split_is_refused(data: Path) -> None:
+    manifest = json.loads((data / "dataset.json").read_text())
+    split = manifest["splits"]["validation"]
+    split["rows"] = split["shards"][0]["rows"] = 0
+    reseal(data, manifest)
+    with pytest.raises(UserError, match=r"has train\. Give one that it has"):
+        DataSet(data, "validation")
+
+
+def test_rows_longer_than_the_model_are_refused(bert: Path, gpt_stream: Path) -> None:
+    assert DataSet(bert, max_length=64).longest == 64
+    with pytest.raises(UserError) as refused:
+        DataSet(bert, max_length=63)
+    assert_refused(refused, "max_length=63", "has 64 tokens", "--max-seq-length")
+    with pytest.raises(UserError, match="token_windows"):
+        DataSet(gpt_stream, max_length=63)

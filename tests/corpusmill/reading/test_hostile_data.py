@@ -1,0 +1,238 @@
+"""A data set from anywhere: nothing of it is executed, written elsewhere or believed unseen."""
+
+import builtins
+import hashlib
+import json
+import os
+import pickle
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from corpusmill.faults import UserError
+from corpusmill.reading.data_set import DataSet
+from tests.corpusmill.reading.test_damaged_data import read_all, reseal
+
+Manifest = dict[str, Any]
+
+
+@pytest.fixture
+def data(bert: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(bert, tmp_path / "in" / "out"))
+
+
+def change(data: Path, by: Callable[[Manifest], object]) -> None:
+    manifest = json.loads((data / "dataset.json").read_text())
+    by(manifest)
+    reseal(data, manifest)
+
+
+def first_shard(manifest: Manifest) -> Manifest:
+    shard: Manifest = manifest["splits"]["train"]["shards"][0]
+    return shard
+
+
+NAMES = [
+    "../x",
+    "../../x",
+    "/etc/passwd",
+    "a/b",
+    "..",
+    ".",
+    ".hidden",
+    "a\\b",
+    "C:x",
+    "a\nb",
+    "",
+    7,
+]
+# What would be a path, a type, a size or a name of Python's if it were believed.
+CHANGES: dict[str, Callable[[Manifest], object]] = {
+    **{
+        f"shard {name!r}": lambda of, name=name: first_shard(of).update(file=name)
+        for name in NAMES
+    },
+    "digest": lambda of: first_shard(of).update(sha256="../../../../tmp/x"),
+    "no digest": lambda of: first_shard(of).pop("sha256"),
+    **{
+        f"{key}={value!r}": lambda of, key=key, value=value: first_shard(of).update({key: value})
+        for key in ("rows", "tokens", "bytes")
+        for value in (-1, "1", None, 1.5, True, 2**70)
+    },
+    "unknown key": lambda of: first_shard(of).update({"__class__": "os.system"}),
+    **{
+        f"column {name!r}": lambda of, name=name: of["columns"][1].update(name=name)
+        for name in ("../x", "/x", "a.b", "", "input_ids", "__class__ ", 7)
+    },
+    **{
+        f"type {name!r}": lambda of, name=name: of["columns"][0].update(dtype=name)
+        for name in ("O", "object", "V8", "U9", "float64", "int16,int16", "", None, ["int8"])
+    },
+    "width": lambda of: of["columns"][0].update(width="64"),
+    "no columns": lambda of: of.update(columns=[]),
+    "format": lambda of: of["output"]["options"].update(output_format="pickle"),
+    "option": lambda of: of["output"]["options"].update(loader="os.system"),
+    "pattern": lambda of: of["output"]["options"].update(shard_name="../{shard}"),
+    "attribute": lambda of: of["output"]["options"].update(shard_name="{shard.__class__}"),
+    "no splits": lambda of: of.pop("splits"),
+    "splits": lambda of: of.update(splits=["train"]),
+    "no lengths": lambda of: of["splits"]["train"]["distributions"].pop("length"),
+    "huge length": lambda of: of["splits"]["train"]["distributions"].update(length={"9" * 15: 1}),
+    "rows of the split": lambda of: of["splits"]["train"].update(rows=10**15),
+    "vocabulary": lambda of: of["tokenizer"].update(vocab_size="600"),
+    "filling": lambda of: of["tokenizer"]["special"].update(pad_id="0"),
+    "tokenizer": lambda of: of.pop("tokenizer"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_manifest_that_must_not_be_believed_is_refused(
+    name: str, data: Path, tmp_path: Path, cache_folder: Path
+) -> None:
+    change(data, CHANGES[name])
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(UserError) as refused:
+        DataSet(data, cache_folder=cache_folder)
+    message = str(refused.value)
+    assert message.startswith(f"{data}/dataset.json: ")
+    assert "\n" not in message
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def rewrite(data: Path, by: Callable[[dict[str, list[Any]]], object]) -> None:
+    """Other rows in the first shard, with a manifest that vouches for them."""
+    manifest = json.loads((data / "dataset.json").read_text())
+    shard = first_shard(manifest)
+    path = data / shard["file"]
+    table = pq.read_table(path)
+    rows = table.to_pydict()
+    by(rows)
+    pq.write_table(pa.table(rows, schema=table.schema), path)
+    content = path.read_bytes()
+    shard.update(bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+    reseal(data, manifest)
+
+
+def replace_row(column: str, row: list[int]) -> Callable[[dict[str, list[Any]]], object]:
+    return lambda rows: rows[column].__setitem__(0, row)
+
+
+ROWS: dict[str, tuple[Callable[[dict[str, list[Any]]], object], str]] = {
+    "a place behind the row": (
+        lambda rows: rows["masked_lm_positions"][0].__setitem__(0, 100),
+        "masked_lm_positions has a place that its row does not have",
+    ),
+    "a place before the row": (
+        lambda rows: rows["masked_lm_positions"][0].__setitem__(0, -100),
+        "masked_lm_positions has a place",
+    ),
+    "a longer row": (replace_row("input_ids", [5] * 500), "a row is longer than the 64 tokens"),
+    "an id that no token has": (
+        lambda rows: rows["input_ids"][0].__setitem__(0, 600),
+        "input_ids has a value that is not from 0 to 599",
+    ),
+    "a label that no token has": (
+        lambda rows: rows["masked_lm_ids"][0].__setitem__(0, -5),
+        "masked_lm_ids has a value",
+    ),
+    "too few labels": (replace_row("masked_lm_ids", []), "rows of masked_lm_ids are not as long"),
+    "too few types": (replace_row("token_type_ids", [0]), "rows of token_type_ids are not as long"),
+    "a third segment": (
+        lambda rows: rows["token_type_ids"][0].__setitem__(0, 2),
+        "token_type_ids has a value that is not from 0 to 1",
+    ),
+    "a third label": (
+        lambda rows: rows["next_sentence_label"].__setitem__(0, 2),
+        "next_sentence_label has a value",
+    ),
+    "a row less": (lambda rows: [column.pop() for column in rows.values()], "rows"),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_that_kernels_would_write_beside_their_arrays_for_are_refused(
+    name: str, data: Path, cache_folder: Path
+) -> None:
+    by, cause = ROWS[name]
+    rewrite(data, by)
+    with pytest.raises(UserError) as refused:
+        read_all(data, cache_folder)
+    assert "its rows are not what dataset.json says" in str(refused.value)
+    assert cause in str(refused.value)
+    assert not list(cache_folder.glob("*/*"))
+
+
+def test_rows_of_other_types_are_refused(data: Path, cache_folder: Path) -> None:
+    change(data, lambda of: of["columns"][0].update(dtype="int64"))
+    with pytest.raises(UserError, match=r"its rows are not what dataset\.json says"):
+        read_all(data, cache_folder)
+
+
+@pytest.mark.parametrize("marks", [[], [0], [1, 64], [0, 70], [0, 40, 20, 64], [0, -1, 64]])
+def test_boundaries_beside_their_row_are_refused(
+    marks: list[int], gpt_pack: Path, tmp_path: Path, cache_folder: Path
+) -> None:
+    data = Path(shutil.copytree(gpt_pack, tmp_path / "out"))
+    rewrite(data, replace_row("cu_seqlens", marks))
+    with pytest.raises(UserError, match="cu_seqlens does not lead from 0 to its row's length"):
+        read_all(data, cache_folder)
+
+
+class Bomb:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, ("touch exploded",)
+
+
+def test_nothing_in_a_folder_is_executed(
+    data: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code, pickles and configurations that lie beside the shards stay unread."""
+
+    def explode(*_: object, **__: object) -> None:
+        raise AssertionError("it was executed")
+
+    bomb = pickle.dumps(Bomb())
+    (data / "out.py").write_text("raise SystemExit")
+    (data / "__init__.py").write_text("raise SystemExit")
+    for name in ("state.pkl", "dataset.npy", "data.pt", "index.pkl.gz"):
+        (data / name).write_bytes(bomb)
+    change(
+        data, lambda of: of.update(loader="out.py", trust_remote_code=True, _target_="os.system")
+    )
+    for module, name in (
+        (pickle, "load"), (pickle, "loads"), (pickle, "Unpickler"), (builtins, "eval"),
+        (os, "system"), (subprocess, "Popen"),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, explode)
+    assert read_all(data, cache_folder) > 0
+
+
+def test_a_shard_that_is_a_link_is_read_where_its_bytes_are_right(
+    data: Path, tmp_path: Path, cache_folder: Path
+) -> None:
+    """The hub's own cache is made of links, so that links are followed; only bytes count."""
+    shard = data / "train-00000-of-00003.parquet"
+    shard.rename(tmp_path / "blob")
+    shard.symlink_to(tmp_path / "blob")
+    assert read_all(data, cache_folder) > 0
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"s3cret" * 999)
+    shard.unlink()
+    shard.symlink_to(secret)
+    with pytest.raises(UserError) as refused:
+        read_all(data, tmp_path / "other cache")
+    assert "s3cret" not in str(refused.value)
+
+
+def test_numbers_of_examples_that_are_none_are_refused(bert: Path, cache_folder: Path) -> None:
+    data = DataSet(bert, cache_folder=cache_folder)
+    for number in (-1, len(data), 2**62):
+        with pytest.raises(IndexError, match=f"there are {len(data)} examples"):
+            data.take(np.array([0, number]))

@@ -1,0 +1,230 @@
+"""Every format and objective is unpacked to the rows that were built."""
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpusmill.columns import Column, arrow_schema, pad_rows
+from corpusmill.formats.options import OutputOptions
+from corpusmill.manifest import columns_of
+from corpusmill.objectives.ernie import ErnieOptions
+from corpusmill.reading.data_set import DataSet
+from corpusmill.reading.rows import Lists, Values
+from corpusmill.reading.unpacking import map_shard, unpack_batch, unpack_shard
+from corpusmill.shards import read_manifest, read_shard
+from corpusmill.storage import Folder
+from tests.corpusmill.reading.small_datasets import OBJECTIVES, Recipe, write_small_dataset
+
+PADDED = "max_length"
+RAGGED = "do_not_pad"
+PARQUET = [
+    OutputOptions("parquet", padding, compression)
+    for padding, compression in [
+        (RAGGED, "zstd"), (RAGGED, "snappy"), (RAGGED, "gzip"), (RAGGED, "none"), (PADDED, "zstd"),
+    ]
+]  # fmt: skip
+TFRECORD = [
+    OutputOptions("tfrecord", PADDED, "none"),
+    OutputOptions("tfrecord", RAGGED, "gzip"),
+]
+AVRO = [
+    OutputOptions("avro", RAGGED, "deflate"),
+    OutputOptions("avro", PADDED, "zstd"),
+    OutputOptions("avro", RAGGED, "none"),
+]
+WAYS = [
+    *(
+        (name, options)
+        for name in ("bert", "bert_dynamic", "ernie", "electra", "gpt_windows", "gpt_pack")
+        for options in (*PARQUET, *TFRECORD, *AVRO)
+    ),
+    *(
+        ("gpt_stream", options)
+        for options in (*PARQUET, *TFRECORD, *AVRO)
+        if options.padding == RAGGED
+    ),
+    ("gpt_stream", OutputOptions("megatron")),
+    ("gpt_stream", OutputOptions("nanogpt")),
+    ("ernie", OutputOptions("ernie-text")),
+]
+
+
+def describe(way: object) -> str:
+    if isinstance(way, OutputOptions):
+        return f"{way.output_format}-{way.padding}-{way.compression}"
+    return str(way)
+
+
+def rows_of(columns: dict[str, Values]) -> dict[str, list[Any]]:
+    """Each column as plain lists and numbers."""
+    return {
+        name: [row.tolist() for row in np.split(of.values, of.offsets[1:-1])]
+        if isinstance(of, Lists) and len(of.offsets) > 1
+        else [] if isinstance(of, Lists) else of.tolist()
+        for name, of in columns.items()
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, list[Any]]]:
+    """The rows of an objective as one ragged Parquet shard has them, read by pyarrow alone."""
+    found: dict[str, dict[str, list[Any]]] = {}
+
+    def read(name: str) -> dict[str, list[Any]]:
+        if name not in found:
+            folder = tmp_path_factory.mktemp("built") / name
+            write_small_dataset(folder, Recipe(OBJECTIVES[name], shards=1))
+            found[name] = pq.read_table(folder / "train-00000-of-00001.parquet").to_pydict()
+        return found[name]
+
+    return read
+
+
+@pytest.mark.parametrize(("name", "output"), WAYS, ids=describe)
+def test_a_shard_of_any_format_is_unpacked_to_the_rows_that_were_built(
+    name: str, output: OutputOptions, built: Callable[[str], dict[str, list[Any]]], tmp_path: Path
+) -> None:
+    place = write_small_dataset(tmp_path / "out", Recipe(OBJECTIVES[name], output, shards=1))
+    folder, target = Folder(str(place)), tmp_path / "columns"
+    manifest = read_manifest(folder)
+    [shard] = manifest["splits"]["train"]["shards"]
+    target.mkdir()
+    unpack_shard(folder, manifest, shard["file"], target)
+    columns = map_shard(target, columns_of(manifest), shard["rows"])
+    assert columns is not None
+    assert rows_of(columns) == built(name)
+    for column in columns_of(manifest):
+        of = columns[column.name]
+        assert (of.values if isinstance(of, Lists) else of).dtype == column.dtype
+
+
+@pytest.mark.parametrize(("name", "output"), WAYS, ids=describe)
+def test_what_is_read_is_what_read_shard_gives(
+    name: str, output: OutputOptions, tmp_path: Path, cache_folder: Path
+) -> None:
+    place = write_small_dataset(tmp_path / "out", Recipe(OBJECTIVES[name], output))
+    folder = Folder(str(place))
+    manifest = read_manifest(folder)
+    data = DataSet(place, cache_folder=cache_folder)
+    given_rows = [
+        row
+        for shard in manifest["splits"]["train"]["shards"]
+        for batch in read_shard(folder, manifest, shard["file"], rows=7)
+        for row in batch.to_pylist()
+    ]
+    taken = data.take(np.arange(len(data)))
+    assert len(taken) == len(given_rows)
+    for row, expected in zip(taken, given_rows, strict=True):
+        for column, value in row.items():
+            # A padded row is the row itself, and then its filling.
+            whole = expected[column]
+            assert (value if isinstance(value, int) else value.tolist()) == (
+                whole if isinstance(whole, int) else whole[: len(value)]
+            )
+
+
+@pytest.mark.parametrize(
+    ("name", "output"),
+    [
+        ("gpt_stream", OutputOptions("parquet")),
+        ("gpt_stream", OutputOptions("megatron")),
+        ("gpt_stream", OutputOptions("avro")),
+        ("gpt_stream", OutputOptions("tfrecord", RAGGED)),
+        ("gpt_pack", OutputOptions("tfrecord")),
+        ("gpt_pack", OutputOptions("parquet", PADDED)),
+        ("ernie", OutputOptions("ernie-text")),
+    ],
+    ids=describe,
+)
+def test_shards_without_any_row(
+    name: str, output: OutputOptions, tmp_path: Path, cache_folder: Path
+) -> None:
+    few = ErnieOptions(max_seq_length=64, duplicates=1) if name == "ernie" else OBJECTIVES[name]
+    place = write_small_dataset(tmp_path / "out", Recipe(few, output, shards=80))
+    data = DataSet(place, cache_folder=cache_folder)
+    assert 0 in data.shard_sizes
+    for shard in range(len(data.shard_sizes)):
+        columns = data.cache.columns(shard)
+        assert {len(of) for of in rows_of(columns).values()} == {data.shard_sizes[shard]}
+    whole = write_small_dataset(tmp_path / "whole", Recipe(few, shards=1))
+    taken = data.take(np.arange(len(data))).lists("input_ids")
+    table = pq.read_table(whole / "train-00000-of-00001.parquet")
+    # What is packed into a row differs from shard to shard, and no token is lost.
+    tokens = table.column("input_ids").combine_chunks().flatten().to_numpy()
+    assert np.array_equal(np.sort(taken.values), np.sort(tokens))
+
+
+TOKENS = Column("input_ids", "int16", "", 6, 0)
+TYPES = Column("token_type_ids", "int8", "", 6)
+PLACES = Column("masked_lm_positions", "int8", "", 3)
+IDS = Column("masked_lm_ids", "int16", "", 3)
+MARKS = Column("cu_seqlens", "int8", "", 7)
+PIECES = (TOKENS, TYPES, PLACES, IDS, MARKS)
+
+
+@st.composite
+def padded_rows(draw: st.DrawFn) -> list[dict[str, list[int]]]:
+    """Rows as objectives build them: the last token is no filling, place 0 is never predicted."""
+    rows = []
+    for _ in range(draw(st.integers(0, 5))):
+        length = draw(st.integers(0, 6))
+        ids = draw(st.lists(st.integers(0, 9), min_size=length, max_size=length))
+        if ids:
+            ids[-1] = draw(st.integers(1, 9))
+        places = draw(st.sets(st.integers(1, length - 1), max_size=3)) if length > 1 else set()
+        cuts = draw(st.sets(st.integers(1, length - 1), max_size=6)) if length > 1 else set()
+        rows.append(
+            {
+                "input_ids": ids,
+                "token_type_ids": [draw(st.integers(0, 1)) for _ in ids],
+                "masked_lm_positions": sorted(places),
+                # A predicted id may be that of the filling.
+                "masked_lm_ids": [draw(st.integers(0, 9)) for _ in places],
+                "cu_seqlens": [0, *sorted(cuts), length] if length else [0],
+            }
+        )  # fmt: skip
+    return rows
+
+
+@given(padded_rows())
+def test_what_fills_padded_rows_is_left_out(rows: list[dict[str, list[int]]]) -> None:
+    arrays = []
+    for column in PIECES:
+        values = np.array([of for row in rows for of in row[column.name]], column.dtype)
+        offsets = np.cumsum([0, *(len(row[column.name]) for row in rows)])
+        matrix = pad_rows(values, offsets, column.width, column.pad)
+        arrays.append(pa.FixedSizeListArray.from_arrays(matrix.ravel(), column.width))
+    schema = arrow_schema(PIECES, padded=True)
+    cast = [array.cast(field.type) for array, field in zip(arrays, schema, strict=True)]
+    batch = pa.RecordBatch.from_arrays(cast, schema=schema)
+    unpacked = rows_of(unpack_batch(batch, pad_id=0))
+    assert unpacked == {of.name: [row[of.name] for row in rows] for of in PIECES}
+
+
+def test_a_slice_of_rows_is_unpacked_as_the_rows_in_it() -> None:
+    ragged = pa.RecordBatch.from_pydict({"input_ids": pa.array([[1, 2], [3], [], [4, 5]])})
+    assert rows_of(unpack_batch(ragged.slice(1, 3), 0)) == {"input_ids": [[3], [], [4, 5]]}
+    fixed = pa.array([[1, 2], [3, 0], [4, 5]], pa.list_(pa.int64(), 2))
+    padded = pa.RecordBatch.from_arrays([fixed], names=["input_ids"])
+    assert rows_of(unpack_batch(padded.slice(1, 2), 0)) == {"input_ids": [[3], [4, 5]]}
+
+
+def test_rows_that_came_another_way_are_no_shard(bert: Path, tmp_path: Path) -> None:
+    """Whatever a reader of a format raises is one kind of error to those who unpack."""
+    folder = Folder(str(tmp_path))
+    manifest = read_manifest(Folder(str(bert)))
+    shard = manifest["splits"]["train"]["shards"][0]["file"]
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"input_ids": [1]}), sink)
+    for content in (b"", b"PAR1" * 9, sink.getvalue()):
+        (tmp_path / shard).write_bytes(content)
+        with pytest.raises(ValueError, match=r"."):
+            unpack_shard(folder, manifest, shard, tmp_path)
