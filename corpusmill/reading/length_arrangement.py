@@ -44,7 +44,7 @@ class Arrangement:
     @property
     def steps(self) -> int:
         """How many there are."""
-        return len(self.bounds) // self.world_size
+        return (len(self.bounds) - 1) // self.world_size
 
     def batch(self, step: int, rank: int) -> Integers:
         """int64[samples]: what a rank reads in a step."""

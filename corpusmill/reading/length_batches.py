@@ -109,8 +109,8 @@ class LengthBatches:
 
     def _arrange(self, numbers: Integers, rules: Rules, first: int, turn: int) -> Arrangement:
         lengths = self.samples.lengths(self.order.locate(numbers))
-        key = np.uint64(derive_key(self.order.seed, first, turn, POOLED))
-        return arrange(numbers, lengths, rules, key)
+        key = derive_key(np.uint64(self.order.seed), first, turn, POOLED)
+        return arrange(numbers, lengths, rules, np.uint64(key))
 
 
 @dataclass(frozen=True)

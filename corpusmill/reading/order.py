@@ -146,11 +146,12 @@ def _lay_out(order: Order, epoch: int) -> tuple[np.uint64, Integers, Integers, I
     """An epoch's key, its shards in their order, where they begin in it, and their first rows."""
     shards = np.arange(len(order.shard_sizes), dtype=np.uint64)
     sizes = np.array(order.shard_sizes, np.int64)
-    by = derive_keys(order.seed, shards, epoch, SHARD_ORDER)
+    seed = np.uint64(order.seed)  # seeds above 2**63 fit no int64, which Numba would take it for
+    by = derive_keys(seed, shards, epoch, SHARD_ORDER)
     sequence = np.argsort(by, kind="stable").astype(np.int64)
     begins = np.concatenate([[0], np.cumsum(sizes[sequence])]).astype(np.int64)
-    rotations = _rotate(derive_keys(order.seed, shards, epoch, ROTATION), sizes)
-    key = np.uint64(derive_key(order.seed, 0, epoch, WINDOW))
+    rotations = _rotate(derive_keys(seed, shards, epoch, ROTATION), sizes)
+    key = np.uint64(derive_key(seed, 0, epoch, WINDOW))
     return key, sequence, begins, rotations
 
 
