@@ -105,7 +105,7 @@ kinds = single() | mixed()
 runs = st.lists(legs(), min_size=1, max_size=6)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(kinds, runs, st.booleans())
 def test_each_sample_is_read_once_an_epoch_whatever_changes(
     data: Data, run: list[Leg], by_length: bool
@@ -136,7 +136,7 @@ def test_each_sample_is_read_once_an_epoch_whatever_changes(
         assert sorted(reads) == sorted(expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(kinds, legs(), st.lists(st.integers(0, 12), max_size=4), st.integers(1, 4), st.booleans())
 def test_a_run_that_goes_on_unchanged_reads_what_it_would_have_read(
     data: Data, leg: Leg, stops: list[int], workers: int, by_length: bool
@@ -156,7 +156,7 @@ def test_a_run_that_goes_on_unchanged_reads_what_it_would_have_read(
         assert step.position == of_whole.position
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(kinds, legs().filter(lambda leg: bool(leg.max_tokens)))
 def test_no_batch_has_more_tokens_or_samples_than_it_may(data: Data, leg: Leg) -> None:
     for step in read_epoch(data.batches(leg, True), Position(0), leg.world_size):
