@@ -1,4 +1,4 @@
-"""How much of what a model computes is padding: expected of an epoch, or counted while it trains."""
+"""How much of what a model computes is padding: of a whole epoch, or counted while it trains."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -43,10 +43,10 @@ class PaddingShare:
 
 def padding_share(
     batches: Batches,
-    padding: Padding = Padding(),
+    padding: Padding | None = None,
     *,
     world_size: int = 1,
-    position: Position = Position(0),
+    begin: Position | None = None,
     most_samples: int | None = None,
 ) -> float:
     """The share of padding in an epoch's batches, of all ranks together.
@@ -55,17 +55,18 @@ def padding_share(
 
     Args:
         batches: whose collator is not asked.
-        padding: how wide batches are made.
+        padding: how wide batches are made; None for the longest row of each.
         world_size: ranks.
-        position: where to begin.
+        begin: where to begin; None for the first epoch.
         most_samples: end with the pool in which so many are counted; None for the whole epoch.
 
     Example:
         0.31 says that of 100 places of a batch 31 are padding on average.
     """
+    padding = padding or Padding()
     counted = PaddingShare()
     samples = 0
-    for pool in batches.pools(position, world_size):
+    for pool in batches.pools(begin or Position(0), world_size):
         parts = [pool.batch(step, rank) for step in range(pool.steps) for rank in range(world_size)]
         sizes = np.array([len(part) for part in parts])
         lengths = batches.samples.lengths(batches.order.locate(np.concatenate(parts)))
