@@ -1,0 +1,93 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpusmill.faults import UserError
+from corpusmill.reading.order import Order
+from corpusmill.reading.rows import Integers
+
+shards = st.lists(st.integers(0, 300), min_size=1, max_size=8).filter(sum).map(tuple)
+seeds = st.integers(0, 2**64 - 1)
+
+
+def epoch_of(order: Order, epoch: int = 0) -> Integers:
+    return order.locate(np.arange(epoch * len(order), (epoch + 1) * len(order)))
+
+
+@settings(deadline=None)
+@given(shards, seeds, st.integers(1, 3000), st.integers(1, 40), st.integers(0, 2**40))
+def test_an_epoch_has_every_sample_once(
+    sizes: tuple[int, ...], seed: int, window: int, lanes: int, epoch: int
+) -> None:
+    order = Order(sizes, seed, window=window, lanes=lanes)
+    assert np.array_equal(np.sort(epoch_of(order, epoch)), np.arange(len(order)))
+
+
+@settings(deadline=None)
+@given(shards, seeds, st.data())
+def test_a_number_is_the_same_sample_whatever_it_is_asked_with(
+    sizes: tuple[int, ...], seed: int, data: st.DataObject
+) -> None:
+    order = Order(sizes, seed, window=50, lanes=3)
+    numbers = np.array(data.draw(st.lists(st.integers(0, 4 * len(order) - 1), max_size=50)), int)
+    row = np.concatenate([epoch_of(order, epoch) for epoch in range(4)])
+    assert np.array_equal(order.locate(numbers), row[numbers])
+    assert np.array_equal(order.epochs(numbers), numbers // len(order))
+
+
+def test_epochs_and_seeds_differ() -> None:
+    found = [epoch_of(Order((500, 500), seed), epoch) for seed in range(3) for epoch in range(3)]
+    for place, of in enumerate(found):
+        for other in found[:place]:
+            # Two permutations of 1000 agree in one place on average.
+            assert (of == other).sum() < 12
+
+
+def test_without_shuffling_samples_come_as_they_are_stored() -> None:
+    order = Order((3, 0, 4), shuffle=False)
+    assert order.locate(np.arange(14)).tolist() == [*range(7), *range(7)]
+
+
+@settings(deadline=None)
+@given(shards, seeds, st.integers(1, 400))
+def test_no_sample_moves_further_than_the_window(
+    sizes: tuple[int, ...], seed: int, window: int
+) -> None:
+    by_shard = np.argsort(epoch_of(Order(sizes, seed, window=1)))
+    shuffled = np.argsort(epoch_of(Order(sizes, seed, window=window)))
+    assert np.abs(by_shard - shuffled).max() < window
+
+
+def test_shards_come_one_behind_the_other_each_begun_at_a_row_of_its_own() -> None:
+    order = Order((40, 60, 50), seed=5, window=1)
+    begun = []
+    for epoch in range(30):
+        samples = epoch_of(order, epoch)
+        of_samples = order.shards_of(samples)
+        changes = np.flatnonzero(np.diff(of_samples)) + 1
+        assert len(changes) == 2
+        for part in np.split(samples, changes):
+            assert np.array_equal(np.roll(np.sort(part), np.argmin(part)), part)
+        begun.append((int(of_samples[0]), int(samples[0])))
+    assert {shard for shard, _ in begun} == {0, 1, 2}
+    assert len(set(begun)) > 15
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 8])
+def test_ranks_of_as_many_lanes_read_stretches_of_their_own(ranks: int) -> None:
+    sizes = (100,) * 24
+    plain, order = Order(sizes, 3, window=1), Order(sizes, 3, window=1, lanes=ranks)
+    places = np.argsort(epoch_of(plain))
+    for rank in range(ranks):
+        samples = order.locate(np.arange(rank, len(order), ranks))
+        stretch = places[samples]
+        assert np.array_equal(stretch, np.arange(stretch[0], stretch[0] + len(samples)))
+        assert len(set(order.shards_of(samples))) <= 24 // ranks + 1
+
+
+@pytest.mark.parametrize("wrong", [{"seed": -1}, {"seed": 2**64}, {"window": 0}, {"lanes": 0}])
+def test_values_that_make_no_order_are_refused(wrong: dict[str, int]) -> None:
+    [(name, value)] = wrong.items()
+    with pytest.raises(UserError, match=f"{name}={value}: .* Give "):
+        Order((5,), **wrong)
