@@ -1,0 +1,284 @@
+"""Processes that read blocks of batches, and how they come over: as they are stored, all at once.
+
+A batch of padded tensors is many times larger than the small integers that it is made of, and has
+to be sent on its own. So workers look up and mask a thousand samples at a time, and what goes
+from process to process is one piece of memory with the block's columns behind each other; padding
+is left to whoever receives it.
+
+That memory has no name (memfd_create): it is no file in /dev/shm, is not limited by the size of
+that, as containers do (64 MB of Docker's), and is gone with its processes however they end.
+"""
+
+import mmap
+import os
+import pickle
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import cycle
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.context import BaseContext
+from multiprocessing.reduction import DupFd
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from corpusmill.faults import UserError
+from corpusmill.reading.batches import Batches, Block, Reader
+from corpusmill.reading.rows import Lists, Rows, Values
+from corpusmill.reading.schedule import Position
+
+T = TypeVar("T")
+
+# Blocks of a worker that are written while earlier ones are read.
+_BUFFERS = 2
+
+# Arrays begin at multiples of this.
+_ALIGNMENT = 64
+
+# Seconds between two looks at whether the process that reads is still there. Its end closes the
+# connection, too, but not where others have inherited that.
+_WATCH_SECONDS = 5.0
+
+# Seconds that a worker has to end by itself, which leaves no half-unpacked shard behind.
+_END_SECONDS = 5.0
+
+
+class SharedBuffer:
+    """Memory that is shared with a process that is started later, and has no name."""
+
+    def __init__(self) -> None:
+        if hasattr(os, "memfd_create"):
+            self._file = os.memfd_create("corpusmill")
+        else:  # a file without a name
+            with tempfile.TemporaryFile() as file:
+                self._file = os.dup(file.fileno())
+        self._map: mmap.mmap | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"file": DupFd(self._file)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._file, self._map = state["file"].detach(), None
+
+    def __del__(self) -> None:
+        os.close(self._file)
+
+    def view(self, size: int) -> npt.NDArray[np.uint8]:
+        """uint8[size]: the memory, made larger where it is smaller."""
+        if self._map is None or len(self._map) < size:
+            if os.fstat(self._file).st_size < size:
+                os.ftruncate(self._file, size + size // 4)
+            self._map = mmap.mmap(self._file, 0)
+        return np.frombuffer(self._map, np.uint8, size)
+
+
+def write_block(block: Block, buffer: SharedBuffer) -> bytes:
+    """Write a block into shared memory.
+
+    Returns:
+        What `read_block` needs to read it.
+    """
+    columns = {name: _arrays(values) for name, values in block.rows.columns.items()}
+    arrays = [block.rows.samples, block.rows.epochs]
+    arrays += [array for parts in columns.values() for array in parts]
+    ends = np.cumsum([_aligned(array.nbytes) for array in arrays]).tolist()
+    memory = buffer.view(max(1, ends[-1]))
+    for array, end in zip(arrays, ends, strict=True):
+        begin = end - _aligned(array.nbytes)
+        memory[begin : begin + array.nbytes] = np.ascontiguousarray(array).view(np.uint8)
+    kinds = [(array.dtype.str, len(array)) for array in arrays]
+    parts_of = {name: len(parts) for name, parts in columns.items()}
+    message = kinds, parts_of, block.bounds, block.positions
+    return pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+
+
+def read_block(message: bytes, buffer: SharedBuffer) -> Block:
+    """A block that `write_block` wrote, copied, so that its memory may be written again."""
+    kinds, parts_of, bounds, positions = pickle.loads(message)  # noqa: S301  of our own process
+    sizes = [length * np.dtype(dtype).itemsize for dtype, length in kinds]
+    total = sum(map(_aligned, sizes))
+    memory = buffer.view(max(1, total))[:total].copy()
+    arrays, begin = [], 0
+    for (dtype, _), size in zip(kinds, sizes, strict=True):
+        arrays.append(memory[begin : begin + size].view(dtype))
+        begin += _aligned(size)
+    parts = iter(arrays)
+    samples, epochs = next(parts), next(parts)
+    columns: dict[str, Values] = {
+        name: Lists(next(parts), next(parts)) if count == 2 else next(parts)
+        for name, count in parts_of.items()
+    }
+    return Block(Rows(columns, samples, epochs), bounds, positions)
+
+
+def _arrays(values: Values) -> list[npt.NDArray[Any]]:
+    if not isinstance(values, Lists):
+        return [values]
+    first, last = values.offsets[0], values.offsets[-1]
+    return [values.values[first:last], values.offsets - first]
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+class WorkerProcesses:
+    """Processes that read the batches of one rank from a position to the end of its epoch.
+
+    Args:
+        batches: what is read.
+        position: where to begin.
+        reader: rank and world size.
+        number: of processes.
+        context: "fork", "spawn" or "forkserver"; None for multiprocessing's own choice.
+    """
+
+    def __init__(
+        self,
+        batches: Batches,
+        position: Position,
+        reader: Reader,
+        number: int,
+        context: str | BaseContext | None = None,
+    ) -> None:
+        self._batches = batches
+        start = get_context(context) if context is None or isinstance(context, str) else context
+        self._workers: list[_Worker] = []
+        try:
+            for worker in range(number):
+                own = Reader(reader.rank, reader.world_size, worker, number)
+                self._workers.append(_Worker(start, batches, position, own))
+        except BaseException:
+            self.stop()
+            raise
+
+    def in_turn(self, collate: Callable[[Block], Iterator[T]]) -> Iterator[T]:
+        """What is made of each batch, in the order of the batches.
+
+        Args:
+            collate: gives one item for each batch of a block.
+
+        Raises:
+            UserError: a worker found a mistake, or was killed.
+        """
+        own = [_items(worker, collate) for worker in self._workers]
+        for items in cycle(own):
+            try:
+                item = next(items)
+            except StopIteration:
+                return
+            yield item
+
+    def stop(self) -> None:
+        """End the processes."""
+        for worker in self._workers:
+            worker.process.terminate()
+        for worker in self._workers:
+            worker.process.join(_END_SECONDS)
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
+
+
+def _items(worker: "_Worker", collate: Callable[[Block], Iterator[T]]) -> Iterator[T]:
+    for block in worker.blocks():
+        yield from collate(block)
+
+
+class _Worker:
+    """One process, as the one that started it knows it."""
+
+    def __init__(self, context: Any, batches: Batches, position: Position, reader: Reader) -> None:
+        self.reader = reader
+        self._buffers = [SharedBuffer() for _ in range(_BUFFERS)]
+        self._connection, end = context.Pipe()
+        self.process = context.Process(
+            target=_work,
+            args=(batches, position, reader, self._buffers, end, os.getpid()),
+            name=f"reader-{reader.worker}",
+            daemon=True,
+        )
+        self.process.start()
+        end.close()
+
+    def blocks(self) -> Iterator[Block]:
+        """All that it reads."""
+        for buffer in cycle(self._buffers):
+            try:
+                message = self._connection.recv()
+            except (EOFError, ConnectionError):
+                raise self._death() from None
+            if message is None:
+                return
+            if isinstance(message, BaseException):
+                raise message
+            block = read_block(message, buffer)
+            with suppress(ConnectionError):  # it may have ended with this block
+                self._connection.send(None)
+            yield block
+
+    def _death(self) -> UserError:
+        self.process.join(_END_SECONDS)
+        cause = f"worker {self.reader.worker} was killed ({_describe_exit(self.process.exitcode)})"
+        cure = "See whether memory ran out, and give fewer workers"
+        return UserError(f"num_workers={self.reader.workers}", cause, cure)
+
+
+def _describe_exit(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"signal {signal.Signals(-code).name}"
+    return f"exit status {code}"
+
+
+def _work(
+    batches: Batches,
+    position: Position,
+    reader: Reader,
+    buffers: list[SharedBuffer],
+    connection: Connection,
+    parent: int,
+) -> None:
+    """What a worker does: write a block, tell of it, and wait until there is a buffer again."""
+    # Ctrl-C goes to all processes of a terminal; the one that reads ends the others.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    free = len(buffers)
+    try:
+        for block, buffer in zip(batches.blocks(position, reader), cycle(buffers), strict=False):
+            if not free:
+                _wait(connection, parent)
+                free = 1
+            connection.send(write_block(block, buffer))
+            free -= 1
+        connection.send(None)
+    except (EOFError, ConnectionError):
+        return  # nobody reads any more
+    except Exception as error:
+        with suppress(ConnectionError):
+            connection.send(_portable(error))
+
+
+def _wait(connection: Connection, parent: int) -> None:
+    """Wait for a message of the process that reads, or end with it."""
+    while not connection.poll(_WATCH_SECONDS):
+        if os.getppid() != parent:
+            sys.exit()
+    connection.recv()
+
+
+def _portable(error: Exception) -> Exception:
+    """An error that can be sent, with where it was raised."""
+    where = "".join(traceback.format_exception(error))
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301  of our own process
+    except Exception:
+        return RuntimeError(where)
+    if not isinstance(error, UserError):
+        error.add_note(where)
+    return error
