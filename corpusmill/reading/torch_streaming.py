@@ -201,7 +201,8 @@ def stream_state(state: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(found, Mapping) or "number" not in found:
         cause = "it holds no state of a StreamingDataset"
         raise UserError("stream_state", cause, "Give what StatefulDataLoader.state_dict gave")
-    return {name: found[name] for name in found if name not in ("worker", "workers", "turn")}
+    kept = {name: found[name] for name in found if name not in ("worker", "workers", "turn")}
+    return {**kept, "at_end": kept["at_end"] and not state["_iterator_finished"]}
 
 
 @contextmanager

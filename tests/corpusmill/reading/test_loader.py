@@ -1,0 +1,262 @@
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpusmill.faults import UserError
+from corpusmill.reading.batches import Batch, Batches, Reader
+from corpusmill.reading.data_set import DataSet
+from corpusmill.reading.loader import Loader
+from corpusmill.reading.order import Order
+from corpusmill.reading.rows import Rows
+from corpusmill.reading.schedule import FixedBatches, Position
+from tests.corpusmill.reading.padding_collator import EndlessOrder, PaddingCollator
+
+Key = list[tuple[int, int]]
+
+
+@pytest.fixture(scope="module")
+def batches(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Batches:
+    data_set = DataSet(bert, cache_folder=tmp_path_factory.mktemp("cache"))
+    order = Order(data_set.shard_sizes, seed=3)
+    return Batches(data_set, order, FixedBatches(4), PaddingCollator())
+
+
+def key(batch: Batch) -> Key:
+    """(epoch, sample) of each row: what a batch is known by."""
+    return list(zip(batch["epoch"].tolist(), batch["sample"].tolist(), strict=True))
+
+
+def read_plainly(batches: Batches, epoch: int, rank: int = 0, world_size: int = 1) -> list[Key]:
+    reader = Reader(rank, world_size)
+    begin = Position(epoch * len(batches.order))
+    blocks = batches.blocks(begin, reader)
+    return [key(batch) for block in blocks for batch, _ in batches.collate(block)]
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 2])
+def test_batches_are_those_of_a_plain_loop_epoch_after_epoch(
+    batches: Batches, num_workers: int
+) -> None:
+    loader = Loader[Batch](batches, 1, 2, num_workers=num_workers, multiprocessing_context="fork")
+    for epoch in range(2):
+        assert loader.epoch == epoch
+        read = [key(batch) for batch in loader]
+        assert read == read_plainly(batches, epoch, 1, 2)
+        assert len(read) == len(loader)
+
+
+def test_spawned_workers_read_the_same(batches: Batches) -> None:
+    loader = Loader[Batch](batches, num_workers=1, multiprocessing_context="spawn")
+    assert [key(batch) for batch in loader] == read_plainly(batches, 0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    world_size=st.integers(1, 4),
+    batch_size=st.integers(1, 9),
+    drop_last=st.booleans(),
+    prefetch_factor=st.sampled_from([0, 3]),
+    stops=st.lists(st.integers(0, 30), max_size=4),
+)
+def test_a_run_that_is_stopped_reads_what_one_that_is_not_reads(
+    batches: Batches,
+    world_size: int,
+    batch_size: int,
+    drop_last: bool,
+    prefetch_factor: int,
+    stops: list[int],
+) -> None:
+    batches = replace(batches, batching=FixedBatches(batch_size, drop_last))
+    rank = world_size - 1
+
+    def start() -> Loader[Batch]:
+        return Loader(batches, rank, world_size, prefetch_factor=prefetch_factor)
+
+    def read(loader: Loader[Batch], stop: int | None = None) -> Iterator[tuple[int, Key]]:
+        epoch = loader.epoch
+        return ((epoch, key(batch)) for batch in islice(loader, stop))
+
+    loader, resumed = start(), []
+    for stop in stops:
+        resumed += read(loader, stop)
+        state = json.loads(json.dumps(loader.state_dict()))
+        loader = start()
+        loader.load_state_dict(state)
+    while loader.epoch < 3:
+        resumed += read(loader)
+    whole = start()
+    expected = [found for _ in range(loader.epoch) for found in read(whole)]
+    assert resumed == expected
+    assert whole.state_dict() == loader.state_dict()
+
+
+def test_each_sample_is_read_once_when_ranks_and_batch_size_change(batches: Batches) -> None:
+    read: list[tuple[int, int]] = []
+    state = Loader[Batch](batches).state_dict()
+    for world_size, batch_size in [(3, 2), (1, 5), (2, 3)]:
+        changed = replace(batches, batching=FixedBatches(batch_size))
+        for rank in range(world_size):
+            loader = Loader[Batch](changed, rank, world_size)
+            loader.load_state_dict(state)
+            # The last of them read to the end of the epoch.
+            read += [
+                of for batch in islice(loader, 3 if world_size != 2 else None) for of in key(batch)
+            ]
+        state = loader.state_dict()
+    assert sorted(read) == [(0, sample) for sample in range(len(batches.order))]
+
+
+def test_setting_the_epoch_that_is_being_read_goes_on_in_it(batches: Batches) -> None:
+    loader = Loader[Batch](batches)
+    loader.set_epoch(2)
+    first = [key(batch) for batch in islice(loader, 3)]
+    loader.set_epoch(2)
+    assert first + [key(batch) for batch in loader] == read_plainly(batches, 2)
+    loader.set_epoch(0)
+    assert [key(batch) for batch in loader] == read_plainly(batches, 0)
+    with pytest.raises(UserError, match=r"set_epoch\(-1\)"):
+        loader.set_epoch(-1)
+
+
+def test_an_epoch_without_a_batch_is_refused(batches: Batches) -> None:
+    batching = FixedBatches(len(batches.order) + 1, drop_last=True)
+    with pytest.raises(UserError, match="gives no batch"):
+        next(iter(Loader[Batch](replace(batches, batching=batching))))
+
+
+@pytest.mark.parametrize("value", ["num_workers", "prefetch_factor"])
+def test_negative_numbers_are_refused(batches: Batches, value: str) -> None:
+    given: dict[str, Any] = {value: -1}
+    with pytest.raises(UserError, match=f"{value}=-1"):
+        Loader[Batch](batches, **given)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_loop_that_is_left_leaves_no_thread_and_no_process(
+    batches: Batches, num_workers: int
+) -> None:
+    before = threading.active_count()
+    loader = Loader[Batch](batches, num_workers=num_workers, multiprocessing_context="fork")
+    for _ in loader:
+        assert threading.active_count() > before
+        assert len(multiprocessing.active_children()) == num_workers
+        break
+    assert threading.active_count() == before
+    assert not multiprocessing.active_children()
+
+
+class Failing(PaddingCollator):
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def prepare(self, rows: Rows) -> Rows:  # noqa: ARG002  as collators are called
+        raise self.error
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_errors_reach_who_iterates_as_they_are(batches: Batches, num_workers: int) -> None:
+    error = UserError("train-0.parquet", "it is missing", "Copy it")
+    loader = Loader[Batch](
+        replace(batches, collator=Failing(error)),
+        num_workers=num_workers,
+        multiprocessing_context="fork",
+    )
+    with pytest.raises(UserError) as raised:
+        next(iter(loader))
+    assert str(raised.value) == str(error)
+    assert raised.value.cure == "Copy it"
+
+
+def test_other_errors_of_workers_say_where_they_were_raised(batches: Batches) -> None:
+    loader = Loader[Batch](
+        replace(batches, collator=Failing(ZeroDivisionError("by zero"))),
+        num_workers=1,
+        multiprocessing_context="fork",
+    )
+    with pytest.raises(ZeroDivisionError) as raised:
+        next(iter(loader))
+    assert "in prepare" in raised.value.__notes__[0]
+
+
+def test_a_worker_that_is_killed_is_told_of(batches: Batches) -> None:
+    batches = replace(batches, order=EndlessOrder(batches.samples.shard_sizes))
+    loader = Loader[Batch](batches, num_workers=1, multiprocessing_context="fork")
+    batch = iter(loader)
+    next(batch)
+    (worker,) = multiprocessing.active_children()
+    worker.kill()
+    with pytest.raises(UserError, match=r"num_workers=1: worker 0 was killed .*SIGKILL"):
+        _exhaust(batch)
+
+
+def _exhaust(items: Iterator[Batch]) -> None:
+    for _ in items:
+        pass
+
+
+READ_ENDLESSLY = """
+import multiprocessing, sys
+from corpusmill.reading.batches import Batches
+from corpusmill.reading.data_set import DataSet
+from corpusmill.reading.loader import Loader
+from corpusmill.reading.schedule import FixedBatches
+from tests.corpusmill.reading.padding_collator import EndlessOrder, PaddingCollator
+
+data = DataSet(sys.argv[1], cache_folder=sys.argv[2])
+order = EndlessOrder(data.shard_sizes)
+batches = Batches(data, order, FixedBatches(4), PaddingCollator())
+for number, _ in enumerate(Loader(batches, num_workers=2, multiprocessing_context="fork")):
+    if number == 50:
+        print(*[child.pid for child in multiprocessing.active_children()], flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_process_that_is_ended_leaves_no_process_and_no_shared_memory(
+    bert: Path, tmp_path: Path, sent: signal.Signals
+) -> None:
+    command = [sys.executable, "-c", READ_ENDLESSLY, str(bert), str(tmp_path / "cache")]
+    with subprocess.Popen(
+        command,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        workers = [int(pid) for pid in process.stdout.readline().split()]
+        assert len(workers) == 2
+        for pid in [process.pid, *workers]:
+            assert "/dev/shm" not in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8")  # noqa: S108
+        if sent == signal.SIGINT:  # as a terminal does it
+            os.killpg(process.pid, sent)
+        else:
+            process.send_signal(sent)
+        _, errors = process.communicate()
+    assert errors.count("Traceback") == (sent == signal.SIGINT)
+    while any(_runs(pid) for pid in workers):
+        time.sleep(0.05)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"  # nobody waits for a process whose parent is dead, in a container
