@@ -1,0 +1,100 @@
+"""The training demo: losses that go down, a picture of them, and a run that goes on."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from matplotlib import image
+
+from corpusmill.objectives.bert import BertOptions
+from corpusmill.reading.data_set import DataSet
+from examples import train_bert
+from examples.loss_curves import entropy, find_baselines, judge, smooth
+from tests.examples.conftest import Builder
+
+_OPTIONS = BertOptions(max_seq_length=64, duplicates=5, mask="dynamic")
+
+
+def _run(data: Path, results: Path, steps: int, *flags: str) -> train_bert.Training:
+    small = ("--hidden-size", "32", "--batch-size", "32", "--validation-batches", "2")
+    given = train_bert.parse_arguments(
+        [str(data), "--results", str(results), "--steps", str(steps), *small, *flags]
+    )
+    return train_bert.train(given)
+
+
+def test_losses_go_down_and_are_drawn(
+    build: Builder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = train_bert.parse_arguments(
+        [str(build(_OPTIONS)), "--results", str(tmp_path), "--steps", "60", "--save-every", "30",
+         "--hidden-size", "64", "--learning-rate", "5e-3"]
+    )  # fmt: skip
+    training = train_bert.train(given)
+    train_bert.conclude(given, training)
+
+    mlm = [losses.mlm for losses in training.losses]
+    assert len(mlm) == 60
+    assert np.mean(mlm[-10:]) < np.mean(mlm[:5]) - 0.5
+    assert training.validation[-1].mlm < training.validation[0].mlm
+    assert [losses.step for losses in training.validation] == [30, 60]
+    picture = image.imread(tmp_path / "losses.png")
+    assert picture.shape[0] > 400
+    assert picture.shape[1] > 1000
+    assert picture.std() > 0.01
+    output = capsys.readouterr().out.splitlines()
+    assert output[-1] == f"60 steps; the losses are drawn in {tmp_path / 'losses.png'}"
+
+
+def test_a_run_that_goes_on_ends_as_one_that_was_never_stopped(
+    build: Builder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = build(_OPTIONS)
+    whole = _run(data, tmp_path, 30, "--save-every", "10")
+    assert 20 < len(DataSet(data)) / 32 < 30  # the second epoch is begun
+
+    def stop(training: train_bert.Training, _seconds: float) -> None:
+        if len(training.losses) == 20:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(train_bert, "report", stop)
+    with pytest.raises(KeyboardInterrupt):
+        _run(data, tmp_path, 30, "--save-every", "10")
+    resumed = _run(data, tmp_path, 30, "--save-every", "10", "--resume")
+
+    assert resumed.losses == whole.losses
+    assert resumed.validation == whole.validation
+    for name, tensor in whole.model.state_dict().items():
+        assert torch.equal(tensor, resumed.model.state_dict()[name]), name
+
+
+def test_guessing_is_reckoned_from_the_examples() -> None:
+    def example(masked: list[int], second: int, label: int) -> dict[str, object]:
+        types = np.array([0, 0] + [1] * second)
+        return {
+            "masked_lm_ids": np.array(masked), "token_type_ids": types, "next_sentence_label": label
+        }  # fmt: skip
+
+    pairs = [example([5, 6], 4, 0), example([5, 6], 3, 1), example([5], 1, 1), example([6], 1, 1)]
+    found = find_baselines(pairs, vocab_size=8)
+    assert found.frequency_mlm == pytest.approx(np.log(2))  # 5 and 6 are asked for as often
+    assert found.uniform_mlm == pytest.approx(np.log(8))
+    # Where the second segment is empty the label is sure; that is half of them.
+    assert found.lengths_nsp == pytest.approx(np.log(2) / 2)
+    assert entropy(np.array([3, 0, 0])) == 0
+
+
+def test_curves_are_means_of_what_came_before() -> None:
+    assert smooth([4.0, 2.0, 0.0]) == [4.0, 3.0, 2.0]
+    assert smooth([100.0] + [1.0] * 99)[-1] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("training", "validation", "verdict"),
+    [(0.4, 0.5, "never read"), (0.1, 0.9, "by heart"), (0.69, 0.69, "nothing was learned yet")],
+)
+def test_what_is_said_of_the_end_is_true_of_it(
+    training: float, validation: float, verdict: str
+) -> None:
+    assert verdict in judge("next sentence", training, validation, guessing=0.69)
