@@ -68,7 +68,6 @@ class TokenWindows:
         across_shards: bool = True,
     ) -> None:
         self.data_set, self.context_len = data_set, context_len
-        self.longest = context_len
         self.stride = context_len if stride is None else stride
         self.across_shards = across_shards
         self._check()
