@@ -82,7 +82,8 @@ def choose(chosen: np.ndarray, place: int) -> None:
 @njit(cache=True, nogil=True)
 def is_chosen(chosen: np.ndarray, place: int) -> bool:
     """Whether a place's bit is set."""
-    return (chosen[place >> 6] >> np.uint64(place & 63)) & _ONE_BIT != _NO_BIT
+    is_set: bool = (chosen[place >> 6] >> np.uint64(place & 63)) & _ONE_BIT != _NO_BIT
+    return is_set
 
 
 @njit(cache=True, nogil=True)

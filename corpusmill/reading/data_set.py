@@ -27,19 +27,23 @@ from corpusmill.storage import Folder
 
 
 class Samples(Protocol):
-    """What can be read by number: a data set, windows of a token stream.
+    """What can be read by number: a data set, windows of a token stream, a mixture."""
 
-    Attributes:
-        shard_sizes: samples that lie together, in order; orders keep them near each other.
-        digest: hexadecimal; tells these samples from all others.
-        longest: tokens of the longest sample.
-        manifest: of the data set.
-    """
+    @property
+    def shard_sizes(self) -> tuple[int, ...]:
+        """Samples that lie together, in order; orders keep them near each other."""
 
-    shard_sizes: tuple[int, ...]
-    digest: str
-    longest: int
-    manifest: Mapping[str, Any]
+    @property
+    def digest(self) -> str:
+        """Hexadecimal; tells these samples from all others."""
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest sample."""
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """Of the data set."""
 
     def __len__(self) -> int: ...
 

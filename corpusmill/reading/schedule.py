@@ -40,7 +40,9 @@ class Position:
 class Pool(Protocol):
     """Some steps, which every rank has."""
 
-    steps: int
+    @property
+    def steps(self) -> int:
+        """How many."""
 
     def batch(self, step: int, rank: int) -> Integers:
         """int64[samples]: the numbers that a rank reads in a step, at least one."""
