@@ -1,0 +1,66 @@
+"""The usual way from a data set to its batches, in one call."""
+
+from typing import Any
+
+from corpusmill.faults import UserError
+from corpusmill.reading.batches import Batches
+from corpusmill.reading.collators import collator_for
+from corpusmill.reading.data_set import Samples
+from corpusmill.reading.length_batches import LengthBatches
+from corpusmill.reading.mixture import JoinedSamples
+from corpusmill.reading.order import Order, Ordering
+from corpusmill.reading.schedule import Batching, FixedBatches
+
+
+def make_batches(
+    samples: Samples,
+    batch_size: int | None = None,
+    *,
+    max_tokens: int | None = None,
+    by_length: bool = False,
+    order: Ordering | None = None,
+    seed: int = 0,
+    shuffle: bool = True,
+    drop_last: bool = False,
+    pad_to_multiple_of: int | None = None,
+    **collator: Any,
+) -> Batches:
+    """The batches of a data set, as the model of its objective takes them.
+
+    Args:
+        samples: a data set, windows of one, or a mixture, which needs its `order`.
+        batch_size: samples of a rank in a batch.
+        max_tokens: tokens of a batch, padding included, in place of batch_size or beside it; makes
+            batches by length.
+        by_length: whether a batch has samples of about one length.
+        order: of the samples; None for the usual one.
+        seed: of the order and of the masks.
+        shuffle: whether there is any order but that in which they are stored.
+        drop_last: whether what fills no whole batch at an epoch's end is left out; not by length.
+        pad_to_multiple_of: see `collator_for`.
+        collator: the other options of `collator_for`.
+
+    Raises:
+        UserError: a value is out of range or does not suit the data set, or two do not go together.
+
+    Example:
+        make_batches(DataSet("out"), 32, seed=1) is what a Loader reads.
+    """
+    if order is None:
+        if isinstance(samples, JoinedSamples):
+            cause = "only the order of a mixture knows the proportions"
+            raise UserError("order=None", cause, "Give the order that mix() gave")
+        order = Order(samples.shard_sizes, seed, shuffle)
+    batching: Batching
+    if by_length or max_tokens is not None:
+        if drop_last:
+            cause = "batches by length leave nothing out"
+            raise UserError("drop_last=True", cause, "Leave one of the two out")
+        multiple = pad_to_multiple_of or 1
+        batching = LengthBatches(samples, order, batch_size, max_tokens, multiple)
+    elif batch_size is None:
+        raise UserError("batch_size=None", "nothing says how large batches are", "Give batch_size")
+    else:
+        batching = FixedBatches(batch_size, drop_last)
+    made = collator_for(samples, pad_to_multiple_of=pad_to_multiple_of, seed=seed, **collator)
+    return Batches(samples, order, batching, made)

@@ -1,0 +1,66 @@
+"""One call from a data set to batches gives what its parts give."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from corpusmill.faults import UserError
+from corpusmill.reading.batches import Batch, Batches
+from corpusmill.reading.collators import collator_for
+from corpusmill.reading.data_set import DataSet
+from corpusmill.reading.length_batches import LengthBatches
+from corpusmill.reading.loader import Loader
+from corpusmill.reading.making_batches import make_batches
+from corpusmill.reading.mixture import mix
+from corpusmill.reading.order import Order
+from corpusmill.reading.schedule import FixedBatches
+
+
+@pytest.fixture
+def data(bert_dynamic: Path, cache_folder: Path) -> DataSet:
+    return DataSet(bert_dynamic, cache_folder=cache_folder)
+
+
+def read(batches: Batches) -> list[Batch]:
+    loader: Loader[Batch] = Loader(batches)
+    return list(loader)
+
+
+def assert_same(found: Batches, expected: Batches) -> None:
+    here, there = read(found), read(expected)
+    assert len(here) == len(there)
+    for batch, other in zip(here, there, strict=True):
+        assert batch.keys() == other.keys()
+        for name, array in batch.items():
+            np.testing.assert_array_equal(array, other[name])
+
+
+def test_batches_of_one_size(data: DataSet) -> None:
+    order = Order(data.shard_sizes, 3)
+    expected = Batches(data, order, FixedBatches(4), collator_for(data, seed=3))
+    assert_same(make_batches(data, 4, seed=3), expected)
+
+
+def test_batches_by_tokens_are_padded_to_the_multiple_that_they_are_cut_for(data: DataSet) -> None:
+    order = Order(data.shard_sizes, 3)
+    collator = collator_for(data, seed=3, pad_to_multiple_of=8)
+    batching = LengthBatches(data, order, None, 1024, 8)
+    found = make_batches(data, max_tokens=1024, seed=3, pad_to_multiple_of=8)
+    assert_same(found, Batches(data, order, batching, collator))
+    assert max(batch["input_ids"].size for batch in read(found)) <= 1024
+
+
+def test_a_mixture_is_read_in_its_order(data: DataSet) -> None:
+    samples, order = mix([data, data], [1, 2])
+    with pytest.raises(UserError, match="proportions"):
+        make_batches(samples, 4)
+    batches = read(make_batches(samples, 4, order=order))
+    assert sum(len(batch["input_ids"]) for batch in batches) == len(order)
+
+
+def test_what_does_not_go_together_is_refused(data: DataSet) -> None:
+    with pytest.raises(UserError, match="nothing says how large"):
+        make_batches(data)
+    with pytest.raises(UserError, match="leave nothing out"):
+        make_batches(data, 4, by_length=True, drop_last=True)
