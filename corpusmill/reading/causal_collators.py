@@ -96,8 +96,9 @@ class PackedCollator:
     """Rows of several pieces of text, which shall not see each other: `gpt --mode pack`.
 
     Positions begin anew at each piece, and the first token of a piece is not predicted. There is no
-    attention_mask: models of Hugging Face tell pieces by their position_ids where there is none.
-    What fills a row up is a piece of its own.
+    attention_mask: models of Hugging Face tell pieces by their position_ids where there is none,
+    and where their option use_cache is off, which training has no use for. What fills a row up is a
+    piece of its own.
 
     Attributes:
         padding: how wide a batch is.

@@ -1,0 +1,88 @@
+"""What collators do, on lists and one number at a time; what they are held against."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from corpusmill.reading.rows import Lists, Rows
+
+Row = Sequence[int]
+
+
+def lists_of(rows: Sequence[Row], dtype: str = "int16") -> Lists:
+    """Rows as a column."""
+    values = np.array([value for row in rows for value in row], dtype)
+    return Lists(values, np.cumsum([0, *map(len, rows)], dtype=np.int64))
+
+
+def rows_of(**columns: Sequence[Any]) -> Rows:
+    """Rows from columns of lists or numbers."""
+    number = len(next(iter(columns.values())))
+    found = {
+        name: lists_of(column) if isinstance(column[0], Sequence) else np.array(column, np.int8)
+        for name, column in columns.items()
+    }
+    return Rows(found, np.arange(number), np.zeros(number, np.int64))
+
+
+def pad(row: Row, width: int, fill: int) -> list[int]:
+    return [*row, *[fill] * (width - len(row))]
+
+
+def mark(row: Row, width: int) -> list[int]:
+    return pad([1] * len(row), width, 0)
+
+
+def label(positions: Row, originals: Row, width: int) -> list[int]:
+    labels = [-100] * width
+    for place, token in zip(positions, originals, strict=True):
+        labels[place] = token
+    return labels
+
+
+def masked_batch(examples: Sequence[dict[str, Any]], width: int, pad_id: int) -> dict[str, Any]:
+    """The batch of examples that have masks, as nested lists."""
+    lists = [
+        {name: np.asarray(value).tolist() for name, value in example.items()}
+        for example in examples
+    ]
+    batch: dict[str, Any] = {
+        "input_ids": [pad(of["input_ids"], width, pad_id) for of in lists],
+        "attention_mask": [mark(of["input_ids"], width) for of in lists],
+        "token_type_ids": [pad(of["token_type_ids"], width, 0) for of in lists],
+        "labels": [label(of["masked_lm_positions"], of["masked_lm_ids"], width) for of in lists],
+    }
+    if "next_sentence_label" in lists[0]:
+        batch["next_sentence_label"] = [of["next_sentence_label"] for of in lists]
+    return batch
+
+
+def packed_batch(
+    rows: Sequence[Sequence[Row]], width: int | None, pad_id: int, multiple: int = 1
+) -> dict[str, Any]:
+    """The batch of rows of pieces; width None for one row of all, padded to a multiple."""
+    layout = [[list(piece) for piece in pieces] for pieces in rows]
+    filled = [sum(map(len, pieces)) for pieces in layout]
+    if width is None:
+        layout, filled = [[piece for pieces in layout for piece in pieces]], [sum(filled)]
+        width = -(-filled[0] // multiple) * multiple
+    input_ids, labels, position_ids, ends, longest = [], [], [], [0], 0
+    for pieces, used in zip(layout, filled, strict=True):
+        fill = [pad_id] * (width - used)
+        input_ids.append([token for piece in [*pieces, fill] for token in piece])
+        labels.append([token for piece in pieces for token in [-100, *piece[1:]]])
+        labels[-1] += [-100] * len(fill)
+        position_ids.append([place for piece in [*pieces, fill] for place in range(len(piece))])
+        for piece in [*pieces, fill] if fill else pieces:
+            ends.append(ends[-1] + len(piece))
+            longest = max(longest, len(piece))
+    return {
+        "input_ids": input_ids,
+        "labels": labels,
+        "position_ids": position_ids,
+        "cu_seq_lens_q": ends,
+        "cu_seq_lens_k": ends,
+        "max_length_q": longest,
+        "max_length_k": longest,
+    }

@@ -1,0 +1,153 @@
+"""Batches of masked rows, and the collator that each data set needs."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from corpusmill.faults import UserError
+from corpusmill.objectives.bert import BertOptions
+from corpusmill.reading.causal_collators import CausalLmCollator, PackedCollator, WindowCollator
+from corpusmill.reading.collators import MaskedLmCollator, collator_for
+from corpusmill.reading.data_set import DataSet
+from corpusmill.reading.load_masking import ErnieMasking, MaskedLmMasking
+from corpusmill.reading.padding import Padding
+from corpusmill.reading.token_windows import TokenWindows
+from tests.corpusmill.reading.batches_in_python import masked_batch, rows_of
+from tests.corpusmill.reading.small_datasets import Recipe, write_small_dataset
+
+ROWS = rows_of(
+    input_ids=[[2, 4, 3], [2, 3]],
+    token_type_ids=[[0, 0, 1], [0, 1]],
+    masked_lm_positions=[[1], []],
+    masked_lm_ids=[[7], []],
+    next_sentence_label=[1, 0],
+)
+
+
+def test_a_batch_has_what_models_take() -> None:
+    batch = MaskedLmCollator(Padding(pad_to_multiple_of=4))(ROWS)
+    assert {name: array.tolist() for name, array in batch.items()} == {
+        "input_ids": [[2, 4, 3, 0], [2, 3, 0, 0]],
+        "attention_mask": [[1, 1, 1, 0], [1, 1, 0, 0]],
+        "token_type_ids": [[0, 0, 1, 0], [0, 1, 0, 0]],
+        "labels": [[-100, 7, -100, -100], [-100] * 4],
+        "next_sentence_label": [1, 0],
+    }
+    for array in batch.values():
+        assert array.dtype == np.int64
+        assert array.flags.c_contiguous
+
+
+def test_the_batches_of_a_block_are_its_rows() -> None:
+    """Rows that are cut from others begin anywhere among their values."""
+    batch = MaskedLmCollator(Padding(pad_id=9, padding="max_length", max_length=3))(ROWS[1:2])
+    assert {name: array.tolist() for name, array in batch.items()} == {
+        "input_ids": [[2, 3, 9]],
+        "attention_mask": [[1, 1, 0]],
+        "token_type_ids": [[0, 1, 0]],
+        "labels": [[-100] * 3],
+        "next_sentence_label": [0],
+    }
+
+
+@pytest.mark.parametrize("width", [None, 64])
+def test_batches_of_a_data_set_are_its_examples_padded(
+    bert: Path, cache_folder: Path, width: int | None
+) -> None:
+    data_set = DataSet(bert, cache_folder=cache_folder)
+    collate = collator_for(data_set, padding="longest" if width is None else "max_length")
+    samples = np.random.default_rng(1).permutation(len(data_set))[:40]
+    batch = collate(collate.prepare(data_set.take(samples)))
+    examples = [data_set[int(sample)] for sample in samples]
+    longest = max(len(example["input_ids"]) for example in examples)
+    expected = masked_batch(examples, width or longest, 0)
+    assert {name: array.tolist() for name, array in batch.items()} == expected
+
+
+def test_labels_are_the_text_that_was_masked(
+    bert_dynamic: Path, ernie: Path, electra: Path, cache_folder: Path
+) -> None:
+    for folder in (bert_dynamic, ernie, electra):
+        data_set = DataSet(folder, cache_folder=cache_folder)
+        rows = data_set.take(np.arange(50))
+        masked, plain = collator_for(data_set), collator_for(data_set, mask=False)
+        batch, text = masked(masked.prepare(rows)), plain(plain.prepare(rows))
+        predicted = batch["labels"] != -100
+        assert 0.1 < predicted.sum() / batch["attention_mask"].sum() < 0.2
+        assert (batch["labels"][predicted] == text["input_ids"][predicted]).all()
+        assert (batch["input_ids"][~predicted] == text["input_ids"][~predicted]).all()
+        assert (batch["input_ids"] != text["input_ids"]).any()
+        assert "labels" not in text
+        assert "seg_labels" not in batch
+
+
+def test_each_objective_has_its_collator(request: pytest.FixtureRequest) -> None:
+    def of(name: str, **given: Any) -> Any:
+        return collator_for(DataSet(request.getfixturevalue(name)), **given)
+
+    assert of("bert") == MaskedLmCollator(Padding())
+    dynamic = of("bert_dynamic", seed=5).masking
+    assert isinstance(dynamic, MaskedLmMasking)
+    assert dynamic.seed == 5
+    assert dynamic.masked_lm.whole_words
+    assert dynamic.masked_lm.max_predictions == 20
+    assert isinstance(of("ernie").masking, ErnieMasking)
+    assert of("ernie", mask_word_prob=0.25).masking.mask_word_probs == (0.25,)
+    generator = of("electra").masking.masked_lm
+    assert (generator.mask_replace_prob, generator.random_replace_prob) == (0.85, 0)
+    assert (generator.max_predictions, generator.num_special) == (9, 0)
+    assert isinstance(of("gpt_windows"), CausalLmCollator)
+    assert isinstance(of("gpt_pack"), PackedCollator)
+    stream = DataSet(request.getfixturevalue("gpt_stream"))
+    assert isinstance(collator_for(stream), CausalLmCollator)
+    assert isinstance(collator_for(TokenWindows(stream, 8)), WindowCollator)
+    assert of("bert", padding="max_length").padding.max_length == 64
+    assert collator_for(TokenWindows(stream, 8), padding="max_length") == WindowCollator()
+
+
+def test_pairs_and_sentences_have_the_labels_of_their_models(
+    tmp_path: Path, cache_folder: Path
+) -> None:
+    for segments, more in (
+        ("sentence-order", {"token_type_ids", "sentence_order_label"}),
+        ("doc-sentences", set[str]()),
+    ):
+        options = BertOptions(segments=segments, max_seq_length=32, duplicates=1)  # type: ignore[arg-type]
+        folder = write_small_dataset(tmp_path / segments, Recipe(options))
+        data_set = DataSet(folder, cache_folder=cache_folder)
+        batch = collator_for(data_set)(data_set.take(np.arange(4)))
+        assert batch.keys() == {"input_ids", "attention_mask", "labels"} | more
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "named"),
+    [
+        ("bert", {"mask": False}, "mask=False"),
+        ("bert", {"mask_word_prob": 0.5}, "mask_word_prob=0.5"),
+        ("bert_dynamic", {"mask_word_prob": 0.5}, "mask_word_prob=0.5"),
+        ("bert_dynamic", {"seed": -1}, "seed=-1"),
+        ("ernie", {"mask_word_prob": 1.5}, "mask_word_prob=1.5"),
+        ("ernie", {"mask_word_prob": (0.5, 1)}, "mask_word_prob=[0.5, 1]"),
+        ("ernie", {"predicted": "targets"}, "predicted=targets"),
+        ("gpt_windows", {"predicted": "label"}, "predicted=label"),
+        ("gpt_windows", {"layout": "flattened"}, "layout=flattened"),
+        ("gpt_pack", {"layout": "columns"}, 'layout="columns"'),
+        ("gpt_pack", {"layout": "flattened", "padding": "max_length"}, 'layout="flattened"'),
+        ("gpt_stream", {"padding": "max_length"}, 'padding="max_length"'),
+    ],
+)
+def test_options_that_do_not_suit_the_data_are_refused(
+    request: pytest.FixtureRequest, name: str, given: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(UserError) as refusal:
+        collator_for(DataSet(request.getfixturevalue(name)), **given)
+    assert refusal.value.value == named
+
+
+def test_windows_longer_than_the_model_are_refused(gpt_stream: Path) -> None:
+    windows = TokenWindows(DataSet(gpt_stream), 16)
+    assert collator_for(windows, max_length=16) == WindowCollator()
+    with pytest.raises(UserError, match="16 tokens"):
+        collator_for(windows, max_length=8)

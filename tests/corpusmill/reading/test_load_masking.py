@@ -1,0 +1,259 @@
+"""Masks that are drawn when rows are loaded: by whom they are read changes nothing."""
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpusmill.objectives.ernie_masking import mask_sequences
+from corpusmill.objectives.masked_lm import MaskedLm
+from corpusmill.randomness import LOADED_MASK, MAX_SEED, derive_key
+from corpusmill.reading.batches import Batches, Reader
+from corpusmill.reading.collators import MaskedLmCollator, collator_for
+from corpusmill.reading.data_set import DataSet
+from corpusmill.reading.load_masking import (
+    ErnieMasking,
+    MaskedLmMasking,
+    derive_mask_keys,
+    electra_masking,
+)
+from corpusmill.reading.mixture import JoinedSamples
+from corpusmill.reading.order import Order
+from corpusmill.reading.rows import Rows
+from corpusmill.reading.schedule import FixedBatches, Position
+from tests.corpusmill.builders import SPECIAL
+from tests.corpusmill.objectives import reference_bert, reference_ernie, reference_word_masking
+from tests.corpusmill.objectives.distributions import (
+    assert_counts,
+    assert_same_distribution,
+    assert_uniform,
+)
+from tests.corpusmill.reading.batches_in_python import lists_of
+
+EPOCHS = 6000
+VOCAB_SIZE = 40
+# [CLS] and two segments, words of one to three tokens.
+SENTENCE = [2, 20, 21, 22, 23, 24, 3, 25, 26, 27, 28, 29, 30, 3]
+WORDS = [-1, 0, 1, 0, 0, 1, -1, 0, 1, 1, 0, 0, 1, -1]
+
+Masked = tuple[bytes, ...]
+seeds = st.integers(0, MAX_SEED)
+
+
+def masked_lm(whole_words: bool = False, share: float = 0.3, cap: int = 20) -> MaskedLm:
+    return MaskedLm(
+        static=False, whole_words=whole_words, max_ngram=1, masked_lm_prob=share,
+        max_predictions=cap, max_seq_length=64, num_special=3, special=SPECIAL,
+        vocab_size=VOCAB_SIZE, token_dtype="int16",  # noqa: S106
+    )  # fmt: skip
+
+
+def one_sentence(epochs: int) -> Rows:
+    """The same sample in so many epochs."""
+    columns = {
+        "input_ids": lists_of([SENTENCE] * epochs),
+        "seg_labels": lists_of([WORDS] * epochs, "int8"),
+    }
+    return Rows(columns, np.full(epochs, 11), np.arange(epochs))
+
+
+def described(rows: Rows) -> list[Masked]:
+    """What became of each row."""
+    names = ("input_ids", "masked_lm_positions", "masked_lm_ids")
+    return [tuple(row[name].tobytes() for name in names) for row in rows]
+
+
+@given(seeds, st.lists(st.tuples(st.integers(0, 2**40), st.integers(0, 2**20)), max_size=9))
+def test_keys_come_from_seed_epoch_and_sample(seed: int, read: list[tuple[int, int]]) -> None:
+    samples, epochs = (np.array([of[part] for of in read], np.int64) for part in (0, 1))
+    expected = [derive_key(seed, sample, epoch, LOADED_MASK) for sample, epoch in read]
+    assert derive_mask_keys(np.uint64(seed), samples, epochs).tolist() == expected
+
+
+@pytest.mark.parametrize("whole_words", [False, True])
+def test_rows_are_masked_by_the_kernel_that_builds_are(whole_words: bool) -> None:
+    rows, rule = one_sentence(50), masked_lm(whole_words)
+    masked = MaskedLmMasking(rule, seed=3)(rows[7:])
+    expected = np.tile(np.array(SENTENCE, np.int16), 43)
+    keys = derive_mask_keys(np.uint64(3), rows.samples[7:], rows.epochs[7:])
+    offsets = np.arange(44) * len(SENTENCE)
+    words = np.tile(np.array(WORDS if whole_words else [], np.int8), 43)
+    positions, labels, ends = rule.mask(expected, words, offsets, keys)
+    assert (masked.lists("input_ids").values == expected).all()
+    assert (masked.lists("masked_lm_positions").values == positions).all()
+    assert (masked.lists("masked_lm_ids").values == labels).all()
+    assert (masked.lists("masked_lm_ids").offsets == ends).all()
+    assert (rows.lists("input_ids").values == np.tile(SENTENCE, 50)).all(), "a copy is masked"
+
+
+@pytest.mark.parametrize("name", ["bert_dynamic", "ernie", "electra"])
+def test_masks_are_the_same_whoever_reads(
+    request: pytest.FixtureRequest, cache_folder: Path, name: str
+) -> None:
+    """Ranks, workers and batch sizes together; another epoch, and another seed, give others."""
+    data_set = DataSet(request.getfixturevalue(name), cache_folder=cache_folder)
+    order = Order(data_set.shard_sizes, seed=2, window=50)
+
+    def read(seed: int, epoch: int, world: int, workers: int, size: int) -> dict[int, Masked]:
+        batches = Batches(data_set, order, FixedBatches(size), collator_for(data_set, seed=seed))
+        found: dict[int, Masked] = {}
+        for rank in range(world):
+            for worker in range(workers):
+                reader = Reader(rank, world, worker, workers)
+                for block in batches.blocks(Position(epoch * len(data_set)), reader):
+                    assert set(block.rows.epochs.tolist()) == {epoch}
+                    described_rows = described(block.rows)
+                    found |= zip(block.rows.samples.tolist(), described_rows, strict=True)
+        return found
+
+    first = read(1, 0, 1, 1, 32)
+    assert len(first) == len(data_set)
+    for others in ((2, 3, 5), (3, 1, 100), (1, 2, 1)):
+        assert read(1, 0, *others) == first
+    for other in (read(1, 1, 1, 1, 32), read(2, 0, 1, 1, 32)):
+        assert other.keys() == first.keys()
+        changed = sum(other[sample] != first[sample] for sample in first)
+        assert changed > 0.9 * len(first)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data(), seeds)
+def test_a_rows_masks_depend_on_no_other_row(data: st.DataObject, seed: int) -> None:
+    rows = one_sentence(20)
+    begin = data.draw(st.integers(0, 19))
+    end = data.draw(st.integers(begin, 20))
+    for masking in (MaskedLmMasking(masked_lm(), seed), ErnieMasking((0.5,), 4, VOCAB_SIZE, seed)):
+        assert described(masking(rows[begin:end])) == described(masking(rows))[begin:end]
+
+
+def properties(rows: list[list[int]], positions: list[list[int]]) -> Mapping[str, np.ndarray]:
+    """Integers that tell which places are chosen, and what becomes of them."""
+    chosen = np.zeros((len(rows), len(SENTENCE)), np.int64)
+    for row, places in zip(chosen, positions, strict=True):
+        row[places] = 1
+    masked = np.array(rows)
+    kinds = np.where(masked == np.array(SENTENCE), 3, np.where(masked == 4, 1, 2)) * chosen
+    found = {"predictions": chosen.sum(axis=1), "set of places": chosen @ 2 ** np.arange(14)}
+    for place in range(len(SENTENCE) - 1):
+        found[f"tokens {place} and the next"] = kinds[:, [place, place + 1]] @ np.array([1, 4])
+    return found
+
+
+def ours(masked: Rows) -> Mapping[str, np.ndarray]:
+    return properties(
+        [row["input_ids"].tolist() for row in masked],
+        [row["masked_lm_positions"].tolist() for row in masked],
+    )
+
+
+def test_epochs_are_masked_as_the_article_masks() -> None:
+    """Over epochs the masks of one sample are distributed as those of the plain reference."""
+    rng = random.Random(4)  # noqa: S311 - no secret
+    vocabulary = reference_bert.Vocabulary(VOCAB_SIZE, 2, 3, 4, 0, SPECIAL.all_ids)
+    rows, positions = [], []
+    for _ in range(EPOCHS):
+        rows.append(SENTENCE.copy())
+        positions.append(reference_bert.mask(rows[-1], round(11 * 0.3), vocabulary, rng)[0])
+    expected = properties(rows, positions)
+    for what, values in ours(MaskedLmMasking(masked_lm())(one_sentence(EPOCHS))).items():
+        assert_same_distribution(values, expected[what], what)
+
+
+def test_epochs_are_masked_by_words_as_the_reference_masks() -> None:
+    rng = random.Random(4)  # noqa: S311 - no secret
+    replacements = [token for token in range(VOCAB_SIZE) if token not in SPECIAL.all_ids]
+    continues = [int(label == 1) for label in WORDS]
+    rows, positions = [], []
+    for _ in range(EPOCHS):
+        rows.append(SENTENCE.copy())
+        never = {2, 3, 0}
+        places, _ = reference_word_masking.mask_words(
+            rows[-1], continues, never, replacements, 3, 4, 0.3, 20, 1, rng
+        )
+        positions.append(places)
+    expected = properties(rows, positions)
+    for what, values in ours(
+        MaskedLmMasking(masked_lm(whole_words=True))(one_sentence(EPOCHS))
+    ).items():
+        assert_same_distribution(values, expected[what], what)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
+def test_epochs_are_masked_as_ernie_masks(share: float) -> None:
+    rng = random.Random(4)  # noqa: S311 - no secret
+    results = [
+        reference_ernie.mask_sequence(SENTENCE, WORDS, share, 4, VOCAB_SIZE, rng)
+        for _ in range(EPOCHS)
+    ]
+    expected = properties(
+        [result.masked_ids for result in results], [result.positions for result in results]
+    )
+    for what, values in ours(ErnieMasking((share,), 4, VOCAB_SIZE)(one_sentence(EPOCHS))).items():
+        assert_same_distribution(values, expected[what], what)
+
+
+def test_a_generator_learns_from_masks_alone(electra: Path, cache_folder: Path) -> None:
+    """85 % become [MASK] and 15 % stay; as many as the share of all tokens, special ones too."""
+    data_set = DataSet(electra, cache_folder=cache_folder)
+    masking = electra_masking(data_set.manifest, seed=1)
+    longest = int(np.argmax(data_set.lengths(np.arange(len(data_set)))))
+    stored = data_set[longest]["input_ids"]
+    rows = data_set.take(np.full(EPOCHS, longest), np.arange(EPOCHS))
+    masked = masking(rows)
+    positions = masked.lists("masked_lm_positions")
+    ids = np.stack([row["input_ids"] for row in masked])
+    owners = np.repeat(np.arange(EPOCHS), positions.lengths)
+    now = ids[owners, positions.values]
+    assert_counts(np.array([(now == 4).sum(), (now != 4).sum()]), [0.85, 0.15], "[MASK]")
+    assert (now[now != 4] == stored[positions.values][now != 4]).all()
+    times = np.bincount(positions.values, minlength=len(stored))
+    assert (times[np.isin(stored, [2, 3])] == 0).all()
+    assert_uniform(times[~np.isin(stored, [2, 3])], "places")
+    every = np.arange(len(data_set))
+    numbers = masking(data_set.take(every)).lists("masked_lm_positions").lengths.tolist()
+    tokens = data_set.lengths(every).tolist()
+    assert numbers == [max(1, min(9, round(length * 0.15))) for length in tokens]
+
+
+def test_each_data_set_of_a_mixture_has_its_word_probability(
+    ernie: Path, cache_folder: Path
+) -> None:
+    data_set = DataSet(ernie, cache_folder=cache_folder)
+    mixed = JoinedSamples([data_set, data_set])
+    collator = collator_for(mixed, mask_word_prob=(0, 1))
+    assert isinstance(collator, MaskedLmCollator)
+    samples = np.arange(0, len(mixed), 3)
+    masked = collator.prepare(mixed.take(samples))
+    for words in (False, True):
+        of_source = (samples >= len(data_set)) == words
+        partly = parts_of_words(mixed.take(samples[of_source]), masked, np.flatnonzero(of_source))
+        assert (partly == 0) == words
+    assert collator_for(mixed) == collator_for(mixed, mask_word_prob=1.0)
+
+
+def parts_of_words(rows: Rows, masked: Rows, places: np.ndarray) -> int:
+    """How many words are predicted in part."""
+    partly = 0
+    for row, place in zip(rows, places.tolist(), strict=True):
+        positions = set(masked[place]["masked_lm_positions"].tolist())
+        for word in reference_ernie.words_of(row["seg_labels"].tolist()):
+            partly += not (positions.isdisjoint(word) or positions.issuperset(word))
+    return partly
+
+
+def test_a_probability_for_each_sequence_is_one_for_all_where_they_agree() -> None:
+    rows = one_sentence(200)
+    given = (*rows.lists("input_ids"), rows.lists("seg_labels").values)
+    keys = derive_mask_keys(np.uint64(1), rows.samples, rows.epochs)
+    for share in (0.0, 0.3, 1.0):
+        one = mask_sequences(given[0], given[2], given[1], keys, share, 4, VOCAB_SIZE)
+        each = np.full(200, share)
+        for first, second in zip(
+            one, mask_sequences(given[0], given[2], given[1], keys, each, 4, VOCAB_SIZE),
+            strict=True,
+        ):  # fmt: skip
+            assert (first == second).all()
