@@ -150,7 +150,8 @@ class PackedCollator:
             input_ids, begins = self._flatten(ids)
         position_ids = np.empty_like(input_ids)
         labels = np.full(input_ids.size + 1, NOT_PREDICTED, np.int64)
-        cu_seq_lens = np.empty(len(marks.values) + len(rows) + 1, np.int32)
+        # A row has a piece less than marks, and may have a filling; the last end is one more.
+        cu_seq_lens = np.empty(int(marks.offsets[-1] - marks.offsets[0]) + 1, np.int32)
         pieces, longest = _number_pieces(
             input_ids.reshape(-1), *marks, begins, position_ids.reshape(-1), labels, cu_seq_lens
         )
