@@ -130,8 +130,11 @@ class StreamingDataset(IterableDataset[TensorBatch]):
         raise UserError("load_state_dict", f"{cause} {here[1]}", cure)
 
     def _iterate_in_worker(self, worker: int, workers: int) -> Iterator[TensorBatch]:
-        with _raised_in_worker():
+        try:
             self._begin_in_worker(worker)
+        except UserError as error:
+            # DataLoader looks for errors where it takes batches.
+            return _raise(WorkerError(str(error)))
         begin, at_end = self._progress.position, self._progress.at_end
         end = begin.read if at_end else self._batches.end_of_epoch(begin, self._world_size)
         self._shared.note_iteration(worker, begin.read, end)
@@ -212,6 +215,11 @@ def _raised_in_worker() -> Iterator[None]:
         yield
     except UserError as error:
         raise (WorkerError(str(error)) if get_worker_info() else error) from error
+
+
+def _raise(error: UserError) -> Iterator[TensorBatch]:
+    raise error
+    yield {}
 
 
 class _SharedProgress:

@@ -17,34 +17,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusmill.faults import UserError
-from corpusmill.reading.batches import Batch, Batches, Reader
-from corpusmill.reading.data_set import DataSet
+from corpusmill.reading.batches import Batch, Batches
 from corpusmill.reading.loader import Loader
-from corpusmill.reading.order import Order
 from corpusmill.reading.rows import Rows
-from corpusmill.reading.schedule import FixedBatches, Position
-from tests.corpusmill.reading.padding_collator import EndlessOrder, PaddingCollator
-
-Key = list[tuple[int, int]]
+from corpusmill.reading.schedule import FixedBatches
+from tests.corpusmill.reading.traced_batches import (
+    EndlessOrder,
+    Key,
+    TracedCollator,
+    key,
+    read_plainly,
+    traced_batches,
+)
 
 
 @pytest.fixture(scope="module")
 def batches(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Batches:
-    data_set = DataSet(bert, cache_folder=tmp_path_factory.mktemp("cache"))
-    order = Order(data_set.shard_sizes, seed=3)
-    return Batches(data_set, order, FixedBatches(4), PaddingCollator())
-
-
-def key(batch: Batch) -> Key:
-    """(epoch, sample) of each row: what a batch is known by."""
-    return list(zip(batch["epoch"].tolist(), batch["sample"].tolist(), strict=True))
-
-
-def read_plainly(batches: Batches, epoch: int, rank: int = 0, world_size: int = 1) -> list[Key]:
-    reader = Reader(rank, world_size)
-    begin = Position(epoch * len(batches.order))
-    blocks = batches.blocks(begin, reader)
-    return [key(batch) for block in blocks for batch, _ in batches.collate(block)]
+    return traced_batches(bert, tmp_path_factory.mktemp("cache"))
 
 
 @pytest.mark.parametrize("num_workers", [0, 1, 2])
@@ -159,7 +148,7 @@ def test_a_loop_that_is_left_leaves_no_thread_and_no_process(
     assert not multiprocessing.active_children()
 
 
-class Failing(PaddingCollator):
+class Failing(TracedCollator):
     def __init__(self, error: Exception) -> None:
         self.error = error
 
@@ -214,11 +203,11 @@ from corpusmill.reading.batches import Batches
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.loader import Loader
 from corpusmill.reading.schedule import FixedBatches
-from tests.corpusmill.reading.padding_collator import EndlessOrder, PaddingCollator
+from tests.corpusmill.reading.traced_batches import EndlessOrder, TracedCollator
 
 data = DataSet(sys.argv[1], cache_folder=sys.argv[2])
 order = EndlessOrder(data.shard_sizes)
-batches = Batches(data, order, FixedBatches(4), PaddingCollator())
+batches = Batches(data, order, FixedBatches(4), TracedCollator())
 for number, _ in enumerate(Loader(batches, num_workers=2, multiprocessing_context="fork")):
     if number == 50:
         print(*[child.pid for child in multiprocessing.active_children()], flush=True)

@@ -1,0 +1,229 @@
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader, Subset
+from torchdata.stateful_dataloader import StatefulDataLoader
+from transformers import (
+    BertConfig,
+    BertForPreTraining,
+    DataCollatorForLanguageModeling,
+    PreTrainedTokenizerFast,
+    Trainer,
+    TrainingArguments,
+)
+
+from corpusmill.faults import UserError
+from corpusmill.reading.batches import Batches
+from corpusmill.reading.collators import collator_for
+from corpusmill.reading.data_set import DataSet
+from corpusmill.reading.rows import Rows
+from corpusmill.reading.torch_dataset import EpochBatchSampler, MapDataset
+from tests.corpusmill.reading.traced_batches import (
+    TracedCollator,
+    key,
+    read_plainly,
+    traced_batches,
+)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def batches(bert: Path, cache: Path) -> Batches:
+    return traced_batches(bert, cache)
+
+
+def make_dataset(folder: Path, cache: Path, **options: Any) -> MapDataset:
+    samples = DataSet(folder, cache_folder=cache)
+    return MapDataset(samples, collator_for(samples, **options))
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_data_loader_gives_what_the_collator_makes_of_each_example(
+    bert_dynamic: Path, cache: Path, num_workers: int
+) -> None:
+    dataset = make_dataset(bert_dynamic, cache, padding="max_length")
+    loader = DataLoader(
+        dataset,
+        batch_size=7,
+        num_workers=num_workers,
+        collate_fn=dataset.collate,
+        multiprocessing_context="fork" if num_workers else None,
+    )
+    samples = dataset.samples
+    collator = collator_for(samples, padding="max_length")
+    expected = collator(collator.prepare(samples.take(np.arange(len(samples)))))
+    read = list(loader)
+    assert set(read[0]) == set(expected)
+    for name, array in expected.items():
+        assert torch.cat([batch[name] for batch in read]).numpy().tolist() == array.tolist()
+
+
+def test_examples_of_wrapped_datasets_are_collated_likewise(
+    bert_dynamic: Path, cache: Path
+) -> None:
+    dataset = make_dataset(bert_dynamic, cache)
+    dataset.set_epoch(3)
+    whole = dataset.collate(dataset.__getitems__([5, 1, 8]))
+    one_by_one = dataset.collate([dataset[5], dataset[1], dataset[8]])
+    wrapped = next(iter(DataLoader(Subset(dataset, [5, 1, 8]), 3, collate_fn=dataset.collate)))
+    for batch in (one_by_one, wrapped):
+        assert set(batch) == set(whole)
+        assert all(torch.equal(batch[name], whole[name]) for name in whole)
+
+
+def test_masks_differ_by_epoch(bert_dynamic: Path, cache: Path) -> None:
+    dataset = make_dataset(bert_dynamic, cache)
+    examples = list(range(20))
+    first = dataset.collate(dataset.__getitems__(examples))["labels"]
+    dataset.set_epoch(1)
+    second = dataset.collate(dataset.__getitems__(examples))["labels"]
+    assert not torch.equal(first, second)
+
+
+def test_the_epoch_reaches_workers_that_run(batches: Batches) -> None:
+    dataset = MapDataset(batches.samples, TracedCollator())
+    loader = DataLoader(
+        dataset,
+        collate_fn=dataset.collate,
+        batch_size=50,
+        num_workers=1,
+        persistent_workers=True,
+        multiprocessing_context="fork",
+    )
+    for epoch in (0, 5):
+        dataset.set_epoch(epoch)
+        assert {of for batch in loader for of, _ in key(batch)} == {epoch}
+
+
+def test_a_copy_has_an_epoch_of_its_own(batches: Batches) -> None:
+    dataset = MapDataset(batches.samples)
+    copied = copy.deepcopy(dataset)
+    copied.set_epoch(2)
+    assert (dataset.epoch, copied.epoch) == (0, 2)
+
+
+def test_numbers_beyond_the_last_example_are_none(batches: Batches) -> None:
+    dataset = MapDataset(batches.samples)
+    assert dataset[-1]["input_ids"].tolist() == dataset[len(dataset) - 1]["input_ids"].tolist()
+    with pytest.raises(IndexError):
+        dataset[len(dataset)]
+    with pytest.raises(UserError, match="collator=None"):
+        _ = dataset.collate
+
+
+def test_collators_of_hugging_face_take_examples_as_they_are(
+    gpt_windows: Path, cache: Path
+) -> None:
+    dataset = MapDataset(DataSet(gpt_windows, cache_folder=cache))
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_file=str(gpt_windows / "tokenizer.json"),
+        pad_token="<|endoftext|>",  # noqa: S106  no password
+    )
+    collator = DataCollatorForLanguageModeling(tokenizer, mlm=False)
+    batch = next(iter(DataLoader(dataset, batch_size=4, collate_fn=collator)))
+    lengths = batch["attention_mask"].sum(dim=1).tolist()
+    assert lengths == [len(dataset[place]["input_ids"]) for place in range(4)]
+    assert batch["input_ids"][0, : lengths[0]].tolist() == dataset[0]["input_ids"].tolist()
+
+
+@pytest.mark.parametrize(("num_workers", "persistent"), [(0, False), (2, False), (2, True)])
+def test_the_sampler_gives_the_batches_of_the_stream(
+    batches: Batches, num_workers: int, persistent: bool
+) -> None:
+    dataset = MapDataset(batches.samples, TracedCollator())
+    sampler = EpochBatchSampler(batches, 1, 2)
+    loader = DataLoader(
+        dataset,
+        batch_sampler=sampler,
+        collate_fn=dataset.collate,
+        num_workers=num_workers,
+        persistent_workers=persistent,
+        multiprocessing_context="fork" if num_workers else None,
+    )
+    for epoch in (0, 1):
+        assert [key(batch) for batch in loader] == read_plainly(batches, epoch, 1, 2)
+    sampler.set_epoch(0)
+    assert [key(batch) for batch in loader] == read_plainly(batches, 0, 1, 2)
+    assert len(loader) == len(read_plainly(batches, 0, 1, 2))
+    resumed = EpochBatchSampler(batches, 1, 2)
+    resumed.load_state_dict(sampler.state_after(4))
+    assert len(list(resumed)) == len(sampler) - 4
+
+
+@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_stateful_data_loader_knows_how_far_the_sampler_is(
+    batches: Batches, num_workers: int
+) -> None:
+    dataset = MapDataset(batches.samples, TracedCollator())
+
+    def start() -> Any:
+        return StatefulDataLoader(
+            dataset,
+            batch_sampler=EpochBatchSampler(batches),
+            collate_fn=dataset.collate,
+            num_workers=num_workers,
+            multiprocessing_context="fork" if num_workers else None,
+        )
+
+    loader = start()
+    iterator = iter(loader)
+    for _ in range(3):
+        next(iterator)
+    resumed = start()
+    resumed.load_state_dict(loader.state_dict())
+    assert [key(batch) for batch in resumed] == read_plainly(batches, 0)[3:]
+    assert [key(batch) for batch in resumed] == read_plainly(batches, 1)
+
+
+class Refusing(TracedCollator):
+    def prepare(self, rows: Rows) -> Rows:  # noqa: ARG002  as collators are called
+        raise UserError("train-0.parquet", "it is missing", "Copy it")
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_mistakes_stay_user_errors_in_workers(batches: Batches, num_workers: int) -> None:
+    dataset = MapDataset(batches.samples, Refusing())
+    loader = DataLoader(
+        dataset,
+        collate_fn=dataset.collate,
+        num_workers=num_workers,
+        multiprocessing_context="fork" if num_workers else None,
+    )
+    with pytest.raises(UserError, match=r"train-0.parquet: it is missing. Copy it."):
+        next(iter(loader))
+
+
+def train(dataset: MapDataset, folder: Path, **options: Any) -> list[float]:
+    vocab_size = dataset.samples.manifest["tokenizer"]["vocab_size"]
+    config = BertConfig(vocab_size, 16, 1, 2, 32, max_position_embeddings=64)
+    arguments = TrainingArguments(
+        output_dir=str(folder),
+        max_steps=4,
+        logging_steps=1,
+        per_device_train_batch_size=4,
+        report_to=[],
+        save_strategy="no",
+        use_cpu=True,
+        disable_tqdm=True,
+        **options,
+    )
+    model = BertForPreTraining(config)
+    trainer = Trainer(model, arguments, dataset.collate, train_dataset=dataset)
+    trainer.train()
+    return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+
+
+def test_trainer_of_transformers_takes_it(bert: Path, cache: Path, tmp_path: Path) -> None:
+    dataset = make_dataset(bert, cache)
+    assert all(np.isfinite(train(dataset, tmp_path, remove_unused_columns=False)))
+    with pytest.raises(UserError, match="remove_unused_columns=False"):
+        train(dataset, tmp_path)

@@ -1,0 +1,53 @@
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from corpusmill.faults import UserError
+from corpusmill.reading.batches import Batches
+from corpusmill.reading.torch_loader import TensorLoader
+from corpusmill.reading.torch_tensors import find_rank, to_tensors
+from tests.corpusmill.reading.traced_batches import key, read_plainly, traced_batches
+
+
+@pytest.fixture(scope="module")
+def batches(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Batches:
+    return traced_batches(bert, tmp_path_factory.mktemp("cache"))
+
+
+def test_tensors_are_the_arrays_themselves() -> None:
+    array = np.arange(6).reshape(2, 3)
+    tensor = to_tensors({"input_ids": array})["input_ids"]
+    array[1, 2] = 42
+    assert tensor.tolist() == [[0, 1, 2], [3, 4, 42]]
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_batches_are_those_of_a_plain_loop(batches: Batches, num_workers: int) -> None:
+    loader = TensorLoader(
+        batches, 0, 2, num_workers=num_workers, multiprocessing_context="fork", pin_memory=True
+    )
+    first = list(islice(loader, 4))
+    resumed = TensorLoader(batches, 0, 2)
+    resumed.load_state_dict(loader.state_dict())
+    read = [*first, *resumed]
+    assert all(isinstance(of, torch.Tensor) for batch in read for of in batch.values())
+    assert [key(batch) for batch in read] == read_plainly(batches, 0, 0, 2)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="memory is pinned for a GPU")
+def test_batches_are_pinned(batches: Batches) -> None:
+    batch = next(iter(TensorLoader(batches, 0, 1, pin_memory=True)))
+    assert all(tensor.is_pinned() for tensor in batch.values())
+
+
+def test_ranks_are_those_that_torchrun_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert find_rank(None, None) == (0, 1)
+    monkeypatch.setenv("RANK", "2")
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    assert find_rank(None, None) == (2, 3)
+    assert find_rank(0, 1) == (0, 1)
+    with pytest.raises(UserError, match="rank=1, world_size=None"):
+        find_rank(1, None)
