@@ -47,7 +47,7 @@ class LengthBatches:
     batch_size: int | None = None
     max_tokens: int | None = None
     pad_to_multiple_of: int = 1
-    pool_size: int = 2**16
+    pool_size: int = 2**14
 
     def __post_init__(self) -> None:
         """Check each value.
@@ -85,7 +85,8 @@ class LengthBatches:
             if not steps <= arrangement.steps or arrangement.read(steps) != read:
                 cause = "it is within a pool of other samples, or of another order"
                 raise UserError("load_state_dict", cause, "Read the data that it was made with")
-            if Rules(*before) == rules and steps < arrangement.steps:
+            last = turn == len(position.taken) - 1
+            if last and Rules(*before) == rules and steps < arrangement.steps:
                 earlier = Position(position.number, position.taken[:turn])
                 return LengthPool(arrangement, rules, earlier, added, behind, steps)
             waiting = arrangement.left(steps)
