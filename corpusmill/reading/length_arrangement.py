@@ -69,7 +69,7 @@ def arrange(numbers: Integers, lengths: Integers, rules: Rules, key: np.uint64) 
     are then in random order.
 
     Args:
-        numbers: int64[n], at least as many as there are ranks.
+        numbers: int64[n], ascending, at least as many as there are ranks.
         lengths: int64[n], their tokens, none above `max_tokens`.
         rules: how large batches are.
         key: of the draws.
@@ -177,11 +177,12 @@ def _split(sizes: np.ndarray, times: int) -> np.ndarray:
 
 
 def _leave_out(by_width: Integers, sizes: Integers, times: int) -> tuple[Integers, Integers]:
-    """Put so many of the shortest batches of one sample behind all others, and their sizes away."""
-    alone = np.flatnonzero(sizes == 1)[-times:]
+    """Put so many batches of one sample, the last in the row, behind all others, without a size."""
+    alone = np.flatnonzero(sizes == 1)
     places = (np.cumsum(sizes) - sizes)[alone]
-    moved = np.concatenate([np.delete(by_width, places), by_width[places]])
-    return moved, np.delete(sizes, alone)
+    last = np.argsort(by_width[places])[-times:]
+    moved = np.concatenate([np.delete(by_width, places[last]), by_width[places[last]]])
+    return moved, np.delete(sizes, alone[last])
 
 
 @njit(cache=True, nogil=True)

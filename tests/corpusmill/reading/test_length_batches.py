@@ -1,0 +1,202 @@
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpusmill.faults import UserError
+from corpusmill.reading.batches import Batches
+from corpusmill.reading.length_batches import LengthBatches
+from corpusmill.reading.order import Order
+from corpusmill.reading.padding_share import padding_share
+from corpusmill.reading.schedule import FixedBatches, Position
+from tests.corpusmill.reading.numbered_samples import AsTheyAre, NumberedSamples, read_epoch
+
+SAMPLES = NumberedSamples((700, 300, 1000), longest=64)
+ORDER = Order(SAMPLES.shard_sizes, seed=3)
+
+
+def by_length(**options: Any) -> LengthBatches:
+    return LengthBatches(SAMPLES, ORDER, **options)
+
+
+def batches_of(batching: FixedBatches | LengthBatches) -> Batches:
+    return Batches(SAMPLES, ORDER, batching, AsTheyAre())
+
+
+def pool_of(batching: LengthBatches, position: Position, ranks: int) -> list[list[list[int]]]:
+    """Numbers by step and rank."""
+    pool = batching.next_pool(position, 2000, ranks)
+    assert pool
+    return [
+        [pool.batch(step, rank).tolist() for rank in range(ranks)] for step in range(pool.steps)
+    ]
+
+
+def test_a_batch_has_samples_of_about_one_length() -> None:
+    for step in read_epoch(batches_of(by_length(batch_size=20, pool_size=1000)), Position(0), 2):
+        for batch in step.batches:
+            assert len(batch["lengths"]) == 20
+            assert np.ptp(batch["lengths"]) <= 4
+        # So that ranks wait little for each other.
+        assert np.ptp(np.concatenate([batch["lengths"] for batch in step.batches])) <= 5
+
+
+def test_batches_fill_their_budget_of_tokens() -> None:
+    shares = []
+    for step in read_epoch(batches_of(by_length(max_tokens=1024, pool_size=2000)), Position(0)):
+        lengths = step.batches[0]["lengths"]
+        shares.append(len(lengths) * lengths.max() / 1024)
+    assert max(shares) <= 1
+    assert np.mean(shares) > 0.93
+
+
+def test_batches_of_many_short_samples_have_no_more_than_asked() -> None:
+    batching = by_length(max_tokens=1024, batch_size=24, pool_size=2000)
+    sizes = [len(step.samples[0]) for step in read_epoch(batches_of(batching), Position(0))]
+    assert max(sizes) == 24
+    assert min(sizes) < 17
+
+
+@pytest.mark.parametrize(("epoch", "seed"), [(1, 3), (0, 4)])
+def test_epochs_and_seeds_bring_other_samples_together(epoch: int, seed: int) -> None:
+    def pairs(seed: int, epoch: int) -> set[tuple[int, int]]:
+        order = Order(SAMPLES.shard_sizes, seed)
+        batching = LengthBatches(SAMPLES, order, batch_size=10, pool_size=500)
+        reader = Batches(SAMPLES, order, batching, AsTheyAre())
+        return {
+            pair
+            for step in read_epoch(reader, Position(epoch * 2000))
+            for pair in zip(step.samples[0], step.samples[0][1:], strict=False)
+        }
+
+    # 1800 pairs are drawn out of 64,000 of equal lengths.
+    assert len(pairs(3, 0) & pairs(seed, epoch)) < 100
+
+
+def test_steps_do_not_come_by_length() -> None:
+    steps = read_epoch(batches_of(by_length(batch_size=10, pool_size=2000)), Position(0))
+    means = np.array([step.batches[0]["lengths"].mean() for step in steps])
+    assert abs(np.corrcoef(means[1:], means[:-1])[0, 1]) < 0.25
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(1, 3)), min_size=1, max_size=6))
+def test_a_pool_is_arranged_as_often_as_it_is_gone_on_with_otherwise(
+    legs: list[tuple[int, int]],
+) -> None:
+    ways = [(by_length(max_tokens=256, pool_size=900), 3), (by_length(batch_size=7), 2)]
+    position = Position(0)
+    read: list[int] = []
+    for way, steps in legs:
+        batching, ranks = ways[way]
+        pool = batching.next_pool(position, 2000, ranks)
+        assert pool
+        for step in range(steps):
+            read += [number for rank in range(ranks) for number in pool.batch(step, rank).tolist()]
+        position = pool.position_after(steps)
+        assert position.read == len(read)
+    assert len(set(read)) == len(read)
+    assert max(read) < 2000
+    # Each change of batching is remembered once.
+    changes = 1 + sum(one[0] != other[0] for one, other in pairwise(legs))
+    assert len(position.taken) == changes
+
+
+def test_a_pool_that_was_arranged_twice_goes_on_from_the_second_arrangement() -> None:
+    first, second = by_length(max_tokens=512), by_length(max_tokens=256)
+    begun = first.next_pool(Position(0), 2000, 1)
+    assert begun
+    again = second.next_pool(begun.position_after(3), 2000, 1)
+    assert again
+    back = first.next_pool(again.position_after(2), 2000, 1)
+    assert back
+    parts = [begun.batch(step, 0) for step in range(3)]
+    parts += [again.batch(step, 0) for step in range(2)]
+    parts += [back.batch(step, 0) for step in range(back.steps)]
+    assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(2000))
+
+
+def test_what_is_left_of_a_pool_joins_the_next_where_it_is_too_little_for_all_ranks() -> None:
+    few = by_length(batch_size=10, pool_size=100)
+    pool = few.next_pool(Position(0), 2000, 1)
+    assert pool
+    left = pool.position_after(9)
+    assert left.read == 90
+    found = pool_of(few, left, 16)
+    assert all(len(batch) == 10 for step in found for batch in step)
+    numbers = {number for step in found for batch in step for number in batch}
+    done = {number for step in range(9) for number in pool.batch(step, 0).tolist()}
+    assert numbers == set(range(len(numbers) + 90)) - done
+
+
+def test_fewer_samples_than_ranks_at_the_end_are_shared_as_by_fixed_batches() -> None:
+    samples = NumberedSamples((43,))
+    order = Order((43,))
+    for batching in (FixedBatches(5), LengthBatches(samples, order, batch_size=5)):
+        steps = read_epoch(Batches(samples, order, batching, AsTheyAre()), Position(0), 4)
+        sizes = [sorted(map(len, step.samples)) for step in steps]
+        assert sorted(sizes) == [[5, 5, 5, 5], [5, 6, 6, 6]]
+
+
+def test_batches_of_one_sample_that_ranks_cannot_share_are_read_with_the_next_epoch() -> None:
+    samples = NumberedSamples((7,), longest=3)
+    samples.all_lengths[:] = 3
+    order = Order((7,))
+    batches = Batches(samples, order, LengthBatches(samples, order, max_tokens=3), AsTheyAre())
+    [step] = read_epoch(batches, Position(0), 4)
+    assert [len(of) for of in step.samples] == [1, 1, 1, 1]
+    steps = read_epoch(batches, step.position, 4)
+    reads = step.reads + [read for later in steps for read in later.reads]
+    assert sorted(reads)[:7] == [(0, sample) for sample in range(7)]
+    assert len(set(reads)) == len(reads) == 12
+
+
+@pytest.mark.parametrize(
+    ("options", "value"),
+    [
+        ({}, "batch_size=None"),
+        ({"batch_size": 0}, "batch_size=0"),
+        ({"batch_size": 1, "pool_size": 0}, "pool_size=0"),
+        ({"batch_size": 1, "pad_to_multiple_of": 0}, "pad_to_multiple_of=0"),
+        ({"max_tokens": 63}, "max_tokens=63: the longest sample has 64 tokens"),
+        ({"max_tokens": 64, "pad_to_multiple_of": 24}, "max_tokens=64: .* 72 tokens"),
+    ],
+)
+def test_values_that_make_no_batches_are_refused(options: dict[str, int], value: str) -> None:
+    with pytest.raises(UserError, match=value):
+        by_length(**options)
+
+
+def test_a_position_within_a_pool_of_other_samples_is_refused() -> None:
+    pool = by_length(max_tokens=256).next_pool(Position(0), 2000, 1)
+    assert pool
+    other = NumberedSamples(SAMPLES.shard_sizes, 64, seed=1)
+    with pytest.raises(UserError, match="pool of other samples"):
+        LengthBatches(other, ORDER, max_tokens=256).next_pool(pool.position_after(5), 2000, 1)
+
+
+def test_fixed_batches_refuse_to_go_on_within_a_pool_by_length() -> None:
+    pool = by_length(batch_size=8).next_pool(Position(0), 2000, 1)
+    assert pool
+    with pytest.raises(UserError, match=r"within a pool.*LengthBatches"):
+        FixedBatches(8).next_pool(pool.position_after(5), 2000, 1)
+    assert FixedBatches(8).next_pool(pool.position_after(pool.steps), 4000, 1)
+
+
+def test_batches_by_length_go_on_where_fixed_ones_ended() -> None:
+    fixed = FixedBatches(8).next_pool(Position(0), 2000, 2)
+    assert fixed
+    position = fixed.position_after(10)
+    found = pool_of(by_length(batch_size=8), position, 2)
+    numbers = sorted(number for step in found for batch in step for number in batch)
+    assert numbers == list(range(160, 2000))
+
+
+def test_there_is_far_less_padding() -> None:
+    fixed = padding_share(batches_of(FixedBatches(10)))
+    assert fixed > 0.3
+    assert padding_share(batches_of(by_length(batch_size=10))) < fixed / 10
+    assert padding_share(batches_of(by_length(max_tokens=320))) < fixed / 5
