@@ -5,22 +5,27 @@ from pathlib import Path
 
 import pytest
 
+from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.objective import ObjectiveOptions
 from tests.corpusmill.reading.small_datasets import Recipe, write_small_dataset
 
-Builder = Callable[[ObjectiveOptions], Path]
+Builder = Callable[..., Path]
 
 
 @pytest.fixture(scope="session")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Builder:
-    """Builds a data set of the bundled sample, or gives the one that was built before."""
-    built: dict[ObjectiveOptions, Path] = {}
+    """Builds a data set `out` of the bundled sample, and gives the folder that it lies in."""
+    built: dict[Recipe, Path] = {}
 
-    def build_once(options: ObjectiveOptions) -> Path:
-        if options not in built:
-            folder = tmp_path_factory.mktemp("examples") / "out"
-            built[options] = write_small_dataset(folder, Recipe(options))
-        return built[options]
+    def build_once(
+        options: ObjectiveOptions,
+        output: OutputOptions = OutputOptions(),  # noqa: B008  frozen
+    ) -> Path:
+        recipe = Recipe(options, output)
+        if recipe not in built:
+            built[recipe] = tmp_path_factory.mktemp("examples")
+            write_small_dataset(built[recipe] / "out", recipe)
+        return built[recipe]
 
     return build_once
 

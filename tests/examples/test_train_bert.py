@@ -28,29 +28,29 @@ def test_losses_go_down_and_are_drawn(
     build: Builder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = train_bert.parse_arguments(
-        [str(build(_OPTIONS)), "--results", str(tmp_path), "--steps", "60", "--save-every", "30",
+        [str(build(_OPTIONS) / "out"), "--results", str(tmp_path), "--steps", "40", "--save-every", "20",
          "--hidden-size", "64", "--learning-rate", "5e-3"]
     )  # fmt: skip
     training = train_bert.train(given)
     train_bert.conclude(given, training)
 
     mlm = [losses.mlm for losses in training.losses]
-    assert len(mlm) == 60
+    assert len(mlm) == 40
     assert np.mean(mlm[-10:]) < np.mean(mlm[:5]) - 0.5
     assert training.validation[-1].mlm < training.validation[0].mlm
-    assert [losses.step for losses in training.validation] == [30, 60]
+    assert [losses.step for losses in training.validation] == [20, 40]
     picture = image.imread(tmp_path / "losses.png")
     assert picture.shape[0] > 400
     assert picture.shape[1] > 1000
     assert picture.std() > 0.01
     output = capsys.readouterr().out.splitlines()
-    assert output[-1] == f"60 steps; the losses are drawn in {tmp_path / 'losses.png'}"
+    assert output[-1] == f"40 steps; the losses are drawn in {tmp_path / 'losses.png'}"
 
 
 def test_a_run_that_goes_on_ends_as_one_that_was_never_stopped(
     build: Builder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = build(_OPTIONS)
+    data = build(_OPTIONS) / "out"
     whole = _run(data, tmp_path, 30, "--save-every", "10")
     assert 20 < len(DataSet(data)) / 32 < 30  # the second epoch is begun
 

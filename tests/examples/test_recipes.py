@@ -1,0 +1,210 @@
+"""The recipes of examples/README.md, run as they stand there."""
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from corpusmill.formats.options import OutputOptions
+from corpusmill.objectives.bert import BertOptions
+from corpusmill.objectives.gpt import GptOptions
+from corpusmill.objectives.objective import ObjectiveOptions
+from corpusmill.reading.data_set import DataSet
+from corpusmill.reading.torch_loader import TensorLoader
+from tests.conftest import CHECKOUT
+from tests.examples.conftest import Builder
+from tests.examples.recipes import PAGE, find_code, read_blocks, run_recipes
+
+_STATIC = BertOptions(max_seq_length=64, duplicates=3)
+_DYNAMIC = BertOptions(max_seq_length=64, duplicates=3, mask="dynamic")
+
+
+def _assert_falling(losses: list[float], least: float = 0.3) -> None:
+    assert np.mean(losses[-5:]) < np.mean(losses[:3]) - least, losses
+
+
+def test_every_recipe_is_run_by_a_test() -> None:
+    tests = Path(__file__).read_text()
+    for heading in read_blocks():
+        assert f'"{heading}' in tests, heading
+
+
+def test_what_the_readme_shows_are_recipes() -> None:
+    recipes = [code for blocks in read_blocks(PAGE).values() for code in blocks]
+    for code in read_blocks(CHECKOUT / "README.md").get("Training", []):
+        assert code in recipes
+
+
+@pytest.mark.parametrize("options", [_STATIC, _DYNAMIC], ids=["static", "dynamic"])
+def test_bert_learns_and_goes_on(options: BertOptions, build: Builder) -> None:
+    names = run_recipes(build(options), "Batches", "BERT", "Going on")
+    _assert_falling(names["losses"])
+    assert names["loader"].epoch == 2
+    assert next(iter(names["loader"]))["input_ids"].shape[0] == 8
+
+
+@pytest.mark.parametrize(
+    ("options", "recipes"),
+    [
+        (GptOptions(), ("Batches", "GPT")),
+        (GptOptions(mode="windows", max_seq_length=48, overlap=8), ("Batches", "GPT 2")),
+        (GptOptions(mode="pack", max_seq_length=64), ("Batches", "GPT 2")),
+    ],
+    ids=["stream", "windows", "pack"],
+)
+def test_gpt_learns(options: ObjectiveOptions, recipes: tuple[str, ...], build: Builder) -> None:
+    names = run_recipes(build(options), *recipes)
+    _assert_falling(names["losses"], 0.2)
+    assert ("position_ids" in names["batch"]) == (getattr(options, "mode", "") == "pack")
+
+
+def test_trainer_learns(build: Builder, tmp_path: Path) -> None:
+    (tmp_path / "out").symlink_to(build(_DYNAMIC) / "out")
+    names = run_recipes(tmp_path, "Batches", "BERT 1", "Trainer")
+    logged = [entry["loss"] for entry in names["trainer"].state.log_history if "loss" in entry]
+    assert logged[-1] < logged[0] - 0.3
+    assert names["dataset"].epoch == 1  # so that each epoch has masks of its own
+
+
+def test_lightning_learns(build: Builder, tmp_path: Path) -> None:
+    pytest.importorskip("lightning", reason="lightning is not installed")
+    (tmp_path / "out").symlink_to(build(_STATIC) / "out")
+    names = run_recipes(tmp_path, "Batches", "BERT 1", "Lightning")
+    trainer = names["trainer"]
+    assert trainer.callback_metrics["loss"] < 6.9
+    assert trainer.global_step == 2 * len(trainer.train_dataloader)
+
+
+# What each rank has read and learned is written behind the recipe's own lines.
+_RECORD = """
+import json
+from pathlib import Path
+from corpusmill.reading.data_set import DataSet
+from corpusmill.reading.torch_loader import TensorLoader
+read, take = [], DataSet.take
+def recording(self, samples, epochs=None):
+    read.extend(samples.tolist())
+    return take(self, samples, epochs)
+DataSet.take = recording
+"""
+_REPORT = """
+learned = [tensor.double().sum().item() for tensor in model.state_dict().values()]
+report = {"read": read, "learned": learned, "loss": loss.item(), "all": len(samples)}
+Path(f"rank-{distributed.get_rank()}.json").write_text(json.dumps(report))
+distributed.destroy_process_group()
+"""
+
+
+def test_two_ranks_read_every_example_once_and_learn_the_same(
+    build: Builder, tmp_path: Path
+) -> None:
+    (tmp_path / "out").symlink_to(build(_DYNAMIC) / "out")
+    recipes = [find_code(recipe) for recipe in ("Batches", "BERT 1", "Several processes")]
+    (tmp_path / "train.py").write_text("\n".join([_RECORD, *recipes, _REPORT]))
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "OMP_NUM_THREADS": "1"}
+    subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1",
+         "--nproc-per-node=2", "train.py"],
+        cwd=tmp_path, env=environment, check=True, timeout=600,
+    )  # fmt: skip
+    first, second = (json.loads((tmp_path / f"rank-{rank}.json").read_text()) for rank in range(2))
+    assert Counter(first["read"] + second["read"]) == Counter(range(first["all"]))
+    assert abs(len(first["read"]) - len(second["read"])) <= 1
+    assert first["learned"] == second["learned"]
+    assert first["loss"] != second["loss"]  # each on batches of its own
+
+
+def test_dataloader_reads_all_in_its_order_or_in_ours(build: Builder) -> None:
+    names = run_recipes(build(_DYNAMIC), "Batches", "DataLoader")
+    size = len(names["samples"])
+    by_number, ours, streaming = (
+        list(names[loader]) for loader in ("by_number", "in_our_order", "streaming")
+    )
+    assert sum(len(batch["input_ids"]) for batch in by_number) == size
+    assert sum(len(batch["input_ids"]) for batch in ours) == size
+    for ordered, streamed in zip(ours, streaming, strict=True):
+        assert ordered.keys() == streamed.keys()
+        assert all(torch.equal(ordered[name], streamed[name]) for name in ordered)
+
+
+# Importing them fails, as where they are not installed.
+_WITHOUT_TORCH = """
+import sys
+sys.modules.update(dict.fromkeys(("torch", "transformers", "datasets")))
+"""
+_SAVE = """
+import numpy
+numpy.savez("batches.npz", *(of[name] for of in Loader(loader.batches) for name in sorted(of)))
+"""
+
+
+def test_numpy_gives_the_batches_of_torch_without_it(build: Builder, tmp_path: Path) -> None:
+    (tmp_path / "out").symlink_to(build(_DYNAMIC) / "out")
+    recipes = [find_code(recipe) for recipe in ("Batches", "NumPy and JAX")]
+    program = "\n".join([_WITHOUT_TORCH, *recipes, _SAVE])
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=environment, check=True)
+
+    names = run_recipes(tmp_path, "Batches", "NumPy and JAX")
+    assert names["input_ids"].shape == (16, 64)
+    expected = [
+        tensor.numpy()
+        for batch in TensorLoader(names["loader"].batches)
+        for _, tensor in sorted(batch.items())
+    ]
+    with np.load(tmp_path / "batches.npz") as arrays:
+        assert len(arrays) == len(expected)
+        for array, tensor in zip(arrays.values(), expected, strict=True):
+            assert np.array_equal(array, tensor)
+
+
+def test_tensorflow_reads_every_row(build: Builder, tmp_path: Path) -> None:
+    if find_spec("tensorflow") is None:
+        pytest.skip("TensorFlow is not installed")
+    output = OutputOptions(output_format="tfrecord")
+    (tmp_path / "out").symlink_to(build(_STATIC, output) / "out")
+    save = """
+rows = [row.tolist() for batch in dataset for row in batch["input_ids"].numpy()]
+Path("rows.json").write_text(json.dumps(sorted(rows)))
+"""
+    program = find_code("TensorFlow") + save
+    # A process of its own: TensorFlow and PyTorch do not always go together in one.
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)
+    data_set = DataSet(tmp_path / "out")
+    expected = [
+        example["input_ids"].tolist() + [0] * (64 - len(example["input_ids"]))
+        for example in data_set.take(np.arange(len(data_set)))
+    ]
+    assert json.loads((tmp_path / "rows.json").read_text()) == sorted(expected)
+
+
+def test_datasets_gives_tensors(build: Builder, tmp_path: Path) -> None:
+    (tmp_path / "out").symlink_to(build(_STATIC) / "out")
+    names = run_recipes(tmp_path, "Batches", "Tables 1")
+    samples, examples = names["samples"], names["examples"]
+    assert names["first"].dtype == torch.int64
+    assert len(examples) == len(samples)
+    for loaded, example in zip(examples, samples.take(np.arange(len(samples))), strict=True):
+        assert loaded["input_ids"].tolist() == example["input_ids"].tolist()
+        assert loaded["next_sentence_label"] == example["next_sentence_label"]
+
+
+def test_duckdb_reads_the_shards(build: Builder) -> None:
+    pytest.importorskip("duckdb", reason="duckdb is not installed")
+    names = run_recipes(build(_STATIC), "Batches", "Tables 2")
+    samples = names["samples"]
+    assert names["shortest"] == (samples.lengths(np.arange(len(samples))).min(),)
+
+
+def test_polars_reads_the_shards(build: Builder) -> None:
+    names = run_recipes(build(_STATIC), "Batches", "Tables 3")
+    samples = names["samples"]
+    labels = samples.take(np.arange(len(samples))).columns["next_sentence_label"]
+    assert names["random_share"] == pytest.approx(labels.mean())
