@@ -13,10 +13,10 @@ T = TypeVar("T")
 class Progress:
     """A position that moves on as batches are taken, epoch after epoch.
 
-    Each iteration goes on where the last one stopped, and ends with the epoch. An iteration that
-    is begun when all batches of its epoch are taken, but the loop over them was not left by its
-    end, as after a checkpoint in the last step, is empty: so that a run that goes on has the
-    epochs of one that was never stopped.
+    Each iteration goes on where the last one stopped, and ends with the epoch, or when it is left
+    behind the epoch's last batch, as by a loop that counts batches. The first iteration after a
+    state that was saved in an epoch's last step is empty: so that a run that goes on has the epochs
+    of one that was never stopped.
 
     Args:
         batches: what is read.
@@ -32,6 +32,7 @@ class Progress:
         self._size = len(batches.order)
         self.position, self.at_end = Position(0), False
         self._begun = self.position
+        self._iteration: object = None  # which one moves the position; None where none has begun
 
     @property
     def epoch(self) -> int:
@@ -55,6 +56,7 @@ class Progress:
     def move_to(self, position: Position, at_end: bool = False) -> None:
         """Go on at any position."""
         self.position, self.at_end, self._begun = position, at_end, position
+        self._iteration = None
 
     def follow(self, read: Callable[[Position], Iterator[tuple[T, Position]]]) -> Iterator[T]:
         """One iteration: what is read of the epoch, each time with the position moved on.
@@ -66,15 +68,21 @@ class Progress:
         Raises:
             UserError: a whole epoch gives no batch.
         """
-        if self.at_end:
-            self.at_end = False
+        loaded_at_end = self.at_end and self._iteration is None
+        self._iteration, self.at_end = object(), False
+        if loaded_at_end:
             return
-        begun, taken = self.position, False
+        own, begun, taken = self._iteration, self.position, False
         self._begun = begun
         end = self._batches.end_of_epoch(begun, self._world_size)
-        for item, position in read(begun):
-            self.position, self.at_end, taken = position, position.read >= end, True
-            yield item
+        try:
+            for item, position in read(begun):
+                self.position, self.at_end, taken = position, position.read >= end, True
+                yield item
+        except GeneratorExit:
+            if self._iteration is own:  # and no later one has begun, nor a state been loaded
+                self.at_end = False
+            raise
         if not taken and begun.read % self._size == 0:
             raise no_batch(self._batches)
         self.position, self.at_end = Position(end), False

@@ -249,3 +249,16 @@ def _runs(pid: int) -> bool:
     except FileNotFoundError:
         return False
     return state != "Z"  # nobody waits for a process whose parent is dead, in a container
+
+
+@pytest.mark.parametrize("close", [True, False])
+def test_a_loop_that_counts_batches_reads_each_epoch(batches: Batches, close: bool) -> None:
+    loader = Loader[Batch](batches)
+    iterators = []
+    for epoch in range(3):
+        iterators.append(iter(loader))
+        assert loader.epoch == epoch or not close
+        counted = [key(batch) for batch in islice(iterators[-1], len(loader))]
+        assert counted == read_plainly(batches, epoch)
+        if close:
+            iterators.clear()
