@@ -1,0 +1,366 @@
+"""The folder of unpacked shards: shared, killed in the middle, full, damaged, and limited."""
+
+import errno
+import os
+import resource
+import shutil
+import signal
+import time
+import warnings
+from collections.abc import Callable
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from threading import Timer
+from typing import Any
+
+import numpy as np
+import pytest
+
+from corpusmill.faults import UserError
+from corpusmill.reading import shard_cache
+from corpusmill.reading.data_set import DataSet
+from corpusmill.reading.rows import Lists
+from corpusmill.reading.shard_cache import default_cache_folder
+from tests.corpusmill.reading.small_datasets import OBJECTIVES, Recipe, write_small_dataset
+
+FORK = get_context("fork")
+
+
+def read_all(data: DataSet) -> np.ndarray:
+    return data.take(np.arange(len(data))).lists("input_ids").values
+
+
+def places(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_dir())
+
+
+def in_a_process(run: Callable[[], object]) -> int:
+    """Run a function in a fork of this process and give its exit code."""
+    process = FORK.Process(target=run)
+    process.start()
+    process.join()
+    assert process.exitcode is not None
+    return process.exitcode
+
+
+@pytest.fixture
+def expected(bert: Path, tmp_path: Path) -> np.ndarray:
+    return read_all(DataSet(bert, cache_folder=tmp_path / "expected"))
+
+
+def count_unpacked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The shards that this process unpacks from now on."""
+    unpacked: list[str] = []
+    really = shard_cache.unpack_shard
+
+    def unpack(folder: Any, manifest: Any, shard: str, target: Path) -> None:
+        unpacked.append(shard)
+        really(folder, manifest, shard, target)
+
+    monkeypatch.setattr(shard_cache, "unpack_shard", unpack)
+    return unpacked
+
+
+def test_a_shard_is_unpacked_once_and_when_it_is_read(
+    bert: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unpacked = count_unpacked(monkeypatch)
+    data = DataSet(bert, cache_folder=cache_folder)
+    assert not unpacked
+    data.take(np.arange(3))
+    assert unpacked == ["train-00000-of-00003.parquet"]
+    for again in (data, DataSet(bert, cache_folder=cache_folder)):
+        read_all(again)
+    assert len(unpacked) == 3
+    # The same bytes somewhere else are the same shards.
+    shutil.copytree(bert, cache_folder.parent / "elsewhere")
+    read_all(DataSet(cache_folder.parent / "elsewhere", cache_folder=cache_folder))
+    assert len(unpacked) == 3
+
+
+def test_what_is_read_is_mapped_and_not_loaded(bert: Path, cache_folder: Path) -> None:
+    data = DataSet(bert, cache_folder=cache_folder)
+    read_all(data)
+    mapped = Path("/proc/self/maps").read_text()
+    for shard in range(3):
+        columns = data.cache.columns(shard)
+        for name, column in columns.items():
+            assert f"{data.cache.place(shard)}/{name}.values" in mapped
+            values = column.values if isinstance(column, Lists) else column
+            assert not values.flags.writeable
+            assert not values.flags.owndata
+
+
+def test_a_data_set_built_again_is_not_mistaken_for_the_one_before(
+    bert: Path, electra: Path, tmp_path: Path, cache_folder: Path
+) -> None:
+    place = Path(shutil.copytree(bert, tmp_path / "out"))
+    before = read_all(DataSet(place, cache_folder=cache_folder))
+    shutil.rmtree(place)
+    shutil.copytree(electra, place)
+    after = read_all(DataSet(place, cache_folder=cache_folder))
+    assert np.array_equal(after, read_all(DataSet(electra, cache_folder=tmp_path / "other")))
+    assert not np.array_equal(before, after)
+
+
+def _take_and_send(data: DataSet, start: Any, to: Connection) -> None:
+    unpacked = []
+    really = shard_cache.unpack_shard
+
+    def unpack(folder: Any, manifest: Any, shard: str, target: Path) -> None:
+        unpacked.append(shard)
+        time.sleep(0.05)
+        really(folder, manifest, shard, target)
+
+    shard_cache.unpack_shard = unpack  # type: ignore[assignment]
+    start.wait()
+    to.send((unpacked, int(read_all(data).astype(np.int64).sum())))
+
+
+def test_processes_that_begin_at_once_unpack_each_shard_once(
+    bert: Path, cache_folder: Path, expected: np.ndarray
+) -> None:
+    data, start = DataSet(bert, cache_folder=cache_folder), FORK.Barrier(4)
+    pipes = [FORK.Pipe(duplex=False) for _ in range(4)]
+    processes = [
+        FORK.Process(target=_take_and_send, args=(data, start, to)) for _, to in pipes
+    ]  # fmt: skip
+    for process in processes:
+        process.start()
+    found = [receive.recv() for receive, _ in pipes]
+    for process in processes:
+        process.join()
+    assert {total for _, total in found} == {int(expected.astype(np.int64).sum())}
+    assert sorted(shard for unpacked, _ in found for shard in unpacked) == sorted(
+        shard["file"] for shard in data.shards
+    )
+    assert places(cache_folder) == sorted(data.cache.place(shard) for shard in range(3))
+
+
+def test_a_process_killed_while_it_unpacks_harms_nobody(
+    bert: Path, cache_folder: Path, expected: np.ndarray
+) -> None:
+    def die() -> None:
+        really = shard_cache.unpack_shard
+
+        def unpack(folder: Any, manifest: Any, shard: str, target: Path) -> None:
+            really(folder, manifest, shard, target)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        shard_cache.unpack_shard = unpack  # type: ignore[assignment]
+        read_all(DataSet(bert, cache_folder=cache_folder))
+
+    assert in_a_process(die) == -signal.SIGKILL
+    [leftover] = places(cache_folder)
+    assert sorted(path.name for path in leftover.iterdir()) == ["columns", "copies"]
+    data = DataSet(bert, cache_folder=cache_folder)
+    assert np.array_equal(read_all(data), expected)
+    assert places(cache_folder) == sorted(data.cache.place(shard) for shard in range(3))
+
+
+def test_what_others_were_unpacking_when_they_died_is_removed(
+    bert: Path, electra: Path, cache_folder: Path
+) -> None:
+    """Also of shards that nobody reads any more; and nothing else that lies there."""
+    other = DataSet(electra, cache_folder=cache_folder)
+    leftover = Path(f"{other.cache.place(0)}.abc123")
+    (leftover / "columns").mkdir(parents=True)
+    for name in ("notes", "x.tmp"):
+        (cache_folder / name).mkdir()
+    (cache_folder / "0.txt").write_text("mine")
+    at_work = Path(f"{other.cache.place(1)}.def456")
+    at_work.mkdir()
+    data = DataSet(bert, cache_folder=cache_folder)
+    with shard_cache._lock(other.cache.place(1)):
+        read_all(data)
+    kept = {path.name for path in cache_folder.iterdir() if path.suffix != ".lock"}
+    unpacked = {data.cache.place(shard).name for shard in range(3)}
+    assert kept == {"notes", "x.tmp", "0.txt", at_work.name, *unpacked}
+
+
+def spoil(place: Path, how: str) -> None:
+    values, offsets = place / "input_ids.values", place / "input_ids.offsets"
+    match how:
+        case "a file is gone":
+            values.unlink()
+        case "a file is cut":
+            values.write_bytes(values.read_bytes()[:-2])
+        case "a file is empty":
+            offsets.write_bytes(b"")
+        case "blocks were never written":
+            offsets.write_bytes(bytes(offsets.stat().st_size))
+        case "a folder is gone":
+            shutil.rmtree(place)
+        case "a folder is a file":
+            shutil.rmtree(place)
+            place.write_text("")
+
+
+SPOILT = [
+    "a file is gone", "a file is cut", "a file is empty", "blocks were never written",
+    "a folder is gone", "a folder is a file",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("how", SPOILT)
+def test_a_spoilt_cache_is_filled_again(
+    how: str, bert: Path, cache_folder: Path, expected: np.ndarray
+) -> None:
+    data = DataSet(bert, cache_folder=cache_folder)
+    read_all(data)
+    spoil(data.cache.place(1), how)
+    again = DataSet(bert, cache_folder=cache_folder)
+    assert np.array_equal(read_all(again), expected)
+    assert places(cache_folder) == sorted(data.cache.place(shard) for shard in range(3))
+
+
+def test_a_cache_removed_while_it_is_read_goes_on_being_read(
+    bert: Path, cache_folder: Path, expected: np.ndarray
+) -> None:
+    data = DataSet(bert, cache_folder=cache_folder)
+    data.take(np.arange(3))
+    shutil.rmtree(cache_folder)
+    assert np.array_equal(read_all(data), expected)
+
+
+def test_what_is_removed_by_others_at_the_worst_moment_is_read_all_the_same(
+    bert: Path, cache_folder: Path, expected: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process whose limit is small removes each shard as soon as it has its name."""
+    data = DataSet(bert, cache_folder=cache_folder, cache_bytes=10**9)
+    monkeypatch.setattr(data.cache, "_make_room", lambda _: shutil.rmtree(places(cache_folder)[-1]))
+    assert np.array_equal(read_all(data), expected)
+
+
+def test_a_full_disk_is_named_and_left_as_it_was(bert: Path, cache_folder: Path) -> None:
+    def fill() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        with pytest.raises(UserError) as refused:
+            read_all(DataSet(bert, cache_folder=cache_folder))
+        assert f"cache_folder={cache_folder}: a shard cannot be unpacked there (" in str(
+            refused.value
+        )
+        assert os.strerror(errno.EFBIG) in str(refused.value)
+        assert "with room" in str(refused.value)
+
+    assert in_a_process(fill) == 0
+    assert places(cache_folder) == []
+
+
+@pytest.mark.parametrize("below", ["", "cache"])
+def test_a_folder_that_cannot_be_made_is_named(below: str, bert: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    folder = tmp_path / "file" / below
+    with pytest.raises(UserError) as refused:
+        read_all(DataSet(bert, cache_folder=folder))
+    assert str(refused.value).startswith(f"cache_folder={folder}: ")
+    assert "can be written to" in str(refused.value)
+
+
+def test_a_full_cache_that_may_only_be_read_is_read(
+    bert: Path, cache_folder: Path, expected: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_all(DataSet(bert, cache_folder=cache_folder))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EROFS, "Read-only file system")
+
+    for module, name in ((os, "utime"), (Path, "mkdir"), (shard_cache, "mkdtemp")):
+        monkeypatch.setattr(module, name, refuse)
+    assert np.array_equal(read_all(DataSet(bert, cache_folder=cache_folder)), expected)
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data set of 12 shards."""
+    folder = tmp_path_factory.mktemp("many") / "out"
+    return write_small_dataset(folder, Recipe(OBJECTIVES["bert"], shards=12))
+
+
+def size_of(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_limit_is_kept_and_what_was_read_longest_ago_makes_room(
+    many: Path, cache_folder: Path, tmp_path: Path
+) -> None:
+    whole = read_all(DataSet(many, cache_folder=tmp_path / "whole"))
+    limit = size_of(tmp_path / "whole") // 3
+    data = DataSet(many, cache_folder=cache_folder, cache_bytes=limit)
+    taken = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for start in range(0, len(data), 16):
+            taken.append(data.take(np.arange(start, min(start + 16, len(data)))))
+            assert size_of(cache_folder) <= limit
+    assert np.array_equal(np.concatenate([of.lists("input_ids").values for of in taken]), whole)
+    kept = [data.cache.place(shard) for shard in range(12) if data.cache.place(shard).exists()]
+    assert kept[-1] == data.cache.place(11)
+    assert len(kept) >= 2
+
+
+def test_a_removed_shard_is_unmapped_so_that_its_room_is_free(
+    many: Path, cache_folder: Path
+) -> None:
+    data = DataSet(many, cache_folder=cache_folder, cache_bytes=20_000)
+    for shard in range(12):
+        data.cache.columns(shard)
+    mapped = Path("/proc/self/maps").read_text()
+    assert f"{cache_folder}" in mapped
+    assert mapped.count("(deleted)") < 30
+
+
+def test_shards_that_are_read_together_stay_and_a_warning_says_how_much_they_take(
+    many: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unpacked = count_unpacked(monkeypatch)
+    data = DataSet(many, cache_folder=cache_folder, cache_bytes=20_000)
+    spread = np.linspace(0, len(data) - 1, 300).astype(np.int64)
+    with pytest.warns(UserWarning, match="the 12 shards that are read together take"):
+        data.take(spread)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # it is said once
+        for _ in range(5):
+            data.take(spread)
+    assert len(unpacked) == 12
+
+
+def test_a_limit_that_makes_every_look_unpack_a_shard_is_warned_of(
+    many: Path, cache_folder: Path
+) -> None:
+    data = DataSet(many, cache_folder=cache_folder, cache_bytes=20_000)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        for turn in range(60):
+            data.take(np.array([turn * 997 % len(data)]))
+    assert [str(of.message).partition(", as")[0] for of in heard] == [
+        "cache_bytes=20000: shards are unpacked again and again"
+    ]
+
+
+def test_the_users_folder_of_caches_is_the_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert default_cache_folder() == tmp_path / "corpusmill" / "shards"
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    # Where all users write, each has a folder of his own.
+    assert f"corpusmill-{os.getuid()}" in default_cache_folder().parts
+
+
+def test_a_long_wait_for_another_process_is_said(
+    bert: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shard_cache, "_PATIENCE_SECONDS", 0.1)
+    data = DataSet(bert, cache_folder=cache_folder)
+    cache_folder.mkdir()
+    held = shard_cache._lock(data.cache.place(0))
+    held.__enter__()
+    release = Timer(0.5, held.__exit__, (None, None, None))
+    release.start()
+    with pytest.warns(UserWarning, match=r"another process .*\.lock"):
+        data.take(np.arange(3))
+    release.join()
