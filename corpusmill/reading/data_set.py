@@ -13,16 +13,15 @@ from corpusmill.columns import Column
 from corpusmill.manifest import columns_of
 from corpusmill.reading.gathering import gather_lists, measure_rows
 from corpusmill.reading.opening import (
-    Vocabulary,
     check_length,
     check_present,
     check_split,
-    check_tokenizer,
     find_damaged,
     open_manifest,
 )
 from corpusmill.reading.rows import Integers, Lists, Rows, Values
 from corpusmill.reading.shard_cache import ShardCache, default_cache_folder
+from corpusmill.reading.tokenizer_check import Vocabulary, check_tokenizer
 from corpusmill.storage import Folder
 
 

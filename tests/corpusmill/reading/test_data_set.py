@@ -1,0 +1,166 @@
+"""Examples by number, as pyarrow reads them from the same files; in this process and in others."""
+
+import pickle
+from collections.abc import Iterator
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpusmill.faults import UserError
+from corpusmill.reading.data_set import DataSet
+from tests.corpusmill.reading.small_datasets import SEED
+
+NAMES = ("bert", "bert_dynamic", "ernie", "electra", "gpt_stream", "gpt_windows", "gpt_pack")
+
+
+@pytest.fixture(scope="session")
+def opened(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, tuple[DataSet, pa.Table]]:
+    """Each data set, and its rows as pyarrow reads them."""
+    cache = tmp_path_factory.mktemp("cache")
+    found = {}
+    for name in NAMES:
+        folder: Path = request.getfixturevalue(name)
+        tables = [pq.read_table(shard) for shard in sorted(folder.glob("train-*"))]
+        found[name] = DataSet(folder, cache_folder=cache), pa.concat_tables(tables)
+    return found
+
+
+def plain(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: of if isinstance(of, int) else of.tolist() for name, of in row.items()}
+
+
+@given(name=st.sampled_from(NAMES), numbers=st.lists(st.integers(0, 10**6), max_size=40))
+def test_any_examples_in_any_order_are_those_that_pyarrow_reads(
+    name: str, numbers: list[int], opened: dict[str, tuple[DataSet, pa.Table]]
+) -> None:
+    data, table = opened[name]
+    samples = np.array(numbers, np.int64) % len(data)
+    rows = data.take(samples)
+    assert [plain(row) for row in rows] == table.take(pa.array(samples)).to_pylist()
+    assert np.array_equal(rows.samples, samples)
+    lengths = [len(row["input_ids"]) for row in rows]
+    assert data.lengths(samples).tolist() == lengths
+    assert all(length <= data.longest for length in lengths)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_data_set_has_the_rows_and_types_of_its_files(
+    name: str, opened: dict[str, tuple[DataSet, pa.Table]]
+) -> None:
+    data, table = opened[name]
+    assert len(data) == table.num_rows == sum(data.shard_sizes)
+    assert plain(data[0]) == table.slice(0, 1).to_pylist()[0]
+    assert plain(data[-1]) == table.slice(table.num_rows - 1).to_pylist()[0]
+    assert data.longest == max(data.lengths(np.arange(len(data))))
+    assert data.manifest["seed"] == SEED
+    for column in data.columns:
+        value = data[0][column.name]
+        assert isinstance(value, int) if not column.width else value.dtype == column.dtype
+    with pytest.raises(IndexError):
+        data[len(data)]
+
+
+def test_splits_are_data_sets_of_their_own(bert: Path, cache_folder: Path) -> None:
+    data = DataSet(bert, "validation", cache_folder=cache_folder)
+    table = pq.read_table(bert / "validation-00000-of-00001.parquet")
+    assert [plain(row) for row in data.take(np.arange(len(data)))] == table.to_pylist()
+    assert data.digest != DataSet(bert).digest
+
+
+def test_no_examples_are_taken_as_readily(bert: Path, cache_folder: Path) -> None:
+    rows = DataSet(bert, cache_folder=cache_folder).take(np.array([], np.int64))
+    assert list(rows) == []
+    assert rows.lists("input_ids").lengths.tolist() == []
+    assert not cache_folder.exists()
+
+
+def send_rows(data: DataSet, samples: np.ndarray, to: Connection) -> None:
+    to.send([plain(row) for row in data.take(samples)])
+
+
+@pytest.mark.parametrize(("method", "is_open"), [("fork", False), ("fork", True), ("spawn", True)])
+def test_other_processes_read_the_same(
+    method: str, is_open: bool, bert: Path, cache_folder: Path
+) -> None:
+    data, samples = DataSet(bert, cache_folder=cache_folder), np.array([500, 3, 3, 250])
+    if is_open:
+        data.take(samples)
+    context = get_context(method)
+    receive, to = context.Pipe(duplex=False)
+    process = context.Process(target=send_rows, args=(data, samples, to))  # type: ignore[attr-defined]
+    process.start()
+    found = receive.recv()
+    process.join()
+    assert found == [plain(row) for row in data.take(samples)]
+
+
+def test_a_copy_that_is_sent_holds_no_rows(bert: Path, cache_folder: Path) -> None:
+    data = DataSet(bert, cache_folder=cache_folder)
+    before = pickle.dumps(data)
+    data.take(np.arange(len(data)))
+    assert len(pickle.dumps(data)) == len(before) < 20_000
+    again = pickle.loads(before)  # noqa: S301
+    assert plain(again[7]) == plain(data[7])
+    assert again.digest == data.digest
+
+
+@pytest.fixture
+def in_memory(bert: Path) -> Iterator[str]:
+    """A copy of a data set behind a URL."""
+    files = fsspec.filesystem("memory")
+    files.put(f"{bert}/", "/data/out", recursive=True)
+    yield "memory://data/out"
+    files.rm("/data", recursive=True)
+
+
+def test_a_folder_behind_a_url_is_read_and_each_shard_fetched_once(
+    in_memory: str, bert: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched = []
+    files = fsspec.filesystem("memory")
+    really_open = type(files)._open
+
+    def note(of: object, path: str, *arguments: Any, **options: Any) -> Any:
+        fetched.append(path.rpartition("/")[2])
+        return really_open(of, path, *arguments, **options)
+
+    monkeypatch.setattr(type(files), "_open", note)
+    local = DataSet(bert, cache_folder=cache_folder.with_name("local"))
+    for _ in range(2):
+        data = DataSet(in_memory, cache_folder=cache_folder)
+        numbers = np.arange(len(data))[::-1]
+        assert [plain(row) for row in data.take(numbers)] == [
+            plain(row) for row in local.take(numbers)
+        ]
+    shards = [name for name in fetched if name.startswith("train")]
+    assert sorted(shards) == sorted(shard["file"] for shard in data.shards)
+    assert data.digest == local.digest
+    assert not list(cache_folder.rglob("copies"))
+
+
+def test_a_shard_behind_a_url_that_is_damaged_is_refused(
+    in_memory: str, cache_folder: Path
+) -> None:
+    files = fsspec.filesystem("memory")
+    name = "train-00001-of-00003.parquet"
+    content = bytearray(files.cat(f"/data/out/{name}"))
+    content[50] ^= 4
+    files.pipe(f"/data/out/{name}", bytes(content))
+    data = DataSet(in_memory, cache_folder=cache_folder)
+    with pytest.raises(UserError, match=f"{in_memory}/{name}: its bytes are not those"):
+        data.take(np.arange(len(data)))
+    assert list(DataSet(in_memory, damaged="skip").skipped) == [name]
+    files.rm(f"/data/out/{name}")
+    with pytest.raises(UserError, match="it is missing"):
+        DataSet(in_memory)
