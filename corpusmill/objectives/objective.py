@@ -5,7 +5,7 @@ module.
 """
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,10 @@ import pyarrow as pa
 from corpusmill.columns import Column
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.pool import Pool
-from corpusmill.tokenization.files import TokenizerFile
+
+if TYPE_CHECKING:
+    # Readers have objectives' names without tokenizers, which take a while to import.
+    from corpusmill.tokenization.files import TokenizerFile
 
 # Which example a row is; every objective's `build` puts these columns first.
 IDENTITY_SCHEMA = pa.schema(
@@ -112,7 +115,7 @@ class ObjectiveOptions(Protocol):
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
-    def bind(self, tokenizer: TokenizerFile) -> Objective:
+    def bind(self, tokenizer: "TokenizerFile") -> Objective:
         """The objective for a tokenizer.
 
         Raises:
