@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import pyarrow as pa
 from tokenizers import Tokenizer
@@ -68,12 +68,6 @@ class _Row(NamedTuple):
     originals: Mapping[int, int]
     ends: Sequence[int]
     seg_labels: Sequence[int]
-
-
-def special_tokens_of(manifest: Mapping[str, Any]) -> SpecialTokens:
-    """The special ids that a manifest lists."""
-    special = dict(manifest["tokenizer"]["special"])
-    return SpecialTokens(**{**special, "all_ids": tuple(special["all_ids"])})
 
 
 def decode_examples(

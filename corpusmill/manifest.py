@@ -21,6 +21,7 @@ from corpusmill.columns import Column
 from corpusmill.faults import UserError
 from corpusmill.formats import shard_names
 from corpusmill.formats.options import OutputOptions
+from corpusmill.tokenization.special_tokens import SpecialTokens
 
 MANIFEST, SUCCESS, CARD, TOKENIZER, REJECTS = (
     "dataset.json",
@@ -186,6 +187,12 @@ def columns_of(manifest: Mapping[str, Any]) -> tuple[Column, ...]:
 def output_options_of(manifest: Mapping[str, Any]) -> OutputOptions:
     """How the shards were written."""
     return OutputOptions(**manifest["output"]["options"])
+
+
+def special_tokens_of(manifest: Mapping[str, Any]) -> SpecialTokens:
+    """The special ids that a manifest lists."""
+    special = dict(manifest["tokenizer"]["special"])
+    return SpecialTokens(**{**special, "all_ids": tuple(special["all_ids"])})
 
 
 def listed_files(manifest: Mapping[str, Any]) -> dict[str, FileEntry]:

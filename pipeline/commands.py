@@ -13,8 +13,16 @@ from corpusmill.columns import arrow_schema
 from corpusmill.faults import UserError
 from corpusmill.formats.shard_names import check_splits
 from corpusmill.formats.table import FORMATS, part_names
-from corpusmill.inspection import decode_examples, special_tokens_of
-from corpusmill.manifest import MANIFEST, SUCCESS, TOKENIZER, columns_of, decode, output_options_of
+from corpusmill.inspection import decode_examples
+from corpusmill.manifest import (
+    MANIFEST,
+    SUCCESS,
+    TOKENIZER,
+    columns_of,
+    decode,
+    output_options_of,
+    special_tokens_of,
+)
 from corpusmill.report import summarize
 from corpusmill.tokenization.files import read_tokenizer
 from corpusmill.tokenization.words import load_words

@@ -9,7 +9,7 @@ for its own tokenizer alone), and a sentence without tokens is left out before p
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -31,9 +31,11 @@ from corpusmill.objectives.objective import IDENTITY_SCHEMA, Objective
 from corpusmill.objectives.pair_rows import NUM_SPECIAL, finish_rows
 from corpusmill.objectives.sentence_joins import join_rows
 from corpusmill.pool import Pool
-from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.special_tokens import SpecialTokens
 from corpusmill.tokenization.word_marks import continues_of, ids_of, mark, marked_dtype
+
+if TYPE_CHECKING:
+    from corpusmill.tokenization.files import TokenizerFile
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ class BertOptions:
             else min(full, self.max_predictions_per_seq)
         )
 
-    def bind(self, tokenizer: TokenizerFile) -> "Bert":
+    def bind(self, tokenizer: "TokenizerFile") -> "Bert":
         """See ObjectiveOptions."""
         tokenizer.special.require(tokenizer.name, "cls", "sep", "mask", "pad")
         return Bert(self, tokenizer.special, tokenizer.vocab_size, tokenizer.token_dtype.name)

@@ -7,7 +7,7 @@ for an example; here it is counted, and `overflow` keeps it.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +20,10 @@ from corpusmill.objectives import electra_packs as packing
 from corpusmill.objectives.objective import IDENTITY_SCHEMA, Objective
 from corpusmill.objectives.pair_rows import NUM_SPECIAL, finish_rows
 from corpusmill.pool import Pool
-from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.special_tokens import SpecialTokens
+
+if TYPE_CHECKING:
+    from corpusmill.tokenization.files import TokenizerFile
 
 _SEGMENTS = ("first", "second")
 _RULES_WITH_BLANKS = ("wikitext", "blank-lines")
@@ -63,7 +65,7 @@ class ElectraOptions:
             check_option(flag.replace("_", "-"), share, 0 <= share <= 1, "0 to 1")
         check_option("overflow", self.overflow, self.overflow in {"drop", "keep"}, "drop or keep")
 
-    def bind(self, tokenizer: TokenizerFile) -> "Electra":
+    def bind(self, tokenizer: "TokenizerFile") -> "Electra":
         """See ObjectiveOptions."""
         tokenizer.special.require(tokenizer.name, "cls", "sep", "pad")
         return Electra(self, tokenizer.special, tokenizer.token_dtype.name)

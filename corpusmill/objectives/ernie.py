@@ -18,7 +18,7 @@ sees other masks, or is done once, with `mask` "static".
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -34,9 +34,11 @@ from corpusmill.objectives.objective import IDENTITY_SCHEMA, Objective
 from corpusmill.objectives.pair_rows import NUM_SPECIAL, finish_rows
 from corpusmill.objectives.word_masking import NO_WORD, count_words, label_words
 from corpusmill.pool import Pool
-from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.special_tokens import SpecialTokens
 from corpusmill.tokenization.word_marks import continues_of, ids_of, mark
+
+if TYPE_CHECKING:
+    from corpusmill.tokenization.files import TokenizerFile
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class ErnieOptions:
         check_option("pool-tokens", self.pool_tokens, self.pool_tokens >= 1, "1 and more")
         check_option("words", self.words or '""', bool(self.words), '"unicode", "jieba" or a name')
 
-    def bind(self, tokenizer: TokenizerFile) -> "Ernie":
+    def bind(self, tokenizer: "TokenizerFile") -> "Ernie":
         """See ObjectiveOptions."""
         tokenizer.special.require(tokenizer.name, "cls", "sep", "mask", "pad")
         return Ernie(self, tokenizer.special, tokenizer.vocab_size, tokenizer.token_dtype.name)

@@ -16,7 +16,7 @@ Three ways from documents to rows, for a model that predicts the next token:
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -30,8 +30,10 @@ from corpusmill.objectives.packing import pack_best_fit
 from corpusmill.objectives.windows import cut_windows
 from corpusmill.pool import Pool
 from corpusmill.sorting import cut_into_groups
-from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.special_tokens import SpecialTokens
+
+if TYPE_CHECKING:
+    from corpusmill.tokenization.files import TokenizerFile
 
 # More than any document has: a stream's documents are not cut.
 _WHOLE = 2**62
@@ -84,7 +86,7 @@ class GptOptions:
         """Whether the end-of-text token is added, once nothing is left to the mode."""
         return self.mode != "windows" if self.end_of_text is None else self.end_of_text
 
-    def bind(self, tokenizer: TokenizerFile) -> "Gpt":
+    def bind(self, tokenizer: "TokenizerFile") -> "Gpt":
         """See ObjectiveOptions."""
         if self.ends_documents:
             tokenizer.special.require(tokenizer.name, "eos")

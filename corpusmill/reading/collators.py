@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corpusmill.faults import UserError
-from corpusmill.inspection import special_tokens_of
+from corpusmill.manifest import special_tokens_of
 from corpusmill.reading.causal_collators import (
     CausalLmCollator,
     PackedCollator,

@@ -14,8 +14,7 @@ import numpy.typing as npt
 from numba import njit
 
 from corpusmill.faults import UserError
-from corpusmill.inspection import special_tokens_of
-from corpusmill.manifest import columns_of
+from corpusmill.manifest import columns_of, special_tokens_of
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.objectives.ernie_masking import mask_sequences

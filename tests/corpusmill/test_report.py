@@ -18,9 +18,9 @@ from corpusmill.inspection import (
     Piece,
     decode_examples,
     name_segments,
-    special_tokens_of,
     write_plainly,
 )
+from corpusmill.manifest import special_tokens_of
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.recount import recount
 from corpusmill.report import Distribution, figures_of, summarize

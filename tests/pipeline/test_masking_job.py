@@ -12,7 +12,7 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from corpusmill import ragged
-from corpusmill.inspection import special_tokens_of
+from corpusmill.manifest import special_tokens_of
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.masking import row_keys
 from corpusmill.tokenization.words import cut_unicode
