@@ -74,7 +74,7 @@ class TokenWindows:
         self._shard_tokens = tuple(int(shard["tokens"]) for shard in data_set.shards)
         self._starts = np.cumsum([0, *self._shard_tokens], dtype=np.int64)
         self.shard_sizes = tuple(self._count().tolist())
-        self._size = sum(self.shard_sizes)
+        self._size: int = sum(self.shard_sizes)
         if not len(self):
             streams = (sum(self._shard_tokens),) if across_shards else self._shard_tokens
             cause = f"the longest stream of {data_set.folder.url} has {max(streams):,} tokens"

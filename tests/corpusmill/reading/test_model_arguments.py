@@ -10,22 +10,23 @@ import torch
 import transformers
 from transformers import DataCollatorWithFlattening
 
-from corpusmill.objectives.bert import BertOptions, Segments
+from corpusmill.objectives.bert import BertOptions
+from corpusmill.objectives.bert_rows import Segments
 from corpusmill.reading.collators import collator_for
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.rows import Rows
 from corpusmill.reading.token_windows import TokenWindows
 from tests.corpusmill.reading.small_datasets import Recipe, write_small_dataset
 
-SIZES = {
+SIZES: dict[str, Any] = {
     "vocab_size": 601, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
     "intermediate_size": 16, "max_position_embeddings": 70,
 }  # fmt: skip
 # No dropout: the same tokens give the same losses.
-CALM = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+CALM: dict[str, Any] = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
-def model(name: str, config: str, **given: Any) -> Any:
+def model(name: str, config: str, /, **given: Any) -> Any:
     """A model with random weights, which are the same each time."""
     torch.manual_seed(1)
     built = getattr(transformers, name)(getattr(transformers, config)(**given))

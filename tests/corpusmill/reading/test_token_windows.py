@@ -221,6 +221,6 @@ def test_data_that_is_no_stream_is_refused(request: pytest.FixtureRequest, name:
 
 def test_a_shard_with_other_tokens_than_the_manifest_says_is_refused() -> None:
     data_set = InMemory([[[1, 2, 3]], [[4, 5]]])
-    data_set.shards[1]["tokens"] += 4  # type: ignore[index]
+    data_set.shards[1]["tokens"] += 4
     with pytest.raises(UserError, match=r"it has 3 tokens, dataset\.json says 7"):
         TokenWindows(data_set, 5).take(np.array([0, 1]))
