@@ -11,7 +11,7 @@ from corpusmill.faults import UserError
 from corpusmill.reading.batches import Batches, Collator, Reader
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.progress import Progress
-from corpusmill.reading.rows import Integers, Rows
+from corpusmill.reading.rows import Rows
 from corpusmill.reading.schedule import Position
 from corpusmill.reading.torch_tensors import TensorCollator, find_rank
 
@@ -33,12 +33,44 @@ class WorkerError(UserError):
         return self.value
 
 
-class MapDataset(Dataset[dict[str, Any]]):
+class PreparedExample(Mapping[str, Any]):
+    """An example that a collator has prepared.
+
+    It is no `dict`, since transformers' Trainer takes out of those what is no argument of the
+    model, such as the places of masks, before they are collated.
+
+    Args:
+        columns: its numbers and arrays.
+    """
+
+    __slots__ = ("_columns",)
+
+    def __init__(self, columns: Mapping[str, Any]) -> None:
+        self._columns = columns
+
+    def __getitem__(self, name: str) -> Any:
+        return self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+
+class _PreparedRows(Rows):
+    """Rows for which iterating gives prepared examples."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(PreparedExample, super().__iter__())
+
+
+class MapDataset(Dataset[Mapping[str, Any]]):
     """Examples by number, for DataLoader, and for trainers that make their own of a dataset.
 
     Whole batches are looked up at once (`__getitems__`). With a collator they are prepared, which
-    is where masks are drawn, and `collate` pads them; without one they are as they are stored, and
-    a list of dictionaries, as collators of other libraries take it.
+    is where masks are drawn, and `collate` pads them; without one they are as they are stored, in
+    dictionaries, as collators of other libraries take them.
 
     Masks are drawn by example and epoch. The epoch comes with each batch of an
     `EpochBatchSampler`; with another sampler it is what `set_epoch` was given, which reaches
@@ -65,15 +97,15 @@ class MapDataset(Dataset[dict[str, Any]]):
     def __len__(self) -> int:
         return len(self.samples)
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
+    def __getitem__(self, index: int) -> Mapping[str, Any]:
         """One example, as numbers and arrays.
 
         Raises:
             IndexError: there is no such example.
         """
-        return self._take(np.array([range(len(self))[index]]), None)[0]
+        return next(iter(self.__getitems__([range(len(self))[index]])))
 
-    def __getitems__(self, indices: Sequence[int]) -> Sequence[dict[str, Any]]:
+    def __getitems__(self, indices: Sequence[int]) -> Sequence[Mapping[str, Any]]:
         """The examples of a batch.
 
         Args:
@@ -82,9 +114,15 @@ class MapDataset(Dataset[dict[str, Any]]):
         Returns:
             `Rows` with a collator, a list without.
         """
-        epochs = indices.epochs if isinstance(indices, EpochBatch) else None
-        rows = self._take(np.asarray(indices, np.int64), epochs)
-        return list(rows) if self._collator is None else rows
+        epochs = indices.epochs if isinstance(indices, EpochBatch) else [self.epoch] * len(indices)
+        try:
+            rows = self.samples.take(np.asarray(indices, np.int64), np.asarray(epochs, np.int64))
+            if self._collator is None:
+                return list(rows)
+            rows = self._collator.prepare(rows)
+        except UserError as error:
+            raise (WorkerError(str(error)) if get_worker_info() else error) from error
+        return _PreparedRows(rows.columns, rows.samples, rows.epochs)
 
     @property
     def epoch(self) -> int:
@@ -106,14 +144,6 @@ class MapDataset(Dataset[dict[str, Any]]):
             cause = "examples as they are stored are not padded"
             raise UserError("collator=None", cause, "Give the dataset a collator")
         return TensorCollator(self._collator)
-
-    def _take(self, samples: Integers, epochs: Sequence[int] | None) -> Rows:
-        read_in = np.full(len(samples), self.epoch) if epochs is None else np.asarray(epochs)
-        try:
-            rows = self.samples.take(samples, read_in)
-            return rows if self._collator is None else self._collator.prepare(rows)
-        except UserError as error:
-            raise (WorkerError(str(error)) if get_worker_info() else error) from error
 
 
 class EpochBatch(list[int]):

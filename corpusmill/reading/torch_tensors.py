@@ -54,18 +54,9 @@ class TensorCollator:
         self._collator = collator
 
     def __call__(self, examples: Sequence[Mapping[str, Any]]) -> TensorBatch:
-        """Tensors of `Rows`, or of as many dictionaries as a wrapped dataset gives one by one.
-
-        Raises:
-            UserError: the examples lack a column.
-        """
+        """Tensors of `Rows`, or of examples that a wrapped dataset gives one by one."""
         rows = examples if isinstance(examples, Rows) else _gather(examples)
-        try:
-            return to_tensors(self._collator(rows))
-        except KeyError as error:
-            cause = f"the examples have no {error}"
-            cure = "Leave all columns in them (with transformers' Trainer: remove_unused_columns="
-            raise UserError("collate_fn", cause, cure + "False)") from error
+        return to_tensors(self._collator(rows))
 
 
 def _gather(examples: Sequence[Mapping[str, Any]]) -> Rows:
