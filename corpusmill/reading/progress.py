@@ -37,7 +37,24 @@ class Progress:
     @property
     def epoch(self) -> int:
         """The epoch that is being read, or the next one where none is."""
-        return (self.position.read - self.at_end) // self._size
+        return self.epoch_at(self.position.read, self.at_end)
+
+    def epoch_at(self, read: int, at_end: bool = False) -> int:
+        """The epoch of an iteration that is begun, or just ending, when so many samples are read.
+
+        Fewer samples than ranks may be left of an epoch, which are read with the next one.
+        """
+        return (read - 1 if at_end else read + self._world_size - 1) // self._size
+
+    def end_of_epoch(self) -> int:
+        """The number behind the last sample of the epoch that is being read."""
+        if self.at_end:
+            return (self.epoch + 1) * self._size
+        return self._batches.end_of_epoch(self.position, self._world_size)
+
+    def is_end(self, position: Position, end: int) -> bool:
+        """Whether a position is behind the last batch of an epoch that ends at a number."""
+        return end - position.read < self._world_size
 
     def set_epoch(self, epoch: int) -> None:
         """Go to the beginning of an epoch.
@@ -77,15 +94,17 @@ class Progress:
         end = self._batches.end_of_epoch(begun, self._world_size)
         try:
             for item, position in read(begun):
-                self.position, self.at_end, taken = position, position.read >= end, True
+                self.position, self.at_end, taken = position, self.is_end(position, end), True
                 yield item
         except GeneratorExit:
             if self._iteration is own:  # and no later one has begun, nor a state been loaded
                 self.at_end = False
             raise
-        if not taken and begun.read % self._size == 0:
-            raise no_batch(self._batches)
-        self.position, self.at_end = Position(end), False
+        if not taken:
+            if end - begun.read >= self._size:
+                raise no_batch(self._batches)
+            self.position = Position(end)
+        self.at_end = False
 
     def steps_of_epoch(self) -> int:
         """Batches that each rank takes in the epoch, from its beginning."""
@@ -122,7 +141,7 @@ class Progress:
         if left:
             cause = f"the epoch had {batches - left} left"
             raise UserError(f"state_after({batches})", cause, "Count the batches of one iteration")
-        at_end = batches > 0 and position.read >= end
+        at_end = batches > 0 and self.is_end(position, end)
         return {**self._batches.state_dict(position), "at_end": at_end}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -67,7 +67,7 @@ class StreamingDataset(IterableDataset[TensorBatch]):
     def epoch(self) -> int:
         """The epoch that is being read, or the next one where none is."""
         begun = self._shared.last_iteration()
-        return self._progress.epoch if begun is None else begun[0] // len(self._batches.order)
+        return self._progress.epoch if begun is None else self._progress.epoch_at(begun[0])
 
     def set_epoch(self, epoch: int) -> None:
         """Go to the beginning of an epoch, in running workers, too.
@@ -134,9 +134,9 @@ class StreamingDataset(IterableDataset[TensorBatch]):
             self._begin_in_worker(worker)
         except UserError as error:
             # DataLoader looks for errors where it takes batches.
-            return _raise(WorkerError(str(error)))
+            return map(_raise, [WorkerError(str(error))])
         begin, at_end = self._progress.position, self._progress.at_end
-        end = begin.read if at_end else self._batches.end_of_epoch(begin, self._world_size)
+        end = self._progress.end_of_epoch()
         self._shared.note_iteration(worker, begin.read, end)
         return iter(()) if at_end else self._follow_in_worker(begin, end, worker, workers)
 
@@ -167,9 +167,8 @@ class StreamingDataset(IterableDataset[TensorBatch]):
             for batch, position in self._read(begin, turn, workers):
                 # The step after this one is another worker's, and the own one the last of a round.
                 self._turn = workers - 1
-                self._progress.move_to(position, position.read >= end)
+                self._progress.move_to(position, self._progress.is_end(position, end))
                 yield batch
-        self._progress.move_to(Position(end), at_end=True)
 
     def _read(
         self, begin: Position, worker: int, workers: int
@@ -217,9 +216,8 @@ def _raised_in_worker() -> Iterator[None]:
         raise (WorkerError(str(error)) if get_worker_info() else error) from error
 
 
-def _raise(error: UserError) -> Iterator[TensorBatch]:
+def _raise(error: UserError) -> TensorBatch:
     raise error
-    yield {}
 
 
 class _SharedProgress:

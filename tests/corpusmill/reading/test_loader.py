@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 
 from corpusmill.faults import UserError
 from corpusmill.reading.batches import Batch, Batches
+from corpusmill.reading.length_batches import LengthBatches
 from corpusmill.reading.loader import Loader
 from corpusmill.reading.rows import Rows
-from corpusmill.reading.schedule import FixedBatches
+from corpusmill.reading.schedule import Batching, FixedBatches
 from tests.corpusmill.reading.traced_batches import (
     EndlessOrder,
     Key,
@@ -58,6 +59,7 @@ def test_spawned_workers_read_the_same(batches: Batches) -> None:
     world_size=st.integers(1, 4),
     batch_size=st.integers(1, 9),
     drop_last=st.booleans(),
+    max_tokens=st.sampled_from([None, None, 100, 300]),
     prefetch_factor=st.sampled_from([0, 3]),
     stops=st.lists(st.integers(0, 30), max_size=4),
 )
@@ -66,10 +68,16 @@ def test_a_run_that_is_stopped_reads_what_one_that_is_not_reads(
     world_size: int,
     batch_size: int,
     drop_last: bool,
+    max_tokens: int | None,
     prefetch_factor: int,
     stops: list[int],
 ) -> None:
-    batches = replace(batches, batching=FixedBatches(batch_size, drop_last))
+    batching: Batching = FixedBatches(batch_size, drop_last)
+    if max_tokens:
+        batching = LengthBatches(
+            batches.samples, batches.order, max_tokens=max_tokens, pool_size=16 * batch_size
+        )
+    batches = replace(batches, batching=batching)
     rank = world_size - 1
 
     def start() -> Loader[Batch]:
@@ -79,7 +87,8 @@ def test_a_run_that_is_stopped_reads_what_one_that_is_not_reads(
         epoch = loader.epoch
         return ((epoch, key(batch)) for batch in islice(loader, stop))
 
-    loader, resumed = start(), []
+    loader = start()
+    resumed: list[tuple[int, Key]] = []
     for stop in stops:
         resumed += read(loader, stop)
         state = json.loads(json.dumps(loader.state_dict()))
@@ -91,6 +100,27 @@ def test_a_run_that_is_stopped_reads_what_one_that_is_not_reads(
     expected = [found for _ in range(loader.epoch) for found in read(whole)]
     assert resumed == expected
     assert whole.state_dict() == loader.state_dict()
+
+
+@pytest.mark.parametrize("world_size", [1, 3, 5])
+def test_samples_that_no_rank_reads_in_an_epoch_are_read_in_the_next(
+    batches: Batches, world_size: int
+) -> None:
+    batching = LengthBatches(batches.samples, batches.order, max_tokens=64, pool_size=50)
+    loaders = [
+        Loader[Batch](replace(batches, batching=batching), rank, world_size)
+        for rank in range(world_size)
+    ]
+    read: list[tuple[int, int]] = []
+    for epoch in range(4):
+        for loader in loaders:
+            loader.set_epoch(epoch)
+            read += [of for batch in loader for of in key(batch)]
+            assert loader.epoch == epoch + 1
+    assert len(set(read)) == len(read)
+    size = len(batches.order)
+    assert len(read) > 4 * size - world_size
+    assert sorted(read)[: 3 * size] == [(epoch, of) for epoch in range(3) for of in range(size)]
 
 
 def test_each_sample_is_read_once_when_ranks_and_batch_size_change(batches: Batches) -> None:
@@ -201,8 +231,9 @@ READ_ENDLESSLY = """
 import multiprocessing, sys
 from corpusmill.reading.batches import Batches
 from corpusmill.reading.data_set import DataSet
+from corpusmill.reading.length_batches import LengthBatches
 from corpusmill.reading.loader import Loader
-from corpusmill.reading.schedule import FixedBatches
+from corpusmill.reading.schedule import Batching, FixedBatches
 from tests.corpusmill.reading.traced_batches import EndlessOrder, TracedCollator
 
 data = DataSet(sys.argv[1], cache_folder=sys.argv[2])
