@@ -35,9 +35,9 @@ class LengthBatches:
         batch_size: samples of a rank in a step; with `max_tokens` the most of them. Without
             `max_tokens` the last step of a pool at an epoch's end is smaller, or larger by one
             sample a rank, as in FixedBatches.
-        max_tokens: most tokens of a batch, padding included: its rows times its longest row.
-            Where so few samples fit that the last ones of an epoch cannot be shared by all ranks,
-            they, fewer than ranks, are read with the next epoch.
+        max_tokens: most tokens of a batch, padding included: its rows times its longest row. Below
+            twice the longest sample, where nearly all batches have one sample, up to
+            world_size - 1 samples at an epoch's end may fit in no step; they are left out.
         pad_to_multiple_of: what the collator pads lengths to.
         pool_size: samples of a pool, made a multiple of what all ranks read in a step.
     """
@@ -88,14 +88,14 @@ class LengthBatches:
             last = turn == len(position.taken) - 1
             if last and Rules(*before) == rules and steps < arrangement.steps:
                 earlier = Position(position.number, position.taken[:turn])
-                return LengthPool(arrangement, rules, earlier, added, behind, steps)
+                return LengthPool(arrangement, rules, earlier, added, behind, end, steps)
             waiting = arrangement.left(steps)
         added = self._add(len(waiting), end - behind, world_size)
         if len(waiting) + added < world_size:
             return None
         waiting = np.concatenate([waiting, np.arange(behind, behind + added)])
         arrangement = self._arrange(waiting, rules, position.number, len(position.taken))
-        return LengthPool(arrangement, rules, position, added, behind + added, 0)
+        return LengthPool(arrangement, rules, position, added, behind + added, end)
 
     def _add(self, waiting: int, unread: int, world_size: int) -> int:
         """How many of the unread samples join those that wait since their pool was arranged."""
@@ -124,6 +124,7 @@ class LengthPool:
         begun: where it was arranged.
         added: samples that were not in the pool before.
         behind: the number behind its last sample.
+        end: the number behind the epoch's last sample.
         done: steps that were done before.
     """
 
@@ -132,7 +133,8 @@ class LengthPool:
     begun: Position
     added: int
     behind: int
-    done: int
+    end: int
+    done: int = 0
 
     @property
     def steps(self) -> int:
@@ -149,7 +151,8 @@ class LengthPool:
         if not done:
             return self.begun
         read = self.arrangement.read(done)
-        if read == len(self.arrangement.numbers):
+        ends = done == self.arrangement.steps and self.behind == self.end
+        if ends or read == len(self.arrangement.numbers):
             return Position(self.behind)
         taken = (self.added, *self.rules, done, read)
         return Position(self.begun.number, (*self.begun.taken, taken))

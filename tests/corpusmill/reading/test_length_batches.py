@@ -141,17 +141,23 @@ def test_fewer_samples_than_ranks_at_the_end_are_shared_as_by_fixed_batches() ->
         assert sorted(sizes) == [[5, 5, 5, 5], [5, 6, 6, 6]]
 
 
-def test_batches_of_one_sample_that_ranks_cannot_share_are_read_with_the_next_epoch() -> None:
-    samples = NumberedSamples((7,), longest=3)
+def test_of_batches_of_one_sample_those_that_ranks_cannot_share_are_left_to_the_epochs_end() -> (
+    None
+):
+    samples = NumberedSamples((23,), longest=3)
     samples.all_lengths[:] = 3
-    order = Order((7,))
-    batches = Batches(samples, order, LengthBatches(samples, order, max_tokens=3), AsTheyAre())
-    [step] = read_epoch(batches, Position(0), 4)
-    assert [len(of) for of in step.samples] == [1, 1, 1, 1]
-    steps = read_epoch(batches, step.position, 4)
-    reads = step.reads + [read for later in steps for read in later.reads]
-    assert sorted(reads)[:7] == [(0, sample) for sample in range(7)]
-    assert len(set(reads)) == len(reads) == 12
+    order = Order((23,))
+    batching = LengthBatches(samples, order, max_tokens=3, pool_size=8)
+    batches = Batches(samples, order, batching, AsTheyAre())
+    # Two steps of two ranks, then four ranks: 19 are left, of which the pool had 4.
+    begun = read_epoch(batches, Position(0), 2)[:2]
+    steps = read_epoch(batches, begun[-1].position, 4)
+    assert all([len(of) for of in step.samples] == [1, 1, 1, 1] for step in steps)
+    reads = [read for step in begun + steps for read in step.reads]
+    assert len(set(reads)) == len(reads) == 4 + 16
+    assert steps[-1].position == Position(23)
+    last = [(0, int(sample)) for sample in order.locate(np.arange(20))]
+    assert set(last[:16]) <= set(reads)
 
 
 @pytest.mark.parametrize(
