@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -87,7 +89,7 @@ def test_ranks_of_as_many_lanes_read_stretches_of_their_own(ranks: int) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"seed": -1}, {"seed": 2**64}, {"window": 0}, {"lanes": 0}])
-def test_values_that_make_no_order_are_refused(wrong: dict[str, int]) -> None:
+def test_values_that_make_no_order_are_refused(wrong: dict[str, Any]) -> None:
     [(name, value)] = wrong.items()
     with pytest.raises(UserError, match=f"{name}={value}: .* Give "):
         Order((5,), **wrong)

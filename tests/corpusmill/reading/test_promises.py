@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from hypothesis import assume, given, settings
@@ -77,7 +78,8 @@ def mixed(draw: st.DrawFn) -> Data:
     ]
     proportions = [2 * len(source) / (1 + place) for place, source in enumerate(sources)]
     sizes = [len(source) for source in sources]
-    epoch_size = draw(st.sampled_from(["first_exhausted", "all_exhausted", 97]))
+    epoch_sizes: list[Any] = ["first_exhausted", "all_exhausted", 97]
+    epoch_size = draw(st.sampled_from(epoch_sizes))
     assume(epoch_size == "all_exhausted" or 2 < min(sizes) > sum(sizes) / 20)
     seed, shuffle = draw(st.integers(0, 2**64 - 1)), draw(st.booleans())
     samples, order = mix(sources, proportions, seed=seed, shuffle=shuffle, epoch_size=epoch_size)
@@ -87,7 +89,7 @@ def mixed(draw: st.DrawFn) -> Data:
 @st.composite
 def legs(draw: st.DrawFn) -> Leg:
     batch_size = draw(st.none() | st.integers(1, 20))
-    budget = st.integers(2 * _LONGEST, 100)
+    budget: st.SearchStrategy[int | None] = st.integers(2 * _LONGEST, 100)
     if batch_size is not None:
         budget = st.none() if batch_size == 1 else st.none() | budget
     return Leg(
