@@ -10,10 +10,6 @@ from numba import njit
 
 from corpusmill.randomness import draw, to_below
 
-# Each changes both digits. Of the permutations of a handful of numbers all come about equally often
-# only after more.
-_ROUNDS, _ROUNDS_OF_FEW, _FEW = 4, 12, 64
-
 
 @njit(cache=True, nogil=True)
 def permute(index: int, size: int, key: np.uint64) -> int:
@@ -33,7 +29,9 @@ def permute(index: int, size: int, key: np.uint64) -> int:
     """
     left_size = int(np.ceil(np.sqrt(size)))
     right_size = (size + left_size - 1) // left_size
-    rounds = _ROUNDS if size > _FEW else _ROUNDS_OF_FEW
+    # Each changes both digits. The fewer the numbers, the more it takes until two of them go to any
+    # two places equally often, and of a handful until all permutations come about equally often.
+    rounds = 3 if size > 1024 else 4 if size > 64 else 12 if size > 1 else 0
     while True:
         right = index // left_size
         left = index - right * left_size

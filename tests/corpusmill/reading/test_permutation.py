@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numba import njit
 from scipy.stats import chisquare
 
-from corpusmill.randomness import derive_key
+from corpusmill.randomness import derive_key, derive_keys
 from corpusmill.reading.permutation import permute
 
 
@@ -52,11 +52,31 @@ def test_all_permutations_are_equally_likely(size: int) -> None:
     assert chisquare(counts).pvalue > 1e-6
 
 
-@pytest.mark.parametrize("size", [97, 1024, 5000])
-def test_a_number_goes_anywhere_and_its_neighbour_anywhere_else(size: int) -> None:
-    moved = np.array([_some(size // 2, 2, size, _key(number)) for number in range(4000)])
-    places = np.histogram(moved[:, 0], bins=20, range=(0, size))[0]
-    steps = np.histogram((moved[:, 1] - moved[:, 0]) % size, bins=20, range=(0, size))[0]
-    expected = np.diff(np.ceil(np.linspace(0, size, 21))) * 4000 / size
-    for counts in (places, steps):
-        assert chisquare(counts, expected).pvalue > 1e-6
+@njit
+def _pairs(size: int, gap: int, keys: np.ndarray) -> np.ndarray:
+    """Where two numbers go, and how far the second is behind the first."""
+    found = np.empty((len(keys), 2), np.int64)
+    for place, key in enumerate(keys):
+        found[place, 0] = permute(size // 3, size, key)
+        found[place, 1] = (permute((size // 3 + gap) % size, size, key) - found[place, 0]) % size
+    return found
+
+
+@pytest.mark.parametrize("size", [65, 97, 300])
+@pytest.mark.parametrize("gap", [1, 2, 18])
+def test_two_numbers_go_to_any_two_places(size: int, gap: int) -> None:
+    keys = derive_keys(np.uint64(7), np.arange(400_000, dtype=np.uint64), 0, 1)
+    pairs = _pairs(size, gap, keys)
+    counts = np.bincount(pairs[:, 0] * size + pairs[:, 1], minlength=size * size)
+    assert chisquare(counts.reshape(size, size)[:, 1:].ravel()).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("size", [1025, 5000, 2**17, 10**12])
+@pytest.mark.parametrize("gap", [1, 33, 100])
+def test_two_of_many_numbers_go_anywhere(size: int, gap: int) -> None:
+    keys = derive_keys(np.uint64(7), np.arange(100_000, dtype=np.uint64), 0, 1)
+    shares = _pairs(size, gap, keys) / [size, size - 1]
+    counts = np.histogramdd(shares, bins=16, range=[(0, 1), (0, 1 + 1e-9)])[0]
+    places = np.diff(np.ceil(np.linspace(0, size, 17))) / size
+    distances = np.diff(np.ceil(np.linspace(0, size - 1, 17))) / (size - 1)
+    assert chisquare(counts.ravel(), 100_000 * np.outer(places, distances).ravel()).pvalue > 1e-6
