@@ -38,9 +38,9 @@ def streaming(source: Source, workers: int) -> Iterable[TensorBatch]:
     return DataLoader(StreamingDataset(_batches(source)), batch_size=None, num_workers=workers)
 
 
-def loader(source: Source, workers: int) -> Iterable[TensorBatch]:
+def loader(source: Source, workers: int, started_by: str | None = None) -> TensorLoader:
     """The loader in place of DataLoader."""
-    return TensorLoader(_batches(source), num_workers=workers)
+    return TensorLoader(_batches(source), num_workers=workers, multiprocessing_context=started_by)
 
 
 def plain_loop(source: Source, workers: int) -> Iterator[TensorBatch]:

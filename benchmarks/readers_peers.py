@@ -43,17 +43,18 @@ class PadExamples:
 
 @dataclass(frozen=True)
 class PadTable:
-    """The same of an Arrow table with the rows of a batch."""
+    """The same of an Arrow table with the rows of a batch, or with one row that lists them all."""
 
     collator: Collator
+    listed: bool = False
 
     def __call__(self, table: pa.Table) -> TensorBatch:
         """The tensors of a batch."""
-        columns = {
-            name: _from_arrow(column.combine_chunks())
-            for name, column in zip(table.column_names, table.columns, strict=True)
-        }
-        return _tensors(self.collator, columns, table.num_rows)
+        arrays = [column.combine_chunks() for column in table.columns]
+        if self.listed:
+            arrays = [array.flatten() for array in arrays]
+        columns = dict(zip(table.column_names, map(_from_arrow, arrays), strict=True))
+        return _tensors(self.collator, columns, len(arrays[0]))
 
 
 def _tensors(collator: Collator, columns: dict[str, Values], rows: int) -> TensorBatch:
@@ -150,7 +151,7 @@ def datasets_streaming_tables(source: Source, workers: int) -> Iterable[TensorBa
         loaded,
         batch_size=None,
         num_workers=workers,
-        collate_fn=PadTable(source.collator),
+        collate_fn=PadTable(source.collator, listed=True),
     )
 
 
