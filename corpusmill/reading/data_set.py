@@ -171,6 +171,7 @@ class DataSet:
         shards = np.searchsorted(self._starts, samples, side="right") - 1
         found = []
         needed = np.unique(shards).tolist()
+        self.cache.unpack(needed)
         for shard in needed:
             places = np.flatnonzero(shards == shard)
             rows = samples[places] - self._starts[shard]

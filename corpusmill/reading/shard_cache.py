@@ -14,6 +14,7 @@ import shutil
 import warnings
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
@@ -41,6 +42,9 @@ _LEFTOVER = re.compile(rf"([0-9a-f]{{64}}-{_LAYOUT})\..+")
 # A shard that is unpacked once more was read long ago, or room is short: so many of them in turn,
 # with so few looks at shards between two.
 _THRASHING, _FEW_LOOKS = 8, 16
+
+# Shards that are unpacked at a time; each takes a few dozen megabytes meanwhile.
+_THREADS = 4
 
 # After so long a user should hear what is waited for.
 _PATIENCE_SECONDS = 60
@@ -108,6 +112,20 @@ class ShardCache:
             with suppress(KeyError):  # another thread has just unmapped it
                 self._mapped.move_to_end(shard)
         return found
+
+    def unpack(self, shards: Collection[int]) -> None:
+        """Unpack those of some shards that are read together and are not unpacked yet.
+
+        Several are unpacked at a time; most of the work is done without the GIL.
+
+        Raises:
+            UserError: see columns.
+        """
+        missing = [of for of in shards if of not in self._mapped and not self.place(of).exists()]
+        if len(missing) > 1:
+            with ThreadPoolExecutor(min(len(missing), _THREADS)) as threads:
+                for _ in threads.map(lambda shard: self.columns(shard, shards), missing):
+                    pass
 
     def place(self, shard: int) -> Path:
         """The folder of an unpacked shard."""
