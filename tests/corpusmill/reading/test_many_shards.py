@@ -1,10 +1,14 @@
 """Data sets of many shards: how many files are open, and rows that lie in all of them."""
 
+import re
+import shutil
 from pathlib import Path
 
 import numpy as np
 import psutil
+import pytest
 
+from corpusmill.faults import UserError
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.gathering import gather_lists
 
@@ -35,3 +39,25 @@ def test_lists_are_gathered_at_their_places_and_nowhere_else() -> None:
     rows, places = np.array([2, 1, 0]), np.array([0, 2, 3])
     gather_lists(values, offsets, rows, places, gathered, gathered_offsets)
     np.testing.assert_array_equal(gathered, [3, 4, 5, -1, -1, 1, 2, -1])
+
+
+def test_shards_are_unpacked_together_before_any_is_read(bert: Path, cache_folder: Path) -> None:
+    data = DataSet(bert, cache_folder=cache_folder)
+    shards = range(len(data.shard_sizes))
+    data.cache.unpack(shards)
+    assert all(data.cache.place(shard).is_dir() for shard in shards)
+    alone = DataSet(bert, cache_folder=cache_folder.with_name("alone"))
+    for shard in shards:
+        together, expected = data.cache.columns(shard), alone.cache.columns(shard)
+        for name, values in expected.items():
+            np.testing.assert_array_equal(np.hstack(together[name]), np.hstack(values), name)
+
+
+def test_one_damaged_shard_of_several_is_named(bert: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(bert, copy)
+    data = DataSet(copy, cache_folder=tmp_path / "cache")
+    damaged = copy / data.shards[1]["file"]
+    damaged.write_bytes(damaged.read_bytes()[::-1])
+    with pytest.raises(UserError, match=re.escape(damaged.name)):
+        data.take(np.arange(len(data)))
