@@ -31,6 +31,9 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Builder:
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unpacked shards go where they are removed again, and not into the user's cache."""
+def _own_cache_and_folder(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing goes into the user's cache, and a test that leaves the checkout is followed back."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+    monkeypatch.chdir(Path.cwd())

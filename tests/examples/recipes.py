@@ -2,8 +2,6 @@
 
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +21,19 @@ def read_blocks(page: Path = PAGE) -> dict[str, list[str]]:
 
 
 def run_recipes(folder: Path, *recipes: str) -> dict[str, Any]:
-    """Run blocks one behind the other, in a folder where `out` is.
+    """Go to a folder where `out` is, and run blocks there, one behind the other.
 
     Args:
-        folder: what is worked in.
+        folder: where to go; fixtures of pytest come back from it.
         recipes: headings; "GPT 2" is the second block of that section alone.
 
     Returns:
         The names that they have defined.
     """
+    os.chdir(folder)
     names: dict[str, Any] = {"__name__": "recipe"}
-    with _working_in(folder):
-        for recipe in recipes:
-            exec(compile(find_code(recipe), recipe, "exec"), names)  # noqa: S102  our own page's
+    for recipe in recipes:
+        exec(compile(find_code(recipe), recipe, "exec"), names)  # noqa: S102  our own page's
     return names
 
 
@@ -46,13 +44,3 @@ def find_code(recipe: str) -> str:
     if number.isdigit():
         return blocks[heading][int(number) - 1]
     return "\n".join(blocks[recipe])
-
-
-@contextmanager
-def _working_in(folder: Path) -> Iterator[None]:
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(before)

@@ -11,9 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import transformers
 
 from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
+from corpusmill.objectives.electra import ElectraOptions
+from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.objectives.gpt import GptOptions
 from corpusmill.objectives.objective import ObjectiveOptions
 from corpusmill.reading.data_set import DataSet
@@ -22,8 +25,8 @@ from tests.conftest import CHECKOUT
 from tests.examples.conftest import Builder
 from tests.examples.recipes import PAGE, find_code, read_blocks, run_recipes
 
-_STATIC = BertOptions(max_seq_length=64, duplicates=3)
-_DYNAMIC = BertOptions(max_seq_length=64, duplicates=3, mask="dynamic")
+_STATIC = BertOptions(max_seq_length=64, duplicates=2)
+_DYNAMIC = BertOptions(max_seq_length=64, duplicates=2, mask="dynamic")
 
 
 def _assert_falling(losses: list[float], least: float = 0.3) -> None:
@@ -65,6 +68,44 @@ def test_gpt_learns(options: ObjectiveOptions, recipes: tuple[str, ...], build: 
     assert ("position_ids" in names["batch"]) == (getattr(options, "mode", "") == "pack")
 
 
+def test_electra_learns(build: Builder) -> None:
+    names = run_recipes(
+        build(ElectraOptions(max_seq_length=64, duplicates=2)), "Batches", "ELECTRA"
+    )
+    _assert_falling(names["losses"])
+    assert names["found"].loss < 0.6
+    batch, labels = names["batch"], names["labels"]
+    changed = names["replaced"] == 1
+    assert torch.equal(changed, (labels >= 0) & (batch["input_ids"] != labels))
+
+
+@pytest.mark.parametrize(
+    ("options", "model", "label"),
+    [
+        (BertOptions(max_seq_length=64, duplicates=1, segments="sentence-order"), "Albert",
+         "sentence_order_label"),
+        (ErnieOptions(max_seq_length=64, duplicates=1), "Ernie", "next_sentence_label"),
+        (BertOptions(max_seq_length=64, duplicates=1, segments="full-sentences"), "Roberta", ""),
+    ],
+)  # fmt: skip
+def test_models_take_our_names(
+    options: ObjectiveOptions, model: str, label: str, build: Builder
+) -> None:
+    samples = run_recipes(build(options), "Batches")
+    config = getattr(transformers, f"{model}Config")(
+        vocab_size=600, hidden_size=32, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=64, embedding_size=32, max_position_embeddings=66,
+    )  # fmt: skip
+    head = "MaskedLM" if model == "Roberta" else "PreTraining"
+    batch = next(iter(TensorLoader(samples["batches"])))
+    assert set(batch) - {"input_ids", "attention_mask", "token_type_ids"} == {"labels", label} - {
+        ""
+    }
+    loss = getattr(transformers, f"{model}For{head}")(config)(**batch).loss
+    guessed = np.log(600) + (np.log(2) if label else 0)
+    assert loss.item() == pytest.approx(guessed, rel=0.1)
+
+
 def test_trainer_learns(build: Builder, tmp_path: Path) -> None:
     (tmp_path / "out").symlink_to(build(_DYNAMIC) / "out")
     names = run_recipes(tmp_path, "Batches", "BERT 1", "Trainer")
@@ -77,9 +118,16 @@ def test_lightning_learns(build: Builder, tmp_path: Path) -> None:
     pytest.importorskip("lightning", reason="lightning is not installed")
     (tmp_path / "out").symlink_to(build(_STATIC) / "out")
     names = run_recipes(tmp_path, "Batches", "BERT 1", "Lightning")
-    trainer = names["trainer"]
-    assert trainer.callback_metrics["loss"] < 6.9
-    assert trainer.global_step == 2 * len(trainer.train_dataloader)
+    trainer, loader = names["trainer"], names["loader"]
+    assert trainer.callback_metrics["loss"] < 6.7
+    assert trainer.global_step == 2 * len(loader)
+    assert loader.state_dict()["number"] == 2 * len(names["samples"])
+
+    resumed, another = type(trainer)(max_epochs=3, logger=False), type(loader)(names["batches"])
+    checkpoint = trainer.checkpoint_callback.best_model_path
+    resumed.fit(names["Pretraining"](names["config"]), another, ckpt_path=checkpoint)
+    assert resumed.global_step == 3 * len(loader)
+    assert another.state_dict()["number"] == 3 * len(names["samples"])
 
 
 # What each rank has read and learned is written behind the recipe's own lines.
@@ -200,7 +248,8 @@ def test_duckdb_reads_the_shards(build: Builder) -> None:
     pytest.importorskip("duckdb", reason="duckdb is not installed")
     names = run_recipes(build(_STATIC), "Batches", "Tables 2")
     samples = names["samples"]
-    assert names["shortest"] == (samples.lengths(np.arange(len(samples))).min(),)
+    lengths = samples.lengths(np.arange(len(samples)))
+    assert (names["shortest"], names["longest"]) == (lengths.min(), lengths.max())
 
 
 def test_polars_reads_the_shards(build: Builder) -> None:

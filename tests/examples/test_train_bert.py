@@ -28,8 +28,8 @@ def test_losses_go_down_and_are_drawn(
     build: Builder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = train_bert.parse_arguments(
-        [str(build(_OPTIONS) / "out"), "--results", str(tmp_path), "--steps", "40", "--save-every", "20",
-         "--hidden-size", "64", "--learning-rate", "5e-3"]
+        [str(build(_OPTIONS) / "out"), "--results", str(tmp_path), "--steps", "40",
+         "--save-every", "20", "--hidden-size", "64", "--learning-rate", "5e-3"]
     )  # fmt: skip
     training = train_bert.train(given)
     train_bert.conclude(given, training)
