@@ -126,8 +126,9 @@ def test_processes_that_begin_at_once_unpack_each_shard_once(
     processes = [
         FORK.Process(target=_take_and_send, args=(data, start, to)) for _, to in pipes
     ]  # fmt: skip
-    for process in processes:
+    for process, (_, to) in zip(processes, pipes, strict=True):
         process.start()
+        to.close()
     found = [receive.recv() for receive, _ in pipes]
     for process in processes:
         process.join()
@@ -295,6 +296,7 @@ def test_a_limit_is_kept_and_what_was_read_longest_ago_makes_room(
         for start in range(0, len(data), 16):
             taken.append(data.take(np.arange(start, min(start + 16, len(data)))))
             assert size_of(cache_folder) <= limit
+            assert start < len(data) // 2 or size_of(cache_folder) > limit // 2
     assert np.array_equal(np.concatenate([of.lists("input_ids").values for of in taken]), whole)
     kept = [data.cache.place(shard) for shard in range(12) if data.cache.place(shard).exists()]
     assert kept[-1] == data.cache.place(11)
