@@ -3,6 +3,7 @@
 The kernels that look up, mask and pad release the GIL, so that a thread is enough.
 """
 
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
@@ -33,7 +34,8 @@ def prefetch(
     finally:
         waiting.stop()
         interrupt()
-        thread.join()
+        if not sys.is_finalizing():  # then threads do not end any more
+            thread.join()
 
 
 def _fill(items: Iterator[T], waiting: "_Waiting[T]") -> None:
