@@ -36,7 +36,7 @@ def parse_arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("data", type=Path, help="folder that `pipeline bert` wrote")
     parser.add_argument("--results", type=Path, default=Path("train-demo"), help="a folder")
     parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--batch-size", type=int, default=16)
+    parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--learning-rate", type=float, default=2e-3)
     parser.add_argument("--hidden-size", type=int, default=128)
     parser.add_argument("--save-every", type=int, default=100, help="steps; also validates")
