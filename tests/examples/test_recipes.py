@@ -11,12 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import transformers
 
 from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.electra import ElectraOptions
-from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.objectives.gpt import GptOptions
 from corpusmill.objectives.objective import ObjectiveOptions
 from corpusmill.reading.data_set import DataSet
@@ -79,31 +77,17 @@ def test_electra_learns(build: Builder) -> None:
     assert torch.equal(changed, (labels >= 0) & (batch["input_ids"] != labels))
 
 
-@pytest.mark.parametrize(
-    ("options", "model", "label"),
-    [
-        (BertOptions(max_seq_length=64, duplicates=1, segments="sentence-order"), "Albert",
-         "sentence_order_label"),
-        (ErnieOptions(max_seq_length=64, duplicates=1), "Ernie", "next_sentence_label"),
-        (BertOptions(max_seq_length=64, duplicates=1, segments="full-sentences"), "Roberta", ""),
-    ],
-)  # fmt: skip
-def test_models_take_our_names(
-    options: ObjectiveOptions, model: str, label: str, build: Builder
-) -> None:
-    samples = run_recipes(build(options), "Batches")
-    config = getattr(transformers, f"{model}Config")(
-        vocab_size=600, hidden_size=32, num_hidden_layers=1, num_attention_heads=2,
-        intermediate_size=64, embedding_size=32, max_position_embeddings=66,
-    )  # fmt: skip
-    head = "MaskedLM" if model == "Roberta" else "PreTraining"
-    batch = next(iter(TensorLoader(samples["batches"])))
-    assert set(batch) - {"input_ids", "attention_mask", "token_type_ids"} == {"labels", label} - {
-        ""
-    }
-    loss = getattr(transformers, f"{model}For{head}")(config)(**batch).loss
-    guessed = np.log(600) + (np.log(2) if label else 0)
-    assert loss.item() == pytest.approx(guessed, rel=0.1)
+def test_packed_documents_do_not_see_each_other(build: Builder) -> None:
+    names = run_recipes(build(GptOptions(mode="pack", max_seq_length=64)), "Batches", "GPT 2")
+    model, batch = names["model"].eval(), names["batch"]
+    row, place = (
+        of[0].item() for of in (batch["position_ids"][:, 2:-2] == 0).nonzero(as_tuple=True)
+    )
+    begin = place + 2  # of a document behind another one
+    with torch.no_grad():
+        before = model(**batch).logits[row, begin:]
+        batch["input_ids"][row, :begin] = 5
+        assert torch.allclose(model(**batch).logits[row, begin:], before, atol=1e-5)
 
 
 def test_trainer_learns(build: Builder, tmp_path: Path) -> None:
