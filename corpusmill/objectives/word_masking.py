@@ -23,11 +23,12 @@ from numba import njit
 from corpusmill.objectives.masking import (
     MASK_REPLACE_PROB,
     RANDOM_REPLACE_PROB,
+    Scratch,
     choose,
     corrupt_chosen,
     count_predictions,
     is_chosen,
-    make_chosen,
+    make_scratch,
 )
 from corpusmill.randomness import draw, to_below, to_uniform
 
@@ -124,8 +125,7 @@ def choose_words(
     thresholds: np.ndarray,
     predictions: int,
     key: np.uint64,
-    starts: np.ndarray,
-    chosen: np.ndarray,
+    scratch: Scratch,
 ) -> tuple[int, int]:
     """Choose whole words of a row until `predictions` tokens are chosen or no word is left.
 
@@ -134,13 +134,13 @@ def choose_words(
         thresholds: float64[longest n-gram - 1], from `ngram_thresholds`; empty for single words.
         predictions: most tokens to choose.
         key: of the row's stream.
-        starts: int32[length or more], scratch.
-        chosen: from `make_chosen`; the bits of chosen tokens are set.
+        scratch: the bits of chosen tokens are set in `chosen`; `places` is changed.
 
     Returns:
         found: how many tokens are chosen.
         counter: of the stream's first draw that is not yet used.
     """
+    chosen, starts = scratch.chosen, scratch.places
     words = 0
     for place in range(len(seg_labels)):
         starts[words] = place
@@ -230,19 +230,18 @@ def mask_words(
     positions = np.empty(most[-1], np.int32)
     labels = np.empty(most[-1], input_ids.dtype)
     prediction_offsets = np.zeros(rows + 1, np.int64)
-    starts = np.empty(longest, np.int32)
-    chosen = make_chosen(longest)
+    scratch = make_scratch(longest)
     thresholds = ngram_thresholds(max_ngram)
     for i in range(rows):
         row_labels = seg_labels[offsets[i] : offsets[i + 1]]
         found, counter = choose_words(
-            row_labels, thresholds, most[i + 1] - most[i], keys[i], starts, chosen
+            row_labels, thresholds, most[i + 1] - most[i], keys[i], scratch
         )
         begin = prediction_offsets[i]
         end = begin + found
         corrupt_chosen(
             input_ids[offsets[i] : offsets[i + 1]],
-            chosen,
+            scratch,
             replacement_ids,
             mask_id,
             keys[i],
