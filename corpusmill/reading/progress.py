@@ -32,6 +32,7 @@ class Progress:
         self._size = len(batches.order)
         self.position, self.at_end = Position(0), False
         self._begun = self.position
+        self._steps: dict[int, int] = {}  # of the epoch that was last asked for
         self._iteration: object = None  # which one moves the position; None where none has begun
 
     @property
@@ -42,7 +43,8 @@ class Progress:
     def epoch_at(self, read: int, at_end: bool = False) -> int:
         """The epoch of an iteration that is begun, or just ending, when so many samples are read.
 
-        Fewer samples than ranks may be left of an epoch, which are read with the next one.
+        Where a run goes on with more ranks, fewer samples than those may be left of an epoch,
+        which are read with the next one.
         """
         return (read - 1 if at_end else read + self._world_size - 1) // self._size
 
@@ -51,10 +53,6 @@ class Progress:
         if self.at_end:
             return (self.epoch + 1) * self._size
         return self._batches.end_of_epoch(self.position, self._world_size)
-
-    def is_end(self, position: Position, end: int) -> bool:
-        """Whether a position is behind the last batch of an epoch that ends at a number."""
-        return end - position.read < self._world_size
 
     def set_epoch(self, epoch: int) -> None:
         """Go to the beginning of an epoch.
@@ -94,22 +92,23 @@ class Progress:
         end = self._batches.end_of_epoch(begun, self._world_size)
         try:
             for item, position in read(begun):
-                self.position, self.at_end, taken = position, self.is_end(position, end), True
+                self.position, self.at_end, taken = position, position.read >= end, True
                 yield item
         except GeneratorExit:
             if self._iteration is own:  # and no later one has begun, nor a state been loaded
                 self.at_end = False
             raise
-        if not taken:
-            if end - begun.read >= self._size:
-                raise no_batch(self._batches)
-            self.position = Position(end)
-        self.at_end = False
+        if not taken and end - begun.read >= self._size:
+            raise no_batch(self._batches)
+        self.position, self.at_end = Position(end), False
 
     def steps_of_epoch(self) -> int:
         """Batches that each rank takes in the epoch, from its beginning."""
-        begin = Position(self.epoch * self._size)
-        return sum(pool.steps for pool in self._batches.pools(begin, self._world_size))
+        epoch = self.epoch
+        if epoch not in self._steps:
+            pools = self._batches.pools(Position(epoch * self._size), self._world_size)
+            self._steps = {epoch: sum(pool.steps for pool in pools)}
+        return self._steps[epoch]
 
     def state_dict(self) -> dict[str, Any]:
         """What `load_state_dict` goes on from, as JSON's own types."""
@@ -141,7 +140,7 @@ class Progress:
         if left:
             cause = f"the epoch had {batches - left} left"
             raise UserError(f"state_after({batches})", cause, "Count the batches of one iteration")
-        at_end = batches > 0 and self.is_end(position, end)
+        at_end = batches > 0 and position.read >= end
         return {**self._batches.state_dict(position), "at_end": at_end}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

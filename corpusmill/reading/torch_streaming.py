@@ -167,7 +167,7 @@ class StreamingDataset(IterableDataset[TensorBatch]):
             for batch, position in self._read(begin, turn, workers):
                 # The step after this one is another worker's, and the own one the last of a round.
                 self._turn = workers - 1
-                self._progress.move_to(position, self._progress.is_end(position, end))
+                self._progress.move_to(position, position.read >= end)
                 yield batch
 
     def _read(

@@ -21,7 +21,7 @@ from corpusmill.reading.batches import Batch, Batches
 from corpusmill.reading.length_batches import LengthBatches
 from corpusmill.reading.loader import Loader
 from corpusmill.reading.rows import Rows
-from corpusmill.reading.schedule import Batching, FixedBatches
+from corpusmill.reading.schedule import Batching, FixedBatches, Position
 from tests.corpusmill.reading.traced_batches import (
     EndlessOrder,
     Key,
@@ -102,25 +102,21 @@ def test_a_run_that_is_stopped_reads_what_one_that_is_not_reads(
     assert whole.state_dict() == loader.state_dict()
 
 
-@pytest.mark.parametrize("world_size", [1, 3, 5])
-def test_samples_that_no_rank_reads_in_an_epoch_are_read_in_the_next(
-    batches: Batches, world_size: int
+def test_samples_that_are_too_few_for_more_ranks_are_read_with_the_next_epoch(
+    batches: Batches,
 ) -> None:
-    batching = LengthBatches(batches.samples, batches.order, max_tokens=64, pool_size=50)
-    loaders = [
-        Loader[Batch](replace(batches, batching=batching), rank, world_size)
-        for rank in range(world_size)
-    ]
-    read: list[tuple[int, int]] = []
-    for epoch in range(4):
-        for loader in loaders:
-            loader.set_epoch(epoch)
-            read += [of for batch in loader for of in key(batch)]
-            assert loader.epoch == epoch + 1
-    assert len(set(read)) == len(read)
     size = len(batches.order)
-    assert len(read) > 4 * size - world_size
-    assert sorted(read)[: 3 * size] == [(epoch, of) for epoch in range(3) for of in range(size)]
+    left = Loader[Batch](replace(batches, batching=FixedBatches(1)))
+    left.load_state_dict(batches.state_dict(Position(size - 2)))
+    read = []
+    for rank in range(5):
+        loader = Loader[Batch](batches, rank, 5)
+        loader.load_state_dict(left.state_dict())
+        assert loader.epoch == 1
+        read += [of for batch in loader for of in key(batch)]
+        assert loader.epoch == 2
+    expected = [(1, sample) for sample in range(size)]
+    assert sorted(read) == [*sorted(of for batch in left for of in key(batch)), *expected]
 
 
 def test_each_sample_is_read_once_when_ranks_and_batch_size_change(batches: Batches) -> None:
@@ -233,7 +229,7 @@ from corpusmill.reading.batches import Batches
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.length_batches import LengthBatches
 from corpusmill.reading.loader import Loader
-from corpusmill.reading.schedule import Batching, FixedBatches
+from corpusmill.reading.schedule import Batching, FixedBatches, Position
 from tests.corpusmill.reading.traced_batches import EndlessOrder, TracedCollator
 
 data = DataSet(sys.argv[1], cache_folder=sys.argv[2])

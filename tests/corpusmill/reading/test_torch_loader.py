@@ -4,10 +4,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch.utils.data import DataLoader
 
 from corpusmill.faults import UserError
 from corpusmill.reading.batches import Batches
 from corpusmill.reading.torch_loader import TensorLoader
+from corpusmill.reading.torch_streaming import StreamingDataset
 from corpusmill.reading.torch_tensors import find_rank, to_tensors
 from tests.corpusmill.reading.traced_batches import key, read_plainly, traced_batches
 
@@ -22,6 +24,17 @@ def test_tensors_are_the_arrays_themselves() -> None:
     tensor = to_tensors({"input_ids": array})["input_ids"]
     array[1, 2] = 42
     assert tensor.tolist() == [[0, 1, 2], [3, 4, 42]]
+
+
+def test_workers_of_data_loader_send_a_batch_as_one_piece_of_memory(batches: Batches) -> None:
+    loader = DataLoader(
+        StreamingDataset(batches), batch_size=None, num_workers=1, multiprocessing_context="fork"
+    )
+    for sent, here in zip(loader, StreamingDataset(batches), strict=True):
+        assert sent.keys() == here.keys()
+        assert all(torch.equal(sent[name], here[name]) for name in here)
+        assert all(sent[name].dtype == here[name].dtype for name in here)
+        assert len({tensor.untyped_storage().data_ptr() for tensor in sent.values()}) == 1
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
