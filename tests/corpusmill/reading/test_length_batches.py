@@ -132,6 +132,18 @@ def test_what_is_left_of_a_pool_joins_the_next_where_it_is_too_little_for_all_ra
     assert numbers == set(range(len(numbers) + 90)) - done
 
 
+def test_what_would_be_too_little_for_all_ranks_behind_a_pool_joins_what_is_left_of_it() -> None:
+    samples, order = NumberedSamples((20,)), Order((20,))
+    batching = LengthBatches(samples, order, batch_size=2, pool_size=8)
+    batches = Batches(samples, order, batching, AsTheyAre())
+    begun = read_epoch(batches, Position(0), 1)[:5]  # of pools of 8, 8 and 4
+    assert begun[-1].position.read == 10
+    rest = read_epoch(batches, begun[-1].position, 5)
+    reads = [read for step in begun + rest for read in step.reads]
+    assert sorted(reads) == [(0, sample) for sample in range(20)]
+    assert rest[-1].position == Position(20)
+
+
 def test_fewer_samples_than_ranks_at_the_end_are_shared_as_by_fixed_batches() -> None:
     samples = NumberedSamples((43,))
     order = Order((43,))
