@@ -127,7 +127,7 @@ def draw_losses(
     left.set_title("masked language model", fontsize=11)
     right.set_title("next sentence", fontsize=11)
     left.set_ylabel("loss (nats)")
-    left.legend(loc="lower left", frameon=False)
+    left.legend(loc="upper right", bbox_to_anchor=(1, 0.88), frameon=False)
     figure.savefig(path)
     plt.close(figure)
 
@@ -155,6 +155,7 @@ def _draw_baseline(axes: Axes, loss: float, name: str, *, below: bool = False) -
     axes.axhline(loss, color=_GREY, linewidth=0.9, linestyle="--")
     axes.annotate(
         f"{name}: {loss:.2f}", (1, loss), xycoords=("axes fraction", "data"),
-        xytext=(-2, -3 if below else 3), textcoords="offset points",
+        xytext=(-2, -4 if below else 4), textcoords="offset points",
         ha="right", va="top" if below else "bottom", fontsize=9, color=_GREY,
+        bbox={"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1},
     )  # fmt: skip
