@@ -137,7 +137,7 @@ _Points = Sequence[tuple[int, float]]
 
 def _draw_lines(axes: Axes, training: _Points, validation: _Points) -> None:
     steps, losses = zip(*training, strict=True)
-    axes.plot(steps, losses, color=_BLUE, alpha=0.15, linewidth=0.7)
+    axes.plot(steps, losses, color=_BLUE, alpha=0.15, linewidth=0.7, zorder=1)
     axes.plot(steps, smooth(losses), color=_BLUE, label=f"training, mean of {SMOOTHED} batches")
     axes.plot(
         *zip(*validation, strict=True), color=_ORANGE, marker="o", markersize=4, label="validation"
@@ -157,5 +157,6 @@ def _draw_baseline(axes: Axes, loss: float, name: str, *, below: bool = False) -
         f"{name}: {loss:.2f}", (1, loss), xycoords=("axes fraction", "data"),
         xytext=(-2, -4 if below else 4), textcoords="offset points",
         ha="right", va="top" if below else "bottom", fontsize=9, color=_GREY,
+        zorder=1.5,  # over single batches, under the curves
         bbox={"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1},
     )  # fmt: skip
