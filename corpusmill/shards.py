@@ -39,8 +39,8 @@ def _read(folder: Folder, name: str) -> bytes | None:
         return folder.read(name)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except OSError as error:
-        cause = f"{name} cannot be read ({error.strerror or error})"
+    except Exception as error:  # each filesystem has errors of its own
+        cause = f"{name} cannot be read ({getattr(error, 'strerror', None) or error})"
         cure = "Check the URL, the connection and the rights to read it"
         raise UserError(folder.url, cause, cure) from error
 

@@ -96,11 +96,11 @@ def _blocks(folder: Folder, name: str) -> Iterator[bytes]:
                 yield block
     except FileNotFoundError:
         raise damaged(folder, name, "the file is missing") from None
-    except OSError as error:
-        if error.errno == errno.EIO and local is not None:
-            raise damaged(folder, name, f"the disk cannot read it ({error.strerror})") from error
+    except Exception as error:  # each filesystem has errors of its own
+        if local is not None and getattr(error, "errno", 0) == errno.EIO:
+            raise damaged(folder, name, f"the disk cannot read it ({error})") from error
         # The file may be whole, and others may be able to read it.
-        cause = f"it cannot be read now ({error.strerror or error})"
+        cause = f"it cannot be read now ({getattr(error, 'strerror', None) or error})"
         cure = "Try again, or check the connection and the rights to read it"
         raise UserError(f"{folder.url}/{name}", cause, cure) from error
 

@@ -112,10 +112,12 @@ class Handler(BaseHTTPRequestHandler):
         return self.answer(302, b"", {"Location": f"/storage/{name}/{found[0]}/{path}"})
 
     def answer_range(self, content: bytes) -> None:
+        if "Range" not in self.headers:
+            return self.answer(200, content, {})
         first, _, last = self.headers["Range"].removeprefix("bytes=").partition("-")
         part = content[int(first) : int(last) + 1]
         bounds = f"bytes {first}-{int(first) + len(part) - 1}/{len(content)}"
-        self.answer(206, part, {"Content-Range": bounds})
+        return self.answer(206, part, {"Content-Range": bounds})
 
     def answer_json(self, content: object) -> None:
         self.answer(200, json.dumps(content).encode(), {"Content-Type": "application/json"})

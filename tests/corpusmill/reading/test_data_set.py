@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 
 from corpusmill.faults import UserError
 from corpusmill.reading.data_set import DataSet
+from tests.corpusmill.loopback_hub import DataSet as HubDataSet
+from tests.corpusmill.loopback_hub import serve
 from tests.corpusmill.reading.small_datasets import SEED
 
 NAMES = ("bert", "bert_dynamic", "ernie", "electra", "gpt_stream", "gpt_windows", "gpt_pack")
@@ -164,3 +166,41 @@ def test_a_shard_behind_a_url_that_is_damaged_is_refused(
     files.rm(f"/data/out/{name}")
     with pytest.raises(UserError, match="it is missing"):
         DataSet(in_memory)
+
+
+def test_a_connection_that_breaks_is_told_from_a_damaged_shard(
+    in_memory: str, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients of stores raise errors of their own, which are no OSError."""
+    data = DataSet(in_memory, cache_folder=cache_folder)
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("the server sent no response")
+
+    monkeypatch.setattr(type(fsspec.filesystem("memory").open("/data/out/_SUCCESS")), "read", fail)
+    with pytest.raises(UserError, match=r"cannot be read now \(the server sent .* Try again"):
+        data[0]
+    for damaged in ("refuse", "skip"):
+        with pytest.raises(
+            UserError, match=r"_SUCCESS cannot be read \(the server sent no response"
+        ):
+            DataSet(in_memory, damaged=damaged)
+
+
+def test_a_data_set_of_the_hub_is_read(
+    bert: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "*")
+    files = {path.name: path.read_bytes() for path in bert.iterdir()}
+    with serve({"me/out": HubDataSet(files)}) as hub:
+        data = DataSet(
+            "hf://datasets/me/out",
+            cache_folder=cache_folder,
+            storage_options={"endpoint": hub.address, "token": False},
+        )
+        local = DataSet(bert, cache_folder=cache_folder.with_name("local"))
+        numbers = np.arange(0, len(data), 7)
+        assert [plain(row) for row in data.take(numbers)] == [
+            plain(row) for row in local.take(numbers)
+        ]
+    assert data.digest == local.digest

@@ -162,11 +162,13 @@ def test_rows_that_kernels_would_write_beside_their_arrays_for_are_refused(
 ) -> None:
     by, cause = ROWS[name]
     rewrite(data, by)
+    opened = DataSet(data, cache_folder=cache_folder)
     with pytest.raises(UserError) as refused:
-        read_all(data, cache_folder)
+        opened.take(np.arange(len(opened)))
     assert "its rows are not what dataset.json says" in str(refused.value)
     assert cause in str(refused.value)
-    assert not list(cache_folder.glob("*/*"))
+    assert not opened.cache.place(0).exists()
+    assert not list(cache_folder.glob("*.*/"))
 
 
 def test_rows_of_other_types_are_refused(data: Path, cache_folder: Path) -> None:

@@ -153,8 +153,9 @@ def test_a_process_killed_while_it_unpacks_harms_nobody(
         read_all(DataSet(bert, cache_folder=cache_folder))
 
     assert in_a_process(die) == -signal.SIGKILL
-    [leftover] = places(cache_folder)
-    assert sorted(path.name for path in leftover.iterdir()) == ["columns", "copies"]
+    leftovers = [place for place in places(cache_folder) if "." in place.name]
+    assert leftovers
+    assert all((leftover / "columns").is_dir() for leftover in leftovers)
     data = DataSet(bert, cache_folder=cache_folder)
     assert np.array_equal(read_all(data), expected)
     assert places(cache_folder) == sorted(data.cache.place(shard) for shard in range(3))
@@ -230,8 +231,17 @@ def test_what_is_removed_by_others_at_the_worst_moment_is_read_all_the_same(
 ) -> None:
     """A process whose limit is small removes each shard as soon as it has its name."""
     data = DataSet(bert, cache_folder=cache_folder, cache_bytes=10**9)
-    monkeypatch.setattr(data.cache, "_make_room", lambda _: shutil.rmtree(places(cache_folder)[-1]))
+    removed = []
+
+    def remove(kept: set[Path]) -> None:
+        removed.append(min(place for place in kept if place.exists()))
+        shutil.rmtree(removed[-1])
+
+    monkeypatch.setattr(data.cache, "_make_room", remove)
+    for start in range(0, len(data), 10):
+        data.take(np.arange(start, start + 10) % len(data))
     assert np.array_equal(read_all(data), expected)
+    assert len(removed) >= 3
 
 
 def test_a_full_disk_is_named_and_left_as_it_was(bert: Path, cache_folder: Path) -> None:
