@@ -48,6 +48,16 @@ def assert_refused(refused: pytest.ExceptionInfo[UserError], *parts: str) -> Non
         assert part in message
 
 
+def replace_by_a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def replace_by_a_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
 def flip_a_bit(path: Path, place: int, bit: int = 0) -> None:
     content = bytearray(path.read_bytes())
     content[place % len(content)] ^= 1 << bit
@@ -61,8 +71,8 @@ DAMAGES: dict[str, tuple[Change, str]] = {
     "longer": (lambda path: path.write_bytes(path.read_bytes() + b"x"), "bytes"),
     "another": (lambda path: shutil.copy(path.with_name(OTHER), path), "bytes"),
     "flipped": (lambda path: flip_a_bit(path, 99), "not those that were written"),
-    "a folder": (lambda path: (path.unlink(), path.mkdir()), "missing"),
-    "a pipe": (lambda path: (path.unlink(), os.mkfifo(path)), "missing"),
+    "a folder": (replace_by_a_folder, "missing"),
+    "a pipe": (replace_by_a_pipe, "missing"),
 }  # fmt: skip
 
 
@@ -161,6 +171,16 @@ def empty(folder: Path) -> None:
         file.unlink()
 
 
+def write_a_file(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.write_text("")
+
+
+def stop_the_build(folder: Path) -> None:
+    (folder / "_SUCCESS").unlink()
+    (folder / "_RUNNING").write_text("{}")
+
+
 def write_tables_alone(folder: Path) -> None:
     for file in set(folder.iterdir()) - set(folder.glob("*.parquet")):
         file.unlink()
@@ -168,15 +188,12 @@ def write_tables_alone(folder: Path) -> None:
 
 HALF_WRITTEN: dict[str, tuple[Change, str]] = {
     "no folder": (shutil.rmtree, "there is no such folder"),
-    "a file": (lambda folder: (shutil.rmtree(folder), folder.write_text("")), "it is a file"),
+    "a file": (write_a_file, "it is a file"),
     "empty": (empty, "there is no _SUCCESS, so it is no data set"),
     "plain Parquet": (write_tables_alone, "there is no _SUCCESS, so it is no data set"),
     "no _SUCCESS": (lambda of: (of / "_SUCCESS").unlink(), "there is dataset.json and no _SUCCESS"),
     "no manifest": (lambda of: (of / "dataset.json").unlink(), "_SUCCESS and no dataset.json"),
-    "at work": (
-        lambda of: ((of / "_SUCCESS").unlink(), (of / "_RUNNING").write_text("{}")),
-        "a build is at work there or was stopped",
-    ),
+    "at work": (stop_the_build, "a build is at work there or was stopped"),
     "half a manifest": (
         lambda of: (of / "dataset.json").write_bytes((of / "dataset.json").read_bytes()[:500]),
         "its 500 bytes are not those that _SUCCESS vouches for",

@@ -39,6 +39,14 @@ def first_shard(manifest: Manifest) -> Manifest:
     return shard
 
 
+def set_in_shard(**values: Any) -> Callable[[Manifest], object]:
+    return lambda of: first_shard(of).update(values)
+
+
+def set_in_column(column: int, **values: Any) -> Callable[[Manifest], object]:
+    return lambda of: of["columns"][column].update(values)
+
+
 NAMES = [
     "../x",
     "../../x",
@@ -55,24 +63,21 @@ NAMES = [
 ]
 # What would be a path, a type, a size or a name of Python's if it were believed.
 CHANGES: dict[str, Callable[[Manifest], object]] = {
-    **{
-        f"shard {name!r}": lambda of, name=name: first_shard(of).update(file=name)
-        for name in NAMES
-    },
+    **{f"shard {name!r}": set_in_shard(file=name) for name in NAMES},
     "digest": lambda of: first_shard(of).update(sha256="../../../../tmp/x"),
     "no digest": lambda of: first_shard(of).pop("sha256"),
     **{
-        f"{key}={value!r}": lambda of, key=key, value=value: first_shard(of).update({key: value})
+        f"{key}={value!r}": set_in_shard(**{key: value})
         for key in ("rows", "tokens", "bytes")
         for value in (-1, "1", None, 1.5, True, 2**70)
     },
     "unknown key": lambda of: first_shard(of).update({"__class__": "os.system"}),
     **{
-        f"column {name!r}": lambda of, name=name: of["columns"][1].update(name=name)
+        f"column {name!r}": set_in_column(1, name=name)
         for name in ("../x", "/x", "a.b", "", "input_ids", "__class__ ", 7)
     },
     **{
-        f"type {name!r}": lambda of, name=name: of["columns"][0].update(dtype=name)
+        f"type {name!r}": set_in_column(0, dtype=name)
         for name in ("O", "object", "V8", "U9", "float64", "int16,int16", "", None, ["int8"])
     },
     "width": lambda of: of["columns"][0].update(width="64"),

@@ -22,6 +22,7 @@ from corpusmill.reading import shard_cache
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import Lists
 from corpusmill.reading.shard_cache import default_cache_folder
+from corpusmill.reading.unpacking import unpack_shard
 from tests.corpusmill.reading.small_datasets import OBJECTIVES, Recipe, write_small_dataset
 
 FORK = get_context("fork")
@@ -52,7 +53,7 @@ def expected(bert: Path, tmp_path: Path) -> np.ndarray:
 def count_unpacked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The shards that this process unpacks from now on."""
     unpacked: list[str] = []
-    really = shard_cache.unpack_shard
+    really = unpack_shard
 
     def unpack(folder: Any, manifest: Any, shard: str, target: Path) -> None:
         unpacked.append(shard)
@@ -106,14 +107,14 @@ def test_a_data_set_built_again_is_not_mistaken_for_the_one_before(
 
 def _take_and_send(data: DataSet, start: Any, to: Connection) -> None:
     unpacked = []
-    really = shard_cache.unpack_shard
+    really = unpack_shard
 
     def unpack(folder: Any, manifest: Any, shard: str, target: Path) -> None:
         unpacked.append(shard)
         time.sleep(0.05)
         really(folder, manifest, shard, target)
 
-    shard_cache.unpack_shard = unpack  # type: ignore[assignment]
+    setattr(shard_cache, "unpack_shard", unpack)  # noqa: B010
     start.wait()
     to.send((unpacked, int(read_all(data).astype(np.int64).sum())))
 
@@ -143,13 +144,13 @@ def test_a_process_killed_while_it_unpacks_harms_nobody(
     bert: Path, cache_folder: Path, expected: np.ndarray
 ) -> None:
     def die() -> None:
-        really = shard_cache.unpack_shard
+        really = unpack_shard
 
         def unpack(folder: Any, manifest: Any, shard: str, target: Path) -> None:
             really(folder, manifest, shard, target)
             os.kill(os.getpid(), signal.SIGKILL)
 
-        shard_cache.unpack_shard = unpack  # type: ignore[assignment]
+        setattr(shard_cache, "unpack_shard", unpack)  # noqa: B010
         read_all(DataSet(bert, cache_folder=cache_folder))
 
     assert in_a_process(die) == -signal.SIGKILL

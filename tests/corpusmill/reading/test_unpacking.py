@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.columns import Column, arrow_schema, pad_rows
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.options import Compression, OutputOptions, Padding
 from corpusmill.manifest import columns_of
 from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.reading.data_set import DataSet
@@ -23,14 +23,12 @@ from corpusmill.shards import read_manifest, read_shard
 from corpusmill.storage import Folder
 from tests.corpusmill.reading.small_datasets import OBJECTIVES, Recipe, write_small_dataset
 
-PADDED = "max_length"
-RAGGED = "do_not_pad"
-PARQUET = [
-    OutputOptions("parquet", padding, compression)
-    for padding, compression in [
-        (RAGGED, "zstd"), (RAGGED, "snappy"), (RAGGED, "gzip"), (RAGGED, "none"), (PADDED, "zstd"),
-    ]
+PADDED: Padding = "max_length"
+RAGGED: Padding = "do_not_pad"
+_LAYOUTS: list[tuple[Padding, Compression]] = [
+    (RAGGED, "zstd"), (RAGGED, "snappy"), (RAGGED, "gzip"), (RAGGED, "none"), (PADDED, "zstd"),
 ]  # fmt: skip
+PARQUET = [OutputOptions("parquet", padding, codec) for padding, codec in _LAYOUTS]
 TFRECORD = [
     OutputOptions("tfrecord", PADDED, "none"),
     OutputOptions("tfrecord", RAGGED, "gzip"),
