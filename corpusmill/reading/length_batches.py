@@ -33,13 +33,15 @@ class LengthBatches:
         samples: what is read.
         order: of the samples; also the seed of what is drawn.
         batch_size: samples of a rank in a step; with `max_tokens` the most of them. Without
-            `max_tokens` the last step of a pool at an epoch's end is smaller, or larger by one
-            sample a rank, as in FixedBatches.
+            `max_tokens` one step of what is left of a pool, or of an epoch, has fewer or more, as
+            the last one of FixedBatches.
         max_tokens: most tokens of a batch, padding included: its rows times its longest row. Below
-            twice the longest sample, where nearly all batches have one sample, up to
-            world_size - 1 samples at an epoch's end may fit in no step; they are left out.
+            twice the longest sample, or with a batch_size of 1, where nearly all batches have one
+            sample, up to world_size - 1 samples at an epoch's end may fit in no step; they are left
+            out.
         pad_to_multiple_of: what the collator pads lengths to.
-        pool_size: samples of a pool, made a multiple of what all ranks read in a step.
+        pool_size: samples of a pool, made a multiple of what all ranks read in a step. With a
+            larger one there is less padding, and samples of one length come together more often.
     """
 
     samples: Samples = field(repr=False)
@@ -72,7 +74,8 @@ class LengthBatches:
         """See Batching.
 
         Raises:
-            UserError: the position is of other samples or of another order.
+            UserError: the position is of other samples or of another order, or a sample is longer
+                than the data set says.
         """
         rules = Rules(
             self.batch_size or 0, self.max_tokens or 0, self.pad_to_multiple_of, world_size
@@ -110,6 +113,12 @@ class LengthBatches:
 
     def _arrange(self, numbers: Integers, rules: Rules, first: int, turn: int) -> Arrangement:
         lengths = self.samples.lengths(self.order.locate(numbers))
+        if lengths.max() > self.samples.longest:
+            cause = (
+                f"a sample has {lengths.max()} tokens, and {self.samples.longest} are said to be"
+            )
+            cause += " the most"
+            raise UserError("samples", cause, "Copy or build the data set again")
         key = derive_key(np.uint64(self.order.seed), first, turn, POOLED)
         return arrange(numbers, lengths, rules, np.uint64(key))
 

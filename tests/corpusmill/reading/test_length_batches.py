@@ -188,6 +188,14 @@ def test_values_that_make_no_batches_are_refused(options: dict[str, int], value:
         by_length(**options)
 
 
+def test_samples_that_are_longer_than_the_data_set_says_are_refused() -> None:
+    samples = NumberedSamples((100,), longest=20)
+    samples.all_lengths[50] = 21
+    batching = LengthBatches(samples, Order((100,)), max_tokens=20)
+    with pytest.raises(UserError, match="21 tokens, and 20 are said"):
+        batching.next_pool(Position(0), 100, 1)
+
+
 def test_a_position_within_a_pool_of_other_samples_is_refused() -> None:
     pool = by_length(max_tokens=256).next_pool(Position(0), 2000, 1)
     assert pool
