@@ -74,7 +74,7 @@ def test_static_masks_are_the_kernels(corpus: Corpus, share: float, repeat: int)
     owners, indices = (plain.column(name).to_numpy() for name in ("document", "index"))
     keys = row_keys(np.uint64(1), owners, repeat, indices)
     masked, positions, labels, ends = mask_sequences(
-        ids, seg_labels, offsets, keys, share, SPECIAL.mask_id, VOCAB_SIZE
+        ids, seg_labels, offsets, keys, share, SPECIAL.mask_id or 0, VOCAB_SIZE
     )
     assert ragged.from_arrow(static.column("input_ids"))[0].tolist() == masked.tolist()
     places, place_ends = ragged.from_arrow(static.column("masked_lm_positions"))

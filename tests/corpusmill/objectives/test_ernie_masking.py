@@ -48,9 +48,10 @@ def mask(
     )
     assert masked.dtype == labels.dtype == np.int16
     assert positions.dtype == np.int32
-    return masked, *(
+    places, originals = (
         [part.tolist() for part in np.split(values, ends[1:-1])] for values in (positions, labels)
     )
+    return masked, places, originals
 
 
 def keys_of(count: int, epoch: int = 0, seed: int = 1) -> np.ndarray:
