@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -47,6 +48,17 @@ def test_batches_are_those_of_a_plain_loop_epoch_after_epoch(
         read = [key(batch) for batch in loader]
         assert read == read_plainly(batches, epoch, 1, 2)
         assert len(read) == len(loader)
+
+
+def test_blocks_stay_until_they_are_read(batches: Batches) -> None:
+    order = EndlessOrder(batches.samples.shard_sizes)
+    endless = replace(batches, order=order, batching=FixedBatches(512))
+    loader = Loader[Batch](
+        endless, num_workers=1, prefetch_factor=0, multiprocessing_context="fork"
+    )
+    for sent, here in islice(zip(loader, Loader[Batch](endless), strict=True), 40):
+        assert sent["sample"].tolist() == here["sample"].tolist()
+        assert np.array_equal(sent["input_ids"], here["input_ids"])
 
 
 def test_spawned_workers_read_the_same(batches: Batches) -> None:
@@ -133,6 +145,19 @@ def test_each_sample_is_read_once_when_ranks_and_batch_size_change(batches: Batc
             ]
         state = loader.state_dict()
     assert sorted(read) == [(0, sample) for sample in range(len(batches.order))]
+
+
+def test_a_state_of_the_last_step_ends_its_epoch_first(batches: Batches) -> None:
+    loader = Loader[Batch](batches)
+    iterator = iter(loader)
+    for _ in range(len(loader)):
+        next(iterator)
+    resumed = Loader[Batch](batches)
+    resumed.load_state_dict(loader.state_dict())
+    assert resumed.epoch == 0
+    assert list(resumed) == []
+    assert resumed.epoch == 1
+    assert [key(batch) for batch in resumed] == read_plainly(batches, 1)
 
 
 def test_setting_the_epoch_that_is_being_read_goes_on_in_it(batches: Batches) -> None:
