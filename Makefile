@@ -1,6 +1,7 @@
 # make run    sets up .venv and builds a BERT data set from the bundled sample text
 # make test   sets up .venv with the test tools, then checks lint, types, layers and runs all tests
 # make coverage  which lines of the library the tests run; tracing them takes twice as long
+# make train-demo  trains a small BERT on the bundled sample text and draws its losses; INPUT=wikitext-2 for real text
 # make test-flink  the whole job on Flink, embedded and on a cluster that the tests start; needs Java
 # make test-kills  kills a job at 20 random moments, and lets it go on each time
 # make bench  the table of benchmarks/README.md
@@ -13,12 +14,13 @@ PYTHON ?= python3.11
 VENV := .venv/bin
 INPUT := samples/wiki.sample.tokens
 OUT := sample-output
+DEMO := $(OUT)/train-demo
 
 # Two programs of Beam's that it has in Go alone, of the version of its package.
 GO_PACKAGES := github.com/apache/beam/sdks/v2
 BEAM_VERSION = v$(shell $(VENV)/python -c 'from importlib.metadata import version; print(version("apache-beam"))')
 
-.PHONY: run test coverage test-flink test-kills test-hosts prism bench clean
+.PHONY: run test train-demo coverage test-flink test-kills test-hosts prism bench clean
 
 run: .venv/job
 	$(VENV)/python -m pipeline train-tokenizer --input $(INPUT) --vocab-size 2000 --output $(OUT)/tokenizer.json
@@ -31,6 +33,11 @@ test: .venv/test
 	$(VENV)/mypy
 	$(VENV)/lint-imports
 	$(VENV)/pytest --numprocesses auto --dist worksteal
+
+train-demo: .venv/demo
+	$(VENV)/python -m pipeline train-tokenizer --input $(INPUT) --vocab-size 600 --output $(DEMO)/tokenizer.json
+	$(VENV)/python -m pipeline bert --input $(INPUT) --tokenizer $(DEMO)/tokenizer.json --output $(DEMO)/bert --replace --max-seq-length 64 --duplicates 20 --mask dynamic --sentence-rule split --language en --validation-share 0.1 --num-shards 2 --seed 1
+	$(VENV)/python -m examples.train_bert $(DEMO)/bert --results $(DEMO)
 
 coverage: .venv/test
 	$(VENV)/pytest --numprocesses auto --dist worksteal --cov --cov-report=term-missing:skip-covered
@@ -60,6 +67,10 @@ bench: .venv/test
 
 .venv/test: .venv/python pyproject.toml constraints.txt
 	$(VENV)/pip install --quiet --constraint constraints.txt --editable '.[job,test]'
+	touch $@ .venv/job
+
+.venv/demo: .venv/python pyproject.toml constraints.txt
+	$(VENV)/pip install --quiet --constraint constraints.txt --editable '.[job,demo]'
 	touch $@ .venv/job
 
 .venv/flink: .venv/test
