@@ -21,11 +21,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import BertConfig, BertForPreTraining, get_linear_schedule_with_warmup
 
-from corpusmill.reading.batches import Batches
 from corpusmill.reading.collators import collator_for
 from corpusmill.reading.data_set import DataSet
-from corpusmill.reading.order import Order
-from corpusmill.reading.schedule import FixedBatches
+from corpusmill.reading.making_batches import make_batches
 from corpusmill.reading.torch_loader import TensorLoader
 from examples.loss_curves import SMOOTHED, Losses, draw_losses, find_baselines, judge
 
@@ -53,9 +51,7 @@ def open_loader(
 
     Of a data set that was built with `--mask dynamic` they are masked here, anew in each epoch.
     """
-    order = Order(data_set.shard_sizes, seed, shuffle)
-    collator = collator_for(data_set, seed=seed)
-    return TensorLoader(Batches(data_set, order, FixedBatches(batch_size), collator))
+    return TensorLoader(make_batches(data_set, batch_size, seed=seed, shuffle=shuffle))
 
 
 def build_model(data_set: DataSet, hidden_size: int) -> BertForPreTraining:

@@ -111,7 +111,7 @@ class DataSet:
         max_length: int | None = None,
         damaged: Literal["refuse", "skip"] = "refuse",
     ) -> None:
-        self.folder = Folder(str(url), dict(storage_options or {}))
+        self.folder = _find_folder(str(url), dict(storage_options or {}))
         self.manifest = open_manifest(self.folder)
         self.split = split
         check_split(self.folder, self.manifest, split)
@@ -177,6 +177,13 @@ class DataSet:
             rows = samples[places] - self._starts[shard]
             found.append((self.cache.columns(shard, needed), rows, places))
         return found
+
+
+def _find_folder(url: str, storage_options: dict[str, Any]) -> Folder:
+    """The folder at a URL; a path is made absolute, as a program may go elsewhere meanwhile."""
+    folder = Folder(url, storage_options)
+    local = folder.local_path("")
+    return folder if local is None else Folder(str(local.absolute()))
 
 
 _Part = tuple[dict[str, Values], Integers, Integers]
