@@ -191,9 +191,10 @@ def lit_data(source: Source, workers: int) -> Iterable[TensorBatch]:
         item_loader=_item_loader(is_stream),
     )
     collate = PadBlocks() if is_stream else PadExamples(source.collator)
-    return litdata.StreamingDataLoader(
+    loader: Iterable[dict[str, torch.Tensor]] = litdata.StreamingDataLoader(
         loaded, batch_size=source.batch_size, num_workers=workers, collate_fn=collate
     )
+    return loader
 
 
 def _item_loader(is_stream: bool) -> Any:

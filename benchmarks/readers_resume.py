@@ -19,6 +19,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from statistics import median
@@ -149,7 +150,9 @@ def show_memory(data: Path) -> Table:
 
 def main() -> None:
     """Measure, in processes of their own; or be one of them."""
-    inner = {"resume": resume, "worker": measure_worker, "torch": measure_torch}
+    inner: dict[str, Callable[..., object]] = {
+        "resume": resume, "worker": measure_worker, "torch": measure_torch,
+    }  # fmt: skip
     if len(sys.argv) > 1 and sys.argv[1] in inner:
         folder, work, *share = sys.argv[2:]
         print(json.dumps(inner[sys.argv[1]](Path(folder), Path(work), *map(float, share))))

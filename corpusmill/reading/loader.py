@@ -1,8 +1,9 @@
 """Batches as NumPy arrays, read ahead: what a training loop without PyTorch iterates over."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Mapping
 from multiprocessing.context import BaseContext
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from corpusmill.faults import UserError
 from corpusmill.reading.batches import Batch, Batches, Block, Reader
@@ -14,33 +15,19 @@ from corpusmill.reading.worker_processes import WorkerProcesses
 B = TypeVar("B")
 
 
-class Loader(Generic[B]):
-    """Gives the batches of one rank, one epoch an iteration.
-
-    A thread reads `prefetch_factor` batches ahead. Without workers it does all the work, which
-    takes one core to some hundred thousand examples a second. Workers are processes that look up
-    and mask; they are started with each iteration and end with it, also when a loop is left early
-    or the process is killed. What is read, and in which order, depends on neither.
-
-    Iterating goes on where the last iteration stopped, also within an epoch.
+class BaseLoader(ABC, Generic[B]):
+    """What loaders of arrays and of tensors share; see Loader.
 
     Args:
         batches: what is read.
-        rank: of this process, 0 to world_size - 1.
-        world_size: processes that train together.
-        num_workers: processes that read for this rank; 0 for none.
-        prefetch_factor: batches that are read ahead; 0 reads each when it is asked for, without a
-            thread. Workers hold up to three blocks of 1,024 samples each besides.
-        multiprocessing_context: how workers are started: "fork", "spawn", "forkserver", or a
-            context of multiprocessing; None for its own choice.
+        rank: see Loader.
+        world_size: see Loader.
+        num_workers: see Loader.
+        prefetch_factor: see Loader.
+        multiprocessing_context: see Loader.
 
     Raises:
         UserError: a value is out of range.
-
-    Example:
-        for epoch in range(loader.epoch, 3):
-            for batch in loader:
-                ...  # {"input_ids": int64[32, 512], ...}; loader.state_dict() goes on behind it
     """
 
     def __init__(
@@ -98,9 +85,9 @@ class Loader(Generic[B]):
         """
         self._progress.load_state_dict(state)
 
+    @abstractmethod
     def _finish(self, batch: Batch) -> B:
         """What is given out for a batch; runs in the thread that reads ahead."""
-        return cast("B", batch)
 
     def _collate(self, block: Block) -> Iterator[tuple[B, Position]]:
         for batch, position in self.batches.collate(block):
@@ -129,6 +116,40 @@ class Loader(Generic[B]):
             yield from items
         finally:
             workers.stop()
+
+
+class Loader(BaseLoader[Batch]):
+    """Gives the batches of one rank, one epoch an iteration.
+
+    A thread reads `prefetch_factor` batches ahead. Without workers it does all the work, which
+    takes one core to some hundred thousand examples a second. Workers are processes that look up
+    and mask; they are started with each iteration and end with it, also when a loop is left early
+    or the process is killed. What is read, and in which order, depends on neither.
+
+    Iterating goes on where the last iteration stopped, also within an epoch.
+
+    Args:
+        batches: what is read.
+        rank: of this process, 0 to world_size - 1.
+        world_size: processes that train together.
+        num_workers: processes that read for this rank; 0 for none.
+        prefetch_factor: batches that are read ahead; 0 reads each when it is asked for, without a
+            thread. Workers hold up to three blocks of 1,024 samples each besides.
+        multiprocessing_context: how workers are started: "fork", "spawn", "forkserver", or a
+            context of multiprocessing; None for its own choice.
+
+    Raises:
+        UserError: a value is out of range.
+
+    Example:
+        for epoch in range(loader.epoch, 3):
+            for batch in loader:
+                ...  # {"input_ids": int64[32, 512], ...}; loader.state_dict() goes on behind it
+    """
+
+    def _finish(self, batch: Batch) -> Batch:
+        """See BaseLoader."""
+        return batch
 
 
 def _check_count(name: str, value: int) -> None:

@@ -5,11 +5,11 @@ from multiprocessing.context import BaseContext
 import torch
 
 from corpusmill.reading.batches import Batch, Batches
-from corpusmill.reading.loader import Loader
+from corpusmill.reading.loader import BaseLoader
 from corpusmill.reading.torch_tensors import TensorBatch, find_rank, to_tensors
 
 
-class TensorLoader(Loader[TensorBatch]):
+class TensorLoader(BaseLoader[TensorBatch]):
     """`Loader` with tensors in place of arrays: in place of DataLoader, and several times as fast.
 
     Args:

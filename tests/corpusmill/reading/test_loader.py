@@ -42,7 +42,7 @@ def batches(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Batches:
 def test_batches_are_those_of_a_plain_loop_epoch_after_epoch(
     batches: Batches, num_workers: int
 ) -> None:
-    loader = Loader[Batch](batches, 1, 2, num_workers=num_workers, multiprocessing_context="fork")
+    loader = Loader(batches, 1, 2, num_workers=num_workers, multiprocessing_context="fork")
     for epoch in range(2):
         assert loader.epoch == epoch
         read = [key(batch) for batch in loader]
@@ -53,16 +53,14 @@ def test_batches_are_those_of_a_plain_loop_epoch_after_epoch(
 def test_blocks_stay_until_they_are_read(batches: Batches) -> None:
     order = EndlessOrder(batches.samples.shard_sizes)
     endless = replace(batches, order=order, batching=FixedBatches(512))
-    loader = Loader[Batch](
-        endless, num_workers=1, prefetch_factor=0, multiprocessing_context="fork"
-    )
-    for sent, here in islice(zip(loader, Loader[Batch](endless), strict=True), 40):
+    loader = Loader(endless, num_workers=1, prefetch_factor=0, multiprocessing_context="fork")
+    for sent, here in islice(zip(loader, Loader(endless), strict=True), 40):
         assert sent["sample"].tolist() == here["sample"].tolist()
         assert np.array_equal(sent["input_ids"], here["input_ids"])
 
 
 def test_spawned_workers_read_the_same(batches: Batches) -> None:
-    loader = Loader[Batch](batches, num_workers=1, multiprocessing_context="spawn")
+    loader = Loader(batches, num_workers=1, multiprocessing_context="spawn")
     assert [key(batch) for batch in loader] == read_plainly(batches, 0)
 
 
@@ -92,10 +90,10 @@ def test_a_run_that_is_stopped_reads_what_one_that_is_not_reads(
     batches = replace(batches, batching=batching)
     rank = world_size - 1
 
-    def start() -> Loader[Batch]:
+    def start() -> Loader:
         return Loader(batches, rank, world_size, prefetch_factor=prefetch_factor)
 
-    def read(loader: Loader[Batch], stop: int | None = None) -> Iterator[tuple[int, Key]]:
+    def read(loader: Loader, stop: int | None = None) -> Iterator[tuple[int, Key]]:
         epoch = loader.epoch
         return ((epoch, key(batch)) for batch in islice(loader, stop))
 
@@ -118,11 +116,11 @@ def test_samples_that_are_too_few_for_more_ranks_are_read_with_the_next_epoch(
     batches: Batches,
 ) -> None:
     size = len(batches.order)
-    left = Loader[Batch](replace(batches, batching=FixedBatches(1)))
+    left = Loader(replace(batches, batching=FixedBatches(1)))
     left.load_state_dict(batches.state_dict(Position(size - 2)))
     read = []
     for rank in range(5):
-        loader = Loader[Batch](batches, rank, 5)
+        loader = Loader(batches, rank, 5)
         loader.load_state_dict(left.state_dict())
         assert loader.epoch == 1
         read += [of for batch in loader for of in key(batch)]
@@ -133,11 +131,11 @@ def test_samples_that_are_too_few_for_more_ranks_are_read_with_the_next_epoch(
 
 def test_each_sample_is_read_once_when_ranks_and_batch_size_change(batches: Batches) -> None:
     read: list[tuple[int, int]] = []
-    state = Loader[Batch](batches).state_dict()
+    state = Loader(batches).state_dict()
     for world_size, batch_size in [(3, 2), (1, 5), (2, 3)]:
         changed = replace(batches, batching=FixedBatches(batch_size))
         for rank in range(world_size):
-            loader = Loader[Batch](changed, rank, world_size)
+            loader = Loader(changed, rank, world_size)
             loader.load_state_dict(state)
             # The last of them read to the end of the epoch.
             read += [
@@ -148,11 +146,11 @@ def test_each_sample_is_read_once_when_ranks_and_batch_size_change(batches: Batc
 
 
 def test_a_state_of_the_last_step_ends_its_epoch_first(batches: Batches) -> None:
-    loader = Loader[Batch](batches)
+    loader = Loader(batches)
     iterator = iter(loader)
     for _ in range(len(loader)):
         next(iterator)
-    resumed = Loader[Batch](batches)
+    resumed = Loader(batches)
     resumed.load_state_dict(loader.state_dict())
     assert resumed.epoch == 0
     assert list(resumed) == []
@@ -161,7 +159,7 @@ def test_a_state_of_the_last_step_ends_its_epoch_first(batches: Batches) -> None
 
 
 def test_setting_the_epoch_that_is_being_read_goes_on_in_it(batches: Batches) -> None:
-    loader = Loader[Batch](batches)
+    loader = Loader(batches)
     loader.set_epoch(2)
     first = [key(batch) for batch in islice(loader, 3)]
     loader.set_epoch(2)
@@ -175,14 +173,14 @@ def test_setting_the_epoch_that_is_being_read_goes_on_in_it(batches: Batches) ->
 def test_an_epoch_without_a_batch_is_refused(batches: Batches) -> None:
     batching = FixedBatches(len(batches.order) + 1, drop_last=True)
     with pytest.raises(UserError, match="gives no batch"):
-        next(iter(Loader[Batch](replace(batches, batching=batching))))
+        next(iter(Loader(replace(batches, batching=batching))))
 
 
 @pytest.mark.parametrize("value", ["num_workers", "prefetch_factor"])
 def test_negative_numbers_are_refused(batches: Batches, value: str) -> None:
     given: dict[str, Any] = {value: -1}
     with pytest.raises(UserError, match=f"{value}=-1"):
-        Loader[Batch](batches, **given)
+        Loader(batches, **given)
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
@@ -190,7 +188,7 @@ def test_a_loop_that_is_left_leaves_no_thread_and_no_process(
     batches: Batches, num_workers: int
 ) -> None:
     before = threading.active_count()
-    loader = Loader[Batch](batches, num_workers=num_workers, multiprocessing_context="fork")
+    loader = Loader(batches, num_workers=num_workers, multiprocessing_context="fork")
     for _ in loader:
         assert threading.active_count() > before
         assert len(multiprocessing.active_children()) == num_workers
@@ -210,7 +208,7 @@ class Failing(TracedCollator):
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_errors_reach_who_iterates_as_they_are(batches: Batches, num_workers: int) -> None:
     error = UserError("train-0.parquet", "it is missing", "Copy it")
-    loader = Loader[Batch](
+    loader = Loader(
         replace(batches, collator=Failing(error)),
         num_workers=num_workers,
         multiprocessing_context="fork",
@@ -222,7 +220,7 @@ def test_errors_reach_who_iterates_as_they_are(batches: Batches, num_workers: in
 
 
 def test_other_errors_of_workers_say_where_they_were_raised(batches: Batches) -> None:
-    loader = Loader[Batch](
+    loader = Loader(
         replace(batches, collator=Failing(ZeroDivisionError("by zero"))),
         num_workers=1,
         multiprocessing_context="fork",
@@ -234,7 +232,7 @@ def test_other_errors_of_workers_say_where_they_were_raised(batches: Batches) ->
 
 def test_a_worker_that_is_killed_is_told_of(batches: Batches) -> None:
     batches = replace(batches, order=EndlessOrder(batches.samples.shard_sizes))
-    loader = Loader[Batch](batches, num_workers=1, multiprocessing_context="fork")
+    loader = Loader(batches, num_workers=1, multiprocessing_context="fork")
     batch = iter(loader)
     next(batch)
     (worker,) = multiprocessing.active_children()
@@ -305,7 +303,7 @@ def _runs(pid: int) -> bool:
 
 @pytest.mark.parametrize("close", [True, False])
 def test_a_loop_that_counts_batches_reads_each_epoch(batches: Batches, close: bool) -> None:
-    loader = Loader[Batch](batches)
+    loader = Loader(batches)
     iterators = []
     for epoch in range(3):
         iterators.append(iter(loader))

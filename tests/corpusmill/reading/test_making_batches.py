@@ -23,8 +23,7 @@ def data(bert_dynamic: Path, cache_folder: Path) -> DataSet:
 
 
 def read(batches: Batches) -> list[Batch]:
-    loader: Loader[Batch] = Loader(batches)
-    return list(loader)
+    return list(Loader(batches))
 
 
 def assert_same(found: Batches, expected: Batches) -> None:
