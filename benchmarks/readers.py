@@ -9,11 +9,11 @@ process of its own, with 0, 1 and 2 workers; all of them in turn, `--rounds` tim
 shown. In the first round, what an epoch without workers adds up to (examples, tokens, ids, labels)
 is compared, so that nobody is fast by leaving something out.
 
-The peers are those that are installed (benchmarks/README.md says how): Hugging Face datasets, MosaicML streaming,
-LitData and a loop like nanoGPT's. LDDL's package needs releases of dask and transformers of years
-ago, so it is not here. Data sets are built from synthetic corpora where `--data` lacks them,
-which takes some minutes. "CPU" is examples a second of processor time, of all processes: what other
-work on the machine disturbs less.
+The peers are those that are installed (benchmarks/README.md says how): Hugging Face datasets,
+MosaicML streaming, LitData and a loop like nanoGPT's. LDDL's package needs releases of dask and
+transformers of years ago, so it is not here. Data sets are built from synthetic corpora where
+`--data` lacks them, which takes some minutes. "CPU" is examples a second of processor time, of all
+processes: what other work on the machine disturbs less.
 """
 
 import argparse
