@@ -19,10 +19,11 @@ import psutil
 from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.faults import UserError
+from corpusmill.manifest import SUCCESS
 from pipeline.inputs import InputFile, absolute, is_local, read_bytes
 from pipeline.output import make_temporary_folder, remove_empty_folders
 from transforms.claim import Claim, drop_claim, read_claim, take_claim
-from transforms.files import create_file, remove_folder
+from transforms.files import create_file, file_exists, remove_folder
 from transforms.journal import count_finished
 
 _RECORD = "run.json"
@@ -93,10 +94,20 @@ class RunFolder:
             _refuse_changes(self.earlier, json.loads(content))
         over = self.stopped.token if self.stopped else None
         take_claim(self.output, _claim(self.token, self.path), over)
+        self._refuse_finished(stale)
         if self.stopped and self.earlier is None:
             remove_folder(self.stopped.temp_folder)
         with create_file(self.record_path) as stream:
             stream.write(content.encode())
+
+    def _refuse_finished(self, stale: Sequence[str]) -> None:
+        """Refuse a data set that another run finished between our look at the folder and our claim.
+
+        The claim is given back.
+        """
+        if SUCCESS not in stale and file_exists(FileSystems.join(self.output, SUCCESS)):
+            drop_claim(self.output, self.token)
+            raise _too_late(self.output)
 
 
 @contextmanager
@@ -118,6 +129,9 @@ def run_folder(output: str, temp_location: str | None, resume: bool) -> Iterator
     try:
         yield folder
     except BaseException as error:
+        if isinstance(error, FileNotFoundError) and _is_gone(folder.path):
+            # A run that ends removes empty folders, as those of runs that were killed.
+            raise _too_late(folder.output) from None
         finished = count_finished(folder.path)
         if not finished:
             _remove(folder)
@@ -126,6 +140,18 @@ def run_folder(output: str, temp_location: str | None, resume: bool) -> Iterator
         raise
     if not folder.handed_over:
         _remove(folder)
+
+
+def _is_gone(folder: str) -> bool:
+    return is_local(folder) and not Path(folder).exists()
+
+
+def _too_late(output: str) -> UserError:
+    return UserError(
+        f"--output {output}",
+        "another run has finished a data set there meanwhile",
+        "Give another folder, or add --replace",
+    )
 
 
 def is_alive(claim: Claim) -> bool:

@@ -4,10 +4,12 @@ import json
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from corpusmill.verify import verify_local
+from pipeline.assembly import assemble_job
 from pipeline.command_line import USER_ERROR
 from tests.pipeline.jobs import SMALL, Outcome, assert_refused, build, digests, leftovers, start
 
@@ -98,5 +100,32 @@ def test_a_run_whose_folder_was_taken_meanwhile_leaves_nothing(
     _, errors = first.communicate()
     assert first.returncode != 0
     assert "Traceback" not in errors
+    assert digests(output) == whole
+    assert verify_local(output) == []
+
+
+@pytest.mark.parametrize("temp_elsewhere", [False, True])
+def test_a_run_that_comes_too_late_leaves_what_the_other_one_has_built(
+    temp_elsewhere: bool,
+    sample: Path,
+    tokenizer_path: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    output = tmp_path / "out"
+    given = ("--input", sample, "--tokenizer", tokenizer_path, "--output", output)
+
+    def assemble(*arguments: Any, **options: Any) -> Any:
+        """Another run begins and ends while this one has seen an empty folder."""
+        _, errors = start("bert", *given, *SMALL).communicate()
+        assert not errors
+        whole.update(digests(output))
+        return assemble_job(*arguments, **options)
+
+    whole: dict[str, str] = {}
+    monkeypatch.setattr("pipeline.commands.assemble_job", assemble)
+    flags = ("--temp-location", tmp_path / "temp") if temp_elsewhere else ()
+    outcome = build([sample], tokenizer_path, output, "--seed", "2", *flags)
+    assert_refused(outcome, USER_ERROR, f"--output {output}", "meanwhile", "--replace")
     assert digests(output) == whole
     assert verify_local(output) == []

@@ -70,7 +70,7 @@ def described(rows: Rows) -> list[Masked]:
 @given(seeds, st.lists(st.tuples(st.integers(0, 2**40), st.integers(0, 2**20)), max_size=9))
 def test_keys_come_from_seed_epoch_and_sample(seed: int, read: list[tuple[int, int]]) -> None:
     samples, epochs = (np.array([of[part] for of in read], np.int64) for part in (0, 1))
-    expected = [derive_key(seed, sample, epoch, LOADED_MASK) for sample, epoch in read]
+    expected = [derive_key(np.uint64(seed), *of, LOADED_MASK) for of in read]
     assert derive_mask_keys(np.uint64(seed), samples, epochs).tolist() == expected
 
 
