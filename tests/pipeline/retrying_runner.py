@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass
 from enum import Enum, auto
-from itertools import chain, cycle
+from itertools import chain
 from pathlib import Path
 from random import Random
 from types import FrameType
@@ -67,7 +67,7 @@ ENGINES: dict[str, list[list[Attempt]]] = {
     "killed": [[Attempt(Fate.KILLED, new=True), Attempt(Fate.KILLED, new=True), _COUNTS]],
     "overtaken": [[Attempt(Fate.OVERTAKEN, new=True), _COUNTS]],
 }
-# The others in turn, and none.
+# Any of the others for each bundle, and now and then none.
 ENGINES["all of it"] = [[_COUNTS], *(attempts for [attempts] in ENGINES.values())]
 
 
@@ -117,11 +117,7 @@ class RetryingRunner(FnApiRunner):
     ) -> None:
         super().__init__(**given)
         self.random = Random(seed)  # noqa: S311
-        # In turn, so that each has its turn; how many moments pass differs from run to run, and
-        # with that what is drawn.
-        attempts = ENGINES[engine]
-        self.attempts = cycle(self.random.sample(attempts, len(attempts)))
-        self.after_attempt = after_attempt
+        self.engine, self.after_attempt = ENGINES[engine], after_attempt
         self.processes = 1
         # Moments of the longest attempt at a bundle, by stage.
         self.lengths: dict[str, int] = {}
@@ -164,7 +160,7 @@ class _RetryingBundleManager(BundleManager):
     def _work_on(self, given: tuple[Any, ...]) -> beam_fn_api_pb2.InstructionResponse:
         random, longest = self._runner.random, self._runner.lengths.get(self._stage, _MOMENTS)
         taken, overtaken = None, []
-        for attempt in next(self._runner.attempts):
+        for attempt in random.choice(self._runner.engine):
             at = random.randint(1, longest)
             manager = self._manager(attempt.new)
             if attempt.fate is Fate.OVERTAKEN:

@@ -119,7 +119,10 @@ def test_attempts_that_fail_change_no_byte(
     made = run_on(monkeypatch, engine, after_attempt=assert_finished_once(output))
     assert build(kind, output) == plain[kind]
     [runner] = made
-    assert runner.fates >= {attempt.fate for of in ENGINES[engine] for attempt in of}
+    # How many moments pass differs from run to run, and with that which fates are drawn of all.
+    fates = {attempt.fate for of in ENGINES[engine] for attempt in of}
+    assert len(runner.fates) >= min(len(fates), 3)
+    assert runner.fates <= fates
 
 
 def test_a_data_set_is_replaced_by_attempts_that_fail(
