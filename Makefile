@@ -16,6 +16,9 @@ INPUT := samples/wiki.sample.tokens
 OUT := sample-output
 DEMO := $(OUT)/train-demo
 
+# One more than there are cores: many tests wait for processes of their own.
+TESTS_AT_ONCE = $(shell $(VENV)/python -c 'import os; print(1 + os.cpu_count())')
+
 # Two programs of Beam's that it has in Go alone, of the version of its package.
 GO_PACKAGES := github.com/apache/beam/sdks/v2
 BEAM_VERSION = v$(shell $(VENV)/python -c 'from importlib.metadata import version; print(version("apache-beam"))')
@@ -32,7 +35,7 @@ test: .venv/test
 	$(VENV)/ruff check .
 	$(VENV)/mypy
 	$(VENV)/lint-imports
-	$(VENV)/pytest --numprocesses auto --dist worksteal
+	$(VENV)/pytest --numprocesses $(TESTS_AT_ONCE) --dist worksteal
 
 train-demo: .venv/demo
 	$(VENV)/python -m pipeline train-tokenizer --input $(INPUT) --vocab-size 600 --output $(DEMO)/tokenizer.json
@@ -40,7 +43,7 @@ train-demo: .venv/demo
 	$(VENV)/python -m examples.train_bert $(DEMO)/bert --results $(DEMO)
 
 coverage: .venv/test
-	$(VENV)/pytest --numprocesses auto --dist worksteal --cov --cov-report=term-missing:skip-covered
+	$(VENV)/pytest --numprocesses $(TESTS_AT_ONCE) --dist worksteal --cov --cov-report=term-missing:skip-covered
 
 test-flink: .venv/flink
 	$(VENV)/pytest tests_flink

@@ -136,14 +136,15 @@ def submit(job: Run, url_of: Callable[[str], str] = _nowhere) -> Submitted:
     hide_noise()
     with hold_interrupts() as held:
         result = submit_pipeline(job)
-    job_id = job_id_of(result)
-    submitted = Submitted(False, job_id, url_of(job_id))
-    job.announce(submitted)
-    with cancel_on_interrupt(result.cancel, job_id, submitted.url, job.tied, held):
-        if not job.wait:
-            return submitted
-        with repeat(_SECONDS_BETWEEN_COUNTERS, lambda: take_counters(result, job.counters)):
-            wait(result)
+        job_id = job_id_of(result)
+        submitted = Submitted(False, job_id, url_of(job_id))
+        job.announce(submitted)
+        with cancel_on_interrupt(result.cancel, job_id, submitted.url, job.tied):
+            held.release()
+            if not job.wait:
+                return submitted
+            with repeat(_SECONDS_BETWEEN_COUNTERS, lambda: take_counters(result, job.counters)):
+                wait(result)
     take_counters(result, job.counters)
     return replace(submitted, done=True)
 

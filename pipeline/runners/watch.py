@@ -2,7 +2,7 @@
 
 import logging
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
@@ -107,30 +107,55 @@ def _ask_state(result: Any) -> str:
     return ""
 
 
-@contextmanager
-def hold_interrupts() -> Iterator[list[int]]:
-    """Keep Ctrl-C and requests to end while a job is submitted: it must be known to cancel it.
+class HeldInterrupts:
+    """Ctrl-C and requests to end, kept until one can do something about them.
 
-    Gives the signals that came, for `cancel_on_interrupt`. A second one is not kept.
+    A second one is not kept.
     """
-    held: list[int] = []
 
-    def hold(number: int, _: FrameType | None) -> None:
-        if held:
+    def __init__(self) -> None:
+        self._came = False
+        self._previous = {
+            number: signal.signal(number, self._hold) for number in (signal.SIGINT, signal.SIGTERM)
+        }
+
+    def release(self) -> None:
+        """Keep no more of them.
+
+        Raises:
+            KeyboardInterrupt: one came.
+        """
+        self.restore()
+        if self._came:
             raise KeyboardInterrupt
-        held.append(number)
 
-    previous = {number: signal.signal(number, hold) for number in (signal.SIGINT, signal.SIGTERM)}
+    def restore(self) -> None:
+        """Let them do again what they did before."""
+        while self._previous:
+            signal.signal(*self._previous.popitem())
+
+    def _hold(self, _: int, __: FrameType | None) -> None:
+        if self._came:
+            raise KeyboardInterrupt
+        self._came = True
+
+
+@contextmanager
+def hold_interrupts() -> Iterator[HeldInterrupts]:
+    """Keep interrupts while a job is submitted: it must be known to cancel it.
+
+    They are to be released within `cancel_on_interrupt`, so that there is no moment between.
+    """
+    held = HeldInterrupts()
     try:
         yield held
     finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+        held.restore()
 
 
 @contextmanager
 def cancel_on_interrupt(
-    cancel: Callable[[], object], job_id: str, url: str, tied: bool, held: Sequence[int] = ()
+    cancel: Callable[[], object], job_id: str, url: str, tied: bool
 ) -> Iterator[None]:
     """Cancel the job where the block ends by Ctrl-C or a request to end.
 
@@ -139,14 +164,11 @@ def cancel_on_interrupt(
         job_id: its name for the job.
         url: where the job is watched.
         tied: whether the job ends with this process anyway.
-        held: signals that came before the block.
 
     Raises:
         JobInterrupt: it did.
     """
     try:
-        if held:
-            raise KeyboardInterrupt
         yield
     except KeyboardInterrupt:
         try:

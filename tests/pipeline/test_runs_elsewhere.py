@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import apache_beam as beam
 import pytest
@@ -15,7 +16,7 @@ from pipeline.command_line import CANCELLED, FAILURE, INTERRUPTED, USER_ERROR
 from pipeline.progress import Counters
 from pipeline.runners import portable
 from pipeline.runners.run import Run
-from pipeline.runners.watch import JobInterrupt
+from pipeline.runners.watch import JobInterrupt, job_id_of
 from tests.pipeline.engine import RUNNING, Engine, count_seconds, start_engine
 from tests.pipeline.jobs import assert_refused, build, digests
 
@@ -88,6 +89,24 @@ def test_a_command_that_is_interrupted_cancels_its_job(
     number: signal.Signals, engine: Engine, long_text: Path, tokenizer_path: Path, output: Path
 ) -> None:
     engine.once_it_runs(lambda _: os.kill(os.getpid(), number))
+    outcome = build([long_text], tokenizer_path, output, *engine.flags)
+    assert outcome.status == INTERRUPTED
+    [job_id] = re.findall(r"^interrupted: job (\S+) was cancelled", outcome.errors, re.MULTILINE)
+    assert engine.jobs()[job_id] == beam_job_api_pb2.JobState.CANCELLED
+
+
+def test_an_interrupt_right_after_the_submission_cancels_the_job(
+    engine: Engine,
+    long_text: Path,
+    tokenizer_path: Path,
+    output: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def ask(result: Any) -> str:
+        os.kill(os.getpid(), signal.SIGINT)
+        return job_id_of(result)
+
+    monkeypatch.setattr("pipeline.runners.portable.job_id_of", ask)
     outcome = build([long_text], tokenizer_path, output, *engine.flags)
     assert outcome.status == INTERRUPTED
     [job_id] = re.findall(r"^interrupted: job (\S+) was cancelled", outcome.errors, re.MULTILINE)
