@@ -136,10 +136,6 @@ class Order:
             "lanes": self.lanes,
         }
 
-    def shards_of(self, samples: Integers) -> Integers:
-        """int64[n]: the shards that samples lie in."""
-        return np.searchsorted(self._starts, samples, side="right") - 1
-
 
 @lru_cache(maxsize=8)
 def _lay_out(order: Order, epoch: int) -> tuple[np.uint64, Integers, Integers, Integers]:
