@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.columns import Column
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.sorting import cut_into_groups, order_by_bucket
 
 # A worker has a file of each bin open, and rows of each in memory.

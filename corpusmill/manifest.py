@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from corpusmill.columns import Column
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.formats import shard_names
 from corpusmill.formats.options import OutputOptions
 from corpusmill.tokenization.special_tokens import SpecialTokens

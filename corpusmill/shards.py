@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.formats.table import FORMATS, part_names
 from corpusmill.manifest import MANIFEST, SUCCESS, columns_of, decode, output_options_of
 from corpusmill.storage import Folder

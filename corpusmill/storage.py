@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import fsspec
 from fsspec.core import url_to_fs
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*(::|://)")
 _BLOCK_BYTES = 4 * 2**20

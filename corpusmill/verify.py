@@ -11,7 +11,7 @@ import numpy as np
 
 from corpusmill.accounting import Expected, find_imbalances
 from corpusmill.columns import Column
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.table import FORMATS, part_names
 from corpusmill.manifest import (

@@ -16,7 +16,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 from rich.console import Console
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from pipeline.builds import BUILDS, Build
 from pipeline.commands import Inspect, Verify, build, inspect, verify
 from pipeline.inspect_corpus import InspectCorpus, inspect_corpus

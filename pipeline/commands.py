@@ -10,7 +10,7 @@ from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
 from corpusmill.columns import arrow_schema
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.formats.shard_names import check_splits
 from corpusmill.formats.table import FORMATS, part_names
 from corpusmill.inspection import decode_examples

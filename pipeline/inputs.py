@@ -20,7 +20,7 @@ from corpusmill.corpus.formats import check_start, resolve_format, take_suffixes
 from corpusmill.corpus.hub import WIKITEXT, fetch_wikitext
 from corpusmill.corpus.hub_files import is_hub_path, list_hub_files
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from pipeline.saved_datasets import choose_data_files
 from transforms.files import create_file, find_files, open_file
 

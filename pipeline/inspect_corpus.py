@@ -23,7 +23,7 @@ from rich.console import Console
 from corpusmill.corpus.measures import measure_text, measure_tokens
 from corpusmill.corpus.numbers import FORMAT, FORMAT_VERSION
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.faults import UserError, check_option
+from corpusmill.errors import UserError, check_option
 from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.pool import BYTES_OF_SIZES, candidate_limit

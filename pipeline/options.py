@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from typing import Literal
 
-from corpusmill.faults import UserError, check_option
+from corpusmill.errors import UserError, check_option
 from corpusmill.randomness import MAX_SEED
 
 # The names of shards have five digits.

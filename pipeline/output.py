@@ -10,7 +10,7 @@ from uuid import uuid4
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.formats.shard_names import matcher_of
 from corpusmill.formats.table import FORMATS, all_suffixes
 from corpusmill.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER, decode, listed_files

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 from corpusmill.corpus.decompression import DamagedStreamError, open_decompressed
 from corpusmill.corpus.formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.proof import LINED_TEXTS, find_difference, hard_texts
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer

@@ -18,7 +18,7 @@ from uuid import uuid4
 import psutil
 from apache_beam.io.filesystems import FileSystems
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.manifest import SUCCESS
 from pipeline.inputs import InputFile, absolute, is_local, read_bytes
 from pipeline.output import make_temporary_folder, remove_empty_folders

@@ -13,7 +13,7 @@ from typing import Literal
 
 from pythonjsonlogger.json import JsonFormatter
 
-from corpusmill.faults import UserError, check_option
+from corpusmill.errors import UserError, check_option
 
 PROGRESS = "progress"
 

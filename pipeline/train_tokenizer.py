@@ -15,7 +15,7 @@ from corpusmill.corpus.decompression import open_decompressed
 from corpusmill.corpus.documents import DocumentBatch
 from corpusmill.corpus.formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.tokenization.training.models import MODELS, model_options
 from corpusmill.tokenization.training.options import NormalizerName
 from corpusmill.tokenization.training.sample import SampleOptions, draw_documents

@@ -14,7 +14,7 @@ from pathlib import Path
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from transforms.files import delete_files, open_file, write_file
 from transforms.stores.objects import find_object, is_object_path
 

@@ -20,7 +20,7 @@ from corpusmill.accounting import (
 )
 from corpusmill.card import render_card
 from corpusmill.checksums import HashingWriter
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.formats.table import FORMATS, part_names
 from corpusmill.length_bins import LengthBin
 from corpusmill.manifest import FileEntry, ShardEntry

@@ -12,7 +12,7 @@ from typing import Any
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from transforms.elements import Candidates, RejectsFile, Segment, WrittenFile
 from transforms.files import create_file, find_file, list_files, open_file
 

@@ -16,7 +16,7 @@ from corpusmill.corpus.decompression import open_decompressed
 from corpusmill.corpus.documents import DocumentBatch
 from corpusmill.corpus.formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.faults import Reject
+from corpusmill.errors import Reject
 from transforms.elements import NamedOutputs, RejectsFile, Task
 from transforms.files import create_file, open_file
 from transforms.plan import FileRange, read_task

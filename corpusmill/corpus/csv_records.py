@@ -26,7 +26,7 @@ from corpusmill.corpus.lines import BYTE_ORDER_MARK, LineBlock, LineReader, reje
 from corpusmill.corpus.options import MAX_LIMIT_BYTES, DocumentOptions
 from corpusmill.corpus.records import documents_of, no_such_field
 from corpusmill.corpus.scanning import INVALID_UTF_8, TOO_LONG
-from corpusmill.faults import Reject, UserError
+from corpusmill.errors import Reject, UserError
 
 # Enough for a header; a longer one is met by the run itself.
 _PROBE_BYTES = 2**20

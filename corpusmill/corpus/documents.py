@@ -28,7 +28,7 @@ from corpusmill.corpus.scanning import (
     group_lines,
     join_text,
 )
-from corpusmill.faults import Reject, UserError
+from corpusmill.errors import Reject, UserError
 
 TEXT_SCHEMA = pa.schema([("document", pa.uint64()), ("sentences", pa.list_(pa.string()))])
 

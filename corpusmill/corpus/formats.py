@@ -21,7 +21,7 @@ from corpusmill.corpus.table_records import OpenTable, check_table, read_table
 from corpusmill.corpus.tar_members import read_tar
 from corpusmill.corpus.wet_records import check_wet, read_wet
 from corpusmill.corpus.whole_texts import read_text
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 
 Read = Callable[[BinaryIO, str, int, int, int | None, DocumentOptions], Iterator[DocumentBatch]]
 Check = Callable[[BinaryIO, str, DocumentOptions], None]

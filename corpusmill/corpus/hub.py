@@ -7,7 +7,7 @@ from pathlib import Path
 import huggingface_hub
 import pyarrow.parquet as pq
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 
 # Names as users write them, and the configurations of the data set that the article loads.
 WIKITEXT = {"wikitext-2": "wikitext-2-raw-v1", "wikitext-103": "wikitext-103-raw-v1"}

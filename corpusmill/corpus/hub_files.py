@@ -24,7 +24,7 @@ from huggingface_hub.errors import (
 
 from corpusmill.corpus.formats import take_suffixes
 from corpusmill.corpus.hub import TIMEOUT_SECONDS
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 
 SCHEME = "hf://"
 # Where the hub keeps what it has made Parquet of.

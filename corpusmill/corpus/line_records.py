@@ -32,7 +32,7 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.records import documents_of, no_such_field
 from corpusmill.corpus.scanning import BLANK, INVALID_UTF_8, SENTENCE, join_text
 from corpusmill.corpus.whole_texts import measure_breaks
-from corpusmill.faults import Reject
+from corpusmill.errors import Reject
 
 # Enough for a first record; a longer one is met by the run itself.
 _PROBE_BYTES = 2**20

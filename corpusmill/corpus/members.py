@@ -21,7 +21,7 @@ from corpusmill.corpus.lines import BYTE_ORDER_MARK
 from corpusmill.corpus.options import MAX_LIMIT_BYTES, DocumentOptions
 from corpusmill.corpus.records import documents_of
 from corpusmill.corpus.whole_texts import read_text
-from corpusmill.faults import Reject
+from corpusmill.errors import Reject
 
 # Members up to this size are read whole.
 _SMALL_BYTES = 2**20

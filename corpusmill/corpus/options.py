@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Literal, Self, get_args
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 
 # Keeps the text of a batch, with a document and a line on top, within Arrow's 32-bit offsets.
 MAX_LIMIT_BYTES = 2**28

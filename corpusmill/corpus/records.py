@@ -17,7 +17,7 @@ from corpusmill import ragged
 from corpusmill.corpus.documents import DocumentBatch, ReadCounts, text_batch
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.scanning import find_newline, join_text, strip_line
-from corpusmill.faults import Reject, UserError
+from corpusmill.errors import Reject, UserError
 
 
 def no_such_field(file: str, text_field: str, fields: Sequence[str]) -> UserError:

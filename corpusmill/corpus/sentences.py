@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill import ragged
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 
 BY_PUNCTUATION = ("ja", "yue", "zh")
 # Those that sentencex has rules for; it takes any other code, too, and treats it as English.

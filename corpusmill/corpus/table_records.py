@@ -27,7 +27,7 @@ from corpusmill.corpus.tables import (
     TableStream,
     lengths_of,
 )
-from corpusmill.faults import Reject, UserError
+from corpusmill.errors import Reject, UserError
 
 # A row owns so many ids, for the documents that a long text is cut into.
 _PIECE_BITS = 12

@@ -25,7 +25,7 @@ from corpusmill.corpus.members import (
     without_documents,
 )
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 
 # Enough for the records about the file and its first page.
 _PROBE_RECORDS = 3

@@ -23,7 +23,7 @@ from corpusmill.checksums import HashingWriter
 from corpusmill.columns import Column
 from corpusmill.corpus.avro_records import HEADER, MAGIC, SYNC_BYTES, AvroTable, write_long
 from corpusmill.corpus.tables import BadTableError, TableStream
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.formats.avro_kernels import decode_rows
 from corpusmill.formats.flat_rows import check_numbers, chunk_rows, flatten, restore
 from corpusmill.formats.options import OutputOptions

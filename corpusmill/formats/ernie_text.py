@@ -18,7 +18,7 @@ import pyarrow as pa
 from corpusmill import ragged
 from corpusmill.checksums import HashingWriter
 from corpusmill.columns import Column
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.formats.ernie_text_kernels import write_lines, write_positions
 from corpusmill.formats.ernie_text_lines import parse_lines
 from corpusmill.formats.options import OutputOptions

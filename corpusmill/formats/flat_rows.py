@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from corpusmill import ragged
 from corpusmill.columns import Column, arrow_schema
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 
 # Rows are encoded so many numbers at a time: what they become stays in the processor's cache, and
 # a batch is long enough for calls not to count.

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from corpusmill.checksums import HashingWriter
 from corpusmill.columns import Column
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.token_files import (
     check_end,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from corpusmill.faults import check_option
+from corpusmill.errors import check_option
 from corpusmill.formats.shard_names import check_pattern
 
 Padding = Literal["max_length", "do_not_pad"]

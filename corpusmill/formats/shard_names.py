@@ -7,7 +7,7 @@ from 0 and without leading zeros.
 import re
 from string import Formatter
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 
 DEFAULT = "{split}-{shard:05d}-of-{shards:05d}"
 

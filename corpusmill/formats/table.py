@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from corpusmill.checksums import HashingWriter
 from corpusmill.columns import ANY_LENGTH, NO_PAD, Column
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.formats import (
     avro,
     ernie_text,

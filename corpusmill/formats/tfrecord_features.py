@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.columns import Column
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.formats.flat_rows import check_numbers, flatten
 from corpusmill.recount import is_padded, row_lengths
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from corpusmill import ragged
 from corpusmill.checksums import HashingWriter
 from corpusmill.columns import ANY_LENGTH, Column, arrow_schema
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 
 # Most tokens of a batch that is read, but for a row that has more.
 _BATCH_TOKENS = 2**22

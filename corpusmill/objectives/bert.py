@@ -17,7 +17,7 @@ import pyarrow as pa
 from corpusmill import ragged
 from corpusmill.columns import Column, arrow_schema
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.faults import UserError, check_option
+from corpusmill.errors import UserError, check_option
 from corpusmill.objectives.bert_rows import (
     RowMaker,
     Segments,

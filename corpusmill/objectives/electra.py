@@ -15,7 +15,7 @@ import pyarrow as pa
 from corpusmill import ragged
 from corpusmill.columns import Column, arrow_schema
 from corpusmill.corpus.options import DocumentOptions, DocumentRule
-from corpusmill.faults import UserError, check_option
+from corpusmill.errors import UserError, check_option
 from corpusmill.objectives import electra_packs as packing
 from corpusmill.objectives.objective import IDENTITY_SCHEMA, Objective
 from corpusmill.objectives.pair_rows import NUM_SPECIAL, finish_rows

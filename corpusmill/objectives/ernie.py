@@ -26,7 +26,7 @@ import pyarrow as pa
 from corpusmill import ragged
 from corpusmill.columns import Column, arrow_schema, smallest_integer
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.faults import check_option
+from corpusmill.errors import check_option
 from corpusmill.objectives.bert_rows import RowMaker, further_columns
 from corpusmill.objectives.ernie_masking import mask_sequences
 from corpusmill.objectives.masking import row_keys

@@ -24,7 +24,7 @@ import pyarrow as pa
 from corpusmill import ragged
 from corpusmill.columns import ANY_LENGTH, NO_PAD, Column, arrow_schema, pad_rows, smallest_integer
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.faults import UserError, check_option
+from corpusmill.errors import UserError, check_option
 from corpusmill.objectives.objective import IDENTITY_SCHEMA, Objective
 from corpusmill.objectives.packing import pack_best_fit
 from corpusmill.objectives.windows import cut_windows

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.order import Ordering
 from corpusmill.reading.rows import Integers, Rows

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.reading.padding import Matrix, Padding, attention_mask, pad
 from corpusmill.reading.rows import Integers, Lists, Rows
 from corpusmill.reading.token_windows import TOKENS

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.manifest import columns_of, special_tokens_of
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.electra import ElectraOptions

@@ -5,7 +5,7 @@ from collections.abc import Generator, Iterator, Mapping
 from multiprocessing.context import BaseContext
 from typing import Any, Generic, TypeVar
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.reading.batches import Batch, Batches, Block, Reader
 from corpusmill.reading.prefetching import prefetch
 from corpusmill.reading.progress import Progress

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.reading.batches import Batches
 from corpusmill.reading.collators import collator_for
 from corpusmill.reading.data_set import Samples

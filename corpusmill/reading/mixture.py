@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from numba import njit
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.randomness import MIXTURE, derive_key, draw
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.gathering import gather_lists

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from corpusmill.columns import ANY_LENGTH
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.formats.table import FORMATS
 from corpusmill.manifest import (
     MANIFEST,

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.randomness import (
     MAX_SEED,
     ROTATION,

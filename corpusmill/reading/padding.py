@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.reading.gathering import mark_lists, pad_lists
 from corpusmill.reading.rows import Integers, Lists
 

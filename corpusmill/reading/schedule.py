@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.reading.rows import Integers
 
 # Steps of a pool whose batches follow the order; only how far ahead is looked.

@@ -22,7 +22,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.kernel_cache import folder_of_caches
 from corpusmill.manifest import MANIFEST, columns_of
 from corpusmill.reading.rows import Lists, Values

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from numba import njit
 
 from corpusmill.columns import NO_PAD, Column
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.manifest import MANIFEST, describe_columns
 from corpusmill.objectives.token_stream import (
     count_examples,

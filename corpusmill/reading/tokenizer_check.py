@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.manifest import MANIFEST, TOKENIZER
 from corpusmill.reading.unpacking import damaged
 from corpusmill.storage import Folder

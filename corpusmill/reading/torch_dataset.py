@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset, Sampler, get_worker_info
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.reading.batches import Batches, Collator, Reader
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.progress import Progress

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.reading.batches import Batches, Reader
 from corpusmill.reading.progress import Progress
 from corpusmill.reading.schedule import Position

@@ -9,7 +9,7 @@ import torch
 from torch import distributed
 from torch.utils.data import get_worker_info
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.reading.batches import Batch, Collator
 from corpusmill.reading.rows import Lists, Rows, Values
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from corpusmill import ragged
 from corpusmill.columns import Column
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.formats.table import FORMATS, part_names
 from corpusmill.manifest import MANIFEST, columns_of, output_options_of
 from corpusmill.reading.row_checks import check_rows

@@ -28,7 +28,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.reading.batches import Batches, Block, Reader
 from corpusmill.reading.rows import Lists, Rows, Values
 from corpusmill.reading.schedule import Position

@@ -13,7 +13,7 @@ import orjson
 from tokenizers import Tokenizer
 
 from corpusmill.columns import smallest_integer
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.tokenization.hub_tokenizers import (
     COMPANIONS,
     MAIN_FILES,

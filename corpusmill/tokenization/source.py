@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from tokenizers import Tokenizer
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 
 CURE = (
     "Give a tokenizer.json, a vocab.txt, a vocab.json with its merges.txt, a .tiktoken or "

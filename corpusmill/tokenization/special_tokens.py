@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 
 ROLES = ("cls", "sep", "mask", "pad", "unk", "eos")
 

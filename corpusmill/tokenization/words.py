@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import numpy as np
 import regex
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 
 Spans = list[tuple[int, int]]
 

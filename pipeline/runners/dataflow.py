@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from corpusmill.corpus.hub import WIKITEXT
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from pipeline.runners.arguments import given_flags
 from pipeline.runners.portable import submit as submit_portable
 from pipeline.runners.portable import submit_pipeline

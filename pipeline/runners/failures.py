@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import grpc
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 
 _WHERE = re.compile(r" \[while running [^\]]*\]")
 _USER_ERROR = re.compile(r"corpusmill\.faults\.UserError: ([^\n]+)")

@@ -6,7 +6,7 @@ from enum import Enum
 
 from apache_beam.options.pipeline_options import FlinkRunnerOptions
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from pipeline.runners import portable
 from pipeline.runners.arguments import given_flags
 from pipeline.runners.flink_rest import FlinkRest, NoAnswerError, Overview

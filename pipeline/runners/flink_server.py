@@ -16,7 +16,7 @@ from typing import Any
 from apache_beam.options.pipeline_options import JobServerOptions, PipelineOptions
 from apache_beam.runners.portability.flink_runner import FlinkJarJobServer, FlinkRunner
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from pipeline.runners.arguments import given_flags
 
 # Names the jar of a job server for those who cannot download Beam's.

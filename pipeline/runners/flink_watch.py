@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from pipeline.progress import JOURNAL, Counters
 from pipeline.runners.failures import JobCancelledError, raise_user_error
 from pipeline.runners.flink_rest import (

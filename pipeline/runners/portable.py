@@ -9,7 +9,7 @@ import apache_beam as beam
 from apache_beam.runners.runner import PipelineRunner
 from apache_beam.transforms.environments import EmbeddedPythonEnvironment
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from pipeline.progress import repeat
 from pipeline.runners.arguments import given_flags
 from pipeline.runners.noise import hide_noise

@@ -11,7 +11,7 @@ from pathlib import Path
 import apache_beam
 from apache_beam.io.filesystems import FileSystems
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from pipeline.runners import portable
 from pipeline.runners.arguments import given_flags
 from pipeline.runners.run import Run, Submitted

@@ -8,7 +8,7 @@ from pathlib import Path
 from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.corpus.hub import WIKITEXT
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 
 # A retried shard is built again whole. What is above this takes hours, and its rows are sorted in
 # slices of 64 MB up to here.

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from pipeline.runners import dataflow, flink, flink_job, local, portable, prism
 from pipeline.runners.failures import JobCancelledError, JobFailedError, raise_explained
 from pipeline.runners.run import Run, Submitted

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from corpusmill import ragged
 from corpusmill.columns import Column
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.length_bins import LengthBin, cut_lengths, split_into_bins
 from tests.corpusmill.builders import offsets_of
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.manifest import SUCCESS
 from corpusmill.shards import read_manifest, read_shard
 from corpusmill.storage import Folder

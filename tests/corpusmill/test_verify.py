@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER, decode
 from corpusmill.objectives.bert import BertOptions

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from pipeline.progress import JOURNAL, Counters
 from pipeline.runners.failures import JobCancelledError
 from pipeline.runners.flink_rest import CANCELED, FlinkRest, NoAnswerError, Overview
@@ -197,7 +197,7 @@ def test_no_patience_waits_for_ever(flink: Flink) -> None:
 def test_a_mistake_is_told_at_its_first_attempt(flink: Flink) -> None:
     flink.states = ["RUNNING", "RESTARTING", "RUNNING"]
     error = (
-        "corpusmill.faults.UserError: --max-rejects 5: 9 of 10 lines are rejects. Mend the input"
+        "corpusmill.errors.UserError: --max-rejects 5: 9 of 10 lines are rejects. Mend the input"
     )
     flink.failures = [PYTHON_ERROR.format(error=error)]
     with pytest.raises(UserError) as raised:

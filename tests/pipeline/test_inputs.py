@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from pipeline.inputs import InputFile, absolute, is_local, list_inputs
 
 

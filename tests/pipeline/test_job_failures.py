@@ -2,14 +2,14 @@
 
 import pytest
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from pipeline.runners.failures import JobFailedError, explain_failure
 
 TRACE = """Traceback (most recent call last):
   File "apache_beam/runners/common.py", line 1512, in apache_beam.runners.common.DoFnRunner.process
   File "/job/transforms/commit.py", line 76, in process
     check_rejects(sums, self._options.max_rejects)
-corpusmill.faults.UserError: --max-rejects 0{where}: 1 of 5 lines are rejects. Mend the input.
+corpusmill.errors.UserError: --max-rejects 0{where}: 1 of 5 lines are rejects. Mend the input.
 """
 WHERE = " [while running 'CommitDataset/Commit']"
 JAVA = """org.apache.beam.sdk.util.UserCodeException: java.util.concurrent.ExecutionException:

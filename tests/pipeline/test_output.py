@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.manifest import FORMAT_VERSION
 from pipeline.output import check_output, list_folder, temporary_folder
 

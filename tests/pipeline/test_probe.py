@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.tokenization import sentence_tokenizer
 from corpusmill.tokenization.byte_level_patterns import CL100K
 from corpusmill.tokenization.files import TokenizerFile, read_tokenizer

@@ -6,7 +6,7 @@ from pathlib import Path
 import datasets
 import pytest
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from pipeline.inputs import list_inputs
 
 

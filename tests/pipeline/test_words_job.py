@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from corpusmill.corpus.formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.words import load_words
 from pipeline import probe

@@ -3,7 +3,7 @@ from threading import Thread
 
 import pytest
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from transforms.claim import CLAIM, Claim, check_claim, drop_claim, read_claim, take_claim
 
 MINE = Claim("mine", "/temp/mine", "host", 7, 1.5)

@@ -10,7 +10,7 @@ import apache_beam as beam
 import pytest
 
 from corpusmill.accounting import Expected
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.placement import Layout
 from tests.transforms.local_pipeline import local_pipeline
 from transforms.claim import CLAIM, Claim, take_claim

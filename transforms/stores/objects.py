@@ -11,7 +11,7 @@ from typing import Any
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from transforms.stores.store import Store, Upload
 
 # What one request reads, at least, where a file is read from one end to the other.

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 
 
 class Found(NamedTuple):

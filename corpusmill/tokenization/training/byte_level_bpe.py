@@ -16,7 +16,7 @@ from tokenizers.models import BPE
 from tokenizers.normalizers import Normalizer
 from tokenizers.trainers import BpeTrainer
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.tokenization.training.options import (
     TrainingOptions,
     check_at_least,

@@ -6,7 +6,7 @@ from typing import Literal
 
 from tokenizers import normalizers
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 
 NormalizerName = Literal["nfc", "nfd", "nfkc", "nfkd", "lowercase", "strip-accents"]
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corpusmill.faults import UserError, check_option
+from corpusmill.errors import UserError, check_option
 from corpusmill.randomness import MAX_SEED, SAMPLE, derive_keys
 
 

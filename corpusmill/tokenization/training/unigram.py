@@ -21,7 +21,7 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from tokenizers import Tokenizer, decoders, pre_tokenizers
 from tokenizers.models import Unigram
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.tokenization.training.options import (
     TrainingOptions,
     check_unknown_token,

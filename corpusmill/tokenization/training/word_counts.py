@@ -13,7 +13,7 @@ from operator import mul
 from tokenizers.normalizers import Normalizer
 from tokenizers.pre_tokenizers import PreTokenizer
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 
 CutWords = Callable[[str], list[str]]
 

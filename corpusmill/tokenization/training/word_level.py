@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tokenizers import Regex, Tokenizer, decoders, pre_tokenizers
 from tokenizers.models import WordLevel
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.tokenization.training.options import (
     TrainingOptions,
     check_at_least,

@@ -12,7 +12,7 @@ import pytest
 from corpusmill.corpus import arrow_records
 from corpusmill.corpus.formats import check_start, read_corpus
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from tests.corpusmill.table_files import CountingStream, arrow_file, arrow_stream, read
 
 OPTIONS = DocumentOptions(input_format="arrow")

@@ -12,7 +12,7 @@ import pytest
 from corpusmill.corpus import avro_records
 from corpusmill.corpus.formats import check_start
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from tests.corpusmill.table_files import avro, read
 
 OPTIONS = DocumentOptions(input_format="avro")

@@ -6,7 +6,7 @@ import pytest
 
 from corpusmill.corpus.formats import check_start, guess_format, read_corpus, resolve_format
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 
 
 @pytest.mark.parametrize(

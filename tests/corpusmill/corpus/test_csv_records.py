@@ -14,7 +14,7 @@ from corpusmill.corpus.decompression import open_decompressed
 from corpusmill.corpus.documents import ReadCounts, document_id
 from corpusmill.corpus.formats import check_start
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 
 CSV = DocumentOptions(input_format="csv")
 SMALL = replace(CSV, max_line_bytes=40)

@@ -21,7 +21,7 @@ from corpusmill.corpus.documents import (
     read_documents,
 )
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.faults import Reject, UserError
+from corpusmill.errors import Reject, UserError
 
 TINY = DocumentOptions(max_line_bytes=20, max_document_bytes=50)
 BLANK_LINES = replace(TINY, document_rule="blank-lines")

@@ -16,7 +16,7 @@ import pytest
 from corpusmill.corpus.documents import read_documents
 from corpusmill.corpus.hub import fetch_wikitext
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 
 COMMIT = "b08601e04326c79dfdd32d625aee71d232d685c3"
 # As the hub's rows are: the newline is part of the row, and an empty line is an empty row.
@@ -30,7 +30,7 @@ SECOND = [
 
 FETCH = """
 import sys
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.corpus.hub import fetch_wikitext
 try:
     print(fetch_wikitext(*sys.argv[1:]))

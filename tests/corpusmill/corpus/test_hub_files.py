@@ -7,7 +7,7 @@ import huggingface_hub.constants
 import pytest
 
 from corpusmill.corpus.hub_files import is_hub_path, list_hub_files, open_hub_file, split_of
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from tests.corpusmill.loopback_hub import COMMIT, CONVERTED_COMMIT, DataSet, Hub, serve
 
 PLAIN = {

@@ -16,7 +16,7 @@ from corpusmill.corpus.formats import check_start, guess_format, read_corpus
 from corpusmill.corpus.members import ForwardStream
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.tar_members import read_tar
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 
 TAR = DocumentOptions(input_format="tar")
 WET = DocumentOptions(input_format="wet")

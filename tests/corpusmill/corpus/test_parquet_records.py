@@ -9,7 +9,7 @@ import pytest
 from corpusmill.corpus.formats import check_start, read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.tables import BATCH_BYTES
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from tests.corpusmill.table_files import CountingStream, parquet, read
 
 OPTIONS = DocumentOptions(input_format="parquet")

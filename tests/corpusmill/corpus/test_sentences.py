@@ -24,7 +24,7 @@ from corpusmill.corpus.sentences import (
     split_sentences,
     splitter_of,
 )
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 
 SPLIT_ENGLISH = DocumentOptions(sentence_rule="split", language="en")
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from corpusmill.corpus import arrow_records, avro_records, table_records, tables
 from corpusmill.corpus.formats import check_start, read_corpus
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from tests.corpusmill.table_files import FORMATS, Texts, read, reference
 
 texts = st.lists(

@@ -16,7 +16,7 @@ from corpusmill.corpus.documents import ReadCounts, document_id
 from corpusmill.corpus.formats import reads_in_ranges
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.whole_texts import read_text
-from corpusmill.faults import Reject
+from corpusmill.errors import Reject
 from tests.corpusmill.corpus.test_documents import (
     FILES,
     WIKITEXT_2,

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.columns import Column
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.formats.avro import schema_of
 from corpusmill.formats.avro_kernels import decode_rows
 from corpusmill.formats.options import OutputOptions

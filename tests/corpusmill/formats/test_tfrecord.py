@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from benchmarks.formats import define_example
 from corpusmill.columns import Column
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.table import FORMATS, resolve
 from corpusmill.formats.tfrecord import masked_checksum

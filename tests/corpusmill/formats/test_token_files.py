@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.columns import ANY_LENGTH, Column, arrow_schema
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.formats import token_files
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.table import FORMATS, resolve

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from corpusmill import ragged
 from corpusmill.columns import arrow_schema
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.masking import row_keys
 from corpusmill.randomness import MAX_SEED

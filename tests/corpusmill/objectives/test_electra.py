@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.columns import arrow_schema
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.objectives.objective import IDENTITY_SCHEMA
 from corpusmill.randomness import MAX_SEED

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from corpusmill import ragged
 from corpusmill.columns import arrow_schema
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.table import resolve
 from corpusmill.objectives.ernie import ErnieOptions

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.columns import ANY_LENGTH, NO_PAD
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.table import resolve
 from corpusmill.objectives.gpt import Gpt, GptOptions, cumulate

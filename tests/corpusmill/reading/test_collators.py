@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.reading.causal_collators import CausalLmCollator, PackedCollator, WindowCollator
 from corpusmill.reading.collators import MaskedLmCollator, collator_for

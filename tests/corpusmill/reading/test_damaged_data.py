@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.reading.data_set import DataSet
 from tests.corpusmill.reading.small_datasets import OBJECTIVES, Recipe, write_small_dataset

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.reading.data_set import DataSet
 from tests.corpusmill.loopback_hub import DataSet as HubDataSet
 from tests.corpusmill.loopback_hub import serve

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.reading.data_set import DataSet
 from tests.corpusmill.reading.test_damaged_data import read_all, reseal
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.reading.batches import Batches
 from corpusmill.reading.length_batches import LengthBatches
 from corpusmill.reading.order import Order

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.reading.batches import Batch, Batches
 from corpusmill.reading.length_batches import LengthBatches
 from corpusmill.reading.loader import Loader

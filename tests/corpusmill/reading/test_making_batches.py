@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.reading.batches import Batch, Batches
 from corpusmill.reading.collators import collator_for
 from corpusmill.reading.data_set import DataSet

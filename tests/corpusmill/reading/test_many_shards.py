@@ -8,7 +8,7 @@ import numpy as np
 import psutil
 import pytest
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.gathering import gather_lists
 

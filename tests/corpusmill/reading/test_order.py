@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.reading.order import Order
 from corpusmill.reading.rows import Integers
 

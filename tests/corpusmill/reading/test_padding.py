@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.reading.padding import Padding, attention_mask, pad
 from tests.corpusmill.reading import batches_in_python as expected
 from tests.corpusmill.reading.batches_in_python import lists_of

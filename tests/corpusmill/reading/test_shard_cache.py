@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.reading import shard_cache
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import Lists

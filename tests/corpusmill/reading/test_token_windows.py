@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from corpusmill.columns import Column
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.manifest import columns_of
 from corpusmill.reading.batches import Batches
 from corpusmill.reading.collators import collator_for

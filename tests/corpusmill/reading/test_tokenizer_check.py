@@ -8,7 +8,7 @@ import pytest
 from tokenizers import Tokenizer
 from transformers import BertTokenizerFast, PreTrainedTokenizerFast
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.reading.data_set import DataSet
 from tests.corpusmill.reading.small_datasets import bert_tokenizer
 

@@ -16,7 +16,7 @@ from transformers import (
     TrainingArguments,
 )
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.reading.batches import Batches
 from corpusmill.reading.collators import collator_for
 from corpusmill.reading.data_set import DataSet

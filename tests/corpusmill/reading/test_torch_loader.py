@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.reading.batches import Batches
 from corpusmill.reading.torch_loader import TensorLoader
 from corpusmill.reading.torch_streaming import StreamingDataset

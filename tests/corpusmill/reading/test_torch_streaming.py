@@ -8,7 +8,7 @@ import torch
 from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.reading.batches import Batches
 from corpusmill.reading.torch_loader import TensorLoader
 from corpusmill.reading.torch_streaming import StreamingDataset, stream_state

@@ -20,7 +20,7 @@ COMMIT = "b08601e04326c79dfdd32d625aee71d232d685c3"
 
 READ = """
 import json, sys
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.tokenization.files import read_tokenizer
 try:
     file = read_tokenizer(sys.argv[1], lambda path: None)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.tokenization.special_tokens import find_special_tokens
 from tests.corpusmill.tokenizer_samples import PLAIN_PATH
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.tokenization.training import SPECIAL_TOKENS, WordPieceOptions, train_wordpiece
 from tests.corpusmill.tokenizer_samples import TEXT
 

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from uniseg import wordbreak
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.tokenization import words
 from corpusmill.tokenization.proof import HARD_TEXTS
 from corpusmill.tokenization.words import Spans, WordRule, cut_unicode, find_words, load_words

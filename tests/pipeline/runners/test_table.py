@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from pipeline.runners.setting import Reach, Setting, check_reach, paths_of
 from pipeline.runners.table import LOCAL, PORTABLE, RUNNERS, find_runner
 

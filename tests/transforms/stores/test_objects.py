@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from tests.object_stores import Bucket, Request, on_kth
 from transforms.files import create_file, list_files, open_file, write_file
 from transforms.stores import google_cloud, objects

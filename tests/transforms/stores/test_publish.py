@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from tests.object_stores import Bucket, Request
 from transforms import publish as publishing
 from transforms.files import create_file, open_file, remove_folder, write_file

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import ByteLevelBPETokenizer, Tokenizer, pre_tokenizers
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.tokenization.training.byte_level_bpe import (
     ALPHABET,
     ByteLevelBpeOptions,

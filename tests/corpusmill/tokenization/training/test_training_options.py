@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.tokenization.training.models import MODELS, model_options
 from corpusmill.tokenization.training.options import join_normalizers, make_normalizers
 from corpusmill.tokenization.training.wordpiece import SPECIAL_TOKENS, WordPieceOptions

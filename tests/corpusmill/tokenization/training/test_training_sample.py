@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.tokenization.training.sample import SampleOptions, draw_documents
 
 IDS = np.arange(0, 2_000_000, 100, dtype=np.uint64)

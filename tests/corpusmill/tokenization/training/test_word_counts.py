@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from tokenizers import normalizers, pre_tokenizers
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.tokenization.training.word_counts import (
     MOST_PAIRS,
     check_pair_counts,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from corpusmill.faults import UserError
+from corpusmill.errors import UserError
 from corpusmill.tokenization.training.word_level import WordLevelOptions, train_word_level
 from tests.corpusmill.tokenizer_samples import TEXT
 
