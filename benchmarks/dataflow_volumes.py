@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from corpusmill.columns import smallest_integer
+from corpusmill.arrays.columns import smallest_integer
 from corpusmill.objectives.objective import Objective
 from corpusmill.placement import Layout
 from corpusmill.tokenization.encoding import tokenized_schema

@@ -22,15 +22,15 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from rich.console import Console
 from rich.table import Table
 
-from corpusmill import ragged
-from corpusmill.columns import arrow_schema, pad_rows
+from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import arrow_schema, pad_rows
+from corpusmill.arrays.ragged import is_padded
 from corpusmill.formats.avro import schema_of
 from corpusmill.formats.options import OutputOptions, Padding
 from corpusmill.formats.table import FORMATS, resolve
 from corpusmill.formats.tfrecord import masked_checksum
 from corpusmill.formats.tfrecord_features import features_of
 from corpusmill.objectives.bert import Bert, BertOptions
-from corpusmill.recount import is_padded
 from corpusmill.tokenization.special_tokens import SpecialTokens
 
 _VOCABULARY = 30522

@@ -19,7 +19,7 @@ import torch
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler
 
 from benchmarks.readers_data import CONTEXT, Source
-from corpusmill import ragged
+from corpusmill.arrays import ragged
 from corpusmill.reading.batches import Collator
 from corpusmill.reading.rows import Lists, Rows, Values
 

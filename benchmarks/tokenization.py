@@ -29,7 +29,7 @@ import tiktoken
 
 from benchmarks.synthetic_corpus import write_corpus
 from benchmarks.synthetic_scripts import SCRIPTS, write_script
-from corpusmill import ragged
+from corpusmill.arrays import ragged
 from corpusmill.corpus.documents import read_documents
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.tokenization.byte_level_bpe import byte_alphabet

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from corpusmill import ragged
+from corpusmill.arrays import ragged
 from corpusmill.corpus.measures import Histogram
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.parquet import ROW_GROUP_ROWS

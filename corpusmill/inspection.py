@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple
 import pyarrow as pa
 from tokenizers import Tokenizer
 
+from corpusmill.arrays.ragged import row_lengths
 from corpusmill.objectives.word_masking import LATER_IN_WORD
-from corpusmill.recount import row_lengths
 from corpusmill.tokenization.special_tokens import SpecialTokens
 
 # Of a row that is one stretch of text.

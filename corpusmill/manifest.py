@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from corpusmill.columns import Column
+from corpusmill.arrays.columns import Column
 from corpusmill.errors import UserError
 from corpusmill.formats import shard_names
 from corpusmill.formats.options import OutputOptions

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from corpusmill.randomness import PLACE, SHARD, SPLIT, derive_key, derive_keys, draw
+from corpusmill.arrays.randomness import PLACE, SHARD, SPLIT, derive_key, derive_keys, draw
 
 TRAIN, VALIDATION = 0, 1
 SPLIT_NAMES = ("train", "validation")

@@ -19,8 +19,8 @@ from typing import BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from corpusmill import ragged
-from corpusmill.randomness import POOL, derive_keys
+from corpusmill.arrays import ragged
+from corpusmill.arrays.randomness import POOL, derive_keys
 
 ARRAYS = ("documents", "document_offsets", "sentence_offsets", "token_ids", "split_offsets")
 

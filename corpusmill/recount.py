@@ -9,41 +9,11 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from corpusmill import ragged
+from corpusmill.arrays import ragged
+from corpusmill.arrays.ragged import is_padded, matrix_of, row_lengths
 
 # [CLS] first [SEP], and second [SEP], where there is a second segment or an empty one.
 _FIRST_SPECIAL, _SECOND_SPECIAL = 2, 1
-
-
-def matrix_of(column: pa.Array) -> np.ndarray:
-    """The rows of a padded column (lists of fixed size) as any[rows, width], without copying."""
-    values: np.ndarray = column.flatten().to_numpy(zero_copy_only=True)
-    return values.reshape(len(column), column.type.list_size)
-
-
-def is_padded(column: pa.Array) -> bool:
-    """Whether a list column's rows are filled to one width."""
-    return bool(pa.types.is_fixed_size_list(column.type))
-
-
-def row_lengths(input_ids: pa.Array, pad_id: int) -> np.ndarray:
-    """Tokens of each example.
-
-    Args:
-        input_ids: a list column, ragged or padded.
-        pad_id: what stands behind the last token of a padded row.
-
-    Returns:
-        int64[rows].
-
-    Example:
-        [[2, 9, 3, 0], [2, 3, 0, 0]], padded with 0, gives [3, 2].
-    """
-    if not is_padded(input_ids):
-        return np.diff(ragged.from_arrow(input_ids)[1]).astype(np.int64)
-    tokens = matrix_of(input_ids) != pad_id
-    behind = tokens[:, ::-1].argmax(axis=1)
-    return np.where(tokens.any(axis=1), tokens.shape[1] - behind, 0)
 
 
 def _row_counts(

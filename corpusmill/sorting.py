@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from corpusmill import ragged
-from corpusmill.columns import arrow_schema
-from corpusmill.objectives.objective import IDENTITY_SCHEMA, Objective
+from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import IDENTITY_SCHEMA, arrow_schema
+from corpusmill.objectives.objective import Objective
 from corpusmill.placement import draw_keys, sort_order
 
 # What a group has at most, whatever its rows are: 64 MB, and less than BERT's groups ever reach.

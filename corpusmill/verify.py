@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from corpusmill.accounting import Expected, find_imbalances
-from corpusmill.columns import Column
+from corpusmill.arrays.columns import Column
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.table import FORMATS, part_names

@@ -9,7 +9,7 @@ import tyro
 from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
-from corpusmill.columns import arrow_schema
+from corpusmill.arrays.columns import arrow_schema
 from corpusmill.errors import UserError
 from corpusmill.formats.shard_names import check_splits
 from corpusmill.formats.table import FORMATS, part_names

@@ -4,8 +4,8 @@ import os
 from dataclasses import dataclass
 from typing import Literal
 
+from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.errors import UserError, check_option
-from corpusmill.randomness import MAX_SEED
 
 # The names of shards have five digits.
 MAX_SHARDS = 99_999

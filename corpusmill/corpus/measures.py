@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from numba import njit
 
-from corpusmill import ragged
+from corpusmill.arrays import ragged
 from corpusmill.corpus.scanning import count_words
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from numba import njit
 
-from corpusmill import ragged
+from corpusmill.arrays import ragged
 from corpusmill.corpus.documents import DocumentBatch, ReadCounts, text_batch
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.scanning import find_newline, join_text, strip_line

@@ -13,7 +13,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 import pyarrow as pa
 
-from corpusmill import ragged
+from corpusmill.arrays import ragged
 from corpusmill.errors import UserError
 
 BY_PUNCTUATION = ("ja", "yue", "zh")

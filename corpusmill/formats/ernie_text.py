@@ -15,9 +15,9 @@ from typing import BinaryIO, cast
 import numpy as np
 import pyarrow as pa
 
-from corpusmill import ragged
+from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import Column
 from corpusmill.checksums import HashingWriter
-from corpusmill.columns import Column
 from corpusmill.errors import UserError
 from corpusmill.formats.ernie_text_kernels import write_lines, write_positions
 from corpusmill.formats.ernie_text_lines import parse_lines

@@ -3,8 +3,8 @@
 import numpy as np
 import pyarrow as pa
 
-from corpusmill import ragged
-from corpusmill.columns import Column, arrow_schema
+from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import Column, arrow_schema
 from corpusmill.formats.ernie_text_kernels import NEWLINE, SEMICOLON, SPACE, parse_numbers
 
 _FIELD_ENDS = np.array([SEMICOLON] * 4 + [NEWLINE], np.uint8)

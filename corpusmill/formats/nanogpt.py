@@ -12,8 +12,8 @@ from typing import BinaryIO
 import numpy as np
 import pyarrow as pa
 
+from corpusmill.arrays.columns import Column
 from corpusmill.checksums import HashingWriter
-from corpusmill.columns import Column
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.token_files import (

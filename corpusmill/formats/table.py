@@ -6,8 +6,8 @@ from typing import Any, BinaryIO, Protocol
 
 import pyarrow as pa
 
+from corpusmill.arrays.columns import ANY_LENGTH, NO_PAD, Column
 from corpusmill.checksums import HashingWriter
-from corpusmill.columns import ANY_LENGTH, NO_PAD, Column
 from corpusmill.errors import UserError
 from corpusmill.formats import (
     avro,
@@ -44,7 +44,7 @@ class ShardWriter(Protocol):
     """Writes one shard as a stream."""
 
     def write(self, group: pa.RecordBatch) -> None:
-        """Write rows, in the schema of the columns (`corpusmill.columns.arrow_schema`)."""
+        """Write rows, in the schema of the columns (`corpusmill.arrays.columns.arrow_schema`)."""
 
     def close(self) -> None:
         """Write what stands behind the last row; the streams stay open."""

@@ -17,10 +17,10 @@ import google_crc32c
 import numpy as np
 import pyarrow as pa
 
+from corpusmill.arrays.columns import Column
+from corpusmill.arrays.flat_rows import chunk_rows, restore
 from corpusmill.checksums import HashingWriter
-from corpusmill.columns import Column
 from corpusmill.formats import tfrecord_kernels as kernels
-from corpusmill.formats.flat_rows import chunk_rows, restore
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.tfrecord_features import Feature, check_features, features_of
 from corpusmill.formats.varints import gather, put_rows, row_sizes

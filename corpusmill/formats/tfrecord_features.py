@@ -12,10 +12,10 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from corpusmill.columns import Column
+from corpusmill.arrays.columns import Column
+from corpusmill.arrays.flat_rows import check_numbers, flatten
+from corpusmill.arrays.ragged import is_padded, row_lengths
 from corpusmill.errors import UserError
-from corpusmill.formats.flat_rows import check_numbers, flatten
-from corpusmill.recount import is_padded, row_lengths
 
 Kind = Literal["values", "mask", "weights"]
 

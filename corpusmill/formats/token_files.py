@@ -6,9 +6,9 @@ from typing import BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from corpusmill import ragged
+from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import ANY_LENGTH, Column, arrow_schema
 from corpusmill.checksums import HashingWriter
-from corpusmill.columns import ANY_LENGTH, Column, arrow_schema
 from corpusmill.errors import UserError
 
 # Most tokens of a batch that is read, but for a row that has more.

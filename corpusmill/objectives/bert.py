@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import pyarrow as pa
 
-from corpusmill import ragged
-from corpusmill.columns import Column, arrow_schema
+from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import IDENTITY_SCHEMA, Column, arrow_schema
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError, check_option
 from corpusmill.objectives.bert_rows import (
@@ -27,7 +27,7 @@ from corpusmill.objectives.bert_rows import (
 )
 from corpusmill.objectives.masked_lm import MaskedLm
 from corpusmill.objectives.masking import row_keys
-from corpusmill.objectives.objective import IDENTITY_SCHEMA, Objective
+from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.pair_rows import NUM_SPECIAL, finish_rows
 from corpusmill.objectives.sentence_joins import join_rows
 from corpusmill.pool import Pool

@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from corpusmill import ragged
-from corpusmill.columns import Column
+from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import Column
 from corpusmill.objectives import full_sentences, pairs
 from corpusmill.objectives.pair_rows import NUM_SPECIAL, assemble_pairs
 from corpusmill.objectives.sentence_order import draw_ordered_pairs

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import pyarrow as pa
 
-from corpusmill import ragged
-from corpusmill.columns import Column, arrow_schema
+from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import IDENTITY_SCHEMA, Column, arrow_schema
 from corpusmill.corpus.options import DocumentOptions, DocumentRule
 from corpusmill.errors import UserError, check_option
 from corpusmill.objectives import electra_packs as packing
-from corpusmill.objectives.objective import IDENTITY_SCHEMA, Objective
+from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.pair_rows import NUM_SPECIAL, finish_rows
 from corpusmill.pool import Pool
 from corpusmill.tokenization.special_tokens import SpecialTokens

@@ -15,7 +15,7 @@ of the original, which always has the full target; here it is drawn like all oth
 import numpy as np
 from numba import njit
 
-from corpusmill.randomness import PACKS, derive_key, draw, to_below, to_uniform
+from corpusmill.arrays.randomness import PACKS, derive_key, draw, to_below, to_uniform
 
 # Columns of the first array that `draw_packs` returns.
 (

@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import pyarrow as pa
 
-from corpusmill import ragged
-from corpusmill.columns import Column, arrow_schema, smallest_integer
+from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import IDENTITY_SCHEMA, Column, arrow_schema, smallest_integer
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import check_option
 from corpusmill.objectives.bert_rows import RowMaker, further_columns
 from corpusmill.objectives.ernie_masking import mask_sequences
 from corpusmill.objectives.masking import row_keys
-from corpusmill.objectives.objective import IDENTITY_SCHEMA, Objective
+from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.pair_rows import NUM_SPECIAL, finish_rows
 from corpusmill.objectives.word_masking import NO_WORD, count_words, label_words
 from corpusmill.pool import Pool

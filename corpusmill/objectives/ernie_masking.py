@@ -17,8 +17,8 @@ epoch, this once a sequence.
 import numpy as np
 from numba import njit
 
+from corpusmill.arrays.randomness import draw, to_below, to_uniform
 from corpusmill.objectives.word_masking import LATER_IN_WORD, NO_WORD
-from corpusmill.randomness import draw, to_below, to_uniform
 
 CHOICE_PROB = 0.15
 

@@ -21,11 +21,19 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import pyarrow as pa
 
-from corpusmill import ragged
-from corpusmill.columns import ANY_LENGTH, NO_PAD, Column, arrow_schema, pad_rows, smallest_integer
+from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import (
+    ANY_LENGTH,
+    IDENTITY_SCHEMA,
+    NO_PAD,
+    Column,
+    arrow_schema,
+    pad_rows,
+    smallest_integer,
+)
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError, check_option
-from corpusmill.objectives.objective import IDENTITY_SCHEMA, Objective
+from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.packing import pack_best_fit
 from corpusmill.objectives.windows import cut_windows
 from corpusmill.pool import Pool

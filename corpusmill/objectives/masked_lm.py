@@ -11,8 +11,8 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from corpusmill import ragged
-from corpusmill.columns import Column, smallest_integer
+from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import Column, smallest_integer
 from corpusmill.objectives.masking import MASK_REPLACE_PROB, RANDOM_REPLACE_PROB, mask_rows
 from corpusmill.objectives.word_masking import NO_WORD, count_words, label_words, mask_words
 from corpusmill.tokenization.special_tokens import SpecialTokens

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from corpusmill.randomness import MASKING, count_bits, derive_key, draw, to_below, to_uniform
+from corpusmill.arrays.randomness import MASKING, count_bits, derive_key, draw, to_below, to_uniform
 
 # What becomes of a chosen token; the last tenth stays as it is.
 MASK_REPLACE_PROB, RANDOM_REPLACE_PROB = 0.8, 0.1

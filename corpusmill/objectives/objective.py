@@ -10,22 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 import pyarrow as pa
 
-from corpusmill.columns import Column
+from corpusmill.arrays.columns import Column
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.pool import Pool
 
 if TYPE_CHECKING:
     # Readers have objectives' names without tokenizers, which take a while to import.
     from corpusmill.tokenization.files import TokenizerFile
-
-# Which example a row is; every objective's `build` puts these columns first.
-IDENTITY_SCHEMA = pa.schema(
-    [
-        pa.field("document", pa.uint64(), nullable=False),
-        pa.field("repeat", pa.uint16(), nullable=False),
-        pa.field("index", pa.uint32(), nullable=False),
-    ]
-)
 
 
 class Objective(Protocol):

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 
-from corpusmill import ragged
-from corpusmill.columns import Column, arrow_schema, pad_rows
+from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import Column, arrow_schema, pad_rows
 from corpusmill.objectives import pairs as pairing
 
 # Special tokens of a row.

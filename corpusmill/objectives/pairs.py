@@ -11,7 +11,7 @@ copied here.
 import numpy as np
 from numba import njit
 
-from corpusmill.randomness import PAIRS, count_bits, derive_key, draw, to_below, to_uniform
+from corpusmill.arrays.randomness import PAIRS, count_bits, derive_key, draw, to_below, to_uniform
 
 # Columns of what `draw_pairs` returns.
 (

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 
-from corpusmill import ragged
+from corpusmill.arrays import ragged
 from corpusmill.objectives.full_sentences import NUM_SPECIAL
 
 # Columns of the spans that `plan_joins` gives.

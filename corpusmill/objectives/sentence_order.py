@@ -14,8 +14,8 @@ alone (it ends a document) has an empty second segment and counts as in order.
 import numpy as np
 from numba import njit
 
+from corpusmill.arrays.randomness import PAIRS, derive_key, draw, to_below, to_uniform
 from corpusmill.objectives import pairs as pairing
-from corpusmill.randomness import PAIRS, derive_key, draw, to_below, to_uniform
 
 # The last column of the pairs: 1 where the two segments are switched.
 IS_SWITCHED = pairing.IS_RANDOM

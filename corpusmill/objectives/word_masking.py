@@ -20,6 +20,7 @@ from labels, so that it is exact for any tokenizer.
 import numpy as np
 from numba import njit
 
+from corpusmill.arrays.randomness import draw, to_below, to_uniform
 from corpusmill.objectives.masking import (
     MASK_REPLACE_PROB,
     RANDOM_REPLACE_PROB,
@@ -30,7 +31,6 @@ from corpusmill.objectives.masking import (
     is_chosen,
     make_scratch,
 )
-from corpusmill.randomness import draw, to_below, to_uniform
 
 # Labels of a row's tokens, as ERNIE's data sets have them.
 FIRST_OF_WORD, LATER_IN_WORD, NO_WORD = 0, 1, -1

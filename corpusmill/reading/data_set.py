@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from corpusmill.columns import Column
+from corpusmill.arrays.columns import Column
 from corpusmill.manifest import columns_of
 from corpusmill.reading.gathering import gather_lists, measure_rows
 from corpusmill.reading.opening import (

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from corpusmill.randomness import draw, to_below
+from corpusmill.arrays.randomness import draw, to_below
 from corpusmill.reading.rows import Integers
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from corpusmill.arrays.randomness import POOLED, derive_key
 from corpusmill.errors import UserError
-from corpusmill.randomness import POOLED, derive_key
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.length_arrangement import Arrangement, Rules, arrange
 from corpusmill.reading.order import Ordering

@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from corpusmill.arrays.randomness import LOADED_MASK, MAX_SEED, derive_key
 from corpusmill.errors import UserError
 from corpusmill.manifest import columns_of, special_tokens_of
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.objectives.ernie_masking import mask_sequences
 from corpusmill.objectives.masked_lm import MaskedLm
-from corpusmill.randomness import LOADED_MASK, MAX_SEED, derive_key
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.rows import Integers, Lists, Rows, Values
 

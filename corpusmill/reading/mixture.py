@@ -18,8 +18,8 @@ from typing import Any, Literal
 import numpy as np
 from numba import njit
 
+from corpusmill.arrays.randomness import MIXTURE, derive_key, draw
 from corpusmill.errors import UserError
-from corpusmill.randomness import MIXTURE, derive_key, draw
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.gathering import gather_lists
 from corpusmill.reading.order import Order

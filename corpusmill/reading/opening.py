@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from corpusmill.columns import ANY_LENGTH
+from corpusmill.arrays.columns import ANY_LENGTH
 from corpusmill.errors import UserError
 from corpusmill.formats.table import FORMATS
 from corpusmill.manifest import (

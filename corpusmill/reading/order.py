@@ -24,8 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from corpusmill.errors import UserError
-from corpusmill.randomness import (
+from corpusmill.arrays.randomness import (
     MAX_SEED,
     ROTATION,
     SHARD_ORDER,
@@ -35,6 +34,7 @@ from corpusmill.randomness import (
     draw,
     to_below,
 )
+from corpusmill.errors import UserError
 from corpusmill.reading.permutation import permute
 
 Integers = npt.NDArray[np.int64]

@@ -8,7 +8,7 @@ the end is permuted again until it falls within (cycle walking).
 import numpy as np
 from numba import njit
 
-from corpusmill.randomness import draw, to_below
+from corpusmill.arrays.randomness import draw, to_below
 
 
 @njit(cache=True, nogil=True)

@@ -22,8 +22,8 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from corpusmill.arrays.kernel_cache import folder_of_caches
 from corpusmill.errors import UserError
-from corpusmill.kernel_cache import folder_of_caches
 from corpusmill.manifest import MANIFEST, columns_of
 from corpusmill.reading.rows import Lists, Values
 from corpusmill.reading.unpacking import DamagedError, fetch_parts, map_shard, unpack_shard

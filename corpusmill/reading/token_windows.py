@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from corpusmill.columns import NO_PAD, Column
+from corpusmill.arrays.columns import NO_PAD, Column
 from corpusmill.errors import UserError
 from corpusmill.manifest import MANIFEST, describe_columns
 from corpusmill.objectives.token_stream import (

@@ -19,14 +19,14 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from corpusmill import ragged
-from corpusmill.columns import Column
+from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import Column
+from corpusmill.arrays.ragged import is_padded, matrix_of, row_lengths
 from corpusmill.errors import UserError
 from corpusmill.formats.table import FORMATS, part_names
 from corpusmill.manifest import MANIFEST, columns_of, output_options_of
 from corpusmill.reading.row_checks import check_rows
 from corpusmill.reading.rows import Lists, Values
-from corpusmill.recount import is_padded, matrix_of, row_lengths
 from corpusmill.shards import read_shard
 from corpusmill.storage import Folder
 

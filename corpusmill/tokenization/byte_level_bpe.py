@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from corpusmill import ragged
+from corpusmill.arrays import ragged
 from corpusmill.tokenization.byte_level_kernels import (
     LETTER,
     LONGEST_PIECE,

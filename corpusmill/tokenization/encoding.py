@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 
-from corpusmill import ragged
+from corpusmill.arrays import ragged
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import orjson
 from tokenizers import Tokenizer
 
-from corpusmill.columns import smallest_integer
+from corpusmill.arrays.columns import smallest_integer
 from corpusmill.errors import UserError
 from corpusmill.tokenization.hub_tokenizers import (
     COMPANIONS,

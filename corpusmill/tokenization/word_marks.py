@@ -7,7 +7,7 @@ as they do without boundaries.
 
 import numpy as np
 
-from corpusmill.columns import smallest_integer
+from corpusmill.arrays.columns import smallest_integer
 
 
 def marked_dtype(vocab_size: int) -> np.dtype:

@@ -13,7 +13,7 @@ import grpc
 import numpy as np
 from apache_beam.runners.worker import sdk_worker_main
 
-from corpusmill.randomness import derive_keys
+from corpusmill.arrays.randomness import derive_keys
 
 _PR_SET_PDEATHSIG = 1
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from corpusmill import ragged
+from corpusmill.arrays import ragged
 from corpusmill.pool import ARRAYS, Pool, PoolShape, open_pool, write_pool
 from corpusmill.tokenization.special_tokens import SpecialTokens
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill import ragged
-from corpusmill.columns import Column
+from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import Column
 from corpusmill.errors import UserError
 from corpusmill.length_bins import LengthBin, cut_lengths, split_into_bins
 from tests.corpusmill.builders import offsets_of

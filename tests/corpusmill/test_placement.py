@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.placement import (
     TRAIN,
     VALIDATION,
@@ -12,7 +13,6 @@ from corpusmill.placement import (
     draw_keys,
     sort_order,
 )
-from corpusmill.randomness import MAX_SEED
 from tests.corpusmill.objectives.distributions import assert_counts, assert_uniform
 
 DOCUMENTS = np.arange(20_000, dtype=np.uint64) * np.uint64(997)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.pool import (
     ARRAYS,
     BYTES_OF_SIZES,
@@ -23,7 +24,6 @@ from corpusmill.pool import (
     priorities,
     write_pool,
 )
-from corpusmill.randomness import MAX_SEED
 from tests.corpusmill.builders import Corpus, batch_of, numbered_corpus, pool_of, write_and_open
 
 corpora = st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=4), max_size=6).map(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from corpusmill import ragged
+from corpusmill.arrays import ragged
 from corpusmill.formats.options import OutputOptions
 from corpusmill.inspection import (
     DecodedExample,

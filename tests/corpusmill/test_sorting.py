@@ -7,10 +7,10 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corpusmill.arrays.columns import IDENTITY_SCHEMA
+from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.objectives.bert import Bert, BertOptions
-from corpusmill.objectives.objective import IDENTITY_SCHEMA
 from corpusmill.placement import draw_keys
-from corpusmill.randomness import MAX_SEED
 from corpusmill.sorting import (
     KEY,
     add_keys,

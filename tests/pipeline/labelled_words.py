@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from corpusmill import ragged
-from corpusmill.columns import Column, arrow_schema
+from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import IDENTITY_SCHEMA, Column, arrow_schema
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.objectives.objective import IDENTITY_SCHEMA, Objective
+from corpusmill.objectives.objective import Objective
 from corpusmill.pool import Pool
 from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.word_marks import continues_of, ids_of

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.corpus.documents import read_documents
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.placement import VALIDATION, Layout, assign_splits, draw_keys, sort_order
-from corpusmill.randomness import MAX_SEED
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer

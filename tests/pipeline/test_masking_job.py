@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from corpusmill import ragged
+from corpusmill.arrays import ragged
 from corpusmill.manifest import special_tokens_of
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.masking import row_keys

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from corpusmill.arrays.randomness import MAX_SEED, SAMPLE, derive_keys
 from corpusmill.errors import UserError, check_option
-from corpusmill.randomness import MAX_SEED, SAMPLE, derive_keys
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill import ragged
+from corpusmill.arrays import ragged
 from corpusmill.corpus.records import cut_texts, split_texts
 
 lines = st.builds(lambda part, times: part * times,

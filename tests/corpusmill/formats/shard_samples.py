@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from corpusmill.columns import Column, arrow_schema
+from corpusmill.arrays.columns import Column, arrow_schema
 from corpusmill.formats.options import Compression, OutputOptions
 from corpusmill.formats.table import FORMATS, resolve
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.columns import Column
+from corpusmill.arrays.columns import Column
 from corpusmill.errors import UserError
 from corpusmill.formats.avro import schema_of
 from corpusmill.formats.avro_kernels import decode_rows

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.columns import Column, arrow_schema
+from corpusmill.arrays.columns import Column, arrow_schema
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.table import FORMATS, resolve

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.formats import define_example
-from corpusmill.columns import Column
+from corpusmill.arrays.columns import Column
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.table import FORMATS, resolve

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.columns import ANY_LENGTH, Column, arrow_schema
+from corpusmill.arrays.columns import ANY_LENGTH, Column, arrow_schema
 from corpusmill.errors import UserError
 from corpusmill.formats import token_files
 from corpusmill.formats.options import OutputOptions

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from hypothesis import strategies as st
 
+from corpusmill.arrays.randomness import PACKS, derive_keys
 from corpusmill.objectives import electra_packs as packing
 from corpusmill.objectives.electra import Electra, ElectraOptions
 from corpusmill.objectives.electra_packs import draw_packs
-from corpusmill.randomness import PACKS, derive_keys
 from tests.corpusmill.builders import SPECIAL, Corpus, flatten, numbered_corpus
 from tests.corpusmill.objectives.reference_electra import (
     ExampleBuilder,

@@ -8,11 +8,10 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill import ragged
-from corpusmill.columns import arrow_schema
+from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import IDENTITY_SCHEMA, arrow_schema
+from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.objectives.bert import Bert, BertOptions
-from corpusmill.objectives.objective import IDENTITY_SCHEMA
-from corpusmill.randomness import MAX_SEED
 from tests.corpusmill.builders import (
     SPECIAL,
     Corpus,

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from corpusmill import ragged
+from corpusmill.arrays import ragged
 from corpusmill.objectives.bert import Bert, BertOptions
 from tests.corpusmill.builders import SPECIAL, batch_of, pool_of
 from tests.corpusmill.objectives import reference_bert

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill import ragged
-from corpusmill.columns import arrow_schema
+from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import arrow_schema
+from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.errors import UserError
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.masking import row_keys
-from corpusmill.randomness import MAX_SEED
 from corpusmill.recount import recount
 from corpusmill.tokenization.word_marks import mark
 from tests.corpusmill.builders import SPECIAL, Corpus, batch_of, corpora, pool_of

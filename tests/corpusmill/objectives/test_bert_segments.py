@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.columns import arrow_schema
+from corpusmill.arrays.columns import IDENTITY_SCHEMA, arrow_schema
+from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.objectives.bert import Bert, BertOptions
-from corpusmill.objectives.objective import IDENTITY_SCHEMA
-from corpusmill.randomness import MAX_SEED
 from corpusmill.recount import recount
 from corpusmill.sorting import add_keys, keyed_schema, sort_rows
 from corpusmill.tokenization.word_marks import mark

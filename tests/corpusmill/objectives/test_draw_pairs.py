@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.objectives.pairs import (
     DOCUMENT,
     FIRST_LENGTH,
@@ -16,7 +17,6 @@ from corpusmill.objectives.pairs import (
     draw_pairs,
 )
 from corpusmill.pool import Pool
-from corpusmill.randomness import MAX_SEED
 from tests.corpusmill.builders import Corpus, corpora, flatten, numbered_corpus, pool_of
 from tests.corpusmill.objectives.distributions import assert_counts, assert_uniform
 

@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.columns import arrow_schema
+from corpusmill.arrays.columns import IDENTITY_SCHEMA, arrow_schema
+from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.errors import UserError
 from corpusmill.objectives.electra import ElectraOptions
-from corpusmill.objectives.objective import IDENTITY_SCHEMA
-from corpusmill.randomness import MAX_SEED
 from tests.corpusmill.builders import SPECIAL, Corpus, batch_of, numbered_corpus
 from tests.corpusmill.objectives.electra_examples import corpora, electra, kernel_packs, options
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill import ragged
-from corpusmill.columns import arrow_schema
+from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import arrow_schema
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.table import resolve

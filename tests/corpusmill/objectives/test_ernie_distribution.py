@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from corpusmill import ragged
+from corpusmill.arrays import ragged
 from tests.corpusmill.builders import SPECIAL, batch_of, numbered_corpus, pool_of
 from tests.corpusmill.objectives import reference_ernie
 from tests.corpusmill.objectives.distributions import assert_same_distribution

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from corpusmill import ragged
-from corpusmill.columns import Column
+from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import Column
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.table import FORMATS, resolve
 from corpusmill.objectives.ernie_masking import mask_sequences

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.columns import ANY_LENGTH, NO_PAD
+from corpusmill.arrays.columns import ANY_LENGTH, IDENTITY_SCHEMA, NO_PAD
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.table import resolve
 from corpusmill.objectives.gpt import Gpt, GptOptions, cumulate
-from corpusmill.objectives.objective import IDENTITY_SCHEMA
 from corpusmill.recount import recount
 from corpusmill.sorting import add_keys, cut_into_groups, keyed_schema, sort_rows
 from corpusmill.tokenization.files import TokenizerFile

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from corpusmill.arrays.randomness import derive_keys
 from corpusmill.objectives.pairs import (
     draw_front_cut,
     draw_random_segment,
@@ -13,7 +14,6 @@ from corpusmill.objectives.pairs import (
     scan_chunk,
     truncate_lengths,
 )
-from corpusmill.randomness import derive_keys
 from tests.corpusmill.builders import offsets_of
 from tests.corpusmill.objectives import reference_bert
 from tests.corpusmill.objectives.distributions import assert_counts

@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill import ragged
+from corpusmill.arrays import ragged
 from corpusmill.objectives.sentence_joins import join_rows
 from tests.corpusmill.builders import corpora, numbered_corpus, offsets_of
 from tests.corpusmill.objectives.reference_roberta import Piece, cut_document, join

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.objectives.pairs import (
     DOCUMENT,
     FIRST_LENGTH,
@@ -17,7 +18,6 @@ from corpusmill.objectives.pairs import (
     SECOND_START,
 )
 from corpusmill.objectives.sentence_order import IS_SWITCHED, draw_ordered_pairs
-from corpusmill.randomness import MAX_SEED
 from tests.corpusmill.builders import Corpus, corpora, flatten, numbered_corpus
 from tests.corpusmill.objectives import reference_albert
 from tests.corpusmill.objectives.distributions import assert_same_distribution, assert_uniform

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.objectives.masking import count_predictions, row_keys
 from corpusmill.objectives.word_masking import (
     end_of_ngram,
@@ -12,7 +13,6 @@ from corpusmill.objectives.word_masking import (
     mask_words,
     ngram_thresholds,
 )
-from corpusmill.randomness import MAX_SEED
 from tests.corpusmill.builders import offsets_of
 from tests.corpusmill.objectives.reference_word_masking import find_words
 

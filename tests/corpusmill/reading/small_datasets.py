@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from tokenizers import Tokenizer
 
-from corpusmill import ragged
+from corpusmill.arrays import ragged
 from corpusmill.card import render_card
 from corpusmill.corpus.documents import read_documents
 from corpusmill.corpus.options import DocumentOptions

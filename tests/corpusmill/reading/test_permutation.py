@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numba import njit
 from scipy.stats import chisquare
 
-from corpusmill.randomness import derive_key, derive_keys
+from corpusmill.arrays.randomness import derive_key, derive_keys
 from corpusmill.reading.permutation import permute
 
 

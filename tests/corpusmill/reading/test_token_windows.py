@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from corpusmill.columns import Column
+from corpusmill.arrays.columns import Column
 from corpusmill.errors import UserError
 from corpusmill.manifest import columns_of
 from corpusmill.reading.batches import Batches

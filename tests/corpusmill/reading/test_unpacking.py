@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.columns import Column, arrow_schema, pad_rows
+from corpusmill.arrays.columns import Column, arrow_schema, pad_rows
 from corpusmill.formats.options import Compression, OutputOptions, Padding
 from corpusmill.manifest import columns_of
 from corpusmill.objectives.ernie import ErnieOptions

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.randomness import (
+from corpusmill.arrays.randomness import (
     MASKING,
     MAX_SEED,
     PAIRS,

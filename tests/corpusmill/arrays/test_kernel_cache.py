@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import corpusmill
-from corpusmill.kernel_cache import STAMP, drop_stale_kernels
+from corpusmill.arrays.kernel_cache import STAMP, drop_stale_kernels
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_a_user_who_may_not_write_to_the_package_has_kernels(
         (tmp_path / name).mkdir()
     places = {"HOME": str(tmp_path / home), "XDG_CACHE_HOME": "", "TMPDIR": str(tmp_path / "temp")}
     program = (
-        f"{first}import numpy as np, corpusmill.randomness as of;"
+        f"{first}import numpy as np, corpusmill.arrays.randomness as of;"
         "print(of.__file__, of.derive_keys(np.uint64(0), np.zeros(1, np.uint64), 0, 0))"
     )
     ran = subprocess.run(

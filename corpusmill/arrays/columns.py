@@ -76,3 +76,13 @@ def pad_rows(values: np.ndarray, offsets: np.ndarray, width: int, pad: int) -> n
     matrix = np.full((len(lengths), width), pad, values.dtype)
     matrix[np.arange(width) < lengths[:, None]] = values[offsets[0] : offsets[-1]]
     return matrix
+
+
+# Which example a row is; every objective's `build` puts these columns first.
+IDENTITY_SCHEMA = pa.schema(
+    [
+        pa.field("document", pa.uint64(), nullable=False),
+        pa.field("repeat", pa.uint16(), nullable=False),
+        pa.field("index", pa.uint32(), nullable=False),
+    ]
+)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
 
-_PACKAGE = Path(__file__).parent
+_PACKAGE = Path(__file__).parent.parent
 _CACHE_DIR = "NUMBA_CACHE_DIR"
 
 # Beside the kernels: which sources they are of.

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from corpusmill import ragged
-from corpusmill.columns import Column, arrow_schema
+from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import Column, arrow_schema
 from corpusmill.errors import UserError
 
 # Rows are encoded so many numbers at a time: what they become stays in the processor's cache, and

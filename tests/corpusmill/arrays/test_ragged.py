@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill import ragged
+from corpusmill.arrays import ragged
 
 tokens = st.lists(st.integers(-5, 5), max_size=4)
 SCHEMA = pa.schema(

@@ -1,0 +1,1 @@
+"""Ragged rows, the table of columns, keyed random numbers and the cache of compiled kernels."""
