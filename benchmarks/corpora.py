@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.synthetic_corpus import write_corpus
-from corpusmill.corpus.formats import read_corpus
+from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 
 _AVRO_SCHEMA = {

@@ -22,7 +22,7 @@ import orjson
 import pyarrow as pa
 
 from benchmarks.synthetic_corpus import write_corpus
-from corpusmill.corpus.formats import read_corpus
+from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 
 _LATIN = "abcdefghijklmnopqrstuvwxyz"

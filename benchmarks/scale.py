@@ -22,7 +22,7 @@ from benchmarks.measure import measure
 from benchmarks.scale_measure import Build, assemble, count_run, prepare_build
 from benchmarks.scale_model import Rates, Scale, rates_of
 from benchmarks.synthetic_corpus import write_corpus
-from corpusmill.corpus.documents import MAX_FILES
+from corpusmill.corpus.batches import MAX_FILES
 from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.electra import ElectraOptions

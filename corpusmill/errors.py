@@ -1,7 +1,5 @@
 """The two kinds of fault: a user's mistake, and a record that is bad."""
 
-from dataclasses import dataclass
-
 
 class UserError(Exception):
     """A mistake of the user's, found before any work is done.
@@ -36,22 +34,3 @@ def check_option(flag: str, value: object, fine: bool, allowed: str) -> None:
     """
     if not fine:
         raise UserError(f"--{flag} {value}", "the value is out of range", f"Give {allowed}")
-
-
-@dataclass(frozen=True)
-class Reject:
-    """One input record that became no example.
-
-    Attributes:
-        file: name of the input file, as the manifest lists it.
-        offset: byte of the record's first byte in the file (after decompression).
-        length: bytes of the record; -1 where its end was never seen.
-        reason: one of the reasons that the README's table lists, such as "invalid-utf-8".
-        detail: the words of the decoder or parser that refused it.
-    """
-
-    file: str
-    offset: int
-    length: int
-    reason: str
-    detail: str

@@ -8,9 +8,9 @@ import numpy as np
 from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.accounting import Expected
-from corpusmill.corpus.formats import FORMATS, reads_in_ranges
+from corpusmill.corpus.input_formats import FORMATS, reads_in_ranges
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.sentences import splitter_of
+from corpusmill.corpus.sentence_splitting import splitter_of
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.table import FORMATS as SHARD_FORMATS
 from corpusmill.formats.table import resolve

@@ -12,7 +12,7 @@ from rich.console import Console
 from tokenizers import Tokenizer
 
 from corpusmill.corpus.decompression import DamagedStreamError, open_decompressed
-from corpusmill.corpus.formats import read_corpus
+from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
 from corpusmill.tokenization.files import TokenizerFile

@@ -11,9 +11,9 @@ from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 from tokenizers import Tokenizer
 
+from corpusmill.corpus.batches import DocumentBatch
 from corpusmill.corpus.decompression import open_decompressed
-from corpusmill.corpus.documents import DocumentBatch
-from corpusmill.corpus.formats import read_corpus
+from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
 from corpusmill.tokenization.training.models import MODELS, model_options

@@ -12,11 +12,10 @@ import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import TaggedOutput
 
+from corpusmill.corpus.batches import DocumentBatch, Reject
 from corpusmill.corpus.decompression import open_decompressed
-from corpusmill.corpus.documents import DocumentBatch
-from corpusmill.corpus.formats import read_corpus
+from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.errors import Reject
 from transforms.elements import NamedOutputs, RejectsFile, Task
 from transforms.files import create_file, open_file
 from transforms.plan import FileRange, read_task
@@ -133,7 +132,7 @@ class _ReadTask(beam.DoFn):
 
 
 class ReadDocuments(beam.PTransform):
-    """Read tasks as batches of documents (`corpusmill.corpus.documents.TEXT_SCHEMA`).
+    """Read tasks as batches of documents (`corpusmill.corpus.batches.TEXT_SCHEMA`).
 
     Gives a tuple of the collections DOCUMENTS, REJECTS and COUNTS.
 

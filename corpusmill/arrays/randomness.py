@@ -37,7 +37,7 @@ def derive_key(seed: int, document: int, repeat: int, purpose: int) -> np.uint64
 
     Args:
         seed: the data set's seed, 0 to 2**64 - 1. Zero is a seed like any other.
-        document: id of the document (`corpusmill.corpus.documents.document_id`).
+        document: id of the document (`corpusmill.corpus.batches.document_id`).
         repeat: which pass over the document, from 0.
         purpose: one of the constants above.
     """

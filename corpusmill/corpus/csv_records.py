@@ -15,18 +15,19 @@ from typing import BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from corpusmill.corpus.decompression import DamagedStreamError
-from corpusmill.corpus.documents import (
+from corpusmill.corpus.batches import (
     REJECTS_PER_BATCH,
     DocumentBatch,
     ReadCounts,
+    Reject,
     document_id,
 )
+from corpusmill.corpus.decompression import DamagedStreamError
 from corpusmill.corpus.lines import BYTE_ORDER_MARK, LineBlock, LineReader, reject_line
 from corpusmill.corpus.options import MAX_LIMIT_BYTES, DocumentOptions
 from corpusmill.corpus.records import documents_of, no_such_field
 from corpusmill.corpus.scanning import INVALID_UTF_8, TOO_LONG
-from corpusmill.errors import Reject, UserError
+from corpusmill.errors import UserError
 
 # Enough for a header; a longer one is met by the run itself.
 _PROBE_BYTES = 2**20

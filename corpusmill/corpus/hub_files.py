@@ -22,8 +22,8 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from corpusmill.corpus.formats import take_suffixes
 from corpusmill.corpus.hub import TIMEOUT_SECONDS
+from corpusmill.corpus.input_formats import take_suffixes
 from corpusmill.errors import UserError
 
 SCHEME = "hf://"

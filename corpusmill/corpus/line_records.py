@@ -13,13 +13,14 @@ import numpy.typing as npt
 import orjson
 import pyarrow as pa
 
-from corpusmill.corpus.decompression import DamagedStreamError
-from corpusmill.corpus.documents import (
+from corpusmill.corpus.batches import (
     REJECTS_PER_BATCH,
     DocumentBatch,
     ReadCounts,
+    Reject,
     document_id,
 )
+from corpusmill.corpus.decompression import DamagedStreamError
 from corpusmill.corpus.lines import (
     BYTE_ORDER_MARK,
     LineBlock,
@@ -32,7 +33,6 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.records import documents_of, no_such_field
 from corpusmill.corpus.scanning import BLANK, INVALID_UTF_8, SENTENCE, join_text
 from corpusmill.corpus.whole_texts import measure_breaks
-from corpusmill.errors import Reject
 
 # Enough for a first record; a longer one is met by the run itself.
 _PROBE_BYTES = 2**20

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from corpusmill.corpus.batches import Reject
 from corpusmill.corpus.scanning import INVALID_UTF_8, SENTENCE, TITLE, TOO_LONG, scan_lines
-from corpusmill.errors import Reject
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 

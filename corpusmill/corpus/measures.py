@@ -125,7 +125,7 @@ def measure_text(documents: pa.RecordBatch) -> Measures:
     """Count the bytes, characters and words of documents.
 
     Args:
-        documents: `corpusmill.corpus.documents.TEXT_SCHEMA`.
+        documents: `corpusmill.corpus.batches.TEXT_SCHEMA`.
 
     Returns:
         The counts "bytes", "characters" and "words".
@@ -228,8 +228,8 @@ def measure_corpus(
     """Measure documents of text in one pass; the job `inspect-corpus` counts the same.
 
     Args:
-        batches: of `corpusmill.corpus.documents.TEXT_SCHEMA`, as
-            `corpusmill.corpus.formats.read_corpus` gives them.
+        batches: of `corpusmill.corpus.batches.TEXT_SCHEMA`, as
+            `corpusmill.corpus.input_formats.read_corpus` gives them.
         tokenizer: whose tokens are counted.
         special: its special tokens.
         vocab_size: its largest id + 1.

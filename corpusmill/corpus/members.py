@@ -9,19 +9,19 @@ from typing import BinaryIO, NamedTuple, Protocol, cast
 import numpy as np
 import pyarrow as pa
 
-from corpusmill.corpus.decompression import DamagedStreamError
-from corpusmill.corpus.documents import (
+from corpusmill.corpus.batches import (
     REJECTS_PER_BATCH,
     TEXT_SCHEMA,
     DocumentBatch,
     ReadCounts,
+    Reject,
     document_id,
 )
+from corpusmill.corpus.decompression import DamagedStreamError
 from corpusmill.corpus.lines import BYTE_ORDER_MARK
 from corpusmill.corpus.options import MAX_LIMIT_BYTES, DocumentOptions
 from corpusmill.corpus.records import documents_of
 from corpusmill.corpus.whole_texts import read_text
-from corpusmill.errors import Reject
 
 # Members up to this size are read whole.
 _SMALL_BYTES = 2**20

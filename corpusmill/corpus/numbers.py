@@ -47,7 +47,7 @@ def collect_numbers(
         counts: sums of all stages; those of `corpusmill.corpus.measures.Measures` begin with
             "measure.".
         largest: of `Measures`.
-        rejects: some of them (`corpusmill.errors.Reject` as mappings).
+        rejects: some of them (`corpusmill.corpus.batches.Reject` as mappings).
     """
     measured = {
         name.removeprefix(_MEASURED): number

@@ -14,10 +14,10 @@ import pyarrow as pa
 from numba import njit
 
 from corpusmill.arrays import ragged
-from corpusmill.corpus.documents import DocumentBatch, ReadCounts, text_batch
+from corpusmill.corpus.batches import DocumentBatch, ReadCounts, Reject, text_batch
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.scanning import find_newline, join_text, strip_line
-from corpusmill.errors import Reject, UserError
+from corpusmill.errors import UserError
 
 
 def no_such_field(file: str, text_field: str, fields: Sequence[str]) -> UserError:
@@ -154,7 +154,7 @@ def documents_of(
     """The documents of some records.
 
     Args:
-        ids: uint64 [records], as `corpusmill.corpus.documents.document_id` makes them. The pieces
+        ids: uint64 [records], as `corpusmill.corpus.batches.document_id` makes them. The pieces
             of a text that is cut have the ids that follow, so that a record must own as many as
             its text has bytes, or `max_pieces`.
         texts: pa.large_string [records], without nulls.

@@ -10,11 +10,12 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from corpusmill.corpus.documents import (
+from corpusmill.corpus.batches import (
     OFFSET_BITS,
     REJECTS_PER_BATCH,
     DocumentBatch,
     ReadCounts,
+    Reject,
     document_id,
 )
 from corpusmill.corpus.options import DocumentOptions
@@ -27,7 +28,7 @@ from corpusmill.corpus.tables import (
     TableStream,
     lengths_of,
 )
-from corpusmill.errors import Reject, UserError
+from corpusmill.errors import UserError
 
 # A row owns so many ids, for the documents that a long text is cut into.
 _PIECE_BITS = 12

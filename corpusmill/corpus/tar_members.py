@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import BinaryIO, cast
 
+from corpusmill.corpus.batches import DocumentBatch, ReadCounts
 from corpusmill.corpus.decompression import DamagedStreamError, has_suffix, is_compressed
-from corpusmill.corpus.documents import DocumentBatch, ReadCounts
 from corpusmill.corpus.members import (
     ForwardStream,
     Member,

@@ -13,8 +13,8 @@ from warcio.bufferedreaders import BufferedReader
 from warcio.exceptions import ArchiveLoadFailed
 from warcio.recordloader import ArcWarcRecord, ArcWarcRecordLoader
 
+from corpusmill.corpus.batches import DocumentBatch, ReadCounts
 from corpusmill.corpus.decompression import DamagedStreamError
-from corpusmill.corpus.documents import DocumentBatch, ReadCounts
 from corpusmill.corpus.members import (
     ForwardStream,
     Member,

@@ -11,17 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from corpusmill.corpus.batches import REJECTS_PER_BATCH, DocumentBatch, ReadCounts, text_batch
 from corpusmill.corpus.boundaries import Boundaries
-from corpusmill.corpus.documents import (
-    REJECTS_PER_BATCH,
-    DocumentBatch,
-    RangeCollector,
-    ReadCounts,
-    last_byte,
-    read_documents,
-    read_with,
-    text_batch,
-)
+from corpusmill.corpus.documents import RangeCollector, last_byte, read_documents, read_with
 from corpusmill.corpus.lines import BYTE_ORDER_MARK, LineBlock
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.scanning import BLANK, FOREIGN, INVALID_UTF_8, NOBODYS, OURS, join_text

@@ -79,7 +79,7 @@ def encode_documents(tokenizer: SentenceTokenizer, documents: pa.RecordBatch) ->
 
     Args:
         tokenizer: of the data set.
-        documents: `corpusmill.corpus.documents.TEXT_SCHEMA`.
+        documents: `corpusmill.corpus.batches.TEXT_SCHEMA`.
     """
     sentences, document_offsets = ragged.from_arrow(documents.column("sentences"))
     first, last = document_offsets[[0, -1]]  # of a slice, these are not all sentences

@@ -10,8 +10,8 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from corpusmill.corpus.documents import ReadCounts
-from corpusmill.corpus.formats import read_corpus
+from corpusmill.corpus.batches import ReadCounts
+from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 
 Texts = Sequence[bytes | None] | Sequence[str | None]

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from corpusmill.corpus.decompression import open_decompressed
-from corpusmill.corpus.formats import guess_format, read_corpus
+from corpusmill.corpus.input_formats import guess_format, read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.verify import verify_local
 from pipeline.command_line import USER_ERROR

@@ -10,7 +10,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from corpusmill.corpus.decompression import open_decompressed
-from corpusmill.corpus.formats import FORMATS, read_corpus, resolve_format
+from corpusmill.corpus.input_formats import FORMATS, read_corpus, resolve_format
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.verify import verify_local
 from pipeline.command_line import USER_ERROR

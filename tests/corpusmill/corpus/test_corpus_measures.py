@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from corpusmill.corpus.documents import TEXT_SCHEMA
-from corpusmill.corpus.formats import read_corpus
+from corpusmill.corpus.batches import TEXT_SCHEMA
+from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.measures import (
     DISTRIBUTIONS,
     Histogram,

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corpusmill.corpus.batches import ReadCounts, document_id
 from corpusmill.corpus.csv_records import read_csv
 from corpusmill.corpus.decompression import open_decompressed
-from corpusmill.corpus.documents import ReadCounts, document_id
-from corpusmill.corpus.formats import check_start
+from corpusmill.corpus.input_formats import check_start
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
 

@@ -11,17 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpusmill.corpus.decompression import DamagedStreamError, open_decompressed
-from corpusmill.corpus.documents import (
+from corpusmill.corpus.batches import (
     TEXT_SCHEMA,
     DocumentBatch,
     ReadCounts,
+    Reject,
     document_id,
     document_location,
-    read_documents,
 )
+from corpusmill.corpus.decompression import DamagedStreamError, open_decompressed
+from corpusmill.corpus.documents import read_documents
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.errors import Reject, UserError
+from corpusmill.errors import UserError
 
 TINY = DocumentOptions(max_line_bytes=20, max_document_bytes=50)
 BLANK_LINES = replace(TINY, document_rule="blank-lines")

@@ -6,10 +6,10 @@ from typing import BinaryIO, cast
 
 import numpy as np
 
-from corpusmill.corpus.documents import ReadCounts, read_documents
+from corpusmill.corpus.batches import ReadCounts, Reject
+from corpusmill.corpus.documents import read_documents
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.scanning import BLANK, SENTENCE, TITLE, TOO_LONG, scan_lines
-from corpusmill.errors import Reject
 
 
 def test_white_space_is_what_strip_takes_for_it() -> None:

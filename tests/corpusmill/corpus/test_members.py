@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corpusmill.corpus.batches import DocumentBatch, ReadCounts
 from corpusmill.corpus.decompression import has_suffix, open_decompressed
-from corpusmill.corpus.documents import DocumentBatch, ReadCounts
-from corpusmill.corpus.formats import check_start, guess_format, read_corpus
+from corpusmill.corpus.input_formats import check_start, guess_format, read_corpus
 from corpusmill.corpus.members import ForwardStream
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.tar_members import read_tar

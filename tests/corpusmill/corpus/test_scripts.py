@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from corpusmill.corpus.documents import ReadCounts
-from corpusmill.corpus.formats import read_corpus
+from corpusmill.corpus.batches import ReadCounts
+from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.sentences import BY_LIBRARY, BY_PUNCTUATION, load_splitter
+from corpusmill.corpus.sentence_splitting import BY_LIBRARY, BY_PUNCTUATION, load_splitter
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.training import WordPieceOptions, train_wordpiece
 from tests.corpusmill.many_scripts import DOCUMENTS, PADDING, as_json_lines, as_lines, as_text

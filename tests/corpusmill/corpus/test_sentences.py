@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.corpus import sentences
-from corpusmill.corpus.documents import TEXT_SCHEMA, ReadCounts
-from corpusmill.corpus.formats import check_start, read_corpus
+from corpusmill.corpus import sentence_splitting as sentences
+from corpusmill.corpus.batches import TEXT_SCHEMA, ReadCounts
+from corpusmill.corpus.input_formats import check_start, read_corpus
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.sentences import (
+from corpusmill.corpus.sentence_splitting import (
     BY_LIBRARY,
     BY_PUNCTUATION,
     WINDOW,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.corpus import arrow_records, avro_records, table_records, tables
-from corpusmill.corpus.formats import check_start, read_corpus
+from corpusmill.corpus.input_formats import check_start, read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
 from tests.corpusmill.table_files import FORMATS, Texts, read, reference

@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpusmill.corpus.documents import ReadCounts, document_id
-from corpusmill.corpus.formats import reads_in_ranges
+from corpusmill.corpus.batches import ReadCounts, Reject, document_id
+from corpusmill.corpus.input_formats import reads_in_ranges
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.whole_texts import read_text
-from corpusmill.errors import Reject
 from tests.corpusmill.corpus.test_documents import (
     FILES,
     WIKITEXT_2,

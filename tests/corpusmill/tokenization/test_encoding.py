@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from corpusmill.corpus.documents import TEXT_SCHEMA
+from corpusmill.corpus.batches import TEXT_SCHEMA
 from corpusmill.tokenization.encoding import drop_empty, encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from tests.corpusmill.tokenizer_samples import MEMOIZING, TEXT, byte_level

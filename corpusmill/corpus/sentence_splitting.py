@@ -131,7 +131,7 @@ def split_sentences(documents: pa.RecordBatch, language: str) -> tuple[pa.Record
     Each line is cut for itself, so that it does not matter which lines come in one batch.
 
     Args:
-        documents: rows of `corpusmill.corpus.documents.TEXT_SCHEMA`, whose sentences are lines.
+        documents: rows of `corpusmill.corpus.batches.TEXT_SCHEMA`, whose sentences are lines.
         language: code of ISO 639, one of BY_PUNCTUATION or BY_LIBRARY.
 
     Returns:

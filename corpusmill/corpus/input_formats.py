@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from corpusmill.corpus.arrow_records import ArrowTable
 from corpusmill.corpus.avro_records import AvroTable
+from corpusmill.corpus.batches import DocumentBatch, ReadCounts
 from corpusmill.corpus.csv_records import check_csv_field, read_csv
 from corpusmill.corpus.decompression import COMPRESSED_SUFFIXES, has_suffix, is_compressed
-from corpusmill.corpus.documents import DocumentBatch, ReadCounts
 from corpusmill.corpus.line_records import check_json_field, read_line_records
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.parquet_records import ParquetTable
-from corpusmill.corpus.sentences import load_splitter, split_sentences
+from corpusmill.corpus.sentence_splitting import load_splitter, split_sentences
 from corpusmill.corpus.table_records import OpenTable, check_table, read_table
 from corpusmill.corpus.tar_members import read_tar
 from corpusmill.corpus.wet_records import check_wet, read_wet
