@@ -8,6 +8,8 @@ from typing import BinaryIO, NamedTuple
 
 import pyarrow as pa
 
+from corpusmill.corpus.archives.tar import read_tar
+from corpusmill.corpus.archives.wet import check_wet, read_wet
 from corpusmill.corpus.arrow_records import ArrowTable
 from corpusmill.corpus.avro_records import AvroTable
 from corpusmill.corpus.batches import DocumentBatch, ReadCounts
@@ -18,8 +20,6 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.parquet_records import ParquetTable
 from corpusmill.corpus.sentence_splitting import load_splitter, split_sentences
 from corpusmill.corpus.table_records import OpenTable, check_table, read_table
-from corpusmill.corpus.tar_members import read_tar
-from corpusmill.corpus.wet_records import check_wet, read_wet
 from corpusmill.corpus.whole_texts import read_text
 from corpusmill.errors import UserError
 

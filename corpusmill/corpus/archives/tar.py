@@ -6,9 +6,7 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import BinaryIO, cast
 
-from corpusmill.corpus.batches import DocumentBatch, ReadCounts
-from corpusmill.corpus.decompression import DamagedStreamError, has_suffix, is_compressed
-from corpusmill.corpus.members import (
+from corpusmill.corpus.archives.members import (
     ForwardStream,
     Member,
     Members,
@@ -17,6 +15,8 @@ from corpusmill.corpus.members import (
     refused_member,
     without_documents,
 )
+from corpusmill.corpus.batches import DocumentBatch, ReadCounts
+from corpusmill.corpus.decompression import DamagedStreamError, has_suffix, is_compressed
 from corpusmill.corpus.options import DocumentOptions
 
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corpusmill.corpus.archives.members import ForwardStream
+from corpusmill.corpus.archives.tar import read_tar
 from corpusmill.corpus.batches import DocumentBatch, ReadCounts
 from corpusmill.corpus.decompression import has_suffix, open_decompressed
 from corpusmill.corpus.input_formats import check_start, guess_format, read_corpus
-from corpusmill.corpus.members import ForwardStream
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.tar_members import read_tar
 from corpusmill.errors import UserError
 
 TAR = DocumentOptions(input_format="tar")
@@ -262,6 +262,6 @@ def test_small_members_are_read_as_large_ones(contents: list[bytes]) -> None:
     options = replace(TAR, max_document_bytes=9)
     small = Found(data, options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("corpusmill.corpus.members._SMALL_BYTES", -1)
+        patch.setattr("corpusmill.corpus.archives.members._SMALL_BYTES", -1)
         large = Found(data, options)
     assert (small.texts, small.rejects, small.counts) == (large.texts, large.rejects, large.counts)

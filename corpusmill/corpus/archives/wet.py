@@ -13,9 +13,7 @@ from warcio.bufferedreaders import BufferedReader
 from warcio.exceptions import ArchiveLoadFailed
 from warcio.recordloader import ArcWarcRecord, ArcWarcRecordLoader
 
-from corpusmill.corpus.batches import DocumentBatch, ReadCounts
-from corpusmill.corpus.decompression import DamagedStreamError
-from corpusmill.corpus.members import (
+from corpusmill.corpus.archives.members import (
     ForwardStream,
     Member,
     Members,
@@ -24,6 +22,8 @@ from corpusmill.corpus.members import (
     refused_member,
     without_documents,
 )
+from corpusmill.corpus.batches import DocumentBatch, ReadCounts
+from corpusmill.corpus.decompression import DamagedStreamError
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
 

@@ -1,0 +1,1 @@
+"""Documents from tar archives and WET files."""
