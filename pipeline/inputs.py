@@ -16,8 +16,8 @@ from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
 from corpusmill.corpus.decompression import DamagedStreamError, is_compressed, open_decompressed
-from corpusmill.corpus.hub import WIKITEXT, fetch_wikitext
-from corpusmill.corpus.hub_files import is_hub_path, list_hub_files
+from corpusmill.corpus.hub.data_sets import is_hub_path, list_hub_files
+from corpusmill.corpus.hub.wikitext import WIKITEXT, fetch_wikitext
 from corpusmill.corpus.input_formats import check_start, resolve_format, take_suffixes
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError

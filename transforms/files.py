@@ -13,7 +13,7 @@ from typing import BinaryIO, NamedTuple, cast
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileSystem
 from apache_beam.io.filesystems import FileSystems
 
-from corpusmill.corpus.hub_files import is_hub_path, open_hub_file
+from corpusmill.corpus.hub.data_sets import is_hub_path, open_hub_file
 from corpusmill.errors import UserError
 from transforms.stores.objects import create_object, find_object, is_object_path, open_object
 from transforms.stores.store import Found

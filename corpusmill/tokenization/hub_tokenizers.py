@@ -6,7 +6,7 @@ from pathlib import Path
 
 import huggingface_hub
 
-from corpusmill.corpus.hub import TIMEOUT_SECONDS
+from corpusmill.corpus.hub.wikitext import TIMEOUT_SECONDS
 from corpusmill.tokenization.source import refuse
 
 # Files that a tokenizer is read from, best first, and those that say more about it.

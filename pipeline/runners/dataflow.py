@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from functools import partial
 
-from corpusmill.corpus.hub import WIKITEXT
+from corpusmill.corpus.hub.wikitext import WIKITEXT
 from corpusmill.errors import UserError
 from pipeline.runners.arguments import given_flags
 from pipeline.runners.portable import submit as submit_portable

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from apache_beam.io.filesystems import FileSystems
 
-from corpusmill.corpus.hub import WIKITEXT
+from corpusmill.corpus.hub.wikitext import WIKITEXT
 from corpusmill.errors import UserError
 
 # A retried shard is built again whole. What is above this takes hours, and its rows are sorted in

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import huggingface_hub.constants
 import pytest
 
-from corpusmill.corpus.hub_files import is_hub_path, list_hub_files, open_hub_file, split_of
+from corpusmill.corpus.hub.data_sets import is_hub_path, list_hub_files, open_hub_file, split_of
 from corpusmill.errors import UserError
 from tests.corpusmill.loopback_hub import COMMIT, CONVERTED_COMMIT, DataSet, Hub, serve
 

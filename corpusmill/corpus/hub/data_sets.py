@@ -22,7 +22,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from corpusmill.corpus.hub import TIMEOUT_SECONDS
+from corpusmill.corpus.hub.wikitext import TIMEOUT_SECONDS
 from corpusmill.corpus.input_formats import take_suffixes
 from corpusmill.errors import UserError
 

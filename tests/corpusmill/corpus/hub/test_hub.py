@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from corpusmill.corpus.documents import read_documents
-from corpusmill.corpus.hub import fetch_wikitext
+from corpusmill.corpus.hub.wikitext import fetch_wikitext
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
 
@@ -31,7 +31,7 @@ SECOND = [
 FETCH = """
 import sys
 from corpusmill.errors import UserError
-from corpusmill.corpus.hub import fetch_wikitext
+from corpusmill.corpus.hub.wikitext import fetch_wikitext
 try:
     print(fetch_wikitext(*sys.argv[1:]))
 except UserError as error:
