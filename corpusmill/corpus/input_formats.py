@@ -13,11 +13,11 @@ from corpusmill.corpus.archives.wet import check_wet, read_wet
 from corpusmill.corpus.arrow_records import ArrowTable
 from corpusmill.corpus.avro_records import AvroTable
 from corpusmill.corpus.batches import DocumentBatch, ReadCounts
-from corpusmill.corpus.csv_records import check_csv_field, read_csv
 from corpusmill.corpus.decompression import COMPRESSED_SUFFIXES, has_suffix, is_compressed
-from corpusmill.corpus.line_records import check_json_field, read_line_records
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.parquet_records import ParquetTable
+from corpusmill.corpus.records.csv_rows import check_csv_field, read_csv
+from corpusmill.corpus.records.json_lines import check_json_field, read_line_records
 from corpusmill.corpus.sentence_splitting import load_splitter, split_sentences
 from corpusmill.corpus.table_records import OpenTable, check_table, read_table
 from corpusmill.corpus.whole_texts import read_text

@@ -19,7 +19,7 @@ from corpusmill.corpus.batches import (
     document_id,
 )
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.records import documents_of, no_such_field
+from corpusmill.corpus.records.documents import documents_of, no_such_field
 from corpusmill.corpus.tables import (
     MAX_BATCH_ROWS,
     BadTableError,

@@ -20,7 +20,7 @@ from corpusmill.corpus.batches import (
 from corpusmill.corpus.decompression import DamagedStreamError
 from corpusmill.corpus.lines import BYTE_ORDER_MARK
 from corpusmill.corpus.options import MAX_LIMIT_BYTES, DocumentOptions
-from corpusmill.corpus.records import documents_of
+from corpusmill.corpus.records.documents import documents_of
 from corpusmill.corpus.whole_texts import read_text
 
 # Members up to this size are read whole.

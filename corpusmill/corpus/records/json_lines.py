@@ -30,7 +30,7 @@ from corpusmill.corpus.lines import (
     seek_line_before,
 )
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.records import documents_of, no_such_field
+from corpusmill.corpus.records.documents import documents_of, no_such_field
 from corpusmill.corpus.scanning import BLANK, INVALID_UTF_8, SENTENCE, join_text
 from corpusmill.corpus.whole_texts import measure_breaks
 

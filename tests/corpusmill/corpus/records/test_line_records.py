@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.corpus.batches import ReadCounts, Reject, document_id
-from corpusmill.corpus.line_records import BadRecordError, parse_json, read_line_records
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.records.json_lines import BadRecordError, parse_json, read_line_records
 
 JSON = DocumentOptions(input_format="json-lines", max_line_bytes=60, max_document_bytes=12)
 LINES = replace(JSON, input_format="lines")

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.corpus.batches import ReadCounts, document_id
-from corpusmill.corpus.csv_records import read_csv
 from corpusmill.corpus.decompression import open_decompressed
 from corpusmill.corpus.input_formats import check_start
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.records.csv_rows import read_csv
 from corpusmill.errors import UserError
 
 CSV = DocumentOptions(input_format="csv")

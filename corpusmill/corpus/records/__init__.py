@@ -1,0 +1,1 @@
+"""Documents from records: JSON lines and CSV rows."""
