@@ -10,16 +10,16 @@ import pyarrow as pa
 
 from corpusmill.corpus.archives.tar import read_tar
 from corpusmill.corpus.archives.wet import check_wet, read_wet
-from corpusmill.corpus.arrow_records import ArrowTable
-from corpusmill.corpus.avro_records import AvroTable
 from corpusmill.corpus.batches import DocumentBatch, ReadCounts
 from corpusmill.corpus.decompression import COMPRESSED_SUFFIXES, has_suffix, is_compressed
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.parquet_records import ParquetTable
 from corpusmill.corpus.records.csv_rows import check_csv_field, read_csv
 from corpusmill.corpus.records.json_lines import check_json_field, read_line_records
 from corpusmill.corpus.sentence_splitting import load_splitter, split_sentences
-from corpusmill.corpus.table_records import OpenTable, check_table, read_table
+from corpusmill.corpus.tables.arrow import ArrowTable
+from corpusmill.corpus.tables.avro import AvroTable
+from corpusmill.corpus.tables.parquet import ParquetTable
+from corpusmill.corpus.tables.reading import OpenTable, check_table, read_table
 from corpusmill.corpus.whole_texts import read_text
 from corpusmill.errors import UserError
 

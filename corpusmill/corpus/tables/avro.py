@@ -15,7 +15,7 @@ from typing import Any, cast
 import fastavro
 import pyarrow as pa
 
-from corpusmill.corpus.tables import (
+from corpusmill.corpus.tables.table import (
     BATCH_BYTES,
     MAX_BATCH_ROWS,
     MAX_BLOCK_BYTES,
@@ -110,7 +110,7 @@ def _in_words(of: Any) -> str:
 
 
 class AvroTable:
-    """An Avro object container file; see `corpusmill.corpus.tables.Table`.
+    """An Avro object container file; see `corpusmill.corpus.tables.table.Table`.
 
     Args:
         stream: the file.

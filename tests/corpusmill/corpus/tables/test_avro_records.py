@@ -9,9 +9,9 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from corpusmill.corpus import avro_records
 from corpusmill.corpus.input_formats import check_start
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.tables import avro as avro_records
 from corpusmill.errors import UserError
 from tests.corpusmill.table_files import avro, read
 

@@ -9,9 +9,9 @@ import datasets
 import pyarrow as pa
 import pytest
 
-from corpusmill.corpus import arrow_records
 from corpusmill.corpus.input_formats import check_start, read_corpus
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.tables import arrow as arrow_records
 from corpusmill.errors import UserError
 from tests.corpusmill.table_files import CountingStream, arrow_file, arrow_stream, read
 

@@ -20,7 +20,7 @@ from corpusmill.corpus.batches import (
 )
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.records.documents import documents_of, no_such_field
-from corpusmill.corpus.tables import (
+from corpusmill.corpus.tables.table import (
     MAX_BATCH_ROWS,
     BadTableError,
     Block,

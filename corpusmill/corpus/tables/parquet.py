@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from corpusmill.corpus.tables import (
+from corpusmill.corpus.tables.table import (
     BATCH_BYTES,
     MAX_BATCH_ROWS,
     MAX_BLOCK_BYTES,
@@ -23,7 +23,7 @@ _MAX_DICTIONARY_ROWS = 128
 
 
 class ParquetTable:
-    """A Parquet file; see `corpusmill.corpus.tables.Table`.
+    """A Parquet file; see `corpusmill.corpus.tables.table.Table`.
 
     Args:
         stream: the file.

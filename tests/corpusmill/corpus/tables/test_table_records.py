@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.corpus import arrow_records, avro_records, table_records, tables
 from corpusmill.corpus.input_formats import check_start, read_corpus
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.tables import arrow as arrow_records
+from corpusmill.corpus.tables import avro as avro_records
+from corpusmill.corpus.tables import reading as table_records
+from corpusmill.corpus.tables import table as tables
 from corpusmill.errors import UserError
 from tests.corpusmill.table_files import FORMATS, Texts, read, reference
 
@@ -190,7 +193,7 @@ def test_a_block_that_is_too_large_is_never_decoded(
     data = write(kind, [b"a", b"b" * 50_000, b"c"], 1)
     for module in (tables, arrow_records, avro_records):
         monkeypatch.setattr(module, "MAX_BLOCK_BYTES", 20_000)
-    monkeypatch.setattr("corpusmill.corpus.parquet_records.MAX_BLOCK_BYTES", 20_000)
+    monkeypatch.setattr("corpusmill.corpus.tables.parquet.MAX_BLOCK_BYTES", 20_000)
     found = read(data, options_for(kind, max_line_bytes=2**20))
     assert found.sentences == ["a", "c"]
     assert found.reasons == ["block-too-large"]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.ipc
 
-from corpusmill.corpus.tables import (
+from corpusmill.corpus.tables.table import (
     MAX_BLOCK_BYTES,
     BadTableError,
     Block,
@@ -98,7 +98,7 @@ def _decoded_bytes(message: _Message, body: memoryview) -> int:
 
 
 class ArrowTable:
-    """An Arrow file or stream; see `corpusmill.corpus.tables.Table`.
+    """An Arrow file or stream; see `corpusmill.corpus.tables.table.Table`.
 
     Args:
         stream: the file.

@@ -1,0 +1,1 @@
+"""Documents from tables: Parquet, Arrow and Avro."""
