@@ -22,8 +22,8 @@ import pyarrow as pa
 import tyro
 
 from corpusmill import pool as pools
-from corpusmill.corpus.documents import read_documents
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.text.line_documents import read_documents
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.parquet import ROW_GROUP_ROWS
 from corpusmill.formats.table import FORMATS, resolve

@@ -30,8 +30,8 @@ import tiktoken
 from benchmarks.synthetic_corpus import write_corpus
 from benchmarks.synthetic_scripts import SCRIPTS, write_script
 from corpusmill.arrays import ragged
-from corpusmill.corpus.documents import read_documents
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.text.line_documents import read_documents
 from corpusmill.tokenization.byte_level_bpe import byte_alphabet
 from corpusmill.tokenization.byte_level_patterns import GPT2
 from corpusmill.tokenization.files import TokenizerFile, read_tokenizer

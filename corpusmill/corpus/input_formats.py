@@ -20,7 +20,7 @@ from corpusmill.corpus.tables.arrow import ArrowTable
 from corpusmill.corpus.tables.avro import AvroTable
 from corpusmill.corpus.tables.parquet import ParquetTable
 from corpusmill.corpus.tables.reading import OpenTable, check_table, read_table
-from corpusmill.corpus.whole_texts import read_text
+from corpusmill.corpus.text.whole_documents import read_text
 from corpusmill.errors import UserError
 
 Read = Callable[[BinaryIO, str, int, int, int | None, DocumentOptions], Iterator[DocumentBatch]]
@@ -35,7 +35,7 @@ class CorpusFormat(NamedTuple):
     """What the job knows of a format.
 
     Attributes:
-        read: the documents of a range of a file; as `corpusmill.corpus.documents.read_documents`.
+        read: the documents of a range of a file; as `corpusmill.corpus.text.line_documents.read_documents`.
         suffixes: ends of file names that tell of it.
         check: refuses with a UserError what the start of a file shows to be wrong with the options.
         in_ranges: whether a plain file may be read in byte ranges.
@@ -147,7 +147,7 @@ def read_corpus(
     end: int | None,
     options: DocumentOptions,
 ) -> Iterator[DocumentBatch]:
-    """The documents of a range of a file; see `corpusmill.corpus.documents.read_documents`.
+    """The documents of a range of a file; see `corpusmill.corpus.text.line_documents.read_documents`.
 
     Where the options say so, their lines are split into sentences.
 

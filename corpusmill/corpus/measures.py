@@ -16,7 +16,7 @@ import pyarrow as pa
 from numba import njit
 
 from corpusmill.arrays import ragged
-from corpusmill.corpus.scanning import count_words
+from corpusmill.corpus.text.line_kernels import count_words
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.special_tokens import SpecialTokens

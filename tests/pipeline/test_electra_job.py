@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer
 
-from corpusmill.corpus.documents import read_documents
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.text.line_documents import read_documents
 from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.placement import draw_keys, sort_order
 from corpusmill.tokenization.encoding import encode_documents

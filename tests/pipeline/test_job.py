@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from corpusmill.arrays.randomness import MAX_SEED
-from corpusmill.corpus.documents import read_documents
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.text.line_documents import read_documents
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.placement import VALIDATION, Layout, assign_splits, draw_keys, sort_order
 from corpusmill.tokenization.encoding import encode_documents

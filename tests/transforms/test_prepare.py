@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpusmill.corpus.documents import read_documents
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.text.line_documents import read_documents
 from corpusmill.placement import Layout
 from corpusmill.tokenization.encoding import encode_documents, tokenized_schema
 from corpusmill.tokenization.files import TokenizerFile

@@ -6,8 +6,8 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
-from corpusmill.corpus.documents import read_documents
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.text.line_documents import read_documents
 from tests.transforms.local_pipeline import collect, local_pipeline, sums
 from transforms.plan import PlanTasks, cut_ranges, group_ranges, write_plan
 from transforms.read import DOCUMENTS, REJECTS, ReadDocuments

@@ -18,10 +18,10 @@ from corpusmill.corpus.batches import (
     document_id,
 )
 from corpusmill.corpus.decompression import DamagedStreamError
-from corpusmill.corpus.lines import BYTE_ORDER_MARK
 from corpusmill.corpus.options import MAX_LIMIT_BYTES, DocumentOptions
 from corpusmill.corpus.records.documents import documents_of
-from corpusmill.corpus.whole_texts import read_text
+from corpusmill.corpus.text.lines import BYTE_ORDER_MARK
+from corpusmill.corpus.text.whole_documents import read_text
 
 # Members up to this size are read whole.
 _SMALL_BYTES = 2**20

@@ -23,10 +23,10 @@ from corpusmill.corpus.batches import (
     document_id,
 )
 from corpusmill.corpus.decompression import DamagedStreamError
-from corpusmill.corpus.lines import BYTE_ORDER_MARK, LineBlock, LineReader, reject_line
 from corpusmill.corpus.options import MAX_LIMIT_BYTES, DocumentOptions
 from corpusmill.corpus.records.documents import documents_of, no_such_field
-from corpusmill.corpus.scanning import INVALID_UTF_8, TOO_LONG
+from corpusmill.corpus.text.line_kernels import INVALID_UTF_8, TOO_LONG
+from corpusmill.corpus.text.lines import BYTE_ORDER_MARK, LineBlock, LineReader, reject_line
 from corpusmill.errors import UserError
 
 # Enough for a header; a longer one is met by the run itself.

@@ -16,7 +16,7 @@ from numba import njit
 from corpusmill.arrays import ragged
 from corpusmill.corpus.batches import DocumentBatch, ReadCounts, Reject, text_batch
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.scanning import find_newline, join_text, strip_line
+from corpusmill.corpus.text.line_kernels import find_newline, join_text, strip_line
 from corpusmill.errors import UserError
 
 

@@ -21,7 +21,10 @@ from corpusmill.corpus.batches import (
     document_id,
 )
 from corpusmill.corpus.decompression import DamagedStreamError
-from corpusmill.corpus.lines import (
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.records.documents import documents_of, no_such_field
+from corpusmill.corpus.text.line_kernels import BLANK, INVALID_UTF_8, SENTENCE, join_text
+from corpusmill.corpus.text.lines import (
     BYTE_ORDER_MARK,
     LineBlock,
     LineReader,
@@ -29,10 +32,7 @@ from corpusmill.corpus.lines import (
     reject_line,
     seek_line_before,
 )
-from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.records.documents import documents_of, no_such_field
-from corpusmill.corpus.scanning import BLANK, INVALID_UTF_8, SENTENCE, join_text
-from corpusmill.corpus.whole_texts import measure_breaks
+from corpusmill.corpus.text.whole_documents import measure_breaks
 
 # Enough for a first record; a longer one is met by the run itself.
 _PROBE_BYTES = 2**20

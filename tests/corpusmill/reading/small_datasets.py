@@ -19,8 +19,8 @@ from tokenizers import Tokenizer
 
 from corpusmill.arrays import ragged
 from corpusmill.card import render_card
-from corpusmill.corpus.documents import read_documents
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.text.line_documents import read_documents
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.table import FORMATS, part_names, resolve
 from corpusmill.manifest import (

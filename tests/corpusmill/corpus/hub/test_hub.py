@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from corpusmill.corpus.documents import read_documents
 from corpusmill.corpus.hub.wikitext import fetch_wikitext
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.text.line_documents import read_documents
 from corpusmill.errors import UserError
 
 COMMIT = "b08601e04326c79dfdd32d625aee71d232d685c3"

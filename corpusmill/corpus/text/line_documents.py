@@ -19,11 +19,10 @@ from corpusmill.corpus.batches import (
     document_id,
     text_batch,
 )
-from corpusmill.corpus.boundaries import Boundaries, find_boundaries
 from corpusmill.corpus.decompression import DamagedStreamError
-from corpusmill.corpus.lines import LineBlock, LineReader, reject_line, seek_line_before
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.scanning import (
+from corpusmill.corpus.text.boundaries import Boundaries, find_boundaries
+from corpusmill.corpus.text.line_kernels import (
     BLANK,
     INVALID_UTF_8,
     NOBODYS,
@@ -34,6 +33,7 @@ from corpusmill.corpus.scanning import (
     group_lines,
     join_text,
 )
+from corpusmill.corpus.text.lines import LineBlock, LineReader, reject_line, seek_line_before
 
 
 class Collector(Protocol):

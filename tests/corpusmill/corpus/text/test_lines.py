@@ -7,9 +7,9 @@ from typing import BinaryIO, cast
 import numpy as np
 
 from corpusmill.corpus.batches import ReadCounts, Reject
-from corpusmill.corpus.documents import read_documents
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.scanning import BLANK, SENTENCE, TITLE, TOO_LONG, scan_lines
+from corpusmill.corpus.text.line_documents import read_documents
+from corpusmill.corpus.text.line_kernels import BLANK, SENTENCE, TITLE, TOO_LONG, scan_lines
 
 
 def test_white_space_is_what_strip_takes_for_it() -> None:

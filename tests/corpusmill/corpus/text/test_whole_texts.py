@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from corpusmill.corpus.batches import ReadCounts, Reject, document_id
 from corpusmill.corpus.input_formats import reads_in_ranges
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.whole_texts import read_text
-from tests.corpusmill.corpus.test_documents import (
+from corpusmill.corpus.text.whole_documents import read_text
+from tests.corpusmill.corpus.text.test_documents import (
     FILES,
     WIKITEXT_2,
     Damaged,

@@ -8,9 +8,9 @@ import numpy.typing as npt
 from numba import njit
 
 from corpusmill.corpus.decompression import DamagedStreamError
-from corpusmill.corpus.lines import LineBlock
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.scanning import BLANK, TITLE, TOO_LONG
+from corpusmill.corpus.text.line_kernels import BLANK, TITLE, TOO_LONG
+from corpusmill.corpus.text.lines import LineBlock
 
 _EQUALS, _SPACE = 0x3D, 0x20
 _SHORTEST_HEADING = len("= T =")

@@ -12,11 +12,23 @@ import numpy.typing as npt
 from numba import njit
 
 from corpusmill.corpus.batches import REJECTS_PER_BATCH, DocumentBatch, ReadCounts, text_batch
-from corpusmill.corpus.boundaries import Boundaries
-from corpusmill.corpus.documents import RangeCollector, last_byte, read_documents, read_with
-from corpusmill.corpus.lines import BYTE_ORDER_MARK, LineBlock
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.scanning import BLANK, FOREIGN, INVALID_UTF_8, NOBODYS, OURS, join_text
+from corpusmill.corpus.text.boundaries import Boundaries
+from corpusmill.corpus.text.line_documents import (
+    RangeCollector,
+    last_byte,
+    read_documents,
+    read_with,
+)
+from corpusmill.corpus.text.line_kernels import (
+    BLANK,
+    FOREIGN,
+    INVALID_UTF_8,
+    NOBODYS,
+    OURS,
+    join_text,
+)
+from corpusmill.corpus.text.lines import BYTE_ORDER_MARK, LineBlock
 
 # Columns of the texts that have ended: byte of the file, bytes of text, how many of these are the
 # line break at its end that is left out, whether it is given, and whether it goes on with another.
@@ -201,7 +213,7 @@ def read_text(
 ) -> Iterator[DocumentBatch]:
     r"""Read the documents whose first byte lies in a byte range of a text file.
 
-    As `corpusmill.corpus.documents.read_documents`, which reads those of lines. Where the sentence
+    As `corpusmill.corpus.text.line_documents.read_documents`, which reads those of lines. Where the sentence
     rule is "document", a document has one sentence, its text as it stands, by the document rule:
 
     - "whole-file": all of the file but a byte order mark. A file is cut before the first line that

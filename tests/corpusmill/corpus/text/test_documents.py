@@ -20,8 +20,8 @@ from corpusmill.corpus.batches import (
     document_location,
 )
 from corpusmill.corpus.decompression import DamagedStreamError, open_decompressed
-from corpusmill.corpus.documents import read_documents
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.text.line_documents import read_documents
 from corpusmill.errors import UserError
 
 TINY = DocumentOptions(max_line_bytes=20, max_document_bytes=50)

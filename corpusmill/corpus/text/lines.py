@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.corpus.batches import Reject
-from corpusmill.corpus.scanning import INVALID_UTF_8, SENTENCE, TITLE, TOO_LONG, scan_lines
+from corpusmill.corpus.text.line_kernels import INVALID_UTF_8, SENTENCE, TITLE, TOO_LONG, scan_lines
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.corpus.scanning import BLANK, SENTENCE, find_newline, join_text, scan_lines
+from corpusmill.corpus.text.line_kernels import BLANK, SENTENCE, find_newline, join_text, scan_lines
 
 # Runs as long as a vector and longer, with what begins and ends lines between them.
 runs = st.builds(
