@@ -24,8 +24,8 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from rich.console import Console
 
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.dataset.manifest import MANIFEST
 from corpusmill.formats.options import OutputOptions
-from corpusmill.manifest import MANIFEST
 from corpusmill.objectives.objective import ObjectiveOptions
 from corpusmill.tokenization.files import TokenizerFile, read_tokenizer
 from pipeline.assembly import assemble_job

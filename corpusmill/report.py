@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from corpusmill.accounting import count_reasons
+from corpusmill.dataset.accounting import count_reasons
 from corpusmill.objectives.token_stream import count_examples
 
 _PERCENTILES = (5, 25, 50, 75, 95)
@@ -125,7 +125,7 @@ def summarize(manifest: Mapping[str, Any]) -> Report:
     """The report of a data set.
 
     Args:
-        manifest: as `corpusmill.manifest` describes it. A distribution that this module does not
+        manifest: as `corpusmill.dataset.manifest` describes it. A distribution that this module does not
             know is kept, and described by its mean and percentiles.
     """
     counts = manifest["counts"]

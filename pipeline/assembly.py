@@ -7,15 +7,15 @@ from importlib.metadata import version
 import numpy as np
 from apache_beam.io.filesystems import FileSystems
 
-from corpusmill.accounting import Expected
 from corpusmill.corpus.input_formats import FORMATS, reads_in_ranges
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.sentence_splitting import splitter_of
+from corpusmill.dataset.accounting import Expected
+from corpusmill.dataset.manifest import FORMAT, FORMAT_VERSION, TOKENIZER, describe_columns
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.table import FORMATS as SHARD_FORMATS
 from corpusmill.formats.table import resolve
 from corpusmill.length_bins import cut_lengths
-from corpusmill.manifest import FORMAT, FORMAT_VERSION, TOKENIZER, describe_columns
 from corpusmill.objectives.objective import Objective, ObjectiveOptions
 from corpusmill.placement import Layout, count_validation_shards
 from corpusmill.tokenization.files import TokenizerFile

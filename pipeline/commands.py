@@ -10,11 +10,7 @@ from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
 from corpusmill.arrays.columns import arrow_schema
-from corpusmill.errors import UserError
-from corpusmill.formats.shard_names import check_splits
-from corpusmill.formats.table import FORMATS, part_names
-from corpusmill.inspection import decode_examples
-from corpusmill.manifest import (
+from corpusmill.dataset.manifest import (
     MANIFEST,
     SUCCESS,
     TOKENIZER,
@@ -23,10 +19,14 @@ from corpusmill.manifest import (
     output_options_of,
     special_tokens_of,
 )
+from corpusmill.dataset.verify import verify as find_problems
+from corpusmill.errors import UserError
+from corpusmill.formats.shard_names import check_splits
+from corpusmill.formats.table import FORMATS, part_names
+from corpusmill.inspection import decode_examples
 from corpusmill.report import summarize
 from corpusmill.tokenization.files import read_tokenizer
 from corpusmill.tokenization.words import load_words
-from corpusmill.verify import verify as find_problems
 from pipeline.assembly import assemble_job, estimate_read_bytes
 from pipeline.builds import Build
 from pipeline.graph import build_dataset

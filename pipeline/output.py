@@ -10,10 +10,18 @@ from uuid import uuid4
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
+from corpusmill.dataset.manifest import (
+    CARD,
+    MANIFEST,
+    REJECTS,
+    SUCCESS,
+    TOKENIZER,
+    decode,
+    listed_files,
+)
 from corpusmill.errors import UserError
 from corpusmill.formats.shard_names import matcher_of
 from corpusmill.formats.table import FORMATS, all_suffixes
-from corpusmill.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER, decode, listed_files
 from pipeline.inputs import absolute, is_local, read_bytes
 from transforms.claim import CLAIM, read_claim
 from transforms.files import list_files, remove_folder, write_file

@@ -18,8 +18,8 @@ from uuid import uuid4
 import psutil
 from apache_beam.io.filesystems import FileSystems
 
+from corpusmill.dataset.manifest import SUCCESS
 from corpusmill.errors import UserError
-from corpusmill.manifest import SUCCESS
 from pipeline.inputs import InputFile, absolute, is_local, read_bytes
 from pipeline.output import make_temporary_folder, remove_empty_folders
 from transforms.claim import Claim, drop_claim, read_claim, take_claim

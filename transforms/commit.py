@@ -11,19 +11,19 @@ from uuid import uuid4
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
-from corpusmill import manifest as manifests
-from corpusmill.accounting import (
+from corpusmill.dataset import manifest as manifests
+from corpusmill.dataset.accounting import (
     Expected,
     find_imbalances,
     is_of_the_run,
     split_distributions,
 )
-from corpusmill.card import render_card
-from corpusmill.checksums import HashingWriter
+from corpusmill.dataset.card import render_card
+from corpusmill.dataset.checksums import HashingWriter
+from corpusmill.dataset.manifest import FileEntry, ShardEntry
 from corpusmill.errors import UserError
 from corpusmill.formats.table import FORMATS, part_names
 from corpusmill.length_bins import LengthBin
-from corpusmill.manifest import FileEntry, ShardEntry
 from corpusmill.placement import SPLIT_NAMES, Layout
 from transforms.claim import check_claim, drop_claim, read_claim
 from transforms.elements import RejectsFile, WrittenFile

@@ -8,10 +8,10 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
-from corpusmill.accounting import Expected, count_reasons, find_imbalances
 from corpusmill.build_estimate import build_sample, compare, estimate_build, spread_sample
 from corpusmill.corpus.measures import DISTRIBUTIONS, Measures, read_histogram
 from corpusmill.corpus.numbers import collect_numbers
+from corpusmill.dataset.accounting import Expected, count_reasons, find_imbalances
 from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.objective import Objective
 from corpusmill.placement import Layout

@@ -11,7 +11,7 @@ from uuid import uuid4
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
-from corpusmill.manifest import SUCCESS
+from corpusmill.dataset.manifest import SUCCESS
 from transforms.files import delete_files, file_exists, open_file, remove_folder, write_file
 from transforms.publish import Move, beside, publish
 from transforms.stores.objects import is_object_path

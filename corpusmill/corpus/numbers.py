@@ -20,7 +20,7 @@
                                     "distributions": {"length": [0, 0, 5, ...], ...}}},
                "temporary_bytes": 5000}}
 
-The first part is that of a data set's manifest (`corpusmill.manifest`), and so are the counts of
+The first part is that of a data set's manifest (`corpusmill.dataset.manifest`), and so are the counts of
 the stages that a build has, too. Null stands for what cannot be said: the interval of an estimate
 (`low` and `high` hold the number in 95 of 100 samples) from very few documents, a share of nothing.
 The distributions of a split are those of the sample's examples, and not scaled.
@@ -29,8 +29,8 @@ The distributions of a split are those of the sample's examples, and not scaled.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from corpusmill.accounting import count_reasons, is_of_the_run
 from corpusmill.corpus.measures import DISTRIBUTIONS, Histogram, read_histogram
+from corpusmill.dataset.accounting import count_reasons, is_of_the_run
 from corpusmill.report import Distribution, Figure, Report, SplitReport, figures_of
 
 FORMAT, FORMAT_VERSION = "corpusmill-corpus", 1

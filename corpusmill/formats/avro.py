@@ -21,9 +21,9 @@ import pyarrow as pa
 
 from corpusmill.arrays.columns import Column
 from corpusmill.arrays.flat_rows import check_numbers, chunk_rows, flatten, restore
-from corpusmill.checksums import HashingWriter
 from corpusmill.corpus.tables.avro import HEADER, MAGIC, SYNC_BYTES, AvroTable, write_long
 from corpusmill.corpus.tables.table import BadTableError, TableStream
+from corpusmill.dataset.checksums import HashingWriter
 from corpusmill.errors import UserError
 from corpusmill.formats.avro_kernels import decode_rows
 from corpusmill.formats.options import OutputOptions

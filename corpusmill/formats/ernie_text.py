@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
-from corpusmill.checksums import HashingWriter
+from corpusmill.dataset.checksums import HashingWriter
 from corpusmill.errors import UserError
 from corpusmill.formats.ernie_text_kernels import write_lines, write_positions
 from corpusmill.formats.ernie_text_lines import parse_lines

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from corpusmill.dataset.manifest import columns_of, output_options_of, shard_glob
 from corpusmill.formats.tfrecord_features import features_of, shape_of
-from corpusmill.manifest import columns_of, output_options_of, shard_glob
 
 
 def load_parquet(manifest: Mapping[str, Any]) -> Iterator[str]:

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays.columns import Column
-from corpusmill.checksums import HashingWriter
+from corpusmill.dataset.checksums import HashingWriter
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.token_files import (
     check_end,

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays.columns import Column
-from corpusmill.checksums import HashingWriter
+from corpusmill.dataset.checksums import HashingWriter
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.token_files import (

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpusmill.arrays.columns import Column, arrow_schema
-from corpusmill.checksums import HashingWriter
+from corpusmill.dataset.checksums import HashingWriter
 from corpusmill.formats.options import OutputOptions
 
 # Small enough for a reader that shuffles row groups, large enough for the footer to stay a per

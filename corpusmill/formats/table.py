@@ -7,7 +7,7 @@ from typing import Any, BinaryIO, Protocol
 import pyarrow as pa
 
 from corpusmill.arrays.columns import ANY_LENGTH, NO_PAD, Column
-from corpusmill.checksums import HashingWriter
+from corpusmill.dataset.checksums import HashingWriter
 from corpusmill.errors import UserError
 from corpusmill.formats import (
     avro,

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from corpusmill.arrays.columns import Column
 from corpusmill.arrays.flat_rows import chunk_rows, restore
-from corpusmill.checksums import HashingWriter
+from corpusmill.dataset.checksums import HashingWriter
 from corpusmill.formats import tfrecord_kernels as kernels
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.tfrecord_features import Feature, check_features, features_of

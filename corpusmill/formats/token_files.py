@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import ANY_LENGTH, Column, arrow_schema
-from corpusmill.checksums import HashingWriter
+from corpusmill.dataset.checksums import HashingWriter
 from corpusmill.errors import UserError
 
 # Most tokens of a batch that is read, but for a row that has more.

@@ -16,8 +16,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from corpusmill.dataset.manifest import special_tokens_of
 from corpusmill.errors import UserError
-from corpusmill.manifest import special_tokens_of
 from corpusmill.reading.causal_collators import (
     CausalLmCollator,
     PackedCollator,

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from corpusmill.arrays.columns import Column
-from corpusmill.manifest import columns_of
+from corpusmill.dataset.manifest import columns_of
+from corpusmill.dataset.storage import Folder
 from corpusmill.reading.gathering import gather_lists, measure_rows
 from corpusmill.reading.opening import (
     check_length,
@@ -22,7 +23,6 @@ from corpusmill.reading.opening import (
 from corpusmill.reading.rows import Integers, Lists, Rows, Values
 from corpusmill.reading.shard_cache import ShardCache, default_cache_folder
 from corpusmill.reading.tokenizer_check import Vocabulary, check_tokenizer
-from corpusmill.storage import Folder
 
 
 class Samples(Protocol):

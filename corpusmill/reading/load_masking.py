@@ -14,8 +14,8 @@ import numpy.typing as npt
 from numba import njit
 
 from corpusmill.arrays.randomness import LOADED_MASK, MAX_SEED, derive_key
+from corpusmill.dataset.manifest import columns_of, special_tokens_of
 from corpusmill.errors import UserError
-from corpusmill.manifest import columns_of, special_tokens_of
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.objectives.ernie_masking import mask_sequences

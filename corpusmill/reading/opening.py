@@ -9,17 +9,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from corpusmill.arrays.columns import ANY_LENGTH
+from corpusmill.dataset.manifest import MANIFEST, columns_of, listed_files, output_options_of
+from corpusmill.dataset.shards import read_manifest
+from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
 from corpusmill.formats.table import FORMATS
-from corpusmill.manifest import (
-    MANIFEST,
-    columns_of,
-    listed_files,
-    output_options_of,
-)
 from corpusmill.reading.unpacking import DamagedError, damaged, fetch_parts, shard_parts
-from corpusmill.shards import read_manifest
-from corpusmill.storage import Folder
 
 Shards = tuple[Mapping[str, Any], ...]
 

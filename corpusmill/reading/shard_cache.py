@@ -23,11 +23,11 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from corpusmill.arrays.kernel_cache import folder_of_caches
+from corpusmill.dataset.manifest import MANIFEST, columns_of
+from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
-from corpusmill.manifest import MANIFEST, columns_of
 from corpusmill.reading.rows import Lists, Values
 from corpusmill.reading.unpacking import DamagedError, fetch_parts, map_shard, unpack_shard
-from corpusmill.storage import Folder
 
 # Each of them holds a dozen mappings, of which a process may have 65,530. An order that reads
 # from more shards than this at the same time maps them again and again, and is far slower.

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from numba import njit
 
 from corpusmill.arrays.columns import NO_PAD, Column
+from corpusmill.dataset.manifest import MANIFEST, describe_columns
 from corpusmill.errors import UserError
-from corpusmill.manifest import MANIFEST, describe_columns
 from corpusmill.objectives.token_stream import (
     count_examples,
     count_shard_examples,

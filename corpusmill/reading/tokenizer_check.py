@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from corpusmill.dataset.manifest import MANIFEST, TOKENIZER
+from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
-from corpusmill.manifest import MANIFEST, TOKENIZER
 from corpusmill.reading.unpacking import damaged
-from corpusmill.storage import Folder
 
 _ROLES = ("cls", "sep", "mask", "pad", "unk", "eos")
 

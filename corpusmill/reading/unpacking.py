@@ -22,13 +22,13 @@ import pyarrow as pa
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
 from corpusmill.arrays.ragged import is_padded, matrix_of, row_lengths
+from corpusmill.dataset.manifest import MANIFEST, columns_of, output_options_of
+from corpusmill.dataset.shards import read_shard
+from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
 from corpusmill.formats.table import FORMATS, part_names
-from corpusmill.manifest import MANIFEST, columns_of, output_options_of
 from corpusmill.reading.row_checks import check_rows
 from corpusmill.reading.rows import Lists, Values
-from corpusmill.shards import read_shard
-from corpusmill.storage import Folder
 
 _BATCH_ROWS = 8192
 _BLOCK_BYTES = 2**22

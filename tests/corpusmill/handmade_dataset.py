@@ -14,11 +14,8 @@ import numpy as np
 import pyarrow as pa
 from tokenizers import Tokenizer
 
-from corpusmill.card import render_card
-from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.parquet import ParquetShardWriter
-from corpusmill.formats.table import resolve
-from corpusmill.manifest import (
+from corpusmill.dataset.card import render_card
+from corpusmill.dataset.manifest import (
     CARD,
     FORMAT_VERSION,
     MANIFEST,
@@ -31,6 +28,9 @@ from corpusmill.manifest import (
     encode,
     shard_name,
 )
+from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.parquet import ParquetShardWriter
+from corpusmill.formats.table import resolve
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.tokenization.special_tokens import SpecialTokens, find_special_tokens
 from corpusmill.tokenization.training import WordPieceOptions, train_wordpiece

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from corpusmill.arrays import ragged
+from corpusmill.dataset.distributions import recount
+from corpusmill.dataset.manifest import special_tokens_of
 from corpusmill.formats.options import OutputOptions
 from corpusmill.inspection import (
     DecodedExample,
@@ -20,9 +22,7 @@ from corpusmill.inspection import (
     name_segments,
     write_plainly,
 )
-from corpusmill.manifest import special_tokens_of
 from corpusmill.objectives.bert import Bert, BertOptions
-from corpusmill.recount import recount
 from corpusmill.report import Distribution, figures_of, summarize
 from tests.corpusmill.builders import SPECIAL, batch_of, numbered_corpus, pool_of
 from tests.corpusmill.handmade_dataset import (

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import transforms.build
-from corpusmill.verify import verify_local
+from corpusmill.dataset.verify import verify_local
 from pipeline.command_line import USER_ERROR
 from tests.pipeline.jobs import assert_refused, build, digests, run_here
 

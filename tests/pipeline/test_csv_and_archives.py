@@ -15,7 +15,7 @@ import pytest
 from corpusmill.corpus.decompression import open_decompressed
 from corpusmill.corpus.input_formats import guess_format, read_corpus
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.verify import verify_local
+from corpusmill.dataset.verify import verify_local
 from pipeline.command_line import USER_ERROR
 from tests.corpusmill.loopback_hub import COMMIT, DataSet, serve
 from tests.pipeline.jobs import SMALL, assert_refused, build, digests, run_here, start

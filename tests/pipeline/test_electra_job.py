@@ -13,12 +13,12 @@ from tokenizers import Tokenizer
 
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.line_documents import read_documents
+from corpusmill.dataset.verify import verify_local
 from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.placement import draw_keys, sort_order
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
-from corpusmill.verify import verify_local
 from pipeline.command_line import USER_ERROR
 from tests.corpusmill.table_files import arrow_file, avro, parquet
 from tests.pipeline.jobs import Outcome, assert_refused, digests, run_here

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer
 
+from corpusmill.dataset.verify import verify_local
 from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.words import load_words
-from corpusmill.verify import verify_local
 from tests.pipeline.jobs import SMALL, Outcome, assert_refused, digests, run_here
 
 PROCESSES = ("--min-bytes-per-worker", "0", "--range-bytes", "7777")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from corpusmill.verify import verify_local
+from corpusmill.dataset.verify import verify_local
 from pipeline.command_line import USER_ERROR
 from tests.pipeline.jobs import assert_refused, build, digests, run_here
 

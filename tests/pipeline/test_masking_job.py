@@ -12,11 +12,11 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from corpusmill.arrays import ragged
-from corpusmill.manifest import special_tokens_of
+from corpusmill.dataset.manifest import special_tokens_of
+from corpusmill.dataset.verify import verify_local
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.masking import row_keys
 from corpusmill.tokenization.words import cut_unicode
-from corpusmill.verify import verify_local
 from pipeline.command_line import USER_ERROR
 from tests.pipeline.jobs import assert_refused, build, digests, run_here
 

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from corpusmill.dataset.manifest import FORMAT_VERSION
 from corpusmill.errors import UserError
-from corpusmill.manifest import FORMAT_VERSION
 from pipeline.output import check_output, list_folder, temporary_folder
 
 DATA_SET = [

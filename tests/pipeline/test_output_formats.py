@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from corpusmill.dataset.manifest import columns_of, output_options_of
 from corpusmill.formats.table import FORMATS
-from corpusmill.manifest import columns_of, output_options_of
 from pipeline.command_line import USER_ERROR
 from tests.corpusmill.handmade_dataset import seal
 from tests.pipeline.jobs import assert_refused, build, digests, leftovers, run_here

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 
 import transforms.build
 import transforms.shuffle
-from corpusmill.verify import verify_local
+from corpusmill.dataset.verify import verify_local
 from tests.pipeline.jobs import digests, run_here
 from tests.pipeline.retrying_runner import ENGINES, run_on
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from corpusmill.verify import verify_local
+from corpusmill.dataset.verify import verify_local
 from tests.corpusmill.many_scripts import DOCUMENTS, as_json_lines, as_text
 from tests.pipeline.jobs import build, digests, run_here
 

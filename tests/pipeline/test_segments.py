@@ -10,7 +10,7 @@ import pytest
 from tokenizers import Tokenizer
 
 import transforms.build
-from corpusmill.verify import verify_local
+from corpusmill.dataset.verify import verify_local
 from tests.pipeline.jobs import build, digests, run_here
 
 Rows = list[dict[str, Any]]

@@ -12,7 +12,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from corpusmill.verify import verify_local
+from corpusmill.dataset.verify import verify_local
 from pipeline.command_line import USER_ERROR
 from tests.pipeline.jobs import assert_refused, build, digests, run_here
 from tests.pipeline.test_input_formats import documents_of

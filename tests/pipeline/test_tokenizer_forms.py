@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from corpusmill.verify import verify_local
+from corpusmill.dataset.verify import verify_local
 from pipeline.command_line import USER_ERROR
 from tests.corpusmill.tokenizer_samples import byte_level, byte_ranks
 from tests.pipeline.jobs import Outcome, assert_refused, build, run_here

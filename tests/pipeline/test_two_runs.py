@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from corpusmill.verify import verify_local
+from corpusmill.dataset.verify import verify_local
 from pipeline.assembly import assemble_job
 from pipeline.command_line import USER_ERROR
 from tests.pipeline.jobs import SMALL, Outcome, assert_refused, build, digests, leftovers, start

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from corpusmill.corpus.decompression import open_decompressed
 from corpusmill.corpus.input_formats import FORMATS, read_corpus, resolve_format
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.verify import verify_local
+from corpusmill.dataset.verify import verify_local
 from pipeline.command_line import USER_ERROR
 from tests.corpusmill import table_files
 from tests.pipeline.jobs import assert_refused, build, digests, run_here

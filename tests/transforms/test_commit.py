@@ -9,7 +9,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
-from corpusmill.accounting import Expected
+from corpusmill.dataset.accounting import Expected
 from corpusmill.errors import UserError
 from corpusmill.placement import Layout
 from tests.transforms.local_pipeline import local_pipeline

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import arrow_schema
 from corpusmill.arrays.randomness import MAX_SEED
+from corpusmill.dataset.distributions import recount
 from corpusmill.errors import UserError
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.masking import row_keys
-from corpusmill.recount import recount
 from corpusmill.tokenization.word_marks import mark
 from tests.corpusmill.builders import SPECIAL, Corpus, batch_of, corpora, pool_of
 from tests.corpusmill.objectives.bert_examples import VOCAB_SIZE, unmask

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import arrow_schema
+from corpusmill.dataset.distributions import recount
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.table import resolve
@@ -14,7 +15,6 @@ from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.objectives.ernie_masking import mask_sequences
 from corpusmill.objectives.masking import row_keys
 from corpusmill.objectives.word_masking import count_words
-from corpusmill.recount import recount
 from tests.corpusmill.builders import SPECIAL, Corpus, batch_of, corpora, numbered_corpus, pool_of
 from tests.corpusmill.objectives import bert_examples
 from tests.corpusmill.objectives.ernie_examples import (

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import ANY_LENGTH, IDENTITY_SCHEMA, NO_PAD
+from corpusmill.dataset.distributions import recount
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.table import resolve
 from corpusmill.objectives.gpt import Gpt, GptOptions, cumulate
-from corpusmill.recount import recount
 from corpusmill.sorting import add_keys, cut_into_groups, keyed_schema, sort_rows
 from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.special_tokens import SpecialTokens

@@ -18,12 +18,11 @@ import pyarrow as pa
 from tokenizers import Tokenizer
 
 from corpusmill.arrays import ragged
-from corpusmill.card import render_card
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.line_documents import read_documents
-from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.table import FORMATS, part_names, resolve
-from corpusmill.manifest import (
+from corpusmill.dataset.card import render_card
+from corpusmill.dataset.distributions import add_counts
+from corpusmill.dataset.manifest import (
     CARD,
     FORMAT,
     FORMAT_VERSION,
@@ -33,6 +32,8 @@ from corpusmill.manifest import (
     describe_columns,
     shard_name,
 )
+from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.table import FORMATS, part_names, resolve
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.objectives.ernie import ErnieOptions
@@ -40,7 +41,6 @@ from corpusmill.objectives.gpt import GptOptions
 from corpusmill.objectives.objective import Objective, ObjectiveOptions
 from corpusmill.placement import SPLIT_NAMES, assign_splits
 from corpusmill.pool import Pool
-from corpusmill.recount import add_counts
 from corpusmill.sorting import add_keys, sort_rows
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.files import TokenizerFile, read_tokenizer

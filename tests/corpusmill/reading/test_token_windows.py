@@ -10,8 +10,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import Column
+from corpusmill.dataset.manifest import columns_of
+from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
-from corpusmill.manifest import columns_of
 from corpusmill.reading.batches import Batches
 from corpusmill.reading.collators import collator_for
 from corpusmill.reading.data_set import DataSet
@@ -20,7 +21,6 @@ from corpusmill.reading.order import Order
 from corpusmill.reading.rows import Values
 from corpusmill.reading.schedule import FixedBatches, Position
 from corpusmill.reading.token_windows import TOKENS, TokenWindows
-from corpusmill.storage import Folder
 from tests.corpusmill.objectives.reference_gpt import FileDataset, MemoryDataset
 from tests.corpusmill.reading.batches_in_python import lists_of
 

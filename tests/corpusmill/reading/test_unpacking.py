@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import Column, arrow_schema, pad_rows
+from corpusmill.dataset.manifest import columns_of
+from corpusmill.dataset.shards import read_manifest, read_shard
+from corpusmill.dataset.storage import Folder
 from corpusmill.formats.options import Compression, OutputOptions, Padding
-from corpusmill.manifest import columns_of
 from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import Lists, Values
 from corpusmill.reading.unpacking import map_shard, unpack_batch, unpack_shard
-from corpusmill.shards import read_manifest, read_shard
-from corpusmill.storage import Folder
 from tests.corpusmill.reading.small_datasets import OBJECTIVES, Recipe, write_small_dataset
 
 PADDED: Padding = "max_length"

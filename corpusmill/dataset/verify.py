@@ -9,12 +9,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from corpusmill.accounting import Expected, find_imbalances
 from corpusmill.arrays.columns import Column
-from corpusmill.errors import UserError
-from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.table import FORMATS, part_names
-from corpusmill.manifest import (
+from corpusmill.dataset.accounting import Expected, find_imbalances
+from corpusmill.dataset.distributions import add_counts, recount
+from corpusmill.dataset.manifest import (
     MANIFEST,
     SUCCESS,
     FileEntry,
@@ -24,8 +22,10 @@ from corpusmill.manifest import (
     listed_files,
     output_options_of,
 )
-from corpusmill.recount import add_counts, recount
-from corpusmill.storage import Folder
+from corpusmill.dataset.storage import Folder
+from corpusmill.errors import UserError
+from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.table import FORMATS, part_names
 
 OpenFile = Callable[[str], BinaryIO]
 

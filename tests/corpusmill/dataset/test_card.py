@@ -11,7 +11,7 @@ import pyarrow.dataset as pads
 import pytest
 from huggingface_hub import RepoCard
 
-from corpusmill.card import describe_type, render_card
+from corpusmill.dataset.card import describe_type, render_card
 from corpusmill.objectives.bert import BertOptions
 from tests.corpusmill.handmade_dataset import Recipe, padding_options, write_dataset
 

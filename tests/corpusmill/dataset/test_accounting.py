@@ -1,6 +1,11 @@
 import pytest
 
-from corpusmill.accounting import Expected, find_imbalances, is_of_the_run, split_distributions
+from corpusmill.dataset.accounting import (
+    Expected,
+    find_imbalances,
+    is_of_the_run,
+    split_distributions,
+)
 
 EXPECTED = Expected(ranges=3, bytes=100, shards=2, repeats=3)
 BALANCED = {

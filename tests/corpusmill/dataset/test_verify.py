@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from corpusmill.dataset.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER, decode
+from corpusmill.dataset.verify import Problem, list_local, verify, verify_local
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
-from corpusmill.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER, decode
 from corpusmill.objectives.bert import BertOptions
-from corpusmill.verify import Problem, list_local, verify, verify_local
 from tests.corpusmill.handmade_dataset import Recipe, seal, write_dataset
 
 SHARDS = ("train-00000-of-00002.parquet", "train-00001-of-00002.parquet")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from corpusmill.manifest import FORMAT, FORMAT_VERSION, decode, encode
+from corpusmill.dataset.manifest import FORMAT, FORMAT_VERSION, decode, encode
 
 
 def manifest_of(lengths: list[int]) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
+from corpusmill.dataset.manifest import MANIFEST, REJECTS, SUCCESS, TOKENIZER, shard_glob
 from corpusmill.formats.table import FORMATS
-from corpusmill.manifest import MANIFEST, REJECTS, SUCCESS, TOKENIZER, shard_glob
 
 # The hub's classes of size: upper end, exclusive, and name.
 _SIZES = (
@@ -32,7 +32,7 @@ def render_card(manifest: Mapping[str, Any]) -> bytes:
     """The card of a data set, a function of its manifest alone.
 
     Args:
-        manifest: as `corpusmill.manifest` describes it; its list of files need not hold the card.
+        manifest: as `corpusmill.dataset.manifest` describes it; its list of files need not hold the card.
 
     Returns:
         UTF-8 Markdown behind YAML front matter.

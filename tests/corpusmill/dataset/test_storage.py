@@ -5,11 +5,11 @@ from pathlib import Path
 import fsspec
 import pytest
 
+from corpusmill.dataset.manifest import SUCCESS
+from corpusmill.dataset.shards import read_manifest, read_shard
+from corpusmill.dataset.storage import Folder
+from corpusmill.dataset.verify import verify_folder
 from corpusmill.errors import UserError
-from corpusmill.manifest import SUCCESS
-from corpusmill.shards import read_manifest, read_shard
-from corpusmill.storage import Folder
-from corpusmill.verify import verify_folder
 from tests.corpusmill.handmade_dataset import write_dataset
 
 
