@@ -26,7 +26,7 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.line_documents import read_documents
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.parquet import ROW_GROUP_ROWS
-from corpusmill.formats.table import FORMATS, resolve
+from corpusmill.formats.shard_formats import FORMATS, resolve
 from corpusmill.objectives.objective import Objective
 from corpusmill.sorting import add_keys, cut_into_groups
 from corpusmill.tokenization.encoding import encode_documents

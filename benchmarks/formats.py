@@ -27,7 +27,7 @@ from corpusmill.arrays.columns import arrow_schema, pad_rows
 from corpusmill.arrays.ragged import is_padded
 from corpusmill.formats.avro import schema_of
 from corpusmill.formats.options import OutputOptions, Padding
-from corpusmill.formats.table import FORMATS, resolve
+from corpusmill.formats.shard_formats import FORMATS, resolve
 from corpusmill.formats.tfrecord import masked_checksum
 from corpusmill.formats.tfrecord_features import features_of
 from corpusmill.objectives.bert import Bert, BertOptions

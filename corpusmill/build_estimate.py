@@ -19,7 +19,7 @@ from corpusmill.arrays import ragged
 from corpusmill.corpus.measures import Histogram
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.parquet import ROW_GROUP_ROWS
-from corpusmill.formats.table import FORMATS
+from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.length_bins import cut_lengths, split_into_bins
 from corpusmill.objectives.objective import Objective
 from corpusmill.placement import SPLIT_NAMES, Layout

@@ -13,8 +13,8 @@ from corpusmill.corpus.sentence_splitting import splitter_of
 from corpusmill.dataset.accounting import Expected
 from corpusmill.dataset.manifest import FORMAT, FORMAT_VERSION, TOKENIZER, describe_columns
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.table import FORMATS as SHARD_FORMATS
-from corpusmill.formats.table import resolve
+from corpusmill.formats.shard_formats import FORMATS as SHARD_FORMATS
+from corpusmill.formats.shard_formats import resolve
 from corpusmill.length_bins import cut_lengths
 from corpusmill.objectives.objective import Objective, ObjectiveOptions
 from corpusmill.placement import Layout, count_validation_shards

@@ -21,8 +21,8 @@ from corpusmill.dataset.manifest import (
 )
 from corpusmill.dataset.verify import verify as find_problems
 from corpusmill.errors import UserError
+from corpusmill.formats.shard_formats import FORMATS, part_names
 from corpusmill.formats.shard_names import check_splits
-from corpusmill.formats.table import FORMATS, part_names
 from corpusmill.inspection import decode_examples
 from corpusmill.report import summarize
 from corpusmill.tokenization.files import read_tokenizer

@@ -20,8 +20,8 @@ from corpusmill.dataset.manifest import (
     listed_files,
 )
 from corpusmill.errors import UserError
+from corpusmill.formats.shard_formats import FORMATS, all_suffixes
 from corpusmill.formats.shard_names import matcher_of
-from corpusmill.formats.table import FORMATS, all_suffixes
 from pipeline.inputs import absolute, is_local, read_bytes
 from transforms.claim import CLAIM, read_claim
 from transforms.files import list_files, remove_folder, write_file

@@ -16,7 +16,7 @@ from apache_beam.utils.shared import Shared
 from corpusmill.dataset.checksums import HashingWriter
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.parquet import ROW_GROUP_ROWS
-from corpusmill.formats.table import FORMATS, ShardWriter
+from corpusmill.formats.shard_formats import FORMATS, ShardWriter
 from corpusmill.length_bins import cut_lengths, split_into_bins
 from corpusmill.objectives.objective import Objective
 from corpusmill.placement import SPLIT_NAMES, Layout

@@ -22,7 +22,7 @@ from corpusmill.dataset.card import render_card
 from corpusmill.dataset.checksums import HashingWriter
 from corpusmill.dataset.manifest import FileEntry, ShardEntry
 from corpusmill.errors import UserError
-from corpusmill.formats.table import FORMATS, part_names
+from corpusmill.formats.shard_formats import FORMATS, part_names
 from corpusmill.length_bins import LengthBin
 from corpusmill.placement import SPLIT_NAMES, Layout
 from transforms.claim import check_claim, drop_claim, read_claim

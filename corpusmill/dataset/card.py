@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from corpusmill.dataset.manifest import MANIFEST, REJECTS, SUCCESS, TOKENIZER, shard_glob
-from corpusmill.formats.table import FORMATS
+from corpusmill.formats.shard_formats import FORMATS
 
 # The hub's classes of size: upper end, exclusive, and name.
 _SIZES = (

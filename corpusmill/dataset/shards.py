@@ -10,7 +10,7 @@ import pyarrow as pa
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, columns_of, decode, output_options_of
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
-from corpusmill.formats.table import FORMATS, part_names
+from corpusmill.formats.shard_formats import FORMATS, part_names
 
 # What a run that writes into a folder keeps there.
 _RUNNING = "_RUNNING"

@@ -25,7 +25,7 @@ from corpusmill.dataset.manifest import (
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.table import FORMATS, part_names
+from corpusmill.formats.shard_formats import FORMATS, part_names
 
 OpenFile = Callable[[str], BinaryIO]
 

@@ -136,7 +136,7 @@ def open_writer(
     columns: tuple[Column, ...],
     options: OutputOptions,
 ) -> AvroShardWriter:
-    """See `corpusmill.formats.table.ShardFormat`."""
+    """See `corpusmill.formats.shard_formats.ShardFormat`."""
     return AvroShardWriter(streams[0], columns, options)
 
 
@@ -146,7 +146,7 @@ def read_shard(
     options: OutputOptions,
     batch_rows: int,
 ) -> Iterator[pa.RecordBatch]:
-    """See `corpusmill.formats.table.ShardFormat`."""
+    """See `corpusmill.formats.shard_formats.ShardFormat`."""
     source = streams[0]
     size = source.seek(0, io.SEEK_END)
     try:
@@ -184,7 +184,7 @@ def _decode(
 
 
 def check(columns: tuple[Column, ...], _options: OutputOptions) -> None:
-    """See `corpusmill.formats.table.ShardFormat`."""
+    """See `corpusmill.formats.shard_formats.ShardFormat`."""
     check_numbers(columns, "avro")
     for column in columns:
         if not _NAME.fullmatch(column.name):

@@ -8,9 +8,10 @@ the one is 1 - the other. The bytes carry no time and no name.
 """
 
 import gzip
+import json
 import zlib
-from collections.abc import Iterator, Sequence
-from typing import BinaryIO, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +20,7 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
 from corpusmill.dataset.checksums import HashingWriter
 from corpusmill.errors import UserError
-from corpusmill.formats.ernie_text_kernels import write_lines, write_positions
-from corpusmill.formats.ernie_text_lines import parse_lines
+from corpusmill.formats.ernie_text_kernels import parse_lines, write_lines, write_positions
 from corpusmill.formats.options import OutputOptions
 
 _NAMES = ("input_ids", "token_type_ids", "seg_labels", "next_sentence_label")
@@ -92,7 +92,7 @@ def open_writer(
     columns: tuple[Column, ...],
     options: OutputOptions,
 ) -> ErnieTextWriter:
-    """See `corpusmill.formats.table.ShardFormat`."""
+    """See `corpusmill.formats.shard_formats.ShardFormat`."""
     return ErnieTextWriter(streams[0], columns, cast(int, options.compression_level))
 
 
@@ -111,7 +111,7 @@ def read_shard(
     _: OutputOptions,
     batch_rows: int,
 ) -> Iterator[pa.RecordBatch]:
-    """See `corpusmill.formats.table.ShardFormat`.
+    """See `corpusmill.formats.shard_formats.ShardFormat`.
 
     Raises:
         ValueError: a line, named by its number, is none of this format.
@@ -142,3 +142,42 @@ def _whole_lines(stream: BinaryIO) -> Iterator[bytes]:
                 raise ValueError(f"a line is longer than {_MOST_LINE_BYTES:,} bytes")
     if rest:
         yield rest + b"\n"
+
+
+# With these names the original's scripts look for them.
+TRAIN_LIST, VALID_LIST, VOCABULARY = "train_filelist", "valid_filelist", "vocab.txt"
+
+
+def list_train_files(manifest: Mapping[str, Any], _tokenizer_json: str) -> bytes | None:
+    """The list of the train split's shards: "train-00000-of-00002.gz", a tab, "1.0"."""
+    return _list_files(manifest, "train")
+
+
+def list_validation_files(manifest: Mapping[str, Any], _tokenizer_json: str) -> bytes | None:
+    """The list of the validation split's shards; None where there is no such split."""
+    return _list_files(manifest, "validation")
+
+
+def _list_files(manifest: Mapping[str, Any], split: str) -> bytes | None:
+    if split not in manifest["splits"]:
+        return None
+    # A data set of another objective with these columns has them for the sake of words.
+    share = manifest["objective"]["options"].get("mask_word_prob", 1.0)
+    names = (shard["file"] for shard in manifest["splits"][split]["shards"])
+    return "".join(f"{name}\t{share}\n" for name in names).encode()
+
+
+def list_vocabulary(_manifest: Mapping[str, Any], tokenizer_json: str) -> bytes | None:
+    """The tokens of a WordPiece tokenizer by their ids; None for any other one.
+
+    The trainer takes [PAD], [CLS], [SEP] and [MASK] from it by these names.
+    """
+    settings = json.loads(tokenizer_json)
+    if settings["model"].get("type") != "WordPiece":
+        return None
+    ids = {
+        **settings["model"]["vocab"],
+        **{of["content"]: of["id"] for of in settings.get("added_tokens", [])},
+    }
+    by_id = sorted(ids.items(), key=lambda item: item[1])
+    return "".join(f"{token}\t{number}\n" for token, number in by_id).encode()

@@ -13,8 +13,9 @@ A row is a document, and a document is one sequence, as tools/preprocess_data.py
 """
 
 import struct
-from collections.abc import Iterator, Sequence
-from typing import BinaryIO
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -83,7 +84,7 @@ def open_writer(
     columns: tuple[Column, ...],
     _: OutputOptions,
 ) -> MegatronShardWriter:
-    """See `corpusmill.formats.table.ShardFormat`."""
+    """See `corpusmill.formats.shard_formats.ShardFormat`."""
     return MegatronShardWriter(streams, columns)
 
 
@@ -93,7 +94,7 @@ def read_shard(
     _: OutputOptions,
     batch_rows: int,
 ) -> Iterator[pa.RecordBatch]:
-    """See `corpusmill.formats.table.ShardFormat`."""
+    """See `corpusmill.formats.shard_formats.ShardFormat`."""
     tokens, index = streams
     code, dtype = _token_type(columns[0])
     rows = _read_header(index, code)
@@ -142,3 +143,12 @@ def check(columns: tuple[Column, ...], _: OutputOptions) -> None:
         UserError: other columns than input_ids, or rows that are examples by themselves.
     """
     check_stream("megatron", columns)
+
+
+def load_megatron(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """By Megatron-LM's flag."""
+    shards = [shard["file"] for split in manifest["splits"].values() for shard in split["shards"]]
+    yield "Megatron-LM takes the names of shards without their endings, from any folder:"
+    yield from ("", "```sh", f"--data-path path/to/{PurePosixPath(shards[0]).stem} ...", "```", "")
+    yield "A document is one sequence of the index, and ends as the option `end_of_text` says."
+    yield ""

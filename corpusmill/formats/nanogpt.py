@@ -6,8 +6,9 @@ end-of-text token, so that a companion does: .lengths, the number of tokens of e
 All numbers are little-endian. Two such files of each kind, joined, are one of the kind.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import BinaryIO
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -55,7 +56,7 @@ def open_writer(
     _columns: tuple[Column, ...],
     _options: OutputOptions,
 ) -> NanogptShardWriter:
-    """See `corpusmill.formats.table.ShardFormat`."""
+    """See `corpusmill.formats.shard_formats.ShardFormat`."""
     return NanogptShardWriter(streams)
 
 
@@ -65,7 +66,7 @@ def read_shard(
     _: OutputOptions,
     batch_rows: int,
 ) -> Iterator[pa.RecordBatch]:
-    """See `corpusmill.formats.table.ShardFormat`."""
+    """See `corpusmill.formats.shard_formats.ShardFormat`."""
     tokens, companion = streams
     size = np.dtype(_LENGTH).itemsize
     while content := companion.read(batch_rows * size):
@@ -90,3 +91,14 @@ def check(columns: tuple[Column, ...], _: OutputOptions) -> None:
             "its tokens have 16 bits, and the vocabulary has more than 65,536",
             "Use a smaller tokenizer, or another format",
         )
+
+
+def load_nanogpt(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """As nanoGPT does, by numpy."""
+    file = next(iter(manifest["splits"].values()))["shards"][0]["file"]
+    lengths = PurePosixPath(file).with_suffix(".lengths")
+    yield from ("nanoGPT reads this folder as `data/<dataset>`.", "", "```python")
+    yield from ("import numpy as np", "")
+    yield f'tokens = np.memmap("{file}", dtype=np.uint16, mode="r")'
+    yield f'lengths = np.fromfile("{lengths}", dtype=np.int32)  # of the documents'
+    yield from ("```", "")

@@ -1,13 +1,14 @@
 """Parquet shards: small integers as byte streams, compressed, in row groups of equal size."""
 
-from collections.abc import Iterator, Sequence
-from typing import BinaryIO
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpusmill.arrays.columns import Column, arrow_schema
 from corpusmill.dataset.checksums import HashingWriter
+from corpusmill.dataset.manifest import shard_glob
 from corpusmill.formats.options import OutputOptions
 
 # Small enough for a reader that shuffles row groups, large enough for the footer to stay a per
@@ -63,7 +64,7 @@ def open_writer(
     columns: tuple[Column, ...],
     options: OutputOptions,
 ) -> ParquetShardWriter:
-    """See `corpusmill.formats.table.ShardFormat`."""
+    """See `corpusmill.formats.shard_formats.ShardFormat`."""
     return ParquetShardWriter(streams[0], columns, options)
 
 
@@ -73,7 +74,7 @@ def read_shard(
     options: OutputOptions,
     batch_rows: int,
 ) -> Iterator[pa.RecordBatch]:
-    """See `corpusmill.formats.table.ShardFormat`."""
+    """See `corpusmill.formats.shard_formats.ShardFormat`."""
     shard = pq.ParquetFile(streams[0])
     found = [(field.name, str(field.type)) for field in shard.schema_arrow]
     schema = arrow_schema(columns, options.is_padded)
@@ -87,3 +88,14 @@ def read_shard(
 
 def check(_columns: tuple[Column, ...], _options: OutputOptions) -> None:
     """Parquet holds all columns, with every codec of its own."""
+
+
+def load_parquet(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """By the library datasets, which finds the splits by the card's front matter; or by Arrow."""
+    split = next(iter(manifest["splits"]))
+    yield from ("```python", "from pathlib import Path", "", "from datasets import load_dataset")
+    yield from ("", f'examples = load_dataset(str(Path.cwd()), split="{split}")', "```", "")
+    yield from ("or, without `datasets`:", "", "```python", "from pathlib import Path", "")
+    yield from ("import pyarrow.dataset", "")
+    yield f'files = sorted(str(path) for path in Path(".").glob("{shard_glob(manifest, split)}"))'
+    yield from ("examples = pyarrow.dataset.dataset(files)", "```", "")

@@ -277,7 +277,7 @@ def open_writer(
     columns: tuple[Column, ...],
     options: OutputOptions,
 ) -> TFRecordShardWriter:
-    """See `corpusmill.formats.table.ShardFormat`."""
+    """See `corpusmill.formats.shard_formats.ShardFormat`."""
     return TFRecordShardWriter(streams[0], columns, options)
 
 
@@ -287,7 +287,7 @@ def read_shard(
     options: OutputOptions,
     batch_rows: int,
 ) -> Iterator[pa.RecordBatch]:
-    """See `corpusmill.formats.table.ShardFormat`."""
+    """See `corpusmill.formats.shard_formats.ShardFormat`."""
     source: BinaryIO | gzip.GzipFile = streams[0]
     if options.compression == "gzip":
         source = gzip.GzipFile(fileobj=source, mode="rb")
@@ -301,5 +301,5 @@ def read_shard(
 
 
 def check(columns: tuple[Column, ...], _options: OutputOptions) -> None:
-    """See `corpusmill.formats.table.ShardFormat`."""
+    """See `corpusmill.formats.shard_formats.ShardFormat`."""
     check_features(columns)

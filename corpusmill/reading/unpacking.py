@@ -26,7 +26,7 @@ from corpusmill.dataset.manifest import MANIFEST, columns_of, output_options_of
 from corpusmill.dataset.shards import read_shard
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
-from corpusmill.formats.table import FORMATS, part_names
+from corpusmill.formats.shard_formats import FORMATS, part_names
 from corpusmill.reading.row_checks import check_rows
 from corpusmill.reading.rows import Lists, Values
 

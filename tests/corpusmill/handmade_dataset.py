@@ -30,7 +30,7 @@ from corpusmill.dataset.manifest import (
 )
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.parquet import ParquetShardWriter
-from corpusmill.formats.table import resolve
+from corpusmill.formats.shard_formats import resolve
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.tokenization.special_tokens import SpecialTokens, find_special_tokens
 from corpusmill.tokenization.training import WordPieceOptions, train_wordpiece

@@ -15,7 +15,7 @@ from corpusmill.build_estimate import (
 )
 from corpusmill.corpus.measures import Histogram, count_values, read_histogram
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.table import resolve
+from corpusmill.formats.shard_formats import resolve
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.placement import Layout, assign_splits
 from corpusmill.pool import Pool

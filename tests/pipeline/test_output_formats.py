@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from corpusmill.dataset.manifest import columns_of, output_options_of
-from corpusmill.formats.table import FORMATS
+from corpusmill.formats.shard_formats import FORMATS
 from pipeline.command_line import USER_ERROR
 from tests.corpusmill.handmade_dataset import seal
 from tests.pipeline.jobs import assert_refused, build, digests, leftovers, run_here

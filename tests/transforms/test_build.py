@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.table import resolve
+from corpusmill.formats.shard_formats import resolve
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.placement import TRAIN, Layout, assign_splits
 from corpusmill.pool import ARRAYS, Pool

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import Column, arrow_schema
 from corpusmill.formats.options import Compression, OutputOptions
-from corpusmill.formats.table import FORMATS, resolve
+from corpusmill.formats.shard_formats import FORMATS, resolve
 
 BERT = (
     Column("input_ids", "int16", "tokens", 12),

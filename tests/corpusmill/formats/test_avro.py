@@ -18,7 +18,7 @@ from corpusmill.errors import UserError
 from corpusmill.formats.avro import schema_of
 from corpusmill.formats.avro_kernels import decode_rows
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.table import FORMATS, resolve
+from corpusmill.formats.shard_formats import FORMATS, resolve
 from tests.corpusmill.formats.shard_samples import (
     BERT,
     ODD,

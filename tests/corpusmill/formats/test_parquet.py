@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.parquet import ParquetShardWriter
-from corpusmill.formats.table import resolve
+from corpusmill.formats.shard_formats import resolve
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.sorting import cut_into_groups
 from tests.corpusmill.builders import SPECIAL, batch_of, numbered_corpus, pool_of

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.shard_formats import resolve
 from corpusmill.formats.shard_names import DEFAULT, check_splits, fill, glob_of, matcher_of
-from corpusmill.formats.table import resolve
 from tests.corpusmill.formats.shard_samples import BERT
 
 ELECTRA = "pretrain_data.tfrecord-{shard}-of-{shards}"

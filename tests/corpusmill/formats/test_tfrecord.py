@@ -16,7 +16,7 @@ from benchmarks.formats import define_example
 from corpusmill.arrays.columns import Column
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.table import FORMATS, resolve
+from corpusmill.formats.shard_formats import FORMATS, resolve
 from corpusmill.formats.tfrecord import masked_checksum
 from corpusmill.formats.tfrecord_features import features_of, shape_of
 from tests.corpusmill.formats.shard_samples import (

@@ -17,7 +17,7 @@ from corpusmill.arrays.columns import ANY_LENGTH, Column, arrow_schema
 from corpusmill.errors import UserError
 from corpusmill.formats import token_files
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.table import FORMATS, resolve
+from corpusmill.formats.shard_formats import FORMATS, resolve
 
 DTYPES = ("int8", "uint8", "int16", "uint16", "int32")
 Rows = list[list[int]]

@@ -10,7 +10,7 @@ from corpusmill.arrays.columns import arrow_schema
 from corpusmill.dataset.distributions import recount
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.table import resolve
+from corpusmill.formats.shard_formats import resolve
 from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.objectives.ernie_masking import mask_sequences
 from corpusmill.objectives.masking import row_keys

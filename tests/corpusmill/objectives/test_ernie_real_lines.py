@@ -11,7 +11,7 @@ from scipy import stats
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.table import FORMATS, resolve
+from corpusmill.formats.shard_formats import FORMATS, resolve
 from corpusmill.objectives.ernie_masking import mask_sequences
 from corpusmill.objectives.masking import row_keys
 from corpusmill.objectives.word_masking import label_words

@@ -13,7 +13,7 @@ from corpusmill.arrays.columns import ANY_LENGTH, IDENTITY_SCHEMA, NO_PAD
 from corpusmill.dataset.distributions import recount
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.table import resolve
+from corpusmill.formats.shard_formats import resolve
 from corpusmill.objectives.gpt import Gpt, GptOptions, cumulate
 from corpusmill.sorting import add_keys, cut_into_groups, keyed_schema, sort_rows
 from corpusmill.tokenization.files import TokenizerFile

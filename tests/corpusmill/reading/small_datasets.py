@@ -33,7 +33,7 @@ from corpusmill.dataset.manifest import (
     shard_name,
 )
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.table import FORMATS, part_names, resolve
+from corpusmill.formats.shard_formats import FORMATS, part_names, resolve
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.objectives.ernie import ErnieOptions
