@@ -25,7 +25,7 @@ from rich.table import Table
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import arrow_schema, pad_rows
 from corpusmill.arrays.ragged import is_padded
-from corpusmill.formats.avro import schema_of
+from corpusmill.formats.avro.shards import schema_of
 from corpusmill.formats.options import OutputOptions, Padding
 from corpusmill.formats.shard_formats import FORMATS, resolve
 from corpusmill.formats.tfrecord import masked_checksum

@@ -22,17 +22,3 @@ def load_tfrecord(manifest: Mapping[str, Any]) -> Iterator[str]:
     yield f'records = tf.data.TFRecordDataset(files, compression_type="{compression}")'
     yield "examples = records.map(lambda record: tf.io.parse_single_example(record, features))"
     yield from ("```", "")
-
-
-def load_avro(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """By fastavro."""
-    options, split = output_options_of(manifest), next(iter(manifest["splits"]))
-    yield from ("```python", "from pathlib import Path", "", "import fastavro", "", "")
-    yield from ("def read_examples(split):", '    for path in sorted(Path(".").glob(split)):')
-    yield from (
-        '        with path.open("rb") as file:',
-        "            yield from fastavro.reader(file)",
-    )
-    yield from ("", "", f'examples = read_examples("{shard_glob(manifest, split)}")', "```", "")
-    if options.compression == "zstd":
-        yield from ("fastavro needs `backports.zstd` for the codec of these files.", "")

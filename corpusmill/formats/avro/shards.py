@@ -12,7 +12,7 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 import fastavro
@@ -24,8 +24,9 @@ from corpusmill.arrays.flat_rows import check_numbers, chunk_rows, flatten, rest
 from corpusmill.corpus.tables.avro import HEADER, MAGIC, SYNC_BYTES, AvroTable, write_long
 from corpusmill.corpus.tables.table import BadTableError, TableStream
 from corpusmill.dataset.checksums import HashingWriter
+from corpusmill.dataset.manifest import output_options_of, shard_glob
 from corpusmill.errors import UserError
-from corpusmill.formats.avro_kernels import decode_rows
+from corpusmill.formats.avro.kernels import decode_rows
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.varints import gather, put_rows, row_sizes
 
@@ -191,3 +192,17 @@ def check(columns: tuple[Column, ...], _options: OutputOptions) -> None:
             raise UserError(
                 "--output-format avro", f"{column.name} is no name of a field", "Choose parquet"
             )
+
+
+def load_avro(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """By fastavro."""
+    options, split = output_options_of(manifest), next(iter(manifest["splits"]))
+    yield from ("```python", "from pathlib import Path", "", "import fastavro", "", "")
+    yield from ("def read_examples(split):", '    for path in sorted(Path(".").glob(split)):')
+    yield from (
+        '        with path.open("rb") as file:',
+        "            yield from fastavro.reader(file)",
+    )
+    yield from ("", "", f'examples = read_examples("{shard_glob(manifest, split)}")', "```", "")
+    if options.compression == "zstd":
+        yield from ("fastavro needs `backports.zstd` for the codec of these files.", "")

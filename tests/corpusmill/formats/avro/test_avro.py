@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import Column
 from corpusmill.errors import UserError
-from corpusmill.formats.avro import schema_of
-from corpusmill.formats.avro_kernels import decode_rows
+from corpusmill.formats.avro.kernels import decode_rows
+from corpusmill.formats.avro.shards import schema_of
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
 from tests.corpusmill.formats.shard_samples import (
