@@ -28,8 +28,8 @@ from corpusmill.arrays.ragged import is_padded
 from corpusmill.formats.avro.shards import schema_of
 from corpusmill.formats.options import OutputOptions, Padding
 from corpusmill.formats.shard_formats import FORMATS, resolve
-from corpusmill.formats.tfrecord import masked_checksum
-from corpusmill.formats.tfrecord_features import features_of
+from corpusmill.formats.tfrecord.features import features_of
+from corpusmill.formats.tfrecord.shards import masked_checksum
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.tokenization.special_tokens import SpecialTokens
 

@@ -9,15 +9,16 @@ import pyarrow as pa
 from corpusmill.arrays.columns import ANY_LENGTH, NO_PAD, Column
 from corpusmill.dataset.checksums import HashingWriter
 from corpusmill.errors import UserError
-from corpusmill.formats import ernie_text, megatron, nanogpt, parquet, tfrecord
+from corpusmill.formats import ernie_text, megatron, nanogpt, parquet
 from corpusmill.formats import ernie_text as ernie_text_files
 from corpusmill.formats.avro import shards as avro
 from corpusmill.formats.avro.shards import load_avro
-from corpusmill.formats.loading import load_tfrecord
 from corpusmill.formats.megatron import load_megatron
 from corpusmill.formats.nanogpt import load_nanogpt
 from corpusmill.formats.options import Compression, OutputOptions, Padding
 from corpusmill.formats.parquet import load_parquet
+from corpusmill.formats.tfrecord import shards as tfrecord
+from corpusmill.formats.tfrecord.shards import load_tfrecord
 from corpusmill.length_bins import cut_lengths
 
 Columns = tuple[Column, ...]

@@ -10,8 +10,8 @@ Source: https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format
 import gzip
 import io
 import zlib
-from collections.abc import Iterator, Sequence
-from typing import BinaryIO, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, BinaryIO, NamedTuple
 
 import google_crc32c
 import numpy as np
@@ -20,9 +20,10 @@ import pyarrow as pa
 from corpusmill.arrays.columns import Column
 from corpusmill.arrays.flat_rows import chunk_rows, restore
 from corpusmill.dataset.checksums import HashingWriter
-from corpusmill.formats import tfrecord_kernels as kernels
+from corpusmill.dataset.manifest import columns_of, output_options_of, shard_glob
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.tfrecord_features import Feature, check_features, features_of
+from corpusmill.formats.tfrecord import kernels
+from corpusmill.formats.tfrecord.features import Feature, check_features, features_of, shape_of
 from corpusmill.formats.varints import gather, put_rows, row_sizes
 
 _LENGTH_BYTES, _CHECKSUM_BYTES = 8, 4
@@ -303,3 +304,20 @@ def read_shard(
 def check(columns: tuple[Column, ...], _options: OutputOptions) -> None:
     """See `corpusmill.formats.shard_formats.ShardFormat`."""
     check_features(columns)
+
+
+def load_tfrecord(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """By tf.data."""
+    options, split = output_options_of(manifest), next(iter(manifest["splits"]))
+    compression = "GZIP" if options.compression == "gzip" else ""
+    yield from ("```python", "from pathlib import Path", "", "import tensorflow as tf", "")
+    yield "features = {"
+    for feature in features_of(columns_of(manifest)):
+        dtype, width = shape_of(feature, options.is_padded)
+        shape = f"FixedLenFeature([{width}], tf.{dtype})" if width else f"RaggedFeature(tf.{dtype})"
+        yield f'    "{feature.name}": tf.io.{shape},'
+    yield "}"
+    yield f'files = sorted(str(path) for path in Path(".").glob("{shard_glob(manifest, split)}"))'
+    yield f'records = tf.data.TFRecordDataset(files, compression_type="{compression}")'
+    yield "examples = records.map(lambda record: tf.io.parse_single_example(record, features))"
+    yield from ("```", "")

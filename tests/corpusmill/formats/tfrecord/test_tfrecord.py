@@ -17,8 +17,8 @@ from corpusmill.arrays.columns import Column
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
-from corpusmill.formats.tfrecord import masked_checksum
-from corpusmill.formats.tfrecord_features import features_of, shape_of
+from corpusmill.formats.tfrecord.features import features_of, shape_of
+from corpusmill.formats.tfrecord.shards import masked_checksum
 from tests.corpusmill.formats.shard_samples import (
     BERT,
     ODD,
