@@ -23,8 +23,8 @@ from corpusmill.dataset.verify import verify as find_problems
 from corpusmill.errors import UserError
 from corpusmill.formats.shard_formats import FORMATS, part_names
 from corpusmill.formats.shard_names import check_splits
-from corpusmill.inspection import decode_examples
-from corpusmill.report import summarize
+from corpusmill.inspection.decoded_examples import decode_examples
+from corpusmill.inspection.figures import summarize
 from corpusmill.tokenization.files import read_tokenizer
 from corpusmill.tokenization.words import load_words
 from pipeline.assembly import assemble_job, estimate_read_bytes

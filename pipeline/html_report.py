@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from corpusmill.corpus.numbers import report_build, report_sections
-from corpusmill.inspection import DecodedExample, name_segments
-from corpusmill.report import Distribution, Report
+from corpusmill.inspection.corpus_numbers import report_build, report_sections
+from corpusmill.inspection.decoded_examples import DecodedExample, name_segments
+from corpusmill.inspection.figures import Distribution, Report
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,7 +37,7 @@ def render_page(
     Args:
         manifest: of the data set.
         examples: decoded rows.
-        report: `corpusmill.report.summarize` of the manifest.
+        report: `corpusmill.inspection.figures.summarize` of the manifest.
 
     Returns:
         HTML without any reference to another file; all text of the corpus is escaped.
@@ -58,7 +58,7 @@ def render_corpus_page(numbers: Mapping[str, Any]) -> str:
     """The page of a corpus in numbers.
 
     Args:
-        numbers: `corpusmill.corpus.numbers`.
+        numbers: `corpusmill.inspection.corpus_numbers`.
 
     Returns:
         HTML, as `render_page` gives it.
@@ -138,7 +138,7 @@ def bin_lengths(bins: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
     """A distribution of lengths in bins that grow with them, four for each doubling.
 
     Args:
-        bins: first, last, number and sum of each, ascending (`corpusmill.corpus.measures.Bin`).
+        bins: first, last, number and sum of each, ascending (`corpusmill.inspection.corpus_measures.Bin`).
 
     Returns:
         shares: float64[bins], of all values.

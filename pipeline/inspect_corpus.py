@@ -20,11 +20,11 @@ import numpy as np
 from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
-from corpusmill.corpus.measures import measure_text, measure_tokens
-from corpusmill.corpus.numbers import FORMAT, FORMAT_VERSION
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError, check_option
 from corpusmill.formats.options import OutputOptions
+from corpusmill.inspection.corpus_measures import measure_text, measure_tokens
+from corpusmill.inspection.corpus_numbers import FORMAT, FORMAT_VERSION
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.pool import BYTES_OF_SIZES, candidate_limit
 from corpusmill.tokenization.files import TokenizerFile, read_tokenizer
@@ -79,7 +79,7 @@ class InspectCorpus:
     html: str | None = None
     """Also write the report as one HTML page with plots to this file."""
     json: str | None = None
-    """Also write all numbers to this file (corpusmill/corpus/numbers.py says what stands where)."""
+    """Also write all numbers to this file (corpusmill/inspection/corpus_numbers.py says what stands where)."""
     objective: AnyObjective = field(default_factory=BertOptions)
     """What a build would make; its own flags stand behind its name, and both behind all others."""
     tokenizer_options: TokenizerOptions = field(default_factory=TokenizerOptions)

@@ -7,9 +7,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from corpusmill.corpus.numbers import report_build, report_sections
-from corpusmill.inspection import DecodedExample, Piece, Segment, name_segments, write_plainly
-from corpusmill.report import Figure, Report, SplitReport
+from corpusmill.inspection.corpus_numbers import report_build, report_sections
+from corpusmill.inspection.decoded_examples import (
+    DecodedExample,
+    Piece,
+    Segment,
+    name_segments,
+    write_plainly,
+)
+from corpusmill.inspection.figures import Figure, Report, SplitReport
 
 _LABELS = {0: "next", 1: "random"}
 _ORDERS = {0: "in order", 1: "switched"}
@@ -34,7 +40,7 @@ def print_inspection(
         console: where to; its colours decide the form.
         manifest: of the data set.
         examples: decoded rows.
-        report: `corpusmill.report.summarize` of the manifest.
+        report: `corpusmill.inspection.figures.summarize` of the manifest.
     """
     _print_head(console, manifest, report)
     _print_figures(console, report.figures)
@@ -113,7 +119,7 @@ def print_corpus(console: Console, numbers: Mapping[str, Any]) -> None:
 
     Args:
         console: where to.
-        numbers: `corpusmill.corpus.numbers`.
+        numbers: `corpusmill.inspection.corpus_numbers`.
     """
     tokenizer, objective = numbers["tokenizer"], numbers["objective"]
     _print_line(console, f"tokenizer {tokenizer['name']}, {tokenizer['vocab_size']:,} ids")

@@ -8,11 +8,16 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
-from corpusmill.build_estimate import build_sample, compare, estimate_build, spread_sample
-from corpusmill.corpus.measures import DISTRIBUTIONS, Measures, read_histogram
-from corpusmill.corpus.numbers import collect_numbers
 from corpusmill.dataset.accounting import Expected, count_reasons, find_imbalances
 from corpusmill.formats.options import OutputOptions
+from corpusmill.inspection.build_estimate import (
+    build_sample,
+    compare,
+    estimate_build,
+    spread_sample,
+)
+from corpusmill.inspection.corpus_measures import DISTRIBUTIONS, Measures, read_histogram
+from corpusmill.inspection.corpus_numbers import collect_numbers
 from corpusmill.objectives.objective import Objective
 from corpusmill.placement import Layout
 from transforms.elements import NamedOutputs, RejectsFile, in_global_window
@@ -55,7 +60,7 @@ class MeasureBatches(beam.PTransform):
     """Measure batches; gives a tuple of the collections COUNTS and LARGEST.
 
     Args:
-        measure: of a batch (`corpusmill.corpus.measures`).
+        measure: of a batch (`corpusmill.inspection.corpus_measures`).
     """
 
     def __init__(self, measure: Callable[[pa.RecordBatch], Measures]) -> None:

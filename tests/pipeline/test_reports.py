@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from corpusmill.dataset.manifest import special_tokens_of
-from corpusmill.inspection import DecodedExample, Piece, decode_examples
-from corpusmill.report import Distribution, Report, summarize
+from corpusmill.inspection.decoded_examples import DecodedExample, Piece, decode_examples
+from corpusmill.inspection.figures import Distribution, Report, summarize
 from pipeline.html_report import bin_shares, draw_plots, render_page
 from pipeline.terminal_report import print_inspection
 from tests.corpusmill.handmade_dataset import Recipe, write_dataset

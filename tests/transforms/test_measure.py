@@ -5,8 +5,8 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 
-from corpusmill.corpus.measures import Measures, measure_tokens
 from corpusmill.dataset.accounting import Expected
+from corpusmill.inspection.corpus_measures import Measures, measure_tokens
 from tests.corpusmill.builders import SPECIAL, batch_of
 from tests.transforms.local_pipeline import collect, local_pipeline, sums
 from transforms.elements import RejectsFile

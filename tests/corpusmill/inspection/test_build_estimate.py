@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.build_estimate import (
+from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.shard_formats import resolve
+from corpusmill.inspection.build_estimate import (
     Estimate,
     build_sample,
     compare,
@@ -13,9 +15,7 @@ from corpusmill.build_estimate import (
     spread_sample,
     stratify,
 )
-from corpusmill.corpus.measures import Histogram, count_values, read_histogram
-from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.shard_formats import resolve
+from corpusmill.inspection.corpus_measures import Histogram, count_values, read_histogram
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.placement import Layout, assign_splits
 from corpusmill.pool import Pool

@@ -15,15 +15,15 @@ from corpusmill.arrays import ragged
 from corpusmill.dataset.distributions import recount
 from corpusmill.dataset.manifest import special_tokens_of
 from corpusmill.formats.options import OutputOptions
-from corpusmill.inspection import (
+from corpusmill.inspection.decoded_examples import (
     DecodedExample,
     Piece,
     decode_examples,
     name_segments,
     write_plainly,
 )
+from corpusmill.inspection.figures import Distribution, figures_of, summarize
 from corpusmill.objectives.bert import Bert, BertOptions
-from corpusmill.report import Distribution, figures_of, summarize
 from tests.corpusmill.builders import SPECIAL, batch_of, numbered_corpus, pool_of
 from tests.corpusmill.handmade_dataset import (
     SEED,

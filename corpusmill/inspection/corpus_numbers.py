@@ -29,9 +29,9 @@ The distributions of a split are those of the sample's examples, and not scaled.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from corpusmill.corpus.measures import DISTRIBUTIONS, Histogram, read_histogram
 from corpusmill.dataset.accounting import count_reasons, is_of_the_run
-from corpusmill.report import Distribution, Figure, Report, SplitReport, figures_of
+from corpusmill.inspection.corpus_measures import DISTRIBUTIONS, Histogram, read_histogram
+from corpusmill.inspection.figures import Distribution, Figure, Report, SplitReport, figures_of
 
 FORMAT, FORMAT_VERSION = "corpusmill-corpus", 1
 
@@ -44,7 +44,7 @@ def collect_numbers(
     """The middle part of the numbers: what the corpus is.
 
     Args:
-        counts: sums of all stages; those of `corpusmill.corpus.measures.Measures` begin with
+        counts: sums of all stages; those of `corpusmill.inspection.corpus_measures.Measures` begin with
             "measure.".
         largest: of `Measures`.
         rejects: some of them (`corpusmill.corpus.batches.Reject` as mappings).
@@ -81,7 +81,7 @@ def describe_tokens(measured: Mapping[str, int]) -> dict[str, Any]:
     """How the tokenizer fits the text: its fertility, and what it does not know.
 
     Args:
-        measured: the counts of `corpusmill.corpus.measures.Measures`.
+        measured: the counts of `corpusmill.inspection.corpus_measures.Measures`.
     """
     tokens = measured.get("tokens", 0)
 

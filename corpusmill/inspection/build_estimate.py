@@ -16,10 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
-from corpusmill.corpus.measures import Histogram
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.parquet import ROW_GROUP_ROWS
 from corpusmill.formats.shard_formats import FORMATS
+from corpusmill.inspection.corpus_measures import Histogram
 from corpusmill.length_bins import cut_lengths, split_into_bins
 from corpusmill.objectives.objective import Objective
 from corpusmill.placement import SPLIT_NAMES, Layout
@@ -246,7 +246,7 @@ class Scale:
 def estimate_build(
     objective: Objective, scale: Scale, built: Mapping[str, SplitBuild], layout: Layout
 ) -> dict[str, Any]:
-    """What a build of the corpus would give, as `corpusmill.corpus.numbers` shows it.
+    """What a build of the corpus would give, as `corpusmill.inspection.corpus_numbers` shows it.
 
     Args:
         objective: what would be built.

@@ -13,7 +13,8 @@ from tokenizers import Tokenizer
 
 from corpusmill.corpus.batches import TEXT_SCHEMA
 from corpusmill.corpus.input_formats import read_corpus
-from corpusmill.corpus.measures import (
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.inspection.corpus_measures import (
     DISTRIBUTIONS,
     Histogram,
     Measures,
@@ -25,7 +26,6 @@ from corpusmill.corpus.measures import (
     measure_tokens,
     read_histogram,
 )
-from corpusmill.corpus.options import DocumentOptions
 from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from tests.corpusmill.builders import SPECIAL, batch_of, corpora

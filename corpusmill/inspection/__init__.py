@@ -1,0 +1,1 @@
+"""What people look at: figures, decoded examples, estimates, a corpus in numbers."""
