@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays.columns import smallest_integer
+from corpusmill.layout.placement import Layout
 from corpusmill.objectives.objective import Objective
-from corpusmill.placement import Layout
 from corpusmill.tokenization.encoding import tokenized_schema
 from corpusmill.tokenization.word_marks import marked_dtype
 from pipeline.assembly import lay_out

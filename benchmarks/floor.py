@@ -27,8 +27,8 @@ from corpusmill.corpus.text.line_documents import read_documents
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.parquet import ROW_GROUP_ROWS
 from corpusmill.formats.shard_formats import FORMATS, resolve
+from corpusmill.layout.sorting import add_keys, cut_into_groups
 from corpusmill.objectives.objective import Objective
-from corpusmill.sorting import add_keys, cut_into_groups
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.files import TokenizerFile, read_tokenizer
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer

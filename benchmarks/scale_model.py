@@ -12,7 +12,7 @@ from math import ceil
 import pyarrow as pa
 
 from benchmarks.scale_measure import Counted, encoded_bytes
-from corpusmill.length_bins import cut_lengths
+from corpusmill.layout.length_bins import cut_lengths
 from corpusmill.pool import candidate_limit
 from corpusmill.tokenization.encoding import tokenized_schema
 from pipeline.graph import Job

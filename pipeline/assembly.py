@@ -15,9 +15,9 @@ from corpusmill.dataset.manifest import FORMAT, FORMAT_VERSION, TOKENIZER, descr
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS as SHARD_FORMATS
 from corpusmill.formats.shard_formats import resolve
-from corpusmill.length_bins import cut_lengths
+from corpusmill.layout.length_bins import cut_lengths
+from corpusmill.layout.placement import Layout, count_validation_shards
 from corpusmill.objectives.objective import Objective, ObjectiveOptions
-from corpusmill.placement import Layout, count_validation_shards
 from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.word_marks import marked_dtype
 from corpusmill.tokenization.words import load_words

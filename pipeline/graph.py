@@ -15,8 +15,8 @@ import apache_beam as beam
 
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.formats.options import OutputOptions
+from corpusmill.layout.placement import Layout
 from corpusmill.objectives.objective import Objective
-from corpusmill.placement import Layout
 from corpusmill.pool import candidate_limit
 from corpusmill.tokenization.encoding import tokenized_schema
 from transforms.build import SHARDS, BuildShards

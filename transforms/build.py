@@ -17,11 +17,11 @@ from corpusmill.dataset.checksums import HashingWriter
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.parquet import ROW_GROUP_ROWS
 from corpusmill.formats.shard_formats import FORMATS, ShardWriter
-from corpusmill.length_bins import cut_lengths, split_into_bins
+from corpusmill.layout.length_bins import cut_lengths, split_into_bins
+from corpusmill.layout.placement import SPLIT_NAMES, Layout
+from corpusmill.layout.sorting import add_keys, keyed_schema
 from corpusmill.objectives.objective import Objective
-from corpusmill.placement import SPLIT_NAMES, Layout
 from corpusmill.pool import Pool
-from corpusmill.sorting import add_keys, keyed_schema
 from transforms.elements import NamedOutputs, Segment, WrittenFile
 from transforms.files import create_file, scratch_folder
 from transforms.journal import Journal, Output

@@ -23,8 +23,8 @@ from corpusmill.dataset.checksums import HashingWriter
 from corpusmill.dataset.manifest import FileEntry, ShardEntry
 from corpusmill.errors import UserError
 from corpusmill.formats.shard_formats import FORMATS, part_names
-from corpusmill.length_bins import LengthBin
-from corpusmill.placement import SPLIT_NAMES, Layout
+from corpusmill.layout.length_bins import LengthBin
+from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from transforms.claim import check_claim, drop_claim, read_claim
 from transforms.elements import RejectsFile, WrittenFile
 from transforms.files import create_file, file_exists, open_file, remove_folder

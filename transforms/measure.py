@@ -18,8 +18,8 @@ from corpusmill.inspection.build_estimate import (
 )
 from corpusmill.inspection.corpus_measures import DISTRIBUTIONS, Measures, read_histogram
 from corpusmill.inspection.corpus_numbers import collect_numbers
+from corpusmill.layout.placement import Layout
 from corpusmill.objectives.objective import Objective
-from corpusmill.placement import Layout
 from transforms.elements import NamedOutputs, RejectsFile, in_global_window
 from transforms.files import create_file, open_file
 from transforms.pool import map_pool

@@ -15,7 +15,7 @@ from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.windowed_value import WindowedValue
 
 from corpusmill import pool as pools
-from corpusmill.placement import TRAIN, VALIDATION, assign_splits
+from corpusmill.layout.placement import TRAIN, VALIDATION, assign_splits
 from corpusmill.pool import ARRAYS, Pool, open_pool
 from transforms.elements import Candidates, NamedOutputs, in_global_window
 from transforms.files import create_file, open_file, read_part

@@ -2,7 +2,7 @@
 
 Documents travel as token ids, once for all repeats, and not as examples, which take ten times as
 much room: a document has a *home*, and a shard builds the documents of some homes, each with some
-repeats (`corpusmill.placement.Layout`).
+repeats (`corpusmill.layout.placement.Layout`).
 
 Both ways give (shard, segments), and the same documents for each; which one is quicker depends on
 the engine.
@@ -15,7 +15,7 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 
-from corpusmill.placement import Layout, assign_splits
+from corpusmill.layout.placement import Layout, assign_splits
 from transforms.elements import Segment
 from transforms.files import scratch_folder
 from transforms.journal import Journal, Output

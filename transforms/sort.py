@@ -7,7 +7,7 @@ from operator import attrgetter
 import numpy as np
 import pyarrow as pa
 
-from corpusmill.sorting import sort_rows
+from corpusmill.layout.sorting import sort_rows
 from transforms.files import delete_files
 from transforms.spill import Spill, load_segment
 
@@ -23,7 +23,7 @@ class RowSorter:
     slice of the keys' range, and then slice after slice is read from all files and sorted.
 
     Args:
-        schema: of the rows (`corpusmill.sorting.keyed_schema`).
+        schema: of the rows (`corpusmill.layout.sorting.keyed_schema`).
         temp_folder: where files lie in between.
         memory_bytes: rows kept in memory; sorting takes twice as much.
     """

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 
-from corpusmill.sorting import order_by_bucket
+from corpusmill.layout.sorting import order_by_bucket
 from transforms.elements import Segment
 from transforms.files import create_file, read_part
 

@@ -19,7 +19,7 @@ from corpusmill.formats.options import Compression, OutputOptions, Padding
 from corpusmill.formats.parquet import load_parquet
 from corpusmill.formats.tfrecord import shards as tfrecord
 from corpusmill.formats.tfrecord.shards import load_tfrecord
-from corpusmill.length_bins import cut_lengths
+from corpusmill.layout.length_bins import cut_lengths
 
 Columns = tuple[Column, ...]
 

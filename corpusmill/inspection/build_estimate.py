@@ -20,11 +20,11 @@ from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.parquet import ROW_GROUP_ROWS
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.inspection.corpus_measures import Histogram
-from corpusmill.length_bins import cut_lengths, split_into_bins
+from corpusmill.layout.length_bins import cut_lengths, split_into_bins
+from corpusmill.layout.placement import SPLIT_NAMES, Layout
+from corpusmill.layout.sorting import add_keys, order_by_bucket, sort_rows
 from corpusmill.objectives.objective import Objective
-from corpusmill.placement import SPLIT_NAMES, Layout
 from corpusmill.pool import Pool, priorities
-from corpusmill.sorting import add_keys, order_by_bucket, sort_rows
 from corpusmill.tokenization.encoding import tokenized_schema
 
 Int64s = npt.NDArray[np.int64]

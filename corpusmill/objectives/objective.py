@@ -89,7 +89,7 @@ class Objective(Protocol):
         them as "pieces".
 
         Args:
-            rows: of `corpusmill.sorting.keyed_schema`, a few thousand at a time; the cuts between
+            rows: of `corpusmill.layout.sorting.keyed_schema`, a few thousand at a time; the cuts between
                 batches carry no meaning.
         """
         return rows

@@ -14,8 +14,8 @@ from tokenizers import Tokenizer
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.line_documents import read_documents
 from corpusmill.dataset.verify import verify_local
+from corpusmill.layout.placement import draw_keys, sort_order
 from corpusmill.objectives.electra import ElectraOptions
-from corpusmill.placement import draw_keys, sort_order
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer

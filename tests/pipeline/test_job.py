@@ -12,8 +12,8 @@ import pytest
 from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.line_documents import read_documents
+from corpusmill.layout.placement import VALIDATION, Layout, assign_splits, draw_keys, sort_order
 from corpusmill.objectives.bert import Bert, BertOptions
-from corpusmill.placement import VALIDATION, Layout, assign_splits, draw_keys, sort_order
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer

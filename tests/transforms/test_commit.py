@@ -11,7 +11,7 @@ import pytest
 
 from corpusmill.dataset.accounting import Expected
 from corpusmill.errors import UserError
-from corpusmill.placement import Layout
+from corpusmill.layout.placement import Layout
 from tests.transforms.local_pipeline import local_pipeline
 from transforms.claim import CLAIM, Claim, take_claim
 from transforms.commit import CommitDataset, CommitOptions, check_rejects

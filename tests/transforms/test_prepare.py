@@ -8,7 +8,7 @@ import pytest
 
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.line_documents import read_documents
-from corpusmill.placement import Layout
+from corpusmill.layout.placement import Layout
 from corpusmill.tokenization.encoding import encode_documents, tokenized_schema
 from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from corpusmill import pool as pools
-from corpusmill.placement import TRAIN, assign_splits
+from corpusmill.layout.placement import TRAIN, assign_splits
 from corpusmill.pool import Pool
 from tests.corpusmill.builders import Corpus, batch_of, numbered_corpus
 from tests.transforms.local_pipeline import collect, local_pipeline, sums

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.placement import Layout, assign_splits
+from corpusmill.layout.placement import Layout, assign_splits
 from corpusmill.tokenization.encoding import tokenized_schema
 from tests.corpusmill.builders import batch_of, numbered_corpus
 from tests.transforms.local_pipeline import collect, local_pipeline

@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from corpusmill.sorting import KEY
+from corpusmill.layout.sorting import KEY
 from transforms.sort import RowSorter
 
 SCHEMA = pa.schema(

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.parquet import ParquetShardWriter
 from corpusmill.formats.shard_formats import resolve
+from corpusmill.layout.sorting import cut_into_groups
 from corpusmill.objectives.bert import Bert, BertOptions
-from corpusmill.sorting import cut_into_groups
 from tests.corpusmill.builders import SPECIAL, batch_of, numbered_corpus, pool_of
 from tests.corpusmill.handmade_dataset import padding_options
 

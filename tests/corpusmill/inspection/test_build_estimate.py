@@ -16,8 +16,8 @@ from corpusmill.inspection.build_estimate import (
     stratify,
 )
 from corpusmill.inspection.corpus_measures import Histogram, count_values, read_histogram
+from corpusmill.layout.placement import Layout, assign_splits
 from corpusmill.objectives.bert import Bert, BertOptions
-from corpusmill.placement import Layout, assign_splits
 from corpusmill.pool import Pool
 from tests.corpusmill.builders import SPECIAL, batch_of, numbered_corpus, pool_of
 

@@ -34,14 +34,14 @@ from corpusmill.dataset.manifest import (
 )
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, part_names, resolve
+from corpusmill.layout.placement import SPLIT_NAMES, assign_splits
+from corpusmill.layout.sorting import add_keys, sort_rows
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.objectives.gpt import GptOptions
 from corpusmill.objectives.objective import Objective, ObjectiveOptions
-from corpusmill.placement import SPLIT_NAMES, assign_splits
 from corpusmill.pool import Pool
-from corpusmill.sorting import add_keys, sort_rows
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.files import TokenizerFile, read_tokenizer
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer

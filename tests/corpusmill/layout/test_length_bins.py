@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
 from corpusmill.errors import UserError
-from corpusmill.length_bins import LengthBin, cut_lengths, split_into_bins
+from corpusmill.layout.length_bins import LengthBin, cut_lengths, split_into_bins
 from tests.corpusmill.builders import offsets_of
 
 LONGEST = 50

@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import IDENTITY_SCHEMA, arrow_schema
+from corpusmill.layout.placement import draw_keys, sort_order
 from corpusmill.objectives.objective import Objective
-from corpusmill.placement import draw_keys, sort_order
 
 # What a group has at most, whatever its rows are: 64 MB, and less than BERT's groups ever reach.
 GROUP_TOKENS = 2**24

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import IDENTITY_SCHEMA
 from corpusmill.arrays.randomness import MAX_SEED
-from corpusmill.objectives.bert import Bert, BertOptions
-from corpusmill.placement import draw_keys
-from corpusmill.sorting import (
+from corpusmill.layout.placement import draw_keys
+from corpusmill.layout.sorting import (
     KEY,
     add_keys,
     cut_into_groups,
@@ -19,6 +18,7 @@ from corpusmill.sorting import (
     order_by_bucket,
     sort_rows,
 )
+from corpusmill.objectives.bert import Bert, BertOptions
 from tests.corpusmill.builders import SPECIAL
 
 Row = tuple[int, int, int, list[int]]

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from corpusmill.arrays.columns import Column
 from corpusmill.errors import UserError
-from corpusmill.sorting import cut_into_groups, order_by_bucket
+from corpusmill.layout.sorting import cut_into_groups, order_by_bucket
 
 # A worker has a file of each bin open, and rows of each in memory.
 MOST_BINS = 100

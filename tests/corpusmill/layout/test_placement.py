@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.arrays.randomness import MAX_SEED
-from corpusmill.placement import (
+from corpusmill.layout.placement import (
     TRAIN,
     VALIDATION,
     Layout,
