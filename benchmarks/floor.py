@@ -21,13 +21,13 @@ import numpy as np
 import pyarrow as pa
 import tyro
 
-from corpusmill import pool as pools
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.line_documents import read_documents
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.parquet import ROW_GROUP_ROWS
 from corpusmill.formats.shard_formats import FORMATS, resolve
 from corpusmill.layout.sorting import add_keys, cut_into_groups
+from corpusmill.objectives import random_documents as pools
 from corpusmill.objectives.objective import Objective
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.files import TokenizerFile, read_tokenizer

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from benchmarks.scale_measure import Counted, encoded_bytes
 from corpusmill.layout.length_bins import cut_lengths
-from corpusmill.pool import candidate_limit
+from corpusmill.objectives.random_documents import candidate_limit
 from corpusmill.tokenization.encoding import tokenized_schema
 from pipeline.graph import Job
 from transforms.build import SORT_BYTES

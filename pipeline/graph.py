@@ -17,7 +17,7 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.formats.options import OutputOptions
 from corpusmill.layout.placement import Layout
 from corpusmill.objectives.objective import Objective
-from corpusmill.pool import candidate_limit
+from corpusmill.objectives.random_documents import candidate_limit
 from corpusmill.tokenization.encoding import tokenized_schema
 from transforms.build import SHARDS, BuildShards
 from transforms.commit import CommitDataset, CommitOptions

@@ -26,7 +26,7 @@ from corpusmill.formats.options import OutputOptions
 from corpusmill.inspection.corpus_measures import measure_text, measure_tokens
 from corpusmill.inspection.corpus_numbers import FORMAT, FORMAT_VERSION
 from corpusmill.objectives.bert import BertOptions
-from corpusmill.pool import BYTES_OF_SIZES, candidate_limit
+from corpusmill.objectives.random_documents import BYTES_OF_SIZES, candidate_limit
 from corpusmill.tokenization.files import TokenizerFile, read_tokenizer
 from corpusmill.tokenization.source import TokenizerOptions
 from corpusmill.tokenization.words import load_words

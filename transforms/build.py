@@ -21,7 +21,7 @@ from corpusmill.layout.length_bins import cut_lengths, split_into_bins
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from corpusmill.layout.sorting import add_keys, keyed_schema
 from corpusmill.objectives.objective import Objective
-from corpusmill.pool import Pool
+from corpusmill.objectives.random_documents import Pool
 from transforms.elements import NamedOutputs, Segment, WrittenFile
 from transforms.files import create_file, scratch_folder
 from transforms.journal import Journal, Output

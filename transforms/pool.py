@@ -14,9 +14,9 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.windowed_value import WindowedValue
 
-from corpusmill import pool as pools
 from corpusmill.layout.placement import TRAIN, VALIDATION, assign_splits
-from corpusmill.pool import ARRAYS, Pool, open_pool
+from corpusmill.objectives import random_documents as pools
+from corpusmill.objectives.random_documents import ARRAYS, Pool, open_pool
 from transforms.elements import Candidates, NamedOutputs, in_global_window
 from transforms.files import create_file, open_file, read_part
 from transforms.journal import Journal, Output
@@ -31,7 +31,7 @@ class CandidateFile:
 
     Args:
         seed: the data set's seed.
-        limit: largest priority of a candidate (`corpusmill.pool.candidate_limit`).
+        limit: largest priority of a candidate (`corpusmill.objectives.random_documents.candidate_limit`).
         temp_folder: where the file lies.
         tally: of the stage "candidates".
         gather_bytes: kept documents wait for so many more, where all that are added follow each
@@ -178,7 +178,7 @@ def _read(candidates: Candidates, begin: int, length: int) -> bytes:
 
 
 def files_of_pool(path: str) -> list[str]:
-    """The files of a pool, in the order of `corpusmill.pool.ARRAYS`."""
+    """The files of a pool, in the order of `corpusmill.objectives.random_documents.ARRAYS`."""
     return [str(FileSystems.join(path, f"{name}.npy")) for name in ARRAYS]
 
 
@@ -257,7 +257,7 @@ class SamplePool(beam.PTransform):
     """Draw the pool from tokenized documents: the collections POOL (one path) and COUNTS.
 
     Args:
-        limit: largest priority of a candidate (`corpusmill.pool.candidate_limit`).
+        limit: largest priority of a candidate (`corpusmill.objectives.random_documents.candidate_limit`).
         write: how the pool is drawn from the candidates.
         seed: the data set's seed.
         temp_folder: where candidates lie; every worker must reach it.

@@ -24,7 +24,7 @@ from corpusmill.layout.length_bins import cut_lengths, split_into_bins
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from corpusmill.layout.sorting import add_keys, order_by_bucket, sort_rows
 from corpusmill.objectives.objective import Objective
-from corpusmill.pool import Pool, priorities
+from corpusmill.objectives.random_documents import Pool, priorities
 from corpusmill.tokenization.encoding import tokenized_schema
 
 Int64s = npt.NDArray[np.int64]

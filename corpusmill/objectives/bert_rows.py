@@ -15,8 +15,8 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
 from corpusmill.objectives import full_sentences, pairs
 from corpusmill.objectives.pair_rows import NUM_SPECIAL, assemble_pairs
+from corpusmill.objectives.random_documents import Pool
 from corpusmill.objectives.sentence_order import draw_ordered_pairs
-from corpusmill.pool import Pool
 
 Segments = Literal["next-sentence", "sentence-order", "full-sentences", "doc-sentences"]
 

@@ -19,7 +19,7 @@ from corpusmill.errors import UserError, check_option
 from corpusmill.objectives import electra_packs as packing
 from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.pair_rows import NUM_SPECIAL, finish_rows
-from corpusmill.pool import Pool
+from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.special_tokens import SpecialTokens
 
 if TYPE_CHECKING:

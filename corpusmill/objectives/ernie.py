@@ -32,8 +32,8 @@ from corpusmill.objectives.ernie_masking import mask_sequences
 from corpusmill.objectives.masking import row_keys
 from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.pair_rows import NUM_SPECIAL, finish_rows
+from corpusmill.objectives.random_documents import Pool
 from corpusmill.objectives.word_masking import NO_WORD, count_words, label_words
-from corpusmill.pool import Pool
 from corpusmill.tokenization.special_tokens import SpecialTokens
 from corpusmill.tokenization.word_marks import continues_of, ids_of, mark
 

@@ -36,8 +36,8 @@ from corpusmill.errors import UserError, check_option
 from corpusmill.layout.sorting import cut_into_groups
 from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.packing import pack_best_fit
+from corpusmill.objectives.random_documents import Pool
 from corpusmill.objectives.windows import cut_windows
-from corpusmill.pool import Pool
 from corpusmill.tokenization.special_tokens import SpecialTokens
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from corpusmill.arrays.columns import Column
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.pool import Pool
+from corpusmill.objectives.random_documents import Pool
 
 if TYPE_CHECKING:
     # Readers have objectives' names without tokenizers, which take a while to import.

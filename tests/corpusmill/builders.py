@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from corpusmill.arrays import ragged
-from corpusmill.pool import ARRAYS, Pool, PoolShape, open_pool, write_pool
+from corpusmill.objectives.random_documents import ARRAYS, Pool, PoolShape, open_pool, write_pool
 from corpusmill.tokenization.special_tokens import SpecialTokens
 
 SPECIAL = SpecialTokens(cls_id=2, sep_id=3, mask_id=4, pad_id=0, unk_id=1, all_ids=(0, 1, 2, 3, 4))

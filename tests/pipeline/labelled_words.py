@@ -9,7 +9,7 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import IDENTITY_SCHEMA, Column, arrow_schema
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.objectives.objective import Objective
-from corpusmill.pool import Pool
+from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.word_marks import continues_of, ids_of
 

@@ -14,7 +14,7 @@ from corpusmill.formats.shard_formats import resolve
 from corpusmill.layout.placement import TRAIN, Layout, assign_splits
 from corpusmill.layout.sorting import add_keys, sort_rows
 from corpusmill.objectives.bert import Bert, BertOptions
-from corpusmill.pool import ARRAYS, Pool
+from corpusmill.objectives.random_documents import ARRAYS, Pool
 from corpusmill.tokenization.encoding import tokenized_schema
 from tests.corpusmill.builders import SPECIAL, batch_of, numbered_corpus, pool_of
 from tests.transforms.local_pipeline import collect, local_pipeline, sums

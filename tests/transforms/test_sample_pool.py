@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from corpusmill import pool as pools
 from corpusmill.layout.placement import TRAIN, assign_splits
-from corpusmill.pool import Pool
+from corpusmill.objectives import random_documents as pools
+from corpusmill.objectives.random_documents import Pool
 from tests.corpusmill.builders import Corpus, batch_of, numbered_corpus
 from tests.transforms.local_pipeline import collect, local_pipeline, sums
 from transforms.pool import POOL, SamplePool, WritePool, map_pool

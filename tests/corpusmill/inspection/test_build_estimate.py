@@ -18,7 +18,7 @@ from corpusmill.inspection.build_estimate import (
 from corpusmill.inspection.corpus_measures import Histogram, count_values, read_histogram
 from corpusmill.layout.placement import Layout, assign_splits
 from corpusmill.objectives.bert import Bert, BertOptions
-from corpusmill.pool import Pool
+from corpusmill.objectives.random_documents import Pool
 from tests.corpusmill.builders import SPECIAL, batch_of, numbered_corpus, pool_of
 
 SEED = 5

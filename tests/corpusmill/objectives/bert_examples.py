@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.objectives.bert import Bert, BertOptions
-from corpusmill.pool import Pool
+from corpusmill.objectives.random_documents import Pool
 from tests.corpusmill.builders import SPECIAL, Corpus, batch_of, pool_of
 
 VOCAB_SIZE = 1000

@@ -16,7 +16,7 @@ from corpusmill.objectives.pairs import (
     SECOND_START,
     draw_pairs,
 )
-from corpusmill.pool import Pool
+from corpusmill.objectives.random_documents import Pool
 from tests.corpusmill.builders import Corpus, corpora, flatten, numbered_corpus, pool_of
 from tests.corpusmill.objectives.distributions import assert_counts, assert_uniform
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.arrays.randomness import MAX_SEED
-from corpusmill.pool import (
+from corpusmill.objectives.random_documents import (
     ARRAYS,
     BYTES_OF_SIZES,
     Pool,
