@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from corpusmill.dataset.accounting import count_reasons
-from corpusmill.objectives.token_stream import count_examples
+from corpusmill.objectives.examples.token_stream import count_examples
 
 _PERCENTILES = (5, 25, 50, 75, 95)
 _LABELS = ("next_sentence_label", "sentence_order_label")

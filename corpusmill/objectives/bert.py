@@ -25,12 +25,12 @@ from corpusmill.objectives.bert_rows import (
     further_columns,
     label_column,
 )
+from corpusmill.objectives.examples.pair_rows import NUM_SPECIAL, finish_rows
+from corpusmill.objectives.examples.sentence_joins import join_rows
 from corpusmill.objectives.masked_lm import MaskedLm
 from corpusmill.objectives.masking import row_keys
 from corpusmill.objectives.objective import Objective
-from corpusmill.objectives.pair_rows import NUM_SPECIAL, finish_rows
 from corpusmill.objectives.random_documents import Pool
-from corpusmill.objectives.sentence_joins import join_rows
 from corpusmill.tokenization.special_tokens import SpecialTokens
 from corpusmill.tokenization.word_marks import continues_of, ids_of, mark, marked_dtype
 

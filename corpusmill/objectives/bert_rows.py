@@ -13,10 +13,11 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
-from corpusmill.objectives import full_sentences, pairs
-from corpusmill.objectives.pair_rows import NUM_SPECIAL, assemble_pairs
+from corpusmill.objectives.examples import full_sentences
+from corpusmill.objectives.examples import next_sentence_pairs as pairs
+from corpusmill.objectives.examples.pair_rows import NUM_SPECIAL, assemble_pairs
+from corpusmill.objectives.examples.sentence_order_pairs import draw_ordered_pairs
 from corpusmill.objectives.random_documents import Pool
-from corpusmill.objectives.sentence_order import draw_ordered_pairs
 
 Segments = Literal["next-sentence", "sentence-order", "full-sentences", "doc-sentences"]
 

@@ -1,7 +1,7 @@
 """ELECTRA's examples: the sentences of a document packed into two segments.
 
 Source: Google's build_pretraining_dataset.py (seed 001), after Clark et al. 2020. The masking is
-the trainer's affair: it draws new places at each step. `corpusmill.objectives.electra_packs` says
+the trainer's affair: it draws new places at each step. `corpusmill.objectives.examples.electra_packs` says
 how the draws are made independent of the order of documents. The original drops what is too long
 for an example; here it is counted, and `overflow` keeps it.
 """
@@ -16,9 +16,9 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import IDENTITY_SCHEMA, Column, arrow_schema
 from corpusmill.corpus.options import DocumentOptions, DocumentRule
 from corpusmill.errors import UserError, check_option
-from corpusmill.objectives import electra_packs as packing
+from corpusmill.objectives.examples import electra_packs as packing
+from corpusmill.objectives.examples.pair_rows import NUM_SPECIAL, finish_rows
 from corpusmill.objectives.objective import Objective
-from corpusmill.objectives.pair_rows import NUM_SPECIAL, finish_rows
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.special_tokens import SpecialTokens
 

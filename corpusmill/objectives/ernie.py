@@ -3,7 +3,7 @@
 Source: "ERNIE 中文训练数据预处理" (the article), the README and reader/pretraining.py of
 PaddlePaddle/ERNIE; Sun et al. 2019, arXiv 1904.09223. The original's program that makes its
 sequences was never published; as the article advises, BERT's pairs are taken
-(`corpusmill.objectives.pairs`), and `seg_labels` say where words begin:
+(`corpusmill.objectives.examples.next_sentence_pairs`), and `seg_labels` say where words begin:
 
     input_ids    [CLS]  我   喜   欢   [SEP]  茶   [SEP]
     seg_labels    -1    0    0    1     -1    0     -1
@@ -29,9 +29,9 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import check_option
 from corpusmill.objectives.bert_rows import RowMaker, further_columns
 from corpusmill.objectives.ernie_masking import mask_sequences
+from corpusmill.objectives.examples.pair_rows import NUM_SPECIAL, finish_rows
 from corpusmill.objectives.masking import row_keys
 from corpusmill.objectives.objective import Objective
-from corpusmill.objectives.pair_rows import NUM_SPECIAL, finish_rows
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.objectives.word_masking import NO_WORD, count_words, label_words
 from corpusmill.tokenization.special_tokens import SpecialTokens

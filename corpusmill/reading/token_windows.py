@@ -2,7 +2,7 @@
 
 Source: "Building the Dataset and DataLoader for training a large language model" (LLMDataset, in
 memory and indexed); how many examples there are and where they lie is told by
-`corpusmill.objectives.token_stream`. The stream is stored once; nothing is copied but what a batch
+`corpusmill.objectives.examples.token_stream`. The stream is stored once; nothing is copied but what a batch
 takes.
 """
 
@@ -18,7 +18,7 @@ from numba import njit
 from corpusmill.arrays.columns import NO_PAD, Column
 from corpusmill.dataset.manifest import MANIFEST, describe_columns
 from corpusmill.errors import UserError
-from corpusmill.objectives.token_stream import (
+from corpusmill.objectives.examples.token_stream import (
     count_examples,
     count_shard_examples,
     locate_in_shards,

@@ -12,7 +12,11 @@ import pytest
 from tokenizers import Tokenizer
 
 from corpusmill.dataset.verify import verify_local
-from corpusmill.objectives.token_stream import count_examples, locate_in_stream, tokens_of_shards
+from corpusmill.objectives.examples.token_stream import (
+    count_examples,
+    locate_in_stream,
+    tokens_of_shards,
+)
 from tests.corpusmill.formats.test_token_files import open_as_megatron
 from tests.corpusmill.objectives.reference_gpt import MemoryDataset, windows
 from tests.corpusmill.tokenizer_samples import byte_level

@@ -7,9 +7,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from corpusmill.arrays.randomness import PACKS, derive_keys
-from corpusmill.objectives import electra_packs as packing
 from corpusmill.objectives.electra import Electra, ElectraOptions
-from corpusmill.objectives.electra_packs import draw_packs
+from corpusmill.objectives.examples import electra_packs as packing
+from corpusmill.objectives.examples.electra_packs import draw_packs
 from tests.corpusmill.builders import SPECIAL, Corpus, flatten, numbered_corpus
 from tests.corpusmill.objectives.reference_electra import (
     ExampleBuilder,

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.errors import UserError
 from corpusmill.objectives.bert import Bert, BertOptions
-from corpusmill.objectives.pair_rows import assemble_pairs, fill_token_types
+from corpusmill.objectives.examples.pair_rows import assemble_pairs, fill_token_types
 from tests.corpusmill.builders import (
     SPECIAL,
     Corpus,

@@ -2,7 +2,7 @@
 
 Source: RoBERTa (Liu et al. 2019, section 4.2): an example that reaches the end of a document goes
 on with sentences of another one, behind an extra [SEP]. Rows are pieces of documents
-(`corpusmill.objectives.full_sentences`) in their final order. Full pieces are examples as they
+(`corpusmill.objectives.examples.full_sentences`) in their final order. Full pieces are examples as they
 come; the last pieces of documents are joined in that order, and one that does not fit goes on in
 the next example, at the start of a sentence.
 """
@@ -15,7 +15,7 @@ import pyarrow as pa
 from numba import njit
 
 from corpusmill.arrays import ragged
-from corpusmill.objectives.full_sentences import NUM_SPECIAL
+from corpusmill.objectives.examples.full_sentences import NUM_SPECIAL
 
 # Columns of the spans that `plan_joins` gives.
 ROW, SPAN_START, SPAN_LENGTH = range(3)

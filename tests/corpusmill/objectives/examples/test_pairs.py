@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from corpusmill.arrays.randomness import derive_keys
-from corpusmill.objectives.pairs import (
+from corpusmill.objectives.examples.next_sentence_pairs import (
     draw_front_cut,
     draw_random_segment,
     find_in_pool,

@@ -8,7 +8,7 @@ from numba import njit
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column, arrow_schema, pad_rows
-from corpusmill.objectives import pairs as pairing
+from corpusmill.objectives.examples import next_sentence_pairs as pairing
 
 # Special tokens of a row.
 NUM_SPECIAL = 3
@@ -21,7 +21,7 @@ def assemble_pairs(
     """Copy the spans of each pair behind each other: [CLS] first [SEP] second [SEP].
 
     Args:
-        pairs: int64[pairs, 8], from `corpusmill.objectives.pairs.draw_pairs`.
+        pairs: int64[pairs, 8], from `corpusmill.objectives.examples.next_sentence_pairs.draw_pairs`.
         token_ids: integers[tokens] of the batch.
         pool_token_ids: integers[tokens] of the pool, of the same type.
         cls_id: id of [CLS].

@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 from corpusmill.arrays.randomness import PAIRS, derive_key, draw, to_below, to_uniform
-from corpusmill.objectives import pairs as pairing
+from corpusmill.objectives.examples import next_sentence_pairs as pairing
 
 # The last column of the pairs: 1 where the two segments are switched.
 IS_SWITCHED = pairing.IS_RANDOM
@@ -25,7 +25,7 @@ IS_SWITCHED = pairing.IS_RANDOM
 def scan_to_target(sentence_offsets: np.ndarray, begin: int, end: int, target_length: int) -> int:
     """How many sentences from `begin` on reach `target_length`, or are left.
 
-    One fewer than `corpusmill.objectives.pairs.scan_chunk` takes: ALBERT stops at the sentence that
+    One fewer than `corpusmill.objectives.examples.next_sentence_pairs.scan_chunk` takes: ALBERT stops at the sentence that
     reaches the target, the article behind the one that follows it.
     """
     stop = begin + 1
@@ -80,7 +80,7 @@ def draw_ordered_pairs(
         short_seq_prob: probability of a shorter target, drawn once a pass over a document.
 
     Returns:
-        int64[pairs, 8], the columns of `corpusmill.objectives.pairs.draw_pairs`: FIRST is the
+        int64[pairs, 8], the columns of `corpusmill.objectives.examples.next_sentence_pairs.draw_pairs`: FIRST is the
         segment that an example begins with, SECOND_SOURCE is 0, and IS_SWITCHED is 1 where FIRST
         stands behind SECOND in the document.
 

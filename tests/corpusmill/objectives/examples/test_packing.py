@@ -5,7 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.objectives.packing import assign_rows, order_by_length, pack_best_fit
+from corpusmill.objectives.examples.best_fit_packing import (
+    assign_rows,
+    order_by_length,
+    pack_best_fit,
+)
 from tests.corpusmill.objectives import reference_gpt
 
 LONGEST = 24

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.objectives.windows import count_windows, cut_windows
+from corpusmill.objectives.examples.windows import count_windows, cut_windows
 from tests.corpusmill.builders import offsets_of
 from tests.corpusmill.objectives import reference_gpt
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.arrays.randomness import MAX_SEED, PACKS, derive_keys
-from corpusmill.objectives import electra_packs as packing
 from corpusmill.objectives.electra import ElectraOptions
+from corpusmill.objectives.examples import electra_packs as packing
 from tests.corpusmill.builders import Corpus, numbered_corpus
 from tests.corpusmill.objectives.distributions import assert_counts, assert_uniform
 from tests.corpusmill.objectives.electra_examples import (

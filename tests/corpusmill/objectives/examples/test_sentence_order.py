@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusmill.arrays.randomness import MAX_SEED
-from corpusmill.objectives.pairs import (
+from corpusmill.objectives.examples.next_sentence_pairs import (
     DOCUMENT,
     FIRST_LENGTH,
     FIRST_START,
@@ -17,7 +17,7 @@ from corpusmill.objectives.pairs import (
     SECOND_SOURCE,
     SECOND_START,
 )
-from corpusmill.objectives.sentence_order import IS_SWITCHED, draw_ordered_pairs
+from corpusmill.objectives.examples.sentence_order_pairs import IS_SWITCHED, draw_ordered_pairs
 from tests.corpusmill.builders import Corpus, corpora, flatten, numbered_corpus
 from tests.corpusmill.objectives import reference_albert
 from tests.corpusmill.objectives.distributions import assert_same_distribution, assert_uniform

@@ -1,0 +1,1 @@
+"""Kernels that cut documents into examples."""
