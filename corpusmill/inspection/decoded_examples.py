@@ -11,7 +11,7 @@ import pyarrow as pa
 from tokenizers import Tokenizer
 
 from corpusmill.arrays.ragged import row_lengths
-from corpusmill.objectives.word_masking import LATER_IN_WORD
+from corpusmill.objectives.masking.words import LATER_IN_WORD
 from corpusmill.tokenization.special_tokens import SpecialTokens
 
 # Of a row that is one stretch of text.

@@ -27,8 +27,8 @@ from corpusmill.objectives.bert_rows import (
 )
 from corpusmill.objectives.examples.pair_rows import NUM_SPECIAL, finish_rows
 from corpusmill.objectives.examples.sentence_joins import join_rows
-from corpusmill.objectives.masked_lm import MaskedLm
-from corpusmill.objectives.masking import row_keys
+from corpusmill.objectives.masking.masked_lm import MaskedLm
+from corpusmill.objectives.masking.tokens import row_keys
 from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.special_tokens import SpecialTokens

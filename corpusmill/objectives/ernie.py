@@ -12,7 +12,7 @@ In the 6,000 sequences that the original shows, each [CLS] and [SEP] has -1, no 
 none of them is followed by a 1. So here a word whose beginning was cut off begins at its first
 token that is left, and a [SEP] that is written out in the text has -1, too.
 
-Masking is left to the trainer's reader (`corpusmill.objectives.ernie_masking`), so that each epoch
+Masking is left to the trainer's reader (`corpusmill.objectives.masking.ernie`), so that each epoch
 sees other masks, or is done once, with `mask` "static".
 """
 
@@ -28,12 +28,12 @@ from corpusmill.arrays.columns import IDENTITY_SCHEMA, Column, arrow_schema, sma
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import check_option
 from corpusmill.objectives.bert_rows import RowMaker, further_columns
-from corpusmill.objectives.ernie_masking import mask_sequences
 from corpusmill.objectives.examples.pair_rows import NUM_SPECIAL, finish_rows
-from corpusmill.objectives.masking import row_keys
+from corpusmill.objectives.masking.ernie import mask_sequences
+from corpusmill.objectives.masking.tokens import row_keys
+from corpusmill.objectives.masking.words import NO_WORD, count_words, label_words
 from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.random_documents import Pool
-from corpusmill.objectives.word_masking import NO_WORD, count_words, label_words
 from corpusmill.tokenization.special_tokens import SpecialTokens
 from corpusmill.tokenization.word_marks import continues_of, ids_of, mark
 

@@ -18,8 +18,8 @@ from corpusmill.dataset.manifest import columns_of, special_tokens_of
 from corpusmill.errors import UserError
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.electra import ElectraOptions
-from corpusmill.objectives.ernie_masking import mask_sequences
-from corpusmill.objectives.masked_lm import MaskedLm
+from corpusmill.objectives.masking.ernie import mask_sequences
+from corpusmill.objectives.masking.masked_lm import MaskedLm
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.rows import Integers, Lists, Rows, Values
 
@@ -91,7 +91,7 @@ class MaskedLmMasking:
 
 @dataclass(frozen=True)
 class ErnieMasking:
-    """ERNIE's masks, of whole words or of single tokens (`corpusmill.objectives.ernie_masking`).
+    """ERNIE's masks, of whole words or of single tokens (`corpusmill.objectives.masking.ernie`).
 
     Attributes:
         mask_word_probs: probability that a sequence is masked by words, one for each data set of

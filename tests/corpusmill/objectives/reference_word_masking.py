@@ -1,10 +1,10 @@
 """Masking of whole words and n-grams in plain Python, written to be read.
 
 After create_masked_lm_predictions of Google's BERT (`do_whole_word_mask`) and of ALBERT (`ngram`,
-`favor_shorter_ngram`). The kernels of `corpusmill.objectives.word_masking` draw other random
+`favor_shorter_ngram`). The kernels of `corpusmill.objectives.masking.words` draw other random
 numbers; their rows must have the same distribution, which test_word_masking_distribution.py checks.
 
-The deliberate differences that `corpusmill.objectives.word_masking` names are made here too, each
+The deliberate differences that `corpusmill.objectives.masking.words` names are made here too, each
 where it says so.
 """
 

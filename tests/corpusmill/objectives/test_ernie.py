@@ -12,9 +12,9 @@ from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import resolve
 from corpusmill.objectives.ernie import ErnieOptions
-from corpusmill.objectives.ernie_masking import mask_sequences
-from corpusmill.objectives.masking import row_keys
-from corpusmill.objectives.word_masking import count_words
+from corpusmill.objectives.masking.ernie import mask_sequences
+from corpusmill.objectives.masking.tokens import row_keys
+from corpusmill.objectives.masking.words import count_words
 from tests.corpusmill.builders import SPECIAL, Corpus, batch_of, corpora, numbered_corpus, pool_of
 from tests.corpusmill.objectives import bert_examples
 from tests.corpusmill.objectives.ernie_examples import (

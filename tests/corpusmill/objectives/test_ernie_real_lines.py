@@ -12,9 +12,9 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
-from corpusmill.objectives.ernie_masking import mask_sequences
-from corpusmill.objectives.masking import row_keys
-from corpusmill.objectives.word_masking import label_words
+from corpusmill.objectives.masking.ernie import mask_sequences
+from corpusmill.objectives.masking.tokens import row_keys
+from corpusmill.objectives.masking.words import label_words
 from tests.conftest import CHECKOUT
 
 LINES = CHECKOUT.parent / "shared" / "data" / "ernie" / "demo_valid_set.gz"

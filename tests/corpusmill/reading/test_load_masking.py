@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusmill.arrays.randomness import LOADED_MASK, MAX_SEED, derive_key
-from corpusmill.objectives.ernie_masking import mask_sequences
-from corpusmill.objectives.masked_lm import MaskedLm
+from corpusmill.objectives.masking.ernie import mask_sequences
+from corpusmill.objectives.masking.masked_lm import MaskedLm
 from corpusmill.reading.batches import Batches, Reader
 from corpusmill.reading.collators import MaskedLmCollator, collator_for
 from corpusmill.reading.data_set import DataSet

@@ -7,7 +7,7 @@ order begins an n-gram, whose n is 1 to `max_ngram` with a probability proportio
 would exceed the number is shortened word by word; one that meets a masked word is passed by.
 
 Each token of what is taken is corrupted by its own 80/10/10, as there, and the number of
-predictions is that of `corpusmill.objectives.masking`. As words are not split to reach it, it is
+predictions is that of `corpusmill.objectives.masking.tokens`. As words are not split to reach it, it is
 the most that a row gets: one whose every word is too long for it gets none.
 
 Two things differ from these programs, on purpose. They join the later half of a word that was cut
@@ -21,7 +21,7 @@ import numpy as np
 from numba import njit
 
 from corpusmill.arrays.randomness import draw, to_below, to_uniform
-from corpusmill.objectives.masking import (
+from corpusmill.objectives.masking.tokens import (
     MASK_REPLACE_PROB,
     RANDOM_REPLACE_PROB,
     Scratch,
@@ -188,7 +188,7 @@ def mask_words(
     """Mask whole words, or n-grams of them, of every row of a batch in place.
 
     A data set that is masked at load time has `input_ids` and `seg_labels` as columns; the keys of
-    an epoch are `corpusmill.objectives.masking.row_keys(seed, shards, epoch, rows)`.
+    an epoch are `corpusmill.objectives.masking.tokens.row_keys(seed, shards, epoch, rows)`.
 
     Args:
         input_ids: integers[tokens], changed.
@@ -202,7 +202,7 @@ def mask_words(
         masked_lm_prob: share of a row's tokens to predict.
         max_predictions: cap a row.
         max_ngram: words of the longest n-gram; 1 for whole words.
-        mask_replace_prob: as in `corpusmill.objectives.masking.corrupt_chosen`, and the next one.
+        mask_replace_prob: as in `corpusmill.objectives.masking.tokens.corrupt_chosen`, and the next one.
         random_replace_prob: see there.
 
     Returns:

@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 
 from corpusmill.arrays.randomness import draw, to_below, to_uniform
-from corpusmill.objectives.word_masking import LATER_IN_WORD, NO_WORD
+from corpusmill.objectives.masking.words import LATER_IN_WORD, NO_WORD
 
 CHOICE_PROB = 0.15
 
@@ -36,7 +36,7 @@ def mask_sequences(
 
     What becomes of a sequence depends on its own ids, labels and key alone. A reader draws other
     masks in each epoch by the keys `row_keys(seed, shards, epoch, rows)` of
-    `corpusmill.objectives.masking`.
+    `corpusmill.objectives.masking.tokens`.
 
     Args:
         input_ids: integers[tokens], the sequences behind each other.

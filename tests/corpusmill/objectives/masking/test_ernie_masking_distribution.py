@@ -11,8 +11,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from corpusmill.objectives.ernie_masking import mask_sequences
-from corpusmill.objectives.masking import row_keys
+from corpusmill.objectives.masking.ernie import mask_sequences
+from corpusmill.objectives.masking.tokens import row_keys
 from tests.corpusmill.objectives import reference_ernie
 from tests.corpusmill.objectives.distributions import assert_counts, assert_same_distribution
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column, smallest_integer
-from corpusmill.objectives.masking import MASK_REPLACE_PROB, RANDOM_REPLACE_PROB, mask_rows
-from corpusmill.objectives.word_masking import NO_WORD, count_words, label_words, mask_words
+from corpusmill.objectives.masking.tokens import MASK_REPLACE_PROB, RANDOM_REPLACE_PROB, mask_rows
+from corpusmill.objectives.masking.words import NO_WORD, count_words, label_words, mask_words
 from corpusmill.tokenization.special_tokens import SpecialTokens
 
 
@@ -98,7 +98,7 @@ class MaskedLm:
             seg_labels: int8[tokens], the column's values; empty where words are not masked whole.
             offsets: int64[rows + 1].
             keys: uint64[rows]; for rows of a shard `row_keys(seed, shards, epoch, rows)` of
-                `corpusmill.objectives.masking`.
+                `corpusmill.objectives.masking.tokens`.
 
         Returns:
             positions: int32[predictions], ascending in each row.

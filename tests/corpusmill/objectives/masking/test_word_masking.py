@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.arrays.randomness import MAX_SEED
-from corpusmill.objectives.masking import count_predictions, row_keys
-from corpusmill.objectives.word_masking import (
+from corpusmill.objectives.masking.tokens import count_predictions, row_keys
+from corpusmill.objectives.masking.words import (
     end_of_ngram,
     label_words,
     mask_words,

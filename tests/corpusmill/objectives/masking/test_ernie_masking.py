@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.objectives.ernie_masking import mask_sequences
-from corpusmill.objectives.masking import row_keys
+from corpusmill.objectives.masking.ernie import mask_sequences
+from corpusmill.objectives.masking.tokens import row_keys
 from tests.corpusmill.builders import offsets_of
 from tests.corpusmill.objectives.distributions import assert_counts, assert_same_distribution
 

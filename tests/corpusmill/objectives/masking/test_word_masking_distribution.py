@@ -11,8 +11,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from corpusmill.objectives.masking import row_keys
-from corpusmill.objectives.word_masking import label_words, mask_words
+from corpusmill.objectives.masking.tokens import row_keys
+from corpusmill.objectives.masking.words import label_words, mask_words
 from tests.corpusmill.objectives import reference_word_masking
 from tests.corpusmill.objectives.distributions import assert_counts, assert_same_distribution
 

@@ -4,7 +4,7 @@ The rule is BERT's (Devlin et al. 2018, section 3.1) in the article's form: the 
 predictions is `round(tokens * masked_lm_prob)`, at least one, at most `max_predictions_per_seq`.
 The same function masks once, when a data set is built, and anew for each epoch, when rows that
 were left unmasked are loaded: another key gives other places. Whole words and n-grams are masked
-by `corpusmill.objectives.word_masking`.
+by `corpusmill.objectives.masking.words`.
 """
 
 from typing import NamedTuple

@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from corpusmill.arrays.randomness import MAX_SEED
-from corpusmill.objectives.masking import count_predictions, mask_rows, row_keys
+from corpusmill.objectives.masking.tokens import count_predictions, mask_rows, row_keys
 from tests.corpusmill.builders import offsets_of
 from tests.corpusmill.objectives.distributions import assert_counts, assert_uniform
 
