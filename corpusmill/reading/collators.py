@@ -25,7 +25,6 @@ from corpusmill.reading.causal_collators import (
     WindowCollator,
 )
 from corpusmill.reading.data_set import Samples
-from corpusmill.reading.gathering import scatter_labels
 from corpusmill.reading.load_masking import (
     Masking,
     bert_masking,
@@ -34,7 +33,7 @@ from corpusmill.reading.load_masking import (
 )
 from corpusmill.reading.mixture import JoinedSamples
 from corpusmill.reading.padding import Padding, attention_mask, pad
-from corpusmill.reading.rows import Rows
+from corpusmill.reading.rows import Rows, scatter_labels
 
 Batch = dict[str, npt.NDArray[Any]]
 

@@ -12,7 +12,6 @@ import numpy.typing as npt
 from corpusmill.arrays.columns import Column
 from corpusmill.dataset.manifest import columns_of
 from corpusmill.dataset.storage import Folder
-from corpusmill.reading.gathering import gather_lists, measure_rows
 from corpusmill.reading.opening import (
     check_length,
     check_present,
@@ -20,7 +19,7 @@ from corpusmill.reading.opening import (
     find_damaged,
     open_manifest,
 )
-from corpusmill.reading.rows import Integers, Lists, Rows, Values
+from corpusmill.reading.rows import Integers, Lists, Rows, Values, gather_lists, measure_rows
 from corpusmill.reading.shard_cache import ShardCache, default_cache_folder
 from corpusmill.reading.tokenizer_check import Vocabulary, check_tokenizer
 

@@ -21,10 +21,9 @@ from numba import njit
 from corpusmill.arrays.randomness import MIXTURE, derive_key, draw
 from corpusmill.errors import UserError
 from corpusmill.reading.data_set import Samples
-from corpusmill.reading.gathering import gather_lists
 from corpusmill.reading.order import Order
 from corpusmill.reading.permutation import permute
-from corpusmill.reading.rows import Integers, Lists, Rows, Values
+from corpusmill.reading.rows import Integers, Lists, Rows, Values, gather_lists
 
 
 class JoinedSamples:

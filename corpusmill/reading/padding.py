@@ -7,8 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corpusmill.errors import UserError
-from corpusmill.reading.gathering import mark_lists, pad_lists
-from corpusmill.reading.rows import Integers, Lists
+from corpusmill.reading.rows import Integers, Lists, mark_lists, pad_lists
 
 Matrix = npt.NDArray[np.int64]
 

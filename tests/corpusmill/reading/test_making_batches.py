@@ -11,7 +11,7 @@ from corpusmill.reading.collators import collator_for
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.length_batches import LengthBatches
 from corpusmill.reading.loader import Loader
-from corpusmill.reading.making_batches import make_batches
+from corpusmill.reading.make_batches import make_batches
 from corpusmill.reading.mixture import mix
 from corpusmill.reading.order import Order
 from corpusmill.reading.schedule import FixedBatches

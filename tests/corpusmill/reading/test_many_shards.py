@@ -10,7 +10,7 @@ import pytest
 
 from corpusmill.errors import UserError
 from corpusmill.reading.data_set import DataSet
-from corpusmill.reading.gathering import gather_lists
+from corpusmill.reading.rows import gather_lists
 
 
 def test_mapped_shards_keep_no_file_open(bert: Path, cache_folder: Path) -> None:

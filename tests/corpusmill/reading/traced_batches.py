@@ -8,9 +8,8 @@ import numpy as np
 
 from corpusmill.reading.batches import Batch, Batches, Reader
 from corpusmill.reading.data_set import DataSet
-from corpusmill.reading.gathering import pad_lists
 from corpusmill.reading.order import Order
-from corpusmill.reading.rows import Integers, Rows
+from corpusmill.reading.rows import Integers, Rows, pad_lists
 from corpusmill.reading.schedule import FixedBatches, Position
 
 # (epoch, sample) of each row.
