@@ -12,6 +12,7 @@ import numpy.typing as npt
 from corpusmill.arrays.columns import Column
 from corpusmill.dataset.manifest import columns_of
 from corpusmill.dataset.storage import Folder
+from corpusmill.reading.cache.shard_cache import ShardCache, default_cache_folder
 from corpusmill.reading.opening import (
     check_length,
     check_present,
@@ -20,7 +21,6 @@ from corpusmill.reading.opening import (
     open_manifest,
 )
 from corpusmill.reading.rows import Integers, Lists, Rows, Values, gather_lists, measure_rows
-from corpusmill.reading.shard_cache import ShardCache, default_cache_folder
 from corpusmill.reading.tokenizer_check import Vocabulary, check_tokenizer
 
 
@@ -61,7 +61,7 @@ class DataSet:
     """One split of a data set: `__len__` examples, read by number.
 
     Nothing is read when it is opened but the manifest and a list of files. A shard is unpacked to
-    `cache_folder` when its first example is read (`corpusmill.reading.shard_cache`), and mapped
+    `cache_folder` when its first example is read (`corpusmill.reading.cache.shard_cache`), and mapped
     into memory, so that memory does not grow with the data set, and ranks and workers on one
     machine share what they read. It can be pickled, and sent to other processes.
 

@@ -14,7 +14,7 @@ from corpusmill.dataset.shards import read_manifest
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
 from corpusmill.formats.shard_formats import FORMATS
-from corpusmill.reading.unpacking import DamagedError, damaged, fetch_parts, shard_parts
+from corpusmill.reading.cache.unpacking import DamagedError, damaged, fetch_parts, shard_parts
 
 Shards = tuple[Mapping[str, Any], ...]
 

@@ -23,9 +23,9 @@ from corpusmill.objectives.examples.token_stream import (
     count_shard_examples,
     locate_in_shards,
 )
+from corpusmill.reading.cache.unpacking import damaged
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import Integers, Lists, Rows
-from corpusmill.reading.unpacking import damaged
 
 # The column of TokenWindows' rows: not input_ids, as its last token is a target alone.
 TOKENS = "tokens"

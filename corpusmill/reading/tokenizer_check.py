@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from corpusmill.dataset.manifest import MANIFEST, TOKENIZER
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
-from corpusmill.reading.unpacking import damaged
+from corpusmill.reading.cache.unpacking import damaged
 
 _ROLES = ("cls", "sep", "mask", "pad", "unk", "eos")
 

@@ -18,9 +18,9 @@ from corpusmill.dataset.shards import read_manifest, read_shard
 from corpusmill.dataset.storage import Folder
 from corpusmill.formats.options import Compression, OutputOptions, Padding
 from corpusmill.objectives.ernie import ErnieOptions
+from corpusmill.reading.cache.unpacking import map_shard, unpack_batch, unpack_shard
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import Lists, Values
-from corpusmill.reading.unpacking import map_shard, unpack_batch, unpack_shard
 from tests.corpusmill.reading.small_datasets import OBJECTIVES, Recipe, write_small_dataset
 
 PADDED: Padding = "max_length"

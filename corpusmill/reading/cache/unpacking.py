@@ -27,7 +27,7 @@ from corpusmill.dataset.shards import read_shard
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
 from corpusmill.formats.shard_formats import FORMATS, part_names
-from corpusmill.reading.row_checks import check_rows
+from corpusmill.reading.cache.row_checks import check_rows
 from corpusmill.reading.rows import Lists, Values
 
 _BATCH_ROWS = 8192

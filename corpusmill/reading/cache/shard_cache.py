@@ -1,6 +1,6 @@
 """Unpacked shards on this machine's disk, shared by all ranks and workers, and by later runs.
 
-    <sha256 of the shard>-1/            an unpacked shard (`corpusmill.reading.unpacking`)
+    <sha256 of the shard>-1/            an unpacked shard (`corpusmill.reading.cache.unpacking`)
     <sha256 of the shard>-1.lock        held by the process that unpacks it
     <sha256 of the shard>-1.k2x9fa/     what is being unpacked, or a killed process has left
 
@@ -26,8 +26,8 @@ from corpusmill.arrays.kernel_cache import folder_of_caches
 from corpusmill.dataset.manifest import MANIFEST, columns_of
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
+from corpusmill.reading.cache.unpacking import DamagedError, fetch_parts, map_shard, unpack_shard
 from corpusmill.reading.rows import Lists, Values
-from corpusmill.reading.unpacking import DamagedError, fetch_parts, map_shard, unpack_shard
 
 # Each of them holds a dozen mappings, of which a process may have 65,530. An order that reads
 # from more shards than this at the same time maps them again and again, and is far slower.

@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 
 from corpusmill.errors import UserError
-from corpusmill.reading import shard_cache
+from corpusmill.reading.cache import shard_cache
+from corpusmill.reading.cache.shard_cache import default_cache_folder
+from corpusmill.reading.cache.unpacking import unpack_shard
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import Lists
-from corpusmill.reading.shard_cache import default_cache_folder
-from corpusmill.reading.unpacking import unpack_shard
 from tests.corpusmill.reading.small_datasets import OBJECTIVES, Recipe, write_small_dataset
 
 FORK = get_context("fork")

@@ -1,0 +1,1 @@
+"""Shards unpacked to arrays on disk, checked and mapped."""
