@@ -10,12 +10,12 @@ import numpy as np
 
 from benchmarks.measure import measure
 from benchmarks.synthetic_corpus import write_corpus
-from corpusmill.reading.causal_collators import (
+from corpusmill.reading.collate.causal_collators import (
     CausalLmCollator,
     PackedCollator,
     WindowCollator,
 )
-from corpusmill.reading.collators import MaskedLmCollator, collator_for
+from corpusmill.reading.collate.collators import MaskedLmCollator, collator_for
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.rows import Rows
 from corpusmill.reading.token_windows import TokenWindows

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import BertConfig, BertForPreTraining, get_linear_schedule_with_warmup
 
-from corpusmill.reading.collators import collator_for
+from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.make_batches import make_batches
 from corpusmill.reading.torch_loader import TensorLoader

@@ -4,7 +4,7 @@ from typing import Any
 
 from corpusmill.errors import UserError
 from corpusmill.reading.batches import Batches
-from corpusmill.reading.collators import collator_for
+from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.length_batches import LengthBatches
 from corpusmill.reading.mixture import JoinedSamples

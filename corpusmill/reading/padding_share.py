@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from corpusmill.reading.batches import Batches
-from corpusmill.reading.padding import Padding
+from corpusmill.reading.collate.padding import Padding
 from corpusmill.reading.schedule import Position
 
 

@@ -17,7 +17,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from corpusmill.reading.batches import Batches
-from corpusmill.reading.collators import collator_for
+from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.order import Order
 from corpusmill.reading.schedule import FixedBatches, Position
@@ -30,7 +30,7 @@ import sys
 sys.path[:0] = sys.argv[1:3]
 import json
 from corpusmill.reading.batches import Batches
-from corpusmill.reading.collators import collator_for
+from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.order import Order
 from corpusmill.reading.schedule import FixedBatches, Position

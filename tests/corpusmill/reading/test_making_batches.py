@@ -7,7 +7,7 @@ import pytest
 
 from corpusmill.errors import UserError
 from corpusmill.reading.batches import Batch, Batches
-from corpusmill.reading.collators import collator_for
+from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.length_batches import LengthBatches
 from corpusmill.reading.loader import Loader

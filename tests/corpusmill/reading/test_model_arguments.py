@@ -12,7 +12,7 @@ from transformers import DataCollatorWithFlattening
 
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.bert_rows import Segments
-from corpusmill.reading.collators import collator_for
+from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.rows import Rows
 from corpusmill.reading.token_windows import TokenWindows

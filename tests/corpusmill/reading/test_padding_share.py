@@ -3,9 +3,9 @@ import pytest
 import torch
 
 from corpusmill.reading.batches import Batches
+from corpusmill.reading.collate.padding import Padding
 from corpusmill.reading.length_batches import LengthBatches
 from corpusmill.reading.order import Order
-from corpusmill.reading.padding import Padding
 from corpusmill.reading.padding_share import PaddingShare, padding_share
 from corpusmill.reading.schedule import FixedBatches, Position
 from tests.corpusmill.reading.numbered_samples import AsTheyAre, NumberedSamples, read_epoch

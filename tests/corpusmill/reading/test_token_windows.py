@@ -14,7 +14,7 @@ from corpusmill.dataset.manifest import columns_of
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
 from corpusmill.reading.batches import Batches
-from corpusmill.reading.collators import collator_for
+from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.mixture import JoinedSamples
 from corpusmill.reading.order import Order

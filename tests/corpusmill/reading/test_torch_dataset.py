@@ -18,7 +18,7 @@ from transformers import (
 
 from corpusmill.errors import UserError
 from corpusmill.reading.batches import Batches
-from corpusmill.reading.collators import collator_for
+from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import Rows
 from corpusmill.reading.torch_dataset import EpochBatchSampler, MapDataset

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from numba import njit
 
 from corpusmill.errors import UserError
-from corpusmill.reading.padding import Matrix, Padding, attention_mask, pad
+from corpusmill.reading.collate.padding import Matrix, Padding, attention_mask, pad
 from corpusmill.reading.rows import Integers, Lists, Rows
 from corpusmill.reading.token_windows import TOKENS
 

@@ -13,14 +13,14 @@ from corpusmill.arrays.randomness import LOADED_MASK, MAX_SEED, derive_key
 from corpusmill.objectives.masking.ernie import mask_sequences
 from corpusmill.objectives.masking.masked_lm import MaskedLm
 from corpusmill.reading.batches import Batches, Reader
-from corpusmill.reading.collators import MaskedLmCollator, collator_for
-from corpusmill.reading.data_set import DataSet
-from corpusmill.reading.load_masking import (
+from corpusmill.reading.collate.collators import MaskedLmCollator, collator_for
+from corpusmill.reading.collate.load_masking import (
     ErnieMasking,
     MaskedLmMasking,
     derive_mask_keys,
     electra_masking,
 )
+from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.mixture import JoinedSamples
 from corpusmill.reading.order import Order
 from corpusmill.reading.rows import Rows

@@ -7,10 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.reading.causal_collators import CausalLmCollator, PackedCollator, WindowCollator
-from corpusmill.reading.collators import collator_for
+from corpusmill.reading.collate.causal_collators import (
+    CausalLmCollator,
+    PackedCollator,
+    WindowCollator,
+)
+from corpusmill.reading.collate.collators import collator_for
+from corpusmill.reading.collate.padding import Padding
 from corpusmill.reading.data_set import DataSet
-from corpusmill.reading.padding import Padding
 from corpusmill.reading.rows import Rows
 from corpusmill.reading.token_windows import TOKENS
 from tests.corpusmill.objectives.reference_gpt import windows

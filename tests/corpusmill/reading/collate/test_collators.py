@@ -8,11 +8,15 @@ import pytest
 
 from corpusmill.errors import UserError
 from corpusmill.objectives.bert import BertOptions
-from corpusmill.reading.causal_collators import CausalLmCollator, PackedCollator, WindowCollator
-from corpusmill.reading.collators import MaskedLmCollator, collator_for
+from corpusmill.reading.collate.causal_collators import (
+    CausalLmCollator,
+    PackedCollator,
+    WindowCollator,
+)
+from corpusmill.reading.collate.collators import MaskedLmCollator, collator_for
+from corpusmill.reading.collate.load_masking import ErnieMasking, MaskedLmMasking
+from corpusmill.reading.collate.padding import Padding
 from corpusmill.reading.data_set import DataSet
-from corpusmill.reading.load_masking import ErnieMasking, MaskedLmMasking
-from corpusmill.reading.padding import Padding
 from corpusmill.reading.token_windows import TokenWindows
 from tests.corpusmill.reading.batches_in_python import masked_batch, rows_of
 from tests.corpusmill.reading.small_datasets import Recipe, write_small_dataset

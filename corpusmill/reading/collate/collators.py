@@ -18,21 +18,21 @@ import numpy.typing as npt
 
 from corpusmill.dataset.manifest import special_tokens_of
 from corpusmill.errors import UserError
-from corpusmill.reading.causal_collators import (
+from corpusmill.reading.collate.causal_collators import (
     CausalLmCollator,
     PackedCollator,
     Predicted,
     WindowCollator,
 )
-from corpusmill.reading.data_set import Samples
-from corpusmill.reading.load_masking import (
+from corpusmill.reading.collate.load_masking import (
     Masking,
     bert_masking,
     electra_masking,
     ernie_masking,
 )
+from corpusmill.reading.collate.padding import Padding, attention_mask, pad
+from corpusmill.reading.data_set import Samples
 from corpusmill.reading.mixture import JoinedSamples
-from corpusmill.reading.padding import Padding, attention_mask, pad
 from corpusmill.reading.rows import Rows, scatter_labels
 
 Batch = dict[str, npt.NDArray[Any]]
