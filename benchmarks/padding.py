@@ -18,10 +18,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from corpusmill.reading.batches import Batch, Batches
 from corpusmill.reading.collate.padding import Padding
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.length_batches import LengthBatches
+from corpusmill.reading.load.batches import Batch, Batches
 from corpusmill.reading.order import Order
 from corpusmill.reading.padding_share import padding_share
 from corpusmill.reading.rows import Rows

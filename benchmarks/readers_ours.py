@@ -7,7 +7,7 @@ from torch.utils.data import DataLoader
 
 from benchmarks.readers_data import Source
 from benchmarks.readers_peers import Reader, TensorBatch
-from corpusmill.reading.batches import Batches
+from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.order import Order
 from corpusmill.reading.schedule import FixedBatches, Position
 from corpusmill.reading.torch_dataset import MapDataset

@@ -20,7 +20,7 @@ from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSa
 
 from benchmarks.readers_data import CONTEXT, Source
 from corpusmill.arrays import ragged
-from corpusmill.reading.batches import Collator
+from corpusmill.reading.load.batches import Collator
 from corpusmill.reading.rows import Lists, Rows, Values
 
 TensorBatch = dict[str, torch.Tensor]

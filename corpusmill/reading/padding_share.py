@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from corpusmill.reading.batches import Batches
 from corpusmill.reading.collate.padding import Padding
+from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.schedule import Position
 
 

@@ -8,9 +8,9 @@ import torch
 from torch.utils.data import Dataset, Sampler, get_worker_info
 
 from corpusmill.errors import UserError
-from corpusmill.reading.batches import Batches, Collator, Reader
 from corpusmill.reading.data_set import Samples
-from corpusmill.reading.progress import Progress
+from corpusmill.reading.load.batches import Batches, Collator, Reader
+from corpusmill.reading.load.progress import Progress
 from corpusmill.reading.rows import Rows
 from corpusmill.reading.schedule import Position
 from corpusmill.reading.torch_tensors import TensorCollator, find_rank

@@ -4,8 +4,8 @@ from multiprocessing.context import BaseContext
 
 import torch
 
-from corpusmill.reading.batches import Batch, Batches
-from corpusmill.reading.loader import BaseLoader
+from corpusmill.reading.load.batches import Batch, Batches
+from corpusmill.reading.load.loader import BaseLoader
 from corpusmill.reading.torch_tensors import TensorBatch, find_rank, to_tensors
 
 

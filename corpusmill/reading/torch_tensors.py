@@ -10,7 +10,7 @@ from torch import distributed
 from torch.utils.data import get_worker_info
 
 from corpusmill.errors import UserError
-from corpusmill.reading.batches import Batch, Collator
+from corpusmill.reading.load.batches import Batch, Collator
 from corpusmill.reading.rows import Lists, Rows, Values
 
 TensorBatch = dict[str, torch.Tensor]

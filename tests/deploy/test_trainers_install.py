@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from packaging.requirements import Requirement
 
-from corpusmill.reading.batches import Batches
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
+from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.order import Order
 from corpusmill.reading.schedule import FixedBatches, Position
 from tests.corpusmill.reading.small_datasets import OBJECTIVES, Recipe, write_small_dataset
@@ -29,7 +29,7 @@ READ = """
 import sys
 sys.path[:0] = sys.argv[1:3]
 import json
-from corpusmill.reading.batches import Batches
+from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.order import Order

@@ -1,4 +1,4 @@
-"""A model's arguments from rows: the collators of `corpusmill.reading.batches`.
+"""A model's arguments from rows: the collators of `corpusmill.reading.load.batches`.
 
     MaskedLmCollator    BERT, ALBERT, RoBERTa, ERNIE, ELECTRA's generator
     CausalLmCollator    GPT: windows of documents, or documents

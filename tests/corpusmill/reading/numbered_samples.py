@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from corpusmill.reading.batches import Batch, Batches, Reader
+from corpusmill.reading.load.batches import Batch, Batches, Reader
 from corpusmill.reading.order import Order, Ordering
 from corpusmill.reading.rows import Integers, Lists, Rows
 from corpusmill.reading.schedule import Batching, Position

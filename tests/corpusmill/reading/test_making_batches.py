@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from corpusmill.errors import UserError
-from corpusmill.reading.batches import Batch, Batches
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.length_batches import LengthBatches
-from corpusmill.reading.loader import Loader
+from corpusmill.reading.load.batches import Batch, Batches
+from corpusmill.reading.load.loader import Loader
 from corpusmill.reading.make_batches import make_batches
 from corpusmill.reading.mixture import mix
 from corpusmill.reading.order import Order

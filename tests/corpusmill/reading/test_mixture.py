@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusmill.errors import UserError
-from corpusmill.reading.batches import Batches
 from corpusmill.reading.length_batches import LengthBatches
+from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.mixture import JoinedSamples, MixtureOrder, mix, share
 from corpusmill.reading.order import Order
 from corpusmill.reading.rows import Lists

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 
-from corpusmill.reading.batches import Batches
 from corpusmill.reading.collate.padding import Padding
 from corpusmill.reading.length_batches import LengthBatches
+from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.order import Order
 from corpusmill.reading.padding_share import PaddingShare, padding_share
 from corpusmill.reading.schedule import FixedBatches, Position

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from corpusmill.reading.batches import Batches
 from corpusmill.reading.length_batches import LengthBatches
+from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.mixture import JoinedSamples, mix
 from corpusmill.reading.order import Order, Ordering
 from corpusmill.reading.schedule import Batching, FixedBatches, Position

@@ -13,9 +13,9 @@ from corpusmill.arrays.columns import Column
 from corpusmill.dataset.manifest import columns_of
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
-from corpusmill.reading.batches import Batches
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
+from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.mixture import JoinedSamples
 from corpusmill.reading.order import Order
 from corpusmill.reading.rows import Values

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from torch.utils.data import DataLoader
 
-from corpusmill.reading.batches import Batches
 from corpusmill.reading.length_batches import LengthBatches
+from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.mixture import mix
 from corpusmill.reading.torch_loader import TensorLoader
 from corpusmill.reading.torch_streaming import StreamingDataset

@@ -7,7 +7,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from corpusmill.errors import UserError
-from corpusmill.reading.batches import Batches
+from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.torch_loader import TensorLoader
 from corpusmill.reading.torch_streaming import StreamingDataset
 from corpusmill.reading.torch_tensors import find_rank, to_tensors

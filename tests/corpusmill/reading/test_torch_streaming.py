@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 from corpusmill.errors import UserError
-from corpusmill.reading.batches import Batches
+from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.torch_loader import TensorLoader
 from corpusmill.reading.torch_streaming import StreamingDataset, stream_state
 from tests.corpusmill.reading.traced_batches import Key, key, read_plainly, traced_batches

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from corpusmill.reading.batches import Batch, Batches, Reader
 from corpusmill.reading.data_set import DataSet
+from corpusmill.reading.load.batches import Batch, Batches, Reader
 from corpusmill.reading.order import Order
 from corpusmill.reading.rows import Integers, Rows, pad_lists
 from corpusmill.reading.schedule import FixedBatches, Position

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from corpusmill.arrays.randomness import LOADED_MASK, MAX_SEED, derive_key
 from corpusmill.objectives.masking.ernie import mask_sequences
 from corpusmill.objectives.masking.masked_lm import MaskedLm
-from corpusmill.reading.batches import Batches, Reader
 from corpusmill.reading.collate.collators import MaskedLmCollator, collator_for
 from corpusmill.reading.collate.load_masking import (
     ErnieMasking,
@@ -21,6 +20,7 @@ from corpusmill.reading.collate.load_masking import (
     electra_masking,
 )
 from corpusmill.reading.data_set import DataSet
+from corpusmill.reading.load.batches import Batches, Reader
 from corpusmill.reading.mixture import JoinedSamples
 from corpusmill.reading.order import Order
 from corpusmill.reading.rows import Rows

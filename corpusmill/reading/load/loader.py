@@ -6,11 +6,11 @@ from multiprocessing.context import BaseContext
 from typing import Any, Generic, TypeVar
 
 from corpusmill.errors import UserError
-from corpusmill.reading.batches import Batch, Batches, Block, Reader
-from corpusmill.reading.prefetching import prefetch
-from corpusmill.reading.progress import Progress
+from corpusmill.reading.load.batches import Batch, Batches, Block, Reader
+from corpusmill.reading.load.prefetching import prefetch
+from corpusmill.reading.load.progress import Progress
+from corpusmill.reading.load.worker_processes import WorkerProcesses
 from corpusmill.reading.schedule import Position
-from corpusmill.reading.worker_processes import WorkerProcesses
 
 B = TypeVar("B")
 

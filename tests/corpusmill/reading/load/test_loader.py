@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusmill.errors import UserError
-from corpusmill.reading.batches import Batch, Batches
 from corpusmill.reading.length_batches import LengthBatches
-from corpusmill.reading.loader import Loader
+from corpusmill.reading.load.batches import Batch, Batches
+from corpusmill.reading.load.loader import Loader
 from corpusmill.reading.rows import Rows
 from corpusmill.reading.schedule import Batching, FixedBatches, Position
 from tests.corpusmill.reading.traced_batches import (
@@ -248,10 +248,10 @@ def _exhaust(items: Iterator[Batch]) -> None:
 
 READ_ENDLESSLY = """
 import multiprocessing, sys
-from corpusmill.reading.batches import Batches
+from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.length_batches import LengthBatches
-from corpusmill.reading.loader import Loader
+from corpusmill.reading.load.loader import Loader
 from corpusmill.reading.schedule import Batching, FixedBatches, Position
 from tests.corpusmill.reading.traced_batches import EndlessOrder, TracedCollator
 

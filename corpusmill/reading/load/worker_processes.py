@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corpusmill.errors import UserError
-from corpusmill.reading.batches import Batches, Block, Reader
+from corpusmill.reading.load.batches import Batches, Block, Reader
 from corpusmill.reading.rows import Lists, Rows, Values
 from corpusmill.reading.schedule import Position
 

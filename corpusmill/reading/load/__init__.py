@@ -1,0 +1,1 @@
+"""Batches loaded ahead, by threads and worker processes."""
