@@ -20,12 +20,12 @@ from rich.table import Table
 
 from corpusmill.reading.collate.padding import Padding
 from corpusmill.reading.data_set import DataSet
-from corpusmill.reading.length_batches import LengthBatches
 from corpusmill.reading.load.batches import Batch, Batches
-from corpusmill.reading.order import Order
+from corpusmill.reading.order.length_batches import LengthBatches
+from corpusmill.reading.order.order import Order
+from corpusmill.reading.order.schedule import FixedBatches, Position
 from corpusmill.reading.padding_share import padding_share
 from corpusmill.reading.rows import Rows
-from corpusmill.reading.schedule import FixedBatches, Position
 
 
 class _NoCollator:

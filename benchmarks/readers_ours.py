@@ -8,8 +8,8 @@ from torch.utils.data import DataLoader
 from benchmarks.readers_data import Source
 from benchmarks.readers_peers import Reader, TensorBatch
 from corpusmill.reading.load.batches import Batches
-from corpusmill.reading.order import Order
-from corpusmill.reading.schedule import FixedBatches, Position
+from corpusmill.reading.order.order import Order
+from corpusmill.reading.order.schedule import FixedBatches, Position
 from corpusmill.reading.torch_dataset import MapDataset
 from corpusmill.reading.torch_loader import TensorLoader
 from corpusmill.reading.torch_streaming import StreamingDataset

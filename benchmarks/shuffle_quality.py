@@ -34,10 +34,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from corpusmill.reading.length_batches import LengthBatches
-from corpusmill.reading.order import Order
+from corpusmill.reading.order.length_batches import LengthBatches
+from corpusmill.reading.order.order import Order
+from corpusmill.reading.order.schedule import FixedBatches, Position
 from corpusmill.reading.rows import Integers, Rows
-from corpusmill.reading.schedule import FixedBatches, Position
 
 _NEAR, _BLOCK = 32, 1024
 

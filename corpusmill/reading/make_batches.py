@@ -5,11 +5,11 @@ from typing import Any
 from corpusmill.errors import UserError
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import Samples
-from corpusmill.reading.length_batches import LengthBatches
 from corpusmill.reading.load.batches import Batches
-from corpusmill.reading.mixture import JoinedSamples
-from corpusmill.reading.order import Order, Ordering
-from corpusmill.reading.schedule import Batching, FixedBatches
+from corpusmill.reading.order.length_batches import LengthBatches
+from corpusmill.reading.order.mixture import JoinedSamples
+from corpusmill.reading.order.order import Order, Ordering
+from corpusmill.reading.order.schedule import Batching, FixedBatches
 
 
 def make_batches(

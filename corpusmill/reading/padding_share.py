@@ -7,7 +7,7 @@ import numpy as np
 
 from corpusmill.reading.collate.padding import Padding
 from corpusmill.reading.load.batches import Batches
-from corpusmill.reading.schedule import Position
+from corpusmill.reading.order.schedule import Position
 
 
 @dataclass

@@ -11,8 +11,8 @@ from corpusmill.errors import UserError
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.load.batches import Batches, Collator, Reader
 from corpusmill.reading.load.progress import Progress
+from corpusmill.reading.order.schedule import Position
 from corpusmill.reading.rows import Rows
-from corpusmill.reading.schedule import Position
 from corpusmill.reading.torch_tensors import TensorCollator, find_rank
 
 

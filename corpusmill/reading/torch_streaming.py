@@ -10,7 +10,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 from corpusmill.errors import UserError
 from corpusmill.reading.load.batches import Batches, Reader
 from corpusmill.reading.load.progress import Progress
-from corpusmill.reading.schedule import Position
+from corpusmill.reading.order.schedule import Position
 from corpusmill.reading.torch_dataset import WorkerError
 from corpusmill.reading.torch_tensors import TensorBatch, find_rank, to_tensors
 

@@ -19,8 +19,8 @@ from packaging.requirements import Requirement
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.batches import Batches
-from corpusmill.reading.order import Order
-from corpusmill.reading.schedule import FixedBatches, Position
+from corpusmill.reading.order.order import Order
+from corpusmill.reading.order.schedule import FixedBatches, Position
 from tests.corpusmill.reading.small_datasets import OBJECTIVES, Recipe, write_small_dataset
 from tests.deploy.test_wheels import requirements_of
 
@@ -32,8 +32,8 @@ import json
 from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
-from corpusmill.reading.order import Order
-from corpusmill.reading.schedule import FixedBatches, Position
+from corpusmill.reading.order.order import Order
+from corpusmill.reading.order.schedule import FixedBatches, Position
 data = DataSet(sys.argv[3], cache_folder=sys.argv[4])
 order = Order(data.shard_sizes, shuffle=False)
 batches = Batches(data, order, FixedBatches(32), collator_for(data))

@@ -32,7 +32,7 @@ from corpusmill.reading.collate.load_masking import (
 )
 from corpusmill.reading.collate.padding import Padding, attention_mask, pad
 from corpusmill.reading.data_set import Samples
-from corpusmill.reading.mixture import JoinedSamples
+from corpusmill.reading.order.mixture import JoinedSamples
 from corpusmill.reading.rows import Rows, scatter_labels
 
 Batch = dict[str, npt.NDArray[Any]]

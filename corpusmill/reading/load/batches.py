@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from corpusmill.errors import UserError
 from corpusmill.reading.data_set import Samples
-from corpusmill.reading.order import Ordering
+from corpusmill.reading.order.order import Ordering
+from corpusmill.reading.order.schedule import Batching, Pool, Position
 from corpusmill.reading.rows import Integers, Rows
-from corpusmill.reading.schedule import Batching, Pool, Position
 
 Batch = dict[str, npt.NDArray[Any]]
 

@@ -10,7 +10,7 @@ from corpusmill.reading.load.batches import Batch, Batches, Block, Reader
 from corpusmill.reading.load.prefetching import prefetch
 from corpusmill.reading.load.progress import Progress
 from corpusmill.reading.load.worker_processes import WorkerProcesses
-from corpusmill.reading.schedule import Position
+from corpusmill.reading.order.schedule import Position
 
 B = TypeVar("B")
 

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from corpusmill.errors import UserError
 from corpusmill.reading.load.batches import Batches
-from corpusmill.reading.schedule import Position
+from corpusmill.reading.order.schedule import Position
 
 T = TypeVar("T")
 

@@ -30,8 +30,8 @@ import numpy.typing as npt
 
 from corpusmill.errors import UserError
 from corpusmill.reading.load.batches import Batches, Block, Reader
+from corpusmill.reading.order.schedule import Position
 from corpusmill.reading.rows import Lists, Rows, Values
-from corpusmill.reading.schedule import Position
 
 T = TypeVar("T")
 

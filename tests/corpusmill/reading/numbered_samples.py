@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from corpusmill.reading.load.batches import Batch, Batches, Reader
-from corpusmill.reading.order import Order, Ordering
+from corpusmill.reading.order.order import Order, Ordering
+from corpusmill.reading.order.schedule import Batching, Position
 from corpusmill.reading.rows import Integers, Lists, Rows
-from corpusmill.reading.schedule import Batching, Position
 
 
 @dataclass

@@ -8,13 +8,13 @@ import pytest
 from corpusmill.errors import UserError
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
-from corpusmill.reading.length_batches import LengthBatches
 from corpusmill.reading.load.batches import Batch, Batches
 from corpusmill.reading.load.loader import Loader
 from corpusmill.reading.make_batches import make_batches
-from corpusmill.reading.mixture import mix
-from corpusmill.reading.order import Order
-from corpusmill.reading.schedule import FixedBatches
+from corpusmill.reading.order.length_batches import LengthBatches
+from corpusmill.reading.order.mixture import mix
+from corpusmill.reading.order.order import Order
+from corpusmill.reading.order.schedule import FixedBatches
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from corpusmill.reading.length_batches import LengthBatches
 from corpusmill.reading.load.batches import Batches
-from corpusmill.reading.mixture import JoinedSamples, mix
-from corpusmill.reading.order import Order, Ordering
-from corpusmill.reading.schedule import Batching, FixedBatches, Position
+from corpusmill.reading.order.length_batches import LengthBatches
+from corpusmill.reading.order.mixture import JoinedSamples, mix
+from corpusmill.reading.order.order import Order, Ordering
+from corpusmill.reading.order.schedule import Batching, FixedBatches, Position
 from tests.corpusmill.reading.numbered_samples import AsTheyAre, NumberedSamples, read_epoch
 
 _LONGEST = 12

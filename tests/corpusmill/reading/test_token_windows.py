@@ -16,10 +16,10 @@ from corpusmill.errors import UserError
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.batches import Batches
-from corpusmill.reading.mixture import JoinedSamples
-from corpusmill.reading.order import Order
+from corpusmill.reading.order.mixture import JoinedSamples
+from corpusmill.reading.order.order import Order
+from corpusmill.reading.order.schedule import FixedBatches, Position
 from corpusmill.reading.rows import Values
-from corpusmill.reading.schedule import FixedBatches, Position
 from corpusmill.reading.token_windows import TOKENS, TokenWindows
 from tests.corpusmill.objectives.reference_gpt import FileDataset, MemoryDataset
 from tests.corpusmill.reading.batches_in_python import lists_of

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from torch.utils.data import DataLoader
 
-from corpusmill.reading.length_batches import LengthBatches
 from corpusmill.reading.load.batches import Batches
-from corpusmill.reading.mixture import mix
+from corpusmill.reading.order.length_batches import LengthBatches
+from corpusmill.reading.order.mixture import mix
 from corpusmill.reading.torch_loader import TensorLoader
 from corpusmill.reading.torch_streaming import StreamingDataset
 from tests.corpusmill.reading.numbered_samples import AsTheyAre, NumberedSamples

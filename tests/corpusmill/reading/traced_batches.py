@@ -8,9 +8,9 @@ import numpy as np
 
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.batches import Batch, Batches, Reader
-from corpusmill.reading.order import Order
+from corpusmill.reading.order.order import Order
+from corpusmill.reading.order.schedule import FixedBatches, Position
 from corpusmill.reading.rows import Integers, Rows, pad_lists
-from corpusmill.reading.schedule import FixedBatches, Position
 
 # (epoch, sample) of each row.
 Key = list[tuple[int, int]]

@@ -21,10 +21,10 @@ from corpusmill.reading.collate.load_masking import (
 )
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.batches import Batches, Reader
-from corpusmill.reading.mixture import JoinedSamples
-from corpusmill.reading.order import Order
+from corpusmill.reading.order.mixture import JoinedSamples
+from corpusmill.reading.order.order import Order
+from corpusmill.reading.order.schedule import FixedBatches, Position
 from corpusmill.reading.rows import Rows
-from corpusmill.reading.schedule import FixedBatches, Position
 from tests.corpusmill.builders import SPECIAL
 from tests.corpusmill.objectives import reference_bert, reference_ernie, reference_word_masking
 from tests.corpusmill.objectives.distributions import (

@@ -18,11 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusmill.errors import UserError
-from corpusmill.reading.length_batches import LengthBatches
 from corpusmill.reading.load.batches import Batch, Batches
 from corpusmill.reading.load.loader import Loader
+from corpusmill.reading.order.length_batches import LengthBatches
+from corpusmill.reading.order.schedule import Batching, FixedBatches, Position
 from corpusmill.reading.rows import Rows
-from corpusmill.reading.schedule import Batching, FixedBatches, Position
 from tests.corpusmill.reading.traced_batches import (
     EndlessOrder,
     Key,
@@ -250,9 +250,9 @@ READ_ENDLESSLY = """
 import multiprocessing, sys
 from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.data_set import DataSet
-from corpusmill.reading.length_batches import LengthBatches
+from corpusmill.reading.order.length_batches import LengthBatches
 from corpusmill.reading.load.loader import Loader
-from corpusmill.reading.schedule import Batching, FixedBatches, Position
+from corpusmill.reading.order.schedule import Batching, FixedBatches, Position
 from tests.corpusmill.reading.traced_batches import EndlessOrder, TracedCollator
 
 data = DataSet(sys.argv[1], cache_folder=sys.argv[2])

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusmill.errors import UserError
-from corpusmill.reading.length_batches import LengthBatches
 from corpusmill.reading.load.batches import Batches
-from corpusmill.reading.mixture import JoinedSamples, MixtureOrder, mix, share
-from corpusmill.reading.order import Order
+from corpusmill.reading.order.length_batches import LengthBatches
+from corpusmill.reading.order.mixture import JoinedSamples, MixtureOrder, mix, share
+from corpusmill.reading.order.order import Order
+from corpusmill.reading.order.schedule import FixedBatches, Position
 from corpusmill.reading.rows import Lists
-from corpusmill.reading.schedule import FixedBatches, Position
 from tests.corpusmill.reading.numbered_samples import AsTheyAre, NumberedSamples, read_epoch
 
 SMALL = NumberedSamples((60, 40), digest="small")

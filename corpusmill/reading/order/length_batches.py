@@ -1,7 +1,7 @@
 """Batches of samples of about the same length, so that little of them is padding.
 
 Samples are taken in pools of many consecutive ones, sorted by their lengths within the pool, and
-cut into batches of one size or of so many tokens (`corpusmill.reading.length_arrangement`). The
+cut into batches of one size or of so many tokens (`corpusmill.reading.order.length_arrangement`). The
 larger the pool, the less padding; from some hundred batches on there is little left to gain.
 """
 
@@ -12,10 +12,10 @@ import numpy as np
 from corpusmill.arrays.randomness import POOLED, derive_key
 from corpusmill.errors import UserError
 from corpusmill.reading.data_set import Samples
-from corpusmill.reading.length_arrangement import Arrangement, Rules, arrange
-from corpusmill.reading.order import Ordering
+from corpusmill.reading.order.length_arrangement import Arrangement, Rules, arrange
+from corpusmill.reading.order.order import Ordering
+from corpusmill.reading.order.schedule import Position
 from corpusmill.reading.rows import Integers
-from corpusmill.reading.schedule import Position
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from numba import njit
 from corpusmill.arrays.randomness import MIXTURE, derive_key, draw
 from corpusmill.errors import UserError
 from corpusmill.reading.data_set import Samples
-from corpusmill.reading.order import Order
-from corpusmill.reading.permutation import permute
+from corpusmill.reading.order.order import Order
+from corpusmill.reading.order.permutation import permute
 from corpusmill.reading.rows import Integers, Lists, Rows, Values, gather_lists
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusmill.errors import UserError
-from corpusmill.reading.order import Order
+from corpusmill.reading.order.order import Order
 from corpusmill.reading.rows import Integers
 
 shards = st.lists(st.integers(0, 300), min_size=1, max_size=8).filter(sum).map(tuple)

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusmill.errors import UserError
-from corpusmill.reading.length_batches import LengthBatches
 from corpusmill.reading.load.batches import Batches
-from corpusmill.reading.order import Order
+from corpusmill.reading.order.length_batches import LengthBatches
+from corpusmill.reading.order.order import Order
+from corpusmill.reading.order.schedule import FixedBatches, Position
 from corpusmill.reading.padding_share import padding_share
-from corpusmill.reading.schedule import FixedBatches, Position
 from tests.corpusmill.reading.numbered_samples import AsTheyAre, NumberedSamples, read_epoch
 
 SAMPLES = NumberedSamples((700, 300, 1000), longest=64)

@@ -8,7 +8,7 @@ from numba import njit
 from scipy.stats import chisquare
 
 from corpusmill.arrays.randomness import derive_key, derive_keys
-from corpusmill.reading.permutation import permute
+from corpusmill.reading.order.permutation import permute
 
 
 @njit

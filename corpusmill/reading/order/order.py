@@ -35,7 +35,7 @@ from corpusmill.arrays.randomness import (
     to_below,
 )
 from corpusmill.errors import UserError
-from corpusmill.reading.permutation import permute
+from corpusmill.reading.order.permutation import permute
 
 Integers = npt.NDArray[np.int64]
 
