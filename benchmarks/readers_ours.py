@@ -10,9 +10,9 @@ from benchmarks.readers_peers import Reader, TensorBatch
 from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import FixedBatches, Position
-from corpusmill.reading.torch_dataset import MapDataset
-from corpusmill.reading.torch_loader import TensorLoader
-from corpusmill.reading.torch_streaming import StreamingDataset
+from corpusmill.reading.torch.dataset import MapDataset
+from corpusmill.reading.torch.loader import TensorLoader
+from corpusmill.reading.torch.streaming import StreamingDataset
 
 
 def _batches(source: Source) -> Batches:

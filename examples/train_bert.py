@@ -24,7 +24,7 @@ from transformers import BertConfig, BertForPreTraining, get_linear_schedule_wit
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.make_batches import make_batches
-from corpusmill.reading.torch_loader import TensorLoader
+from corpusmill.reading.torch.loader import TensorLoader
 from examples.loss_curves import SMOOTHED, Losses, draw_losses, find_baselines, judge
 
 

@@ -21,7 +21,7 @@ from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.rows import Rows
-from corpusmill.reading.torch_dataset import EpochBatchSampler, MapDataset
+from corpusmill.reading.torch.dataset import EpochBatchSampler, MapDataset
 from tests.corpusmill.reading.traced_batches import (
     TracedCollator,
     key,

@@ -10,8 +10,8 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 
 from corpusmill.errors import UserError
 from corpusmill.reading.load.batches import Batches
-from corpusmill.reading.torch_loader import TensorLoader
-from corpusmill.reading.torch_streaming import StreamingDataset, stream_state
+from corpusmill.reading.torch.loader import TensorLoader
+from corpusmill.reading.torch.streaming import StreamingDataset, stream_state
 from tests.corpusmill.reading.traced_batches import Key, key, read_plainly, traced_batches
 
 

@@ -11,8 +11,8 @@ from corpusmill.errors import UserError
 from corpusmill.reading.load.batches import Batches, Reader
 from corpusmill.reading.load.progress import Progress
 from corpusmill.reading.order.schedule import Position
-from corpusmill.reading.torch_dataset import WorkerError
-from corpusmill.reading.torch_tensors import TensorBatch, find_rank, to_tensors
+from corpusmill.reading.torch.dataset import WorkerError
+from corpusmill.reading.torch.tensors import TensorBatch, find_rank, to_tensors
 
 _MOST_WORKERS = 1024
 

@@ -8,9 +8,9 @@ from torch.utils.data import DataLoader
 
 from corpusmill.errors import UserError
 from corpusmill.reading.load.batches import Batches
-from corpusmill.reading.torch_loader import TensorLoader
-from corpusmill.reading.torch_streaming import StreamingDataset
-from corpusmill.reading.torch_tensors import find_rank, to_tensors
+from corpusmill.reading.torch.loader import TensorLoader
+from corpusmill.reading.torch.streaming import StreamingDataset
+from corpusmill.reading.torch.tensors import find_rank, to_tensors
 from tests.corpusmill.reading.traced_batches import key, read_plainly, traced_batches
 
 

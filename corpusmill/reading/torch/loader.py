@@ -6,7 +6,7 @@ import torch
 
 from corpusmill.reading.load.batches import Batch, Batches
 from corpusmill.reading.load.loader import BaseLoader
-from corpusmill.reading.torch_tensors import TensorBatch, find_rank, to_tensors
+from corpusmill.reading.torch.tensors import TensorBatch, find_rank, to_tensors
 
 
 class TensorLoader(BaseLoader[TensorBatch]):

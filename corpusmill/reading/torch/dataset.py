@@ -13,7 +13,7 @@ from corpusmill.reading.load.batches import Batches, Collator, Reader
 from corpusmill.reading.load.progress import Progress
 from corpusmill.reading.order.schedule import Position
 from corpusmill.reading.rows import Rows
-from corpusmill.reading.torch_tensors import TensorCollator, find_rank
+from corpusmill.reading.torch.tensors import TensorCollator, find_rank
 
 
 class WorkerError(UserError):
