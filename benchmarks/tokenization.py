@@ -32,8 +32,8 @@ from benchmarks.synthetic_scripts import SCRIPTS, write_script
 from corpusmill.arrays import ragged
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.line_documents import read_documents
-from corpusmill.tokenization.byte_level_bpe import byte_alphabet
-from corpusmill.tokenization.byte_level_patterns import GPT2
+from corpusmill.tokenization.compiled.byte_level_bpe import byte_alphabet
+from corpusmill.tokenization.compiled.byte_level_patterns import GPT2
 from corpusmill.tokenization.files import TokenizerFile, read_tokenizer
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.training import WordPieceOptions, train_wordpiece

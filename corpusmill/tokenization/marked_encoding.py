@@ -5,9 +5,9 @@ from itertools import chain
 import numpy as np
 from tokenizers import Tokenizer
 
-from corpusmill.tokenization.byte_level_bpe import fill_in
+from corpusmill.tokenization.compiled.byte_level_bpe import fill_in
+from corpusmill.tokenization.compiled.word_memo import EncodeSpans
 from corpusmill.tokenization.word_marks import mark
-from corpusmill.tokenization.word_memo import EncodeSpans
 from corpusmill.tokenization.words import WordRule, find_words
 
 
@@ -97,7 +97,7 @@ class MarkingEncoder:
         self._encode_spans, self._plainly = encode_spans, encode_plainly
 
     def encode(self, text: np.ndarray, spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """As `corpusmill.tokenization.byte_level_bpe.ByteLevelEncoder.encode`, marked."""
+        """As `corpusmill.tokenization.compiled.byte_level_bpe.ByteLevelEncoder.encode`, marked."""
         view = text.data
         stretches = (str(view[start:end], "utf-8") for start, end in spans.tolist())
         whole = np.fromiter(map(self._is_one_word, stretches), np.bool_, len(spans))

@@ -8,11 +8,11 @@ import numpy as np
 import orjson
 from tokenizers import Tokenizer
 
-from corpusmill.tokenization import byte_level_bpe
-from corpusmill.tokenization import wordpiece as compiled_wordpiece
+from corpusmill.tokenization.compiled import byte_level_bpe
+from corpusmill.tokenization.compiled import wordpiece as compiled_wordpiece
+from corpusmill.tokenization.compiled.exactness import choose_line_rule, choose_unit_rule
+from corpusmill.tokenization.compiled.word_memo import EncodeSpans, WordMemo, encode_spans_by
 from corpusmill.tokenization.marked_encoding import MarkingEncoder, encode_marked
-from corpusmill.tokenization.word_memo import EncodeSpans, WordMemo, encode_spans_by
-from corpusmill.tokenization.word_memo_exactness import choose_line_rule, choose_unit_rule
 from corpusmill.tokenization.words import WordRule, cut_unicode, load_words
 
 # An encoding takes some hundred bytes a token while it lives; so many keep two cores busy.

@@ -15,7 +15,7 @@ from tokenizers import (
     trainers,
 )
 
-from corpusmill.tokenization import byte_level_patterns
+from corpusmill.tokenization.compiled import byte_level_patterns
 from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.source import Encode
 from corpusmill.tokenization.training import WordPieceOptions, train_wordpiece

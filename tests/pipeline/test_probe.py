@@ -13,7 +13,7 @@ from rich.console import Console
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
 from corpusmill.tokenization import sentence_tokenizer
-from corpusmill.tokenization.byte_level_patterns import CL100K
+from corpusmill.tokenization.compiled.byte_level_patterns import CL100K
 from corpusmill.tokenization.files import TokenizerFile, read_tokenizer
 from corpusmill.tokenization.proof import LINED_TEXTS
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer

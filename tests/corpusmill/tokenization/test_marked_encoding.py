@@ -13,7 +13,7 @@ from corpusmill.tokenization.proof import HARD_TEXTS
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.words import Spans, load_words
 from tests.corpusmill.many_scripts import DOCUMENTS
-from tests.corpusmill.tokenization.test_word_memo import (
+from tests.corpusmill.tokenization.compiled.test_word_memo import (
     ODD,
     SPECIAL_STRINGS,
     as_arrays,

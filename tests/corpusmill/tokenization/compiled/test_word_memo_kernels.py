@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from corpusmill.tokenization.units import WORD_BYTES
-from corpusmill.tokenization.word_memo_kernels import (
+from corpusmill.tokenization.compiled.units import WORD_BYTES
+from corpusmill.tokenization.compiled.word_memo_kernels import (
     MemoArrays,
     add_entry,
     allocate_memo,

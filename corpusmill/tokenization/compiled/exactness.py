@@ -1,6 +1,6 @@
 """For which tokenizers the ids of a text are those of its units, one after the other.
 
-`corpusmill.tokenization.units` says what a unit is.
+`corpusmill.tokenization.compiled.units` says what a unit is.
 A tokenizer takes added tokens out of the text, normalizes what is left, cuts it into words and
 gives each to its model. For ids(a + b) = ids(a) + ids(b) to hold wherever a text is cut into units,
 each step must treat both sides apart, and as it treats a whole text. Only steps of which that is
@@ -12,8 +12,8 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from corpusmill.tokenization.byte_level_patterns import GPT2, O200K, PATTERNS
-from corpusmill.tokenization.units import LineRule, UnitRule
+from corpusmill.tokenization.compiled.byte_level_patterns import GPT2, O200K, PATTERNS
+from corpusmill.tokenization.compiled.units import LineRule, UnitRule
 
 # n(a + " " + b) = n(a) + " " + n(b), and so for sequences of them:
 # - BertNormalizer, Lowercase and StripAccents map, drop or pad characters one by one (Lowercase

@@ -11,13 +11,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, pre_tokenizers
 
-from corpusmill.tokenization.byte_level_bpe import (
+from corpusmill.tokenization.compiled.byte_level_bpe import (
     ByteLevelEncoder,
     byte_alphabet,
     character_classes,
     is_known,
 )
-from corpusmill.tokenization.byte_level_kernels import LETTER, LONGEST_PIECE, NUMBER, SPACE, UNKNOWN
+from corpusmill.tokenization.compiled.byte_level_kernels import (
+    LETTER,
+    LONGEST_PIECE,
+    NUMBER,
+    SPACE,
+    UNKNOWN,
+)
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from tests.corpusmill.tokenizer_samples import BYTE_LEVEL, PLAIN_PATH, TEXT
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from corpusmill.tokenization.byte_level_kernels import read_character
+from corpusmill.tokenization.compiled.byte_level_kernels import read_character
 
 # Classes of characters.
 IN_WORD, PUNCTUATION, BLANK = 0, 1, 2
@@ -191,7 +191,7 @@ def encode_spans(
         spans: int64[n, 2], first byte and end of each.
 
     Returns:
-        As `corpusmill.tokenization.byte_level_kernels.encode_spans`.
+        As `corpusmill.tokenization.compiled.byte_level_kernels.encode_spans`.
     """
     ids = np.empty(growth * (spans[:, 1] - spans[:, 0]).sum(), np.int32)
     ends, left = np.zeros(len(spans) + 1, np.int64), np.zeros(len(spans), np.bool_)

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from tokenizers.pre_tokenizers import PreTokenizer
 
+from corpusmill.tokenization.compiled.exactness import choose_line_rule
+from corpusmill.tokenization.compiled.units import cut_at_lines
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
-from corpusmill.tokenization.units import cut_at_lines
-from corpusmill.tokenization.word_memo_exactness import choose_line_rule
-from tests.corpusmill.tokenization.test_word_memo import (
+from tests.corpusmill.tokenization.compiled.test_word_memo import (
     ODD,
     SPECIAL_STRINGS,
     as_arrays,

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from tokenizers import Tokenizer
 
-from corpusmill.tokenization import wordpiece_kernels as kernels
-from corpusmill.tokenization.byte_level_bpe import fill_in
-from corpusmill.tokenization.word_memo import EncodeSpans
+from corpusmill.tokenization.compiled import wordpiece_kernels as kernels
+from corpusmill.tokenization.compiled.byte_level_bpe import fill_in
+from corpusmill.tokenization.compiled.word_memo import EncodeSpans
 
 # Up to here and not far beyond lie the scripts that have spaces between words.
 _CODES = 0x3000
@@ -39,7 +39,7 @@ class WordPieceEncoder:
         self._token_starts[[token["content"].encode()[0] for token in added]] = True
 
     def encode(self, text: np.ndarray, spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """As `corpusmill.tokenization.byte_level_bpe.ByteLevelEncoder.encode`."""
+        """As `corpusmill.tokenization.compiled.byte_level_bpe.ByteLevelEncoder.encode`."""
         ids, ends, left = kernels.encode_spans(
             self._characters, self._pieces, self._growth, self._token_starts, text, spans
         )

@@ -2,7 +2,7 @@
 
 Text is cut at ASCII spaces into *units*, which are looked up by their bytes. A unit that is not
 known is given to the tokenizer. The memo never changes a result: a hash alone is never trusted, and
-when the memo is full it is emptied. `corpusmill.tokenization.word_memo_exactness` says for which
+when the memo is full it is emptied. `corpusmill.tokenization.compiled.exactness` says for which
 tokenizers the ids of a text are the ids of its units.
 """
 
@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from corpusmill.tokenization.units import LineRule, UnitRule, cut_at_lines, prepare_units
-from corpusmill.tokenization.word_memo_kernels import allocate_memo, emit_ids, look_up
+from corpusmill.tokenization.compiled.units import LineRule, UnitRule, cut_at_lines, prepare_units
+from corpusmill.tokenization.compiled.word_memo_kernels import allocate_memo, emit_ids, look_up
 
 # Longer units are rare, and most do not recur (addresses, or text without spaces).
 LONGEST_UNIT = 64

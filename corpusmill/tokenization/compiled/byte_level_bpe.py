@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from corpusmill.arrays import ragged
-from corpusmill.tokenization.byte_level_kernels import (
+from corpusmill.tokenization.compiled.byte_level_kernels import (
     LETTER,
     LONGEST_PIECE,
     MOST_MERGES,
@@ -25,9 +25,9 @@ from corpusmill.tokenization.byte_level_kernels import (
     fill_pairs,
     merge_tokens,
 )
-from corpusmill.tokenization.byte_level_patterns import CL100K, GPT2, QWEN2
-from corpusmill.tokenization.word_memo import EncodeSpans
-from corpusmill.tokenization.word_memo_exactness import find_pattern, flatten_steps
+from corpusmill.tokenization.compiled.byte_level_patterns import CL100K, GPT2, QWEN2
+from corpusmill.tokenization.compiled.exactness import find_pattern, flatten_steps
+from corpusmill.tokenization.compiled.word_memo import EncodeSpans
 
 _RULES = {
     GPT2: Rules(any_case=False, most_digits=2**62),

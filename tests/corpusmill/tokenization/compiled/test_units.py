@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import normalizers
 
-from corpusmill.tokenization.units import (
+from corpusmill.tokenization.compiled.units import (
     INNER_SPACE,
     WORD_BYTES,
     hide_inner_spaces,

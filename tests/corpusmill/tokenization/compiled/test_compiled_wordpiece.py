@@ -11,8 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, normalizers
 
-from corpusmill.tokenization.word_memo import EncodeSpans, encode_spans_by
-from corpusmill.tokenization.wordpiece import WordPieceEncoder, is_known
+from corpusmill.tokenization.compiled.word_memo import EncodeSpans, encode_spans_by
+from corpusmill.tokenization.compiled.wordpiece import WordPieceEncoder, is_known
 from tests.corpusmill.tokenizer_samples import MEMOIZING, TEXT
 
 

@@ -9,8 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from corpusmill.tokenization import word_memo
-from corpusmill.tokenization import word_memo_kernels as kernels
+from corpusmill.tokenization.compiled import word_memo
+from corpusmill.tokenization.compiled import word_memo_kernels as kernels
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from tests.corpusmill.tokenizer_samples import MEMOIZING, TEXT, WIDE
 

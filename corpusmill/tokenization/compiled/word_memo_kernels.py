@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from corpusmill.tokenization.units import WORD_BYTES
+from corpusmill.tokenization.compiled.units import WORD_BYTES
 
 # A table slot is 16 bytes, and there are two for each entry; 4 bytes each for the ends of its tail
 # and of its ids, 1 word of tail and 4 ids of 4 bytes.

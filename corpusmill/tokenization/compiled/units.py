@@ -1,6 +1,6 @@
 """Text made ready to be cut at ASCII spaces into units, whose ids `word_memo` remembers.
 
-What a unit is depends on the tokenizer (`corpusmill.tokenization.word_memo_exactness` tells):
+What a unit is depends on the tokenizer (`corpusmill.tokenization.compiled.exactness` tells):
 
 - "words": what lies between two spaces.
 - "ideographs": likewise, with a CJK ideograph a unit of its own, as BERT's normalizer has it.
@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numba import njit
 
-from corpusmill.tokenization.byte_level_kernels import read_character
+from corpusmill.tokenization.compiled.byte_level_kernels import read_character
 
 UnitRule = Literal["words", "ideographs", "bare ideographs", "spaced"]
 LineRule = Literal["at-breaks", "around-breaks", "behind-breaks", "whole"]

@@ -1,0 +1,1 @@
+"""Compiled tokenization, proven equal to the tokenizers library."""
