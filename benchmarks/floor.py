@@ -30,8 +30,8 @@ from corpusmill.layout.sorting import add_keys, cut_into_groups
 from corpusmill.objectives import random_documents as pools
 from corpusmill.objectives.objective import Objective
 from corpusmill.tokenization.encoding import encode_documents
-from corpusmill.tokenization.files import TokenizerFile, read_tokenizer
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
 from corpusmill.tokenization.word_marks import marked_dtype
 from pipeline.builds import BUILDS, Build
 

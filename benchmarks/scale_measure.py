@@ -27,7 +27,7 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.manifest import MANIFEST
 from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.objective import ObjectiveOptions
-from corpusmill.tokenization.files import TokenizerFile, read_tokenizer
+from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
 from pipeline.assembly import assemble_job
 from pipeline.graph import Job, build_dataset
 from pipeline.inputs import InputFile, list_inputs, read_bytes

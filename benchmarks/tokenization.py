@@ -34,8 +34,8 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.line_documents import read_documents
 from corpusmill.tokenization.compiled.byte_level_bpe import byte_alphabet
 from corpusmill.tokenization.compiled.byte_level_patterns import GPT2
-from corpusmill.tokenization.files import TokenizerFile, read_tokenizer
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
 from corpusmill.tokenization.training import WordPieceOptions, train_wordpiece
 from corpusmill.tokenization.training.byte_level_bpe import (
     ByteLevelBpeOptions,

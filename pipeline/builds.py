@@ -13,7 +13,7 @@ from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.objectives.gpt import GptOptions
 from corpusmill.objectives.objective import ObjectiveOptions
-from corpusmill.tokenization.source import TokenizerOptions
+from corpusmill.tokenization.sources.source import TokenizerOptions
 from pipeline.options import DatasetOptions, RunOptions
 from pipeline.run_log import LogOptions
 

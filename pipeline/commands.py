@@ -25,7 +25,7 @@ from corpusmill.formats.shard_formats import FORMATS, part_names
 from corpusmill.formats.shard_names import check_splits
 from corpusmill.inspection.decoded_examples import decode_examples
 from corpusmill.inspection.figures import summarize
-from corpusmill.tokenization.files import read_tokenizer
+from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.words import load_words
 from pipeline.assembly import assemble_job, estimate_read_bytes
 from pipeline.builds import Build

@@ -15,10 +15,10 @@ from corpusmill.corpus.decompression import DamagedStreamError, open_decompresse
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
-from corpusmill.tokenization.files import TokenizerFile
-from corpusmill.tokenization.proof import LINED_TEXTS, find_difference, hard_texts
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer
-from corpusmill.tokenization.source import Encode
+from corpusmill.tokenization.sources.proof import LINED_TEXTS, find_difference, hard_texts
+from corpusmill.tokenization.sources.read import TokenizerFile
+from corpusmill.tokenization.sources.source import Encode
 from corpusmill.tokenization.word_marks import marked_dtype
 from corpusmill.tokenization.words import WordRule
 from pipeline.inputs import InputFile

@@ -16,7 +16,7 @@ from corpusmill.objectives.random_documents import Pool
 
 if TYPE_CHECKING:
     # Readers have objectives' names without tokenizers, which take a while to import.
-    from corpusmill.tokenization.files import TokenizerFile
+    from corpusmill.tokenization.sources.read import TokenizerFile
 
 
 class Objective(Protocol):

@@ -17,8 +17,8 @@ from corpusmill.dataset.verify import verify_local
 from corpusmill.layout.placement import draw_keys, sort_order
 from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.tokenization.encoding import encode_documents
-from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from corpusmill.tokenization.sources.read import TokenizerFile
 from pipeline.command_line import USER_ERROR
 from tests.corpusmill.table_files import arrow_file, avro, parquet
 from tests.pipeline.jobs import Outcome, assert_refused, digests, run_here

@@ -15,7 +15,7 @@ from rich.console import Console
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
-from corpusmill.tokenization.files import TokenizerFile
+from corpusmill.tokenization.sources.read import TokenizerFile
 from pipeline.assembly import assemble_job
 from pipeline.graph import Job, build_dataset
 from pipeline.inputs import list_inputs

@@ -15,8 +15,8 @@ from corpusmill.corpus.text.line_documents import read_documents
 from corpusmill.layout.placement import VALIDATION, Layout, assign_splits, draw_keys, sort_order
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.tokenization.encoding import encode_documents
-from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from corpusmill.tokenization.sources.read import TokenizerFile
 from tests.corpusmill.builders import pool_of
 from tests.pipeline.jobs import build
 

@@ -14,8 +14,8 @@ import pytest
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
-from corpusmill.tokenization.files import read_tokenizer
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.training.models import MODELS
 from pipeline.command_line import USER_ERROR
 from pipeline.train_tokenizer import GivenOptions

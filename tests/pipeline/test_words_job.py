@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
-from corpusmill.tokenization.files import TokenizerFile
+from corpusmill.tokenization.sources.read import TokenizerFile
 from corpusmill.tokenization.words import load_words
 from pipeline import probe
 from pipeline.builds import BuildBert

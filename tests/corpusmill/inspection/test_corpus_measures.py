@@ -26,8 +26,8 @@ from corpusmill.inspection.corpus_measures import (
     measure_tokens,
     read_histogram,
 )
-from corpusmill.tokenization.files import TokenizerFile
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from corpusmill.tokenization.sources.read import TokenizerFile
 from tests.corpusmill.builders import SPECIAL, batch_of, corpora
 
 # White space of all widths, its neighbours, and what surrounds it.

@@ -43,8 +43,8 @@ from corpusmill.objectives.gpt import GptOptions
 from corpusmill.objectives.objective import Objective, ObjectiveOptions
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.encoding import encode_documents
-from corpusmill.tokenization.files import TokenizerFile, read_tokenizer
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
 from corpusmill.tokenization.word_marks import marked_dtype
 from tests.conftest import CHECKOUT, read_local
 from tests.corpusmill.handmade_dataset import seal

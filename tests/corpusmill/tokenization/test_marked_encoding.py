@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from corpusmill.tokenization.marked_encoding import find_continued
-from corpusmill.tokenization.proof import HARD_TEXTS
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from corpusmill.tokenization.sources.proof import HARD_TEXTS
 from corpusmill.tokenization.words import Spans, load_words
 from tests.corpusmill.many_scripts import DOCUMENTS
 from tests.corpusmill.tokenization.compiled.test_word_memo import (

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from corpusmill.errors import UserError
-from corpusmill.tokenization.files import TokenizerFile, read_tokenizer
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
 from corpusmill.tokenization.special_tokens import find_special_tokens
 from tests.corpusmill.tokenizer_samples import MEMOIZING, PLAIN_PATH, TEXT, byte_level, wordpiece
 

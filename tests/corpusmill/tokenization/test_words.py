@@ -14,7 +14,7 @@ from uniseg import wordbreak
 
 from corpusmill.errors import UserError
 from corpusmill.tokenization import words
-from corpusmill.tokenization.proof import HARD_TEXTS
+from corpusmill.tokenization.sources.proof import HARD_TEXTS
 from corpusmill.tokenization.words import Spans, WordRule, cut_unicode, find_words, load_words
 from tests.corpusmill.many_scripts import DOCUMENTS
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from corpusmill.errors import UserError
-from corpusmill.tokenization.files import TokenizerFile, read_tokenizer
-from corpusmill.tokenization.proof import find_difference, hard_texts
-from corpusmill.tokenization.source import TokenizerOptions
+from corpusmill.tokenization.sources.proof import find_difference, hard_texts
+from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
+from corpusmill.tokenization.sources.source import TokenizerOptions
 from tests.corpusmill.tokenizer_samples import TEXT, encode_with
 
 sentencepiece = pytest.importorskip("sentencepiece")
@@ -130,7 +130,9 @@ def test_without_the_libraries_the_extra_is_named(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delitem(sys.modules, "corpusmill.tokenization.sentencepiece_proto", raising=False)
-    monkeypatch.delattr("corpusmill.tokenization.sentencepiece_proto", raising=False)
+    monkeypatch.delitem(
+        sys.modules, "corpusmill.tokenization.sources.sentencepiece_proto", raising=False
+    )
+    monkeypatch.delattr("corpusmill.tokenization.sources.sentencepiece_proto", raising=False)
     with pytest.raises(UserError, match=r"pip install 'corpusmill\[tokenizers\]'"):
         read(MODELS["bpe"])

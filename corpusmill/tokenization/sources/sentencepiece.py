@@ -18,7 +18,7 @@ from tokenizers import (
     pre_tokenizers,
 )
 
-from corpusmill.tokenization.source import Encode, Source, TokenizerOptions, refuse
+from corpusmill.tokenization.sources.source import Encode, Source, TokenizerOptions, refuse
 from corpusmill.tokenization.special_tokens import USUAL_NAMES
 
 FORM = "SentencePiece model"
@@ -40,7 +40,7 @@ def from_sentencepiece(path: str, content: bytes, options: TokenizerOptions) -> 
     try:
         import sentencepiece  # noqa: PLC0415  optional
 
-        from corpusmill.tokenization import sentencepiece_proto as proto  # noqa: PLC0415  likewise
+        from corpusmill.tokenization.sources import sentencepiece_proto as proto  # noqa: PLC0415  likewise
     except ImportError as error:
         cause = f"it needs the libraries sentencepiece and protobuf, which are not there ({error})"
         refuse(path, cause, _INSTALL)

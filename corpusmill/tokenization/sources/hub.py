@@ -7,7 +7,7 @@ from pathlib import Path
 import huggingface_hub
 
 from corpusmill.corpus.hub.wikitext import TIMEOUT_SECONDS
-from corpusmill.tokenization.source import refuse
+from corpusmill.tokenization.sources.source import refuse
 
 # Files that a tokenizer is read from, best first, and those that say more about it.
 MAIN_FILES = (

@@ -6,7 +6,7 @@ from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
 
-from corpusmill.tokenization.source import Source, TokenizerOptions, refuse
+from corpusmill.tokenization.sources.source import Source, TokenizerOptions, refuse
 from corpusmill.tokenization.training import SPECIAL_TOKENS, bert_tokenizer
 
 VOCAB_TXT, VOCAB_JSON = "vocab.txt", "vocab.json with merges.txt"

@@ -14,22 +14,23 @@ from tokenizers import Tokenizer
 
 from corpusmill.arrays.columns import smallest_integer
 from corpusmill.errors import UserError
-from corpusmill.tokenization.hub_tokenizers import (
-    COMPANIONS,
-    MAIN_FILES,
-    fetch_tokenizer,
-    is_hub_name,
+from corpusmill.tokenization.sources.hub import COMPANIONS, MAIN_FILES, fetch_tokenizer, is_hub_name
+from corpusmill.tokenization.sources.sentencepiece import from_sentencepiece
+from corpusmill.tokenization.sources.source import (
+    Encode,
+    ReadBytes,
+    Source,
+    TokenizerOptions,
+    refuse,
 )
-from corpusmill.tokenization.sentencepiece_files import from_sentencepiece
-from corpusmill.tokenization.source import Encode, ReadBytes, Source, TokenizerOptions, refuse
-from corpusmill.tokenization.special_tokens import SpecialTokens, find_special_tokens
-from corpusmill.tokenization.tiktoken_files import (
+from corpusmill.tokenization.sources.tiktoken import (
     PREFIX,
     from_encoding,
     from_tiktoken_file,
     is_tiktoken,
 )
-from corpusmill.tokenization.vocabulary_files import from_vocab_json, from_vocab_txt
+from corpusmill.tokenization.sources.vocabulary import from_vocab_json, from_vocab_txt
+from corpusmill.tokenization.special_tokens import SpecialTokens, find_special_tokens
 
 TOKENIZER_JSON = "tokenizer.json"
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from corpusmill.tokenization.hub_tokenizers import is_hub_name
-from tests.corpusmill.tokenization.test_vocabulary_files import LOWER, MERGES, VOCAB
+from corpusmill.tokenization.sources.hub import is_hub_name
+from tests.corpusmill.tokenization.sources.test_vocabulary_files import LOWER, MERGES, VOCAB
 from tests.corpusmill.tokenizer_samples import byte_level
 
 COMMIT = "b08601e04326c79dfdd32d625aee71d232d685c3"
@@ -21,7 +21,7 @@ COMMIT = "b08601e04326c79dfdd32d625aee71d232d685c3"
 READ = """
 import json, sys
 from corpusmill.errors import UserError
-from corpusmill.tokenization.files import read_tokenizer
+from corpusmill.tokenization.sources.read import read_tokenizer
 try:
     file = read_tokenizer(sys.argv[1], lambda path: None)
     print(json.dumps([file.name, file.form, file.revision, file.vocab_size, file.special.mask_id]))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors
 
 from corpusmill.tokenization.compiled.byte_level_patterns import CL100K, GPT2, O200K
-from corpusmill.tokenization.source import Encode, Source, TokenizerOptions, refuse
+from corpusmill.tokenization.sources.source import Encode, Source, TokenizerOptions, refuse
 
 PREFIX = "tiktoken:"
 ENCODING, FILE = "encoding of the tiktoken library", "tiktoken file"

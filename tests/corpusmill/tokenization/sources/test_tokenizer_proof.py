@@ -1,6 +1,11 @@
 import pytest
 
-from corpusmill.tokenization.proof import HARD_TEXTS, Difference, find_difference, hard_texts
+from corpusmill.tokenization.sources.proof import (
+    HARD_TEXTS,
+    Difference,
+    find_difference,
+    hard_texts,
+)
 
 Ids = list[list[int]]
 

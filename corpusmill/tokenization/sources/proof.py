@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from corpusmill.tokenization.source import Encode
+from corpusmill.tokenization.sources.source import Encode
 
 _SHOWN = 60
 

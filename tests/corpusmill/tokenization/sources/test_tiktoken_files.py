@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from corpusmill.errors import UserError
-from corpusmill.tokenization.files import TokenizerFile, read_tokenizer
-from corpusmill.tokenization.proof import HARD_TEXTS, find_difference, hard_texts
-from corpusmill.tokenization.source import TokenizerOptions
+from corpusmill.tokenization.sources.proof import HARD_TEXTS, find_difference, hard_texts
+from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
+from corpusmill.tokenization.sources.source import TokenizerOptions
 from tests.conftest import read_local
 from tests.corpusmill.tokenizer_samples import TEXT, byte_ranks, encode_with
 

@@ -1,0 +1,1 @@
+"""Tokenizers from files and from the Hugging Face hub."""
