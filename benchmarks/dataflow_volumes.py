@@ -17,7 +17,7 @@ from corpusmill.arrays.columns import smallest_integer
 from corpusmill.layout.placement import Layout
 from corpusmill.objectives.objective import Objective
 from corpusmill.tokenization.encoding import tokenized_schema
-from corpusmill.tokenization.word_marks import marked_dtype
+from corpusmill.tokenization.words.word_marks import marked_dtype
 from pipeline.assembly import lay_out
 from pipeline.options import DatasetOptions
 from transforms.plan import FILE_BYTES

@@ -26,7 +26,7 @@ from corpusmill.formats.shard_names import check_splits
 from corpusmill.inspection.decoded_examples import decode_examples
 from corpusmill.inspection.figures import summarize
 from corpusmill.tokenization.sources.read import read_tokenizer
-from corpusmill.tokenization.words import load_words
+from corpusmill.tokenization.words.words import load_words
 from pipeline.assembly import assemble_job, estimate_read_bytes
 from pipeline.builds import Build
 from pipeline.graph import build_dataset

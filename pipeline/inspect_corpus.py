@@ -29,7 +29,7 @@ from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.random_documents import BYTES_OF_SIZES, candidate_limit
 from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
 from corpusmill.tokenization.sources.source import TokenizerOptions
-from corpusmill.tokenization.words import load_words
+from corpusmill.tokenization.words.words import load_words
 from pipeline.assembly import assemble_job, estimate_read_bytes
 from pipeline.builds import AnyObjective
 from pipeline.graph import Job

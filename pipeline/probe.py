@@ -19,8 +19,8 @@ from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_s
 from corpusmill.tokenization.sources.proof import LINED_TEXTS, find_difference, hard_texts
 from corpusmill.tokenization.sources.read import TokenizerFile
 from corpusmill.tokenization.sources.source import Encode
-from corpusmill.tokenization.word_marks import marked_dtype
-from corpusmill.tokenization.words import WordRule
+from corpusmill.tokenization.words.word_marks import marked_dtype
+from corpusmill.tokenization.words.words import WordRule
 from pipeline.inputs import InputFile
 from transforms.files import open_file
 

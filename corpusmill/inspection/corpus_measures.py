@@ -20,7 +20,7 @@ from corpusmill.corpus.text.line_kernels import count_words
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.special_tokens import SpecialTokens
-from corpusmill.tokenization.word_marks import ids_of
+from corpusmill.tokenization.words.word_marks import ids_of
 
 DISTRIBUTIONS = ("tokens_per_document", "sentences_per_document", "tokens_per_sentence")
 
@@ -147,7 +147,7 @@ def measure_tokens(
         documents: tokenized, `corpusmill.tokenization.encoding.tokenized_schema`.
         special: the tokenizer's special tokens.
         vocab_size: its largest id + 1.
-        marked: whether ids are marked (`corpusmill.tokenization.word_marks`).
+        marked: whether ids are marked (`corpusmill.tokenization.words.word_marks`).
 
     Returns:
         The counts "documents", "sentences", "tokens", "unknown_tokens" and "special_tokens" (those

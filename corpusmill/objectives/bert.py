@@ -32,7 +32,7 @@ from corpusmill.objectives.masking.tokens import row_keys
 from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.special_tokens import SpecialTokens
-from corpusmill.tokenization.word_marks import continues_of, ids_of, mark, marked_dtype
+from corpusmill.tokenization.words.word_marks import continues_of, ids_of, mark, marked_dtype
 
 if TYPE_CHECKING:
     from corpusmill.tokenization.sources.read import TokenizerFile

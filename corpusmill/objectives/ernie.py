@@ -35,7 +35,7 @@ from corpusmill.objectives.masking.words import NO_WORD, count_words, label_word
 from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.special_tokens import SpecialTokens
-from corpusmill.tokenization.word_marks import continues_of, ids_of, mark
+from corpusmill.tokenization.words.word_marks import continues_of, ids_of, mark
 
 if TYPE_CHECKING:
     from corpusmill.tokenization.sources.read import TokenizerFile

@@ -42,7 +42,7 @@ class Objective(Protocol):
     def words(self) -> str:
         """The rule of words by which token ids are marked; empty where they are not.
 
-        With a rule the ids of documents and pool are `corpusmill.tokenization.word_marks`'.
+        With a rule the ids of documents and pool are `corpusmill.tokenization.words.word_marks`'.
         """
         return ""
 

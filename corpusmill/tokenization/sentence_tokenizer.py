@@ -12,8 +12,8 @@ from corpusmill.tokenization.compiled import byte_level_bpe
 from corpusmill.tokenization.compiled import wordpiece as compiled_wordpiece
 from corpusmill.tokenization.compiled.exactness import choose_line_rule, choose_unit_rule
 from corpusmill.tokenization.compiled.word_memo import EncodeSpans, WordMemo, encode_spans_by
-from corpusmill.tokenization.marked_encoding import MarkingEncoder, encode_marked
-from corpusmill.tokenization.words import WordRule, cut_unicode, load_words
+from corpusmill.tokenization.words.marked_encoding import MarkingEncoder, encode_marked
+from corpusmill.tokenization.words.words import WordRule, cut_unicode, load_words
 
 # An encoding takes some hundred bytes a token while it lives; so many keep two cores busy.
 _TEXTS_PER_CALL = 4096
@@ -30,8 +30,8 @@ class SentenceTokenizer:
         memo_bytes: upper bound of the memo's memory.
         memoize: False for no memo.
         special_tokens_in_text: whether a special token that stands in a text becomes its id.
-        words: rule of words (`corpusmill.tokenization.words`) by which ids are marked
-            (`corpusmill.tokenization.word_marks`), which dtype must have room for; empty for none.
+        words: rule of words (`corpusmill.tokenization.words.words`) by which ids are marked
+            (`corpusmill.tokenization.words.word_marks`), which dtype must have room for; empty for none.
 
     Attributes:
         why_not: why words are not remembered; empty where they are.

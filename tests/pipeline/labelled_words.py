@@ -11,7 +11,7 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.sources.read import TokenizerFile
-from corpusmill.tokenization.word_marks import continues_of, ids_of
+from corpusmill.tokenization.words.word_marks import continues_of, ids_of
 
 LONGEST = 4096
 

@@ -16,7 +16,7 @@ from corpusmill.dataset.manifest import special_tokens_of
 from corpusmill.dataset.verify import verify_local
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.masking.tokens import row_keys
-from corpusmill.tokenization.words import cut_unicode
+from corpusmill.tokenization.words.words import cut_unicode
 from pipeline.command_line import USER_ERROR
 from tests.pipeline.jobs import assert_refused, build, digests, run_here
 

@@ -12,7 +12,7 @@ import psutil
 import pytest
 from apache_beam.utils.subprocess_server import pick_port
 
-from corpusmill.tokenization.words import Spans, cut_unicode
+from corpusmill.tokenization.words.words import Spans, cut_unicode
 from pipeline.command_line import FAILURE, INTERRUPTED, USER_ERROR
 from pipeline.runners.prism import LOCATION, find_program
 from tests.pipeline.jobs import (

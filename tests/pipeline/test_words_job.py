@@ -15,14 +15,14 @@ from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
 from corpusmill.tokenization.sources.read import TokenizerFile
-from corpusmill.tokenization.words import load_words
+from corpusmill.tokenization.words.words import load_words
 from pipeline import probe
 from pipeline.builds import BuildBert
 from pipeline.commands import Verify, build, verify
 from pipeline.inspect_corpus import InspectCorpus, inspect_corpus
 from pipeline.options import DatasetOptions, RunOptions
 from tests.corpusmill.many_scripts import DOCUMENTS
-from tests.corpusmill.tokenization.test_marked_encoding import reference_marks
+from tests.corpusmill.tokenization.words.test_marked_encoding import reference_marks
 from tests.pipeline.jobs import digests
 from tests.pipeline.labelled_words import LabelledWordsOptions
 

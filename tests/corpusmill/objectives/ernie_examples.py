@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.objectives.ernie import Ernie, ErnieOptions
-from corpusmill.tokenization.word_marks import mark
+from corpusmill.tokenization.words.word_marks import mark
 from tests.corpusmill.builders import SPECIAL, Corpus, batch_of, pool_of
 
 VOCAB_SIZE = 1100

@@ -15,7 +15,7 @@ from corpusmill.dataset.distributions import recount
 from corpusmill.errors import UserError
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.masking.tokens import row_keys
-from corpusmill.tokenization.word_marks import mark
+from corpusmill.tokenization.words.word_marks import mark
 from tests.corpusmill.builders import SPECIAL, Corpus, batch_of, corpora, pool_of
 from tests.corpusmill.objectives.bert_examples import VOCAB_SIZE, unmask
 

@@ -14,7 +14,7 @@ from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.dataset.distributions import recount
 from corpusmill.layout.sorting import add_keys, keyed_schema, sort_rows
 from corpusmill.objectives.bert import Bert, BertOptions
-from corpusmill.tokenization.word_marks import mark
+from corpusmill.tokenization.words.word_marks import mark
 from tests.corpusmill.builders import SPECIAL, Corpus, batch_of, corpora, numbered_corpus
 from tests.corpusmill.objectives.bert_examples import VOCAB_SIZE, unmask
 from tests.corpusmill.objectives.reference_roberta import Piece, cut_document, join

@@ -45,7 +45,7 @@ from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
-from corpusmill.tokenization.word_marks import marked_dtype
+from corpusmill.tokenization.words.word_marks import marked_dtype
 from tests.conftest import CHECKOUT, read_local
 from tests.corpusmill.handmade_dataset import seal
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from uniseg import wordbreak
 
 from corpusmill.errors import UserError
-from corpusmill.tokenization import words
 from corpusmill.tokenization.sources.proof import HARD_TEXTS
-from corpusmill.tokenization.words import Spans, WordRule, cut_unicode, find_words, load_words
+from corpusmill.tokenization.words import words
+from corpusmill.tokenization.words.words import Spans, WordRule, cut_unicode, find_words, load_words
 from tests.corpusmill.many_scripts import DOCUMENTS
 
 TEXTS = [*HARD_TEXTS, *(sentence for document in DOCUMENTS.values() for sentence in document)]

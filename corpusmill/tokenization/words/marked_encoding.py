@@ -7,8 +7,8 @@ from tokenizers import Tokenizer
 
 from corpusmill.tokenization.compiled.byte_level_bpe import fill_in
 from corpusmill.tokenization.compiled.word_memo import EncodeSpans
-from corpusmill.tokenization.word_marks import mark
-from corpusmill.tokenization.words import WordRule, find_words
+from corpusmill.tokenization.words.word_marks import mark
+from corpusmill.tokenization.words.words import WordRule, find_words
 
 
 def find_continued(

@@ -8,10 +8,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from corpusmill.tokenization.marked_encoding import find_continued
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.proof import HARD_TEXTS
-from corpusmill.tokenization.words import Spans, load_words
+from corpusmill.tokenization.words.marked_encoding import find_continued
+from corpusmill.tokenization.words.words import Spans, load_words
 from tests.corpusmill.many_scripts import DOCUMENTS
 from tests.corpusmill.tokenization.compiled.test_word_memo import (
     ODD,

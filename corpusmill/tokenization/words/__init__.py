@@ -1,0 +1,1 @@
+"""Which tokens belong to one word."""
