@@ -33,7 +33,7 @@ from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
 from corpusmill.tokenization.words.word_marks import marked_dtype
-from pipeline.builds import BUILDS, Build
+from pipeline.commands.builds import BUILDS, Build
 
 _encoded: list[pa.RecordBatch] = []
 

@@ -17,13 +17,15 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from rich.console import Console
 
 from corpusmill.errors import UserError
-from pipeline.builds import BUILDS, Build
-from pipeline.commands import Inspect, Verify, build, inspect, verify
-from pipeline.inspect_corpus import InspectCorpus, inspect_corpus
+from pipeline.commands.build_dataset import build
+from pipeline.commands.builds import BUILDS, Build
+from pipeline.commands.inspect_corpus import InspectCorpus, inspect_corpus
+from pipeline.commands.inspect_dataset import Inspect, inspect
+from pipeline.commands.train_tokenizer import TrainTokenizer, train_tokenizer
+from pipeline.commands.verify_dataset import Verify, verify
 from pipeline.run_log import LogOptions, log_event, open_log
 from pipeline.runners.failures import JobCancelledError, JobFailedError
 from pipeline.runners.worker_watch import WorkerDiedError
-from pipeline.train_tokenizer import TrainTokenizer, train_tokenizer
 
 # Of a job that runs elsewhere, too; --no-wait ends with 0 once it is submitted.
 USER_ERROR, FAILURE, CANCELLED, INTERRUPTED = 2, 1, 3, 130

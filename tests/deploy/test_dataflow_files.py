@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from deploy.dataflow import launch
-from pipeline.builds import BUILDS, BuildBert
 from pipeline.command_line import parse
+from pipeline.commands.builds import BUILDS, BuildBert
 from tests.conftest import CHECKOUT
 
 FOLDER = CHECKOUT / "deploy" / "dataflow"

@@ -123,7 +123,7 @@ def test_a_run_that_comes_too_late_leaves_what_the_other_one_has_built(
         return assemble_job(*arguments, **options)
 
     whole: dict[str, str] = {}
-    monkeypatch.setattr("pipeline.commands.assemble_job", assemble)
+    monkeypatch.setattr("pipeline.commands.build_dataset.assemble_job", assemble)
     flags = ("--temp-location", tmp_path / "temp") if temp_elsewhere else ()
     outcome = build([sample], tokenizer_path, output, "--seed", "2", *flags)
     assert_refused(outcome, USER_ERROR, f"--output {output}", "meanwhile", "--replace")

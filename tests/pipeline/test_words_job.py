@@ -17,9 +17,10 @@ from corpusmill.errors import UserError
 from corpusmill.tokenization.sources.read import TokenizerFile
 from corpusmill.tokenization.words.words import load_words
 from pipeline import probe
-from pipeline.builds import BuildBert
-from pipeline.commands import Verify, build, verify
-from pipeline.inspect_corpus import InspectCorpus, inspect_corpus
+from pipeline.commands.build_dataset import build
+from pipeline.commands.builds import BuildBert
+from pipeline.commands.inspect_corpus import InspectCorpus, inspect_corpus
+from pipeline.commands.verify_dataset import Verify, verify
 from pipeline.options import DatasetOptions, RunOptions
 from tests.corpusmill.many_scripts import DOCUMENTS
 from tests.corpusmill.tokenization.words.test_marked_encoding import reference_marks
@@ -101,7 +102,7 @@ def test_the_memo_changes_no_byte(
     corpus: Path, tokenizer_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build_words(corpus, tokenizer_path, tmp_path / "memo", "unicode")
-    monkeypatch.setattr("pipeline.commands.prove_tokenizer", lambda *_: False)
+    monkeypatch.setattr("pipeline.commands.build_dataset.prove_tokenizer", lambda *_: False)
     build_words(corpus, tokenizer_path, tmp_path / "plain", "unicode")
     assert digests(tmp_path / "memo") == digests(tmp_path / "plain")
 

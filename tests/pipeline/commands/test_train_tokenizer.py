@@ -18,7 +18,7 @@ from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.training.models import MODELS
 from pipeline.command_line import USER_ERROR
-from pipeline.train_tokenizer import GivenOptions
+from pipeline.commands.train_tokenizer import GivenOptions
 from tests.conftest import CHECKOUT, read_local
 from tests.pipeline.jobs import Outcome, assert_refused, build, leftovers, run_here
 

@@ -31,7 +31,7 @@ from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
 from corpusmill.tokenization.sources.source import TokenizerOptions
 from corpusmill.tokenization.words.words import load_words
 from pipeline.assembly import assemble_job, estimate_read_bytes
-from pipeline.builds import AnyObjective
+from pipeline.commands.builds import AnyObjective
 from pipeline.graph import Job
 from pipeline.html_report import render_corpus_page
 from pipeline.inputs import choose_format, is_local, list_inputs, read_bytes, say_hub_files
