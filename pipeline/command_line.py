@@ -23,7 +23,7 @@ from pipeline.commands.inspect_corpus import InspectCorpus, inspect_corpus
 from pipeline.commands.inspect_dataset import Inspect, inspect
 from pipeline.commands.train_tokenizer import TrainTokenizer, train_tokenizer
 from pipeline.commands.verify_dataset import Verify, verify
-from pipeline.run_log import LogOptions, log_event, open_log
+from pipeline.console.run_log import LogOptions, log_event, open_log
 from pipeline.runners.failures import JobCancelledError, JobFailedError
 from pipeline.runners.worker_watch import WorkerDiedError
 

@@ -8,9 +8,9 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 from rich.console import Console
 
+from pipeline.console.progress import Counters, Work, show_progress
+from pipeline.console.run_log import LogOptions, log_event
 from pipeline.options import RunOptions
-from pipeline.progress import Counters, Work, show_progress
-from pipeline.run_log import LogOptions, log_event
 from pipeline.runners.arguments import complete, set_by_us
 from pipeline.runners.local import count_processes
 from pipeline.runners.run import Run, Submitted

@@ -14,8 +14,8 @@ from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.objectives.gpt import GptOptions
 from corpusmill.objectives.objective import ObjectiveOptions
 from corpusmill.tokenization.sources.source import TokenizerOptions
+from pipeline.console.run_log import LogOptions
 from pipeline.options import DatasetOptions, RunOptions
-from pipeline.run_log import LogOptions
 
 
 @dataclass(frozen=True, kw_only=True)

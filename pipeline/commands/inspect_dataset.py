@@ -15,10 +15,10 @@ from corpusmill.formats.shard_formats import FORMATS, part_names
 from corpusmill.inspection.decoded_examples import decode_examples
 from corpusmill.inspection.figures import summarize
 from pipeline.commands.build_dataset import _read_manifest
-from pipeline.html_report import render_page
+from pipeline.console.html_report import render_page
+from pipeline.console.terminal_report import print_inspection
 from pipeline.inputs import absolute, read_bytes
 from pipeline.output import write_text
-from pipeline.terminal_report import print_inspection
 from transforms.files import open_file
 
 

@@ -20,6 +20,7 @@ from corpusmill.tokenization.training.models import MODELS, model_options
 from corpusmill.tokenization.training.options import NormalizerName
 from corpusmill.tokenization.training.sample import SampleOptions, draw_documents
 from pipeline.assembly import estimate_read_bytes, estimate_text_bytes
+from pipeline.console.progress import ReadingLine, show_reading
 from pipeline.inputs import (
     InputFile,
     absolute,
@@ -29,7 +30,6 @@ from pipeline.inputs import (
     say_hub_files,
 )
 from pipeline.output import temporary_folder
-from pipeline.progress import ReadingLine, show_reading
 from transforms.files import create_file, file_exists, open_file
 
 

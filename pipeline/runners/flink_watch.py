@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from corpusmill.errors import UserError
-from pipeline.progress import JOURNAL, Counters
+from pipeline.console.progress import JOURNAL, Counters
 from pipeline.runners.failures import JobCancelledError, raise_user_error
 from pipeline.runners.flink_rest import (
     CANCELED,

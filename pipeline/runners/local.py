@@ -17,7 +17,7 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_provision_api_pb2
 from apache_beam.runners.portability.fn_api_runner import fn_runner, worker_handlers
 from apache_beam.runners.portability.portable_runner import JobServiceHandle
 
-from pipeline.progress import Counters
+from pipeline.console.progress import Counters
 from pipeline.runners.live_counters import read_counters
 from pipeline.runners.run import Run, Submitted
 from pipeline.runners.setting import Reach

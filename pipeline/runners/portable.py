@@ -10,7 +10,7 @@ from apache_beam.runners.runner import PipelineRunner
 from apache_beam.transforms.environments import EmbeddedPythonEnvironment
 
 from corpusmill.errors import UserError
-from pipeline.progress import repeat
+from pipeline.console.progress import repeat
 from pipeline.runners.arguments import given_flags
 from pipeline.runners.noise import hide_noise
 from pipeline.runners.proto_checks import find_faults

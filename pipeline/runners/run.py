@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import apache_beam as beam
 
-from pipeline.progress import Counters
+from pipeline.console.progress import Counters
 from pipeline.runners.workers import Worker
 
 

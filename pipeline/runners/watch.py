@@ -11,7 +11,7 @@ from apache_beam.metrics.metric import MetricsFilter
 from apache_beam.portability.api import beam_job_api_pb2
 from apache_beam.runners.runner import PipelineState
 
-from pipeline.progress import Counters
+from pipeline.console.progress import Counters
 from pipeline.runners.failures import JobCancelledError
 from pipeline.runners.live_counters import read_counters
 from transforms.tally import NAMESPACE

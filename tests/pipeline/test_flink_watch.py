@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from corpusmill.errors import UserError
-from pipeline.progress import JOURNAL, Counters
+from pipeline.console.progress import JOURNAL, Counters
 from pipeline.runners.failures import JobCancelledError
 from pipeline.runners.flink_rest import CANCELED, FlinkRest, NoAnswerError, Overview
 from pipeline.runners.flink_watch import (

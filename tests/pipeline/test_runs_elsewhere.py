@@ -13,7 +13,7 @@ import pytest
 from apache_beam.portability.api import beam_job_api_pb2
 
 from pipeline.command_line import CANCELLED, FAILURE, INTERRUPTED, USER_ERROR
-from pipeline.progress import Counters
+from pipeline.console.progress import Counters
 from pipeline.runners import portable
 from pipeline.runners.run import Run
 from pipeline.runners.watch import JobInterrupt, job_id_of

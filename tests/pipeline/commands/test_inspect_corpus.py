@@ -20,7 +20,7 @@ from corpusmill.tokenization.sources.read import TokenizerFile
 from pipeline.assembly import assemble_job
 from pipeline.command_line import FAILURE, INTERRUPTED, USER_ERROR
 from pipeline.commands.inspect_corpus import measure_job
-from pipeline.html_report import bin_lengths
+from pipeline.console.html_report import bin_lengths
 from pipeline.inputs import list_inputs
 from pipeline.launch import prepare_launch
 from pipeline.options import DatasetOptions, RunOptions

@@ -17,7 +17,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from pipeline.run_log import PROGRESS, LogOptions, log_event
+from pipeline.console.run_log import PROGRESS, LogOptions, log_event
 
 # The "bundle" of what the journal says is finished: units of work by kind.
 JOURNAL = "journal"

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pipeline.progress import Counters, Work
+from pipeline.console.progress import Counters, Work
 from tests.conftest import CHECKOUT
 from tests.pipeline.jobs import SMALL
 

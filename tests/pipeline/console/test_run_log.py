@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from pipeline.command_line import USER_ERROR
-from pipeline.progress import Counters, Work, show_progress
-from pipeline.run_log import LogOptions, log_event, open_log
+from pipeline.console.progress import Counters, Work, show_progress
+from pipeline.console.run_log import LogOptions, log_event, open_log
 from tests.pipeline.jobs import assert_refused, build
 
 

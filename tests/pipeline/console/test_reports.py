@@ -15,8 +15,8 @@ from rich.console import Console
 from corpusmill.dataset.manifest import special_tokens_of
 from corpusmill.inspection.decoded_examples import DecodedExample, Piece, decode_examples
 from corpusmill.inspection.figures import Distribution, Report, summarize
-from pipeline.html_report import bin_shares, draw_plots, render_page
-from pipeline.terminal_report import print_inspection
+from pipeline.console.html_report import bin_shares, draw_plots, render_page
+from pipeline.console.terminal_report import print_inspection
 from tests.corpusmill.handmade_dataset import Recipe, write_dataset
 
 EXAMPLE = DecodedExample(
