@@ -18,8 +18,8 @@ from corpusmill.layout.placement import Layout
 from corpusmill.objectives.objective import Objective
 from corpusmill.tokenization.encoding import tokenized_schema
 from corpusmill.tokenization.words.word_marks import marked_dtype
-from pipeline.assembly import lay_out
 from pipeline.options import DatasetOptions
+from pipeline.preparation.assembly import lay_out
 from transforms.plan import FILE_BYTES
 from transforms.shuffle import BUFFER_BYTES, MESSAGE_BYTES, plan_routes
 

@@ -23,8 +23,8 @@ from benchmarks import extreme_corpora as corpora
 from benchmarks.measure import Measurement, measure
 from benchmarks.synthetic_corpus import write_corpus
 from corpusmill.corpus.options import DocumentOptions
-from pipeline.inputs import choose_format, list_inputs
-from pipeline.probe import read_probe
+from pipeline.preparation.inputs import choose_format, list_inputs
+from pipeline.preparation.probe import read_probe
 
 _MB = 10**6
 _BERT = ("bert", "--duplicates", "2")

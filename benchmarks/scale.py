@@ -30,9 +30,9 @@ from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.objectives.gpt import GptOptions
 from corpusmill.objectives.objective import ObjectiveOptions
 from pipeline.graph import build_dataset
-from pipeline.inputs import InputFile
 from pipeline.options import MAX_SHARDS, RunOptions
-from pipeline.run_folder import RunFolder
+from pipeline.preparation.inputs import InputFile
+from pipeline.preparation.run_folder import RunFolder
 from transforms.parallel import CALLS_AT_ONCE
 from transforms.shuffle import MERGE_BYTES, SMALLEST_SEGMENT_BYTES
 

@@ -28,12 +28,12 @@ from corpusmill.dataset.manifest import MANIFEST
 from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.objective import ObjectiveOptions
 from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
-from pipeline.assembly import assemble_job
 from pipeline.graph import Job, build_dataset
-from pipeline.inputs import InputFile, list_inputs, read_bytes
 from pipeline.launch import Launch, prepare_launch
 from pipeline.options import DatasetOptions, RunOptions
-from pipeline.run_folder import run_folder
+from pipeline.preparation.assembly import assemble_job
+from pipeline.preparation.inputs import InputFile, list_inputs, read_bytes
+from pipeline.preparation.run_folder import run_folder
 from transforms import sort, spill
 from transforms.elements import Segment
 

@@ -15,17 +15,17 @@ from corpusmill.formats.shard_names import check_splits
 from corpusmill.inspection.figures import summarize
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.words.words import load_words
-from pipeline.assembly import assemble_job, estimate_read_bytes
 from pipeline.commands.builds import Build
 from pipeline.console.progress import Work
 from pipeline.console.run_log import log_event
 from pipeline.console.terminal_report import print_inspection
 from pipeline.graph import build_dataset
-from pipeline.inputs import choose_format, list_inputs, read_bytes, say_hub_files
 from pipeline.launch import prepare_launch
-from pipeline.output import check_output
-from pipeline.probe import prove_tokenizer, read_probe
-from pipeline.run_folder import RunFolder, refuse_a_living_run, run_folder, say_finished
+from pipeline.preparation.assembly import assemble_job, estimate_read_bytes
+from pipeline.preparation.inputs import choose_format, list_inputs, read_bytes, say_hub_files
+from pipeline.preparation.output import check_output
+from pipeline.preparation.probe import prove_tokenizer, read_probe
+from pipeline.preparation.run_folder import RunFolder, refuse_a_living_run, run_folder, say_finished
 from transforms.journal import count_finished
 
 

@@ -30,19 +30,25 @@ from corpusmill.objectives.random_documents import BYTES_OF_SIZES, candidate_lim
 from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
 from corpusmill.tokenization.sources.source import TokenizerOptions
 from corpusmill.tokenization.words.words import load_words
-from pipeline.assembly import assemble_job, estimate_read_bytes
 from pipeline.commands.builds import AnyObjective
 from pipeline.console.html_report import render_corpus_page
 from pipeline.console.progress import Work
 from pipeline.console.run_log import LogOptions, log_event
 from pipeline.console.terminal_report import print_corpus
 from pipeline.graph import Job
-from pipeline.inputs import choose_format, is_local, list_inputs, read_bytes, say_hub_files
 from pipeline.launch import Launch, prepare_launch
 from pipeline.options import DatasetOptions, RunOptions
-from pipeline.output import temporary_folder, write_text
-from pipeline.probe import prove_tokenizer, read_probe
-from pipeline.run_folder import RunFolder
+from pipeline.preparation.assembly import assemble_job, estimate_read_bytes
+from pipeline.preparation.inputs import (
+    choose_format,
+    is_local,
+    list_inputs,
+    read_bytes,
+    say_hub_files,
+)
+from pipeline.preparation.output import temporary_folder, write_text
+from pipeline.preparation.probe import prove_tokenizer, read_probe
+from pipeline.preparation.run_folder import RunFolder
 from pipeline.runners.setting import Reach
 from transforms.build import SORT_BYTES
 from transforms.measure import LARGEST, CollectNumbers, MeasureBatches

@@ -17,8 +17,8 @@ from corpusmill.inspection.figures import summarize
 from pipeline.commands.build_dataset import _read_manifest
 from pipeline.console.html_report import render_page
 from pipeline.console.terminal_report import print_inspection
-from pipeline.inputs import absolute, read_bytes
-from pipeline.output import write_text
+from pipeline.preparation.inputs import absolute, read_bytes
+from pipeline.preparation.output import write_text
 from transforms.files import open_file
 
 

@@ -19,9 +19,9 @@ from corpusmill.errors import UserError
 from corpusmill.tokenization.training.models import MODELS, model_options
 from corpusmill.tokenization.training.options import NormalizerName
 from corpusmill.tokenization.training.sample import SampleOptions, draw_documents
-from pipeline.assembly import estimate_read_bytes, estimate_text_bytes
 from pipeline.console.progress import ReadingLine, show_reading
-from pipeline.inputs import (
+from pipeline.preparation.assembly import estimate_read_bytes, estimate_text_bytes
+from pipeline.preparation.inputs import (
     InputFile,
     absolute,
     choose_format,
@@ -29,7 +29,7 @@ from pipeline.inputs import (
     list_inputs,
     say_hub_files,
 )
-from pipeline.output import temporary_folder
+from pipeline.preparation.output import temporary_folder
 from transforms.files import create_file, file_exists, open_file
 
 

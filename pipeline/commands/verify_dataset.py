@@ -9,8 +9,8 @@ from rich.console import Console
 
 from corpusmill.dataset.verify import verify as find_problems
 from pipeline.commands.build_dataset import _read_manifest
-from pipeline.inputs import absolute
-from pipeline.output import list_folder
+from pipeline.preparation.inputs import absolute
+from pipeline.preparation.output import list_folder
 from transforms.files import open_file
 
 

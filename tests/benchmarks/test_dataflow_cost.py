@@ -50,7 +50,7 @@ def run(
 
     patch.setattr(prepare, "to_messages", send)
     patch.setattr(commit, "remove_folder", lambda _: None)
-    patch.setattr("pipeline.run_folder.remove_folder", lambda _: None)
+    patch.setattr("pipeline.preparation.run_folder.remove_folder", lambda _: None)
     outcome = run_here(
         "bert", "--input", sample, "--tokenizer", tokenizer, "--output", folder / "out",
         "--temp-location", folder / "temp", "--duplicates", "4", "--max-seq-length", "64",

@@ -16,12 +16,12 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.tokenization.sources.read import TokenizerFile
-from pipeline.assembly import assemble_job
 from pipeline.graph import Job, build_dataset
-from pipeline.inputs import list_inputs
 from pipeline.launch import prepare_launch
 from pipeline.options import DatasetOptions, RunOptions
-from pipeline.run_folder import RunFolder
+from pipeline.preparation.assembly import assemble_job
+from pipeline.preparation.inputs import list_inputs
+from pipeline.preparation.run_folder import RunFolder
 
 
 @pytest.fixture(params=["files", "engine"])

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.output import list_folder
+from pipeline.preparation.output import list_folder
 from tests.object_stores import Bucket, Request
 from tests.pipeline.jobs import SMALL, Outcome, assert_refused, run_here, start
 from transforms.files import list_files, open_file, write_file
@@ -141,7 +141,7 @@ def test_a_run_that_fails_leaves_no_data_set_and_goes_on(
     left = [name for name in list_folder(f"{filled.url}/out") if not name.startswith("_temporary-")]
     assert not {"_SUCCESS", "dataset.json"}.intersection(left)
     # The process of the run that failed is this one, which lives on.
-    monkeypatch.setattr("pipeline.run_folder.is_alive", lambda _: False)
+    monkeypatch.setattr("pipeline.preparation.run_folder.is_alive", lambda _: False)
     assert build(filled, "--resume").status == 0
     assert describe_folder(f"{filled.url}/out") == reference
 
@@ -154,7 +154,7 @@ def test_a_list_that_lags_changes_nothing(
     assert build(filled, "--seed", "3").status == 0
     old = dict.fromkeys(list_files(filled.url), 1)
     monkeypatch.setattr(
-        "pipeline.output.list_files",
+        "pipeline.preparation.output.list_files",
         lambda pattern: {path: size for path, size in old.items() if path.startswith(pattern)},
     )
     done = build(filled, "--replace")

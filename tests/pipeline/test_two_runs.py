@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from corpusmill.dataset.verify import verify_local
-from pipeline.assembly import assemble_job
 from pipeline.command_line import USER_ERROR
+from pipeline.preparation.assembly import assemble_job
 from tests.pipeline.jobs import SMALL, Outcome, assert_refused, build, digests, leftovers, start
 
 

@@ -16,12 +16,12 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
 from corpusmill.tokenization.sources.read import TokenizerFile
 from corpusmill.tokenization.words.words import load_words
-from pipeline import probe
 from pipeline.commands.build_dataset import build
 from pipeline.commands.builds import BuildBert
 from pipeline.commands.inspect_corpus import InspectCorpus, inspect_corpus
 from pipeline.commands.verify_dataset import Verify, verify
 from pipeline.options import DatasetOptions, RunOptions
+from pipeline.preparation import probe
 from tests.corpusmill.many_scripts import DOCUMENTS
 from tests.corpusmill.tokenization.words.test_marked_encoding import reference_marks
 from tests.pipeline.jobs import digests

@@ -17,14 +17,14 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.tokenization.sources.read import TokenizerFile
-from pipeline.assembly import assemble_job
 from pipeline.command_line import FAILURE, INTERRUPTED, USER_ERROR
 from pipeline.commands.inspect_corpus import measure_job
 from pipeline.console.html_report import bin_lengths
-from pipeline.inputs import list_inputs
 from pipeline.launch import prepare_launch
 from pipeline.options import DatasetOptions, RunOptions
-from pipeline.run_folder import RunFolder
+from pipeline.preparation.assembly import assemble_job
+from pipeline.preparation.inputs import list_inputs
+from pipeline.preparation.run_folder import RunFolder
 from tests.pipeline.jobs import Outcome, assert_refused, build, leftovers, run_here
 from tests.pipeline.test_graph import collections, leaf_coders
 from transforms.elements import ArrowBatchCoder
@@ -153,7 +153,7 @@ def test_the_temporary_files_of_a_build_are_as_large_as_was_said(
     said = numbers_of(inputs=large)["build"]["temporary_bytes"]
     kept = tmp_path / "kept"
     kept.mkdir()
-    monkeypatch.setattr("pipeline.output.FileSystems.delete", lambda _: None)
+    monkeypatch.setattr("pipeline.preparation.output.FileSystems.delete", lambda _: None)
     build([large], tokenizer_path, output, "--temp-location", kept)
     files = [path for path in kept.rglob("*") if path.suffix in {".arrow", ".npy"}]
     assert said == pytest.approx(sum(path.stat().st_size for path in files), rel=0.05)

@@ -21,7 +21,7 @@ from corpusmill.corpus.hub.wikitext import WIKITEXT, fetch_wikitext
 from corpusmill.corpus.input_formats import check_start, resolve_format, take_suffixes
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
-from pipeline.saved_datasets import choose_data_files
+from pipeline.preparation.saved_datasets import choose_data_files
 from transforms.files import create_file, find_files, open_file
 
 # Files of the hub that are said one by one.

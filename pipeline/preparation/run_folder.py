@@ -20,8 +20,8 @@ from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.dataset.manifest import SUCCESS
 from corpusmill.errors import UserError
-from pipeline.inputs import InputFile, absolute, is_local, read_bytes
-from pipeline.output import make_temporary_folder, remove_empty_folders
+from pipeline.preparation.inputs import InputFile, absolute, is_local, read_bytes
+from pipeline.preparation.output import make_temporary_folder, remove_empty_folders
 from transforms.claim import Claim, drop_claim, read_claim, take_claim
 from transforms.files import create_file, file_exists, remove_folder
 from transforms.journal import count_finished

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from corpusmill.errors import UserError
-from pipeline.inputs import InputFile, absolute, is_local, list_inputs
+from pipeline.preparation.inputs import InputFile, absolute, is_local, list_inputs
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_a_data_set_of_the_hub_is_ordered_by_its_name(
         (folder / "text").write_text(name)
         return folder / "text"
 
-    monkeypatch.setattr("pipeline.inputs.fetch_wikitext", fetch)
+    monkeypatch.setattr("pipeline.preparation.inputs.fetch_wikitext", fetch)
     given = list_inputs(["wikitext-2", "more"], str(tmp_path / "temp"))
     assert [file.name for file in given] == ["c.txt", "deep/d.txt", "wikitext-2"]
     assert given[-1].path == str(tmp_path / "temp" / "wikitext-2" / "text")

@@ -21,7 +21,7 @@ from corpusmill.tokenization.sources.read import TokenizerFile
 from corpusmill.tokenization.sources.source import Encode
 from corpusmill.tokenization.words.word_marks import marked_dtype
 from corpusmill.tokenization.words.words import WordRule
-from pipeline.inputs import InputFile
+from pipeline.preparation.inputs import InputFile
 from transforms.files import open_file
 
 # Its size: 1/64 of the corpus, which takes a fiftieth of the time of a run, between these bounds.

@@ -7,7 +7,7 @@ import datasets
 import pytest
 
 from corpusmill.errors import UserError
-from pipeline.inputs import list_inputs
+from pipeline.preparation.inputs import list_inputs
 
 
 @pytest.fixture

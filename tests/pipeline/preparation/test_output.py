@@ -5,7 +5,7 @@ import pytest
 
 from corpusmill.dataset.manifest import FORMAT_VERSION
 from corpusmill.errors import UserError
-from pipeline.output import check_output, list_folder, temporary_folder
+from pipeline.preparation.output import check_output, list_folder, temporary_folder
 
 DATA_SET = [
     "README.md", "_SUCCESS", "_temporary-0a/pool-1/documents.npy", "dataset.json",

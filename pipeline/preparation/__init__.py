@@ -1,0 +1,1 @@
+"""What is found out and checked before a job is submitted."""
