@@ -29,11 +29,11 @@ from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.objective import ObjectiveOptions
 from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
 from pipeline.graph import Job, build_dataset
-from pipeline.launch import Launch, prepare_launch
 from pipeline.options import DatasetOptions, RunOptions
 from pipeline.preparation.assembly import assemble_job
 from pipeline.preparation.inputs import InputFile, list_inputs, read_bytes
 from pipeline.preparation.run_folder import run_folder
+from pipeline.runners.launch import Launch, prepare_launch
 from transforms import sort, spill
 from transforms.elements import Segment
 

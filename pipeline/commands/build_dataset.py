@@ -20,12 +20,12 @@ from pipeline.console.progress import Work
 from pipeline.console.run_log import log_event
 from pipeline.console.terminal_report import print_inspection
 from pipeline.graph import build_dataset
-from pipeline.launch import prepare_launch
 from pipeline.preparation.assembly import assemble_job, estimate_read_bytes
 from pipeline.preparation.inputs import choose_format, list_inputs, read_bytes, say_hub_files
 from pipeline.preparation.output import check_output
 from pipeline.preparation.probe import prove_tokenizer, read_probe
 from pipeline.preparation.run_folder import RunFolder, refuse_a_living_run, run_folder, say_finished
+from pipeline.runners.launch import prepare_launch
 from transforms.journal import count_finished
 
 

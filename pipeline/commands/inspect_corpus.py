@@ -36,7 +36,6 @@ from pipeline.console.progress import Work
 from pipeline.console.run_log import LogOptions, log_event
 from pipeline.console.terminal_report import print_corpus
 from pipeline.graph import Job
-from pipeline.launch import Launch, prepare_launch
 from pipeline.options import DatasetOptions, RunOptions
 from pipeline.preparation.assembly import assemble_job, estimate_read_bytes
 from pipeline.preparation.inputs import (
@@ -49,6 +48,7 @@ from pipeline.preparation.inputs import (
 from pipeline.preparation.output import temporary_folder, write_text
 from pipeline.preparation.probe import prove_tokenizer, read_probe
 from pipeline.preparation.run_folder import RunFolder
+from pipeline.runners.launch import Launch, prepare_launch
 from pipeline.runners.setting import Reach
 from transforms.build import SORT_BYTES
 from transforms.measure import LARGEST, CollectNumbers, MeasureBatches

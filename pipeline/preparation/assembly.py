@@ -22,10 +22,10 @@ from corpusmill.tokenization.sources.read import TokenizerFile
 from corpusmill.tokenization.words.word_marks import marked_dtype
 from corpusmill.tokenization.words.words import load_words
 from pipeline.graph import Job
-from pipeline.launch import Launch
 from pipeline.options import MAX_SHARDS, DatasetOptions
 from pipeline.preparation.inputs import InputFile, absolute
 from pipeline.preparation.run_folder import RunFolder
+from pipeline.runners.launch import Launch
 from transforms.commit import CommitOptions
 from transforms.files import create_file
 from transforms.plan import FILE_BYTES, Plan, cut_ranges, group_ranges, write_plan

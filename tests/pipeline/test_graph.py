@@ -17,11 +17,11 @@ from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.tokenization.sources.read import TokenizerFile
 from pipeline.graph import Job, build_dataset
-from pipeline.launch import prepare_launch
 from pipeline.options import DatasetOptions, RunOptions
 from pipeline.preparation.assembly import assemble_job
 from pipeline.preparation.inputs import list_inputs
 from pipeline.preparation.run_folder import RunFolder
+from pipeline.runners.launch import prepare_launch
 
 
 @pytest.fixture(params=["files", "engine"])

@@ -20,11 +20,11 @@ from corpusmill.tokenization.sources.read import TokenizerFile
 from pipeline.command_line import FAILURE, INTERRUPTED, USER_ERROR
 from pipeline.commands.inspect_corpus import measure_job
 from pipeline.console.html_report import bin_lengths
-from pipeline.launch import prepare_launch
 from pipeline.options import DatasetOptions, RunOptions
 from pipeline.preparation.assembly import assemble_job
 from pipeline.preparation.inputs import list_inputs
 from pipeline.preparation.run_folder import RunFolder
+from pipeline.runners.launch import prepare_launch
 from tests.pipeline.jobs import Outcome, assert_refused, build, leftovers, run_here
 from tests.pipeline.test_graph import collections, leaf_coders
 from transforms.elements import ArrowBatchCoder
@@ -296,7 +296,7 @@ def test_nothing_is_left_when_it_ends_early(
         assert [path for path in temporary.rglob("*") if path.name == "tokenizer.json"]
         raise error
 
-    monkeypatch.setattr("pipeline.launch.Launch.run", fail)
+    monkeypatch.setattr("pipeline.runners.launch.Launch.run", fail)
     assert inspect().status == status
 
 
