@@ -167,7 +167,7 @@ class Cluster:
 
     def _start_pool(self, number: int) -> None:
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        program = ["-m", "pipeline.runners.flink_pool", f"127.0.0.{number + 2}:{POOL_PORT}"]
+        program = ["-m", "pipeline.runners.flink.pool", f"127.0.0.{number + 2}:{POOL_PORT}"]
         command = [sys.executable, *program]
         self._run(f"pool-{number}", command, {"PYTHONPATH": str(CHECKOUT), "PATH": path})
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.runners.flink_rest import CANCELED, FINISHED, FlinkRest
+from pipeline.runners.flink.rest import CANCELED, FINISHED, FlinkRest
 from tests_flink.cluster import Cluster
 from tests_flink.jobs import (
     Corpus,

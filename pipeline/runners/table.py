@@ -5,8 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from corpusmill.errors import UserError
-from pipeline.runners import dataflow, flink, flink_job, local, portable, prism
+from pipeline.runners import dataflow, local, portable, prism
 from pipeline.runners.failures import JobCancelledError, JobFailedError, raise_explained
+from pipeline.runners.flink import job as flink_job
+from pipeline.runners.flink import options as flink
 from pipeline.runners.run import Run, Submitted
 from pipeline.runners.setting import Reach, Setting, check_reach, check_spread, check_wait
 from pipeline.runners.worker_watch import WorkerDiedError

@@ -9,8 +9,8 @@ from apache_beam.options.pipeline_options import FlinkRunnerOptions
 from corpusmill.errors import UserError
 from pipeline.runners import portable
 from pipeline.runners.arguments import given_flags
-from pipeline.runners.flink_rest import FlinkRest, NoAnswerError, Overview
-from pipeline.runners.flink_server import JAR_VARIABLE, check_job_server
+from pipeline.runners.flink.rest import FlinkRest, NoAnswerError, Overview
+from pipeline.runners.flink.server import JAR_VARIABLE, check_job_server
 from pipeline.runners.setting import Reach, Setting
 
 # Beside each TaskManager, as deploy/flink puts it there.

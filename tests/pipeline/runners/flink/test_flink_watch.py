@@ -13,8 +13,8 @@ import pytest
 from corpusmill.errors import UserError
 from pipeline.console.progress import JOURNAL, Counters
 from pipeline.runners.failures import JobCancelledError
-from pipeline.runners.flink_rest import CANCELED, FlinkRest, NoAnswerError, Overview
-from pipeline.runners.flink_watch import (
+from pipeline.runners.flink.rest import CANCELED, FlinkRest, NoAnswerError, Overview
+from pipeline.runners.flink.watch import (
     FlinkJobError,
     FlinkSilentError,
     FlinkWatch,

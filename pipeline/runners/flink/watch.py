@@ -12,7 +12,7 @@ from contextlib import suppress
 from corpusmill.errors import UserError
 from pipeline.console.progress import JOURNAL, Counters
 from pipeline.runners.failures import JobCancelledError, raise_user_error
-from pipeline.runners.flink_rest import (
+from pipeline.runners.flink.rest import (
     CANCELED,
     ENDED,
     FAILED,

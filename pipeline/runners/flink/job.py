@@ -12,15 +12,15 @@ from apache_beam.runners.runner import PipelineState
 
 from pipeline.runners import portable
 from pipeline.runners.arguments import given_flags
-from pipeline.runners.flink import Place, place_of
-from pipeline.runners.flink_pool import started_pool
-from pipeline.runners.flink_rest import FlinkRest, NoAnswerError
-from pipeline.runners.flink_server import (
+from pipeline.runners.flink.options import Place, place_of
+from pipeline.runners.flink.pool import started_pool
+from pipeline.runners.flink.rest import FlinkRest, NoAnswerError
+from pipeline.runners.flink.server import (
     StoppableFlinkRunner,
     embedded_configuration,
     started_runner,
 )
-from pipeline.runners.flink_watch import FlinkJobError, FlinkSilentError, FlinkWatch, end_job
+from pipeline.runners.flink.watch import FlinkJobError, FlinkSilentError, FlinkWatch, end_job
 from pipeline.runners.run import Run, Submitted
 
 # Embedded Flink is silent as soon as the job has ended; a JobManager may be started again.

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.runners import flink
 from pipeline.runners.arguments import complete, given_flags
-from pipeline.runners.flink import Place, place_of
-from pipeline.runners.flink_rest import FlinkRest, Overview
-from pipeline.runners.flink_server import JAR_VARIABLE, embedded_configuration, started_runner
+from pipeline.runners.flink import options as flink
+from pipeline.runners.flink.options import Place, place_of
+from pipeline.runners.flink.rest import FlinkRest, Overview
+from pipeline.runners.flink.server import JAR_VARIABLE, embedded_configuration, started_runner
 from tests.pipeline.jobs import assert_refused, build, leftovers
 
 MASTER = "--flink_master=flink:8081"

@@ -1,6 +1,6 @@
 """A pool of Python workers for Flink: Beam's, at one address alone, and with an eye on its workers.
 
-    python -m pipeline.runners.flink_pool 127.0.0.1:50000
+    python -m pipeline.runners.flink.pool 127.0.0.1:50000
 
 Flink waits for ever for a worker that is killed before it has called, as memory may run out just
 then. Beam's boot program, which is the pool of its images, starts such a worker again; Beam's pool

@@ -1,0 +1,1 @@
+"""Flink, embedded or on a cluster."""
