@@ -12,11 +12,11 @@ from pipeline.console.progress import Counters, Work, show_progress
 from pipeline.console.run_log import LogOptions, log_event
 from pipeline.options import RunOptions
 from pipeline.runners.arguments import complete, set_by_us
-from pipeline.runners.local import count_processes
+from pipeline.runners.local.runner import count_processes
+from pipeline.runners.local.workers import start_workers
 from pipeline.runners.run import Run, Submitted
 from pipeline.runners.setting import Setting, check_shards, paths_of
 from pipeline.runners.table import LOCAL, Runner, find_runner
-from pipeline.runners.workers import start_workers
 
 # Engines deal ranges out beforehand, the same number to each worker.
 _RANGES_PER_WORKER, _SMALLEST_RANGE_BYTES = 8, 2**20

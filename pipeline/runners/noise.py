@@ -6,7 +6,7 @@ from typing import Any
 
 from apache_beam.runners.worker import sdk_worker, worker_pool_main
 
-from pipeline.runners.worker_watch import hide_broken_connections
+from pipeline.runners.local.worker_watch import hide_broken_connections
 
 
 class _QuietSubprocess:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import apache_beam as beam
 
 from pipeline.console.progress import Counters
-from pipeline.runners.workers import Worker
+from pipeline.runners.local.workers import Worker
 
 
 @dataclass(frozen=True)

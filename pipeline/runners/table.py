@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from corpusmill.errors import UserError
-from pipeline.runners import dataflow, local, portable, prism
+from pipeline.runners import dataflow, portable, prism
 from pipeline.runners.failures import JobCancelledError, JobFailedError, raise_explained
 from pipeline.runners.flink import job as flink_job
 from pipeline.runners.flink import options as flink
+from pipeline.runners.local import runner as local
+from pipeline.runners.local.worker_watch import WorkerDiedError
 from pipeline.runners.run import Run, Submitted
 from pipeline.runners.setting import Reach, Setting, check_reach, check_spread, check_wait
-from pipeline.runners.worker_watch import WorkerDiedError
 
 _MEGABYTE = 2**20
 

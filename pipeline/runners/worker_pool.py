@@ -16,7 +16,7 @@ from apache_beam.runners.portability.portable_runner import JobServiceHandle
 from apache_beam.utils.thread_pool_executor import UnboundedThreadPoolExecutor
 from google.protobuf import json_format, text_format
 
-from pipeline.runners.workers import Worker, start_workers
+from pipeline.runners.local.workers import Worker, start_workers
 
 
 class _Pool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):

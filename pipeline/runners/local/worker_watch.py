@@ -15,7 +15,7 @@ from apache_beam.portability import python_urns
 from apache_beam.runners.portability.fn_api_runner import worker_handlers
 from google.protobuf import json_format, text_format
 
-from pipeline.runners.workers import Worker
+from pipeline.runners.local.workers import Worker
 
 # A killed process is gone within milliseconds, unless the system is stuck.
 _SECONDS_TO_DIE = 5

@@ -19,9 +19,9 @@ from apache_beam.runners.portability.portable_runner import JobServiceHandle
 
 from pipeline.console.progress import Counters
 from pipeline.runners.live_counters import read_counters
+from pipeline.runners.local.worker_watch import WorkerWatch
 from pipeline.runners.run import Run, Submitted
 from pipeline.runners.setting import Reach
-from pipeline.runners.worker_watch import WorkerWatch
 
 
 def reach(_: Sequence[str]) -> Reach:

@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import ForkContext, ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
 
-from pipeline.runners import worker
+from pipeline.runners.local import worker
 
 # The server of forks listens at a file in a folder of its own there, by a path of 107 bytes.
 _LONGEST_TEMPORARY_FOLDER = 60
