@@ -24,8 +24,8 @@ from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.random_documents import Pool
 from transforms.elements import NamedOutputs, Segment, WrittenFile
 from transforms.files import create_file, scratch_folder
-from transforms.journal import Journal, Output
 from transforms.pool import map_pool
+from transforms.recovery.journal import Journal, Output
 from transforms.sort import RowSorter
 from transforms.spill import load_segment
 from transforms.tally import COUNTS, Count, Tally

@@ -19,8 +19,8 @@ from corpusmill.objectives import random_documents as pools
 from corpusmill.objectives.random_documents import ARRAYS, Pool, open_pool
 from transforms.elements import Candidates, NamedOutputs, in_global_window
 from transforms.files import create_file, open_file, read_part
-from transforms.journal import Journal, Output
 from transforms.parallel import map_ahead
+from transforms.recovery.journal import Journal, Output
 from transforms.tally import COUNTS, Count, Tally
 
 POOL, CANDIDATES = "pool", "candidates"

@@ -15,10 +15,10 @@ from apache_beam.utils.shared import Shared
 
 from corpusmill.corpus.options import DocumentOptions
 from transforms.elements import Candidates, NamedOutputs, RejectsFile, Segment, Task
-from transforms.journal import Journal, Output
 from transforms.plan import read_task
 from transforms.pool import CANDIDATES, CandidateFile
 from transforms.read import REJECTS, TaskReader, tally_of_reading
+from transforms.recovery.journal import Journal, Output
 from transforms.shuffle import BUFFER_BYTES, MESSAGE_BYTES, Routes, to_messages
 from transforms.spill import Buffer, Spill
 from transforms.tally import COUNTS, Count, Tally

@@ -26,7 +26,7 @@ from pipeline.preparation.output import check_output
 from pipeline.preparation.probe import prove_tokenizer, read_probe
 from pipeline.preparation.run_folder import RunFolder, refuse_a_living_run, run_folder, say_finished
 from pipeline.runners.launch import prepare_launch
-from transforms.journal import count_finished
+from transforms.recovery.journal import count_finished
 
 
 def build(command: Build, beam_arguments: tuple[str, ...], console: Console) -> int:

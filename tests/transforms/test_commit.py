@@ -13,10 +13,10 @@ from corpusmill.dataset.accounting import Expected
 from corpusmill.errors import UserError
 from corpusmill.layout.placement import Layout
 from tests.transforms.local_pipeline import local_pipeline
-from transforms.claim import CLAIM, Claim, take_claim
 from transforms.commit import CommitDataset, CommitOptions, check_rejects
 from transforms.elements import RejectsFile, WrittenFile
-from transforms.publish import Move, publish
+from transforms.recovery.claim import CLAIM, Claim, take_claim
+from transforms.recovery.publish import Move, publish
 
 LAYOUT = Layout(0, 2, 1)
 SHARDS = {

@@ -12,9 +12,9 @@ import pytest
 
 from tests.transforms.faulty_files import AFTER, BEFORE, HALF, FaultyFiles, KilledError
 from tests.transforms.test_commit import COUNTS, LAYOUT, Folders
-from transforms.claim import CLAIM, Claim, take_claim
 from transforms.commit import _Commit
 from transforms.elements import WrittenFile
+from transforms.recovery.claim import CLAIM, Claim, take_claim
 
 # The name of a case; whether an earlier data set is replaced, by one with other names or the same;
 # whether the shards of a split are joined.

@@ -22,7 +22,7 @@ from pipeline.runners.flink.rest import (
     NoAnswerError,
 )
 from transforms.files import list_files
-from transforms.journal import count_finished
+from transforms.recovery.journal import count_finished
 
 _SECONDS_BETWEEN_LOOKS = 1.0
 

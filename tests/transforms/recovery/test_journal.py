@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from transforms.elements import Candidates, RejectsFile, Segment, WrittenFile
-from transforms.journal import Journal, Output, count_finished
+from transforms.recovery.journal import Journal, Output, count_finished
 
 
 class Work:

@@ -6,9 +6,9 @@ import pytest
 
 from corpusmill.errors import UserError
 from tests.object_stores import Bucket, Request
-from transforms import publish as publishing
 from transforms.files import create_file, open_file, remove_folder, write_file
-from transforms.publish import Move, publish
+from transforms.recovery import publish as publishing
+from transforms.recovery.publish import Move, publish
 
 
 def read(path: str) -> bytes:

@@ -13,7 +13,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.dataset.manifest import SUCCESS
 from transforms.files import delete_files, file_exists, open_file, remove_folder, write_file
-from transforms.publish import Move, beside, publish
+from transforms.recovery.publish import Move, beside, publish
 from transforms.stores.objects import is_object_path
 
 
