@@ -33,8 +33,8 @@ from pipeline.graph import build_dataset
 from pipeline.options import MAX_SHARDS, RunOptions
 from pipeline.preparation.inputs import InputFile
 from pipeline.preparation.run_folder import RunFolder
-from transforms.parallel import CALLS_AT_ONCE
 from transforms.shuffle import MERGE_BYTES, SMALLEST_SEGMENT_BYTES
+from transforms.storage.parallel import CALLS_AT_ONCE
 
 GB, TB = 10**9, 10**12
 SIZES = {"10 GB": 10 * GB, "1 TB": TB, "50 TB": 50 * TB}

@@ -23,11 +23,11 @@ from corpusmill.layout.sorting import add_keys, keyed_schema
 from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.random_documents import Pool
 from transforms.elements import NamedOutputs, Segment, WrittenFile
-from transforms.files import create_file, scratch_folder
 from transforms.pool import map_pool
 from transforms.recovery.journal import Journal, Output
 from transforms.sort import RowSorter
 from transforms.spill import load_segment
+from transforms.storage.files import create_file, scratch_folder
 from transforms.tally import COUNTS, Count, Tally
 from transforms.work_log import log_end
 

@@ -26,10 +26,10 @@ from corpusmill.formats.shard_formats import FORMATS, part_names
 from corpusmill.layout.length_bins import LengthBin
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from transforms.elements import RejectsFile, WrittenFile
-from transforms.files import create_file, file_exists, open_file, remove_folder
 from transforms.recovery.claim import check_claim, drop_claim, read_claim
 from transforms.recovery.publish import Move
 from transforms.recovery.reveal import reveal
+from transforms.storage.files import create_file, file_exists, open_file, remove_folder
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from corpusmill.inspection.corpus_numbers import collect_numbers
 from corpusmill.layout.placement import Layout
 from corpusmill.objectives.objective import Objective
 from transforms.elements import NamedOutputs, RejectsFile, in_global_window
-from transforms.files import create_file, open_file
 from transforms.pool import map_pool
+from transforms.storage.files import create_file, open_file
 from transforms.tally import COUNTS, Count, Tally
 
 LARGEST = "largest"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import apache_beam as beam
 
 from transforms.elements import Task
-from transforms.files import create_file, open_file
+from transforms.storage.files import create_file, open_file
 
 # What opening a file costs, as bytes that could be read in the same time.
 FILE_BYTES = 2**16

@@ -18,9 +18,9 @@ from corpusmill.layout.placement import TRAIN, VALIDATION, assign_splits
 from corpusmill.objectives import random_documents as pools
 from corpusmill.objectives.random_documents import ARRAYS, Pool, open_pool
 from transforms.elements import Candidates, NamedOutputs, in_global_window
-from transforms.files import create_file, open_file, read_part
-from transforms.parallel import map_ahead
 from transforms.recovery.journal import Journal, Output
+from transforms.storage.files import create_file, open_file, read_part
+from transforms.storage.parallel import map_ahead
 from transforms.tally import COUNTS, Count, Tally
 
 POOL, CANDIDATES = "pool", "candidates"

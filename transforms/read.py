@@ -17,8 +17,8 @@ from corpusmill.corpus.decompression import open_decompressed
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from transforms.elements import NamedOutputs, RejectsFile, Task
-from transforms.files import create_file, open_file
 from transforms.plan import FileRange, read_task
+from transforms.storage.files import create_file, open_file
 from transforms.tally import COUNTS, Count, Tally
 
 DOCUMENTS, REJECTS = "documents", "rejects"

@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from corpusmill.layout.placement import Layout, assign_splits
 from transforms.elements import Segment
-from transforms.files import scratch_folder
-from transforms.parallel import map_ahead
 from transforms.recovery.journal import Journal, Output
 from transforms.spill import Buffer, Spill, join_files, load_segment
+from transforms.storage.files import scratch_folder
+from transforms.storage.parallel import map_ahead
 
 KeyedSegment = tuple[int, Segment]
 

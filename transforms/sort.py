@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.layout.sorting import sort_rows
-from transforms.files import delete_files
 from transforms.spill import Spill, load_segment
+from transforms.storage.files import delete_files
 
 # A slice holds the keys that share their upper 8 bits. A buffer's part of a slice is 1 MB then, and
 # a slice of a shard of 16 GB 64 MB.

@@ -11,7 +11,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.layout.sorting import order_by_bucket
 from transforms.elements import Segment
-from transforms.files import create_file, read_part
+from transforms.storage.files import create_file, read_part
 
 # A segment of joined files.
 JOINED_BYTES = 8 * 2**20

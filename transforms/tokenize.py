@@ -12,7 +12,7 @@ from apache_beam.utils.shared import Shared
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer
 from transforms.elements import NamedOutputs
-from transforms.files import open_file
+from transforms.storage.files import open_file
 from transforms.tally import COUNTS, Count, Tally
 
 TOKENS = "tokens"

@@ -19,7 +19,7 @@ from pipeline.console.html_report import render_page
 from pipeline.console.terminal_report import print_inspection
 from pipeline.preparation.inputs import absolute, read_bytes
 from pipeline.preparation.output import write_text
-from transforms.files import open_file
+from transforms.storage.files import open_file
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from pipeline.preparation.inputs import (
     say_hub_files,
 )
 from pipeline.preparation.output import temporary_folder
-from transforms.files import create_file, file_exists, open_file
+from transforms.storage.files import create_file, file_exists, open_file
 
 
 class GivenOptions(TypedDict, total=False):

@@ -11,7 +11,7 @@ from corpusmill.dataset.verify import verify as find_problems
 from pipeline.commands.build_dataset import _read_manifest
 from pipeline.preparation.inputs import absolute
 from pipeline.preparation.output import list_folder
-from transforms.files import open_file
+from transforms.storage.files import open_file
 
 
 @dataclass(frozen=True)

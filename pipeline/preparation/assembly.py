@@ -27,9 +27,9 @@ from pipeline.preparation.inputs import InputFile, absolute
 from pipeline.preparation.run_folder import RunFolder
 from pipeline.runners.launch import Launch
 from transforms.commit import CommitOptions
-from transforms.files import create_file
 from transforms.plan import FILE_BYTES, Plan, cut_ranges, group_ranges, write_plan
 from transforms.shuffle import plan_routes
+from transforms.storage.files import create_file
 from transforms.tokenize import Tokenizing
 
 # By default a shard for each 256 MB of examples, which take about 0.8 bytes a byte of text and

@@ -22,7 +22,7 @@ from corpusmill.corpus.input_formats import check_start, resolve_format, take_su
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
 from pipeline.preparation.saved_datasets import choose_data_files
-from transforms.files import create_file, find_files, open_file
+from transforms.storage.files import create_file, find_files, open_file
 
 # Files of the hub that are said one by one.
 _MOST_SAID = 10

@@ -23,9 +23,9 @@ from corpusmill.errors import UserError
 from corpusmill.formats.shard_formats import FORMATS, all_suffixes
 from corpusmill.formats.shard_names import matcher_of
 from pipeline.preparation.inputs import absolute, is_local, read_bytes
-from transforms.files import list_files, remove_folder, write_file
 from transforms.recovery.claim import CLAIM, read_claim
-from transforms.stores.objects import is_object_path
+from transforms.storage.files import list_files, remove_folder, write_file
+from transforms.storage.objects import is_object_path
 
 _TEMPORARY = "_temporary-"
 _SUFFIXES = "|".join(map(re.escape, all_suffixes()))

@@ -22,7 +22,7 @@ from corpusmill.tokenization.sources.source import Encode
 from corpusmill.tokenization.words.word_marks import marked_dtype
 from corpusmill.tokenization.words.words import WordRule
 from pipeline.preparation.inputs import InputFile
-from transforms.files import open_file
+from transforms.storage.files import open_file
 
 # Its size: 1/64 of the corpus, which takes a fiftieth of the time of a run, between these bounds.
 _SHARE, _FEWEST_BYTES, _BYTES = 64, 32 * 2**10, 256 * 2**10

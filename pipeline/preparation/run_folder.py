@@ -22,9 +22,9 @@ from corpusmill.dataset.manifest import SUCCESS
 from corpusmill.errors import UserError
 from pipeline.preparation.inputs import InputFile, absolute, is_local, read_bytes
 from pipeline.preparation.output import make_temporary_folder, remove_empty_folders
-from transforms.files import create_file, file_exists, remove_folder
 from transforms.recovery.claim import Claim, drop_claim, read_claim, take_claim
 from transforms.recovery.journal import count_finished
+from transforms.storage.files import create_file, file_exists, remove_folder
 
 _RECORD = "run.json"
 

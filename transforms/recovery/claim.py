@@ -15,8 +15,8 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.errors import UserError
-from transforms.files import delete_files, open_file, write_file
-from transforms.stores.objects import find_object, is_object_path
+from transforms.storage.files import delete_files, open_file, write_file
+from transforms.storage.objects import find_object, is_object_path
 
 CLAIM = "_RUNNING"
 

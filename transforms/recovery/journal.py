@@ -14,7 +14,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.errors import UserError
 from transforms.elements import Candidates, RejectsFile, Segment, WrittenFile
-from transforms.files import create_file, find_file, list_files, open_file
+from transforms.storage.files import create_file, find_file, list_files, open_file
 
 # An element, and the tag of the collection that it belongs to.
 Output = tuple[str, Any]

@@ -12,8 +12,8 @@ from uuid import uuid4
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
-from transforms.files import create_file, file_exists, list_files, open_file
-from transforms.stores.objects import find_object, is_object_path
+from transforms.storage.files import create_file, file_exists, list_files, open_file
+from transforms.storage.objects import find_object, is_object_path
 
 # Copies at a time; a store takes 50 to 100 ms for each, whatever their number.
 _COPIERS = 16

@@ -12,9 +12,9 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.dataset.manifest import SUCCESS
-from transforms.files import delete_files, file_exists, open_file, remove_folder, write_file
 from transforms.recovery.publish import Move, beside, publish
-from transforms.stores.objects import is_object_path
+from transforms.storage.files import delete_files, file_exists, open_file, remove_folder, write_file
+from transforms.storage.objects import is_object_path
 
 
 def reveal(

@@ -21,8 +21,8 @@ from pipeline.runners.flink.rest import (
     FlinkRest,
     NoAnswerError,
 )
-from transforms.files import list_files
 from transforms.recovery.journal import count_finished
+from transforms.storage.files import list_files
 
 _SECONDS_BETWEEN_LOOKS = 1.0
 

@@ -6,9 +6,9 @@ import pytest
 
 from corpusmill.errors import UserError
 from tests.object_stores import Bucket, Request
-from transforms.files import create_file, open_file, remove_folder, write_file
 from transforms.recovery import publish as publishing
 from transforms.recovery.publish import Move, publish
+from transforms.storage.files import create_file, open_file, remove_folder, write_file
 
 
 def read(path: str) -> bytes:

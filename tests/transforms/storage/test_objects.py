@@ -9,8 +9,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from corpusmill.errors import UserError
 from tests.object_stores import Bucket, Request, on_kth
-from transforms.files import create_file, list_files, open_file, write_file
-from transforms.stores import google_cloud, objects
+from transforms.storage import google_cloud, objects
+from transforms.storage.files import create_file, list_files, open_file, write_file
 
 NAMES = ("plain", "a folder/with spaces", "100%25 sure %2F", "été/日本語", "a+b=c&d#e", "[x]*?.txt")
 

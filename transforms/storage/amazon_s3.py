@@ -12,7 +12,7 @@ from botocore import UNSIGNED
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoCredentialsError
 
-from transforms.stores.store import Found, Store, Upload
+from transforms.storage.store import Found, Store, Upload
 
 _MOST_DELETED = 1000
 # An object above this is copied in parts; the store takes up to 5 GB at once.

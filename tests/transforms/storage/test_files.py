@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.object_stores import Bucket
-from transforms.files import (
+from transforms.storage import amazon_s3, objects
+from transforms.storage.files import (
     delete_files,
     list_files,
     open_file,
@@ -13,7 +14,6 @@ from transforms.files import (
     remove_folder,
     write_file,
 )
-from transforms.stores import amazon_s3, objects
 
 
 def write_all(root: str, *names: str) -> dict[str, int]:

@@ -17,7 +17,7 @@ from google.cloud.storage.exceptions import InvalidResponse
 from google.cloud.storage.retry import DEFAULT_RETRY
 from requests.exceptions import RequestException
 
-from transforms.stores.store import Found, Store, Upload
+from transforms.storage.store import Found, Store, Upload
 
 # A name that no server answers to is a mistake rather than a fault that passes.
 _FIRST_ANSWER_SECONDS = 20

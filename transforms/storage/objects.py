@@ -12,7 +12,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from corpusmill.errors import UserError
-from transforms.stores.store import Store, Upload
+from transforms.storage.store import Store, Upload
 
 # What one request reads, at least, where a file is read from one end to the other.
 _READ_BYTES = 4 * 2**20
@@ -57,11 +57,11 @@ def find_object(path: str) -> tuple[Store, str]:
 def _make_store(scheme: str, bucket: str, options: PipelineOptions) -> Store:
     if scheme == "gs":
         _check_installed("gs", "google.cloud.storage", "gcp")
-        from transforms.stores.google_cloud import GoogleCloudStore  # noqa: PLC0415  may be missing
+        from transforms.storage.google_cloud import GoogleCloudStore  # noqa: PLC0415  may be missing
 
         return GoogleCloudStore(bucket, options)
     _check_installed("s3", "boto3", "aws")
-    from transforms.stores.amazon_s3 import AmazonS3Store  # noqa: PLC0415  may be missing
+    from transforms.storage.amazon_s3 import AmazonS3Store  # noqa: PLC0415  may be missing
 
     return AmazonS3Store(bucket, options)
 

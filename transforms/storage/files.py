@@ -15,8 +15,8 @@ from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.corpus.hub.data_sets import is_hub_path, open_hub_file
 from corpusmill.errors import UserError
-from transforms.stores.objects import create_object, find_object, is_object_path, open_object
-from transforms.stores.store import Found
+from transforms.storage.objects import create_object, find_object, is_object_path, open_object
+from transforms.storage.store import Found
 
 _LOGGER = logging.getLogger(__name__)
 # What the names of runs' folders begin with.
