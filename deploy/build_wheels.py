@@ -68,6 +68,8 @@ def _describe_job(library: str) -> str:
         *(f"{key} = {json.dumps(value)}" for key, value in values.items()),
         "[tool.setuptools.packages.find]",
         f"include = {json.dumps(patterns)}",
+        "[tool.setuptools.package-data]",
+        '"pipeline.console" = ["*.html.jinja"]',
     ])  # fmt: skip
 
 

@@ -100,7 +100,8 @@ class Candidates(NamedTuple):
         first_document: id of the first, as text because it may not fit a signed 64-bit integer.
         documents: their number.
         path: the file.
-        offset: where their sizes begin (`corpusmill.objectives.random_documents.measure_documents`); an Arrow IPC stream
+        offset: where their sizes begin
+            (`corpusmill.objectives.random_documents.measure_documents`); an Arrow IPC stream
             follows.
         length: bytes of both.
     """

@@ -31,11 +31,11 @@ class CandidateFile:
 
     Args:
         seed: the data set's seed.
-        limit: largest priority of a candidate (`corpusmill.objectives.random_documents.candidate_limit`).
-        temp_folder: where the file lies.
-        tally: of the stage "candidates".
-        gather_bytes: kept documents wait for so many more, where all that are added follow each
-            other in the corpus; 0 where others may lie between batches.
+        limit: largest priority of a candidate
+            (`corpusmill.objectives.random_documents.candidate_limit`). temp_folder: where the file
+            lies. tally: of the stage "candidates". gather_bytes: kept documents wait for so many
+            more, where all that are added follow each other in the corpus; 0 where others may lie
+            between batches.
     """
 
     def __init__(
@@ -257,10 +257,10 @@ class SamplePool(beam.PTransform):
     """Draw the pool from tokenized documents: the collections POOL (one path) and COUNTS.
 
     Args:
-        limit: largest priority of a candidate (`corpusmill.objectives.random_documents.candidate_limit`).
-        write: how the pool is drawn from the candidates.
-        seed: the data set's seed.
-        temp_folder: where candidates lie; every worker must reach it.
+        limit: largest priority of a candidate
+            (`corpusmill.objectives.random_documents.candidate_limit`). write: how the pool is drawn
+            from the candidates. seed: the data set's seed. temp_folder: where candidates lie; every
+            worker must reach it.
     """
 
     def __init__(self, limit: int, write: WritePool, seed: int, temp_folder: str) -> None:

@@ -27,8 +27,8 @@ class Tokenizing:
         token_dtype: NumPy name of the type of a token id, marked where there is a rule of words.
         memoize: whether ids of words may be remembered.
         special_tokens_in_text: whether special tokens that stand in the text become their ids.
-        words: rule of words by which ids are marked (`corpusmill.tokenization.words.words`); empty for
-            none.
+        words: rule of words by which ids are marked (`corpusmill.tokenization.words.words`); empty
+            for none.
     """
 
     path: str

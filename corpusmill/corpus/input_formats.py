@@ -35,7 +35,7 @@ class CorpusFormat(NamedTuple):
     """What the job knows of a format.
 
     Attributes:
-        read: the documents of a range of a file; as `corpusmill.corpus.text.line_documents.read_documents`.
+        read: reads the documents of a range of a file, as `line_documents.read_documents` does.
         suffixes: ends of file names that tell of it.
         check: refuses with a UserError what the start of a file shows to be wrong with the options.
         in_ranges: whether a plain file may be read in byte ranges.
@@ -147,7 +147,7 @@ def read_corpus(
     end: int | None,
     options: DocumentOptions,
 ) -> Iterator[DocumentBatch]:
-    """The documents of a range of a file; see `corpusmill.corpus.text.line_documents.read_documents`.
+    """Read the documents of a range of a file, as `line_documents.read_documents` does.
 
     Where the options say so, their lines are split into sentences.
 

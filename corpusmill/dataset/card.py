@@ -32,7 +32,8 @@ def render_card(manifest: Mapping[str, Any]) -> bytes:
     """The card of a data set, a function of its manifest alone.
 
     Args:
-        manifest: as `corpusmill.dataset.manifest` describes it; its list of files need not hold the card.
+        manifest: as `corpusmill.dataset.manifest` describes it; its list of files need not hold the
+            card.
 
     Returns:
         UTF-8 Markdown behind YAML front matter.

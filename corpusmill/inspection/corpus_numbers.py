@@ -20,10 +20,10 @@
                                     "distributions": {"length": [0, 0, 5, ...], ...}}},
                "temporary_bytes": 5000}}
 
-The first part is that of a data set's manifest (`corpusmill.dataset.manifest`), and so are the counts of
-the stages that a build has, too. Null stands for what cannot be said: the interval of an estimate
-(`low` and `high` hold the number in 95 of 100 samples) from very few documents, a share of nothing.
-The distributions of a split are those of the sample's examples, and not scaled.
+The first part is that of a data set's manifest (`corpusmill.dataset.manifest`), and so are the
+counts of the stages that a build has, too. Null stands for what cannot be said: the interval of an
+estimate (`low` and `high` hold the number in 95 of 100 samples) from very few documents, a share of
+nothing. The distributions of a split are those of the sample's examples, and not scaled.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,8 +44,8 @@ def collect_numbers(
     """The middle part of the numbers: what the corpus is.
 
     Args:
-        counts: sums of all stages; those of `corpusmill.inspection.corpus_measures.Measures` begin with
-            "measure.".
+        counts: sums of all stages; those of `corpusmill.inspection.corpus_measures.Measures` begin
+            with "measure.".
         largest: of `Measures`.
         rejects: some of them (`corpusmill.corpus.batches.Reject` as mappings).
     """

@@ -125,8 +125,8 @@ def summarize(manifest: Mapping[str, Any]) -> Report:
     """The report of a data set.
 
     Args:
-        manifest: as `corpusmill.dataset.manifest` describes it. A distribution that this module does not
-            know is kept, and described by its mean and percentiles.
+        manifest: as `corpusmill.dataset.manifest` describes it. A distribution that this module
+            does not know is kept, and described by its mean and percentiles.
     """
     counts = manifest["counts"]
     objective = manifest["objective"]

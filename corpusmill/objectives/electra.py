@@ -1,9 +1,10 @@
 """ELECTRA's examples: the sentences of a document packed into two segments.
 
 Source: Google's build_pretraining_dataset.py (seed 001), after Clark et al. 2020. The masking is
-the trainer's affair: it draws new places at each step. `corpusmill.objectives.examples.electra_packs` says
-how the draws are made independent of the order of documents. The original drops what is too long
-for an example; here it is counted, and `overflow` keeps it.
+the trainer's affair: it draws new places at each step.
+`corpusmill.objectives.examples.electra_packs` says how the draws are made independent of the order
+of documents. The original drops what is too long for an example; here it is counted, and `overflow`
+keeps it.
 """
 
 from dataclasses import dataclass

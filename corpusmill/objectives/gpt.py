@@ -4,14 +4,16 @@ Three ways from documents to rows, for a model that predicts the next token:
 
     windows   a row is at most max_seq_length tokens of one document, and shares `overlap` tokens
               with the row before it; nothing is filled up. Source: "BPE vocabulary and data loading
-              pipeline for training a large model from scratch" (`corpusmill.objectives.examples.windows`).
+              pipeline for training a large model from scratch"
+              (`corpusmill.objectives.examples.windows`).
     stream    a row is a document and the end-of-text token, so that the rows of a shard, one behind
               the other, are one stream, stored once; examples of any length and stride are cut from
               it by the reader. Source: "Building the Dataset and DataLoader for training a large
               language model" (`corpusmill.objectives.examples.token_stream`).
     pack      a row is whole documents, each with its end-of-text token, that together fill
               max_seq_length as well as they can; only what is longer is cut. Source: Ding et al.
-              2024, "Fewer Truncations Improve Language Modeling" (`corpusmill.objectives.examples.best_fit_packing`).
+              2024, "Fewer Truncations Improve Language Modeling"
+              (`corpusmill.objectives.examples.best_fit_packing`).
 """
 
 from collections.abc import Iterator

@@ -89,8 +89,8 @@ class Objective(Protocol):
         them as "pieces".
 
         Args:
-            rows: of `corpusmill.layout.sorting.keyed_schema`, a few thousand at a time; the cuts between
-                batches carry no meaning.
+            rows: of `corpusmill.layout.sorting.keyed_schema`, a few thousand at a time; the cuts
+                between batches carry no meaning.
         """
         return rows
 

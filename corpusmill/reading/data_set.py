@@ -61,8 +61,8 @@ class DataSet:
     """One split of a data set: `__len__` examples, read by number.
 
     Nothing is read when it is opened but the manifest and a list of files. A shard is unpacked to
-    `cache_folder` when its first example is read (`corpusmill.reading.cache.shard_cache`), and mapped
-    into memory, so that memory does not grow with the data set, and ranks and workers on one
+    `cache_folder` when its first example is read (`corpusmill.reading.cache.shard_cache`), and
+    mapped into memory, so that memory does not grow with the data set, and ranks and workers on one
     machine share what they read. It can be pickled, and sent to other processes.
 
     Args:

@@ -2,8 +2,8 @@
 
 Source: "Building the Dataset and DataLoader for training a large language model" (LLMDataset, in
 memory and indexed); how many examples there are and where they lie is told by
-`corpusmill.objectives.examples.token_stream`. The stream is stored once; nothing is copied but what a batch
-takes.
+`corpusmill.objectives.examples.token_stream`. The stream is stored once; nothing is copied but what
+a batch takes.
 """
 
 import hashlib

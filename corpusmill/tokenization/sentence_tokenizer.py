@@ -31,7 +31,8 @@ class SentenceTokenizer:
         memoize: False for no memo.
         special_tokens_in_text: whether a special token that stands in a text becomes its id.
         words: rule of words (`corpusmill.tokenization.words.words`) by which ids are marked
-            (`corpusmill.tokenization.words.word_marks`), which dtype must have room for; empty for none.
+            (`corpusmill.tokenization.words.word_marks`), which dtype must have room for; empty for
+            none.
 
     Attributes:
         why_not: why words are not remembered; empty where they are.

@@ -1,4 +1,4 @@
-"""TODO."""
+"""The command that shows a data set: its figures and decoded examples."""
 
 from contextlib import ExitStack
 from dataclasses import dataclass

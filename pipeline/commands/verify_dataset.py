@@ -1,4 +1,4 @@
-"""TODO."""
+"""The command that checks a data set against its manifest."""
 
 from dataclasses import dataclass
 from typing import BinaryIO

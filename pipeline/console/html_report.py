@@ -81,7 +81,7 @@ def _render(template: str, plots: str, **values: object) -> str:
     from markupsafe import Markup  # noqa: PLC0415
 
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("corpusmill", "."),
+        loader=jinja2.PackageLoader("pipeline.console", "."),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -138,7 +138,8 @@ def bin_lengths(bins: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
     """A distribution of lengths in bins that grow with them, four for each doubling.
 
     Args:
-        bins: first, last, number and sum of each, ascending (`corpusmill.inspection.corpus_measures.Bin`).
+        bins: first, last, number and sum of each, ascending
+            (`corpusmill.inspection.corpus_measures.Bin`).
 
     Returns:
         shares: float64[bins], of all values.

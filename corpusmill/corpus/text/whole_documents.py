@@ -213,8 +213,9 @@ def read_text(
 ) -> Iterator[DocumentBatch]:
     r"""Read the documents whose first byte lies in a byte range of a text file.
 
-    As `corpusmill.corpus.text.line_documents.read_documents`, which reads those of lines. Where the sentence
-    rule is "document", a document has one sentence, its text as it stands, by the document rule:
+    As `corpusmill.corpus.text.line_documents.read_documents`, which reads those of lines. Where the
+    sentence rule is "document", a document has one sentence, its text as it stands, by the document
+    rule:
 
     - "whole-file": all of the file but a byte order mark. A file is cut before the first line that
       begins at or behind each multiple of `max_document_bytes`, whatever it holds, so that its

@@ -8,9 +8,9 @@ extra [SEP].
 A document is cut into *pieces* first: whole sentences up to the room of an example, a sentence
 longer than the room into several of its own. All pieces of a document but its last are full, so
 that they are examples as they stand, which can be sorted into any order; the last pieces are joined
-by `corpusmill.objectives.examples.sentence_joins`. Where the paper walks through the documents in one line,
-and so begins most of them in the middle of an example, here only the ends of documents share
-examples.
+by `corpusmill.objectives.examples.sentence_joins`. Where the paper walks through the documents in
+one line, and so begins most of them in the middle of an example, here only the ends of documents
+share examples.
 """
 
 import numpy as np

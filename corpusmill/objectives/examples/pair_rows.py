@@ -21,7 +21,7 @@ def assemble_pairs(
     """Copy the spans of each pair behind each other: [CLS] first [SEP] second [SEP].
 
     Args:
-        pairs: int64[pairs, 8], from `corpusmill.objectives.examples.next_sentence_pairs.draw_pairs`.
+        pairs: int64[pairs, 8], from `next_sentence_pairs.draw_pairs`.
         token_ids: integers[tokens] of the batch.
         pool_token_ids: integers[tokens] of the pool, of the same type.
         cls_id: id of [CLS].

@@ -2,9 +2,9 @@
 
 Source: RoBERTa (Liu et al. 2019, section 4.2): an example that reaches the end of a document goes
 on with sentences of another one, behind an extra [SEP]. Rows are pieces of documents
-(`corpusmill.objectives.examples.full_sentences`) in their final order. Full pieces are examples as they
-come; the last pieces of documents are joined in that order, and one that does not fit goes on in
-the next example, at the start of a sentence.
+(`corpusmill.objectives.examples.full_sentences`) in their final order. Full pieces are examples as
+they come; the last pieces of documents are joined in that order, and one that does not fit goes on
+in the next example, at the start of a sentence.
 """
 
 from collections.abc import Iterable, Iterator

@@ -25,8 +25,8 @@ IS_SWITCHED = pairing.IS_RANDOM
 def scan_to_target(sentence_offsets: np.ndarray, begin: int, end: int, target_length: int) -> int:
     """How many sentences from `begin` on reach `target_length`, or are left.
 
-    One fewer than `corpusmill.objectives.examples.next_sentence_pairs.scan_chunk` takes: ALBERT stops at the sentence that
-    reaches the target, the article behind the one that follows it.
+    One fewer than `corpusmill.objectives.examples.next_sentence_pairs.scan_chunk` takes: ALBERT
+    stops at the sentence that reaches the target, the article behind the one that follows it.
     """
     stop = begin + 1
     while stop < end and sentence_offsets[stop] - sentence_offsets[begin] < target_length:
@@ -80,9 +80,10 @@ def draw_ordered_pairs(
         short_seq_prob: probability of a shorter target, drawn once a pass over a document.
 
     Returns:
-        int64[pairs, 8], the columns of `corpusmill.objectives.examples.next_sentence_pairs.draw_pairs`: FIRST is the
-        segment that an example begins with, SECOND_SOURCE is 0, and IS_SWITCHED is 1 where FIRST
-        stands behind SECOND in the document.
+        int64[pairs, 8], the columns of
+        `corpusmill.objectives.examples.next_sentence_pairs.draw_pairs`: FIRST is the segment that
+        an example begins with, SECOND_SOURCE is 0, and IS_SWITCHED is 1 where FIRST stands behind
+        SECOND in the document.
 
     Example:
         of one document of the sentences [10, 11] and [12], one pair: FIRST is the span (0, 2) and

@@ -7,8 +7,8 @@ order begins an n-gram, whose n is 1 to `max_ngram` with a probability proportio
 would exceed the number is shortened word by word; one that meets a masked word is passed by.
 
 Each token of what is taken is corrupted by its own 80/10/10, as there, and the number of
-predictions is that of `corpusmill.objectives.masking.tokens`. As words are not split to reach it, it is
-the most that a row gets: one whose every word is too long for it gets none.
+predictions is that of `corpusmill.objectives.masking.tokens`. As words are not split to reach it,
+it is the most that a row gets: one whose every word is too long for it gets none.
 
 Two things differ from these programs, on purpose. They join the later half of a word that was cut
 to the word before the last [SEP], and ALBERT's n-grams run from one segment into the other; here
@@ -202,7 +202,7 @@ def mask_words(
         masked_lm_prob: share of a row's tokens to predict.
         max_predictions: cap a row.
         max_ngram: words of the longest n-gram; 1 for whole words.
-        mask_replace_prob: as in `corpusmill.objectives.masking.tokens.corrupt_chosen`, and the next one.
+        mask_replace_prob: as in `tokens.corrupt_chosen`, and the next one.
         random_replace_prob: see there.
 
     Returns:

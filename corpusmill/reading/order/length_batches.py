@@ -1,8 +1,8 @@
 """Batches of samples of about the same length, so that little of them is padding.
 
 Samples are taken in pools of many consecutive ones, sorted by their lengths within the pool, and
-cut into batches of one size or of so many tokens (`corpusmill.reading.order.length_arrangement`). The
-larger the pool, the less padding; from some hundred batches on there is little left to gain.
+cut into batches of one size or of so many tokens (`corpusmill.reading.order.length_arrangement`).
+The larger the pool, the less padding; from some hundred batches on there is little left to gain.
 """
 
 from dataclasses import dataclass, field

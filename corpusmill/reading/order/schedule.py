@@ -1,8 +1,8 @@
 """Which samples each rank reads in which step, and how it goes on after a stop.
 
-Training reads an endless row of numbers, epoch after epoch (`corpusmill.reading.order.order`). A run goes
-from a position to the end of its epoch in *steps*; in a step each rank reads one batch. A *pool* is
-a stretch of the row that is arranged into steps on its own.
+Training reads an endless row of numbers, epoch after epoch (`corpusmill.reading.order.order`). A
+run goes from a position to the end of its epoch in *steps*; in a step each rank reads one batch. A
+*pool* is a stretch of the row that is arranged into steps on its own.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,9 @@
 """Byte-level BPE in compiled loops: text broken into pieces, and the bytes of a piece merged.
 
-The pieces are those of the regular expressions of `corpusmill.tokenization.compiled.byte_level_patterns`;
-merging is that of Sennrich et al. 2016 on bytes, as GPT-2 does it (Radford et al. 2019): of all
-neighbours that may be joined, those of the lowest rank first, the leftmost of them first.
+The pieces are those of the regular expressions of
+`corpusmill.tokenization.compiled.byte_level_patterns`; merging is that of Sennrich et al. 2016 on
+bytes, as GPT-2 does it (Radford et al. 2019): of all neighbours that may be joined, those of the
+lowest rank first, the leftmost of them first.
 """
 
 from typing import NamedTuple

@@ -1,8 +1,8 @@
 """Token ids that say whether they go on with a word: what a rule of words makes of documents.
 
-Between tokenizing and building, the boundaries of words (`corpusmill.tokenization.words.words`) travel in
-the ids themselves, as 2 * id + continues, so that all stages in between handle one list of integers
-as they do without boundaries.
+Between tokenizing and building, the boundaries of words (`corpusmill.tokenization.words.words`)
+travel in the ids themselves, as 2 * id + continues, so that all stages in between handle one list
+of integers as they do without boundaries.
 """
 
 import numpy as np

@@ -1,9 +1,10 @@
 """ALBERT's segment pairs in plain Python, written from its create_pretraining_data.py to be read.
 
 Without `random_next_sentence`, as ALBERT is trained. The kernel of
-`corpusmill.objectives.examples.sentence_order_pairs` draws other random numbers; its pairs must have the same
-distribution (test_sentence_order.py). The deliberate difference that it names is made here too: a
-chunk of one sentence is cut in two at a token, where the original puts a random document behind it.
+`corpusmill.objectives.examples.sentence_order_pairs` draws other random numbers; its pairs must
+have the same distribution (test_sentence_order.py). The deliberate difference that it names is made
+here too: a chunk of one sentence is cut in two at a token, where the original puts a random
+document behind it.
 """
 
 import random

@@ -2,8 +2,8 @@
 
 Seed 001 shows Google's build_pretraining_dataset.py: a builder takes line after line, makes an
 example when their tokens reach a target length or an empty line ends the document, and draws the
-target of the next example. The kernels of `corpusmill.objectives.examples.electra_packs` must give examples
-of the same distribution, and the same examples where they draw the same
+target of the next example. The kernels of `corpusmill.objectives.examples.electra_packs` must give
+examples of the same distribution, and the same examples where they draw the same
 (test_electra_distribution.py, test_electra_packs.py).
 
 What is not the seed's: `keep` puts the tokens that are trimmed back, in the order of the text, in

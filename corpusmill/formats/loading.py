@@ -1,1 +1,0 @@
-"""How a data set's card tells to read its shards, by their file format."""
