@@ -46,10 +46,10 @@ coverage: .venv/test
 	$(VENV)/pytest --numprocesses $(TESTS_AT_ONCE) --dist worksteal --cov --cov-report=term-missing:skip-covered
 
 test-flink: .venv/flink
-	$(VENV)/pytest tests_flink
+	$(VENV)/pytest tests/flink
 
 test-kills: .venv/test
-	$(VENV)/python -m benchmarks.kills
+	$(VENV)/python -m benchmarks.faults.kills
 
 test-hosts: .venv/test .venv/bin/beam-boot
 	$(VENV)/pytest -m hosts tests/deploy

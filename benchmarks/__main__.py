@@ -1,6 +1,6 @@
 """All measurements of the job in one run, side by side: `python -m benchmarks`.
 
-Prints a table and whether each bar is met. The corpora are made by `benchmarks.synthetic_corpus`.
+Prints a table and whether each bar is met. The corpora are made by `benchmarks.synthetic.corpus`.
 What is compared is run in turn, `--rounds` times, and the medians are shown; a ratio is the median
 of the ratios of its rounds, as the speed of a shared machine changes between them. By default
 it takes about 25 minutes on two cores, four of them the article's way at 100 MB.
@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measure import Measurement, measure
-from benchmarks.synthetic_corpus import write_corpus
+from benchmarks.synthetic.corpus import write_corpus
 
 WIKITEXT_2_BYTES, WIKITEXT_103_BYTES = 10_800_000, 540_000_000
 
@@ -92,13 +92,13 @@ class Bench:
     def floor(self, num_bytes: int) -> Row:
         """The plain loop."""
         flags = ["--workers", "2", "--seed", "1"]
-        module = ["benchmarks.floor", "bert"]
+        module = ["benchmarks.job.floor", "bert"]
         return self._measure("floor, 2 processes", num_bytes, module, "floor", flags)
 
     def article(self, num_bytes: int) -> Row:
         """The article's way."""
         return self._measure(
-            "article's way", num_bytes, ["benchmarks.article"], "article.parquet", []
+            "article's way", num_bytes, ["benchmarks.job.article"], "article.parquet", []
         )
 
     def _measure(

@@ -85,7 +85,7 @@ class InspectCorpus:
     html: str | None = None
     """Also write the report as one HTML page with plots to this file."""
     json: str | None = None
-    """Also write all numbers to this file; corpusmill/inspection/corpus_numbers.py describes them."""
+    """Also write all numbers to this file, as corpusmill/inspection/corpus_numbers.py has them."""
     objective: AnyObjective = field(default_factory=BertOptions)
     """What a build would make; its own flags stand behind its name, and both behind all others."""
     tokenizer_options: TokenizerOptions = field(default_factory=TokenizerOptions)

@@ -1,6 +1,6 @@
 """Corpora unlike any other, small enough for a test: the same bytes whoever reads them.
 
-`benchmarks.extremes` builds the large ones. A run that ends has balanced its counts.
+`benchmarks.scale.extremes` builds the large ones. A run that ends has balanced its counts.
 """
 
 import json
@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks import extreme_corpora as corpora
+from benchmarks.scale import extreme_corpora as corpora
 from tests.pipeline.jobs import build, digests
 
 ONE = ("--duplicates", "1")

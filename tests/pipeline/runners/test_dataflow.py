@@ -10,6 +10,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 
 from pipeline.runners import dataflow, setting
 from pipeline.runners.proto_checks import find_faults
+from tests.conftest import CHECKOUT
 from tests.pipeline.jobs import Outcome, assert_refused, run_here
 from tests.pipeline.runners.loopback_cloud import (
     BUCKET,
@@ -33,7 +34,7 @@ DRY_RUN = "--dry_run=True"
 @pytest.fixture(scope="module", autouse=True)
 def storage() -> Iterator[None]:
     """A bucket of Google's on the loopback."""
-    checkout = Path(__file__).resolve().parents[3]
+    checkout = CHECKOUT
     sample = checkout / "samples" / "wiki.sample.tokens"
     with serve_storage(sample, checkout / "tests" / "data" / "tokenizer.json"):
         yield

@@ -23,7 +23,7 @@ from tests.pipeline.runners.loopback_cloud import (
 )
 
 LOOK_INSIDE = Path(__file__).with_name("look_inside.py")
-TRANSFORMS = tuple((CHECKOUT / "transforms").glob("*.py"))
+TRANSFORMS = tuple((CHECKOUT / "transforms").rglob("*.py"))
 JOBS = {
     "bert": ("bert", TOKENIZER, "--shuffle", "files"),
     "bert-merged": ("bert", TOKENIZER, "--shuffle", "files", "--num-shards", "200"),

@@ -17,6 +17,7 @@ from corpusmill.corpus.hub.wikitext import fetch_wikitext
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.line_documents import read_documents
 from corpusmill.errors import UserError
+from tests.conftest import CHECKOUT
 
 COMMIT = "b08601e04326c79dfdd32d625aee71d232d685c3"
 # As the hub's rows are: the newline is part of the row, and an empty line is an empty row.
@@ -126,7 +127,7 @@ def fetch(
     return subprocess.run(
         [sys.executable, "-c", FETCH, *arguments],
         env=kept | settings | environment,
-        cwd=Path(__file__).parents[3],
+        cwd=CHECKOUT,
         capture_output=True,
         text=True,
         check=False,

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from pathlib import Path
 from typing import BinaryIO, cast
 
 import pytest
@@ -23,12 +22,13 @@ from corpusmill.corpus.decompression import DamagedStreamError, open_decompresse
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.line_documents import read_documents
 from corpusmill.errors import UserError
+from tests.conftest import CHECKOUT
 
 TINY = DocumentOptions(max_line_bytes=20, max_document_bytes=50)
 BLANK_LINES = replace(TINY, document_rule="blank-lines")
 WHOLE_FILE = replace(TINY, document_rule="whole-file")
 ARTICLES = replace(TINY, document_rule="wikitext-articles")
-WIKITEXT_2 = Path(__file__).parents[4] / "shared/data/wikitext-2/wiki.train.tokens"
+WIKITEXT_2 = CHECKOUT.parent / "shared/data/wikitext-2/wiki.train.tokens"
 
 
 @dataclass

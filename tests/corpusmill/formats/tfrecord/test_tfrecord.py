@@ -12,7 +12,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.formats import define_example
+from benchmarks.kernels.shard_formats import define_example
 from corpusmill.arrays.columns import Column
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions

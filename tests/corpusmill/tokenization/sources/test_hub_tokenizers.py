@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from corpusmill.tokenization.sources.hub import is_hub_name
+from tests.conftest import CHECKOUT
 from tests.corpusmill.tokenization.sources.test_vocabulary_files import LOWER, MERGES, VOCAB
 from tests.corpusmill.tokenizer_samples import byte_level
 
@@ -97,7 +98,7 @@ def read(
     settings = {"HF_HOME": str(folder / "cache"), "HF_ENDPOINT": endpoint, "NO_PROXY": "*"}
     return subprocess.run(
         [sys.executable, "-c", READ, name],
-        env=kept | settings | environment, cwd=Path(__file__).parents[3],
+        env=kept | settings | environment, cwd=CHECKOUT,
         capture_output=True, text=True, check=False,
     )  # fmt: skip
 

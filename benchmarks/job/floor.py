@@ -1,0 +1,167 @@
+"""The floor: a plain loop with processes and no Beam over the job's own kernels.
+
+It takes the job's own command and flags; reads, tokenizes, draws the pool, builds and writes, as
+the job does, but keeps all token ids in memory, does not shuffle, and recovers from nothing. What
+the job takes longer is the price of those.
+
+    python -m benchmarks.job.floor bert --input corpus.txt --tokenizer tokenizer.json --output out
+"""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import tyro
+
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.text.line_documents import read_documents
+from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.parquet import ROW_GROUP_ROWS
+from corpusmill.formats.shard_formats import FORMATS, resolve
+from corpusmill.layout.sorting import add_keys, cut_into_groups
+from corpusmill.objectives import random_documents as pools
+from corpusmill.objectives.objective import Objective
+from corpusmill.tokenization.encoding import encode_documents
+from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
+from corpusmill.tokenization.words.word_marks import marked_dtype
+from pipeline.commands.builds import BUILDS, Build
+
+_encoded: list[pa.RecordBatch] = []
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What every process knows.
+
+    Attributes:
+        path: the corpus, one plain file.
+        tokenizer: of the data set.
+        objective: what is built.
+        documents: how the corpus is read.
+        output: how shards are written.
+        folder: where they lie.
+        seed: of the data set.
+    """
+
+    path: str
+    tokenizer: TokenizerFile
+    objective: Objective
+    documents: DocumentOptions
+    output: OutputOptions
+    folder: str
+    seed: int
+
+
+def read_local(path: str) -> bytes | None:
+    """The bytes of a local file, or None."""
+    return Path(path).read_bytes() if Path(path).is_file() else None
+
+
+def make_plan(command: Build) -> Plan:
+    """The plan of a build."""
+    tokenizer = read_tokenizer(command.dataset.tokenizer, read_local, command.tokenizer_options)
+    objective = command.objective.bind(tokenizer)
+    return Plan(
+        command.dataset.input[0],
+        tokenizer,
+        objective,
+        command.objective.choose_documents(command.documents),
+        resolve(command.output_options, objective.columns),
+        command.dataset.output,
+        command.dataset.seed,
+    )
+
+
+def encode_part(plan: Plan, part: int, parts: int) -> list[pa.RecordBatch]:
+    """Read and tokenize one part of the file; this process keeps the batches for `build_part`."""
+    size = Path(plan.path).stat().st_size
+    start, end = size * part // parts, size * (part + 1) // parts
+    words, tokenizer = plan.objective.words, plan.tokenizer
+    dtype = marked_dtype(tokenizer.vocab_size) if words else tokenizer.token_dtype
+    encoder = SentenceTokenizer(tokenizer.json, dtype, words=words)
+    with Path(plan.path).open("rb") as stream:
+        read = read_documents(stream, plan.path, 0, start, end, plan.documents)
+        full = (batch.documents for batch in read if batch.documents.num_rows)
+        _encoded.extend(encode_documents(encoder, documents).documents for documents in full)
+    return _encoded if plan.objective.pool_tokens else []
+
+
+def build_part(part: int, plan: Plan) -> int:
+    """Build and write the examples of the documents that this process tokenized."""
+    objective, of = plan.objective, FORMATS[plan.output.output_format]
+    rows = 0
+    with ExitStack() as files:
+        streams = [
+            files.enter_context((Path(plan.folder) / f"train-{part}{suffix}").open("wb"))
+            for suffix in of.suffixes(plan.output)
+        ]
+        writer = of.write(streams, objective.columns, plan.output)
+        for group in cut_into_groups(objective.pack(_build(plan)), ROW_GROUP_ROWS):
+            writer.write(objective.finish(group, plan.output.is_padded))
+            rows += group.num_rows
+        writer.close()
+    return rows
+
+
+def _build(plan: Plan) -> Iterator[pa.RecordBatch]:
+    pool = pools.open_pool(plan.folder) if plan.objective.pool_tokens else None
+    for documents in _encoded:
+        splits = np.zeros(documents.num_rows, np.uint8)
+        for repeat in range(plan.objective.repeats):
+            examples = plan.objective.build(documents, repeat, pool, splits, plan.seed)
+            yield add_keys(examples, plan.seed)
+
+
+def write_whole_pool(batches: list[pa.RecordBatch], folder: Path) -> None:
+    """The pool of all documents."""
+    documents = sentences = tokens = 0
+    for batch in batches:
+        of_batch = batch.column("sentences").flatten()
+        documents += batch.num_rows
+        sentences += len(of_batch)
+        tokens += len(of_batch.flatten())
+    dtype = str(batches[0].column("sentences").type.value_type.value_type)
+    shape = pools.PoolShape(documents, sentences, tokens, documents, np.dtype(dtype))
+    pools.write_pool(batches, shape, [(folder / f"{name}.npy").open("wb") for name in pools.ARRAYS])
+
+
+def run(plan: Plan, processes: int) -> int:
+    """Build the data set; gives the number of examples."""
+    folder = Path(plan.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    # One executor for each part, so that a part is built where its token ids lie.
+    workers = [ProcessPoolExecutor(1) for _ in range(processes)]
+    encoded = [
+        worker.submit(encode_part, plan, part, processes) for part, worker in enumerate(workers)
+    ]
+    batches = [batch for part in encoded for batch in part.result()]
+    if batches:
+        write_whole_pool(batches, folder)
+    built = [worker.submit(partial(build_part, part, plan)) for part, worker in enumerate(workers)]
+    rows = sum(part.result() for part in built)
+    for worker in workers:
+        worker.shutdown()
+    return rows
+
+
+def main() -> None:
+    """The command line; prints one line of JSON."""
+    began = time.perf_counter()
+    command: Build = tyro.extras.subcommand_cli_from_dict(
+        BUILDS, args=sys.argv[1:], config=(tyro.conf.OmitArgPrefixes,)
+    )
+    rows = run(make_plan(command), command.run.workers)
+    print(json.dumps({"examples": rows, "seconds": round(time.perf_counter() - began, 2)}))
+
+
+if __name__ == "__main__":
+    main()

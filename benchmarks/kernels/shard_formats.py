@@ -1,0 +1,201 @@
+"""Writers and readers of the file formats, against plain Python in the same run.
+
+BERT's examples of full length with 20 predictions (`--length`), padded and ragged; examples a
+second of processor time on one core, and bytes an example. The plain ways make a Python object of
+each example: protobuf's deterministic serialisation with the framing of TFRecord, whose bytes are
+the same, and fastavro's writer.
+
+    python -m benchmarks.kernels.shard_formats --length 512
+"""
+
+import argparse
+import io
+import struct
+import time
+from collections.abc import Callable
+from typing import Any, Literal
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from rich.console import Console
+from rich.table import Table
+
+from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import arrow_schema, pad_rows
+from corpusmill.arrays.ragged import is_padded
+from corpusmill.formats.avro.shards import schema_of
+from corpusmill.formats.options import OutputOptions, Padding
+from corpusmill.formats.shard_formats import FORMATS, resolve
+from corpusmill.formats.tfrecord.features import features_of
+from corpusmill.formats.tfrecord.shards import masked_checksum
+from corpusmill.objectives.bert import Bert, BertOptions
+from corpusmill.tokenization.special_tokens import SpecialTokens
+
+_VOCABULARY = 30522
+_SPECIAL = SpecialTokens(cls_id=2, sep_id=3, mask_id=4, pad_id=0, unk_id=1, all_ids=(0, 1, 2, 3, 4))
+_PLAIN_ROWS = 1000
+
+
+def make_examples(length: int, rows: int) -> tuple[Bert, pa.RecordBatch]:
+    """Ragged rows, nine tenths full on average, with ids as frequent as words are."""
+    bert = Bert(BertOptions(max_seq_length=length), _SPECIAL, _VOCABULARY, "int16")
+    draw = np.random.default_rng(1)
+    lengths = draw.integers(length * 8 // 10, length + 1, rows)
+    predictions = np.full(rows, bert.options.most_predictions)
+    of: dict[str, tuple[np.ndarray, Callable[[int], np.ndarray]]] = {
+        "input_ids": (lengths, lambda n: draw.zipf(1.2, n) % (_VOCABULARY - 5) + 5),
+        "token_type_ids": (lengths, lambda n: draw.integers(0, 2, n)),
+        "masked_lm_positions": (predictions, lambda n: draw.integers(1, length * 8 // 10, n)),
+        "masked_lm_ids": (predictions, lambda n: draw.zipf(1.2, n) % (_VOCABULARY - 5) + 5),
+    }
+    columns: list[np.ndarray | pa.Array] = []
+    for column in bert.columns:
+        if not column.width:
+            columns.append(draw.integers(0, 2, rows).astype(np.int8))
+            continue
+        own, make = of[column.name]
+        offsets = np.concatenate([[0], np.cumsum(own)])
+        columns.append(ragged.to_arrow(make(offsets[-1]).astype(column.dtype), offsets))
+    return bert, ragged.to_batch(columns, arrow_schema(bert.columns))
+
+
+def pad(bert: Bert, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows padded."""
+    columns = []
+    for column, array in zip(bert.columns, batch.columns, strict=True):
+        if column.width:
+            matrix = pad_rows(*ragged.from_arrow(array), column.width, column.pad)
+            columns.append(pa.FixedSizeListArray.from_arrays(matrix.ravel(), column.width))
+        else:
+            columns.append(array)
+    return ragged.to_batch(columns, arrow_schema(bert.columns, padded=True))
+
+
+def define_example() -> Any:
+    """tf.train.Example, made from its definition at run time."""
+    file = descriptor_pb2.FileDescriptorProto(name="example.proto", package="b", syntax="proto3")
+    feature = descriptor_pb2.DescriptorProto(name="Feature")
+    feature.oneof_decl.add(name="kind")
+    for number, (name, kind) in enumerate((("BytesList", 12), ("FloatList", 2), ("Int64List", 3))):
+        file.message_type.add(name=name).field.add(name="value", number=1, label=3, type=kind)
+        of = feature.field.add(name=name.lower(), number=number + 1, oneof_index=0)
+        of.label, of.type, of.type_name = 1, 11, f".b.{name}"
+    file.message_type.append(feature)
+    features = file.message_type.add(name="Features")
+    entry = features.nested_type.add(name="FeatureEntry")
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, label=1, type=9)
+    entry.field.add(name="value", number=2, label=1, type=11, type_name=".b.Feature")
+    features.field.add(
+        name="feature", number=1, label=3, type=11, type_name=".b.Features.FeatureEntry"
+    )
+    file.message_type.add(name="Example").field.add(
+        name="features", number=1, label=1, type=11, type_name=".b.Features"
+    )
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("b.Example"))
+
+
+def write_by_protobuf(bert: Bert, batch: pa.RecordBatch) -> bytes:
+    """The bytes of a TFRecord file, by protobuf."""
+    example_of, features, parts = define_example(), features_of(bert.columns), []
+    numbers = [feature.flatten(batch) for feature in features]
+    for row in range(batch.num_rows):
+        example = example_of()
+        for feature, (values, offsets) in zip(features, numbers, strict=True):
+            of = example.features.feature[feature.name]
+            target = of.floatlist if feature.kind == "weights" else of.int64list
+            target.value.extend(values[offsets[row] : offsets[row + 1]].tolist())
+        data = example.SerializeToString(deterministic=True)
+        length = struct.pack("<Q", len(data))
+        parts += [length, struct.pack("<I", masked_checksum(length)), data]
+        parts.append(struct.pack("<I", masked_checksum(data)))
+    return b"".join(parts)
+
+
+def write_by_fastavro(bert: Bert, batch: pa.RecordBatch) -> bytes:
+    """An Avro file that is not compressed, by fastavro."""
+    sink = io.BytesIO()
+    fastavro.writer(sink, schema_of(bert.columns), batch.to_pylist(), sync_marker=bytes(16))
+    return sink.getvalue()
+
+
+def write_shard(bert: Bert, batch: pa.RecordBatch, options: OutputOptions) -> bytes:
+    """The bytes of a shard."""
+    sink = io.BytesIO()
+    writer = FORMATS[options.output_format].write([sink], bert.columns, options)
+    writer.write(batch)
+    writer.close()
+    return sink.getvalue()
+
+
+def read_shard(bert: Bert, content: bytes, options: OutputOptions) -> pa.Table:
+    """The rows of a shard."""
+    read = FORMATS[options.output_format].read
+    return pa.Table.from_batches(read([io.BytesIO(content)], bert.columns, options, 8192))
+
+
+def time_best(rounds: int, call: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
+    """What a call gives, and the seconds of processor time of its best round."""
+    best = float("inf")
+    for _ in range(rounds):
+        began = time.process_time()
+        result = call(*arguments)
+        best = min(best, time.process_time() - began)
+    return result, best
+
+
+def measure_formats(bert: Bert, batch: pa.RecordBatch, rounds: int, table: Table) -> None:
+    """A row for each format and codec."""
+    padding: Padding = "max_length" if is_padded(batch.column("input_ids")) else "do_not_pad"
+    name: Literal["parquet", "tfrecord", "avro"]
+    for name in ("parquet", "tfrecord", "avro"):
+        for compression in FORMATS[name].compressions:
+            options = resolve(OutputOptions(name, padding, compression), bert.columns)
+            written, seconds = time_best(rounds, write_shard, bert, batch, options)
+            read, read_seconds = time_best(rounds, read_shard, bert, written, options)
+            assert read.equals(pa.Table.from_batches([batch]))
+            table.add_row(
+                f"{name}, {compression} {options.compression_level or ''}, {padding}",
+                f"{batch.num_rows / seconds:,.0f}",
+                f"{batch.num_rows / read_seconds:,.0f}",
+                f"{len(written) / batch.num_rows:,.0f}",
+            )
+
+
+def measure_plain(bert: Bert, batch: pa.RecordBatch, table: Table) -> None:
+    """A row for each plain way; protobuf's bytes must be the shard's."""
+    padding: Padding = "max_length" if is_padded(batch.column("input_ids")) else "do_not_pad"
+    options = resolve(OutputOptions("tfrecord", padding, "none"), bert.columns)
+    assert write_by_protobuf(bert, batch) == write_shard(bert, batch, options)
+    for name, write in (("protobuf", write_by_protobuf), ("fastavro", write_by_fastavro)):
+        written, seconds = time_best(2, write, bert, batch)
+        table.add_row(
+            f"plain: {name}, {padding}",
+            f"{batch.num_rows / seconds:,.0f}",
+            "",
+            f"{len(written) / batch.num_rows:,.0f}",
+        )
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--length", type=int, nargs="+", default=[512, 128])
+    parser.add_argument("--rows", type=int, default=8192)
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    for length in arguments.length:
+        bert, ragged_rows = make_examples(length, arguments.rows)
+        table = Table(f"length {length}", "written/s", "read/s", "bytes an example")
+        for batch in (pad(bert, ragged_rows), ragged_rows):
+            measure_formats(bert, batch, arguments.rounds, table)
+            measure_plain(bert, pa.concat_batches([batch.slice(0, _PLAIN_ROWS)]), table)
+        Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

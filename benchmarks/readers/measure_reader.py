@@ -1,0 +1,116 @@
+"""One reader measured in a process of its own, for `benchmarks.readers`.
+
+    python -m benchmarks.readers.measure_reader READER FOLDER WORK [--workers 0 1 2]
+        [--examples 100000]
+
+Prints a line of JSON: what was measured for each number of workers.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+
+from benchmarks.readers.data_sets import Source
+from benchmarks.readers.ours import OURS
+from benchmarks.readers.peers import PEERS, nano_gpt
+
+READERS = {**OURS, **PEERS, "nanoGPT's memmap": nano_gpt}
+
+
+def measure_reader(batches: Iterable[dict[str, torch.Tensor]], examples: int) -> dict[str, Any]:
+    """Read so many examples, and what that took.
+
+    The clock starts with the first batch, as starting workers and filling what is read ahead is no
+    matter of speed; how long that took is `first`.
+    """
+    began, own, others = time.perf_counter(), time.process_time(), _children_seconds()
+    iterator = iter(batches)
+    first = next(iterator)
+    started = time.perf_counter()
+    read = 0
+    for batch in iterator:
+        read += len(batch["input_ids"])
+        if read >= examples:
+            break
+    seconds = time.perf_counter() - started
+    workers = _children_seconds() - others
+    spent = time.process_time() - own + workers
+    _check_shape(first)
+    return {
+        "examples": read,
+        "seconds": seconds,
+        "processor_seconds": spent,
+        "first": started - began,
+    }
+
+
+def _check_shape(batch: dict[str, torch.Tensor]) -> None:
+    """Everybody gives matrices of int64 that are padded."""
+    rows, width = batch["input_ids"].shape
+    for name, values in batch.items():
+        if values.dtype != torch.int64 or values.shape not in {(rows, width), (rows,)}:
+            raise ValueError(f"{name} is {values.dtype} {tuple(values.shape)}")
+
+
+def _children_seconds() -> float:
+    """Processor time of the workers that run."""
+    spent = 0.0
+    for child in psutil.Process().children(recursive=True):
+        try:
+            times = child.cpu_times()
+            spent += times.user + times.system
+        except psutil.NoSuchProcess:
+            continue
+    return spent
+
+
+def fingerprint(batches: Iterable[dict[str, torch.Tensor]]) -> list[int]:
+    """Sums over an epoch that any order of the same examples has: rows, tokens, ids, labels."""
+    sums = [0, 0, 0, 0]
+    for batch in batches:
+        ids = batch["input_ids"]
+        mask = batch.get("attention_mask")
+        labels = batch.get("labels", batch.get("targets"))
+        sums[0] += len(ids)
+        sums[1] += ids.numel() if mask is None else int(mask.sum())
+        sums[2] += int(ids.sum())
+        sums[3] += 0 if labels is None else int((labels + 100).sum())
+    return sums
+
+
+def main() -> None:
+    """Measure one reader."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("reader", choices=READERS)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("work", type=Path)
+    parser.add_argument("--workers", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--examples", type=int, default=100_000)
+    parser.add_argument("--check", action="store_true", help="compare what an epoch gives")
+    options = parser.parse_args()
+    source = Source(options.folder, options.work)
+    options.work.mkdir(parents=True, exist_ok=True)
+    read = READERS[options.reader]
+    began = time.perf_counter()
+    try:
+        read(source, 0)
+    except ImportError as error:
+        print(json.dumps({"missing": str(error)}))
+        return
+    found: dict[str, Any] = {"open": time.perf_counter() - began, "workers": {}}
+    if options.check:
+        found["fingerprint"] = fingerprint(read(source, 0))
+    for workers in options.workers:
+        measure_reader(read(source, workers), 2048)  # compiles, and maps files
+        found["workers"][workers] = measure_reader(read(source, workers), options.examples)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

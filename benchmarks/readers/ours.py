@@ -1,0 +1,61 @@
+"""Our own readers, for `benchmarks.readers`."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import torch
+from torch.utils.data import DataLoader
+
+from benchmarks.readers.data_sets import Source
+from benchmarks.readers.peers import Reader, TensorBatch
+from corpusmill.reading.load.batches import Batches
+from corpusmill.reading.order.order import Order
+from corpusmill.reading.order.schedule import FixedBatches, Position
+from corpusmill.reading.torch.dataset import MapDataset
+from corpusmill.reading.torch.loader import TensorLoader
+from corpusmill.reading.torch.streaming import StreamingDataset
+
+
+def _batches(source: Source) -> Batches:
+    samples = source.samples
+    order = Order(samples.shard_sizes, seed=1)
+    return Batches(samples, order, FixedBatches(source.batch_size), source.collator)
+
+
+def map_style(source: Source, workers: int) -> Iterable[TensorBatch]:
+    """A dataset of examples by number, in the order of DataLoader's own sampler."""
+    dataset = MapDataset(source.samples, source.collator)
+    return DataLoader(
+        dataset,
+        source.batch_size,
+        shuffle=True,
+        num_workers=workers,
+        collate_fn=dataset.collate,
+    )
+
+
+def streaming(source: Source, workers: int) -> Iterable[TensorBatch]:
+    """A stream of finished batches through DataLoader."""
+    return DataLoader(StreamingDataset(_batches(source)), batch_size=None, num_workers=workers)
+
+
+def loader(source: Source, workers: int, started_by: str | None = None) -> TensorLoader:
+    """The loader in place of DataLoader."""
+    return TensorLoader(_batches(source), num_workers=workers, multiprocessing_context=started_by)
+
+
+def plain_loop(source: Source, workers: int) -> Iterator[TensorBatch]:
+    """What every reader does, in a plain loop: no thread, no process, no position kept."""
+    if workers:
+        raise ValueError("a plain loop has no workers")
+    batches = _batches(source)
+    for block in batches.blocks(Position(0)):
+        for batch, _ in batches.collate(block):
+            yield {name: torch.from_numpy(array) for name, array in batch.items()}
+
+
+OURS: Mapping[str, Reader] = {
+    "ours, map style": map_style,
+    "ours, streaming": streaming,
+    "ours, loader": loader,
+    "ours, plain loop": plain_loop,
+}

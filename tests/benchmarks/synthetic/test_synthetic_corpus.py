@@ -1,0 +1,147 @@
+import collections
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tokenizers import BertWordPieceTokenizer
+
+from benchmarks.synthetic import corpus as synthetic_corpus
+from benchmarks.synthetic import words as synthetic_words
+
+WIKITEXT_2_BYTES = 10_797_148
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("corpus") / "synthetic.txt"
+    synthetic_corpus.write_corpus(path, WIKITEXT_2_BYTES)
+    return path
+
+
+@pytest.fixture(scope="module")
+def lines(corpus: Path) -> list[str]:
+    return corpus.read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def documents(lines: list[str]) -> list[list[int]]:
+    """Words per line of each document, by the article's rule."""
+    found: list[list[int]] = [[]]
+    for line in lines:
+        words = line.split()
+        if words and words[0] != "=":
+            found[-1].append(len(words))
+        else:
+            found.append([])
+    return [document for document in found if document]
+
+
+def heaps(tokens: list[str]) -> tuple[float, float]:
+    """Exponent and constant of V(n) = k n^b, fitted from 100,000 tokens on."""
+    points = np.geomspace(100_000, len(tokens), 15).astype(np.int64)
+    first = np.sort(np.unique(np.array(tokens), return_index=True)[1])
+    exponent, log_constant = np.polyfit(np.log(points), np.log(np.searchsorted(first, points)), 1)
+    return float(exponent), float(np.exp(log_constant))
+
+
+def test_layout_is_wikitexts(lines: list[str]) -> None:
+    for line in lines[:-1]:
+        assert line == " " + line.strip() + " " if line.strip() else line == " "
+    titles = [line for line in lines if line.startswith(" =")]
+    assert len(titles) == pytest.approx(6211, rel=0.06)
+    for title in titles:
+        level = len(title) - len(title.lstrip(" =")) - 1
+        assert title.startswith(" =" * (level // 2))
+        assert title.endswith("= " * (level // 2))
+
+
+def test_vocabulary_grows_as_wikitext_2s(lines: list[str]) -> None:
+    tokens = [word for line in lines for word in line.split()]
+    counts = np.array(list(collections.Counter(tokens).values()))
+    exponent, constant = heaps(tokens)
+    rare = counts[counts < 3].sum() / len(tokens)
+    thrice = int((counts >= 3).sum())
+    print(f"{len(tokens):,} tokens, {len(counts):,} types, {(counts == 1).sum():,} seen once")
+    print(f"{thrice:,} seen three times or more, rarer: {rare:.2%} of the tokens")
+    print(f"Heaps: {constant:.1f} n^{exponent:.3f}")
+    assert len(tokens) == pytest.approx(2_051_910, rel=0.04)
+    assert exponent == pytest.approx(0.572, abs=0.02)
+    assert constant * len(tokens) ** exponent == pytest.approx(77_200, rel=0.08)
+    assert thrice == pytest.approx(33_276, rel=0.08)
+    assert rare == pytest.approx(0.0266, abs=0.006)
+
+
+def test_documents_and_lines_are_wikitext_2s(lines: list[str]) -> None:
+    found = documents(lines)
+    words = np.concatenate(found)
+    per_megabyte = len(found) / (WIKITEXT_2_BYTES / 1e6)
+    print(f"{len(found):,} documents, {per_megabyte:.0f} per MB")
+    print(f"{len(words) / len(found):.2f} lines per document")
+    print(f"{words.mean():.1f} words per line, deviation {words.std():.1f}")
+    assert per_megabyte == pytest.approx(511, rel=0.06)
+    assert len(words) / len(found) == pytest.approx(3.18, rel=0.05)
+    assert words.mean() == pytest.approx(114.3, rel=0.04)
+    assert np.percentile(words, [10, 50, 90]) == pytest.approx([13, 107, 216], rel=0.1)
+
+
+def test_kinds_of_words_are_wikitext_2s(lines: list[str]) -> None:
+    tokens = [word for line in lines for word in line.split()]
+    share = {
+        "numbers": sum(map(str.isdigit, tokens)) / len(tokens),
+        "capitalised": sum(word[0].isupper() for word in tokens) / len(tokens),
+        "not ASCII": sum(not word.isascii() for word in tokens) / len(tokens),
+    }
+    print(share, f"{sum(map(len, tokens)) / len(tokens):.2f} characters")
+    assert share["numbers"] == pytest.approx(0.0283, rel=0.2)
+    assert share["capitalised"] == pytest.approx(0.151, rel=0.2)
+    assert share["not ASCII"] == pytest.approx(0.0048, rel=0.3)
+    assert sum(map(len, tokens)) / len(tokens) == pytest.approx(4.22, rel=0.05)
+
+
+def test_wordpiece_cuts_words_as_in_wikitext_2(lines: list[str]) -> None:
+    tokenizer = BertWordPieceTokenizer()
+    tokenizer.train_from_iterator(lines, vocab_size=30_522, show_progress=False)
+    counts = collections.Counter(word for line in lines for word in line.split())
+    seen = [word for word, count in counts.items() if count >= 3]
+    pieces = np.array([len(e) for e in tokenizer.encode_batch(seen, add_special_tokens=False)])
+    of_tokens = float(np.average(pieces, weights=[counts[word] for word in seen]))
+    print(f"pieces per word: {of_tokens:.3f} of tokens, {pieces.mean():.3f} of types")
+    assert of_tokens == pytest.approx(1.051, abs=0.02)
+    assert pieces.mean() == pytest.approx(1.307, abs=0.15)
+
+
+def test_new_words_keep_appearing_beyond_the_table() -> None:
+    rng = np.random.default_rng(0)
+    cumulative = synthetic_corpus.cumulative_frequencies()
+    ranks = synthetic_corpus.draw_ranks(rng, 4_000_000, cumulative)
+    beyond = ranks[ranks > synthetic_words.TABLE_RANKS]
+    assert len(beyond) / len(ranks) == pytest.approx(1 - cumulative[-1], rel=0.05)
+    # A power law: of the words beyond rank R, 2^-(s - 1) are beyond 2 R.
+    further = (beyond > 2 * synthetic_words.TABLE_RANKS).mean()
+    assert further == pytest.approx(2 ** (1 - synthetic_corpus.TAIL_EXPONENT), abs=0.03)
+
+
+def test_table_spells_no_word_twice_and_starts_with_the_real_ones() -> None:
+    words = synthetic_words.word_table().tobytes().translate(None, delete=b"\0").split(b" ")[:-1]
+    assert len(set(words)) == synthetic_words.TABLE_RANKS
+    assert [word.decode() for word in words[: len(synthetic_words.HEAD)]] == [*synthetic_words.HEAD]
+
+
+def test_size_below_one_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        synthetic_corpus.write_corpus(tmp_path / "none.txt", 0)
+    assert not list(tmp_path.iterdir())
+
+
+def test_same_seed_same_bytes_and_sizes_are_exact(corpus: Path, tmp_path: Path) -> None:
+    whole = corpus.read_bytes()
+    assert len(whole) == WIKITEXT_2_BYTES
+    for size in (1, 2, 3, 1000, 300_007):
+        synthetic_corpus.write_corpus(tmp_path / "again.txt", size)
+        text = (tmp_path / "again.txt").read_bytes()
+        assert len(text) == size
+        assert text.decode().endswith("\n")
+        kept = text.rstrip()
+        assert whole.startswith(kept)
+        assert size - len(kept) < 40
+    synthetic_corpus.write_corpus(tmp_path / "other.txt", 1000, seed=1)
+    assert (tmp_path / "other.txt").read_bytes() != whole[:1000]

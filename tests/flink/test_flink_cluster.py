@@ -1,0 +1,179 @@
+"""The job on a cluster of one JobManager and two TaskManagers, each with its worker pool."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipeline.runners.flink.rest import CANCELED, FINISHED, FlinkRest
+from tests.flink.cluster import Cluster
+from tests.flink.jobs import Corpus, JobServer, assert_same, await_file, on_cluster, run, start
+
+PREPARE, BUILD = "spill-*", "shard-*"
+
+
+def stop(process: int) -> None:
+    os.kill(process, signal.SIGSTOP)
+
+
+def kill(process: int) -> None:
+    os.kill(process, signal.SIGKILL)
+
+
+def of_job_server(cluster: Cluster, server: JobServer, *further: str) -> list[str]:
+    return on_cluster(cluster, f"--job_endpoint={server.endpoint}", *further)
+
+
+def states_of(cluster: Cluster, name: str) -> list[str]:
+    rest = FlinkRest(cluster.rest)
+    return [rest.status(job).state for job in rest.jobs_named(name)]
+
+
+@pytest.mark.parametrize("objective", ["bert", "gpt"])
+def test_a_cluster_gives_the_bytes_of_the_local_runner(
+    objective: str, cluster: Cluster, corpus: Corpus, tmp_path: Path
+) -> None:
+    output = tmp_path / "out"
+    name = f"--job_name=same-{objective}"
+    said = run([*corpus.flags(objective, output), *on_cluster(cluster, name)])
+    assert_same(output, corpus.local_digests(objective))
+    rest = FlinkRest(cluster.rest)
+    [job] = rest.jobs_named(f"same-{objective}")
+    assert f"FlinkRunner: job {job}, http://{cluster.rest}/" in said
+    assert "--execution_mode_for_batch=BATCH_FORCED" in said
+    assert rest.counters(job)["read.bytes"] == corpus.text.stat().st_size
+    assert rest.status(job).state == FINISHED
+
+
+def kill_worker(cluster: Cluster) -> None:
+    """One that is there; in between two stages there may be none."""
+    while not (workers := cluster.workers()):
+        pass
+    kill(workers[0])
+
+
+def kill_task_manager(cluster: Cluster) -> None:
+    kill(cluster.task_managers[0])
+
+
+@pytest.mark.parametrize("stage", [PREPARE, BUILD])
+@pytest.mark.parametrize("strike", [kill_worker, kill_task_manager])
+def test_a_kill_in_a_stage_changes_no_byte(
+    stage: str,
+    strike: Callable[[Cluster], None],
+    cluster: Cluster,
+    job_server: JobServer,
+    corpus: Corpus,
+    tmp_path: Path,
+) -> None:
+    expected = corpus.local_digests("bert")
+    cluster.await_slots()
+    output = tmp_path / "out"
+    process = start(*corpus.flags("bert", output), *of_job_server(cluster, job_server))
+    assert await_file(output, stage, process)
+    strike(cluster)
+    _, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert_same(output, expected)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_whoever_ends_the_command_ends_the_job(
+    number: signal.Signals,
+    cluster: Cluster,
+    job_server: JobServer,
+    corpus: Corpus,
+    tmp_path: Path,
+) -> None:
+    cluster.await_slots()
+    output, name = tmp_path / "out", f"ended-{number.name}"
+    flags = of_job_server(cluster, job_server, f"--job_name={name}")
+    process = start(*corpus.flags("bert", output), *flags)
+    assert await_file(output, PREPARE, process)
+    process.send_signal(number)
+    _, errors = process.communicate()
+    assert process.returncode == 130, errors
+    assert states_of(cluster, name) == [CANCELED]
+    assert not (output / "_SUCCESS").exists()
+
+
+def test_a_job_without_progress_is_cancelled(
+    cluster: Cluster, job_server: JobServer, corpus: Corpus, tmp_path: Path
+) -> None:
+    cluster.await_slots()
+    output = tmp_path / "out"
+    flags = of_job_server(cluster, job_server, "--job_name=stuck")
+    process = start(*corpus.flags("bert", output), "--patience", "60", *flags)
+    assert await_file(output, PREPARE, process)
+    stopped = cluster.workers()
+    for worker in stopped:
+        stop(worker)
+    _, errors = process.communicate()
+    for worker in stopped:
+        kill(worker)
+    assert process.returncode == 1
+    assert "made no progress for 60 seconds and was cancelled" in errors
+    while states_of(cluster, "stuck") == [
+        "CANCELLING"
+    ]:  # tasks of a worker that stands still end late
+        time.sleep(0.5)
+    assert states_of(cluster, "stuck") == [CANCELED]
+
+
+def test_a_mistake_in_the_input_is_not_tried_again(
+    cluster: Cluster, job_server: JobServer, corpus: Corpus, tmp_path: Path
+) -> None:
+    cluster.await_slots()
+    bad = tmp_path / "bad.tokens"
+    bad.write_bytes(corpus.text.read_bytes() + b" \xff \n" * 100)
+    given = corpus.flags("bert", tmp_path / "out")
+    given[given.index(str(corpus.text))] = str(bad)
+    flags = of_job_server(cluster, job_server, "--job_name=mistake")
+    process = start(*given, "--max-rejects", "5", *flags)
+    _, errors = process.communicate()
+    assert process.returncode == 2, errors
+    assert "error: --max-rejects 5: 100 of" in errors
+    assert states_of(cluster, "mistake") == [CANCELED]
+
+
+def test_a_job_that_nobody_waits_for_ends_all_the_same(
+    cluster: Cluster, job_server: JobServer, corpus: Corpus, tmp_path: Path
+) -> None:
+    expected = corpus.local_digests("bert")
+    cluster.await_slots()
+    output = tmp_path / "out"
+    flags = of_job_server(cluster, job_server, "--job_name=unwatched")
+    said = run([*corpus.flags("bert", output), "--no-wait", *flags])
+    assert f"http://{cluster.rest}/#/job/running/" in said
+    assert not (output / "_SUCCESS").exists()
+    cluster.await_slots()
+    assert states_of(cluster, "unwatched") == [FINISHED]
+    assert_same(output, expected)
+
+
+@pytest.mark.parametrize(
+    ("flags", "parts"),
+    [
+        (("--parallelism=5",), ("--parallelism 5", "has 4 slots")),
+        (("--flink_version=1.20",), ("--flink_version 1.20", "the cluster has Flink 1.19")),
+    ],
+)
+def test_what_the_cluster_cannot_run_is_refused_before_submission(
+    flags: tuple[str, ...],
+    parts: tuple[str, ...],
+    cluster: Cluster,
+    corpus: Corpus,
+    tmp_path: Path,
+) -> None:
+    cluster.await_slots()
+    arguments = [*corpus.flags("bert", tmp_path / "out"), *on_cluster(cluster, *flags)]
+    process = start(*arguments)
+    _, errors = process.communicate()
+    assert process.returncode == 2
+    assert all(part in errors for part in parts), errors
+    assert isinstance(process, subprocess.Popen)
+    assert not (tmp_path / "out").exists()
