@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
-from tests.object_stores import ObjectStores, start_object_stores
+from tests.tools.object_stores import ObjectStores, start_object_stores
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 

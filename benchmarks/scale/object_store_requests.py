@@ -15,8 +15,8 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from tests.conftest import CHECKOUT
-from tests.object_stores import ObjectStores, Request, start_object_stores
-from tests.pipeline.jobs import SMALL, run_here
+from tests.tools.jobs import SMALL, run_here
+from tests.tools.object_stores import ObjectStores, Request, start_object_stores
 from transforms.storage.files import write_file
 
 # What a request is for, by the name of its object, the first that fits.

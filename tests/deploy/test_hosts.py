@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.command_line import USER_ERROR
 from tests.deploy.hosts import DRIVER_ADDRESS, Host, Network, connect_hosts
-from tests.pipeline.jobs import Outcome, assert_refused, digests, run_here
+from tests.tools.jobs import Outcome, assert_refused, digests, run_here
 
 pytestmark = pytest.mark.hosts
 

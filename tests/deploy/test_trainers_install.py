@@ -21,8 +21,8 @@ from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import FixedBatches, Position
-from tests.corpusmill.reading.small_datasets import OBJECTIVES, Recipe, write_small_dataset
 from tests.deploy.test_wheels import requirements_of
+from tests.tools.small_datasets import OBJECTIVES, Recipe, write_small_dataset
 
 # Sums of each array of each batch, and what was imported for them.
 READ = """

@@ -7,7 +7,7 @@ import pytest
 
 from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.objective import ObjectiveOptions
-from tests.corpusmill.reading.small_datasets import Recipe, write_small_dataset
+from tests.tools.small_datasets import Recipe, write_small_dataset
 
 Builder = Callable[..., Path]
 

@@ -14,7 +14,7 @@ import grpc
 
 from tests.conftest import CHECKOUT
 from tests.flink.cluster import QUICK_TO_START, Cluster, free_port
-from tests.pipeline.jobs import digests, leftovers
+from tests.tools.jobs import digests, leftovers
 
 _TOKENIZERS = CHECKOUT / "tests" / "data"
 OBJECTIVES = {

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.buckets import bucket
-from tests.pipeline.running_job import LONG
+from tests.tools.buckets import bucket
+from tests.tools.running_job import LONG
 
 __all__ = ["bucket", "long_text", "output"]
 

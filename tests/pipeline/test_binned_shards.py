@@ -12,7 +12,7 @@ import pytest
 import transforms.build
 from corpusmill.dataset.verify import verify_local
 from pipeline.command_line import USER_ERROR
-from tests.pipeline.jobs import assert_refused, build, digests, run_here
+from tests.tools.jobs import assert_refused, build, digests, run_here
 
 LENGTH, BIN_SIZE, BINS, SHARDS = 64, 12, 6, 3
 # One example is short of the full length here and there, none as short as the first bins.

@@ -17,9 +17,9 @@ from corpusmill.corpus.input_formats import guess_format, read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.verify import verify_local
 from pipeline.command_line import USER_ERROR
-from tests.corpusmill.loopback_hub import COMMIT, DataSet, serve
-from tests.pipeline.jobs import SMALL, assert_refused, build, digests, run_here, start
 from tests.pipeline.test_input_formats import documents_of, manifest_of
+from tests.tools.jobs import SMALL, assert_refused, build, digests, run_here, start
+from tests.tools.loopback_hub import COMMIT, DataSet, serve
 
 Documents = list[list[str]]
 SMALL_RANGES = ("--range-bytes", "999")

@@ -20,10 +20,10 @@ from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.read import TokenizerFile
 from pipeline.command_line import USER_ERROR
-from tests.corpusmill.table_files import arrow_file, avro, parquet
-from tests.pipeline.jobs import Outcome, assert_refused, digests, run_here
 from tests.pipeline.test_csv_and_archives import as_json_lines, as_table, as_tar, as_wet
 from tests.pipeline.test_input_formats import documents_of, manifest_of
+from tests.tools.jobs import Outcome, assert_refused, digests, run_here
+from tests.tools.table_files import arrow_file, avro, parquet
 
 SMALL = ("--max-seq-length", "64", "--duplicates", "2", "--num-shards", "3", "--seed", "1")
 PROCESSES = ("--min-bytes-per-worker", "0", "--workers", "2")

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from corpusmill.dataset.verify import verify_local
 from corpusmill.tokenization.sources.read import TokenizerFile
 from corpusmill.tokenization.words.words import load_words
-from tests.pipeline.jobs import SMALL, Outcome, assert_refused, digests, run_here
+from tests.tools.jobs import SMALL, Outcome, assert_refused, digests, run_here
 
 PROCESSES = ("--min-bytes-per-worker", "0", "--range-bytes", "7777")
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.scale import extreme_corpora as corpora
-from tests.pipeline.jobs import build, digests
+from tests.tools.jobs import build, digests
 
 ONE = ("--duplicates", "1")
 

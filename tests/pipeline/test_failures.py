@@ -11,15 +11,8 @@ import psutil
 import pytest
 
 from pipeline.command_line import FAILURE, INTERRUPTED, USER_ERROR
-from tests.pipeline.jobs import (
-    SMALL,
-    Outcome,
-    assert_nothing_final,
-    assert_refused,
-    build,
-    start,
-)
-from tests.pipeline.running_job import RunningJob
+from tests.tools.jobs import SMALL, Outcome, assert_nothing_final, assert_refused, build, start
+from tests.tools.running_job import RunningJob
 
 
 @pytest.fixture

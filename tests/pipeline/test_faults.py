@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.command_line import USER_ERROR
-from tests.pipeline.jobs import (
+from tests.tools.jobs import (
     SMALL,
     Outcome,
     assert_nothing_final,

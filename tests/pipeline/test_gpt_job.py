@@ -19,8 +19,8 @@ from corpusmill.objectives.examples.token_stream import (
 )
 from tests.corpusmill.formats.test_token_files import open_as_megatron
 from tests.corpusmill.objectives.reference_gpt import MemoryDataset, windows
-from tests.corpusmill.tokenizer_samples import byte_level
-from tests.pipeline.jobs import Outcome, assert_refused, digests, run_here
+from tests.tools.jobs import Outcome, assert_refused, digests, run_here
+from tests.tools.tokenizer_samples import byte_level
 
 END = 600
 SPREAD = ("--num-shards", "3", "--validation-share", "0.2", "--seed", "1")

@@ -17,8 +17,8 @@ from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.read import TokenizerFile
-from tests.corpusmill.builders import pool_of
-from tests.pipeline.jobs import build
+from tests.tools.builders import pool_of
+from tests.tools.jobs import build
 
 Sentences = list[list[int]]
 Row = dict[str, Any]

@@ -18,7 +18,7 @@ from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.masking.tokens import row_keys
 from corpusmill.tokenization.words.words import cut_unicode
 from pipeline.command_line import USER_ERROR
-from tests.pipeline.jobs import assert_refused, build, digests, run_here
+from tests.tools.jobs import assert_refused, build, digests, run_here
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = ("--whole-word-mask",)

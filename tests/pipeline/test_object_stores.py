@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.preparation.output import list_folder
-from tests.object_stores import Bucket, Request
-from tests.pipeline.jobs import SMALL, Outcome, assert_refused, run_here, start
+from tests.tools.jobs import SMALL, Outcome, assert_refused, run_here, start
+from tests.tools.object_stores import Bucket, Request
 from transforms.storage.files import list_files, open_file, write_file
 
 RANGES = ("--range-bytes", "500")

@@ -19,8 +19,8 @@ import pytest
 from corpusmill.dataset.manifest import columns_of, output_options_of
 from corpusmill.formats.shard_formats import FORMATS
 from pipeline.command_line import USER_ERROR
-from tests.corpusmill.handmade_dataset import seal
-from tests.pipeline.jobs import assert_refused, build, digests, leftovers, run_here
+from tests.tools.handmade_dataset import seal
+from tests.tools.jobs import assert_refused, build, digests, leftovers, run_here
 
 # Small ranges give every stage several bundles, and processes force workers on so small an input.
 TWO_WORKERS = ("--workers", "2", "--min-bytes-per-worker", "0", "--range-bytes", "7777")

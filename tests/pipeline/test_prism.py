@@ -15,7 +15,7 @@ from apache_beam.utils.subprocess_server import pick_port
 from corpusmill.tokenization.words.words import Spans, cut_unicode
 from pipeline.command_line import FAILURE, INTERRUPTED, USER_ERROR
 from pipeline.runners.prism import LOCATION, find_program
-from tests.pipeline.jobs import (
+from tests.tools.jobs import (
     SMALL,
     assert_nothing_final,
     assert_refused,
@@ -24,7 +24,7 @@ from tests.pipeline.jobs import (
     run_here,
     start,
 )
-from tests.pipeline.running_job import RunningJob
+from tests.tools.running_job import RunningJob
 
 PRISM = ("--runner", "PrismRunner")
 # A worker of ours is a process, which takes seconds to start; Beam's are threads of this one.

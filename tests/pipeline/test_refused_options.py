@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.command_line import USER_ERROR
-from tests.pipeline.jobs import assert_refused, build, run_here
+from tests.tools.jobs import assert_refused, build, run_here
 
 
 @pytest.mark.parametrize(

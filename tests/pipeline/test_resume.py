@@ -16,7 +16,7 @@ import transforms.build
 import transforms.commit
 import transforms.prepare
 from pipeline.command_line import FAILURE, INTERRUPTED, USER_ERROR
-from tests.pipeline.jobs import Outcome, assert_refused, build, digests
+from tests.tools.jobs import Outcome, assert_refused, build, digests
 
 RANGES = ("--range-bytes", "7777", "--validation-share", "0.2")
 

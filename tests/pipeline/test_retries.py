@@ -10,8 +10,8 @@ from tokenizers import Tokenizer
 import transforms.build
 import transforms.shuffle
 from corpusmill.dataset.verify import verify_local
-from tests.pipeline.jobs import digests, run_here
-from tests.pipeline.retrying_runner import ENGINES, run_on
+from tests.tools.jobs import digests, run_here
+from tests.tools.retrying_runner import ENGINES, run_on
 
 # What is killed in the middle of a shard closes its writer behind the shard's file.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

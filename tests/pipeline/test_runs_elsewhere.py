@@ -17,8 +17,8 @@ from pipeline.console.progress import Counters
 from pipeline.runners import portable
 from pipeline.runners.run import Run
 from pipeline.runners.watch import JobInterrupt, job_id_of
-from tests.pipeline.engine import RUNNING, Engine, count_seconds, start_engine
-from tests.pipeline.jobs import assert_refused, build, digests
+from tests.tools.engine import RUNNING, Engine, count_seconds, start_engine
+from tests.tools.jobs import assert_refused, build, digests
 
 _DEADLINE_SECONDS = 5
 

@@ -10,7 +10,7 @@ import pytest
 import transforms.build
 import transforms.shuffle
 from tests.conftest import CHECKOUT
-from tests.pipeline.jobs import build, digests
+from tests.tools.jobs import build, digests
 
 # Small ranges give every stage several bundles, and processes force workers on so small an input.
 PROCESSES = ("--min-bytes-per-worker", "0", "--range-bytes", "7777")

@@ -10,8 +10,8 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from corpusmill.dataset.verify import verify_local
-from tests.corpusmill.many_scripts import DOCUMENTS, as_json_lines, as_text
-from tests.pipeline.jobs import build, digests, run_here
+from tests.tools.jobs import build, digests, run_here
+from tests.tools.many_scripts import DOCUMENTS, as_json_lines, as_text
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 # No document is so long that a segment must be cut.

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 import transforms.build
 from corpusmill.dataset.verify import verify_local
-from tests.pipeline.jobs import build, digests, run_here
+from tests.tools.jobs import build, digests, run_here
 
 Rows = list[dict[str, Any]]
 Build = Callable[..., Path]

@@ -8,7 +8,7 @@ import pytest
 
 from corpusmill.dataset.verify import verify_local
 from pipeline.command_line import USER_ERROR
-from tests.pipeline.jobs import assert_refused, build, digests, run_here
+from tests.tools.jobs import assert_refused, build, digests, run_here
 
 ENGLISH = ("--sentence-rule", "split", "--language", "en")
 SENTENCES = [

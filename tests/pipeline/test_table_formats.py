@@ -14,8 +14,8 @@ import pytest
 
 from corpusmill.dataset.verify import verify_local
 from pipeline.command_line import USER_ERROR
-from tests.pipeline.jobs import assert_refused, build, digests, run_here
 from tests.pipeline.test_input_formats import documents_of
+from tests.tools.jobs import assert_refused, build, digests, run_here
 
 FIELD = ("--text-field", "body")
 Records = list[dict[str, Any]]

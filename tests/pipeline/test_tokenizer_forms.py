@@ -9,8 +9,8 @@ import pytest
 
 from corpusmill.dataset.verify import verify_local
 from pipeline.command_line import USER_ERROR
-from tests.corpusmill.tokenizer_samples import byte_level, byte_ranks
-from tests.pipeline.jobs import Outcome, assert_refused, build, run_here
+from tests.tools.jobs import Outcome, assert_refused, build, run_here
+from tests.tools.tokenizer_samples import byte_level, byte_ranks
 
 ROLES = ("<cls>", "<sep>", "<mask>", "<pad>", "<unk>")
 

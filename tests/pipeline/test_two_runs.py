@@ -11,7 +11,7 @@ import pytest
 from corpusmill.dataset.verify import verify_local
 from pipeline.command_line import USER_ERROR
 from pipeline.preparation.assembly import assemble_job
-from tests.pipeline.jobs import SMALL, Outcome, assert_refused, build, digests, leftovers, start
+from tests.tools.jobs import SMALL, Outcome, assert_refused, build, digests, leftovers, start
 
 
 def run_both(first: tuple[str, ...], second: tuple[str, ...], *given: str | Path) -> list[Outcome]:

@@ -14,10 +14,10 @@ from corpusmill.corpus.input_formats import FORMATS, read_corpus, resolve_format
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.verify import verify_local
 from pipeline.command_line import USER_ERROR
-from tests.corpusmill import table_files
-from tests.pipeline.jobs import assert_refused, build, digests, run_here
 from tests.pipeline.test_csv_and_archives import KINDS, SMALL_RANGES, TWO_WORKERS
 from tests.pipeline.test_input_formats import manifest_of
+from tests.tools import table_files
+from tests.tools.jobs import assert_refused, build, digests, run_here
 
 RULE = ("--sentence-rule", "document")
 # Code, paragraphs, white space at both ends, line breaks of both systems.

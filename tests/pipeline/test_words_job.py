@@ -22,10 +22,10 @@ from pipeline.commands.inspect_corpus import InspectCorpus, inspect_corpus
 from pipeline.commands.verify_dataset import Verify, verify
 from pipeline.options import DatasetOptions, RunOptions
 from pipeline.preparation import probe
-from tests.corpusmill.many_scripts import DOCUMENTS
 from tests.corpusmill.tokenization.words.test_marked_encoding import reference_marks
-from tests.pipeline.jobs import digests
-from tests.pipeline.labelled_words import LabelledWordsOptions
+from tests.tools.jobs import digests
+from tests.tools.labelled_words import LabelledWordsOptions
+from tests.tools.many_scripts import DOCUMENTS
 
 ONE = RunOptions(workers=1, progress=False)
 

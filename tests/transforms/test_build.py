@@ -16,8 +16,8 @@ from corpusmill.layout.sorting import add_keys, sort_rows
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.random_documents import ARRAYS, Pool
 from corpusmill.tokenization.encoding import tokenized_schema
-from tests.corpusmill.builders import SPECIAL, batch_of, numbered_corpus, pool_of
-from tests.transforms.local_pipeline import collect, local_pipeline, sums
+from tests.tools.builders import SPECIAL, batch_of, numbered_corpus, pool_of
+from tests.tools.local_pipeline import collect, local_pipeline, sums
 from transforms.build import SHARDS, BuildShards
 from transforms.elements import Segment, WrittenFile
 from transforms.tally import COUNTS

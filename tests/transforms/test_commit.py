@@ -12,7 +12,7 @@ import pytest
 from corpusmill.dataset.accounting import Expected
 from corpusmill.errors import UserError
 from corpusmill.layout.placement import Layout
-from tests.transforms.local_pipeline import local_pipeline
+from tests.tools.local_pipeline import local_pipeline
 from transforms.commit import CommitDataset, CommitOptions, check_rejects
 from transforms.elements import RejectsFile, WrittenFile
 from transforms.recovery.claim import CLAIM, Claim, take_claim

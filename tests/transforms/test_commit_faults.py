@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.transforms.faulty_files import AFTER, BEFORE, HALF, FaultyFiles, KilledError
+from tests.tools.faulty_files import AFTER, BEFORE, HALF, FaultyFiles, KilledError
 from tests.transforms.test_commit import COUNTS, LAYOUT, Folders
 from transforms.commit import _Commit
 from transforms.elements import WrittenFile

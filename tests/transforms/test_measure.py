@@ -7,8 +7,8 @@ import pytest
 
 from corpusmill.dataset.accounting import Expected
 from corpusmill.inspection.corpus_measures import Measures, measure_tokens
-from tests.corpusmill.builders import SPECIAL, batch_of
-from tests.transforms.local_pipeline import collect, local_pipeline, sums
+from tests.tools.builders import SPECIAL, batch_of
+from tests.tools.local_pipeline import collect, local_pipeline, sums
 from transforms.elements import RejectsFile
 from transforms.measure import LARGEST, MeasureBatches, check_counts, first_rejects
 from transforms.tally import COUNTS

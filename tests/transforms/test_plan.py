@@ -4,7 +4,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.transforms.local_pipeline import collect, local_pipeline
+from tests.tools.local_pipeline import collect, local_pipeline
 from transforms.plan import (
     FILE_BYTES,
     FileRange,

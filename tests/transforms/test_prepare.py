@@ -12,7 +12,7 @@ from corpusmill.layout.placement import Layout
 from corpusmill.tokenization.encoding import encode_documents, tokenized_schema
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.read import TokenizerFile
-from tests.transforms.local_pipeline import collect, local_pipeline, sums
+from tests.tools.local_pipeline import collect, local_pipeline, sums
 from transforms.plan import PlanTasks, cut_ranges, group_ranges, write_plan
 from transforms.pool import CANDIDATES
 from transforms.prepare import SEGMENTS, Preparation, PrepareDocuments

@@ -8,7 +8,7 @@ import pytest
 
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.line_documents import read_documents
-from tests.transforms.local_pipeline import collect, local_pipeline, sums
+from tests.tools.local_pipeline import collect, local_pipeline, sums
 from transforms.plan import PlanTasks, cut_ranges, group_ranges, write_plan
 from transforms.read import DOCUMENTS, REJECTS, ReadDocuments
 from transforms.tally import COUNTS

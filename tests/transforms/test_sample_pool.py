@@ -10,8 +10,8 @@ import pytest
 from corpusmill.layout.placement import TRAIN, assign_splits
 from corpusmill.objectives import random_documents as pools
 from corpusmill.objectives.random_documents import Pool
-from tests.corpusmill.builders import Corpus, batch_of, numbered_corpus
-from tests.transforms.local_pipeline import collect, local_pipeline, sums
+from tests.tools.builders import Corpus, batch_of, numbered_corpus
+from tests.tools.local_pipeline import collect, local_pipeline, sums
 from transforms.pool import POOL, SamplePool, WritePool, map_pool
 from transforms.tally import COUNTS
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from corpusmill.layout.placement import Layout, assign_splits
 from corpusmill.tokenization.encoding import tokenized_schema
-from tests.corpusmill.builders import batch_of, numbered_corpus
-from tests.transforms.local_pipeline import collect, local_pipeline
+from tests.tools.builders import batch_of, numbered_corpus
+from tests.tools.local_pipeline import collect, local_pipeline
 from transforms.elements import Segment
 from transforms.shuffle import (
     GatherShards,

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.scale.dataflow_cost import Pace, Prices, billed_shuffle_gb, price
 from benchmarks.scale.dataflow_volumes import Ratios, estimate, read_ratios
-from tests.pipeline.jobs import run_here
+from tests.tools.jobs import run_here
 from transforms import commit, prepare, shuffle
 from transforms.elements import Segment
 from transforms.spill import Buffer

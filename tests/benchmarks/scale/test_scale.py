@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 import transforms.shuffle
+from benchmarks.scale import model as scale_model
 from benchmarks.scale.__main__ import find_breaks, plan_size
-from benchmarks.scale.__main__ import model as scale_model
 from benchmarks.scale.counted_run import Counted, count_run, prepare_build
 from benchmarks.scale.model import Scale, occupied, rates_of
 from benchmarks.synthetic.corpus import write_corpus

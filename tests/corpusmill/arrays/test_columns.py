@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column, arrow_schema, pad_rows, smallest_integer
-from tests.corpusmill.builders import offsets_of
+from tests.tools.builders import offsets_of
 
 rows_of_numbers = st.lists(st.lists(st.integers(0, 100), max_size=6), max_size=8)
 

@@ -19,7 +19,7 @@ from corpusmill.arrays.randomness import (
     to_below,
     to_uniform,
 )
-from tests.corpusmill.objectives.distributions import assert_uniform
+from tests.tools.distributions import assert_uniform
 
 PURPOSES = (PAIRS, MASKING, PLACE, SHARD, SPLIT, POOL)
 uint64s = st.integers(0, 2**64 - 1)

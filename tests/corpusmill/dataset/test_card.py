@@ -13,7 +13,7 @@ from huggingface_hub import RepoCard
 
 from corpusmill.dataset.card import describe_type, render_card
 from corpusmill.objectives.bert import BertOptions
-from tests.corpusmill.handmade_dataset import Recipe, padding_options, write_dataset
+from tests.tools.handmade_dataset import Recipe, padding_options, write_dataset
 
 
 @pytest.fixture(autouse=True)

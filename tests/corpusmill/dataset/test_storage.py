@@ -10,7 +10,7 @@ from corpusmill.dataset.shards import read_manifest, read_shard
 from corpusmill.dataset.storage import Folder
 from corpusmill.dataset.verify import verify_folder
 from corpusmill.errors import UserError
-from tests.corpusmill.handmade_dataset import write_dataset
+from tests.tools.handmade_dataset import write_dataset
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from corpusmill.dataset.verify import Problem, list_local, verify, verify_local
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
-from tests.corpusmill.handmade_dataset import Recipe, seal, write_dataset
+from tests.tools.handmade_dataset import Recipe, seal, write_dataset
 
 SHARDS = ("train-00000-of-00002.parquet", "train-00001-of-00002.parquet")
 VALIDATION = "validation-00000-of-00001.parquet"

@@ -16,8 +16,8 @@ from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
 from corpusmill.objectives.bert import Bert, BertOptions
-from tests.corpusmill.builders import SPECIAL
 from tests.corpusmill.objectives.ernie_examples import build, ernie
+from tests.tools.builders import SPECIAL
 
 COLUMNS = ernie(max_seq_length=40).columns
 OPTIONS = OutputOptions("ernie-text")

@@ -10,7 +10,7 @@ from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import resolve
 from corpusmill.formats.shard_names import DEFAULT, check_splits, fill, glob_of, matcher_of
-from tests.corpusmill.formats.shard_samples import BERT
+from tests.tools.shard_samples import BERT
 
 ELECTRA = "pretrain_data.tfrecord-{shard}-of-{shards}"
 PATTERNS = [DEFAULT, ELECTRA, "{split}.{shard:03d}.parquet", "a={shard:02}+b", "{shard:d}_{split}"]

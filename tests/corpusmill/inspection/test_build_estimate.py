@@ -19,7 +19,7 @@ from corpusmill.inspection.corpus_measures import Histogram, count_values, read_
 from corpusmill.layout.placement import Layout, assign_splits
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.random_documents import Pool
-from tests.corpusmill.builders import SPECIAL, batch_of, numbered_corpus, pool_of
+from tests.tools.builders import SPECIAL, batch_of, numbered_corpus, pool_of
 
 SEED = 5
 

@@ -28,7 +28,7 @@ from corpusmill.inspection.corpus_measures import (
 )
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.read import TokenizerFile
-from tests.corpusmill.builders import SPECIAL, batch_of, corpora
+from tests.tools.builders import SPECIAL, batch_of, corpora
 
 # White space of all widths, its neighbours, and what surrounds it.
 texts = st.text(

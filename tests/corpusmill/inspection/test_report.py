@@ -24,8 +24,8 @@ from corpusmill.inspection.decoded_examples import (
 )
 from corpusmill.inspection.figures import Distribution, figures_of, summarize
 from corpusmill.objectives.bert import Bert, BertOptions
-from tests.corpusmill.builders import SPECIAL, batch_of, numbered_corpus, pool_of
-from tests.corpusmill.handmade_dataset import (
+from tests.tools.builders import SPECIAL, batch_of, numbered_corpus, pool_of
+from tests.tools.handmade_dataset import (
     SEED,
     Recipe,
     build_examples,

@@ -12,7 +12,7 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
 from corpusmill.errors import UserError
 from corpusmill.layout.length_bins import LengthBin, cut_lengths, split_into_bins
-from tests.corpusmill.builders import offsets_of
+from tests.tools.builders import offsets_of
 
 LONGEST = 50
 COLUMNS = (Column("label", "int8", ""), Column("input_ids", "int16", "", LONGEST))

@@ -13,7 +13,7 @@ from corpusmill.layout.placement import (
     draw_keys,
     sort_order,
 )
-from tests.corpusmill.objectives.distributions import assert_counts, assert_uniform
+from tests.tools.distributions import assert_counts, assert_uniform
 
 DOCUMENTS = np.arange(20_000, dtype=np.uint64) * np.uint64(997)
 

@@ -19,7 +19,7 @@ from corpusmill.layout.sorting import (
     sort_rows,
 )
 from corpusmill.objectives.bert import Bert, BertOptions
-from tests.corpusmill.builders import SPECIAL
+from tests.tools.builders import SPECIAL
 
 Row = tuple[int, int, int, list[int]]
 VALUES = pa.field("input_ids", pa.list_(pa.int16()))

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.random_documents import Pool
-from tests.corpusmill.builders import SPECIAL, Corpus, batch_of, pool_of
+from tests.tools.builders import SPECIAL, Corpus, batch_of, pool_of
 
 VOCAB_SIZE = 1000
 

@@ -10,13 +10,13 @@ from corpusmill.arrays.randomness import PACKS, derive_keys
 from corpusmill.objectives.electra import Electra, ElectraOptions
 from corpusmill.objectives.examples import electra_packs as packing
 from corpusmill.objectives.examples.electra_packs import draw_packs
-from tests.corpusmill.builders import SPECIAL, Corpus, flatten, numbered_corpus
 from tests.corpusmill.objectives.reference_electra import (
     ExampleBuilder,
     ReferenceExample,
     Sentence,
     generate_examples,
 )
+from tests.tools.builders import SPECIAL, Corpus, flatten, numbered_corpus
 
 # Up to five documents of up to twelve sentences, some longer than any example.
 corpora = st.lists(

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from corpusmill.objectives.ernie import Ernie, ErnieOptions
 from corpusmill.tokenization.words.word_marks import mark
-from tests.corpusmill.builders import SPECIAL, Corpus, batch_of, pool_of
+from tests.tools.builders import SPECIAL, Corpus, batch_of, pool_of
 
 VOCAB_SIZE = 1100
 

@@ -12,7 +12,8 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import IDENTITY_SCHEMA, arrow_schema
 from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.objectives.bert import Bert, BertOptions
-from tests.corpusmill.builders import (
+from tests.corpusmill.objectives.bert_examples import VOCAB_SIZE, bert, build, segments
+from tests.tools.builders import (
     SPECIAL,
     Corpus,
     batch_of,
@@ -21,7 +22,6 @@ from tests.corpusmill.builders import (
     pool_of,
     write_and_open,
 )
-from tests.corpusmill.objectives.bert_examples import VOCAB_SIZE, bert, build, segments
 
 NO_POOL = pool_of({})
 seeds = st.integers(0, MAX_SEED)

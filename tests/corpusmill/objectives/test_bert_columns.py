@@ -7,14 +7,8 @@ from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.errors import UserError
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.examples.pair_rows import assemble_pairs, fill_token_types
-from tests.corpusmill.builders import (
-    SPECIAL,
-    Corpus,
-    batch_of,
-    corpora,
-    pool_of,
-)
 from tests.corpusmill.objectives.bert_examples import VOCAB_SIZE, bert, build, segments
+from tests.tools.builders import SPECIAL, Corpus, batch_of, corpora, pool_of
 
 seeds = st.integers(0, MAX_SEED)
 

@@ -16,10 +16,10 @@ import pytest
 
 from corpusmill.arrays import ragged
 from corpusmill.objectives.bert import Bert, BertOptions
-from tests.corpusmill.builders import SPECIAL, batch_of, pool_of
 from tests.corpusmill.objectives import reference_bert
-from tests.corpusmill.objectives.distributions import assert_counts, assert_same_distribution
 from tests.corpusmill.objectives.reference_bert import Vocabulary
+from tests.tools.builders import SPECIAL, batch_of, pool_of
+from tests.tools.distributions import assert_counts, assert_same_distribution
 
 PASSES = 2000
 VOCAB_SIZE = 1100

@@ -16,8 +16,8 @@ from corpusmill.errors import UserError
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.masking.tokens import row_keys
 from corpusmill.tokenization.words.word_marks import mark
-from tests.corpusmill.builders import SPECIAL, Corpus, batch_of, corpora, pool_of
 from tests.corpusmill.objectives.bert_examples import VOCAB_SIZE, unmask
+from tests.tools.builders import SPECIAL, Corpus, batch_of, corpora, pool_of
 
 SEED, LENGTH = 5, 30
 seeds = st.integers(0, MAX_SEED)

@@ -15,9 +15,9 @@ from corpusmill.dataset.distributions import recount
 from corpusmill.layout.sorting import add_keys, keyed_schema, sort_rows
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.tokenization.words.word_marks import mark
-from tests.corpusmill.builders import SPECIAL, Corpus, batch_of, corpora, numbered_corpus
 from tests.corpusmill.objectives.bert_examples import VOCAB_SIZE, unmask
 from tests.corpusmill.objectives.reference_roberta import Piece, cut_document, join
+from tests.tools.builders import SPECIAL, Corpus, batch_of, corpora, numbered_corpus
 
 SEED, LENGTH = 5, 30
 seeds = st.integers(0, MAX_SEED)

@@ -10,8 +10,8 @@ from corpusmill.arrays.columns import IDENTITY_SCHEMA, arrow_schema
 from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.errors import UserError
 from corpusmill.objectives.electra import ElectraOptions
-from tests.corpusmill.builders import SPECIAL, Corpus, batch_of, numbered_corpus
 from tests.corpusmill.objectives.electra_examples import corpora, electra, kernel_packs, options
+from tests.tools.builders import SPECIAL, Corpus, batch_of, numbered_corpus
 
 seeds = st.integers(0, MAX_SEED)
 

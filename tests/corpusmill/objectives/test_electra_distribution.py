@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 from corpusmill.objectives.electra import ElectraOptions
-from tests.corpusmill.builders import numbered_corpus
-from tests.corpusmill.objectives.distributions import assert_same_distribution
 from tests.corpusmill.objectives.electra_examples import kernel_packs
 from tests.corpusmill.objectives.reference_electra import (
     ExampleBuilder,
     RandomDraws,
     generate_examples,
 )
+from tests.tools.builders import numbered_corpus
+from tests.tools.distributions import assert_same_distribution
 
 PASSES = 1500
 

@@ -15,7 +15,6 @@ from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.objectives.masking.ernie import mask_sequences
 from corpusmill.objectives.masking.tokens import row_keys
 from corpusmill.objectives.masking.words import count_words
-from tests.corpusmill.builders import SPECIAL, Corpus, batch_of, corpora, numbered_corpus, pool_of
 from tests.corpusmill.objectives import bert_examples
 from tests.corpusmill.objectives.ernie_examples import (
     VOCAB_SIZE,
@@ -25,6 +24,7 @@ from tests.corpusmill.objectives.ernie_examples import (
     marked,
     unmask,
 )
+from tests.tools.builders import SPECIAL, Corpus, batch_of, corpora, numbered_corpus, pool_of
 
 CORPUS = numbered_corpus([[3, 9, 1], [17], [5, 40, 2, 8], [1, 1, 1], [12, 12]])
 

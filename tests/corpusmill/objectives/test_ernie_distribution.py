@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from corpusmill.arrays import ragged
-from tests.corpusmill.builders import SPECIAL, batch_of, numbered_corpus, pool_of
 from tests.corpusmill.objectives import reference_ernie
-from tests.corpusmill.objectives.distributions import assert_same_distribution
 from tests.corpusmill.objectives.ernie_examples import continues_word, ernie, marked
+from tests.tools.builders import SPECIAL, batch_of, numbered_corpus, pool_of
+from tests.tools.distributions import assert_same_distribution
 
 # Twelve documents of 1 to 12 sentences of 1 to 40 tokens.
 CORPUS = numbered_corpus(

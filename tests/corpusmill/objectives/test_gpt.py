@@ -18,8 +18,8 @@ from corpusmill.layout.sorting import add_keys, cut_into_groups, keyed_schema, s
 from corpusmill.objectives.gpt import Gpt, GptOptions, cumulate
 from corpusmill.tokenization.sources.read import TokenizerFile
 from corpusmill.tokenization.special_tokens import SpecialTokens
-from tests.corpusmill.builders import Corpus, batch_of, corpora, numbered_corpus
 from tests.corpusmill.objectives import reference_gpt
+from tests.tools.builders import Corpus, batch_of, corpora, numbered_corpus
 
 END, PAD = 7, 0
 SPECIAL = SpecialTokens(

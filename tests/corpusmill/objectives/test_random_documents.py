@@ -24,7 +24,7 @@ from corpusmill.objectives.random_documents import (
     priorities,
     write_pool,
 )
-from tests.corpusmill.builders import Corpus, batch_of, numbered_corpus, pool_of, write_and_open
+from tests.tools.builders import Corpus, batch_of, numbered_corpus, pool_of, write_and_open
 
 corpora = st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=4), max_size=6).map(
     numbered_corpus

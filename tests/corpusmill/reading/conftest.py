@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.corpusmill.reading.small_datasets import OBJECTIVES, Recipe, write_small_dataset
+from tests.tools.small_datasets import OBJECTIVES, Recipe, write_small_dataset
 
 
 def _write(name: str, folders: pytest.TempPathFactory) -> Path:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.reading.data_set import DataSet
-from tests.corpusmill.reading.small_datasets import OBJECTIVES, Recipe, write_small_dataset
+from tests.tools.small_datasets import OBJECTIVES, Recipe, write_small_dataset
 
 SHARD, OTHER = "train-00001-of-00003.parquet", "train-00000-of-00003.parquet"
 Change = Callable[[Path], object]

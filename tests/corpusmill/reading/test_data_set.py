@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from corpusmill.errors import UserError
 from corpusmill.reading.data_set import DataSet
-from tests.corpusmill.loopback_hub import DataSet as HubDataSet
-from tests.corpusmill.loopback_hub import serve
-from tests.corpusmill.reading.small_datasets import SEED
+from tests.tools.loopback_hub import DataSet as HubDataSet
+from tests.tools.loopback_hub import serve
+from tests.tools.small_datasets import SEED
 
 NAMES = ("bert", "bert_dynamic", "ernie", "electra", "gpt_stream", "gpt_windows", "gpt_pack")
 

@@ -16,7 +16,7 @@ from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.rows import Rows
 from corpusmill.reading.token_windows import TokenWindows
-from tests.corpusmill.reading.small_datasets import Recipe, write_small_dataset
+from tests.tools.small_datasets import Recipe, write_small_dataset
 
 SIZES: dict[str, Any] = {
     "vocab_size": 601, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,

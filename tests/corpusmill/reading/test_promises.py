@@ -13,7 +13,7 @@ from corpusmill.reading.order.length_batches import LengthBatches
 from corpusmill.reading.order.mixture import JoinedSamples, mix
 from corpusmill.reading.order.order import Order, Ordering
 from corpusmill.reading.order.schedule import Batching, FixedBatches, Position
-from tests.corpusmill.reading.numbered_samples import AsTheyAre, NumberedSamples, read_epoch
+from tests.tools.numbered_samples import AsTheyAre, NumberedSamples, read_epoch
 
 _LONGEST = 12
 

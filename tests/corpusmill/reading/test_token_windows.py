@@ -22,7 +22,7 @@ from corpusmill.reading.order.schedule import FixedBatches, Position
 from corpusmill.reading.rows import Values
 from corpusmill.reading.token_windows import TOKENS, TokenWindows
 from tests.corpusmill.objectives.reference_gpt import FileDataset, MemoryDataset
-from tests.corpusmill.reading.batches_in_python import lists_of
+from tests.tools.batches_in_python import lists_of
 
 END = -1
 

@@ -10,7 +10,7 @@ from transformers import BertTokenizerFast, PreTrainedTokenizerFast
 
 from corpusmill.errors import UserError
 from corpusmill.reading.data_set import DataSet
-from tests.corpusmill.reading.small_datasets import bert_tokenizer
+from tests.tools.small_datasets import bert_tokenizer
 
 
 def test_the_tokenizer_of_the_data_is_known_in_any_form(bert: Path, tmp_path: Path) -> None:

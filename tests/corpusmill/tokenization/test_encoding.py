@@ -7,7 +7,7 @@ from tokenizers import Tokenizer
 from corpusmill.corpus.batches import TEXT_SCHEMA
 from corpusmill.tokenization.encoding import drop_empty, encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
-from tests.corpusmill.tokenizer_samples import MEMOIZING, TEXT, byte_level
+from tests.tools.tokenizer_samples import MEMOIZING, TEXT, byte_level
 
 # Without tokens: no character, spaces, and what BERT's normalizer drops
 EMPTY = ["", "   ", "\u200b", "\x00 \x01"]

@@ -6,7 +6,7 @@ import pytest
 
 from corpusmill.errors import UserError
 from corpusmill.tokenization.special_tokens import find_special_tokens
-from tests.corpusmill.tokenizer_samples import PLAIN_PATH
+from tests.tools.tokenizer_samples import PLAIN_PATH
 
 
 def described(vocabulary: list[str], added: Sequence[str] = (), **parts: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from corpusmill.errors import UserError
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
 from corpusmill.tokenization.special_tokens import find_special_tokens
-from tests.corpusmill.tokenizer_samples import MEMOIZING, PLAIN_PATH, TEXT, byte_level, wordpiece
+from tests.tools.tokenizer_samples import MEMOIZING, PLAIN_PATH, TEXT, byte_level, wordpiece
 
 VOCAB = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 VOCAB += ["the", "##s", "cafe", "caf", "##é", "A", "株"]

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from corpusmill.errors import UserError
 from corpusmill.tokenization.training import SPECIAL_TOKENS, WordPieceOptions, train_wordpiece
-from tests.corpusmill.tokenizer_samples import TEXT
+from tests.tools.tokenizer_samples import TEXT
 
 # Many pairs of equal count, so that chance would show.
 TIED = [

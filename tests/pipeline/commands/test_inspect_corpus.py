@@ -25,8 +25,8 @@ from pipeline.preparation.assembly import assemble_job
 from pipeline.preparation.inputs import list_inputs
 from pipeline.preparation.run_folder import RunFolder
 from pipeline.runners.launch import prepare_launch
-from tests.pipeline.jobs import Outcome, assert_refused, build, leftovers, run_here
 from tests.pipeline.test_graph import collections, leaf_coders
+from tests.tools.jobs import Outcome, assert_refused, build, leftovers, run_here
 from transforms.elements import ArrowBatchCoder
 
 Inspect = Callable[..., Outcome]

@@ -20,7 +20,7 @@ from corpusmill.tokenization.training.models import MODELS
 from pipeline.command_line import USER_ERROR
 from pipeline.commands.train_tokenizer import GivenOptions
 from tests.conftest import CHECKOUT, read_local
-from tests.pipeline.jobs import Outcome, assert_refused, build, leftovers, run_here
+from tests.tools.jobs import Outcome, assert_refused, build, leftovers, run_here
 
 SIZES = {"wordpiece": "700", "bpe": "700", "wordlevel": "500", "unigram": "700"}
 TEXT = "The river 's naïve Café , <unk> [MASK] two  spaces\tand 株 ; \u00b4 \ufb01ne , it is ."

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pipeline.console.progress import Counters, Work
 from tests.conftest import CHECKOUT
-from tests.pipeline.jobs import SMALL
+from tests.tools.jobs import SMALL
 
 WORK = Work(bytes=1000, repeats=5)
 

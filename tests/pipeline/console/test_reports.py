@@ -17,7 +17,7 @@ from corpusmill.inspection.decoded_examples import DecodedExample, Piece, decode
 from corpusmill.inspection.figures import Distribution, Report, summarize
 from pipeline.console.html_report import bin_shares, draw_plots, render_page
 from pipeline.console.terminal_report import print_inspection
-from tests.corpusmill.handmade_dataset import Recipe, write_dataset
+from tests.tools.handmade_dataset import Recipe, write_dataset
 
 EXAMPLE = DecodedExample(
     segments=(

@@ -14,7 +14,7 @@ import pytest
 from pipeline.command_line import USER_ERROR
 from pipeline.console.progress import Counters, Work, show_progress
 from pipeline.console.run_log import LogOptions, log_event, open_log
-from tests.pipeline.jobs import assert_refused, build
+from tests.tools.jobs import assert_refused, build
 
 
 def parse(log: str) -> list[dict[str, Any]]:

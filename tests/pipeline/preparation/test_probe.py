@@ -19,7 +19,7 @@ from corpusmill.tokenization.sources.proof import LINED_TEXTS
 from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
 from pipeline.preparation.inputs import list_inputs, read_bytes
 from pipeline.preparation.probe import prove_tokenizer, read_probe
-from tests.corpusmill.tokenizer_samples import byte_level, encode_with
+from tests.tools.tokenizer_samples import byte_level, encode_with
 
 TEXT = DocumentOptions(input_format="text")
 

@@ -11,7 +11,6 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from pipeline.runners import dataflow, setting
 from pipeline.runners.proto_checks import find_faults
 from tests.conftest import CHECKOUT
-from tests.pipeline.jobs import Outcome, assert_refused, run_here
 from tests.pipeline.runners.loopback_cloud import (
     BUCKET,
     GPT_TOKENIZER,
@@ -21,6 +20,7 @@ from tests.pipeline.runners.loopback_cloud import (
     listing,
     serve_storage,
 )
+from tests.tools.jobs import Outcome, assert_refused, run_here
 
 OBJECTIVES = {
     "bert": (TOKENIZER, "--validation-share", "0.1"),

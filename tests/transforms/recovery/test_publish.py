@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from corpusmill.errors import UserError
-from tests.object_stores import Bucket, Request
+from tests.tools.object_stores import Bucket, Request
 from transforms.recovery import publish as publishing
 from transforms.recovery.publish import Move, publish
 from transforms.storage.files import create_file, open_file, remove_folder, write_file

@@ -1,3 +1,3 @@
-from tests.buckets import bucket
+from tests.tools.buckets import bucket
 
 __all__ = ["bucket"]

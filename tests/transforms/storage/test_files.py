@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.object_stores import Bucket
+from tests.tools.object_stores import Bucket
 from transforms.storage import amazon_s3, objects
 from transforms.storage.files import (
     delete_files,

@@ -8,7 +8,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from corpusmill.errors import UserError
-from tests.object_stores import Bucket, Request, on_kth
+from tests.tools.object_stores import Bucket, Request, on_kth
 from transforms.storage import google_cloud, objects
 from transforms.storage.files import create_file, list_files, open_file, write_file
 

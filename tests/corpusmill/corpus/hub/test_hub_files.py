@@ -8,7 +8,7 @@ import pytest
 
 from corpusmill.corpus.hub.data_sets import is_hub_path, list_hub_files, open_hub_file, split_of
 from corpusmill.errors import UserError
-from tests.corpusmill.loopback_hub import COMMIT, CONVERTED_COMMIT, DataSet, Hub, serve
+from tests.tools.loopback_hub import COMMIT, CONVERTED_COMMIT, DataSet, Hub, serve
 
 PLAIN = {
     "README.md": b"# plain", ".gitattributes": b"x", "a.jsonl": b'{"text": "a"}\n' * 9,

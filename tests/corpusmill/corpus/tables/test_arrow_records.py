@@ -13,7 +13,7 @@ from corpusmill.corpus.input_formats import check_start, read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.tables import arrow as arrow_records
 from corpusmill.errors import UserError
-from tests.corpusmill.table_files import CountingStream, arrow_file, arrow_stream, read
+from tests.tools.table_files import CountingStream, arrow_file, arrow_stream, read
 
 OPTIONS = DocumentOptions(input_format="arrow")
 CONTENT = [b"a", b"", None, b"a\nb", "é".encode(), b"a", b"c" * 200]

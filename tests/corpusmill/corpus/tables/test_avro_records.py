@@ -13,7 +13,7 @@ from corpusmill.corpus.input_formats import check_start
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.tables import avro as avro_records
 from corpusmill.errors import UserError
-from tests.corpusmill.table_files import avro, read
+from tests.tools.table_files import avro, read
 
 OPTIONS = DocumentOptions(input_format="avro")
 MARK = bytes(range(16))

@@ -10,7 +10,7 @@ from corpusmill.corpus.input_formats import check_start, read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.tables.table import BATCH_BYTES
 from corpusmill.errors import UserError
-from tests.corpusmill.table_files import CountingStream, parquet, read
+from tests.tools.table_files import CountingStream, parquet, read
 
 OPTIONS = DocumentOptions(input_format="parquet")
 

@@ -16,7 +16,7 @@ from corpusmill.corpus.tables import avro as avro_records
 from corpusmill.corpus.tables import reading as table_records
 from corpusmill.corpus.tables import table as tables
 from corpusmill.errors import UserError
-from tests.corpusmill.table_files import FORMATS, Texts, read, reference
+from tests.tools.table_files import FORMATS, Texts, read, reference
 
 texts = st.lists(
     st.one_of(

@@ -17,8 +17,8 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.sentence_splitting import BY_LIBRARY, BY_PUNCTUATION, load_splitter
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.training import WordPieceOptions, train_wordpiece
-from tests.corpusmill.many_scripts import DOCUMENTS, PADDING, as_json_lines, as_lines, as_text
-from tests.corpusmill.tokenizer_samples import MEMOIZING, PLAIN_PATH, without_padding
+from tests.tools.many_scripts import DOCUMENTS, PADDING, as_json_lines, as_lines, as_text
+from tests.tools.tokenizer_samples import MEMOIZING, PLAIN_PATH, without_padding
 
 SENTENCES = [sentence for sentences in DOCUMENTS.values() for sentence in sentences]
 CORPORA: dict[str, tuple[Callable[[], bytes], list[list[str]]]] = {

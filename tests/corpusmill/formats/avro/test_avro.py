@@ -19,7 +19,7 @@ from corpusmill.formats.avro.kernels import decode_rows
 from corpusmill.formats.avro.shards import schema_of
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
-from tests.corpusmill.formats.shard_samples import (
+from tests.tools.shard_samples import (
     BERT,
     ODD,
     Row,

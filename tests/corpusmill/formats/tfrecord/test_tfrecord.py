@@ -19,7 +19,7 @@ from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
 from corpusmill.formats.tfrecord.features import features_of, shape_of
 from corpusmill.formats.tfrecord.shards import masked_checksum
-from tests.corpusmill.formats.shard_samples import (
+from tests.tools.shard_samples import (
     BERT,
     ODD,
     Row,

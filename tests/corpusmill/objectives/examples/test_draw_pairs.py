@@ -17,8 +17,8 @@ from corpusmill.objectives.examples.next_sentence_pairs import (
     draw_pairs,
 )
 from corpusmill.objectives.random_documents import Pool
-from tests.corpusmill.builders import Corpus, corpora, flatten, numbered_corpus, pool_of
-from tests.corpusmill.objectives.distributions import assert_counts, assert_uniform
+from tests.tools.builders import Corpus, corpora, flatten, numbered_corpus, pool_of
+from tests.tools.distributions import assert_counts, assert_uniform
 
 seeds = st.integers(0, MAX_SEED)
 NO_POOL = pool_of({})

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from corpusmill.arrays.randomness import MAX_SEED, PACKS, derive_keys
 from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.objectives.examples import electra_packs as packing
-from tests.corpusmill.builders import Corpus, numbered_corpus
-from tests.corpusmill.objectives.distributions import assert_counts, assert_uniform
 from tests.corpusmill.objectives.electra_examples import (
     corpora,
     kernel_packs,
     options,
     reference_packs,
 )
+from tests.tools.builders import Corpus, numbered_corpus
+from tests.tools.distributions import assert_counts, assert_uniform
 
 seeds = st.integers(0, MAX_SEED)
 

@@ -14,8 +14,8 @@ from corpusmill.objectives.examples.full_sentences import (
     assemble_pieces,
     cut_documents,
 )
-from tests.corpusmill.builders import Corpus, corpora, flatten, numbered_corpus
 from tests.corpusmill.objectives import reference_roberta
+from tests.tools.builders import Corpus, corpora, flatten, numbered_corpus
 
 
 def pieces_of(corpus: Corpus, room: int) -> tuple[np.ndarray, list[list[int]]]:

@@ -14,9 +14,9 @@ from corpusmill.objectives.examples.next_sentence_pairs import (
     scan_chunk,
     truncate_lengths,
 )
-from tests.corpusmill.builders import offsets_of
 from tests.corpusmill.objectives import reference_bert
-from tests.corpusmill.objectives.distributions import assert_counts
+from tests.tools.builders import offsets_of
+from tests.tools.distributions import assert_counts
 
 # Truncation
 

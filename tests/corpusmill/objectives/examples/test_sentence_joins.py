@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from corpusmill.arrays import ragged
 from corpusmill.objectives.examples.sentence_joins import join_rows
-from tests.corpusmill.builders import corpora, numbered_corpus, offsets_of
 from tests.corpusmill.objectives.reference_roberta import Piece, cut_document, join
+from tests.tools.builders import corpora, numbered_corpus, offsets_of
 
 CLS, SEP = 2, 3
 

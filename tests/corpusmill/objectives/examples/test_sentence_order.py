@@ -18,9 +18,9 @@ from corpusmill.objectives.examples.next_sentence_pairs import (
     SECOND_START,
 )
 from corpusmill.objectives.examples.sentence_order_pairs import IS_SWITCHED, draw_ordered_pairs
-from tests.corpusmill.builders import Corpus, corpora, flatten, numbered_corpus
 from tests.corpusmill.objectives import reference_albert
-from tests.corpusmill.objectives.distributions import assert_same_distribution, assert_uniform
+from tests.tools.builders import Corpus, corpora, flatten, numbered_corpus
+from tests.tools.distributions import assert_same_distribution, assert_uniform
 
 seeds = st.integers(0, MAX_SEED)
 LENGTHS = [FIRST_LENGTH, SECOND_LENGTH]

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.objectives.examples.windows import count_windows, cut_windows
-from tests.corpusmill.builders import offsets_of
 from tests.corpusmill.objectives import reference_gpt
+from tests.tools.builders import offsets_of
 
 END = 9
 

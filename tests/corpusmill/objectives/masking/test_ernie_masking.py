@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from corpusmill.objectives.masking.ernie import mask_sequences
 from corpusmill.objectives.masking.tokens import row_keys
-from tests.corpusmill.builders import offsets_of
-from tests.corpusmill.objectives.distributions import assert_counts, assert_same_distribution
+from tests.tools.builders import offsets_of
+from tests.tools.distributions import assert_counts, assert_same_distribution
 
 MASK, VOCAB_SIZE = 4, 40
 # Text has ids from here on, so that a random id can be told from one that stayed.

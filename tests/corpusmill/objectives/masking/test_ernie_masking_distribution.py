@@ -14,7 +14,7 @@ import pytest
 from corpusmill.objectives.masking.ernie import mask_sequences
 from corpusmill.objectives.masking.tokens import row_keys
 from tests.corpusmill.objectives import reference_ernie
-from tests.corpusmill.objectives.distributions import assert_counts, assert_same_distribution
+from tests.tools.distributions import assert_counts, assert_same_distribution
 
 OBSERVATIONS = 12_000
 MASK_ID, VOCAB_SIZE, FIRST_TEXT_ID = 4, 40, 100

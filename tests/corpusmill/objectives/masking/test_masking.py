@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.objectives.masking.tokens import count_predictions, mask_rows, row_keys
-from tests.corpusmill.builders import offsets_of
-from tests.corpusmill.objectives.distributions import assert_counts, assert_uniform
+from tests.tools.builders import offsets_of
+from tests.tools.distributions import assert_counts, assert_uniform
 
 VOCAB_SIZE = 60
 CLS, SEP, MASK = 2, 3, 4

@@ -13,8 +13,8 @@ from corpusmill.objectives.masking.words import (
     mask_words,
     ngram_thresholds,
 )
-from tests.corpusmill.builders import offsets_of
 from tests.corpusmill.objectives.reference_word_masking import find_words
+from tests.tools.builders import offsets_of
 
 CLS, SEP, MASK = 2, 3, 4
 SPECIAL = {0, CLS, SEP}

@@ -14,7 +14,7 @@ import pytest
 from corpusmill.objectives.masking.tokens import row_keys
 from corpusmill.objectives.masking.words import label_words, mask_words
 from tests.corpusmill.objectives import reference_word_masking
-from tests.corpusmill.objectives.distributions import assert_counts, assert_same_distribution
+from tests.tools.distributions import assert_counts, assert_same_distribution
 
 ROWS = 5000
 CLS, SEP, MASK = 2, 3, 4

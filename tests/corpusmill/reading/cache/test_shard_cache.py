@@ -23,7 +23,7 @@ from corpusmill.reading.cache.shard_cache import default_cache_folder
 from corpusmill.reading.cache.unpacking import unpack_shard
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import Lists
-from tests.corpusmill.reading.small_datasets import OBJECTIVES, Recipe, write_small_dataset
+from tests.tools.small_datasets import OBJECTIVES, Recipe, write_small_dataset
 
 FORK = get_context("fork")
 

@@ -21,7 +21,7 @@ from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.reading.cache.unpacking import map_shard, unpack_batch, unpack_shard
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import Lists, Values
-from tests.corpusmill.reading.small_datasets import OBJECTIVES, Recipe, write_small_dataset
+from tests.tools.small_datasets import OBJECTIVES, Recipe, write_small_dataset
 
 PADDED: Padding = "max_length"
 RAGGED: Padding = "do_not_pad"

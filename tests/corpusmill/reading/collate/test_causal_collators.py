@@ -18,7 +18,7 @@ from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import Rows
 from corpusmill.reading.token_windows import TOKENS
 from tests.corpusmill.objectives.reference_gpt import windows
-from tests.corpusmill.reading.batches_in_python import mark, packed_batch, pad, rows_of
+from tests.tools.batches_in_python import mark, packed_batch, pad, rows_of
 
 tokens = st.lists(st.integers(1, 300), min_size=1, max_size=9)
 pieces_of_rows = st.lists(st.lists(tokens, min_size=1, max_size=5), min_size=1, max_size=5)

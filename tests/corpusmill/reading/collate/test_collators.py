@@ -18,8 +18,8 @@ from corpusmill.reading.collate.load_masking import ErnieMasking, MaskedLmMaskin
 from corpusmill.reading.collate.padding import Padding
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.token_windows import TokenWindows
-from tests.corpusmill.reading.batches_in_python import masked_batch, rows_of
-from tests.corpusmill.reading.small_datasets import Recipe, write_small_dataset
+from tests.tools.batches_in_python import masked_batch, rows_of
+from tests.tools.small_datasets import Recipe, write_small_dataset
 
 ROWS = rows_of(
     input_ids=[[2, 4, 3], [2, 3]],

@@ -25,14 +25,10 @@ from corpusmill.reading.order.mixture import JoinedSamples
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import FixedBatches, Position
 from corpusmill.reading.rows import Rows
-from tests.corpusmill.builders import SPECIAL
 from tests.corpusmill.objectives import reference_bert, reference_ernie, reference_word_masking
-from tests.corpusmill.objectives.distributions import (
-    assert_counts,
-    assert_same_distribution,
-    assert_uniform,
-)
-from tests.corpusmill.reading.batches_in_python import lists_of
+from tests.tools.batches_in_python import lists_of
+from tests.tools.builders import SPECIAL
+from tests.tools.distributions import assert_counts, assert_same_distribution, assert_uniform
 
 EPOCHS = 6000
 VOCAB_SIZE = 40

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from corpusmill.errors import UserError
 from corpusmill.reading.collate.padding import Padding, attention_mask, pad
-from tests.corpusmill.reading import batches_in_python as expected
-from tests.corpusmill.reading.batches_in_python import lists_of
+from tests.tools import batches_in_python as expected
+from tests.tools.batches_in_python import lists_of
 
 rows = st.lists(st.lists(st.integers(0, 999), max_size=20), min_size=1, max_size=9)
 

@@ -23,7 +23,7 @@ from corpusmill.reading.load.loader import Loader
 from corpusmill.reading.order.length_batches import LengthBatches
 from corpusmill.reading.order.schedule import Batching, FixedBatches, Position
 from corpusmill.reading.rows import Rows
-from tests.corpusmill.reading.traced_batches import (
+from tests.tools.traced_batches import (
     EndlessOrder,
     Key,
     TracedCollator,
@@ -253,7 +253,7 @@ from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.order.length_batches import LengthBatches
 from corpusmill.reading.load.loader import Loader
 from corpusmill.reading.order.schedule import Batching, FixedBatches, Position
-from tests.corpusmill.reading.traced_batches import EndlessOrder, TracedCollator
+from tests.tools.traced_batches import EndlessOrder, TracedCollator
 
 data = DataSet(sys.argv[1], cache_folder=sys.argv[2])
 order = EndlessOrder(data.shard_sizes)

@@ -12,7 +12,7 @@ from corpusmill.reading.order.length_batches import LengthBatches
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import FixedBatches, Position
 from corpusmill.reading.padding_share import padding_share
-from tests.corpusmill.reading.numbered_samples import AsTheyAre, NumberedSamples, read_epoch
+from tests.tools.numbered_samples import AsTheyAre, NumberedSamples, read_epoch
 
 SAMPLES = NumberedSamples((700, 300, 1000), longest=64)
 ORDER = Order(SAMPLES.shard_sizes, seed=3)

@@ -13,7 +13,7 @@ from corpusmill.reading.order.mixture import JoinedSamples, MixtureOrder, mix, s
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import FixedBatches, Position
 from corpusmill.reading.rows import Lists
-from tests.corpusmill.reading.numbered_samples import AsTheyAre, NumberedSamples, read_epoch
+from tests.tools.numbered_samples import AsTheyAre, NumberedSamples, read_epoch
 
 SMALL = NumberedSamples((60, 40), digest="small")
 LARGE = NumberedSamples((500, 300, 200), digest="large", seed=1)

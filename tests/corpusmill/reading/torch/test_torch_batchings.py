@@ -12,7 +12,7 @@ from corpusmill.reading.order.length_batches import LengthBatches
 from corpusmill.reading.order.mixture import mix
 from corpusmill.reading.torch.loader import TensorLoader
 from corpusmill.reading.torch.streaming import StreamingDataset
-from tests.corpusmill.reading.numbered_samples import AsTheyAre, NumberedSamples
+from tests.tools.numbered_samples import AsTheyAre, NumberedSamples
 
 SOURCES = [NumberedSamples((900, 300), 40), NumberedSamples((500,), 40, seed=1, digest="other")]
 

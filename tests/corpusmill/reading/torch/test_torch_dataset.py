@@ -22,12 +22,7 @@ from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.rows import Rows
 from corpusmill.reading.torch.dataset import EpochBatchSampler, MapDataset
-from tests.corpusmill.reading.traced_batches import (
-    TracedCollator,
-    key,
-    read_plainly,
-    traced_batches,
-)
+from tests.tools.traced_batches import TracedCollator, key, read_plainly, traced_batches
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.torch.loader import TensorLoader
 from corpusmill.reading.torch.streaming import StreamingDataset
 from corpusmill.reading.torch.tensors import find_rank, to_tensors
-from tests.corpusmill.reading.traced_batches import key, read_plainly, traced_batches
+from tests.tools.traced_batches import key, read_plainly, traced_batches
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from corpusmill.errors import UserError
 from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.torch.loader import TensorLoader
 from corpusmill.reading.torch.streaming import StreamingDataset, stream_state
-from tests.corpusmill.reading.traced_batches import Key, key, read_plainly, traced_batches
+from tests.tools.traced_batches import Key, key, read_plainly, traced_batches
 
 
 @pytest.fixture(scope="module")

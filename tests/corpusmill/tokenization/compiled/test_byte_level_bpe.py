@@ -25,7 +25,7 @@ from corpusmill.tokenization.compiled.byte_level_kernels import (
     UNKNOWN,
 )
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
-from tests.corpusmill.tokenizer_samples import BYTE_LEVEL, PLAIN_PATH, TEXT
+from tests.tools.tokenizer_samples import BYTE_LEVEL, PLAIN_PATH, TEXT
 
 COMPILED = ["GPT-2", "GPT-2, NFC", "CL100K", "QWEN2"]
 PARSED: dict[str, Any] = {name: json.loads(text) for name, text in BYTE_LEVEL.items()}

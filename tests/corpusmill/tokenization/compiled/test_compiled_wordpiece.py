@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, normalizers
 
 from corpusmill.tokenization.compiled.word_memo import EncodeSpans, encode_spans_by
 from corpusmill.tokenization.compiled.wordpiece import WordPieceEncoder, is_known
-from tests.corpusmill.tokenizer_samples import MEMOIZING, TEXT
+from tests.tools.tokenizer_samples import MEMOIZING, TEXT
 
 
 def variant(lowercase: bool, **normalizer: Any) -> str:

@@ -19,7 +19,7 @@ from tests.corpusmill.tokenization.compiled.test_word_memo import (
     plain_rows,
     rows,
 )
-from tests.corpusmill.tokenizer_samples import MEMOIZING, PLAIN_PATH, TEXT
+from tests.tools.tokenizer_samples import MEMOIZING, PLAIN_PATH, TEXT
 
 
 def without_mask(tokenizer_json: str) -> str:

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from corpusmill.tokenization.compiled import word_memo
 from corpusmill.tokenization.compiled import word_memo_kernels as kernels
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
-from tests.corpusmill.tokenizer_samples import MEMOIZING, TEXT, WIDE
+from tests.tools.tokenizer_samples import MEMOIZING, TEXT, WIDE
 
 # fmt: off
 SPECIAL_STRINGS = [

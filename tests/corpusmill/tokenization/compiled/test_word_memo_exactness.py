@@ -6,7 +6,7 @@ import pytest
 from tokenizers import Regex, normalizers, pre_tokenizers
 
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
-from tests.corpusmill.tokenizer_samples import MEMOIZING, PLAIN_PATH
+from tests.tools.tokenizer_samples import MEMOIZING, PLAIN_PATH
 
 
 def changed(name: str, **parts: Any) -> str:

@@ -15,7 +15,7 @@ import pytest
 from corpusmill.tokenization.sources.hub import is_hub_name
 from tests.conftest import CHECKOUT
 from tests.corpusmill.tokenization.sources.test_vocabulary_files import LOWER, MERGES, VOCAB
-from tests.corpusmill.tokenizer_samples import byte_level
+from tests.tools.tokenizer_samples import byte_level
 
 COMMIT = "b08601e04326c79dfdd32d625aee71d232d685c3"
 

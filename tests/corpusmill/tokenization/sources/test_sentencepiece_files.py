@@ -13,7 +13,7 @@ from corpusmill.errors import UserError
 from corpusmill.tokenization.sources.proof import find_difference, hard_texts
 from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
 from corpusmill.tokenization.sources.source import TokenizerOptions
-from tests.corpusmill.tokenizer_samples import TEXT, encode_with
+from tests.tools.tokenizer_samples import TEXT, encode_with
 
 sentencepiece = pytest.importorskip("sentencepiece")
 

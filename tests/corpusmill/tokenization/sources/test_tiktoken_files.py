@@ -15,7 +15,7 @@ from corpusmill.tokenization.sources.proof import HARD_TEXTS, find_difference, h
 from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
 from corpusmill.tokenization.sources.source import TokenizerOptions
 from tests.conftest import read_local
-from tests.corpusmill.tokenizer_samples import TEXT, byte_ranks, encode_with
+from tests.tools.tokenizer_samples import TEXT, byte_ranks, encode_with
 
 tiktoken = pytest.importorskip("tiktoken")
 

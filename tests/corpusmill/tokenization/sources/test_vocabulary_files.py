@@ -14,7 +14,7 @@ from corpusmill.tokenization.sources.proof import HARD_TEXTS
 from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
 from corpusmill.tokenization.sources.source import TokenizerOptions
 from tests.conftest import read_local
-from tests.corpusmill.tokenizer_samples import TEXT, byte_level, encode_with
+from tests.tools.tokenizer_samples import TEXT, byte_level, encode_with
 
 MODEL = json.loads(byte_level())["model"]
 VOCAB = json.dumps(MODEL["vocab"]).encode()

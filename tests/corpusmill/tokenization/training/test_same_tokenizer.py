@@ -8,7 +8,7 @@ import pytest
 
 from corpusmill.tokenization.training.models import MODELS
 from tests.corpusmill.tokenization.test_tokenizer_training import TIED
-from tests.corpusmill.tokenizer_samples import TEXT
+from tests.tools.tokenizer_samples import TEXT
 
 # Thirty words of each of the ties, and a text.
 SENTENCES = [*TIED, *TEXT]

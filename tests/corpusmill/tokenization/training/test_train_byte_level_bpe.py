@@ -17,7 +17,7 @@ from corpusmill.tokenization.training.byte_level_bpe import (
 )
 from corpusmill.tokenization.training.word_counts import split_before_words, word_cutter
 from tests.conftest import CHECKOUT
-from tests.corpusmill.tokenizer_samples import TEXT
+from tests.tools.tokenizer_samples import TEXT
 
 WIKITEXT = CHECKOUT.parent / "shared" / "data" / "wikitext-2" / "wiki.train.tokens"
 SPACED = [

@@ -14,7 +14,7 @@ from corpusmill.tokenization.training.unigram import (
     train_sentencepiece,
     train_unigram,
 )
-from tests.corpusmill.tokenizer_samples import TEXT
+from tests.tools.tokenizer_samples import TEXT
 
 UNKNOWN = "<u>"
 CHINESE = [

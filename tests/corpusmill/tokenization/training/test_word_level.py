@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 
 from corpusmill.errors import UserError
 from corpusmill.tokenization.training.word_level import WordLevelOptions, train_word_level
-from tests.corpusmill.tokenizer_samples import TEXT
+from tests.tools.tokenizer_samples import TEXT
 
 UNKNOWN = "<u>"
 MARKED = [*TEXT, "a_b (c) 'd' \"e\"! f?g\x1ch\x85i\u3000j -- k|l;m", "it's <unk> , 3.14"]

@@ -12,7 +12,6 @@ from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.proof import HARD_TEXTS
 from corpusmill.tokenization.words.marked_encoding import find_continued
 from corpusmill.tokenization.words.words import Spans, load_words
-from tests.corpusmill.many_scripts import DOCUMENTS
 from tests.corpusmill.tokenization.compiled.test_word_memo import (
     ODD,
     SPECIAL_STRINGS,
@@ -20,7 +19,8 @@ from tests.corpusmill.tokenization.compiled.test_word_memo import (
     rows,
     sentences_of_text,
 )
-from tests.corpusmill.tokenizer_samples import MEMOIZING, PLAIN_PATH
+from tests.tools.many_scripts import DOCUMENTS
+from tests.tools.tokenizer_samples import MEMOIZING, PLAIN_PATH
 
 Rows = list[list[int]]
 

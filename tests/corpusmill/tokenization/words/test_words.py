@@ -16,7 +16,7 @@ from corpusmill.errors import UserError
 from corpusmill.tokenization.sources.proof import HARD_TEXTS
 from corpusmill.tokenization.words import words
 from corpusmill.tokenization.words.words import Spans, WordRule, cut_unicode, find_words, load_words
-from tests.corpusmill.many_scripts import DOCUMENTS
+from tests.tools.many_scripts import DOCUMENTS
 
 TEXTS = [*HARD_TEXTS, *(sentence for document in DOCUMENTS.values() for sentence in document)]
 # Characters of every kind that the rules of Annex 29 know, and marks that extend them.

@@ -11,7 +11,7 @@ from pipeline.runners.flink import options as flink
 from pipeline.runners.flink.options import Place, place_of
 from pipeline.runners.flink.rest import FlinkRest, Overview
 from pipeline.runners.flink.server import JAR_VARIABLE, embedded_configuration, started_runner
-from tests.pipeline.jobs import assert_refused, build, leftovers
+from tests.tools.jobs import assert_refused, build, leftovers
 
 MASTER = "--flink_master=flink:8081"
 

@@ -80,7 +80,7 @@ class Engine:
 def start_engine() -> Iterator[Engine]:
     """Start an engine, and end it with the block."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.pipeline.engine"], cwd=CHECKOUT, text=True,
+        [sys.executable, "-m", "tests.tools.engine"], cwd=CHECKOUT, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:

@@ -47,7 +47,7 @@ from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
 from corpusmill.tokenization.words.word_marks import marked_dtype
 from tests.conftest import CHECKOUT, read_local
-from tests.corpusmill.handmade_dataset import seal
+from tests.tools.handmade_dataset import seal
 
 SEED = 1
 _SAMPLE = CHECKOUT / "samples" / "wiki.sample.tokens"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.pipeline.jobs import SMALL, Outcome, start
+from tests.tools.jobs import SMALL, Outcome, start
 
 # The sample so many times keeps two processes busy for many seconds.
 LONG = 400

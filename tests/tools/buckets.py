@@ -4,7 +4,7 @@ import pytest
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from tests.object_stores import Bucket, ObjectStores
+from tests.tools.object_stores import Bucket, ObjectStores
 
 
 @pytest.fixture(params=["gs", "s3"])
