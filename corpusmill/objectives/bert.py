@@ -29,7 +29,7 @@ from corpusmill.objectives.examples.pair_rows import NUM_SPECIAL, finish_rows
 from corpusmill.objectives.examples.sentence_joins import join_rows
 from corpusmill.objectives.masking.masked_lm import MaskedLm
 from corpusmill.objectives.masking.tokens import row_keys
-from corpusmill.objectives.objective import Objective
+from corpusmill.objectives.objective import Objective, ObjectiveOptions
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.special_tokens import SpecialTokens
 from corpusmill.tokenization.words.word_marks import continues_of, ids_of, mark, marked_dtype
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class BertOptions:
+class BertOptions(ObjectiveOptions):
     """How BERT's examples are made."""
 
     segments: Segments = "next-sentence"

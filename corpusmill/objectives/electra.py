@@ -19,7 +19,7 @@ from corpusmill.corpus.options import DocumentOptions, DocumentRule
 from corpusmill.errors import UserError, check_option
 from corpusmill.objectives.examples import electra_packs as packing
 from corpusmill.objectives.examples.pair_rows import NUM_SPECIAL, finish_rows
-from corpusmill.objectives.objective import Objective
+from corpusmill.objectives.objective import Objective, ObjectiveOptions
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.special_tokens import SpecialTokens
 
@@ -31,7 +31,7 @@ _RULES_WITH_BLANKS = ("wikitext", "blank-lines")
 
 
 @dataclass(frozen=True)
-class ElectraOptions:
+class ElectraOptions(ObjectiveOptions):
     """How ELECTRA's examples are made."""
 
     max_seq_length: int = 128
@@ -108,11 +108,6 @@ class Electra(Objective):
     def repeats(self) -> int:
         """See Objective."""
         return self.options.duplicates
-
-    @property
-    def pool_tokens(self) -> int:
-        """See Objective."""
-        return 0
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -32,7 +32,7 @@ from corpusmill.objectives.examples.pair_rows import NUM_SPECIAL, finish_rows
 from corpusmill.objectives.masking.ernie import mask_sequences
 from corpusmill.objectives.masking.tokens import row_keys
 from corpusmill.objectives.masking.words import NO_WORD, count_words, label_words
-from corpusmill.objectives.objective import Objective
+from corpusmill.objectives.objective import Objective, ObjectiveOptions
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.special_tokens import SpecialTokens
 from corpusmill.tokenization.words.word_marks import continues_of, ids_of, mark
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ErnieOptions:
+class ErnieOptions(ObjectiveOptions):
     """How ERNIE's examples are made."""
 
     max_seq_length: int = 512

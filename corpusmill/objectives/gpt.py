@@ -38,7 +38,7 @@ from corpusmill.errors import UserError, check_option
 from corpusmill.layout.sorting import cut_into_groups
 from corpusmill.objectives.examples.best_fit_packing import pack_best_fit
 from corpusmill.objectives.examples.windows import cut_windows
-from corpusmill.objectives.objective import Objective
+from corpusmill.objectives.objective import Objective, ObjectiveOptions
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.special_tokens import SpecialTokens
 
@@ -54,7 +54,7 @@ _PACKED_TOKENS, _PACKED_ROWS, _MOST_PACKED_TOKENS = 2**22, 256, 2**25
 
 
 @dataclass(frozen=True)
-class GptOptions:
+class GptOptions(ObjectiveOptions):
     """How GPT's examples are made."""
 
     mode: Literal["stream", "windows", "pack"] = "stream"
@@ -127,16 +127,6 @@ class Gpt(Objective):
         return "gpt"
 
     @property
-    def repeats(self) -> int:
-        """See Objective."""
-        return 1
-
-    @property
-    def pool_tokens(self) -> int:
-        """See Objective."""
-        return 0
-
-    @property
     def columns(self) -> tuple[Column, ...]:
         """See Objective."""
         mode, length = self.options.mode, self.options.max_seq_length
@@ -148,11 +138,6 @@ class Gpt(Objective):
         width = ANY_LENGTH if mode == "stream" else length
         input_ids = Column("input_ids", self.token_dtype, meaning, width, self._pad_id)
         return (input_ids, self._boundaries) if mode == "pack" else (input_ids,)
-
-    @property
-    def built_columns(self) -> tuple[Column, ...]:
-        """See Objective."""
-        return self.columns
 
     @property
     def _boundaries(self) -> Column:

@@ -1,11 +1,12 @@
-"""What an objective is to the rest: options, columns, and a build function.
+"""The interface of an objective: its options, its columns, and how it builds examples.
 
-The stages of the pipeline know this interface alone, so that a further objective is one more
-module.
+The pipeline's stages know this interface only, so that a new objective is one new module.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -15,48 +16,55 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.objectives.random_documents import Pool
 
 if TYPE_CHECKING:
-    # Readers have objectives' names without tokenizers, which take a while to import.
+    # Readers import objectives, and tokenizers take a while to import.
     from corpusmill.tokenization.sources.read import TokenizerFile
 
 
-class Objective(Protocol):
-    """One way to make training examples of tokenized documents.
+class Objective(ABC):
+    """A way to make training examples from tokenized documents.
 
-    Frozen and small: it travels to the workers inside the DoFns. An objective inherits what it has
-    no need to say otherwise.
+    An objective is frozen and small, because it travels to the workers inside the DoFns. Override
+    only what differs from the defaults.
     """
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """The name on the command line."""
 
     @property
     def repeats(self) -> int:
         """How many times each document is built, each time with other draws."""
+        return 1
 
     @property
     def pool_tokens(self) -> int:
-        """Tokens of the pool of random documents; 0 where the objective draws none."""
+        """The size of the pool of random documents in tokens; 0 for an objective without a pool."""
+        return 0
 
     @property
     def words(self) -> str:
-        """The rule of words by which token ids are marked; empty where they are not.
+        """The word rule by which token ids are marked; empty if they are not marked.
 
-        With a rule the ids of documents and pool are `corpusmill.tokenization.words.word_marks`'.
+        With a rule, the ids of documents and pool are those of
+        `corpusmill.tokenization.words.word_marks`.
         """
         return ""
 
     @property
+    @abstractmethod
     def columns(self) -> tuple[Column, ...]:
         """The columns of the data set, as readers see them."""
 
     @property
     def built_columns(self) -> tuple[Column, ...]:
-        """The columns that `build` gives, and that are sorted before `finish` makes rows of them.
+        """The columns that `build` returns, which are sorted before `finish` makes rows of them.
 
-        No value is among them that `finish` can work out from the others.
+        They leave out what `finish` can derive from other columns.
         """
+        return self.columns
 
+    @abstractmethod
     def build(
         self,
         documents: pa.RecordBatch,
@@ -65,12 +73,12 @@ class Objective(Protocol):
         splits: np.ndarray,
         seed: int,
     ) -> pa.RecordBatch:
-        """The examples of one pass over a batch of documents.
+        """Build the examples of one pass over a batch of documents.
 
         Args:
             documents: tokenized documents (`corpusmill.tokenization.sentence_tokenizer`'s batches).
-            repeat: which pass, from 0.
-            pool: the random documents; None where `pool_tokens` is 0.
+            repeat: the number of the pass, from 0.
+            pool: the random documents; None if `pool_tokens` is 0.
             splits: uint8[documents], 0 for train and 1 for validation.
             seed: the data set's seed.
 
@@ -79,43 +87,46 @@ class Objective(Protocol):
         """
 
     def count(self, examples: pa.RecordBatch) -> dict[str, int]:
-        """Counts of what `build` gave, beside its rows, for the manifest: {"trimmed_tokens": 3}."""
+        """Return counts other than rows of what `build` returned, as {"trimmed_tokens": 3}."""
         return {}
 
     def pack(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of a shard as they are written, from the built rows in their final order.
+        """Combine the built rows of a shard, which are in their final order, into those written.
 
-        Most objectives write what they build. Where several built rows become one, `measure` counts
-        them as "pieces".
+        Most objectives write the rows that they build. If several built rows become one, `measure`
+        counts them as "pieces".
 
         Args:
-            rows: of `corpusmill.layout.sorting.keyed_schema`, a few thousand at a time; the cuts
-                between batches carry no meaning.
+            rows: batches of `corpusmill.layout.sorting.keyed_schema`, of a few thousand rows each;
+                the result must not depend on where one batch ends and the next begins.
         """
         return rows
 
+    @abstractmethod
     def finish(self, examples: pa.RecordBatch, padded: bool) -> pa.RecordBatch:
-        """The rows as they are written: `columns` from `built_columns`, padded where asked."""
+        """Return the rows as they are written: `columns` from `built_columns`, padded if asked."""
 
+    @abstractmethod
     def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:
-        """Distributions of the examples, counts by value: {"length": int64[largest + 1], ...}."""
+        """Count the examples by value: {"length": int64[largest + 1], ...}."""
 
 
-class ObjectiveOptions(Protocol):
-    """The options of an objective, a frozen dataclass whose fields are flags of its command."""
+@dataclass(frozen=True)
+class ObjectiveOptions(ABC):
+    """The options of an objective; the fields of each subclass are the flags of its command."""
 
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
+    @abstractmethod
     def bind(self, tokenizer: "TokenizerFile") -> Objective:
-        """The objective for a tokenizer.
+        """Return the objective for a tokenizer.
 
         Raises:
             UserError: the tokenizer lacks a special token that the examples need.
         """
 
+    @abstractmethod
     def choose_documents(self, documents: DocumentOptions) -> DocumentOptions:
-        """How the corpus is read for this objective.
+        """Fill in this objective's defaults of how documents are read.
 
         Raises:
-            UserError: the objective cannot use documents that are read in the given way.
+            UserError: the objective cannot use documents that are read in this way.
         """

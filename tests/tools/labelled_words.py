@@ -8,7 +8,7 @@ import pyarrow as pa
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import IDENTITY_SCHEMA, Column, arrow_schema
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.objectives.objective import Objective
+from corpusmill.objectives.objective import Objective, ObjectiveOptions
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.sources.read import TokenizerFile
 from corpusmill.tokenization.words.word_marks import continues_of, ids_of
@@ -49,10 +49,6 @@ class LabelledWords(Objective):
             Column("random_continues", "int8", "likewise", LONGEST),
         )
 
-    @property
-    def built_columns(self) -> tuple[Column, ...]:
-        return self.columns
-
     def build(
         self,
         documents: pa.RecordBatch,
@@ -92,7 +88,7 @@ class LabelledWords(Objective):
 
 
 @dataclass(frozen=True)
-class LabelledWordsOptions:
+class LabelledWordsOptions(ObjectiveOptions):
     """Options of LabelledWords."""
 
     words: str = "unicode"
