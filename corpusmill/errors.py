@@ -1,13 +1,13 @@
-"""The two kinds of fault: a user's mistake, and a record that is bad."""
+"""The error that a user is shown for a mistake of their own."""
 
 
 class UserError(Exception):
-    """A mistake of the user's, found before any work is done.
+    """A user's mistake, found before any work is done.
 
-    Shown as one message, never as a traceback.
+    It is shown as one message, never as a traceback.
 
     Args:
-        value: what was given, as the user wrote it ("--output out").
+        value: the value as the user wrote it ("--output out").
         cause: what is wrong with it.
         cure: what to do instead.
     """
@@ -20,17 +20,17 @@ class UserError(Exception):
         return f"{self.value}: {self.cause}. {self.cure}."
 
 
-def check_option(flag: str, value: object, fine: bool, allowed: str) -> None:
-    """Refuse the value of an option.
+def check_option(flag: str, value: object, is_valid: bool, allowed: str) -> None:
+    """Refuse an option's value that is not valid.
 
     Args:
         flag: the option's name on the command line, without its dashes ("max-seq-length").
-        value: what was given.
-        fine: whether it may be.
-        allowed: what may ("5 to 65535").
+        value: the option's value.
+        is_valid: whether the value is accepted.
+        allowed: the accepted values, in words ("5 to 65535").
 
     Raises:
-        UserError: it may not.
+        UserError: the value is not valid.
     """
-    if not fine:
+    if not is_valid:
         raise UserError(f"--{flag} {value}", "the value is out of range", f"Give {allowed}")

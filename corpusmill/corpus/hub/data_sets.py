@@ -22,9 +22,9 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from corpusmill.corpus.hub.wikitext import TIMEOUT_SECONDS
 from corpusmill.corpus.input_formats import take_suffixes
 from corpusmill.errors import UserError
+from corpusmill.hub import TIMEOUT_SECONDS, describe_error, first_line
 
 SCHEME = "hf://"
 # Where the hub keeps what it has made Parquet of.
@@ -201,18 +201,14 @@ def _explain_errors(given: str) -> Iterator[None]:
     except RevisionNotFoundError:
         cause, cure = "the data set has no such revision", "Give a branch, a tag or a commit of it"
     except HFValidationError as error:
-        cause, cure = f"it is no name of a data set ({_first_line(error)})", "Check the name"
+        cause, cure = f"it is no name of a data set ({first_line(error)})", "Check the name"
     except OfflineModeIsEnabled:
         cause, cure = "the hub's offline mode is on", "Unset HF_HUB_OFFLINE, or give local files"
     # Its transport is requests, httpx or another, by its version, and has errors of its own.
     except Exception as error:
-        cause = f"the hub cannot be read ({type(error).__name__}: {_first_line(error)})"
+        cause = f"the hub cannot be read ({describe_error(error)})"
         cure = "Check the network, or download the files elsewhere and give their folder"
         raise UserError(f"--input {given}", cause, cure) from error
     else:
         return
     raise UserError(f"--input {given}", cause, cure) from None
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), "").rstrip(".")

@@ -2,11 +2,8 @@
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
-import huggingface_hub
-
-from corpusmill.corpus.hub.wikitext import TIMEOUT_SECONDS
+from corpusmill.hub import describe_error, fetch_files
 from corpusmill.tokenization.sources.source import refuse
 
 # Files that a tokenizer is read from, best first, and those that say more about it.
@@ -56,51 +53,29 @@ def fetch_tokenizer(name: str) -> HubFiles:
         UserError: the hub has no such tokenizer, or neither it nor its cache can be read.
     """
     repository, _, revision = name.partition("@")
-    # What its transport raises, by its version, or an answer that is no JSON.
+    patterns = [*MAIN_FILES, *COMPANIONS, "merges.txt"]
     try:
-        folder = _download(repository, revision or None)
-    except Exception as error:
-        try:
-            folder = _cached(repository, revision or None)
-        except Exception:  # the first error tells the cause
-            first = next(iter(str(error).strip().splitlines()), "").rstrip(".")
-            refuse(
-                name,
-                "there is no such file or folder here, and the Hugging Face hub does not give it "
-                f"({type(error).__name__}: {first})",
-                "Check the path or the name; a private one needs HF_TOKEN; without a network, "
-                "download its tokenizer.json and give its path",
-            )
-    if folder is None or not any((folder / file).exists() for file in MAIN_FILES):
+        files = fetch_files(repository, patterns, "model", revision or None, _choose_files)
+    except Exception as error:  # the cure is the same for all of them
+        refuse(
+            name,
+            "there is no such file or folder here, and the Hugging Face hub does not give it "
+            f"({describe_error(error)})",
+            "Check the path or the name; a private one needs HF_TOKEN; without a network, "
+            "download its tokenizer.json and give its path",
+        )
+    if not any(file.name in MAIN_FILES for file in files):
         refuse(
             name,
             f"on the Hugging Face hub it holds no tokenizer ({', '.join(MAIN_FILES)})",
             "Give the name of a model that has one",
         )
+    folder = files[0].parent
     return HubFiles(str(folder), folder.name)
 
 
-def _download(repository: str, revision: str | None) -> Path | None:
-    """The folder of the cache that holds the files; None where there are none."""
-    api = huggingface_hub.HfApi()
-    info = api.model_info(repository, revision=revision, timeout=TIMEOUT_SECONDS)
-    there = {sibling.rfilename for sibling in info.siblings or ()}
-    main = next((file for file in MAIN_FILES if file in there), None)
-    beside = [*COMPANIONS, *(["merges.txt"] if main == "vocab.json" else [])]
-    # By the name of the revision, which makes the cache remember its commit.
-    paths = [
-        huggingface_hub.hf_hub_download(
-            repository, file, revision=revision, etag_timeout=TIMEOUT_SECONDS
-        )
-        for file in [main, *beside]
-        if file in there
-    ]
-    return Path(paths[0]).parent if main else None
-
-
-def _cached(repository: str, revision: str | None) -> Path:
-    wanted = [*MAIN_FILES, *COMPANIONS, "merges.txt"]
-    folder = huggingface_hub.snapshot_download(
-        repository, revision=revision, allow_patterns=wanted, local_files_only=True
-    )
-    return Path(folder)
+def _choose_files(names: list[str]) -> list[str]:
+    """The best main file, and those that say more about it."""
+    main = next((file for file in MAIN_FILES if file in names), None)
+    chosen = {main, *COMPANIONS, *(["merges.txt"] if main == "vocab.json" else [])}
+    return [name for name in names if name in chosen]
