@@ -41,7 +41,6 @@ class Job:
         documents: the corpus' rules.
         corpus_bytes: size of the input.
         routes: how the data set is spread over shards, and documents reach them.
-        through_files: whether documents go through files; else the engine carries them.
         output_options: how shards are written, with nothing left to the format.
         tokenizing: how text becomes ids.
         temp_folder: where files wait for the commit.
@@ -55,7 +54,6 @@ class Job:
     documents: DocumentOptions
     corpus_bytes: int
     routes: Routes
-    through_files: bool
     output_options: OutputOptions
     tokenizing: Tokenizing
     temp_folder: str
@@ -71,15 +69,14 @@ class Job:
 def build_dataset(pipeline: beam.Pipeline, job: Job) -> None:
     """Add the job's stages to a pipeline."""
     tasks = pipeline | "PlanTasks" >> PlanTasks(job.plan)
-    prepared = tasks | "PrepareDocuments" >> PrepareDocuments(_prepare(job), job.through_files)
+    prepared = tasks | "PrepareDocuments" >> PrepareDocuments(_prepare(job))
     counts, pool = [prepared[COUNTS]], None
     if job.objective.pool_tokens:
         drawn = prepared[CANDIDATES] | "WritePool" >> _write_pool(job)
         pool = drawn[POOL]
         counts.append(drawn[COUNTS])
     schema = tokenized_schema(job.tokenizing.token_dtype)
-    merges = job.through_files and job.routes.two_levels
-    gather = GatherShards(job.routes, merges, job.temp_folder, schema)
+    gather = GatherShards(job.routes, job.temp_folder, schema)
     shards = prepared[SEGMENTS] | "GatherShards" >> gather
     built = shards | "BuildShards" >> BuildShards(
         job.objective, job.output_options, job.layout, schema, job.temp_folder, pool

@@ -2,7 +2,6 @@
 
 import os
 from dataclasses import dataclass
-from typing import Literal
 
 from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.errors import UserError, check_option
@@ -72,9 +71,6 @@ class RunOptions:
     DataflowRunner, or any other of Beam's runners; their own options follow after --."""
     workers: int = os.cpu_count() or 1
     """Most worker processes of the local runner."""
-    shuffle: Literal["files", "engine"] | None = None
-    """How documents reach their shards: through temporary files, or through the engine; by default
-    as it is best for the runner."""
     range_bytes: int | None = None
     """Longest stretch of a file that one call reads; by default 64 MB, or less for small inputs."""
     min_bytes_per_worker: int = 32 * 2**20

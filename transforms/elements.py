@@ -49,15 +49,14 @@ class RejectsFile(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """The rows of one bucket: one Arrow IPC message, in a file or carried along.
+    """The rows of one bucket: one Arrow IPC message in a file.
 
     Attributes:
         bucket: which rows they are; for documents on their way to shards, their home.
         rows: how many.
-        path: file that holds the message; empty where `data` does.
+        path: file that holds the message; empty for a segment without rows.
         offset: its first byte there.
         length: its bytes.
-        data: the message itself, where the engine carries it.
     """
 
     bucket: int
@@ -65,7 +64,6 @@ class Segment(NamedTuple):
     path: str
     offset: int
     length: int
-    data: bytes
 
 
 class WrittenFile(NamedTuple):

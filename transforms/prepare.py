@@ -19,8 +19,8 @@ from transforms.plan import read_task
 from transforms.pool import CANDIDATES, CandidateFile
 from transforms.read import REJECTS, TaskReader, tally_of_reading
 from transforms.recovery.journal import Journal, Output
-from transforms.shuffle import BUFFER_BYTES, MESSAGE_BYTES, Routes, to_messages
-from transforms.spill import Buffer, Spill
+from transforms.shuffle import BUFFER_BYTES, Routes
+from transforms.spill import Spill
 from transforms.tally import COUNTS, Count, Tally
 from transforms.tokenize import Tokenizing, tally_of_tokenizing, tokenize_batch
 from transforms.work_log import log_begin, log_end
@@ -54,63 +54,24 @@ class Preparation:
 
 
 class _PrepareTask(beam.DoFn):
-    """What both ways of the shuffle begin with."""
+    """Read, tokenize and spill one task, unless the journal has it finished."""
 
     def __init__(self, preparation: Preparation) -> None:
-        self._of, self._shared = preparation, Shared()
+        self._preparation, self._shared = preparation, Shared()
 
     def setup(self) -> None:
-        tokenizing = self._of.tokenizing
+        tokenizing, folder = self._preparation.tokenizing, self._preparation.temp_folder
         self._tokenizer = self._shared.acquire(tokenizing.load, tag=tokenizing.path)
         self._tallies = tally_of_reading(), tally_of_tokenizing(), Tally("candidates")
-        self._reader = TaskReader(self._of.documents, self._of.temp_folder, self._tallies[0])
-
-    def prepare(self, task: Task) -> Iterator[pa.RecordBatch]:
-        """The tokenized documents of a task; what else it gives is in `finish` then."""
-        for tally in self._tallies:
-            tally.start()
-        _, tokenized, kept = self._tallies
-        limit, seed = self._of.candidate_limit, self._of.routes.layout.seed
-        self._candidates = (
-            None
-            if limit is None
-            else CandidateFile(seed, limit, self._of.temp_folder, kept, CANDIDATE_BYTES)
-        )
-        ranges = read_task(task)
-        log_begin(f"task-{task.number}", ranges)
-        for batch in self._reader.read(ranges):
-            documents = tokenize_batch(self._tokenizer, batch, tokenized)
-            if documents.num_rows:
-                if self._candidates:
-                    self._candidates.add(documents)
-                yield documents
-
-    def finish(self, task: Task) -> Iterator[Output]:
-        """What a task gives beside its documents."""
-        if self._candidates:
-            yield from ((CANDIDATES, candidates) for candidates in self._candidates.close())
-        yield from ((REJECTS, rejects) for rejects in self._reader.write_rejects(task.number))
-        for tally in self._tallies:
-            yield from ((COUNTS, count) for count in tally.drain())
-
-
-class _SpillTask(_PrepareTask):
-    """A task to files; a task that is finished is not done again."""
-
-    def setup(self) -> None:
-        super().setup()
-        self._journal = Journal(self._of.temp_folder)
+        self._reader = TaskReader(self._preparation.documents, folder, self._tallies[0])
+        self._journal = Journal(folder)
 
     def process(self, element: Task) -> Iterator[tuple[int, Segment]]:
         name, begin = f"task-{element.number}", time.monotonic()
         outputs, found = self._journal.once(name, lambda: self._spill(element))
         log_end(name, begin, (value for tag, value in outputs if tag == COUNTS), found)
-        routes = self._of.routes
         segments = [segment for tag, segment in outputs if tag == SEGMENTS]
-        if routes.two_levels:
-            yield from routes.to_merges(element.number, segments)
-        else:
-            yield from routes.to_shards(segments)
+        yield from self._preparation.routes.send(element.number, segments)
         for tag, value in outputs:
             if tag != SEGMENTS:
                 yield TaggedOutput(tag, value)
@@ -119,30 +80,37 @@ class _SpillTask(_PrepareTask):
                     tally.show(value)
 
     def _spill(self, task: Task) -> Iterator[Output]:
-        spill = Spill(self._of.temp_folder, self._of.buffer_bytes)
-        for documents in self.prepare(task):
-            spill.add(documents, self._of.routes.buckets(documents))
+        for tally in self._tallies:
+            tally.start()
+        candidates = self._open_candidates()
+        spill = Spill(self._preparation.temp_folder, self._preparation.buffer_bytes)
+        for documents in self._tokenize(task):
+            if candidates:
+                candidates.add(documents)
+            spill.add(documents, self._preparation.routes.buckets(documents))
         spill.write()
         yield from ((SEGMENTS, segment) for segment in spill.segments)
-        yield from self.finish(task)
+        if candidates:
+            yield from ((CANDIDATES, file) for file in candidates.close())
+        yield from ((REJECTS, rejects) for rejects in self._reader.write_rejects(task.number))
+        for tally in self._tallies:
+            yield from ((COUNTS, count) for count in tally.drain())
 
+    def _open_candidates(self) -> CandidateFile | None:
+        limit, seed = self._preparation.candidate_limit, self._preparation.routes.layout.seed
+        if limit is None:
+            return None
+        folder = self._preparation.temp_folder
+        return CandidateFile(seed, limit, folder, self._tallies[2], CANDIDATE_BYTES)
 
-class _SendTask(_PrepareTask):
-    """A task to messages of about 1 MB that travel through the engine."""
-
-    def process(self, element: Task) -> Iterator[tuple[int, Segment]]:
-        routes, buffer, begin = self._of.routes, Buffer(), time.monotonic()
-        most = min(MESSAGE_BYTES * routes.layout.shards, self._of.buffer_bytes)
-        for documents in self.prepare(element):
-            buffer.add(documents, routes.homes(documents))
-            if buffer.bytes >= most:
-                yield from routes.to_shards(to_messages(buffer))
-        yield from routes.to_shards(to_messages(buffer))
-        outputs = list(self.finish(element))
-        counts = (value for tag, value in outputs if tag == COUNTS)
-        log_end(f"task-{element.number}", begin, counts)
-        for tag, value in outputs:
-            yield TaggedOutput(tag, value)
+    def _tokenize(self, task: Task) -> Iterator[pa.RecordBatch]:
+        """Yield the batches of a task's tokenized documents that are not empty."""
+        ranges = read_task(task)
+        log_begin(f"task-{task.number}", ranges)
+        for batch in self._reader.read(ranges):
+            documents = tokenize_batch(self._tokenizer, batch, self._tallies[1])
+            if documents.num_rows:
+                yield documents
 
 
 class PrepareDocuments(beam.PTransform):
@@ -153,22 +121,22 @@ class PrepareDocuments(beam.PTransform):
 
     Args:
         preparation: what is done with a task.
-        through_files: whether documents go through files; else the engine carries them.
     """
 
-    def __init__(self, preparation: Preparation, through_files: bool) -> None:
+    def __init__(self, preparation: Preparation) -> None:
         super().__init__()
-        self._preparation, self._through_files = preparation, through_files
+        self._preparation = preparation
 
     def expand(self, tasks: beam.PCollection[Task]) -> NamedOutputs:
         """One DoFn."""
-        prepare = (_SpillTask if self._through_files else _SendTask)(self._preparation)
         others: dict[str, type | object] = {
             CANDIDATES: Candidates,
             REJECTS: RejectsFile,
             COUNTS: Count,
         }
-        typed = beam.ParDo(prepare).with_output_types(tuple[int, Segment], **others)
+        typed = beam.ParDo(_PrepareTask(self._preparation)).with_output_types(
+            tuple[int, Segment], **others
+        )
         return tasks | "PrepareTask" >> typed.with_outputs(*others, main=SEGMENTS)
 
     def display_data(self) -> dict[str, str | int]:

@@ -77,9 +77,7 @@ class Spill:
             for bucket, rows in self.buffer.drain():
                 message = rows.serialize()
                 stream.write(message)
-                self.segments.append(
-                    Segment(bucket, rows.num_rows, path, offset, message.size, b"")
-                )
+                self.segments.append(Segment(bucket, rows.num_rows, path, offset, message.size))
                 offset += message.size
 
 
@@ -102,7 +100,7 @@ def join_files(segments: list[Segment], temp_folder: str, schema: pa.Schema) -> 
             for rows in _join_parts(parts, schema):
                 message = rows.serialize()
                 stream.write(message)
-                joined.append(Segment(bucket, rows.num_rows, path, offset, message.size, b""))
+                joined.append(Segment(bucket, rows.num_rows, path, offset, message.size))
                 offset += message.size
     FileSystems.delete(sorted({segment.path for segment in segments}))
     return joined
@@ -123,8 +121,6 @@ def _join_parts(parts: Iterable[Segment], schema: pa.Schema) -> Iterator[pa.Reco
 
 
 def load_segment(segment: Segment, schema: pa.Schema) -> pa.RecordBatch:
-    """The rows of a segment, from its file or from itself."""
-    message = segment.data
-    if segment.path:
-        message = read_part(segment.path, segment.offset, segment.length)
+    """Read the rows of a segment."""
+    message = read_part(segment.path, segment.offset, segment.length)
     return pa.ipc.read_record_batch(pa.py_buffer(message), schema)

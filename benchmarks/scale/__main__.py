@@ -120,22 +120,18 @@ LINES = (
     Line("worker's open files", lambda of: of.scale.open_files),
     Line("pool", lambda of: of.scale.pool_bytes, "B"),
     Line("references to candidates, one key", lambda of: of.scale.candidates),
-    Line("files: spill files", lambda of: of.scale.spill_files),
-    Line("files: merges", lambda of: of.scale.merges if of.scale.job.routes.two_levels else 0),
-    Line("files: a merge", lambda of: of.scale.merge_bytes, "B"),
-    Line("files: references to merges", lambda of: of.scale.first_segments),
-    Line("files: values of a merge's key", lambda of: of.scale.merge_values),
-    Line("files: segments of shards", lambda of: of.scale.segments),
-    Line("files: a segment", lambda of: of.scale.segment_bytes, "B"),
-    Line("files: references to shards", lambda of: of.scale.shard_references),
-    Line("files: values of a shard's key", lambda of: of.scale.shard_values),
-    Line("files: bytes of references shuffled", lambda of: of.scale.reference_bytes, "B"),
-    Line("files: temporary files written", lambda of: of.scale.file_bytes_written, "B"),
-    Line("files: temporary files read", lambda of: of.scale.file_bytes_read, "B"),
-    Line("engine: messages", lambda of: of.scale.messages),
-    Line("engine: a message", lambda of: of.scale.message_bytes, "B"),
-    Line("engine: values of a shard's key", lambda of: of.scale.messages / shards_of(of)),
-    Line("engine: bytes shuffled", lambda of: of.scale.engine_bytes, "B"),
+    Line("spill files", lambda of: of.scale.spill_files),
+    Line("merges", lambda of: of.scale.merges if of.scale.job.routes.two_levels else 0),
+    Line("a merge", lambda of: of.scale.merge_bytes, "B"),
+    Line("references to merges", lambda of: of.scale.first_segments),
+    Line("values of a merge's key", lambda of: of.scale.merge_values),
+    Line("segments of shards", lambda of: of.scale.segments),
+    Line("a segment", lambda of: of.scale.segment_bytes, "B"),
+    Line("references to shards", lambda of: of.scale.shard_references),
+    Line("values of a shard's key", lambda of: of.scale.shard_values),
+    Line("bytes of references shuffled", lambda of: of.scale.reference_bytes, "B"),
+    Line("temporary files written", lambda of: of.scale.file_bytes_written, "B"),
+    Line("temporary files read", lambda of: of.scale.file_bytes_read, "B"),
     Line("a shard while it is sorted", lambda of: of.scale.sort_bytes, "B"),
     Line("sort files of a shard", lambda of: of.scale.sort_files),
     Line("pieces of them read", lambda of: of.scale.sort_opens),
@@ -156,9 +152,7 @@ def shards_of(of: Planned) -> int:
 def find_breaks(of: Planned) -> Iterator[str]:
     """What will not hold at a size, a sentence each."""
     yield from _plan_breaks(of)
-    if of.scale.job.through_files:
-        yield from _file_breaks(of.scale)
-    yield from _engine_breaks(of.scale)
+    yield from _file_breaks(of.scale)
     yield from _commit_breaks(of.scale)
 
 
@@ -185,14 +179,6 @@ def _file_breaks(scale: Scale) -> Iterator[str]:
         key_bytes = number * scale.rates.reference
         if key_bytes > _MOST_KEY_BYTES:
             yield f"a {name}'s key has {key_bytes / 1e6:.0f} MB of values, and Flink bears 90"
-
-
-def _engine_breaks(scale: Scale) -> Iterator[str]:
-    if scale.message_bytes < SMALLEST_SEGMENT_BYTES / 8 and scale.messages > _MANY:
-        yield (
-            f"--shuffle engine sends {scale.messages:,.0f} messages of {scale.message_bytes:,.0f} "
-            "bytes; use --shuffle files or fewer shards"
-        )
 
 
 def _commit_breaks(scale: Scale) -> Iterator[str]:

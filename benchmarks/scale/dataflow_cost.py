@@ -178,7 +178,6 @@ def _rows(sheet: Sheet) -> Iterator[str]:
     yield f"{of.stored / gigabyte:,.1f}"
     yield f"{of.shuffled / gigabyte:,.1f}"
     yield f"{of.elements:,.0f}"
-    yield f"{of.message:,}" if of.message else "-"
     yield f"{of.temporary / gigabyte:,.0f}"
     yield f"{of.fetched / gigabyte:,.0f}"
     yield f"{of.written / gigabyte:,.0f}"
@@ -192,7 +191,7 @@ def _rows(sheet: Sheet) -> Iterator[str]:
 
 
 _COLUMNS = (
-    "", "tasks", "shards", "ids GB", "shuffled GB", "elements", "bytes each", "temporary GB",
+    "", "tasks", "shards", "ids GB", "shuffled GB", "elements", "temporary GB",
     "fetched GB", "written GB", "puts, 1,000", "gets, 1,000", "vCPU hours", "vCPU $", "memory $",
     "disk $", "shuffle $", "requests $", "all $", "soft delete $",
 )  # fmt: skip
@@ -228,10 +227,9 @@ def main() -> None:
         console.print(f"{ratios}, {cpu_seconds * 1e6:.3f} s of a processor a MB")
         pace = Pace(cpu_seconds, given.request_seconds, given.element_seconds)
         for size in given.corpus_bytes:
-            for shuffle in ("engine", "files"):
-                volumes = estimate(ratios, round(size), shuffle, given.files, given.shards)
-                label = f"{ratios.objective}, {size / 1e9:,.0f} GB, {shuffle}"
-                table.add_row(label, *_rows(price(volumes, pace, prices)))
+            volumes = estimate(ratios, round(size), given.files, given.shards)
+            label = f"{ratios.objective}, {size / 1e9:,.0f} GB"
+            table.add_row(label, *_rows(price(volumes, pace, prices)))
     console.print(table)
 
 

@@ -21,7 +21,7 @@ from corpusmill.tokenization.words.word_marks import marked_dtype
 from pipeline.options import DatasetOptions
 from pipeline.preparation.assembly import lay_out
 from transforms.plan import FILE_BYTES
-from transforms.shuffle import BUFFER_BYTES, MESSAGE_BYTES, plan_routes
+from transforms.shuffle import BUFFER_BYTES, plan_routes
 
 # A segment, its key and its path as bytes between stages; rows and counts are as small.
 REFERENCE_BYTES = 160
@@ -111,7 +111,6 @@ class Volumes:
         written: bytes of shards.
         elements: that pass through the engine's shuffle.
         shuffled: their bytes, once.
-        message: bytes of one that carries documents; 0 where files do.
         small_reads: requests that workers wait for one after the other.
         puts: requests that write, copy or list.
         gets: requests that read or ask.
@@ -127,7 +126,6 @@ class Volumes:
     written: int
     elements: int
     shuffled: int
-    message: int
     small_reads: int
     puts: int
     gets: int
@@ -142,7 +140,6 @@ def overhead_of_messages(token_dtype: str) -> int:
 def estimate(
     ratios: Ratios,
     corpus_bytes: int,
-    shuffle: str,
     files: int = 1,
     shards: int | None = None,
     tasks: int | None = None,
@@ -152,7 +149,6 @@ def estimate(
     Args:
         ratios: of a run of the same objective.
         corpus_bytes: of text.
-        shuffle: "files" or "engine".
         files: of the corpus.
         shards: of the data set; by default as many as the job makes.
         tasks: that read; by default as many as the job cuts.
@@ -160,8 +156,7 @@ def estimate(
     tasks = tasks or math.ceil((corpus_bytes + files * FILE_BYTES) / RANGE_BYTES)
     of_repeats = cast("Objective", SimpleNamespace(repeats=ratios.repeats))
     layout = lay_out(DatasetOptions(("-",), "-", "-", shards), of_repeats, corpus_bytes)
-    move = _through_files if shuffle == "files" else _through_engine
-    moved = move(ratios, corpus_bytes, tasks, layout)
+    moved = _shuffle(ratios, corpus_bytes, tasks, layout)
     written = round(ratios.output * corpus_bytes)
     candidates = _candidate_bytes(ratios, corpus_bytes)
     # Each task and shard looks for its entry in the journal, writes it, and asks for its files.
@@ -178,7 +173,6 @@ def estimate(
         written=written,
         elements=moved.elements + tasks + layout.shards,
         shuffled=moved.shuffled + (tasks + layout.shards) * REFERENCE_BYTES,
-        message=moved.message,
         small_reads=moved.reads + (tasks if candidates else 0),
         # The commit copies shards to their names and lists what it removes.
         puts=created + layout.shards + math.ceil(created / LISTED),
@@ -188,7 +182,7 @@ def estimate(
 
 @dataclass(frozen=True)
 class _Moved:
-    """What one way of shuffling takes."""
+    """What the shuffle takes."""
 
     files: int = 0
     merges: int = 0
@@ -197,10 +191,9 @@ class _Moved:
     reads: int = 0
     elements: int = 0
     shuffled: int = 0
-    message: int = 0
 
 
-def _through_files(ratios: Ratios, corpus_bytes: int, tasks: int, layout: Layout) -> _Moved:
+def _shuffle(ratios: Ratios, corpus_bytes: int, tasks: int, layout: Layout) -> _Moved:
     stored = ratios.stored * corpus_bytes
     routes = plan_routes(layout, 0.0, ratios.repeats, tasks, round(stored))
     head = overhead_of_messages(ratios.token_dtype)
@@ -232,20 +225,6 @@ def _through_files(ratios: Ratios, corpus_bytes: int, tasks: int, layout: Layout
         reads=references,
         elements=references,
         shuffled=references * REFERENCE_BYTES,
-    )
-
-
-def _through_engine(ratios: Ratios, corpus_bytes: int, tasks: int, layout: Layout) -> _Moved:
-    stored = ratios.stored * corpus_bytes
-    buffer = min(MESSAGE_BYTES * layout.shards, BUFFER_BYTES)
-    buffers = tasks * math.ceil(stored / tasks / buffer)
-    messages = _segments(buffers, layout.shards, ratios.documents * corpus_bytes)
-    copies = len(layout.shards_of(0, ratios.repeats))
-    carried = stored + messages * (overhead_of_messages(ratios.token_dtype) + REFERENCE_BYTES)
-    return _Moved(
-        elements=messages * copies,
-        shuffled=round(carried * copies),
-        message=round(stored / messages),
     )
 
 

@@ -18,7 +18,7 @@ from corpusmill.tokenization.encoding import tokenized_schema
 from pipeline.graph import Job
 from transforms.build import SORT_BYTES
 from transforms.prepare import CANDIDATE_BYTES
-from transforms.shuffle import BUFFER_BYTES, MESSAGE_BYTES
+from transforms.shuffle import BUFFER_BYTES
 from transforms.spill import JOINED_BYTES
 
 # A file of rows to sort has a segment for each slice of the keys' range (`transforms.sort`).
@@ -63,7 +63,7 @@ def rates_of(of: Counted) -> Rates:
     counts, job = of.counts, of.job
     read, rows = counts["read.bytes"], max(1, counts["build.examples"])
     shards = [shard for split in of.manifest["splits"].values() for shard in split["shards"]]
-    levels = 2 if job.through_files and job.routes.two_levels else 1
+    levels = 2 if job.routes.two_levels else 1
     documents = [part for part in of.spilled if part.path and "spill" in part.path]
     empty = pa.RecordBatch.from_pylist([], tokenized_schema(job.tokenizing.token_dtype))
     return Rates(
@@ -75,7 +75,7 @@ def rates_of(of: Counted) -> Rates:
         written=sum(shard["bytes"] for shard in shards) / rows,
         message=empty.serialize().size,
         reference=sum(map(encoded_bytes, documents)) / max(1, len(documents)),
-        task_counts=_elements(of, "_SpillTask).counts") / job.plan.tasks,
+        task_counts=_elements(of, "_PrepareTask).counts") / job.plan.tasks,
         shard_counts=_elements(of, "_BuildShard).counts") / job.layout.shards,
         shard_entry=len(json.dumps(shards, indent=1)) / len(shards),
         process=of.process_bytes,
@@ -130,7 +130,7 @@ class Scale:
         """All shards."""
         return self.examples * self.rates.written
 
-    # Shuffle by files.
+    # The shuffle.
 
     @property
     def spill_files(self) -> float:
@@ -197,7 +197,7 @@ class Scale:
 
     @property
     def reference_bytes(self) -> float:
-        """Bytes that the engine shuffles where documents go through files."""
+        """Bytes of references that the engine shuffles."""
         merged = self.first_segments if self.job.routes.two_levels else 0
         return (merged + self.shard_references) * self.rates.reference
 
@@ -213,27 +213,6 @@ class Scale:
         """As written, but each segment of the last level once for each of its shards."""
         first = self.stored_bytes if self.job.routes.two_levels else 0
         return first + self.segments * self.segment_bytes * self.builders
-
-    # Shuffle by the engine.
-
-    @property
-    def messages(self) -> float:
-        """Of documents, through the engine; each goes to as many shards as build it."""
-        tasks, shards = self.job.plan.tasks, self.job.layout.shards
-        drains = tasks * _files(
-            self.stored_bytes / tasks, min(MESSAGE_BYTES * shards, BUFFER_BYTES)
-        )
-        return drains * occupied(shards, self.documents / drains) * self.builders
-
-    @property
-    def message_bytes(self) -> float:
-        """Of one of them."""
-        return self.stored_bytes * self.builders / self.messages + self.rates.message
-
-    @property
-    def engine_bytes(self) -> float:
-        """All of them, which the engine shuffles."""
-        return self.messages * (self.message_bytes + self.rates.reference)
 
     # Shards.
 

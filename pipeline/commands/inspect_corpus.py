@@ -264,7 +264,7 @@ def estimate_temporary_bytes(numbers: dict[str, Any], job: Job, workers: int) ->
         of_pool = round(candidates * (of_documents + documents * BYTES_OF_SIZES))
         of_pool += round(kept * (of_documents + documents * 4 + sentences * 4))
     levels = 2 if job.routes.two_levels else 1
-    shuffled = of_documents * levels if job.through_files else 0
+    shuffled: int = of_documents * levels
     return shuffled + of_pool + _sorted_bytes(numbers["build"], workers)
 
 

@@ -105,7 +105,6 @@ def assemble_job(
         documents=documents,
         corpus_bytes=text_bytes,
         routes=routes,
-        through_files=launch.shuffle == "files",
         output_options=output_options,
         tokenizing=tokenizing,
         temp_folder=folder.path,

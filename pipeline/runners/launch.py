@@ -40,11 +40,6 @@ class Launch:
     console: Console
     log: LogOptions
 
-    @property
-    def shuffle(self) -> str:
-        """How documents reach their shards: the user's choice, or else the engine's."""
-        return self.options.shuffle or self.runner.shuffle
-
     def choose_range_bytes(self, input_bytes: int) -> int:
         """Bytes of a range: the user's or the engine's, or less for workers to end together.
 
@@ -95,7 +90,6 @@ class Launch:
             {
                 "runner": self.runner.name,
                 "workers": processes,
-                "shuffle": self.shuffle,
                 "bytes": work.bytes,
                 "tasks": tasks,
                 **self.setting.places,

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from corpusmill.errors import UserError
 from pipeline.runners import dataflow, portable, prism
@@ -30,9 +29,7 @@ class Runner:
         aliases: further names that mean it.
         submission: how the job gets there.
         environment: where the Python code of the workers runs.
-        shuffle: how documents reach their shards, by default.
         range_bytes: longest stretch of a file that one call reads, by default.
-        why: reasons of the two.
         reach: which files its workers open, by Beam's options.
         parallelism: how many tasks run at once, by Beam's options and `--workers`; None unknown.
         tie: what of a job lives in this process, by Beam's options; "" where it goes on without it.
@@ -45,9 +42,7 @@ class Runner:
     aliases: tuple[str, ...]
     submission: str
     environment: str
-    shuffle: Literal["files", "engine"]
     range_bytes: int
-    why: str
     reach: Callable[[Sequence[str]], Reach]
     parallelism: Callable[[Sequence[str], int], int | None]
     tie: Callable[[Sequence[str]], str]
@@ -90,9 +85,7 @@ LOCAL = Runner(
     aliases=("DirectRunner", "FnApiRunner"),
     submission="in this process, with worker processes for large inputs",
     environment="this machine's Python",
-    shuffle="files",
     range_bytes=64 * _MEGABYTE,
-    why="it keeps what passes between stages in its own memory, so only references may",
     reach=local.reach,
     parallelism=local.parallelism,
     tie=local.tie,
@@ -104,9 +97,7 @@ PRISM = Runner(
     aliases=(),
     submission="to a Prism process that Beam starts, or one that is there (--job_endpoint)",
     environment="one process of this machine",
-    shuffle="files",
     range_bytes=64 * _MEGABYTE,
-    why="through the engine the same job takes 8 times as long and 30 times the memory",
     reach=prism.reach,
     parallelism=prism.parallelism,
     tie=prism.tie,
@@ -119,9 +110,7 @@ FLINK = Runner(
     aliases=(),
     submission="by Beam's job server, to Flink in it or to the cluster --flink_master names",
     environment="processes of this machine, or a worker pool beside each TaskManager",
-    shuffle="files",
     range_bytes=64 * _MEGABYTE,
-    why="a bundle that gives more than 1.1 GB hangs a TaskManager; references never do",
     reach=flink.reach,
     parallelism=flink.parallelism,
     tie=flink.tie,
@@ -134,9 +123,7 @@ DATAFLOW = Runner(
     aliases=(),
     submission="to the service, by its client library",
     environment="the container image --sdk_container_image names",
-    shuffle="files",
     range_bytes=64 * _MEGABYTE,
-    why="the service bills each copy of a document, and with many shards messages become small",
     reach=dataflow.reach,
     parallelism=dataflow.parallelism,
     tie=portable.tie,
@@ -149,9 +136,7 @@ PORTABLE = Runner(
     aliases=(),
     submission="to the job server that --job_endpoint names",
     environment="as --environment_type says",
-    shuffle="files",
     range_bytes=64 * _MEGABYTE,
-    why="what is safe on every engine that was measured",
     reach=portable.reach,
     parallelism=portable.parallelism,
     tie=portable.tie,

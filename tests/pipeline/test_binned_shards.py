@@ -80,7 +80,7 @@ def test_the_rows_are_those_of_mixed_lengths_in_their_order(
 @pytest.mark.parametrize(
     "flags",
     [
-        ("--range-bytes", "7777", "--shuffle", "engine"),
+        ("--range-bytes", "7777"),
         ("--range-bytes", "7777", "--min-bytes-per-worker", "0", "--workers", "2"),
     ],
 )

@@ -105,7 +105,6 @@ def reference(
     "flags",
     [
         ("--range-bytes", "1000"),
-        ("--shuffle", "engine"),
         (*PROCESSES, "--range-bytes", "7777"),
     ],
 )

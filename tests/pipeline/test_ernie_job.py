@@ -139,7 +139,7 @@ def test_labels_tell_the_words_of_the_text(
     ("output_format", "flags"),
     [
         ("ernie-text", (*PROCESSES, "--workers", "2")),
-        ("ernie-text", ("--range-bytes", "3000", "--shuffle", "engine")),
+        ("ernie-text", ("--range-bytes", "3000")),
         ("parquet", ("--range-bytes", "3000")),
     ],
 )

@@ -24,14 +24,12 @@ from pipeline.preparation.run_folder import RunFolder
 from pipeline.runners.launch import prepare_launch
 
 
-@pytest.fixture(params=["files", "engine"])
-def job(
-    request: pytest.FixtureRequest, sample: Path, tokenizer: TokenizerFile, tmp_path: Path
-) -> Job:
+@pytest.fixture
+def job(sample: Path, tokenizer: TokenizerFile, tmp_path: Path) -> Job:
     dataset = DatasetOptions((str(sample),), "t", str(tmp_path / "out"), validation_share=0.1)
     return assemble_job(
         BertOptions(), tokenizer, DocumentOptions(input_format="text"), dataset, OutputOptions(),
-        prepare_launch(RunOptions(shuffle=request.param), (), (), "", Console(file=StringIO())),
+        prepare_launch(RunOptions(), (), (), "", Console(file=StringIO())),
         list_inputs([str(sample)], str(tmp_path)), RunFolder(str(tmp_path)),
     )  # fmt: skip
 

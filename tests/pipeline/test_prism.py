@@ -101,15 +101,6 @@ def reference(
     return digests(output)
 
 
-@pytest.mark.usefixtures("prism")
-def test_the_shuffle_of_the_engine(
-    text: Path, tokenizer_path: Path, output: Path, reference: dict[str, str]
-) -> None:
-    outcome = build([text], tokenizer_path, output, "--shuffle", "engine", *PRISM, *THREADS)
-    assert outcome.status == 0, outcome.errors
-    assert digests(output) == reference
-
-
 @pytest.fixture
 def job_endpoint(prism: str) -> Iterator[str]:
     """A Prism that is already running."""

@@ -36,7 +36,7 @@ def test_a_value_that_cannot_be_is_refused(
     [
         ("--max-seq-lenght=5", "--max-seq-lenght"),
         ("--duplicates=many", "many"),
-        ("--shuffle=luck", "luck"),
+        ("--segments=luck", "luck"),
     ],
 )
 def test_an_option_that_cannot_be_understood_is_refused(

@@ -87,7 +87,7 @@ def test_what_is_finished_is_not_done_again(
     stopped: Stopped, plain: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stopped.stop_at_commit(monkeypatch)
-    forbid(monkeypatch, transforms.prepare._SpillTask, "_spill")
+    forbid(monkeypatch, transforms.prepare._PrepareTask, "_spill")
     forbid(monkeypatch, transforms.build._BuildShard, "_make")
     outcome = stopped.run("--resume")
     assert outcome.status == 0, outcome.errors
@@ -158,7 +158,6 @@ def test_a_run_stopped_at_any_moment_goes_on(
 @pytest.mark.parametrize(
     "flags",
     [
-        ("--shuffle", "engine"),
         ("--range-bytes", "3000"),
         ("--workers", "2", "--min-bytes-per-worker", "0"),
     ],

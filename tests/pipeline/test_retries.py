@@ -31,16 +31,12 @@ class Kind(NamedTuple):
 KINDS = {
     "bert": Kind(("bert", *PAIRS)),
     "bert, two levels of files and little memory": Kind(("bert", *PAIRS), two_levels=True),
-    "bert by length, through the engine": Kind(
-        ("bert", *PAIRS, "--bin-size", "16", "--shuffle", "engine")
-    ),
+    "bert by length": Kind(("bert", *PAIRS, "--bin-size", "16")),
     "electra": Kind(("electra", *PAIRS, "--output-format", "tfrecord")),
     "ernie": Kind(("ernie", *PAIRS, "--output-format", "ernie-text")),
     "gpt, packed": Kind(("gpt", *LINES, "--mode", "pack", "--max-seq-length", "64")),
     "gpt, one file a split": Kind(("gpt", *LINES, "--output-format", "nanogpt")),
-    "gpt, one file a split through the engine": Kind(
-        ("gpt", *LINES, "--output-format", "megatron", "--shuffle", "engine")
-    ),
+    "gpt, two files a split": Kind(("gpt", *LINES, "--output-format", "megatron")),
 }
 
 

@@ -63,21 +63,15 @@ def test_the_reference_is_a_whole_data_set(reference: dict[str, str]) -> None:
     assert len(set(reference.values())) == len(reference)
 
 
-@pytest.mark.parametrize(
-    ("workers", "shuffle_way"), [("1", "files"), ("2", "files"), ("4", "files"), ("2", "engine")]
-)
-def test_worker_processes_and_shuffles(
-    workers: str,
-    shuffle_way: str,
-    build_again: Callable[..., dict[str, str]],
-    reference: dict[str, str],
+@pytest.mark.parametrize("workers", ["1", "2", "4"])
+def test_worker_processes(
+    workers: str, build_again: Callable[..., dict[str, str]], reference: dict[str, str]
 ) -> None:
-    flags = (*PROCESSES, "--workers", workers, "--shuffle", shuffle_way)
-    assert build_again(*flags) == reference
+    assert build_again(*PROCESSES, "--workers", workers) == reference
 
 
-@pytest.mark.parametrize("flags", [("--range-bytes", "1000"), ("--shuffle", "engine"), ()])
-def test_ranges_and_shuffles_in_this_process(
+@pytest.mark.parametrize("flags", [("--range-bytes", "1000"), ()])
+def test_ranges_in_this_process(
     flags: tuple[str, ...],
     build_again: Callable[..., dict[str, str]],
     reference: dict[str, str],

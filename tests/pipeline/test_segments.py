@@ -50,14 +50,12 @@ def manifest_of(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("segments", ["sentence-order", "full-sentences"])
-def test_ranges_shuffles_and_little_memory(
+def test_ranges_and_little_memory(
     segments: str, build_kind: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reference = digests(build_kind(segments))
     monkeypatch.setattr(transforms.build, "SORT_BYTES", 20_000)
-    assert (
-        digests(build_kind(segments, "--range-bytes", "7777", "--shuffle", "engine")) == reference
-    )
+    assert digests(build_kind(segments, "--range-bytes", "7777")) == reference
 
 
 def test_worker_processes(build_kind: Build) -> None:

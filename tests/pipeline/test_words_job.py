@@ -89,7 +89,6 @@ def test_the_same_bytes_however_the_job_runs(
     expected = digests(tmp_path / "one")
     ways = {
         "ranges": replace(ONE, range_bytes=3000),
-        "engine": replace(ONE, shuffle="engine", range_bytes=7777),
     }
     if words == "unicode":
         ways["workers"] = replace(ONE, workers=2, min_bytes_per_worker=0, range_bytes=5000)

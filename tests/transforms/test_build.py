@@ -20,13 +20,14 @@ from tests.tools.builders import SPECIAL, batch_of, numbered_corpus, pool_of
 from tests.tools.local_pipeline import collect, local_pipeline, sums
 from transforms.build import SHARDS, BuildShards
 from transforms.elements import Segment, WrittenFile
+from transforms.spill import Spill
 from transforms.tally import COUNTS
 
 BERT = Bert(BertOptions(max_seq_length=24, duplicates=5), SPECIAL, 2000, "int16")
 CORPUS = numbered_corpus([[3 + place % 5, 4, 7, 2] for place in range(40)])
 SHARE = 0.25
 LAYOUT = Layout(5, 3, 1)
-NOTHING = Segment(0, 0, "", 0, 0, b"")
+NOTHING = Segment(0, 0, "", 0, 0)
 
 
 def splits_of(documents: pa.RecordBatch) -> np.ndarray:
@@ -49,22 +50,18 @@ def save(pool: Pool, folder: Path) -> str:
     return str(folder)
 
 
-def segment(home: int, documents: pa.RecordBatch) -> Segment:
-    message = documents.serialize().to_pybytes()
-    return Segment(home, documents.num_rows, "", 0, len(message), message)
-
-
-def segments_of(shard: int, pieces: int) -> list[Segment]:
+def segments_of(shard: int, pieces: int, temp: Path) -> list[Segment]:
     """What the shuffle brings to a shard, each home's documents in several pieces."""
     whole = batch_of(CORPUS)
     homes = LAYOUT.homes(whole.column("document").to_numpy(), splits_of(whole))
-    segments = [NOTHING]
+    spill = Spill(str(temp), 1)
     for home in range(LAYOUT.shards):
         if LAYOUT.split_of(home) == LAYOUT.split_of(shard):
             of_home = np.flatnonzero(homes == home)
             parts = [part for part in np.array_split(of_home, pieces) if len(part)]
-            segments += [segment(home, whole.take(pa.array(part))) for part in parts]
-    return segments
+            for part in parts:
+                spill.add(whole.take(pa.array(part)), np.full(len(part), home, np.uint32))
+    return [NOTHING, *spill.segments]
 
 
 def rows_of(shard: int, pool: Pool) -> pa.RecordBatch:
@@ -103,7 +100,7 @@ def write(
 def test_a_shard_holds_the_examples_of_its_repeats_in_the_order_of_their_keys(
     pieces: int, pool: Pool, tmp_path: Path
 ) -> None:
-    given = [(shard, segments_of(shard, pieces)) for shard in range(LAYOUT.shards)]
+    given = [(shard, segments_of(shard, pieces, tmp_path)) for shard in range(LAYOUT.shards)]
     written, counts = write(given, pool, tmp_path)
     for shard in written:
         expected = BERT.finish(rows_of(shard.shard, pool), padded=False)
@@ -119,7 +116,7 @@ def test_a_shard_holds_the_examples_of_its_repeats_in_the_order_of_their_keys(
 
 
 def test_distributions_are_counted_split_by_split(pool: Pool, tmp_path: Path) -> None:
-    given = [(shard, segments_of(shard, 1)) for shard in (1, 3)]
+    given = [(shard, segments_of(shard, 1, tmp_path)) for shard in (1, 3)]
     _, counts = write(given, pool, tmp_path)
     for split, shard in (("train", 1), ("validation", 3)):
         rows = rows_of(shard, pool)
@@ -141,7 +138,7 @@ def test_a_shard_without_documents_is_a_file_without_rows(pool: Pool, tmp_path: 
 def test_a_second_attempt_writes_a_file_of_its_own_with_the_same_bytes(
     pool: Pool, tmp_path: Path
 ) -> None:
-    given = [(0, segments_of(0, 1))]
+    given = [(0, segments_of(0, 1, tmp_path))]
     [first], counts = write(given, pool, tmp_path)
     # What is finished is not done again, as long as it is whole.
     assert write(given, pool, tmp_path) == ([first], counts)

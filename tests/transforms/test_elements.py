@@ -44,8 +44,8 @@ def test_a_slice_travels_without_the_batch_it_is_of() -> None:
     [
         Task(3, "gs://bucket/ä b", 2**40, 2**24),
         RejectsFile(1, "r.jsonl", 10**9),
-        Segment(99_999, 8192, "spill.arrow", 2**40, 2**31, b""),
-        Segment(0, 1, "", 0, 3, b"\x00\xff\x80"),
+        Segment(99_999, 8192, "spill.arrow", 2**40, 2**31),
+        Segment(0, 0, "", 0, 0),
         WrittenFile(2, 0, "shard.parquet", 2**33, 2**42, 2**35, "ab" * 32),
         Candidates(str(2**64 - 1), 2**33, "c.arrow", 2**40, 2**31),
     ],

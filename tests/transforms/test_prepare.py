@@ -1,4 +1,4 @@
-"""Tasks to tokenized documents, both ways, against the library's kernels in a plain loop."""
+"""Tasks to tokenized documents, against the library's kernels in a plain loop."""
 
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ OPTIONS = DocumentOptions(input_format="text")
 
 
 def prepare(
-    sample: Path, tokenizer: TokenizerFile, temp: Path, through_files: bool, limit: int | None
+    sample: Path, tokenizer: TokenizerFile, temp: Path, limit: int | None
 ) -> dict[str, list[Any]]:
     """What PrepareDocuments gives for a text in several tasks, collection by collection."""
     (temp / "tokenizer.json").write_text(tokenizer.json)
@@ -44,7 +44,7 @@ def prepare(
         buffer_bytes=20_000,
     )
     with local_pipeline() as pipeline:
-        given = pipeline | PlanTasks(plan) | PrepareDocuments(preparation, through_files)
+        given = pipeline | PlanTasks(plan) | PrepareDocuments(preparation)
         return {name: collect(given[name]) for name in (SEGMENTS, CANDIDATES, REJECTS, COUNTS)}
 
 
@@ -61,11 +61,10 @@ def text(sample: Path, tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("through_files", [True, False])
 def test_tasks_give_the_documents_that_the_kernels_give(
-    text: Path, tokenizer: TokenizerFile, tmp_path: Path, through_files: bool
+    text: Path, tokenizer: TokenizerFile, tmp_path: Path
 ) -> None:
-    given = prepare(text, tokenizer, tmp_path, through_files, limit=2**64 - 1)
+    given = prepare(text, tokenizer, tmp_path, limit=2**64 - 1)
     plain = SentenceTokenizer(tokenizer.json, np.dtype(np.int16))
     with text.open("rb") as stream:
         batches = [of.documents for of in read_documents(stream, "", 0, 0, None, OPTIONS)]
@@ -90,7 +89,7 @@ def test_tasks_give_the_documents_that_the_kernels_give(
 def test_without_a_pool_there_are_no_candidates(
     text: Path, tokenizer: TokenizerFile, tmp_path: Path
 ) -> None:
-    given = prepare(text, tokenizer, tmp_path, through_files=True, limit=None)
+    given = prepare(text, tokenizer, tmp_path, limit=None)
     assert given[CANDIDATES] == []
     assert not list(tmp_path.glob("candidates-*"))
 
@@ -98,9 +97,9 @@ def test_without_a_pool_there_are_no_candidates(
 def test_a_task_that_is_finished_is_not_done_again(
     text: Path, tokenizer: TokenizerFile, tmp_path: Path
 ) -> None:
-    first = prepare(text, tokenizer, tmp_path, through_files=True, limit=2**64 - 1)
+    first = prepare(text, tokenizer, tmp_path, limit=2**64 - 1)
     text.unlink()
-    second = prepare(text, tokenizer, tmp_path, through_files=True, limit=2**64 - 1)
+    second = prepare(text, tokenizer, tmp_path, limit=2**64 - 1)
     assert {name: sorted(of) for name, of in first.items()} == {
         name: sorted(of) for name, of in second.items()
     }
@@ -109,11 +108,11 @@ def test_a_task_that_is_finished_is_not_done_again(
 def test_a_task_whose_files_are_damaged_is_done_again(
     text: Path, tokenizer: TokenizerFile, tmp_path: Path
 ) -> None:
-    first = prepare(text, tokenizer, tmp_path, through_files=True, limit=None)
+    first = prepare(text, tokenizer, tmp_path, limit=None)
     files = {of.path for _, of in first[SEGMENTS]}
     Path(min(files)).write_bytes(b"")
     (tmp_path / "done-task-1.json").write_text('{"files": {')
-    second = prepare(text, tokenizer, tmp_path, through_files=True, limit=None)
+    second = prepare(text, tokenizer, tmp_path, limit=None)
     assert min(files) not in {of.path for _, of in second[SEGMENTS]}
     assert rows_of(second[SEGMENTS])
     assert sums(first[COUNTS]) == sums(second[COUNTS])

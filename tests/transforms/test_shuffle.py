@@ -22,15 +22,14 @@ from transforms.shuffle import (
     cut_groups,
     group_of,
     plan_routes,
-    to_messages,
 )
-from transforms.spill import Buffer, Spill, load_segment
+from transforms.spill import Spill, load_segment
 
 CORPUS = numbered_corpus([[3 + place % 5, 4, 7, 2] for place in range(40)])
 SCHEMA = tokenized_schema("int16")
 SHARE = 0.25
 LAYOUT = Layout(5, 3, 2)
-WAYS = ["files", "small files", "two levels of files", "engine"]
+WAYS = ["files", "small files", "two levels of files"]
 Rows = dict[tuple[int, int], list[dict[str, object]]]
 
 
@@ -69,18 +68,12 @@ def send(name: str, routes: Routes, temp: Path, given: list[pa.RecordBatch]) -> 
     """What tasks of one batch each send on their way."""
     keyed: list[KeyedSegment] = []
     for task, batch in enumerate(given):
-        if name == "engine":
-            buffer = Buffer()
-            buffer.add(batch, routes.homes(batch))
-            keyed += routes.to_shards(to_messages(buffer))
-            continue
         spill = Spill(str(temp), 10**9 if name == "files" else 100)
         for row in range(batch.num_rows):
             one = batch.slice(row, 1)
             spill.add(one, routes.buckets(one))
         spill.write()
-        parts = spill.segments
-        keyed += routes.to_merges(task, parts) if routes.two_levels else routes.to_shards(parts)
+        keyed += routes.send(task, spill.segments)
     return keyed
 
 
@@ -93,7 +86,7 @@ def gather(
     keyed = send(name, routes, temp, given)
     with local_pipeline() as pipeline:
         segments = pipeline | beam.Create(keyed, reshuffle=False).with_output_types(KeyedSegment)
-        gathered = segments | GatherShards(routes, routes.two_levels, str(temp), SCHEMA)
+        gathered = segments | GatherShards(routes, str(temp), SCHEMA)
         return collect(gathered | beam.MapTuple(lambda shard, parts: (shard, list(parts))))
 
 
@@ -126,10 +119,9 @@ def test_a_merge_takes_so_many_tasks_as_it_is_told(tmp_path: Path) -> None:
     assert keys == {0, 1, 2, 3}
 
 
-@pytest.mark.parametrize("name", ["files", "engine"])
 @pytest.mark.parametrize("number", [0, 1])
-def test_a_shard_without_any_document_is_there(name: str, number: int, tmp_path: Path) -> None:
-    shards = gather(name, Layout(5, 100, 100), 1, tmp_path, batches()[:number])
+def test_a_shard_without_any_document_is_there(number: int, tmp_path: Path) -> None:
+    shards = gather("files", Layout(5, 100, 100), 1, tmp_path, batches()[:number])
     assert sorted(shard for shard, _ in shards) == list(range(200))
     assert sum(segment.rows for _, segments in shards for segment in segments) == 17 * number
 

@@ -102,15 +102,11 @@ def _size_of(path: str) -> int:
 
 def _encode(output: Output) -> list[Any]:
     tag, element = output
-    if isinstance(element, Segment) and element.data:
-        raise ValueError("a segment that carries its data cannot be kept in the journal")
-    value = (*element[:-1], "") if isinstance(element, Segment) else element
-    return [tag, type(element).__name__, value]
+    return [tag, type(element).__name__, element]
 
 
 def _decode(output: list[Any]) -> Output:
     tag, kind, value = output
     if kind in _ELEMENTS:
-        element = _ELEMENTS[kind](*value)
-        return tag, element._replace(data=b"") if isinstance(element, Segment) else element
+        return tag, _ELEMENTS[kind](*value)
     return tag, tuple(value) if kind == "tuple" else value

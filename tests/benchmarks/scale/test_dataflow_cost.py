@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,7 @@ import pytest
 from benchmarks.scale.dataflow_cost import Pace, Prices, billed_shuffle_gb, price
 from benchmarks.scale.dataflow_volumes import Ratios, estimate, read_ratios
 from tests.tools.jobs import run_here
-from transforms import commit, prepare, shuffle
-from transforms.elements import Segment
-from transforms.spill import Buffer
+from transforms import commit
 
 RANGE_BYTES = 10_000
 
@@ -27,8 +24,6 @@ class Counted:
     spilled: int
     segments: dict[str, int]
     units: dict[str, int]
-    messages: int
-    carried: int
 
     def reads(self, copies: int) -> int:
         """Reads of segments: once by merges, as often as there are copies by shards."""
@@ -40,15 +35,7 @@ class Counted:
 def run(
     sample: Path, tokenizer: Path, folder: Path, patch: pytest.MonkeyPatch, *flags: str
 ) -> Counted:
-    """A real run whose temporary files are kept and whose messages are counted."""
-    sent: list[Segment] = []
-
-    def send(buffer: Buffer) -> Iterator[Segment]:
-        for message in shuffle.to_messages(buffer):
-            sent.append(message)
-            yield message
-
-    patch.setattr(prepare, "to_messages", send)
+    """A real run whose temporary files are kept."""
     patch.setattr(commit, "remove_folder", lambda _: None)
     patch.setattr("pipeline.preparation.run_folder.remove_folder", lambda _: None)
     outcome = run_here(
@@ -66,8 +53,7 @@ def run(
         segments[kind] += sum(name == "Segment" for _, name, _ in outputs)
     manifest = json.loads((folder / "out" / "dataset.json").read_text())
     spilled = sum(path.stat().st_size for path in (folder / "temp").rglob("spill-*"))
-    carried = sum(len(message.data) for message in sent)
-    return Counted(manifest, spilled, segments, units, len(sent), carried)
+    return Counted(manifest, spilled, segments, units)
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +71,7 @@ def test_the_sheet_says_what_files_take(
 ) -> None:  # fmt: skip
     counted = run(sample, tokenizer_path, tmp_path, monkeypatch, "--num-shards", str(shards))
     size = sample.stat().st_size
-    said = estimate(ratios, size, "files", shards=shards, tasks=counted.units["task"])
+    said = estimate(ratios, size, shards=shards, tasks=counted.units["task"])
     assert said.copies == min(4, shards)
     assert said.shards == counted.units["shard"]
     written = said.temporary - said.written - 2 * ratios.token_bytes * ratios.tokens * size
@@ -93,24 +79,11 @@ def test_the_sheet_says_what_files_take(
     assert said.small_reads == pytest.approx(counted.reads(said.copies) + said.tasks, rel=0.2)
 
 
-def test_the_sheet_says_what_the_engine_carries(
-    ratios: Ratios, sample: Path, tokenizer_path: Path, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    flags = ("--num-shards", "5", "--shuffle", "engine")
-    counted = run(sample, tokenizer_path, tmp_path, monkeypatch, *flags)
-    size = sample.stat().st_size
-    said = estimate(ratios, size, "engine", shards=5, tasks=-(-size // RANGE_BYTES))
-    carried = (counted.carried + 160 * counted.messages) * said.copies
-    assert said.elements == pytest.approx(counted.messages * said.copies, rel=0.2)
-    assert said.shuffled == pytest.approx(carried, rel=0.1)
-
-
 def test_what_is_written_is_what_was_measured(ratios: Ratios, sample: Path) -> None:
     size = sample.stat().st_size
     tokens = ratios.tokens * size
     assert round(tokens) == 17489
-    assert estimate(ratios, 10 * size, "files").written == round(10 * ratios.output * size)
+    assert estimate(ratios, 10 * size).written == round(10 * ratios.output * size)
 
 
 def test_shuffled_data_are_billed_in_steps() -> None:
@@ -120,19 +93,10 @@ def test_shuffled_data_are_billed_in_steps() -> None:
 
 
 def test_prices_are_what_they_are_multiplied_with(ratios: Ratios) -> None:
-    volumes = estimate(ratios, 10**12, "files")
+    volumes = estimate(ratios, 10**12)
     pace = Pace(cpu_seconds=1e-7, request_seconds=0, element_seconds=0)
     sheet = price(volumes, pace, Prices(vcpu_hour=1.0))
     assert sheet.vcpu_hours == pytest.approx(1e5 / 3600)
     assert sheet.dollars["vCPU"] == sheet.vcpu_hours
     twice = price(volumes, pace, Prices(put_thousand=0.01, get_thousand=0.0008))
     assert twice.dollars["requests"] == pytest.approx(2 * sheet.dollars["requests"])
-
-
-def test_files_cost_less_than_the_engine_where_documents_are_repeated(ratios: Ratios) -> None:
-    for size in (10**11, 10**12):
-        engine, files = (
-            price(estimate(ratios, size, way), Pace(1e-7), Prices()).total
-            for way in ("engine", "files")
-        )
-        assert files < engine

@@ -52,7 +52,7 @@ def test_a_job_does_what_is_reckoned(
     assert counted.job.plan.tasks == elements(counted, "ListTasks.None") >= _TASKS
     assert elements(counted, "GatherMerges.None") == (scale.merges if two_levels else 0)
     merged = scale.first_segments if two_levels else scale.first_segments * scale.builders
-    assert elements(counted, "_SpillTask).None") == pytest.approx(merged, rel=0.02)
+    assert elements(counted, "_PrepareTask).None") == pytest.approx(merged, rel=0.02)
     assert elements(counted, "JoinSegments.None") == pytest.approx(scale.shard_references, rel=0.02)
     assert elements(counted, ".candidates") == pytest.approx(scale.candidates)
     assert elements(counted, "_BuildShard).None") == shards * scale.files_a_shard

@@ -9,8 +9,6 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from pipeline.command_line import USER_ERROR
 from pipeline.console.progress import Counters, Work, show_progress
 from pipeline.console.run_log import LogOptions, log_event, open_log
@@ -85,11 +83,8 @@ def test_text_is_quiet_unless_asked(sample: Path, tokenizer_path: Path, output: 
     ]
 
 
-@pytest.mark.parametrize("shuffle", ["files", "engine"])
-def test_workers_say_what_they_did(
-    shuffle: str, sample: Path, tokenizer_path: Path, output: Path
-) -> None:
-    flags = ("--log-format", "json", "--log-level", "debug", "--shuffle", shuffle)
+def test_workers_say_what_they_did(sample: Path, tokenizer_path: Path, output: Path) -> None:
+    flags = ("--log-format", "json", "--log-level", "debug")
     outcome = build([sample], tokenizer_path, output, *flags)
     told = [record["message"] for record in parse(outcome.errors) if "work_log" in record["logger"]]
     size = sample.stat().st_size

@@ -70,9 +70,8 @@ def read_as_side_inputs(proto: beam_runner_api_pb2.Pipeline) -> set[str]:
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("shuffle", ["engine", "files"])
-def test_every_objective_is_translated_without_faults(objective: str, shuffle: str) -> None:
-    proto = translate(objective, "--shuffle", shuffle)
+def test_every_objective_is_translated_without_faults(objective: str) -> None:
+    proto = translate(objective)
     # Beam's translation pickles what is read as a side input, whatever coder it has.
     theirs = read_as_side_inputs(proto)
     faults = find_faults(proto)

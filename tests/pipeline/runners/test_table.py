@@ -23,15 +23,13 @@ def test_a_runner_is_found_by_each_of_its_names() -> None:
             assert find_runner(name) is runner
     assert find_runner("DirectRunner") is LOCAL
     other = find_runner("SparkRunner")
-    assert (other.name, other.shuffle) == ("SparkRunner", PORTABLE.shuffle)
+    assert (other.name, other.submit) == ("SparkRunner", PORTABLE.submit)
 
 
 def test_what_is_said_of_runners_is_said_of_each() -> None:
     for runner in RUNNERS:
         assert runner.submission
         assert runner.environment
-        assert runner.why
-        assert runner.shuffle in {"files", "engine"}
 
 
 @pytest.mark.parametrize("flag", ["inputs", "output", "temp"])

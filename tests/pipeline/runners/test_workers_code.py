@@ -25,9 +25,9 @@ from tests.tools.jobs import run_here
 LOOK_INSIDE = Path(__file__).with_name("look_inside.py")
 TRANSFORMS = tuple((CHECKOUT / "transforms").rglob("*.py"))
 JOBS = {
-    "bert": ("bert", TOKENIZER, "--shuffle", "files"),
-    "bert-merged": ("bert", TOKENIZER, "--shuffle", "files", "--num-shards", "200"),
-    "bert-engine": ("bert", TOKENIZER, "--shuffle", "engine", "--segments", "sentence-order"),
+    "bert": ("bert", TOKENIZER),
+    "bert-merged": ("bert", TOKENIZER, "--num-shards", "200"),
+    "bert-sentence-order": ("bert", TOKENIZER, "--segments", "sentence-order"),
     "electra": ("electra", TOKENIZER, "--output-format", "tfrecord"),
     "ernie": ("ernie", TOKENIZER, "--words", "jieba", "--output-format", "ernie-text"),
     "gpt": ("gpt", GPT_TOKENIZER, "--output-format", "megatron"),

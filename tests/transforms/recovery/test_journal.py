@@ -18,7 +18,7 @@ class Work:
         paths = [str(self.folder / f"{name}-{self.done}") for name in "abcd"]
         for path in paths:
             Path(path).write_text(f"content {self.done}")
-        yield "segments", Segment(3, 7, paths[0], 5, 9, b"")
+        yield "segments", Segment(3, 7, paths[0], 5, 9)
         yield "candidates", Candidates(str(2**64 - 1), 2, paths[1], 0, 9)
         yield "rejects", RejectsFile(1, paths[2], 4)
         yield "", WrittenFile(1, 0, paths[3], 9, 99, 9, "ab" * 32)
