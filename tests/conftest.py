@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
+from corpusmill.tokenization.sources.read import read_tokenizer
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.object_stores import ObjectStores, start_object_stores
 
 CHECKOUT = Path(__file__).resolve().parent.parent

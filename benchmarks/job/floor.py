@@ -31,7 +31,8 @@ from corpusmill.objectives import random_documents as pools
 from corpusmill.objectives.objective import Objective
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
-from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
+from corpusmill.tokenization.sources.read import read_tokenizer
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.word_marks import marked_dtype
 from pipeline.commands.builds import BUILDS, Build
 

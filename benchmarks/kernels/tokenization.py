@@ -32,15 +32,15 @@ from benchmarks.synthetic.scripts import SCRIPTS, write_script
 from corpusmill.arrays import ragged
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.line_documents import read_documents
-from corpusmill.tokenization.compiled.byte_level_bpe import byte_alphabet
-from corpusmill.tokenization.compiled.byte_level_patterns import GPT2
+from corpusmill.tokenization.compiled.byte_level_patterns import GPT2, byte_alphabet
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
-from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
-from corpusmill.tokenization.training import WordPieceOptions, train_wordpiece
+from corpusmill.tokenization.sources.read import read_tokenizer
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.training.byte_level_bpe import (
     ByteLevelBpeOptions,
     train_byte_level_bpe,
 )
+from corpusmill.tokenization.training.wordpiece import WordPieceOptions, train_wordpiece
 
 Batch = tuple[np.ndarray, np.ndarray]
 SLOW_BYTES = 3_000_000

@@ -27,7 +27,8 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.manifest import MANIFEST
 from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.objective import ObjectiveOptions
-from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
+from corpusmill.tokenization.sources.read import read_tokenizer
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from pipeline.graph import Job, build_dataset
 from pipeline.options import DatasetOptions, RunOptions
 from pipeline.preparation.assembly import assemble_job

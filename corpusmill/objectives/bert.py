@@ -35,7 +35,7 @@ from corpusmill.tokenization.special_tokens import SpecialTokens
 from corpusmill.tokenization.words.word_marks import continues_of, ids_of, mark, marked_dtype
 
 if TYPE_CHECKING:
-    from corpusmill.tokenization.sources.read import TokenizerFile
+    from corpusmill.tokenization.tokenizer_file import TokenizerFile
 
 
 @dataclass(frozen=True)

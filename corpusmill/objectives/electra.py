@@ -24,7 +24,7 @@ from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.special_tokens import SpecialTokens
 
 if TYPE_CHECKING:
-    from corpusmill.tokenization.sources.read import TokenizerFile
+    from corpusmill.tokenization.tokenizer_file import TokenizerFile
 
 _SEGMENTS = ("first", "second")
 _RULES_WITH_BLANKS = ("wikitext", "blank-lines")

@@ -43,7 +43,7 @@ from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.special_tokens import SpecialTokens
 
 if TYPE_CHECKING:
-    from corpusmill.tokenization.sources.read import TokenizerFile
+    from corpusmill.tokenization.tokenizer_file import TokenizerFile
 
 # More than any document has: a stream's documents are not cut.
 _WHOLE = 2**62

@@ -17,7 +17,7 @@ from corpusmill.objectives.random_documents import Pool
 
 if TYPE_CHECKING:
     # Readers import objectives, and tokenizers take a while to import.
-    from corpusmill.tokenization.sources.read import TokenizerFile
+    from corpusmill.tokenization.tokenizer_file import TokenizerFile
 
 
 class Objective(ABC):

@@ -13,7 +13,7 @@ from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.objectives.gpt import GptOptions
 from corpusmill.objectives.objective import ObjectiveOptions
-from corpusmill.tokenization.sources.source import TokenizerOptions
+from corpusmill.tokenization.tokenizer_file import TokenizerOptions
 from pipeline.console.run_log import LogOptions
 from pipeline.options import DatasetOptions, RunOptions
 

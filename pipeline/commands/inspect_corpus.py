@@ -27,8 +27,8 @@ from corpusmill.inspection.corpus_measures import measure_text, measure_tokens
 from corpusmill.inspection.corpus_numbers import FORMAT, FORMAT_VERSION
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.random_documents import BYTES_OF_SIZES, candidate_limit
-from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
-from corpusmill.tokenization.sources.source import TokenizerOptions
+from corpusmill.tokenization.sources.read import read_tokenizer
+from corpusmill.tokenization.tokenizer_file import TokenizerFile, TokenizerOptions
 from corpusmill.tokenization.words.words import load_words
 from pipeline.commands.builds import AnyObjective
 from pipeline.console.html_report import render_corpus_page

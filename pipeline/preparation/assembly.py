@@ -18,7 +18,7 @@ from corpusmill.formats.shard_formats import resolve
 from corpusmill.layout.length_bins import cut_lengths
 from corpusmill.layout.placement import Layout, count_validation_shards
 from corpusmill.objectives.objective import Objective, ObjectiveOptions
-from corpusmill.tokenization.sources.read import TokenizerFile
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.word_marks import marked_dtype
 from corpusmill.tokenization.words.words import load_words
 from pipeline.graph import Job

@@ -17,8 +17,7 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer
 from corpusmill.tokenization.sources.proof import LINED_TEXTS, find_difference, hard_texts
-from corpusmill.tokenization.sources.read import TokenizerFile
-from corpusmill.tokenization.sources.source import Encode
+from corpusmill.tokenization.tokenizer_file import Encode, TokenizerFile
 from corpusmill.tokenization.words.word_marks import marked_dtype
 from corpusmill.tokenization.words.words import WordRule
 from pipeline.preparation.inputs import InputFile

@@ -18,7 +18,7 @@ from corpusmill.layout.placement import draw_keys, sort_order
 from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
-from corpusmill.tokenization.sources.read import TokenizerFile
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from pipeline.command_line import USER_ERROR
 from tests.pipeline.test_csv_and_archives import as_json_lines, as_table, as_tar, as_wet
 from tests.pipeline.test_input_formats import documents_of, manifest_of

@@ -11,7 +11,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from corpusmill.dataset.verify import verify_local
-from corpusmill.tokenization.sources.read import TokenizerFile
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.words import load_words
 from tests.tools.jobs import SMALL, Outcome, assert_refused, digests, run_here
 

@@ -181,7 +181,7 @@ def test_an_input_that_is_none_is_refused(
         (None, "no such file"),
         (b"", "the file is empty"),
         (b"not json", "it is not JSON"),
-        (b'{"a": 1}', "it is JSON, but describes no tokenizer"),
+        (b'{"a": 1}', "it is JSON, but does not describe a tokenizer"),
         (b'{"model": {"type": "Unheard"}}', "the tokenizers library"),
         (b"\xff\xfe", "it is not"),
     ],

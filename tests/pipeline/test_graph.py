@@ -15,7 +15,7 @@ from rich.console import Console
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
-from corpusmill.tokenization.sources.read import TokenizerFile
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from pipeline.graph import Job, build_dataset
 from pipeline.options import DatasetOptions, RunOptions
 from pipeline.preparation.assembly import assemble_job

@@ -16,7 +16,7 @@ from corpusmill.layout.placement import VALIDATION, Layout, assign_splits, draw_
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
-from corpusmill.tokenization.sources.read import TokenizerFile
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.builders import pool_of
 from tests.tools.jobs import build
 

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
-from corpusmill.tokenization.sources.read import TokenizerFile
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.words import load_words
 from pipeline.commands.build_dataset import build
 from pipeline.commands.builds import BuildBert

@@ -33,7 +33,7 @@ from corpusmill.formats.parquet import ParquetShardWriter
 from corpusmill.formats.shard_formats import resolve
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.tokenization.special_tokens import SpecialTokens, find_special_tokens
-from corpusmill.tokenization.training import WordPieceOptions, train_wordpiece
+from corpusmill.tokenization.training.wordpiece import WordPieceOptions, train_wordpiece
 from tests.tools.builders import batch_of, pool_of
 
 SEED = 7

@@ -10,7 +10,7 @@ from corpusmill.arrays.columns import IDENTITY_SCHEMA, Column, arrow_schema
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.objectives.objective import Objective, ObjectiveOptions
 from corpusmill.objectives.random_documents import Pool
-from corpusmill.tokenization.sources.read import TokenizerFile
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.word_marks import continues_of, ids_of
 
 LONGEST = 4096

@@ -16,9 +16,8 @@ from tokenizers import (
 )
 
 from corpusmill.tokenization.compiled import byte_level_patterns
-from corpusmill.tokenization.sources.read import TokenizerFile
-from corpusmill.tokenization.sources.source import Encode
-from corpusmill.tokenization.training import WordPieceOptions, train_wordpiece
+from corpusmill.tokenization.tokenizer_file import Encode, TokenizerFile
+from corpusmill.tokenization.training.wordpiece import WordPieceOptions, train_wordpiece
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 

@@ -11,7 +11,7 @@ from corpusmill.corpus.text.line_documents import read_documents
 from corpusmill.layout.placement import Layout
 from corpusmill.tokenization.encoding import encode_documents, tokenized_schema
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
-from corpusmill.tokenization.sources.read import TokenizerFile
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.local_pipeline import collect, local_pipeline, sums
 from transforms.plan import PlanTasks, cut_ranges, group_ranges, write_plan
 from transforms.pool import CANDIDATES

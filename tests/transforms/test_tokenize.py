@@ -8,7 +8,7 @@ import pytest
 from corpusmill.corpus.batches import TEXT_SCHEMA
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
-from corpusmill.tokenization.sources.read import TokenizerFile
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.local_pipeline import collect, local_pipeline, sums
 from transforms.tally import COUNTS
 from transforms.tokenize import TOKENS, TokenizeDocuments, Tokenizing

@@ -25,7 +25,12 @@ from corpusmill.tokenization.compiled.byte_level_kernels import (
     fill_pairs,
     merge_tokens,
 )
-from corpusmill.tokenization.compiled.byte_level_patterns import CL100K, GPT2, QWEN2
+from corpusmill.tokenization.compiled.byte_level_patterns import (
+    CL100K,
+    GPT2,
+    QWEN2,
+    byte_alphabet,
+)
 from corpusmill.tokenization.compiled.exactness import find_pattern, flatten_steps
 from corpusmill.tokenization.compiled.word_memo import EncodeSpans
 
@@ -41,16 +46,6 @@ _WHITE_SPACE = (
 )  # fmt: skip
 # Behind the last letters that are assigned.
 _LAST_CODE = 0x34000
-
-
-@cache
-def byte_alphabet() -> dict[str, int]:
-    """The characters by which GPT-2 writes bytes, and the bytes."""
-    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in plain]
-    return {chr(byte): byte for byte in plain} | {
-        chr(256 + number): byte for number, byte in enumerate(others)
-    }
 
 
 @cache

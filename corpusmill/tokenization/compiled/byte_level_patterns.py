@@ -1,11 +1,13 @@
-"""The regular expressions by which byte-level tokenizers break text into pieces.
+"""How byte-level tokenizers write bytes, and the regular expressions that break text into pieces.
 
-Each is written as tokenizer.json files have it, since it is known by its text. (As the tiktoken
-library writes some of them, they mean something else to the tokenizers library, whose regular
-expressions take {1,3}+ and $ in another way.)
+Each expression is written exactly as in tokenizer.json files, which are recognized by it. (The
+tiktoken library writes some of them in a way that means something else to the tokenizers library,
+whose regular expressions read {1,3}+ and $ differently.)
 """
 
-# GPT-2 (Radford et al. 2019), RoBERTa; what the ByteLevel pre-tokenizer has built in.
+from functools import cache
+
+# GPT-2 (Radford et al. 2019), RoBERTa; the ByteLevel pre-tokenizer has it built in.
 GPT2 = r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 # GPT-3.5 and GPT-4 (cl100k_base), Llama 3.
 CL100K = (
@@ -24,3 +26,11 @@ O200K = (
     r"""\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"""
 )
 PATTERNS = frozenset({GPT2, CL100K, QWEN2, O200K})
+
+
+@cache
+def byte_alphabet() -> dict[str, int]:
+    """The character that GPT-2 writes for each byte: itself if printable, else one from U+0100."""
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = iter(range(0x100, 0x200))
+    return {chr(byte if byte in printable else next(others)): byte for byte in range(256)}

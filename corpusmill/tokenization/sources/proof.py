@@ -1,13 +1,13 @@
-"""Whether two ways to tokenize give the same ids, on texts that bring differences to light."""
+"""Whether two tokenizers give the same ids, on texts that expose differences."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from corpusmill.tokenization.sources.source import Encode
+from corpusmill.tokenization.tokenizer_file import Encode
 
 _SHOWN = 60
 
-# Kept short: each run tokenizes them several times.
+# Few and short: every run tokenizes them several times.
 HARD_TEXTS = (
     "",
     " ",
@@ -21,46 +21,32 @@ HARD_TEXTS = (
     "line\u2028paragraph\u2029ogham\u1680space",
     "zero\u200bwidth\u200cnon\u200djoiner\ufeffmark\u2060word",
     "don't I'll we've they're he'd I'm it's DON'T I'LL 'tis rock'n'roll ''quoted'' it\u2019s",
-    (
-        "0 1 12 123 1234 12345678901234567890 3.14 1,000,000 1e-9 0x41 2\xb2 \xbd \u2167 "
-        "\u0663\u0664"
-    ),
+    "0 1 12 123 1234 12345678901234567890 3.14 1,000,000 1e-9 0x41 2\xb2 \xbd \u2167 \u0663\u0664",
     '!!! ... ?! --- @-@ ,,, (a) [b] {c} <d> "e" `f` a/b a\\b #g $5.00 50% x=y+z*2^3 ~~~ ___ |||',
     (
-        "CamelCase snake_case kebab-case ALLCAPS mIxEd x86_64 e-mail@example.org https://a."
-        "b/c?d=e&f=g#h"
+        "CamelCase snake_case kebab-case ALLCAPS mIxEd x86_64 e-mail@example.org https://a.b/c?d="
+        "e&f=g#h"
     ),
     (
-        "na\xefve caf\xe9 cafe\u0301 \xfcber u\u0308ber \xc5 A\u030a \u1e69 s\u0323\u0307 "
-        "\u01c6 \ufb01ne stra\xdfe \u1e9e"
+        "na\xefve caf\xe9 cafe\u0301 \xfcber u\u0308ber \xc5 A\u030a \u1e69 s\u0323\u0307 \u01c6 "
+        "\ufb01ne stra\xdfe \u1e9e"
     ),
     (
-        "\u0130stanbul \u0131 \u039f\u0394\u03a5\u03a3\u03a3\u0395\u03a5\u03a3 \u03c3\u03c2"
-        " \u0416\u0443\u0440\u043d\u0430\u043b \u0438\u0306 \u10d0\u10d1"
+        "\u0130stanbul \u0131 \u039f\u0394\u03a5\u03a3\u03a3\u0395\u03a5\u03a3 \u03c3\u03c2 "
+        "\u0416\u0443\u0440\u043d\u0430\u043b \u0438\u0306 \u10d0\u10d1"
     ),
+    "中文没有空格。日本語のテキスト、\uff76\uff9e 한국어 \uff21\uff22\uff23\uff11\uff12 \U00020000",
     (
-        "\u4e2d\u6587\u6ca1\u6709\u7a7a\u683c\u3002\u65e5\u672c\u8a9e\u306e\u30c6\u30ad"
-        "\u30b9\u30c8\u3001\uff76\uff9e \ud55c\uad6d\uc5b4 \uff21\uff22\uff23\uff11\uff12 "
-        "\U00020000"
+        "\u0627\u0644\u0639\u0631\u0628\u064a\u0629 \u0645\u064e\u0631\u0652\u062d\u064e\u0628"
+        "\u064b\u0627 \u061f \u05e9\u05b8\u05c1\u05dc\u05d5\u05b9\u05dd \u0641\u0627\u0631\u0633"
+        "\u06cc \u0645\u06cc\u200c\u0631\u0648\u0645"
     ),
-    (
-        "\u0627\u0644\u0639\u0631\u0628\u064a\u0629 \u0645\u064e\u0631\u0652\u062d\u064e"
-        "\u0628\u064b\u0627 \u061f \u05e9\u05b8\u05c1\u05dc\u05d5\u05b9\u05dd \u0641\u0627"
-        "\u0631\u0633\u06cc \u0645\u06cc\u200c\u0631\u0648\u0645"
-    ),
-    (
-        "\u0e20\u0e32\u0e29\u0e32\u0e44\u0e17\u0e22\u0e44\u0e21\u0e48\u0e21\u0e35\u0e0a"
-        "\u0e48\u0e2d\u0e07\u0e27\u0e48\u0e32\u0e07 \u0e01\u0e33 \u0e19\u0e49\u0e33"
-    ),
-    (
-        "\u0939\u093f\u0928\u094d\u0926\u0940 \u0915\u094d\u0937\u0924\u094d\u0930\u093f"
-        "\u092f \u0921\u093c\u093e \u09ac\u09be\u0982\u09b2\u09be \u0ba4\u0bae\u0bbf\u0bb4"
-        "\u0bcd"
-    ),
+    "ภาษาไทยไม่มีช่องว่าง กำ น้ำ",
+    "हिन्दी क्षत्रिय ड़ा বাংলা தமிழ்",
     (
         "\U0001f600\U0001f44d\U0001f3fd \U0001f468\u200d\U0001f469\u200d\U0001f467\u200d"
-        "\U0001f466 \U0001f3f3\ufe0f\u200d\U0001f308 \U0001f1e9\U0001f1ea 1\ufe0f\u20e3 "
-        "\u2764\ufe0f"
+        "\U0001f466 \U0001f3f3\ufe0f\u200d\U0001f308 \U0001f1e9\U0001f1ea 1\ufe0f\u20e3 \u2764"
+        "\ufe0f"
     ),
     "a\x00b\x01c\x07d\x1be\x7ff\x80g\x9fh\u00adi",
     "\ufffd \ue000 \ufdd0 \U0010ffff \u0378",
@@ -70,7 +56,7 @@ HARD_TEXTS = (
     "ab" * 200 + " " + "-" * 150 + " " + "\u6f22" * 120,
 )
 
-# As whole documents are: code, paragraphs, lists and tables, with the line breaks of each system.
+# Like whole documents: code, paragraphs, lists and tables, with the line breaks of every system.
 LINED_TEXTS = (
     "def f(a, *b):\n    if a:\n        return [\n            1,\n        ]\n\n\n# end\n",
     "func f() {\r\n\tif a {\r\n\t\treturn 1 // b\r\n\t}\r\n}\r\n\r\n",
@@ -89,8 +75,8 @@ class Difference:
 
     Attributes:
         text: the text.
-        ids: those of the first.
-        reference_ids: those of the second.
+        ids: its ids by the first tokenizer.
+        reference_ids: its ids by the second one.
     """
 
     text: str
@@ -104,38 +90,41 @@ class Difference:
             min(len(self.ids), len(self.reference_ids)),
         )
         begin = max(0, same - 3)
-        shown, expected = (list(of[begin : begin + 8]) for of in (self.ids, self.reference_ids))
+        shown, expected = (list(ids[begin : begin + 8]) for ids in (self.ids, self.reference_ids))
         text = self.text if len(self.text) <= _SHOWN else self.text[:_SHOWN] + "..."
         return f"{text!r} gives, from token {begin} on, {shown} and {expected}"
 
 
 def hard_texts(special_names: Iterable[str]) -> list[str]:
-    """`HARD_TEXTS`, and special tokens written out: alone, in a row, in words and in sentences.
+    """`HARD_TEXTS`, and texts with special tokens: alone, in a row, in words and in sentences.
 
     Args:
-        special_names: the special tokens of the tokenizer; those of many are left out beyond 32.
+        special_names: the special tokens of the tokenizer; only the first 32 are used.
     """
     names = sorted(special_names)[:32]
-    written = [of for name in names for of in (name, f"a {name} b", f"x{name}y{name}{name} ")]
+    written = [text for name in names for text in (name, f"a {name} b", f"x{name}y{name}{name} ")]
     others = ["<s>a</s>", "<|endoftext|>", "a<|endoftext|>b", "[CLS] a [SEP]", "<0x41><0x0A>"]
     return [*HARD_TEXTS, *written, *others]
 
 
 def find_difference(encode: Encode, reference: Encode, texts: list[str]) -> Difference | None:
-    """The first text, the shortest first, to which both do not give the same ids.
+    """Find the shortest text to which two tokenizers give different ids.
 
     Args:
-        encode: gives the ids of each text.
+        encode: returns the ids of each text.
         reference: likewise.
-        texts: to compare on.
+        texts: the texts to compare on.
+
+    Returns:
+        None if all ids are equal.
 
     Example:
-        where both give [5] for "a", but for "ab" [5, 6] and [7], the texts ["a", "ab"] give
+        if both give [5] for "a", but [5, 6] and [7] for "ab", the texts ["a", "ab"] give
         Difference("ab", (5, 6), (7,)).
     """
     rows = zip(texts, encode(texts), reference(texts), strict=True)
     different = [(text, ids, expected) for text, ids, expected in rows if ids != expected]
     if not different:
         return None
-    text, ids, expected = min(different, key=lambda of: len(of[0]))
+    text, ids, expected = min(different, key=lambda row: len(row[0]))
     return Difference(text, tuple(ids), tuple(expected))

@@ -1,17 +1,12 @@
-"""The fields of SentencePiece's model file that a conversion needs.
+"""SentencePiece's model file, parsed: the fields that a conversion needs.
 
-The sentencepiece library brings a reader of its files, too, but one that is made for the newest
-protobuf alone; this one goes with any that is installed.
+The sentencepiece library has a parser of its files, too, but that one needs the newest protobuf;
+this one works with any version.
 """
 
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
-
-# Kinds of pieces.
-NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
-# Kinds of models.
-UNIGRAM, BPE = 1, 2
 
 # Names, numbers and defaults of sentencepiece_model.proto.
 _SCHEMA = """
@@ -43,10 +38,10 @@ message_type { name: "Model"
 
 
 def parse_model(content: bytes) -> Any:
-    """A model file's message.
+    """Parse the bytes of a model file.
 
     Raises:
-        google.protobuf.message.DecodeError: it is none.
+        google.protobuf.message.DecodeError: they are not a model.
     """
     file = text_format.Parse(_SCHEMA, descriptor_pb2.FileDescriptorProto())
     pool = descriptor_pool.DescriptorPool()

@@ -1,97 +1,111 @@
-"""What every kind of tokenizer file is turned into, and the options of reading it."""
+"""What the kinds of tokenizer files have in common: their surroundings, result and refusals."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import NoReturn
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, NoReturn
 
 from tokenizers import Tokenizer
 
 from corpusmill.errors import UserError
+from corpusmill.tokenization.tokenizer_file import Encode, TokenizerOptions
 
 CURE = (
     "Give a tokenizer.json, a vocab.txt, a vocab.json with its merges.txt, a .tiktoken or "
     "SentencePiece .model file, a folder with one of them, tiktoken:NAME or a name on the "
     "Hugging Face hub; `train-tokenizer` makes one"
 )
+INSTALL = "Install it: pip install 'corpusmill[tokenizers]'"
 
 ReadBytes = Callable[[str], bytes | None]
-Encode = Callable[[list[str]], list[list[int]]]
+Companions = Mapping[str, Mapping[str, Any]]
 
 
-@dataclass(frozen=True)
-class TokenizerOptions:
-    """How a tokenizer is read that does not say all by itself."""
+class SourceFile(NamedTuple):
+    """A tokenizer's main file and its surroundings.
 
-    lowercase: bool | None = None
-    """Of a vocab.txt: lower-case the text, as BERT's do_lower_case. By default as the
-    tokenizer_config.json beside it says; without one, where no word of the vocabulary has an
-    upper-case letter."""
-    strip_accents: bool | None = None
-    """Of a vocab.txt: strip accents. By default as the tokenizer_config.json beside it says;
-    without one, where the text is lower-cased."""
-    special_tokens_in_text: bool = True
-    """A special token that stands in the text, such as <|endoftext|> or [SEP], becomes its id; if
-    not, it is tokenized as ordinary text."""
-    tiktoken_pattern: str | None = None
-    """Of a tiktoken file: what breaks text into pieces; gpt2, r50k, p50k, cl100k, o200k, or a
-    regular expression. By default the one that the file's name tells of."""
+    Attributes:
+        name: the tokenizer as the user named it.
+        path: the main file.
+        content: its bytes.
+        companions: parsed files beside it, by name.
+        read_bytes: returns the bytes of a path, or None if there is no such file.
+    """
 
-    def __post_init__(self) -> None:
-        """Check each value.
+    name: str
+    path: str
+    content: bytes
+    companions: Companions
+    read_bytes: ReadBytes
 
-        Raises:
-            UserError: the pattern is empty.
-        """
-        if self.tiktoken_pattern is not None and not self.tiktoken_pattern.strip():
-            raise UserError(
-                "--tiktoken-pattern ''",
-                "it is empty",
-                "Give gpt2, r50k, p50k, cl100k, o200k or a regular expression",
-            )
-
-    def refuse_inapplicable(self, path: str, form: str, *applicable: str) -> None:
-        """Refuse options that are given and mean nothing for a kind of file.
-
-        Args:
-            path: the tokenizer.
-            form: what it is.
-            applicable: names of the options that mean something.
-
-        Raises:
-            UserError: such an option is given.
-        """
-        kinds = {"lowercase": "vocab.txt", "strip_accents": "vocab.txt",
-                 "tiktoken_pattern": "tiktoken file"}  # fmt: skip
-        for name, kind in kinds.items():
-            value = getattr(self, name)
-            if value is not None and name not in applicable:
-                raise UserError(
-                    f"--{name.replace('_', '-')} {value}",
-                    f"it is for a {kind}, and --tokenizer {path} is a {form}",
-                    "Leave it out",
-                )
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The parsed tokenizer_config.json; empty if there is none."""
+        return self.companions.get("tokenizer_config.json", {})
 
 
 @dataclass(frozen=True)
 class Source:
-    """A tokenizer as it was found.
+    """A tokenizer after its conversion.
 
     Attributes:
-        form: what the file is, in words.
-        tokenizer: the same for the tokenizers library.
-        options: as given, with what was guessed filled in.
-        companions: parsed files beside it, by name.
-        reference: texts to their ids by the library that the file was made for, without special
-            tokens around them; None where that is the tokenizers library itself.
+        form: the kind of file, in words.
+        tokenizer: the equal tokenizer of the tokenizers library.
+        options: the options it was read with, guessed values included.
+        reference: encodes texts with the library that the file was made for, without special
+            tokens around them; None if that is the tokenizers library itself.
     """
 
     form: str
     tokenizer: Tokenizer
     options: TokenizerOptions
-    companions: dict[str, dict[str, object]] = field(default_factory=dict)
     reference: Encode | None = None
 
 
-def refuse(path: str, cause: str, cure: str = CURE) -> NoReturn:
+def refuse(name: str, cause: str, cure: str = CURE) -> NoReturn:
     """Raise the UserError of a tokenizer that cannot be used."""
-    raise UserError(f"--tokenizer {path}", cause, cure) from None
+    raise UserError(f"--tokenizer {name}", cause, cure) from None
+
+
+def refuse_inapplicable(options: TokenizerOptions, name: str, form: str, *applicable: str) -> None:
+    """Refuse options that mean nothing for a kind of file.
+
+    Args:
+        options: as the user gave them.
+        name: the tokenizer as the user named it.
+        form: its kind of file, in words.
+        applicable: names of the options that mean something.
+
+    Raises:
+        UserError: another option has a value.
+    """
+    kinds = {"lowercase": "vocab.txt", "strip_accents": "vocab.txt",
+             "tiktoken_pattern": "tiktoken file"}  # fmt: skip
+    for option, kind in kinds.items():
+        value = getattr(options, option)
+        if value is not None and option not in applicable:
+            raise UserError(
+                f"--{option.replace('_', '-')} {value}",
+                f"it is for a {kind}, and --tokenizer {name} is a {form}",
+                "Leave it out",
+            )
+
+
+def list_merges(ranks: Mapping[str, Any], *, sort_splits: bool) -> list[tuple[str, str]]:
+    """Every split of a token into two other tokens, in the order of the tokens' ranks.
+
+    Args:
+        ranks: a sortable rank for each token.
+        sort_splits: whether the splits of one token are in the order of their parts' ranks; if
+            not, the shortest left part is first.
+
+    Example:
+        for the ranks {"a": 0, "b": 1, "ab": 2}: [("a", "b")].
+    """
+    merges = []
+    for token in sorted(ranks, key=ranks.__getitem__):
+        splits = [(token[:place], token[place:]) for place in range(1, len(token))]
+        known = [split for split in splits if split[0] in ranks and split[1] in ranks]
+        if sort_splits:
+            known.sort(key=lambda split: (ranks[split[0]], ranks[split[1]]))
+        merges += known
+    return merges

@@ -1,30 +1,41 @@
 """tiktoken's encodings as tokenizer.json.
 
-As the TikTokenConverter of the transformers library: for each token, every split of it into two
+Like the TikTokenConverter of the transformers library: for each token, every split of it into two
 known tokens is a merge, in the order of the tokens' ranks. tiktoken itself is the reference.
 """
 
 import base64
 import binascii
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors
 
-from corpusmill.tokenization.compiled.byte_level_patterns import CL100K, GPT2, O200K
-from corpusmill.tokenization.sources.source import Encode, Source, TokenizerOptions, refuse
+from corpusmill.tokenization.compiled.byte_level_patterns import (
+    CL100K,
+    GPT2,
+    O200K,
+    byte_alphabet,
+)
+from corpusmill.tokenization.sources.source import (
+    INSTALL,
+    Source,
+    SourceFile,
+    list_merges,
+    refuse,
+    refuse_inapplicable,
+)
+from corpusmill.tokenization.tokenizer_file import PATTERN_CHOICES, TokenizerOptions
 
 PREFIX = "tiktoken:"
 ENCODING, FILE = "encoding of the tiktoken library", "tiktoken file"
 
 _END_OF_TEXT = "<|endoftext|>"
-_INSTALL = "Install it: pip install 'corpusmill[tokenizers]'"
 
-# The same patterns as the tiktoken library writes them, by how they begin and how they go on.
+# How the tiktoken library writes the same patterns, in its older and newer versions.
 _WRITTEN = {
     r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s""": GPT2,
     r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+""": GPT2,
@@ -35,7 +46,7 @@ _WRITTEN = {
 }
 
 
-class _Known(NamedTuple):
+class _Published(NamedTuple):
     """A published encoding: its pattern, its largest rank and its end of text."""
 
     pattern: str
@@ -43,42 +54,43 @@ class _Known(NamedTuple):
     end_of_text: int
 
 
-_KNOWN = {
-    "gpt2": _Known(GPT2, 50255, 50256),
-    "r50k": _Known(GPT2, 50255, 50256),
-    "p50k": _Known(GPT2, 50280, 50256),
-    "cl100k": _Known(CL100K, 100255, 100257),
-    "o200k": _Known(O200K, 199997, 199999),
+_PUBLISHED = {
+    "gpt2": _Published(GPT2, 50255, 50256),
+    "r50k": _Published(GPT2, 50255, 50256),
+    "p50k": _Published(GPT2, 50280, 50256),
+    "cl100k": _Published(CL100K, 100255, 100257),
+    "o200k": _Published(O200K, 199997, 199999),
 }
 
 
-def from_encoding(path: str, options: TokenizerOptions) -> Source:
-    """An encoding that the tiktoken library knows, by its name or the name of a model.
+def from_encoding(name: str, options: TokenizerOptions) -> Source:
+    """Convert an encoding of the tiktoken library, by its name or the name of a model.
 
     Args:
-        path: such as tiktoken:gpt2, tiktoken:cl100k_base or tiktoken:gpt-4.
-        options: none of those that are about other kinds.
+        name: such as tiktoken:gpt2, tiktoken:cl100k_base or tiktoken:gpt-4.
+        options: none that are for other kinds of files.
 
     Raises:
-        UserError: the library is not installed, knows no such name, or cannot download it.
+        UserError: the library is not installed, does not know the name, or cannot download it.
     """
-    options.refuse_inapplicable(path, ENCODING)
-    tiktoken = _import_tiktoken(path)
-    name = path.removeprefix(PREFIX)
+    refuse_inapplicable(options, name, ENCODING)
+    tiktoken = _import_tiktoken(name)
+    encoding_name = name.removeprefix(PREFIX)
     known = tiktoken.list_encoding_names()
-    if name not in known:
+    if encoding_name not in known:
         try:
-            name = tiktoken.encoding_name_for_model(name)
+            encoding_name = tiktoken.encoding_name_for_model(encoding_name)
         except KeyError:
             cure = f"Give one of {', '.join(known)}, or the name of an OpenAI model"
-            refuse(path, f"the tiktoken library knows no encoding or model {name!r}", cure)
+            cause = f"the tiktoken library does not know an encoding or model {encoding_name!r}"
+            refuse(name, cause, cure)
     try:
-        encoding = tiktoken.get_encoding(name)
+        encoding = tiktoken.get_encoding(encoding_name)
     except Exception as error:  # whatever its transport raises
         cause = f"the tiktoken library cannot get it ({type(error).__name__}: {error})"
         cure = "Set TIKTOKEN_CACHE_DIR to a folder that holds it, or give its .tiktoken file"
-        refuse(path, cause, cure)
-    return _convert(path, ENCODING, encoding, options)
+        refuse(name, cause, cure)
+    return _convert(name, ENCODING, encoding, options)
 
 
 def is_tiktoken(content: bytes) -> bool:
@@ -86,144 +98,107 @@ def is_tiktoken(content: bytes) -> bool:
     return re.match(rb"[A-Za-z0-9+/]+=* \d+\r?\n", content[:4096]) is not None
 
 
-def from_tiktoken_file(
-    path: str, content: bytes, config: Mapping[str, Any], options: TokenizerOptions
-) -> Source:
-    """A tiktoken file: a token in base64 and its rank, a line each.
+def from_tiktoken_file(file: SourceFile, options: TokenizerOptions) -> Source:
+    """Convert a tiktoken file: a token in base64 and its rank, a line each.
 
     Its special tokens are those in the tokenizer_config.json beside it. Without one, it has
-    <|endoftext|>, with the id that the published encoding has, or the first that is free.
+    <|endoftext|>, with the id that the published encoding has, or the first free one.
 
     Args:
-        path: the file.
-        content: its bytes.
-        config: the parsed tokenizer_config.json beside it.
-        options: with the pattern, where the file's name does not tell it.
+        file: the tiktoken file.
+        options: with the pattern, unless the file's name tells it.
 
     Raises:
-        UserError: it is none, its pattern is not known, or the tiktoken library is not installed.
+        UserError: it is not one, its pattern is not known, or the tiktoken library is missing.
     """
-    options.refuse_inapplicable(path, FILE, "tiktoken_pattern")
-    tiktoken = _import_tiktoken(path)
-    ranks = _read_ranks(path, content)
-    name = options.tiktoken_pattern or _guess_pattern(path)
-    known = _KNOWN.get(name)
+    refuse_inapplicable(options, file.name, FILE, "tiktoken_pattern")
+    tiktoken = _import_tiktoken(file.name)
+    ranks = _read_ranks(file)
+    name = options.tiktoken_pattern or _guess_pattern(file.name)
+    published = _PUBLISHED.get(name)
     special = {
         token["content"]: int(token_id)
-        for token_id, token in (config.get("added_tokens_decoder") or {}).items()
+        for token_id, token in (file.config.get("added_tokens_decoder") or {}).items()
     }
     if not special:
-        taken = set(ranks.values())
-        largest = max(taken)
-        free = next(number for number in range(largest + 2) if number not in taken)
-        special = {_END_OF_TEXT: known.end_of_text if known and known.largest == largest else free}
-    pattern = known.pattern if known else name
+        used = set(ranks.values())
+        largest = max(used)
+        is_published = published is not None and published.largest == largest
+        free = next(number for number in range(largest + 2) if number not in used)
+        special = {_END_OF_TEXT: published.end_of_text if is_published else free}
+    pattern = published.pattern if published else name
     try:
         encoding = tiktoken.Encoding(
-            path, pat_str=pattern, mergeable_ranks=ranks, special_tokens=special
+            file.name, pat_str=pattern, mergeable_ranks=ranks, special_tokens=special
         )
     except Exception as error:  # the library raises nothing narrower
-        cure = "Give gpt2, r50k, p50k, cl100k, o200k or a regular expression"
-        refuse(path, f"the tiktoken library cannot use it with {name!r} ({error})", cure)
-    return _convert(path, FILE, encoding, replace(options, tiktoken_pattern=name))
+        cause = f"the tiktoken library cannot use it with {name!r} ({error})"
+        refuse(file.name, cause, f"Give {PATTERN_CHOICES}")
+    return _convert(file.name, FILE, encoding, replace(options, tiktoken_pattern=name))
 
 
-def _import_tiktoken(path: str) -> ModuleType:
+def _import_tiktoken(name: str) -> ModuleType:
     try:
         import tiktoken  # noqa: PLC0415  optional
     except ImportError:
-        refuse(path, "it needs the tiktoken library, which is not installed", _INSTALL)
+        refuse(name, "it needs the tiktoken library, which is not installed", INSTALL)
     return tiktoken
 
 
 def _guess_pattern(path: str) -> str:
-    name = PurePosixPath(path).name
-    for known in _KNOWN:
-        if name.startswith(known):
-            return known
-    return refuse(
-        path,
-        "a tiktoken file does not say how text is broken into pieces, nor does this one's name",
-        "Give --tiktoken-pattern gpt2, r50k, p50k, cl100k, o200k or a regular expression",
-    )
+    file_name = PurePosixPath(path).name
+    for published in _PUBLISHED:
+        if file_name.startswith(published):
+            return published
+    cause = "neither a tiktoken file nor this one's name says how text is broken into pieces"
+    return refuse(path, cause, f"Give --tiktoken-pattern {PATTERN_CHOICES}")
 
 
-def _read_ranks(path: str, content: bytes) -> dict[bytes, int]:
+def _read_ranks(file: SourceFile) -> dict[bytes, int]:
     ranks = {}
-    for number, line in enumerate(content.splitlines(), 1):
+    for number, line in enumerate(file.content.splitlines(), 1):
         if line.strip():
             try:
                 token, rank = line.split()
-                ranks[base64.b64decode(token)] = int(rank)  # as tiktoken: = is empty
+                ranks[base64.b64decode(token)] = int(rank)  # like tiktoken: = is empty
             except (ValueError, binascii.Error):
-                refuse(path, f"line {number} is no token in base64 and its rank")
+                refuse(file.name, f"line {number} is not a token in base64 and its rank")
     missing = sum(bytes([byte]) not in ranks for byte in range(256))
     if missing:
-        refuse(path, f"it lacks {missing} of the 256 single bytes, so it is no tiktoken encoding")
+        cause = f"it lacks {missing} of the 256 single bytes, so it is not a tiktoken encoding"
+        refuse(file.name, cause)
     if len(set(ranks.values())) < len(ranks):
-        refuse(path, "several of its tokens have the same rank")
+        refuse(file.name, "several of its tokens have the same rank")
     return ranks
 
 
-def _convert(path: str, form: str, encoding: Any, options: TokenizerOptions) -> Source:
+def _convert(name: str, form: str, encoding: Any, options: TokenizerOptions) -> Source:
     ranks, special = encoding._mergeable_ranks, encoding._special_tokens
-    names = _bytes_to_characters()
-    vocabulary = {_spell(token, names): rank for token, rank in ranks.items() if token}
+    characters = {byte: character for character, byte in byte_alphabet().items()}
+    vocabulary = {
+        "".join(map(characters.__getitem__, token)): rank for token, rank in ranks.items() if token
+    }
     shared = (vocabulary.keys() & special) | (set(vocabulary.values()) & set(special.values()))
     if shared:
-        refuse(path, f"its special tokens and its other tokens share {min(map(str, shared))}")
-    # Special tokens stand in the vocabulary, too, as in GPT-2's: their ids may leave gaps.
-    model = models.BPE(vocabulary | special, _merges(vocabulary), ignore_merges=True)
-    tokenizer = Tokenizer(model)
+        refuse(name, f"its special tokens and its other tokens share {min(map(str, shared))}")
+    # Like GPT-2's, the vocabulary holds the special tokens, too: their ids may leave gaps.
+    merges = list_merges(vocabulary, sort_splits=True)
+    tokenizer = Tokenizer(models.BPE(vocabulary | special, merges, ignore_merges=True))
     pattern = _WRITTEN.get(encoding._pat_str, encoding._pat_str)
     try:
         split = pre_tokenizers.Split(Regex(pattern), "isolated")
     except Exception as error:  # the library raises nothing narrower
-        refuse(path, f"the tokenizers library cannot use its pattern {pattern!r} ({error})")
+        refuse(name, f"the tokenizers library cannot use its pattern {pattern!r} ({error})")
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, byte_level])
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
-    tokenizer.add_special_tokens(
-        [
-            AddedToken(name, normalized=False, special=True)
-            for name in sorted(special, key=special.__getitem__)
-        ]
-    )
-    reference = _reference(encoding, options.special_tokens_in_text)
-    return Source(form, tokenizer, options, reference=reference)
-
-
-def _reference(encoding: Any, special_tokens_in_text: bool) -> Encode:
-    allowed: Any = "all" if special_tokens_in_text else set()
+    tokenizer.add_special_tokens(sorted(special, key=special.__getitem__))
+    allowed: Any = "all" if options.special_tokens_in_text else set()
 
     def encode(texts: list[str]) -> list[list[int]]:
         return [
             encoding.encode(text, allowed_special=allowed, disallowed_special=()) for text in texts
         ]
 
-    return encode
-
-
-def _merges(ranks: Mapping[str, int]) -> list[tuple[str, str]]:
-    """For ranks of a, b and ab: [(a, b)], all splits in the order of the tokens' ranks."""
-    merges = []
-    for token in sorted(ranks, key=ranks.__getitem__):
-        splits = [
-            (ranks[token[:place]], ranks[token[place:]], place)
-            for place in range(1, len(token))
-            if token[:place] in ranks and token[place:] in ranks
-        ]
-        merges += [(token[:place], token[place:]) for _, _, place in sorted(splits)]
-    return merges
-
-
-def _spell(token: bytes, names: list[str]) -> str:
-    return "".join(map(names.__getitem__, token))
-
-
-def _bytes_to_characters() -> list[str]:
-    """The character of each byte: itself where it is printable, else one from U+0100 on (GPT-2)."""
-    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-    others = iter(range(0x100, 0x200))
-    return [chr(byte if byte in printable else next(others)) for byte in range(256)]
+    return Source(form, tokenizer, options, encode)

@@ -1,15 +1,12 @@
-"""Tokenizers trained from streams of text, so that the corpus need not fit into memory.
+"""Tokenizers trained from a stream of text, so that the corpus need not fit into memory.
 
 Only the counts of distinct words are kept, and the same counts and options give the same file, byte
-for byte: each module says why for its model. `models` is the table of all of them; it is not
-imported here, as `unigram` needs the sentencepiece library.
+for byte: each model's module says why.
+
+- `models`: the models by name, with their options.
+- `wordpiece`, `byte_level_bpe`, `word_level`, `unigram`: one model each; `unigram` needs the
+  sentencepiece library.
+- `options`: what the options of all models have in common.
+- `word_counts`: words counted, and counts handed to a trainer.
+- `sample`: which documents of a corpus to train with.
 """
-
-from corpusmill.tokenization.training.wordpiece import (
-    SPECIAL_TOKENS,
-    WordPieceOptions,
-    bert_tokenizer,
-    train_wordpiece,
-)
-
-__all__ = ["SPECIAL_TOKENS", "WordPieceOptions", "bert_tokenizer", "train_wordpiece"]

@@ -27,7 +27,7 @@ from corpusmill.inspection.corpus_measures import (
     read_histogram,
 )
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
-from corpusmill.tokenization.sources.read import TokenizerFile
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.builders import SPECIAL, batch_of, corpora
 
 # White space of all widths, its neighbours, and what surrounds it.

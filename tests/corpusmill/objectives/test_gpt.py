@@ -16,8 +16,8 @@ from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import resolve
 from corpusmill.layout.sorting import add_keys, cut_into_groups, keyed_schema, sort_rows
 from corpusmill.objectives.gpt import Gpt, GptOptions, cumulate
-from corpusmill.tokenization.sources.read import TokenizerFile
 from corpusmill.tokenization.special_tokens import SpecialTokens
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.corpusmill.objectives import reference_gpt
 from tests.tools.builders import Corpus, batch_of, corpora, numbered_corpus
 

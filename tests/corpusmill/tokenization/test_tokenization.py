@@ -13,8 +13,9 @@ from tokenizers import Tokenizer
 
 from corpusmill.errors import UserError
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
-from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
+from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.special_tokens import find_special_tokens
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.tokenizer_samples import MEMOIZING, PLAIN_PATH, TEXT, byte_level, wordpiece
 
 VOCAB = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -133,8 +134,8 @@ def test_windows_line_ends_and_a_byte_order_mark_do_not_matter() -> None:
         ("t.json", {"t_json": b" \n"}, "empty"),
         ("t.json", {"t_json": b"[PAD]\n[UNK]\n"}, "not JSON"),
         ("t.json", {"t_json": b"\xff\xfe\x00"}, "not JSON"),
-        ("t.json", {"t_json": b"[1, 2]"}, "describes no tokenizer"),
-        ("t.json", {"t_json": b'{"do_lower_case": true}'}, "describes no tokenizer"),
+        ("t.json", {"t_json": b"[1, 2]"}, "does not describe a tokenizer"),
+        ("t.json", {"t_json": b'{"do_lower_case": true}'}, "does not describe a tokenizer"),
         ("t.json", {"t_json": b'{"model": {"type": "Odd"}}'}, "cannot read it"),
         ("t.json", {"t_json": NO_VOCABULARY}, "vocabulary is empty"),
         ("t.json", {"t_json": ID_TOO_LARGE}, "does not fit"),
@@ -143,7 +144,7 @@ def test_windows_line_ends_and_a_byte_order_mark_do_not_matter() -> None:
         ("v.txt", {"v_txt": b"once upon\na time\n"}, r"lacks the lines \[PAD\], \[UNK\]"),
         ("v.txt", {"v_txt": vocab_txt().replace("[MASK]\n", "")}, r"lacks the lines \[MASK\]"),
         ("v.txt", {"v_txt": b"\xff\xfe"}, "not UTF-8"),
-        ("folder", {"tokenizer_json": b"{}"}, "describes no tokenizer"),
+        ("folder", {"tokenizer_json": b"{}"}, "does not describe a tokenizer"),
         ("v.txt", {"v_txt": vocab_txt(), "tokenizer_config_json": b"{"}, "beside the tokenizer"),
     ],
 )

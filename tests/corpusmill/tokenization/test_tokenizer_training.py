@@ -9,7 +9,11 @@ import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from corpusmill.errors import UserError
-from corpusmill.tokenization.training import SPECIAL_TOKENS, WordPieceOptions, train_wordpiece
+from corpusmill.tokenization.training.wordpiece import (
+    SPECIAL_TOKENS,
+    WordPieceOptions,
+    train_wordpiece,
+)
 from tests.tools.tokenizer_samples import TEXT
 
 # Many pairs of equal count, so that chance would show.
@@ -20,7 +24,7 @@ TIED = [
 
 TRAIN_IN_A_PROCESS = """
 import hashlib
-from corpusmill.tokenization.training import WordPieceOptions, train_wordpiece
+from corpusmill.tokenization.training.wordpiece import WordPieceOptions, train_wordpiece
 from tests.corpusmill.tokenization.test_tokenizer_training import TIED
 trained = train_wordpiece(iter(TIED), WordPieceOptions(vocab_size=90))
 print(hashlib.sha256(trained.encode()).hexdigest())

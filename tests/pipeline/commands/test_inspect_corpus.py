@@ -16,7 +16,7 @@ from rich.console import Console
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
-from corpusmill.tokenization.sources.read import TokenizerFile
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from pipeline.command_line import FAILURE, INTERRUPTED, USER_ERROR
 from pipeline.commands.inspect_corpus import measure_job
 from pipeline.console.html_report import bin_lengths

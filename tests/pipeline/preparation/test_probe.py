@@ -16,7 +16,8 @@ from corpusmill.tokenization import sentence_tokenizer
 from corpusmill.tokenization.compiled.byte_level_patterns import CL100K
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.proof import LINED_TEXTS
-from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
+from corpusmill.tokenization.sources.read import read_tokenizer
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from pipeline.preparation.inputs import list_inputs, read_bytes
 from pipeline.preparation.probe import prove_tokenizer, read_probe
 from tests.tools.tokenizer_samples import byte_level, encode_with

@@ -16,7 +16,7 @@ from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.sentence_splitting import BY_LIBRARY, BY_PUNCTUATION, load_splitter
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
-from corpusmill.tokenization.training import WordPieceOptions, train_wordpiece
+from corpusmill.tokenization.training.wordpiece import WordPieceOptions, train_wordpiece
 from tests.tools.many_scripts import DOCUMENTS, PADDING, as_json_lines, as_lines, as_text
 from tests.tools.tokenizer_samples import MEMOIZING, PLAIN_PATH, without_padding
 

@@ -13,7 +13,6 @@ from tokenizers import Regex, Tokenizer, pre_tokenizers
 
 from corpusmill.tokenization.compiled.byte_level_bpe import (
     ByteLevelEncoder,
-    byte_alphabet,
     character_classes,
     is_known,
 )
@@ -24,6 +23,7 @@ from corpusmill.tokenization.compiled.byte_level_kernels import (
     SPACE,
     UNKNOWN,
 )
+from corpusmill.tokenization.compiled.byte_level_patterns import byte_alphabet
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from tests.tools.tokenizer_samples import BYTE_LEVEL, PLAIN_PATH, TEXT
 

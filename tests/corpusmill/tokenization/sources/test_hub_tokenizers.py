@@ -125,7 +125,10 @@ def test_a_name_is_read_with_the_files_beside_it_and_nothing_else(hub: Hub, tmp_
     ("name", "cause"),
     [
         ("org/none", "it holds no tokenizer (tokenizer.json, vocab.txt"),
-        ("org/unheard-of", "there is no such file or folder here, and the Hugging Face hub does"),
+        (
+            "org/unheard-of",
+            "there is no such file or folder here, and the Hugging Face hub does not provide",
+        ),
     ],
 )
 def test_what_the_hub_does_not_give_is_refused(

@@ -11,8 +11,8 @@ from tokenizers import Tokenizer
 
 from corpusmill.errors import UserError
 from corpusmill.tokenization.sources.proof import find_difference, hard_texts
-from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
-from corpusmill.tokenization.sources.source import TokenizerOptions
+from corpusmill.tokenization.sources.read import read_tokenizer
+from corpusmill.tokenization.tokenizer_file import TokenizerFile, TokenizerOptions
 from tests.tools.tokenizer_samples import TEXT, encode_with
 
 sentencepiece = pytest.importorskip("sentencepiece")
@@ -115,7 +115,7 @@ def test_the_text_can_be_decoded() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"no model at all", "it is no SentencePiece model"),
+        (b"no model at all", "it is not a SentencePiece model"),
         (train(model_type="char"), "neither the unigram nor the bpe kind"),
         (train(model_type="bpe", treat_whitespace_as_suffix=True), "white space as a suffix"),
     ],

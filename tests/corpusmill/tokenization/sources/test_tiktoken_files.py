@@ -12,8 +12,8 @@ from tokenizers import Tokenizer
 
 from corpusmill.errors import UserError
 from corpusmill.tokenization.sources.proof import HARD_TEXTS, find_difference, hard_texts
-from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
-from corpusmill.tokenization.sources.source import TokenizerOptions
+from corpusmill.tokenization.sources.read import read_tokenizer
+from corpusmill.tokenization.tokenizer_file import TokenizerFile, TokenizerOptions
 from tests.conftest import read_local
 from tests.tools.tokenizer_samples import TEXT, byte_ranks, encode_with
 
@@ -98,7 +98,7 @@ def test_an_empty_token_is_as_good_as_none() -> None:
     ("content", "message"),
     [
         (b"", "empty"),
-        (b"IQ== 0\nhello\n", "line 2 is no token"),
+        (b"IQ== 0\nhello\n", "line 2 is not a token"),
         (b"IQ== 0\n", "lacks 255 of the 256 single bytes"),
         (CONTENT + base64.b64encode(b"zzzz") + b" 7\n", "the same rank"),
     ],

@@ -11,8 +11,8 @@ from tokenizers import ByteLevelBPETokenizer
 
 from corpusmill.errors import UserError
 from corpusmill.tokenization.sources.proof import HARD_TEXTS
-from corpusmill.tokenization.sources.read import TokenizerFile, read_tokenizer
-from corpusmill.tokenization.sources.source import TokenizerOptions
+from corpusmill.tokenization.sources.read import read_tokenizer
+from corpusmill.tokenization.tokenizer_file import TokenizerFile, TokenizerOptions
 from tests.conftest import read_local
 from tests.tools.tokenizer_samples import TEXT, byte_level, encode_with
 
@@ -101,7 +101,7 @@ def test_the_files_beside_it_name_special_and_added_tokens() -> None:
         ({"m/merges.txt": b"\xff\xfe"}, "not UTF-8"),
         ({"m/vocab.json": b'{"a</w>": 0}'}, "as CLIP and GPT-1 do"),
         ({"m/vocab.json": b'{"a": 0}'}, "lacks 255 of the 256 bytes"),
-        ({"m/vocab.json": b"{}"}, "describes no tokenizer"),
+        ({"m/vocab.json": b"{}"}, "does not describe a tokenizer"),
         ({"m/added_tokens.json": b'{"<far>": 90000}'}, "the id 90000"),
     ],
 )

@@ -1,0 +1,79 @@
+"""A tokenizer as it travels: its tokenizer.json, its special tokens, and how it was read.
+
+Only types live here, so that code that names them need not load the tokenizers library.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from corpusmill.arrays.columns import smallest_integer
+from corpusmill.errors import UserError
+from corpusmill.tokenization.special_tokens import SpecialTokens
+
+TOKENIZER_JSON = "tokenizer.json"
+PATTERN_CHOICES = "gpt2, r50k, p50k, cl100k, o200k or a regular expression"
+
+Encode = Callable[[list[str]], list[list[int]]]
+
+
+@dataclass(frozen=True)
+class TokenizerOptions:
+    """How to read a tokenizer whose file does not say everything."""
+
+    lowercase: bool | None = None
+    """For a vocab.txt: lower-case the text, like BERT's do_lower_case. By default the
+    tokenizer_config.json beside it decides; without one, text is lower-cased if no word of the
+    vocabulary has an upper-case letter."""
+    strip_accents: bool | None = None
+    """For a vocab.txt: strip accents. By default the tokenizer_config.json beside it decides;
+    without one, accents are stripped if the text is lower-cased."""
+    special_tokens_in_text: bool = True
+    """Turn a special token that occurs in the text, such as <|endoftext|> or [SEP], into its id; if
+    not, tokenize it as ordinary text."""
+    tiktoken_pattern: str | None = None
+    """For a tiktoken file: what breaks text into pieces; gpt2, r50k, p50k, cl100k, o200k, or a
+    regular expression. By default the file's name decides."""
+
+    def __post_init__(self) -> None:
+        """Check each value.
+
+        Raises:
+            UserError: the pattern is empty.
+        """
+        if self.tiktoken_pattern is not None and not self.tiktoken_pattern.strip():
+            raise UserError("--tiktoken-pattern ''", "it is empty", f"Give {PATTERN_CHOICES}")
+
+
+@dataclass(frozen=True)
+class TokenizerFile:
+    """A tokenizer, ready to be sent to workers.
+
+    Attributes:
+        name: as the user gave it.
+        json: a complete tokenizer.json, without padding, truncation and dropout.
+        vocab_size: largest id + 1, added tokens included.
+        special: the special tokens.
+        digest: hexadecimal sha256 of `json`.
+        form: the kind of file, in words.
+        options: the options it was read with, guessed values included.
+        revision: the commit on the Hugging Face hub; None for a file.
+        reference: encodes texts with the library that the file was made for; None if that is the
+            tokenizers library itself. It stays in the process that read the file.
+    """
+
+    name: str
+    json: str
+    vocab_size: int
+    special: SpecialTokens
+    digest: str
+    form: str = TOKENIZER_JSON
+    options: TokenizerOptions = field(default_factory=TokenizerOptions)
+    revision: str | None = None
+    reference: Encode | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def token_dtype(self) -> np.dtype:
+        """The smallest of int16, uint16 and int32 that holds every id."""
+        return smallest_integer(max(self.vocab_size - 1, np.iinfo(np.int16).max))
