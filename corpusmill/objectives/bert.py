@@ -9,7 +9,7 @@ for its own tokenizer alone), and a sentence without tokens is left out before p
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -32,10 +32,8 @@ from corpusmill.objectives.masking.tokens import row_keys
 from corpusmill.objectives.objective import Objective, ObjectiveOptions
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.special_tokens import SpecialTokens
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.word_marks import continues_of, ids_of, mark, marked_dtype
-
-if TYPE_CHECKING:
-    from corpusmill.tokenization.tokenizer_file import TokenizerFile
 
 
 @dataclass(frozen=True)
@@ -117,7 +115,7 @@ class BertOptions(ObjectiveOptions):
             else min(full, self.max_predictions_per_seq)
         )
 
-    def bind(self, tokenizer: "TokenizerFile") -> "Bert":
+    def bind(self, tokenizer: TokenizerFile) -> "Bert":
         """See ObjectiveOptions."""
         tokenizer.special.require(tokenizer.name, "cls", "sep", "mask", "pad")
         return Bert(self, tokenizer.special, tokenizer.vocab_size, tokenizer.token_dtype.name)

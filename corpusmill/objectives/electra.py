@@ -8,7 +8,7 @@ keeps it.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -22,9 +22,7 @@ from corpusmill.objectives.examples.pair_rows import NUM_SPECIAL, finish_rows
 from corpusmill.objectives.objective import Objective, ObjectiveOptions
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.special_tokens import SpecialTokens
-
-if TYPE_CHECKING:
-    from corpusmill.tokenization.tokenizer_file import TokenizerFile
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
 
 _SEGMENTS = ("first", "second")
 _RULES_WITH_BLANKS = ("wikitext", "blank-lines")
@@ -66,7 +64,7 @@ class ElectraOptions(ObjectiveOptions):
             check_option(flag.replace("_", "-"), share, 0 <= share <= 1, "0 to 1")
         check_option("overflow", self.overflow, self.overflow in {"drop", "keep"}, "drop or keep")
 
-    def bind(self, tokenizer: "TokenizerFile") -> "Electra":
+    def bind(self, tokenizer: TokenizerFile) -> "Electra":
         """See ObjectiveOptions."""
         tokenizer.special.require(tokenizer.name, "cls", "sep", "pad")
         return Electra(self, tokenizer.special, tokenizer.token_dtype.name)

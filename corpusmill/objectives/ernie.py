@@ -18,7 +18,7 @@ sees other masks, or is done once, with `mask` "static".
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -35,10 +35,8 @@ from corpusmill.objectives.masking.words import NO_WORD, count_words, label_word
 from corpusmill.objectives.objective import Objective, ObjectiveOptions
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.special_tokens import SpecialTokens
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.word_marks import continues_of, ids_of, mark
-
-if TYPE_CHECKING:
-    from corpusmill.tokenization.tokenizer_file import TokenizerFile
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ class ErnieOptions(ObjectiveOptions):
         check_option("pool-tokens", self.pool_tokens, self.pool_tokens >= 1, "1 and more")
         check_option("words", self.words or '""', bool(self.words), '"unicode", "jieba" or a name')
 
-    def bind(self, tokenizer: "TokenizerFile") -> "Ernie":
+    def bind(self, tokenizer: TokenizerFile) -> "Ernie":
         """See ObjectiveOptions."""
         tokenizer.special.require(tokenizer.name, "cls", "sep", "mask", "pad")
         return Ernie(self, tokenizer.special, tokenizer.vocab_size, tokenizer.token_dtype.name)

@@ -18,7 +18,7 @@ Three ways from documents to rows, for a model that predicts the next token:
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -41,9 +41,7 @@ from corpusmill.objectives.examples.windows import cut_windows
 from corpusmill.objectives.objective import Objective, ObjectiveOptions
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.special_tokens import SpecialTokens
-
-if TYPE_CHECKING:
-    from corpusmill.tokenization.tokenizer_file import TokenizerFile
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
 
 # More than any document has: a stream's documents are not cut.
 _WHOLE = 2**62
@@ -96,7 +94,7 @@ class GptOptions(ObjectiveOptions):
         """Whether the end-of-text token is added, once nothing is left to the mode."""
         return self.mode != "windows" if self.end_of_text is None else self.end_of_text
 
-    def bind(self, tokenizer: "TokenizerFile") -> "Gpt":
+    def bind(self, tokenizer: TokenizerFile) -> "Gpt":
         """See ObjectiveOptions."""
         if self.ends_documents:
             tokenizer.special.require(tokenizer.name, "eos")

@@ -6,7 +6,6 @@ The pipeline's stages know this interface only, so that a new objective is one n
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -14,10 +13,7 @@ import pyarrow as pa
 from corpusmill.arrays.columns import Column
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.objectives.random_documents import Pool
-
-if TYPE_CHECKING:
-    # Readers import objectives, and tokenizers take a while to import.
-    from corpusmill.tokenization.tokenizer_file import TokenizerFile
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
 
 
 class Objective(ABC):
@@ -116,7 +112,7 @@ class ObjectiveOptions(ABC):
     """The options of an objective; the fields of each subclass are the flags of its command."""
 
     @abstractmethod
-    def bind(self, tokenizer: "TokenizerFile") -> Objective:
+    def bind(self, tokenizer: TokenizerFile) -> Objective:
         """Return the objective for a tokenizer.
 
         Raises:
