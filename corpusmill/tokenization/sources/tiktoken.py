@@ -123,9 +123,10 @@ def from_tiktoken_file(file: SourceFile, options: TokenizerOptions) -> Source:
     if not special:
         used = set(ranks.values())
         largest = max(used)
-        is_published = published is not None and published.largest == largest
-        free = next(number for number in range(largest + 2) if number not in used)
-        special = {_END_OF_TEXT: published.end_of_text if is_published else free}
+        end = next(number for number in range(largest + 2) if number not in used)
+        if published and published.largest == largest:
+            end = published.end_of_text
+        special = {_END_OF_TEXT: end}
     pattern = published.pattern if published else name
     try:
         encoding = tiktoken.Encoding(
