@@ -16,7 +16,8 @@ from apache_beam.utils.shared import Shared
 from corpusmill.dataset.checksums import HashingWriter
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.parquet import ROW_GROUP_ROWS
-from corpusmill.formats.shard_formats import FORMATS, ShardWriter
+from corpusmill.formats.shard_format import ShardWriter
+from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.layout.length_bins import cut_lengths, split_into_bins
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from corpusmill.layout.sorting import add_keys, keyed_schema
@@ -89,7 +90,7 @@ class _BuildShard(beam.DoFn):
             self._shared.acquire(lambda: map_pool(pool_path), tag=pool_path) if pool_path else None
         )
         with scratch_folder(self._temp_folder) as scratch:
-            rows = RowSorter(keyed_schema(self._objective), scratch, SORT_BYTES)
+            rows = RowSorter(keyed_schema(self._objective.built_columns), scratch, SORT_BYTES)
             for segment in segments:
                 if segment.rows:
                     for examples in self._build(shard, segment, pool):
@@ -133,9 +134,8 @@ class _BuildShard(beam.DoFn):
         name = FileSystems.join(self._temp_folder, f"shard-{shard}-{length_bin}-{uuid4().hex}")
         paths = [name + suffix for suffix in of.suffixes(self._options)]
         sinks = [HashingWriter(files.enter_context(create_file(path))) for path in paths]
-        return _OpenShard(
-            paths, sinks, of.write(sinks, self._objective.columns, self._options), 0, 0
-        )
+        writer = of.open_writer(sinks, self._objective.columns, self._options)
+        return _OpenShard(paths, sinks, writer, 0, 0)
 
     def _measure(self, group: pa.RecordBatch, split: str) -> int:
         distributions = self._objective.measure(group)

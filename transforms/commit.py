@@ -210,9 +210,13 @@ def _join_files(paths: Iterable[str], joined: str) -> tuple[int, str]:
 
 def _describe(manifest: dict[str, Any], tokenizer_json: bytes) -> dict[str, bytes]:
     """The files that say what is in the data set, and last that it is whole."""
-    of = FORMATS[manifest["output"]["format"]].further_files
-    made = {name: make(manifest, tokenizer_json.decode()) for name, make in of.items()}
-    files = {name: content for name, content in made.items() if content is not None}
+    shards = {
+        name: [shard["file"] for shard in split["shards"]]
+        for name, split in manifest["splits"].items()
+    }
+    files = FORMATS[manifest["output"]["format"]].companion_files(
+        shards, tokenizer_json.decode(), manifest["objective"]["options"]
+    )
     manifest["files"] += [asdict(_entry_of(*file)) for file in files.items()]
     files[manifests.CARD] = render_card(manifest)
     manifest["files"].append(asdict(_entry_of(manifests.CARD, files[manifests.CARD])))

@@ -105,7 +105,7 @@ def build_part(part: int, plan: Plan) -> int:
             files.enter_context((Path(plan.folder) / f"train-{part}{suffix}").open("wb"))
             for suffix in of.suffixes(plan.output)
         ]
-        writer = of.write(streams, objective.columns, plan.output)
+        writer = of.open_writer(streams, objective.columns, plan.output)
         for group in cut_into_groups(objective.pack(_build(plan)), ROW_GROUP_ROWS):
             writer.write(objective.finish(group, plan.output.is_padded))
             rows += group.num_rows

@@ -29,7 +29,7 @@ from corpusmill.formats.avro.shards import schema_of
 from corpusmill.formats.options import OutputOptions, Padding
 from corpusmill.formats.shard_formats import FORMATS, resolve
 from corpusmill.formats.tfrecord.features import features_of
-from corpusmill.formats.tfrecord.shards import masked_checksum
+from corpusmill.formats.tfrecord.records import masked_checksum
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.tokenization.special_tokens import SpecialTokens
 
@@ -126,7 +126,7 @@ def write_by_fastavro(bert: Bert, batch: pa.RecordBatch) -> bytes:
 def write_shard(bert: Bert, batch: pa.RecordBatch, options: OutputOptions) -> bytes:
     """The bytes of a shard."""
     sink = io.BytesIO()
-    writer = FORMATS[options.output_format].write([sink], bert.columns, options)
+    writer = FORMATS[options.output_format].open_writer([sink], bert.columns, options)
     writer.write(batch)
     writer.close()
     return sink.getvalue()

@@ -5,7 +5,7 @@
 and a column with one number a row has offsets 0, 1, 2, ...
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -84,6 +84,19 @@ def _restore_column(
 def chunk_rows(columns: Sequence[Column]) -> int:
     """How many rows are encoded at a time; it depends on nothing but the columns."""
     return max(1, _CHUNK_NUMBERS // sum(max(1, column.width) for column in columns))
+
+
+def cut_chunks(
+    columns: Sequence[tuple[np.ndarray, np.ndarray]], rows: int
+) -> Iterator[list[tuple[np.ndarray, np.ndarray]]]:
+    """Cut flattened columns after every `rows` rows.
+
+    Args:
+        columns: of each, values any[total] and offsets int64[rows + 1].
+        rows: of a chunk; the last one may have fewer.
+    """
+    for start in range(0, len(columns[0][1]) - 1, rows):
+        yield [(values, offsets[start : start + rows + 1]) for values, offsets in columns]
 
 
 def check_numbers(columns: Sequence[Column], output_format: str) -> None:

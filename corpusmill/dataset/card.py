@@ -11,8 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from corpusmill.dataset.manifest import MANIFEST, REJECTS, SUCCESS, TOKENIZER, shard_glob
+from corpusmill.dataset.manifest import (
+    MANIFEST,
+    REJECTS,
+    SUCCESS,
+    TOKENIZER,
+    columns_of,
+    output_options_of,
+)
 from corpusmill.formats.shard_formats import FORMATS
+from corpusmill.formats.shard_names import shard_glob
 
 # The hub's classes of size: upper end, exclusive, and name.
 _SIZES = (
@@ -57,9 +65,11 @@ def _front_matter(manifest: Mapping[str, Any]) -> Iterable[str]:
     yield "---"
     if FORMATS[manifest["output"]["format"]].hub:
         yield from ("configs:", "- config_name: default", "  data_files:")
-        for name in manifest["splits"]:
+        pattern = output_options_of(manifest).shard_name
+        for name, split in manifest["splits"].items():
             # Quoted, because a * begins an alias in YAML.
-            yield from (f"  - split: {name}", f'    path: "{shard_glob(manifest, name)}"')
+            glob = shard_glob(pattern, name, split["shards"][0]["file"])
+            yield from (f"  - split: {name}", f'    path: "{glob}"')
         yield from _bin_configs(manifest)
     yield from ("size_categories:", f'- "{size}"', "tags:", "- corpusmill", "- pretraining")
     yield from (f"- {manifest['objective']['name']}", "---", "")
@@ -150,12 +160,14 @@ def _columns(manifest: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _loading(manifest: Mapping[str, Any]) -> Iterable[str]:
-    padded = manifest["output"]["options"]["padding"] == "max_length"
-    load = FORMATS[manifest["output"]["format"]].load
-    if load:
-        yield from ("## How to load", "", "From the folder that holds this file:", "")
-        yield from load(manifest)
-    yield "Rows are padded to one width." if padded else "Rows have their own lengths."
+    options = output_options_of(manifest)
+    split = next(iter(manifest["splits"]))
+    file = manifest["splits"][split]["shards"][0]["file"]
+    shard_format = FORMATS[options.output_format]
+    lines = list(shard_format.explain_loading(columns_of(manifest), options, split, file))
+    if lines:
+        yield from ("## How to load", "", "From the folder that holds this file:", "", *lines)
+    yield "Rows are padded to one width." if options.is_padded else "Rows have their own lengths."
     yield ""
 
 

@@ -89,13 +89,6 @@ def shard_name(split: str, number: int, of: int, suffix: str, pattern: str | Non
     return shard_names.fill(pattern or shard_names.DEFAULT + suffix, split, number, of)
 
 
-def shard_glob(manifest: Mapping[str, Any], split: str) -> str:
-    """A glob of all shards of a split."""
-    pattern = manifest["output"]["options"].get("shard_name")
-    suffix = ".".join(["", *manifest["splits"][split]["shards"][0]["file"].split(".")[1:]])
-    return shard_names.glob_of(pattern or shard_names.DEFAULT + suffix, split)
-
-
 def bin_name(split: str, length_bin: int, of: int) -> str:
     """What the names of a bin's shards begin with, in place of the split's: train-bin-02-of-08."""
     return f"{split}-bin-{length_bin:02d}-of-{of:02d}"

@@ -5,6 +5,7 @@ from 0 and without leading zeros.
 """
 
 import re
+from pathlib import PurePosixPath
 from string import Formatter
 
 from corpusmill.errors import UserError
@@ -77,10 +78,20 @@ def fill(pattern: str, split: str, shard: int, shards: int) -> str:
     return pattern.format(split=split, shard=shard, shards=shards)
 
 
-def glob_of(pattern: str, split: str) -> str:
-    """A glob of all shards of a split: "train-*.parquet"."""
+def shard_glob(pattern: str | None, split: str, file: str) -> str:
+    """Return a glob of all shards of a split.
+
+    Args:
+        pattern: of the shards' names; None for the default.
+        split: "train" or "validation".
+        file: name of one of the shards, whose suffix the default pattern takes.
+
+    Example:
+        None, "train" and "train-00003-of-00008.parquet" give "train-*.parquet".
+    """
+    suffix = "".join(PurePosixPath(file).suffixes)
     texts = []
-    for plain, field, _, _ in Formatter().parse(pattern):
+    for plain, field, _, _ in Formatter().parse(pattern or DEFAULT + suffix):
         texts += [plain, split if field == "split" else "*" if field else ""]
     return re.sub(r"\*.*\*", "*", "".join(texts))
 

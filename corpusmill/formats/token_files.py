@@ -1,112 +1,110 @@
-"""Token ids one behind the other in a file, as Megatron-LM and nanoGPT map them into memory."""
+"""Files of token ids without separators, as Megatron-LM and nanoGPT map them into memory."""
 
 from collections.abc import Iterator
 from typing import BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import ANY_LENGTH, Column, arrow_schema
-from corpusmill.dataset.checksums import HashingWriter
 from corpusmill.errors import UserError
+from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.shard_format import Columns, ShardFormat, Sink
 
-# Most tokens of a batch that is read, but for a row that has more.
+# The most tokens of a batch that is read, unless a single row has more.
 _BATCH_TOKENS = 2**22
 
 
-def check_stream(output_format: str, columns: tuple[Column, ...]) -> None:
-    """Refuse rows that are no stream of tokens.
+class TokenFileFormat(ShardFormat):
+    """A format that holds a stream of token ids and the lengths of its documents."""
+
+    def check(self, columns: Columns, options: OutputOptions) -> None:
+        """Refuse rows that are not a stream of tokens.
+
+        Raises:
+            UserError: there are columns other than input_ids, or the rows have been cut into
+                examples already.
+        """
+        flag = f"--output-format {self.name}"
+        others = [column.name for column in columns if column.name != "input_ids"]
+        if others:
+            cause = f"it holds token ids alone, and the examples have {', '.join(others)}, too"
+            raise UserError(flag, cause, "Use another format, or build `gpt --mode stream`")
+        if columns[0].width != ANY_LENGTH:
+            cause = "its readers cut examples from one stream of tokens, and these are cut already"
+            raise UserError(flag, cause, "Give --mode stream, or another format")
+
+
+def write_tokens(sink: Sink, input_ids: pa.ListArray, dtype: str) -> npt.NDArray[np.int64]:
+    """Write the tokens of rows, without anything between them.
 
     Args:
-        output_format: the format's name.
-        columns: of the data set.
-
-    Raises:
-        UserError: there are other columns than input_ids, or its rows are examples by themselves.
-    """
-    value = f"--output-format {output_format}"
-    others = [column.name for column in columns if column.name != "input_ids"]
-    if others:
-        cause = f"it holds token ids alone, and the examples have {', '.join(others)}, too"
-        raise UserError(value, cause, "Use another format, or build `gpt --mode stream`")
-    if columns[0].width != ANY_LENGTH:
-        cause = "its readers cut examples from one stream of tokens, and these are cut already"
-        raise UserError(value, cause, "Give --mode stream, or another format")
-
-
-def write_tokens(
-    stream: BinaryIO | HashingWriter, input_ids: pa.ListArray, dtype: str
-) -> np.ndarray:
-    """Write rows one behind the other.
-
-    Args:
-        stream: where the bytes go.
+        sink: where the bytes go.
         input_ids: the rows.
-        dtype: NumPy name of the type of a token in the file, with its byte order ("<u2").
+        dtype: NumPy name of a token's type in the file, with its byte order ("<u2").
 
     Returns:
-        int64[rows], the tokens of each.
+        int64[rows], the number of tokens of each row.
     """
     values, offsets = ragged.from_arrow(input_ids)
-    stream.write(values[offsets[0] : offsets[-1]].astype(dtype).tobytes())
-    lengths: np.ndarray = np.diff(offsets).astype(np.int64)
-    return lengths
+    sink.write(values[offsets[0] : offsets[-1]].astype(dtype).tobytes())
+    return np.diff(offsets).astype(np.int64)
 
 
 def read_tokens(
-    stream: BinaryIO, lengths: np.ndarray, dtype: str, column: Column
+    source: BinaryIO, lengths: npt.NDArray[np.int64], dtype: str, column: Column
 ) -> Iterator[pa.RecordBatch]:
     """Read the next rows.
 
     Args:
-        stream: stands at the first of them.
-        lengths: int64[rows], tokens of each.
-        dtype: as it was written with.
+        source: at the first token of the first row.
+        lengths: int64[rows], the number of tokens of each row.
+        dtype: as in `write_tokens`.
         column: input_ids.
 
     Raises:
-        ValueError: the file ends before, or a length is negative.
+        ValueError: the file ends too early, a length is negative, or a token is too large.
     """
     if (lengths < 0).any():
         raise ValueError("a row has a negative length")
-    schema, behind = arrow_schema((column,)), np.cumsum(lengths)
-    begin = 0
-    while begin < len(lengths):
-        before = int(behind[begin] - lengths[begin])
-        fitting = int(np.searchsorted(behind, before + _BATCH_TOKENS, side="right"))
-        end = max(begin + 1, fitting)
-        values = read_array(stream, int(behind[end - 1]) - before, dtype)
+    schema, ends = arrow_schema((column,)), np.cumsum(lengths)
+    first = 0
+    while first < len(lengths):
+        start = int(ends[first] - lengths[first])
+        stop = max(first + 1, int(np.searchsorted(ends, start + _BATCH_TOKENS, side="right")))
+        values = read_array(source, int(ends[stop - 1]) - start, dtype)
         if len(values) and values.max() > np.iinfo(column.dtype).max:
             raise ValueError(f"a token id is larger than {column.dtype} holds")
-        offsets = np.concatenate([[0], behind[begin:end] - before])
-        rows = ragged.to_arrow(values.astype(column.dtype), offsets)
-        yield ragged.to_batch([rows], schema)
-        begin = end
+        offsets = np.concatenate([[0], ends[first:stop] - start])
+        yield ragged.to_batch([ragged.to_arrow(values.astype(column.dtype), offsets)], schema)
+        first = stop
 
 
-def read_array(stream: BinaryIO, number: int, dtype: str) -> np.ndarray:
-    """The next numbers of a file.
+def read_array(source: BinaryIO, count: int, dtype: str) -> npt.NDArray[np.integer]:
+    """Read the next `count` numbers of a file.
 
     Args:
-        stream: stands at the first of them.
-        number: how many.
+        source: at the first of them.
+        count: how many numbers.
         dtype: NumPy name of their type, with its byte order.
 
     Raises:
-        ValueError: the file ends before.
+        ValueError: the file ends too early.
     """
-    content = stream.read(number * np.dtype(dtype).itemsize)
-    if len(content) != number * np.dtype(dtype).itemsize:
+    size = count * np.dtype(dtype).itemsize
+    content = source.read(size)
+    if len(content) != size:
         raise ValueError("it ends too early")
     return np.frombuffer(content, dtype)
 
 
-def check_end(stream: BinaryIO, name: str) -> None:
-    """Make sure that nothing follows.
+def check_end(source: BinaryIO, suffix: str) -> None:
+    """Check that the file of the given suffix ends here.
 
     Raises:
-        ValueError: something does.
+        ValueError: it does not.
     """
-    if stream.read(1):
-        raise ValueError(f"its {name} is longer than its rows")
+    if source.read(1):
+        raise ValueError(f"its {suffix} is longer than its rows")

@@ -147,7 +147,7 @@ def _write(
     of, bins = FORMATS[options.output_format], cut_lengths(objective.columns, options.bin_size)
     # They count the bytes and forget them.
     sinks = [[pa.MockOutputStream() for _ in of.suffixes(options)] for _ in bins or (0,)]
-    writers = [of.write(of_bin, objective.columns, options) for of_bin in sinks]
+    writers = [of.open_writer(of_bin, objective.columns, options) for of_bin in sinks]
     rows = sort_rows(batches, ROW_GROUP_ROWS) if batches else iter(())
     for number, group in split_into_bins(objective.pack(rows), bins, ROW_GROUP_ROWS):
         split.written_rows += group.num_rows

@@ -6,9 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
-from corpusmill.arrays.columns import IDENTITY_SCHEMA, arrow_schema
+from corpusmill.arrays.columns import IDENTITY_SCHEMA, Column, arrow_schema
 from corpusmill.layout.placement import draw_keys, sort_order
-from corpusmill.objectives.objective import Objective
 
 # What a group has at most, whatever its rows are: 64 MB, and less than BERT's groups ever reach.
 GROUP_TOKENS = 2**24
@@ -16,9 +15,9 @@ GROUP_TOKENS = 2**24
 KEY = pa.field("key", pa.uint64(), nullable=False)
 
 
-def keyed_schema(objective: Objective) -> pa.Schema:
-    """What is sorted: the key, the identity, and the objective's built columns."""
-    return pa.schema([KEY, *IDENTITY_SCHEMA, *arrow_schema(objective.built_columns)])
+def keyed_schema(columns: Iterable[Column]) -> pa.Schema:
+    """Return the schema of rows while they are sorted: the key, the identity, and the columns."""
+    return pa.schema([KEY, *IDENTITY_SCHEMA, *arrow_schema(columns)])
 
 
 def add_keys(examples: pa.RecordBatch, seed: int) -> pa.RecordBatch:

@@ -12,10 +12,11 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.sentence_splitting import splitter_of
 from corpusmill.dataset.accounting import Expected
 from corpusmill.dataset.manifest import FORMAT, FORMAT_VERSION, TOKENIZER, describe_columns
+from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS as SHARD_FORMATS
 from corpusmill.formats.shard_formats import resolve
-from corpusmill.layout.length_bins import cut_lengths
+from corpusmill.layout.length_bins import LengthBin, cut_lengths
 from corpusmill.layout.placement import Layout, count_validation_shards
 from corpusmill.objectives.objective import Objective, ObjectiveOptions
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
@@ -82,6 +83,7 @@ def assemble_job(
     """Everything the graph is made from; plan and tokenizer are put where workers find them."""
     objective = objective_options.bind(tokenizer)
     output_options = resolve(output_options, objective.columns)
+    bins = _cut_bins(objective, output_options)
     text_bytes = estimate_text_bytes(files, documents)
     layout = lay_out(dataset, objective, text_bytes)
     range_bytes = folder.range_bytes or launch.choose_range_bytes(_reading_cost(files))
@@ -111,8 +113,20 @@ def assemble_job(
         header=_header(
             objective, objective_options, tokenizer, documents, dataset, output_options, files
         ),
-        commit=_plan_commit(objective, dataset, output_options, files, folder, plan, layout),
+        commit=_plan_commit(objective, dataset, output_options, files, folder, plan, layout, bins),
     )
+
+
+def _cut_bins(objective: Objective, options: OutputOptions) -> tuple[LengthBin, ...]:
+    bins = cut_lengths(objective.columns, options.bin_size)
+    if bins and options.is_padded:
+        raise UserError(
+            f"--bin-size {options.bin_size}",
+            f"rows that are padded to one width (the padding of {options.output_format} files here "
+            "is max_length) are as long in every bin",
+            "Add --padding do_not_pad, or leave it out",
+        )
+    return bins
 
 
 def _plan(
@@ -142,6 +156,7 @@ def _plan_commit(
     folder: RunFolder,
     plan: Plan,
     layout: Layout,
+    bins: tuple[LengthBin, ...],
 ) -> CommitOptions:
     shard_format = SHARD_FORMATS[output_options.output_format]
     plain_bytes = sum(f.bytes for f in files) if all(f.splittable for f in files) else -1
@@ -155,7 +170,7 @@ def _plan_commit(
         joined=shard_format.joined,
         expected=Expected(plan.ranges, plain_bytes, layout.shards, objective.repeats),
         max_rejects=dataset.max_rejects,
-        bins=cut_lengths(objective.columns, output_options.bin_size),
+        bins=bins,
         shard_name=output_options.shard_name,
     )
 

@@ -29,11 +29,15 @@ from transforms.storage.objects import is_object_path
 
 _TEMPORARY = "_temporary-"
 _SUFFIXES = "|".join(map(re.escape, all_suffixes()))
-_FURTHER = "|".join(re.escape(name) for of in FORMATS.values() for name in of.further_files)
-_JOINED = "|".join(sorted({name for of in FORMATS.values() for name in of.joined.values()}))
+_COMPANIONS = "|".join(
+    re.escape(name) for shard_format in FORMATS.values() for name in shard_format.companion_names
+)
+_JOINED = "|".join(
+    sorted({name for shard_format in FORMATS.values() for name in shard_format.joined.values()})
+)
 _OURS = re.compile(
     rf"((train|validation)(-bin-\d+-of-\d+)?-\d{{5}}-of-\d{{5}}|{_JOINED})({_SUFFIXES})"
-    rf"|{SUCCESS}|{re.escape(MANIFEST)}|{re.escape(CARD)}|{_FURTHER}"
+    rf"|{SUCCESS}|{re.escape(MANIFEST)}|{re.escape(CARD)}|{_COMPANIONS}"
     rf"|{re.escape(TOKENIZER)}|{re.escape(REJECTS)}|{_TEMPORARY}[^/]*/.*"
 )
 

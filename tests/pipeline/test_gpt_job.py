@@ -242,9 +242,12 @@ def test_verify_finds_damage(
     [
         ((*PACK, "--output-format", "megatron"), ("megatron", "have cu_seqlens, too", "stream")),
         ((*WINDOWS, "--output-format", "nanogpt"), ("nanogpt", "cut already", "--mode stream")),
-        (("--padding", "max_length"), ("--padding max_length", "no greatest length")),
+        (("--padding", "max_length"), ("--padding max_length", "no maximum length")),
         (("--overlap", "3"), ("--overlap 3", "only windows overlap")),
-        (("--output-format", "megatron", "--compression", "zstd"), ("megatron has no such codec",)),
+        (
+            ("--output-format", "megatron", "--compression", "zstd"),
+            ("megatron files cannot be compressed with this codec",),
+        ),
     ],
 )
 def test_combinations_without_sense_are_refused(

@@ -231,11 +231,11 @@ def test_a_data_set_with_other_names_is_replaced(
         (("--shard-name", ELECTRA), ("--shard-name", "end with .parquet")),
         (("--shard-name", "x"), ("--shard-name x", "Add {shard}")),
         (("--output-format", "tfrecord", "--compression", "zstd"),
-         ("--compression zstd", "the format tfrecord has no such codec", "none, gzip")),
+         ("--compression zstd", "tfrecord files cannot be compressed", "none, gzip")),
         (("--output-format", "avro", "--compression", "snappy"),
-         ("--compression snappy", "the format avro has no such codec", "deflate, zstd, none")),
+         ("--compression snappy", "avro files cannot be compressed", "deflate, zstd, none")),
         (("--output-format", "avro", "--compression-level", "12"),
-         ("--compression-level 12", "deflate has no such level", "Give 1 to 9")),
+         ("--compression-level 12", "the highest level of deflate is 9", "Give 1 to 9")),
     ],
 )  # fmt: skip
 def test_what_a_format_lacks_is_refused_before_any_work(

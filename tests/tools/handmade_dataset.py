@@ -29,8 +29,7 @@ from corpusmill.dataset.manifest import (
     shard_name,
 )
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.parquet import ParquetShardWriter
-from corpusmill.formats.shard_formats import resolve
+from corpusmill.formats.shard_formats import FORMATS, resolve
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.tokenization.special_tokens import SpecialTokens, find_special_tokens
 from corpusmill.tokenization.training.wordpiece import WordPieceOptions, train_wordpiece
@@ -200,7 +199,7 @@ def _write_split(
         own = examples.take(pa.array(np.arange(number, examples.num_rows, of)))
         name = shard_name(split, number, of, ".parquet")
         with (folder / name).open("wb") as stream:
-            writer = ParquetShardWriter(stream, objective.columns, options)
+            writer = FORMATS["parquet"].open_writer([stream], objective.columns, options)
             if own.num_rows:
                 writer.write(objective.finish(own, options.is_padded))
             writer.close()

@@ -96,7 +96,7 @@ def write_shard(
 ) -> bytes:
     """The bytes of a shard of one file."""
     stream = io.BytesIO()
-    writer = FORMATS[options.output_format].write([stream], columns, options)
+    writer = FORMATS[options.output_format].open_writer([stream], columns, options)
     for group in groups:
         writer.write(group)
     writer.close()

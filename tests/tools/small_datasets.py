@@ -97,10 +97,16 @@ def write_small_dataset(folder: Path, recipe: Recipe) -> Path:
     (folder / TOKENIZER).write_text(tokenizer.json)
     written["files"].append(_entry(folder, TOKENIZER))
     manifest = {**_header(recipe, objective, options, tokenizer), **written}
-    for name, make in FORMATS[options.output_format].further_files.items():
-        if content := make(manifest, tokenizer.json):
-            (folder / name).write_bytes(content)
-            manifest["files"].append(_entry(folder, name))
+    shards = {
+        name: [shard["file"] for shard in split["shards"]]
+        for name, split in manifest["splits"].items()
+    }
+    companions = FORMATS[options.output_format].companion_files(
+        shards, tokenizer.json, manifest["objective"]["options"]
+    )
+    for name, content in companions.items():
+        (folder / name).write_bytes(content)
+        manifest["files"].append(_entry(folder, name))
     (folder / CARD).write_bytes(render_card(manifest))
     manifest["files"].append(_entry(folder, CARD))
     seal(folder, manifest)
@@ -221,7 +227,7 @@ def _write_shard(
     rows = tokens = 0
     with ExitStack() as files:
         streams = [files.enter_context((folder / part).open("wb")) for part in parts]
-        writer = FORMATS[options.output_format].write(streams, objective.columns, options)
+        writer = FORMATS[options.output_format].open_writer(streams, objective.columns, options)
         for group in objective.pack(_sorted(examples)):
             rows += group.num_rows
             tokens += len(ragged.from_arrow(group.column("input_ids"))[0])

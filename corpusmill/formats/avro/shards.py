@@ -1,8 +1,9 @@
-"""Avro shards: object container files whose schema is made from the table of columns.
+"""Avro shards: object container files whose schema follows from the columns.
 
-A column of one number is an int or long, a list an array of them. fastavro writes the header; rows
-are encoded and decoded by compiled kernels, as it makes a Python integer of each number. The mark
-between blocks is a digest of schema and codec, so that the same rows give the same bytes.
+A column of single numbers is an int or long, a list column an array of them. fastavro writes the
+header. Rows are encoded and decoded by compiled kernels, because fastavro makes a Python integer of
+each number. The sync marker between blocks is a digest of schema and codec, so that the same rows
+give the same bytes.
 
 Source: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
 """
@@ -12,7 +13,7 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 import fastavro
@@ -20,14 +21,14 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays.columns import Column
-from corpusmill.arrays.flat_rows import check_numbers, chunk_rows, flatten, restore
+from corpusmill.arrays.flat_rows import check_numbers, chunk_rows, cut_chunks, flatten, restore
 from corpusmill.corpus.tables.avro import HEADER, MAGIC, SYNC_BYTES, AvroTable, write_long
 from corpusmill.corpus.tables.table import BadTableError, TableStream
-from corpusmill.dataset.checksums import HashingWriter
-from corpusmill.dataset.manifest import output_options_of, shard_glob
 from corpusmill.errors import UserError
 from corpusmill.formats.avro.kernels import decode_rows
 from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.shard_format import Columns, ShardFormat, Sink
+from corpusmill.formats.shard_names import shard_glob
 from corpusmill.formats.varints import gather, put_rows, row_sizes
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -35,7 +36,7 @@ _CODECS = {"deflate": "deflate", "zstd": "zstandard", "none": "null"}
 
 
 def schema_of(columns: Sequence[Column]) -> dict[str, Any]:
-    """The Avro schema of a table of columns.
+    """Return the Avro schema of a table of columns.
 
     Example:
         a list input_ids of int16 is {"name": "input_ids", "type": {"type": "array", "items":
@@ -44,50 +45,103 @@ def schema_of(columns: Sequence[Column]) -> dict[str, Any]:
     fields = []
     for column in columns:
         number = "int" if np.can_cast(column.dtype, np.int32) else "long"
-        of = {"type": "array", "items": number} if column.width else number
-        fields.append({"name": column.name, "type": of, "doc": column.meaning})
+        kind = {"type": "array", "items": number} if column.width else number
+        fields.append({"name": column.name, "type": kind, "doc": column.meaning})
     return {"type": "record", "name": "Example", "namespace": "corpusmill", "fields": fields}
 
 
-class AvroShardWriter:
-    """Writes one shard as a stream.
+class AvroFormat(ShardFormat):
+    """Avro for columns of integers."""
 
-    Args:
-        stream: where the bytes go; it is only written to, never read or sought.
-        columns: the objective's table.
-        options: with nothing left to the format.
-    """
+    name = "avro"
+    compressions = ("deflate", "zstd", "none")
 
-    def __init__(
-        self, stream: BinaryIO | HashingWriter, columns: tuple[Column, ...], options: OutputOptions
-    ) -> None:
-        self._stream, self._columns, self._options = stream, columns, options
+    def suffixes(self, options: OutputOptions) -> tuple[str, ...]:
+        """Return the suffix of the one file."""
+        return (".avro",)
+
+    def check(self, columns: Columns, options: OutputOptions) -> None:
+        """Refuse columns whose type or name Avro does not support.
+
+        Raises:
+            UserError: there is one.
+        """
+        check_numbers(columns, self.name)
+        for column in columns:
+            if not _NAME.fullmatch(column.name):
+                cause = f"{column.name} cannot be the name of a field"
+                raise UserError("--output-format avro", cause, "Choose parquet")
+
+    def open_writer(
+        self, sinks: Sequence[Sink], columns: Columns, options: OutputOptions
+    ) -> "_Writer":
+        """Open a writer, which writes blocks of equally many rows."""
+        return _Writer(sinks[0], columns, options)
+
+    def read(
+        self,
+        sources: Sequence[BinaryIO],
+        columns: Columns,
+        options: OutputOptions,
+        batch_rows: int,
+    ) -> Iterator[pa.RecordBatch]:
+        """Read the rows of a shard whose schema and codec are as `open_writer` writes them."""
+        source = sources[0]
+        size = source.seek(0, io.SEEK_END)
+        try:
+            table = AvroTable(TableStream(source), size, "")
+            _check_header(table, columns, options)
+            for block in table.blocks():
+                data = np.frombuffer(table.content(block), np.uint8)
+                try:
+                    rows = _decode(data, block.rows, columns, options.is_padded)
+                except ValueError as error:
+                    raise ValueError(f"block {block.index}: {error}") from None
+                for start in range(0, rows.num_rows, batch_rows):
+                    yield rows.slice(start, batch_rows)
+        except BadTableError as error:
+            raise ValueError(f"{error.reason}: {error.detail}") from None
+
+    def explain_loading(
+        self, columns: Columns, options: OutputOptions, split: str, file: str
+    ) -> Iterator[str]:
+        """Load by fastavro."""
+        glob = shard_glob(options.shard_name, split, file)
+        yield from ("```python", "from pathlib import Path", "", "import fastavro", "", "")
+        yield from ("def read_examples(split):", '    for path in sorted(Path(".").glob(split)):')
+        yield '        with path.open("rb") as file:'
+        yield "            yield from fastavro.reader(file)"
+        yield from ("", "", f'examples = read_examples("{glob}")', "```", "")
+        if options.compression == "zstd":
+            yield from ("fastavro needs `backports.zstd` for the codec of these files.", "")
+
+
+class _Writer:
+    def __init__(self, sink: Sink, columns: Columns, options: OutputOptions) -> None:
+        self._sink, self._columns, self._options = sink, columns, options
         schema, codec = schema_of(columns), _CODECS[options.compression or "deflate"]
         meta = {"avro.codec": codec.encode(), "avro.schema": json.dumps(schema).encode()}
         self._sync = hashlib.sha256(b"\n".join(meta.values())).digest()[:SYNC_BYTES]
-        self._chunk_rows = chunk_rows(columns)
         header = io.BytesIO()
         content = {"magic": MAGIC, "meta": meta, "sync": self._sync}
         fastavro.schemaless_writer(header, HEADER, content)
-        stream.write(header.getvalue())
+        sink.write(header.getvalue())
 
-    def write(self, group: pa.RecordBatch) -> None:
-        """Write rows in blocks, all but the last one of the same number of rows."""
-        numbers = [flatten(group.column(column.name)) for column in self._columns]
-        for start in range(0, group.num_rows, self._chunk_rows):
-            rows = min(self._chunk_rows, group.num_rows - start)
-            chunk = [(values, of[start : start + rows + 1]) for values, of in numbers]
+    def write(self, rows: pa.RecordBatch) -> None:
+        numbers = [flatten(rows.column(column.name)) for column in self._columns]
+        for chunk in cut_chunks(numbers, chunk_rows(self._columns)):
             data = self._compress(self._encode(chunk))
-            self._stream.write(write_long(rows) + write_long(len(data)) + data + self._sync)
+            counts = write_long(len(chunk[0][1]) - 1) + write_long(len(data))
+            self._sink.write(counts + data + self._sync)
 
     def close(self) -> None:
-        """Nothing stands behind the last block; the stream stays open."""
+        pass
 
     def _encode(self, numbers: list[tuple[np.ndarray, np.ndarray]]) -> bytes:
         parts: list[tuple[np.ndarray, np.ndarray]] = []
         for column, (values, offsets) in zip(self._columns, numbers, strict=True):
             if column.width:
-                parts += [_counts(offsets), (values, offsets), _ends(len(offsets) - 1)]
+                parts += [_counts(offsets), (values, offsets), _zeros(len(offsets) - 1)]
             else:
                 parts.append((values, offsets))
         sizes = [row_sizes(values, offsets, True) for values, offsets in parts]
@@ -111,58 +165,23 @@ class AvroShardWriter:
 
 
 def _counts(offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What stands before the items of each array: their number, or nothing where there are none."""
+    """Return what precedes the items of each array: their count, or nothing if there are none."""
     lengths = np.diff(offsets)
-    return _fixed(lengths[lengths > 0]), np.cumsum([0, *(lengths > 0)])
+    return _read_only(lengths[lengths > 0]), np.cumsum([0, *(lengths > 0)])
 
 
-def _ends(rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """What stands behind the items of each array: a 0."""
-    return _fixed(np.zeros(rows, np.int64)), np.arange(rows + 1)
+def _zeros(rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return what follows the items of each array: a 0."""
+    return _read_only(np.zeros(rows, np.int64)), np.arange(rows + 1)
 
 
-def _fixed(values: np.ndarray) -> np.ndarray:
-    """The array as a column's are, not writable, so that no kernel is compiled twice."""
+def _read_only(values: np.ndarray) -> np.ndarray:
+    """Make an array read-only, as those of columns are, so that no kernel is compiled twice."""
     values.flags.writeable = False
     return values
 
 
-def suffixes(_: OutputOptions) -> tuple[str, ...]:
-    """One file a shard."""
-    return (".avro",)
-
-
-def open_writer(
-    streams: Sequence[BinaryIO | HashingWriter],
-    columns: tuple[Column, ...],
-    options: OutputOptions,
-) -> AvroShardWriter:
-    """See `corpusmill.formats.shard_formats.ShardFormat`."""
-    return AvroShardWriter(streams[0], columns, options)
-
-
-def read_shard(
-    streams: Sequence[BinaryIO],
-    columns: tuple[Column, ...],
-    options: OutputOptions,
-    batch_rows: int,
-) -> Iterator[pa.RecordBatch]:
-    """See `corpusmill.formats.shard_formats.ShardFormat`."""
-    source = streams[0]
-    size = source.seek(0, io.SEEK_END)
-    try:
-        table = AvroTable(TableStream(source), size, "")
-        _check_header(table, columns, options)
-        for block in table.blocks():
-            data = np.frombuffer(table.content(block), np.uint8)
-            rows = _decode(data, block.rows, columns, options.is_padded, block.index)
-            for start in range(0, rows.num_rows, batch_rows):
-                yield rows.slice(start, batch_rows)
-    except BadTableError as error:
-        raise ValueError(f"{error.reason}: {error.detail}") from None
-
-
-def _check_header(table: AvroTable, columns: tuple[Column, ...], options: OutputOptions) -> None:
+def _check_header(table: AvroTable, columns: Columns, options: OutputOptions) -> None:
     expected, codec = schema_of(columns), _CODECS[options.compression or "deflate"]
     if table.schema != expected:
         raise ValueError(f"it has the schema {table.schema}, the manifest says {expected}")
@@ -170,39 +189,13 @@ def _check_header(table: AvroTable, columns: tuple[Column, ...], options: Output
         raise ValueError(f"its codec is {table.codec}, the manifest says {codec}")
 
 
-def _decode(
-    data: np.ndarray, count: int, columns: tuple[Column, ...], padded: bool, block: int
-) -> pa.RecordBatch:
-    # No row is without a field, nor a field without a byte.
+def _decode(data: np.ndarray, count: int, columns: Columns, padded: bool) -> pa.RecordBatch:
+    # Every row has a field, and every field takes a byte.
     if not 0 <= count <= len(data):
-        raise ValueError(f"block {block}: {count:,} rows in {len(data):,} bytes")
+        raise ValueError(f"{count:,} rows in {len(data):,} bytes")
     is_list = np.array([bool(column.width) for column in columns])
     values, starts, ends, damaged = decode_rows(data, count, is_list)
     if damaged >= 0:
-        raise ValueError(f"block {block}: row {damaged} of {count:,} is not whole")
+        raise ValueError(f"row {damaged} of {count:,} is not whole")
     rows = [gather(values, starts[i], ends[i]) for i in range(len(columns))]
     return restore(columns, rows, padded)
-
-
-def check(columns: tuple[Column, ...], _options: OutputOptions) -> None:
-    """See `corpusmill.formats.shard_formats.ShardFormat`."""
-    check_numbers(columns, "avro")
-    for column in columns:
-        if not _NAME.fullmatch(column.name):
-            raise UserError(
-                "--output-format avro", f"{column.name} is no name of a field", "Choose parquet"
-            )
-
-
-def load_avro(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """By fastavro."""
-    options, split = output_options_of(manifest), next(iter(manifest["splits"]))
-    yield from ("```python", "from pathlib import Path", "", "import fastavro", "", "")
-    yield from ("def read_examples(split):", '    for path in sorted(Path(".").glob(split)):')
-    yield from (
-        '        with path.open("rb") as file:',
-        "            yield from fastavro.reader(file)",
-    )
-    yield from ("", "", f'examples = read_examples("{shard_glob(manifest, split)}")', "```", "")
-    if options.compression == "zstd":
-        yield from ("fastavro needs `backports.zstd` for the codec of these files.", "")

@@ -37,7 +37,7 @@ def batch(rows: list[dict[str, Any]], columns: tuple[Column, ...] = COLUMNS) -> 
 
 def write(groups: Sequence[pa.RecordBatch], columns: tuple[Column, ...] = COLUMNS) -> bytes:
     stream = io.BytesIO()
-    writer = OF.write([stream], columns, resolve(OPTIONS, columns))
+    writer = OF.open_writer([stream], columns, resolve(OPTIONS, columns))
     for group in groups:
         writer.write(group)
     writer.close()
@@ -216,38 +216,24 @@ def test_padding_and_other_codecs_are_refused() -> None:
         resolve(replace(OPTIONS, compression_level=10), COLUMNS)
 
 
-MANIFEST: dict[str, Any] = {
-    "objective": {"options": {"mask_word_prob": 0.75}},
-    "splits": {
-        "train": {
-            "shards": [{"file": "train-00000-of-00002.gz"}, {"file": "train-00001-of-00002.gz"}]
-        }
-    },
-}
-
-
-def further_files(manifest: dict[str, Any], tokenizer_json: str) -> dict[str, bytes]:
-    made = {name: make(manifest, tokenizer_json) for name, make in OF.further_files.items()}
-    return {name: content for name, content in made.items() if content is not None}
+TRAIN = {"train": ["train-00000-of-00002.gz", "train-00001-of-00002.gz"]}
 
 
 def test_lists_of_files_as_the_originals_trainer_reads_them(tokenizer_path: Path) -> None:
     tokenizer_json = tokenizer_path.read_text()
-    made = further_files(MANIFEST, tokenizer_json)
-    assert set(made) == {"train_filelist", "vocab.txt"}
-    lines = made["train_filelist"].decode().splitlines()
+    files = OF.companion_files(TRAIN, tokenizer_json, {"mask_word_prob": 0.75})
+    assert set(files) == {"train_filelist", "vocab.txt"}
+    lines = files["train_filelist"].decode().splitlines()
     found = [line.strip().split("\t") for line in lines]
     assert found == [["train-00000-of-00002.gz", "0.75"], ["train-00001-of-00002.gz", "0.75"]]
-    both = {"train": MANIFEST["splits"]["train"], "validation": MANIFEST["splits"]["train"]}
-    assert set(further_files({**MANIFEST, "splits": both}, tokenizer_json)) == {
-        "train_filelist",
-        "valid_filelist",
-        "vocab.txt",
-    }
+    both = {**TRAIN, "validation": ["validation-00000-of-00001.gz"]}
+    files = OF.companion_files(both, tokenizer_json, {})
+    assert set(files) == {"train_filelist", "valid_filelist", "vocab.txt"} == {*OF.companion_names}
+    assert files["valid_filelist"] == b"validation-00000-of-00001.gz\t1.0\n"
 
 
 def test_a_vocabulary_as_the_originals_trainer_reads_it(tokenizer_path: Path) -> None:
-    vocabulary = further_files(MANIFEST, tokenizer_path.read_text())["vocab.txt"].decode()
+    vocabulary = OF.companion_files(TRAIN, tokenizer_path.read_text(), {})["vocab.txt"].decode()
     ids = {}
     for line in io.StringIO(vocabulary):
         token, number = line.strip().split("\t")
@@ -258,4 +244,4 @@ def test_a_vocabulary_as_the_originals_trainer_reads_it(tokenizer_path: Path) ->
 
 def test_other_tokenizers_have_no_vocabulary_of_this_kind() -> None:
     tokenizer_json = '{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}'
-    assert set(further_files(MANIFEST, tokenizer_json)) == {"train_filelist"}
+    assert set(OF.companion_files(TRAIN, tokenizer_json, {})) == {"train_filelist"}

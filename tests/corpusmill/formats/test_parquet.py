@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.parquet import ParquetShardWriter
-from corpusmill.formats.shard_formats import resolve
+from corpusmill.formats.shard_formats import FORMATS, resolve
 from corpusmill.layout.sorting import cut_into_groups
 from corpusmill.objectives.bert import Bert, BertOptions
 from tests.tools.builders import SPECIAL, batch_of, numbered_corpus, pool_of
@@ -46,7 +45,7 @@ EXAMPLES = make_examples()
 def write_shard(options: OutputOptions, groups: list[pa.RecordBatch]) -> bytes:
     stream = io.BytesIO()
     options = resolve(options, BERT.columns)
-    writer = ParquetShardWriter(stream, BERT.columns, options)
+    writer = FORMATS["parquet"].open_writer([stream], BERT.columns, options)
     for group in groups:
         writer.write(BERT.finish(group, options.is_padded))
     writer.close()
@@ -175,7 +174,8 @@ class OnlyWritten(io.RawIOBase):
 
 def test_the_stream_is_only_written_to() -> None:
     stream = OnlyWritten()
-    writer = ParquetShardWriter(stream, BERT.columns, resolve(OutputOptions(), BERT.columns))  # type: ignore[arg-type]
+    options = resolve(OutputOptions(), BERT.columns)
+    writer = FORMATS["parquet"].open_writer([stream], BERT.columns, options)
     writer.write(BERT.finish(EXAMPLES, False))
     writer.close()
     assert not stream.closed

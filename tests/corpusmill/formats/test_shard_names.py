@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import resolve
-from corpusmill.formats.shard_names import DEFAULT, check_splits, fill, glob_of, matcher_of
+from corpusmill.formats.shard_names import DEFAULT, check_splits, fill, matcher_of, shard_glob
 from tests.tools.shard_samples import BERT
 
 ELECTRA = "pretrain_data.tfrecord-{shard}-of-{shards}"
@@ -22,8 +22,10 @@ def test_names() -> None:
 
 
 def test_globs() -> None:
-    assert glob_of(f"{DEFAULT}.parquet", "validation") == "validation-*.parquet"
-    assert glob_of(ELECTRA, "train") == "pretrain_data.tfrecord-*"
+    assert shard_glob(None, "validation", "train-00000-of-00002.parquet") == "validation-*.parquet"
+    assert (
+        shard_glob(ELECTRA, "train", "pretrain_data.tfrecord-0-of-2") == "pretrain_data.tfrecord-*"
+    )
 
 
 @given(
@@ -35,7 +37,7 @@ def test_globs() -> None:
 def test_every_name_is_matched(pattern: str, split: str, shard: int, shards: int) -> None:
     name = fill(pattern, split, shard, shards)
     assert matcher_of(pattern).fullmatch(name)
-    assert fnmatch(name, glob_of(pattern, split))
+    assert fnmatch(name, shard_glob(pattern, split, name))
 
 
 @pytest.mark.parametrize(

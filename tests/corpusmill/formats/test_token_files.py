@@ -33,7 +33,7 @@ def write(output_format: str, rows: Rows, dtype: str, cuts: Sequence[int] = ()) 
     options = resolve(OutputOptions(output_format=output_format), columns)  # type: ignore[arg-type]
     of = FORMATS[output_format]
     streams = [io.BytesIO() for _ in of.suffixes(options)]
-    writer = of.write(streams, columns, options)
+    writer = of.open_writer(streams, columns, options)
     batch = pa.RecordBatch.from_pylist(
         [{"input_ids": row} for row in rows], schema=arrow_schema(columns)
     )

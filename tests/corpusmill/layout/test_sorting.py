@@ -164,5 +164,5 @@ def test_what_is_sorted() -> None:
     objective = Bert(BertOptions(), SPECIAL, 1000, "int16")
     names = ["key", "document", "repeat", "index", "input_ids", "first_length"]
     names += ["next_sentence_label", "masked_lm_positions", "masked_lm_ids"]
-    assert keyed_schema(objective).names == names
-    assert not any(field.nullable for field in keyed_schema(objective))
+    assert keyed_schema(objective.built_columns).names == names
+    assert not any(field.nullable for field in keyed_schema(objective.built_columns))

@@ -124,10 +124,10 @@ def test_rows_have_the_schemas_before_and_after_they_are_packed(segments: str, m
     corpus = numbered_corpus([[5, 9, 3], [2], [12, 12, 12, 12]])
     built = build(objective, corpus)
     schema = pa.schema([*IDENTITY_SCHEMA, *arrow_schema(objective.built_columns)])
-    assert all(batch.schema == keyed_schema(objective) for batch in built)
-    assert keyed_schema(objective).remove(0) == schema
+    assert all(batch.schema == keyed_schema(objective.built_columns) for batch in built)
+    assert keyed_schema(objective.built_columns).remove(0) == schema
     for group in pack(objective, built):
-        assert group.schema == keyed_schema(objective)
+        assert group.schema == keyed_schema(objective.built_columns)
         for padded in (False, True):
             finished = objective.finish(group, padded)
             assert finished.schema == arrow_schema(objective.columns, padded)

@@ -40,7 +40,7 @@ def rows() -> pa.RecordBatch:
 
 def test_every_line_is_read_and_written_as_it_was(rows: pa.RecordBatch) -> None:
     sink = io.BytesIO()
-    writer = OF.write([sink], COLUMNS, OPTIONS)
+    writer = OF.open_writer([sink], COLUMNS, OPTIONS)
     writer.write(rows)
     writer.close()
     assert rows.num_rows == 6000

@@ -47,10 +47,10 @@ def build(of: Gpt, corpus: Corpus) -> pa.RecordBatch:
 def finish(of: Gpt, corpus: Corpus, cut: int = 2**62, padded: bool = False) -> pa.RecordBatch:
     """The rows of one shard as they are written, built `cut` rows at a time."""
     keyed = add_keys(build(of, corpus), 1)
-    assert keyed.schema == keyed_schema(of)
+    assert keyed.schema == keyed_schema(of.built_columns)
     rows: Iterator[pa.RecordBatch] = sort_rows([keyed], cut)
     packed = pa.concat_batches([*of.pack(rows), keyed.slice(0, 0)])
-    assert packed.schema == keyed_schema(of)
+    assert packed.schema == keyed_schema(of.built_columns)
     return of.finish(packed, padded)
 
 
@@ -180,12 +180,12 @@ def test_rows_are_filled_with_a_token_of_its_own(special: SpecialTokens, pad: in
     [column] = Gpt(GptOptions(mode="windows"), special, "int16").columns
     assert column.pad == pad
     if pad == NO_PAD:
-        with pytest.raises(UserError, match="no token of its own that could fill input_ids"):
+        with pytest.raises(UserError, match="no padding token to fill input_ids with"):
             resolve(OutputOptions(padding="max_length"), (column,))
 
 
 def test_a_stream_is_not_padded() -> None:
-    with pytest.raises(UserError, match="rows of input_ids have no greatest length"):
+    with pytest.raises(UserError, match="rows of input_ids have no maximum length"):
         resolve(OutputOptions(padding="max_length"), objective(mode="stream").columns)
 
 

@@ -18,7 +18,7 @@ from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
 from corpusmill.formats.tfrecord.features import features_of, shape_of
-from corpusmill.formats.tfrecord.shards import masked_checksum
+from corpusmill.formats.tfrecord.records import masked_checksum
 from tests.tools.shard_samples import (
     BERT,
     ODD,
@@ -245,7 +245,7 @@ def test_damage_is_described_by_its_record() -> None:
         damaged = written[:place] + bytes([written[place] ^ 255]) + written[place + 1 :]
         with pytest.raises(ValueError, match=sentence):
             read_shard(damaged, BERT, options)
-    with pytest.raises(ValueError, match=r"record 1 at byte .*: the file ends in it"):
+    with pytest.raises(ValueError, match=r"record 1 at byte .*: the file ends within it"):
         read_shard(written[: second + 40], BERT, options)
 
 
@@ -273,9 +273,9 @@ def change(example: Any, what: str) -> bytes:
 @pytest.mark.parametrize(
     ("what", "sentence"),
     [
-        ("unknown", "record 0: it has a feature 'color', which is none of the data set's"),
+        ("unknown", "record 0: it has a feature 'color', which the data set lacks"),
         ("missing", "record 0: it lacks the feature 'segment_ids'"),
-        ("kind", "record 0: its feature 'segment_ids' is of another kind"),
+        ("kind", "record 0: its feature 'segment_ids' has another type"),
         ("short", "token_type_ids has 11 numbers in a row, and must have 12"),
         ("large", "token_type_ids holds 300, which is no int8"),
         ("mask", "input_mask does not fit input_ids"),

@@ -1,0 +1,209 @@
+"""What all file formats of shards share: one abstract class."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, BinaryIO, ClassVar, Protocol
+
+import pyarrow as pa
+
+from corpusmill.arrays.columns import ANY_LENGTH, NO_PAD, Column
+from corpusmill.errors import UserError
+from corpusmill.formats.options import Compression, OutputOptions, Padding
+
+Columns = tuple[Column, ...]
+
+# The codecs that have levels: default and highest level.
+_LEVELS = {"zstd": (1, 22), "gzip": (6, 9), "deflate": (6, 9)}
+
+
+class Sink(Protocol):
+    """A stream that is only written to, never read or sought."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether the stream is closed; Arrow asks."""
+
+    def write(self, data: bytes, /) -> object:
+        """Write bytes after those written before."""
+
+
+class ShardWriter(Protocol):
+    """Writes the rows of one shard to its sinks."""
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Write rows whose schema is `corpusmill.arrays.columns.arrow_schema` of the columns."""
+
+    def close(self) -> None:
+        """Write what follows the last row; the sinks stay open."""
+
+
+class ShardFormat(ABC):
+    """A file format: examples to bytes, and back.
+
+    Attributes:
+        name: value of `--output-format`.
+        compressions: its codecs, the default first.
+        padding: of rows, by default.
+        joined: name without suffix of each split's one file, by split, if the format has one file
+            per split. The concatenation of the shards' files must then be the split's file.
+        free_names: whether readers of the format accept names without its suffix.
+        hub: whether the hub's `load_dataset` reads the format.
+        level: default level of the codec, if it differs from the codec's own.
+        companion_names: names of all files that `companion_files` may return.
+    """
+
+    name: ClassVar[str]
+    compressions: ClassVar[tuple[Compression, ...]] = ("none",)
+    padding: ClassVar[Padding] = "do_not_pad"
+    joined: ClassVar[Mapping[str, str]] = {}
+    free_names: ClassVar[bool] = False
+    hub: ClassVar[bool] = False
+    level: ClassVar[int | None] = None
+    companion_names: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def suffixes(self, options: OutputOptions) -> tuple[str, ...]:
+        """Return the suffixes of a shard's files; the first is that of the shard's own name."""
+
+    @abstractmethod
+    def open_writer(
+        self, sinks: Sequence[Sink], columns: Columns, options: OutputOptions
+    ) -> ShardWriter:
+        """Open a writer of one shard.
+
+        Args:
+            sinks: one per suffix.
+            columns: of the data set.
+            options: as `resolve` returns them.
+        """
+
+    @abstractmethod
+    def read(
+        self,
+        sources: Sequence[BinaryIO],
+        columns: Columns,
+        options: OutputOptions,
+        batch_rows: int,
+    ) -> Iterator[pa.RecordBatch]:
+        """Read the rows of a shard, in the schema of the columns.
+
+        Args:
+            sources: seekable streams, one per suffix.
+            columns: of the data set.
+            options: as `resolve` returned them to the writer.
+            batch_rows: the most rows of a batch.
+
+        Raises:
+            ValueError: the shard is damaged.
+            OSError: likewise.
+        """
+
+    def check(self, columns: Columns, options: OutputOptions) -> None:  # noqa: B027 - most hold all
+        """Refuse columns and options that the format does not support.
+
+        Raises:
+            UserError: it does not support them.
+        """
+
+    def explain_loading(
+        self, columns: Columns, options: OutputOptions, split: str, file: str
+    ) -> Iterator[str]:
+        """Yield lines of Markdown that tell how to load a data set with a common library.
+
+        Args:
+            columns: of the data set.
+            options: as `resolve` returned them to the writer.
+            split: name of the first split.
+            file: name of that split's first shard.
+        """
+        yield from ()
+
+    def companion_files(
+        self,
+        files: Mapping[str, Sequence[str]],
+        tokenizer_json: str,
+        objective_options: Mapping[str, Any],
+    ) -> dict[str, bytes]:
+        """Return names and contents of the files that a data set of this format needs besides.
+
+        Args:
+            files: names of the shards, by split.
+            tokenizer_json: content of the tokenizer's file.
+            objective_options: by name.
+        """
+        return {}
+
+    def resolve(self, options: OutputOptions, columns: Columns) -> OutputOptions:
+        """Replace each None among the options by the format's default.
+
+        Args:
+            options: from the user.
+            columns: of the data set.
+
+        Raises:
+            UserError: the format does not support the codec, the level, the columns or the names.
+        """
+        compression = options.compression or self.compressions[0]
+        if compression not in self.compressions:
+            raise UserError(
+                f"--compression {compression}",
+                f"{self.name} files cannot be compressed with this codec",
+                f"Give one of {', '.join(self.compressions)}",
+            )
+        resolved = replace(
+            options,
+            compression=compression,
+            compression_level=self._choose_level(compression, options.compression_level),
+            padding=options.padding or self.padding,
+        )
+        self._check_names(resolved)
+        if resolved.is_padded:
+            _check_padding(columns)
+        self.check(columns, resolved)
+        return resolved
+
+    def _choose_level(self, compression: Compression, level: int | None) -> int | None:
+        if compression not in _LEVELS:
+            return None
+        default, highest = _LEVELS[compression]
+        level = level or self.level or default
+        if level > highest:
+            raise UserError(
+                f"--compression-level {level}",
+                f"the highest level of {compression} is {highest}",
+                f"Give 1 to {highest}",
+            )
+        return level
+
+    def _check_names(self, options: OutputOptions) -> None:
+        """Refuse a pattern that the format's readers do not accept, or that bins would share."""
+        pattern, suffix = options.shard_name, self.suffixes(options)[0]
+        if pattern is None:
+            return
+        if self.joined:
+            cause = (
+                f"readers of {self.name} expect files of fixed names "
+                f"({', '.join(name + suffix for name in self.joined.values())})"
+            )
+            raise UserError(f"--shard-name {pattern}", cause, "Leave it out")
+        if not self.free_names and not pattern.endswith(suffix):
+            cause = f"readers of {self.name} expect names that end with {suffix}"
+            raise UserError(f"--shard-name {pattern}", cause, f"Append {suffix}")
+        if options.bin_size and "{split" not in pattern:
+            raise UserError(
+                f"--shard-name {pattern}",
+                "the shards of all length bins would have the same names",
+                "Add {split}, which names the bin, too, or leave --bin-size out",
+            )
+
+
+def _check_padding(columns: Columns) -> None:
+    for column in columns:
+        if column.width == ANY_LENGTH:
+            cause = f"rows of {column.name} have no maximum length"
+        elif column.width and column.pad == NO_PAD:
+            cause = f"the tokenizer has no padding token to fill {column.name} with"
+        else:
+            continue
+        raise UserError("--padding max_length", cause, "Leave it out; readers pad their batches")
