@@ -1,63 +1,66 @@
-# make run    sets up .venv and builds a BERT data set from the bundled sample text
-# make test   sets up .venv with the test tools, then checks lint, types, layers and runs all tests
-# make coverage  which lines of the library the tests run; tracing them takes twice as long
-# make train-demo  trains a small BERT on the bundled sample text and draws its losses; INPUT=wikitext-2 for real text
-# make test-flink  the whole job on Flink, embedded and on a cluster that the tests start; needs Java
-# make test-kills  kills a job at 20 random moments, and lets it go on each time
-# make bench  the table of benchmarks/README.md
-#
-# Where Go is installed, and for engines other than the local one:
-# make prism       puts Prism, Beam's runner in Go, into .venv, and make test runs its tests
-# make test-hosts  workers on hosts of their own; needs Linux, root and iproute2
+# `make` or `make help` lists the targets.
 
 PYTHON ?= python3.11
 VENV := .venv/bin
 INPUT := samples/wiki.sample.tokens
 OUT := sample-output
 DEMO := $(OUT)/train-demo
+ONLY :=
 
-# One more than there are cores: many tests wait for processes of their own.
-TESTS_AT_ONCE = $(shell $(VENV)/python -c 'import os; print(1 + os.cpu_count())')
+# One more process than cores: many tests wait for processes of their own.
+TEST_PROCESSES = $(shell $(VENV)/python -c 'import os; print(1 + os.cpu_count())')
+PYTEST = $(VENV)/pytest --numprocesses $(TEST_PROCESSES) --dist worksteal
 
-# Two programs of Beam's that it has in Go alone, of the version of its package.
+# Two of Beam's programs exist in Go only; they are built at the version of the installed package.
 GO_PACKAGES := github.com/apache/beam/sdks/v2
 BEAM_VERSION = v$(shell $(VENV)/python -c 'from importlib.metadata import version; print(version("apache-beam"))')
 
-.PHONY: run test train-demo coverage test-flink test-kills test-hosts prism bench clean
+.PHONY: help setup run train-demo lint test coverage bench test-flink test-kills test-hosts prism clean
 
-run: .venv/job
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
+
+setup: .venv/test ## Set up .venv with everything for running, testing and linting
+
+run: .venv/job ## Build a BERT data set from the bundled sample text, verify it and show it
 	$(VENV)/python -m pipeline train-tokenizer --input $(INPUT) --vocab-size 2000 --output $(OUT)/tokenizer.json
 	$(VENV)/python -m pipeline bert --input $(INPUT) --tokenizer $(OUT)/tokenizer.json --output $(OUT)/bert --replace --max-seq-length 128 --num-shards 2 --seed 1
 	$(VENV)/python -m pipeline verify $(OUT)/bert
 	$(VENV)/python -m pipeline inspect $(OUT)/bert --examples 1 --html $(OUT)/report.html
 
-test: .venv/test
-	$(VENV)/ruff check .
-	$(VENV)/mypy
-	$(VENV)/lint-imports
-	$(VENV)/pytest --numprocesses $(TESTS_AT_ONCE) --dist worksteal
-
-train-demo: .venv/demo
+train-demo: .venv/demo ## Train a small BERT on the sample text and draw its losses; INPUT=wikitext-2 for real text
 	$(VENV)/python -m pipeline train-tokenizer --input $(INPUT) --vocab-size 600 --output $(DEMO)/tokenizer.json
 	$(VENV)/python -m pipeline bert --input $(INPUT) --tokenizer $(DEMO)/tokenizer.json --output $(DEMO)/bert --replace --max-seq-length 64 --duplicates 20 --mask dynamic --sentence-rule split --language en --validation-share 0.1 --num-shards 2 --seed 1
 	$(VENV)/python -m examples.train_bert $(DEMO)/bert --results $(DEMO)
 
-coverage: .venv/test
-	$(VENV)/pytest --numprocesses $(TESTS_AT_ONCE) --dist worksteal --cov --cov-report=term-missing:skip-covered
+lint: .venv/test ## Check style, format, types and the layers of imports
+	$(VENV)/ruff check .
+	$(VENV)/ruff format --check .
+	$(VENV)/mypy
+	$(VENV)/lint-imports
 
-test-flink: .venv/flink
+test: .venv/test $(if $(ONLY),,lint) ## Lint, then run all tests; ONLY=tests/corpusmill/objectives runs that path's tests, without lint
+	$(PYTEST) $(ONLY)
+
+coverage: .venv/test ## Show which lines of the library the tests run; takes twice as long as the tests
+	$(PYTEST) --cov --cov-report=term-missing:skip-covered
+
+bench: .venv/test ## Print the table of benchmarks/README.md; takes about 25 minutes
+	$(VENV)/python -m benchmarks
+
+test-flink: .venv/flink ## Run jobs on Flink, embedded and on a cluster that the tests start; needs Java
 	$(VENV)/pytest tests/flink
 
-test-kills: .venv/test
+test-kills: .venv/test ## Kill a job at 20 random moments and resume it each time
 	$(VENV)/python -m benchmarks.faults.kills
 
-test-hosts: .venv/test .venv/bin/beam-boot
+test-hosts: .venv/test .venv/bin/beam-boot ## Run workers on simulated hosts; needs Linux, root, iproute2 and Go
 	$(VENV)/pytest -m hosts tests/deploy
 
-prism: .venv/bin/prism
+prism: .venv/bin/prism ## Install Prism, Beam's runner in Go, into .venv; `make test` then tests it, too; needs Go
 
-bench: .venv/test
-	$(VENV)/python -m benchmarks
+clean: ## Remove .venv and the output of `make run` and `make train-demo`
+	rm -rf .venv $(OUT)
 
 .venv/python:
 	$(PYTHON) -m venv .venv
@@ -88,6 +91,3 @@ bench: .venv/test
 	GOBIN=$(CURDIR)/$(VENV) go install $(GO_PACKAGES)/python/container@$(BEAM_VERSION)
 	mv $(VENV)/container $@
 	touch $@
-
-clean:
-	rm -rf .venv $(OUT)

@@ -146,8 +146,9 @@ def test_the_readers_for_torch_want_nothing_beyond_it(
     packages = tmp_path / "packages"
     packages.mkdir()
     link(wanted(requirements_of(wheels[0]), "torch"), packages)
-    modules = sorted(path.stem for path in (library / "corpusmill" / "reading").glob("torch_*.py"))
-    assert modules
-    imports = "".join(f"import corpusmill.reading.{name}\n" for name in modules)
+    folder = library / "corpusmill" / "reading" / "torch"
+    modules = sorted(path.stem for path in folder.glob("[!_]*.py"))
+    assert {"dataset", "loader"} <= set(modules)
+    imports = "".join(f"import corpusmill.reading.torch.{name}\n" for name in modules)
     outcome = run(f"import sys\nsys.path[:0] = sys.argv[1:3]\n{imports}", library, packages)
     assert outcome.returncode == 0, outcome.stderr

@@ -32,8 +32,8 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Builder:
 
 @pytest.fixture(autouse=True)
 def _own_cache_and_folder(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing goes into the user's cache, and a test that leaves the checkout is followed back."""
+    """Keep the user's cache and the checkout as they are; tests may change the folder further."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
-    monkeypatch.chdir(Path.cwd())
+    monkeypatch.chdir(tmp_path)
