@@ -3,9 +3,3 @@
 The library holds the compiled kernels, the objectives, the formats and the readers. It knows
 nothing of Beam: `transforms/` wraps it in DoFns and `pipeline/` assembles and runs them.
 """
-
-from corpusmill.arrays.kernel_cache import drop_stale_kernels, place_kernels
-
-# Whoever imports a kernel, on whatever machine, gets it as its sources are.
-drop_stale_kernels()
-place_kernels()

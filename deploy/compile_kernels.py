@@ -4,20 +4,14 @@
 
 A kernel is compiled anew for each type of token ids, so each objective is built from the bundled
 sample with vocabularies of the three types, in every format. Run it where the library is installed
-and as the workers will run: with their NUMBA_CPU_NAME and NUMBA_CPU_FEATURES.
-
-Numba knows its cache by the times of the sources, and images keep whole seconds of them only, so
-the sources are first given such a time. Without that each worker would compile all kernels again.
+and as the workers will run: with their NUMBA_CPU_NAME, NUMBA_CPU_FEATURES and NUMBA_CACHE_DIR.
 """
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-
-import corpusmill
 
 SAMPLE = Path(__file__).resolve().parent.parent / "samples" / "wiki.sample.tokens"
 END_OF_TEXT = "<|endoftext|>"
@@ -39,12 +33,6 @@ BUILDS = (
     ("gpt", "bpe", "--mode", "pack", "--max-seq-length", "64"),
 )  # fmt: skip
 _TRAINING = {"wordpiece": (), "bpe": ("--model", "bpe", "--special-tokens", END_OF_TEXT)}
-
-
-def use_whole_seconds(package: Path) -> None:
-    """Give the sources of a package a time that an image keeps."""
-    for source in package.rglob("*.py"):
-        os.utime(source, (int(source.stat().st_mtime),) * 2)
 
 
 def compile_kernels(folder: Path) -> None:
@@ -84,7 +72,6 @@ def _run(command: str, *arguments: str) -> None:
 
 def main() -> None:
     """Compile them."""
-    use_whole_seconds(Path(corpusmill.__file__).parent)
     with TemporaryDirectory(prefix="corpusmill-kernels-") as folder:
         compile_kernels(Path(folder))
 

@@ -1,87 +1,116 @@
-"""The compiled kernels on disk, kept in step with their sources.
+"""Compiled kernels on disk, in one folder for each state of the library's sources.
 
-Numba compiles a kernel again when its own file changes, but not when a kernel of another file that
-it calls does. After an update in place, by pip or by an engine that installs a wheel on a worker,
-the old random streams could then live on in the cache.
+Numba compiles a cached kernel again when the kernel's own file changes, but not when another file
+changes whose kernels it calls. After an update in place, by pip or by an engine that installs a
+wheel on a worker, old random streams could live on in the cache. Therefore the folder's name holds
+a digest of all sources: kernels of other sources are never found.
 """
 
 import hashlib
 import os
-import sys
+import shutil
+import stat
+import time
+from collections.abc import Callable
 from contextlib import suppress
+from functools import cache, partial
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
+from threading import Lock
+from typing import Any
+
+import numba
 
 _PACKAGE = Path(__file__).parent.parent
-_CACHE_DIR = "NUMBA_CACHE_DIR"
 
-# Beside the kernels: which sources they are of.
-STAMP = "kernels.sha256"
+# Folders for other sources are removed if they are not among the ones used last, and unused for a
+# day: a process that began with them may still run.
+_KEPT_FOLDERS, _SECONDS_KEPT = 8, 24 * 60 * 60
+
+_LOCK = Lock()
+_USER = os.getuid() if hasattr(os, "getuid") else 0  # as Windows has it
 
 
-def place_kernels(package: Path = _PACKAGE) -> None:
-    """Name a folder for compiled kernels where they cannot lie beside the sources.
+def njit(function: Callable[..., Any] | None = None, *, inline: str = "never") -> Any:
+    """Compile a kernel when it is first called, as `numba.njit`, or load it from `kernel_folder`.
 
-    Numba would keep them in the user's folder of caches, where kernels of other sources are not
-    told apart, and refuses to compile at all without such a folder: in a container, say, whose
-    user has no home. To be called before the first kernel is defined. A folder that
-    NUMBA_CACHE_DIR names is left as it is.
+    A kernel runs without Python's global lock.
 
     Args:
-        package: folder of the sources.
+        function: the kernel.
+        inline: "always" copies the kernel into the kernels that call it.
     """
-    if sys.platform != "linux" or _CACHE_DIR in os.environ or _may_write(package / "__pycache__"):
-        return
-    # Compiled code is loaded from it, so that it must be nobody else's.
-    folder = folder_of_caches() / f"corpusmill-kernels-{os.getuid()}-{_digest_sources(package)}"
+    if function is None:
+        return partial(njit, inline=inline)
+    # Numba chooses a kernel's folder here. Functions of other libraries keep their own.
+    with _LOCK:
+        previous, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(kernel_folder())
+        try:
+            return numba.njit(cache=True, nogil=True, inline=inline)(function)
+        finally:
+            numba.config.CACHE_DIR = previous
+
+
+@cache
+def kernel_folder(package: Path = _PACKAGE) -> Path:
+    """Make the folder of the compiled kernels, and remove those for sources that are long unused.
+
+    It lies in the folder that NUMBA_CACHE_DIR names, or else in the user's cache folder. Nothing is
+    written to the library's own folder.
+
+    Args:
+        package: the folder of the sources.
+    """
+    name = f"corpusmill-kernels-{_USER}-"
+    digest = _digest_sources(package)
+    for parent in filter(None, (numba.config.CACHE_DIR, cache_folder(), gettempdir())):
+        folder = Path(parent, name + digest)
+        is_new = not folder.exists()
+        if _make_own(folder):
+            if is_new:
+                _remove_unused(folder.parent, name)
+            return folder
+    # The processes that this one starts use it, too.
+    os.environ["NUMBA_CACHE_DIR"] = numba.config.CACHE_DIR = mkdtemp(prefix=name)
+    return Path(numba.config.CACHE_DIR)
+
+
+def cache_folder() -> Path:
+    """Return the user's cache folder, or the one for temporary files if the user has none."""
+    named = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    folder = Path(os.path.expanduser(named))  # noqa: PTH111  Path.expanduser may raise
+    return folder if _is_writable(folder) else Path(gettempdir())
+
+
+def _is_writable(folder: Path) -> bool:
+    """Whether files can be made in a folder, or the folder itself can be made."""
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    return existing.is_dir() and os.access(existing, os.W_OK)
+
+
+def _make_own(folder: Path) -> bool:
+    """Make a folder and note its use; code is loaded from it, so nobody else may own it."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fine = folder.stat().st_uid == os.getuid()
+        is_usable = _is_own(folder) and os.access(folder, os.W_OK)
+        if is_usable:
+            os.utime(folder)
     except OSError:
-        fine = False
-    os.environ[_CACHE_DIR] = str(folder) if fine else mkdtemp(prefix="corpusmill-kernels-")
-    if numba := sys.modules.get("numba"):
-        numba.config.CACHE_DIR = os.environ[_CACHE_DIR]
+        return False
+    return is_usable
 
 
-def folder_of_caches() -> Path:
-    """The user's, or that of temporary files where the user has none."""
-    given = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    folder = Path(os.path.expanduser(given))  # noqa: PTH111  that of Path may raise
-    return folder if _may_write(folder) else Path(gettempdir())
+def _is_own(folder: Path) -> bool:
+    status = folder.lstat()
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == _USER
 
 
-def _may_write(folder: Path) -> bool:
-    """Whether files can be made in a folder, or it can be made itself."""
-    there = next(path for path in (folder, *folder.parents) if path.exists())
-    return there.is_dir() and os.access(there, os.W_OK)
-
-
-def drop_stale_kernels(package: Path = _PACKAGE) -> int:
-    """Delete the cached kernels if any source of the package is another than when they were made.
-
-    To be called before the first kernel is. Compiling all of them again takes about half a minute;
-    the same sources written once more, as when a worker installs the wheel that its image holds,
-    cost nothing.
-
-    Args:
-        package: folder of the sources.
-
-    Returns:
-        How many files were deleted.
-    """
-    stamp, digest = package / "__pycache__" / STAMP, _digest_sources(package)
-    with suppress(OSError):
-        if stamp.read_text(encoding="ascii") == digest:
-            return 0
-    cached = [*package.rglob("__pycache__/*.nbi"), *package.rglob("__pycache__/*.nbc")]
-    # Where nothing may be written, nothing is read from the cache either.
-    with suppress(OSError):
-        for file in cached:
-            file.unlink(missing_ok=True)
-        stamp.parent.mkdir(exist_ok=True)
-        stamp.write_text(digest, encoding="ascii")
-    return len(cached)
+def _remove_unused(parent: Path, name: str) -> None:
+    with suppress(OSError):  # another process may be removing them
+        own = [(folder.stat().st_mtime, folder) for folder in parent.glob(f"{name}*")]
+        for used, folder in sorted(own, reverse=True)[_KEPT_FOLDERS:]:
+            if time.time() - used > _SECONDS_KEPT and _is_own(folder):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _digest_sources(package: Path) -> str:

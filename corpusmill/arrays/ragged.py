@@ -7,7 +7,8 @@ This is also Arrow's layout of a list column, so that passing between the two co
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
+
+from corpusmill.arrays.kernel_cache import njit
 
 
 def from_arrow(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -46,7 +47,7 @@ def to_batch(columns: list[np.ndarray | pa.Array], schema: pa.Schema) -> pa.Reco
     return pa.RecordBatch.from_arrays(cast, schema=schema)
 
 
-@njit(cache=True, nogil=True)
+@njit
 def take(
     values: np.ndarray, offsets: np.ndarray, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:

@@ -6,7 +6,8 @@ the same numbers, on any machine, in any order, after any number of retries.
 """
 
 import numpy as np
-from numba import njit
+
+from corpusmill.arrays.kernel_cache import njit
 
 # What a key is for. Two purposes never share a stream; a number, once used, keeps its meaning.
 PAIRS, MASKING, PLACE, SHARD, SPLIT, POOL, SAMPLE = 1, 2, 3, 4, 5, 6, 7
@@ -23,7 +24,7 @@ _ONE = np.uint64(1)
 _TWO_TO_MINUS_53 = 2.0**-53
 
 
-@njit(cache=True, nogil=True)
+@njit
 def mix(value: np.uint64) -> np.uint64:
     """The finalizer of SplitMix64: a bijection of 64 bits that hides all structure."""
     z = (value ^ (value >> _S30)) * _M1
@@ -31,7 +32,7 @@ def mix(value: np.uint64) -> np.uint64:
     return z ^ (z >> _S31)
 
 
-@njit(cache=True, nogil=True)
+@njit
 def derive_key(seed: int, document: int, repeat: int, purpose: int) -> np.uint64:
     """The key of one stream of draws.
 
@@ -47,25 +48,25 @@ def derive_key(seed: int, document: int, repeat: int, purpose: int) -> np.uint64
     return np.uint64(mix(key ^ (np.uint64(purpose) * _GOLDEN)))
 
 
-@njit(cache=True, nogil=True)
+@njit
 def draw(key: np.uint64, counter: int) -> np.uint64:
     """64 random bits: number `counter` of the stream `key`."""
     return np.uint64(mix(key + (np.uint64(counter) + _ONE) * _GOLDEN))
 
 
-@njit(cache=True, nogil=True)
+@njit
 def to_uniform(bits: np.uint64) -> float:
     """A float64 in [0, 1) with 53 random bits."""
     return np.float64(bits >> _S11) * _TWO_TO_MINUS_53
 
 
-@njit(cache=True, nogil=True)
+@njit
 def to_below(bits: np.uint64, bound: int) -> int:
     """An integer in [0, bound), uniform up to bound / 2**53. `bound` must be positive."""
     return int(np.float64(bits >> _S11) * _TWO_TO_MINUS_53 * bound)
 
 
-@njit(cache=True, nogil=True)
+@njit
 def count_bits(bits: np.uint64) -> int:
     """How many of the 64 bits are set: a binomial draw with 64 trials of probability one half."""
     total = 0
@@ -75,7 +76,7 @@ def count_bits(bits: np.uint64) -> int:
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit
 def derive_keys(seed: int, documents: np.ndarray, repeat: int, purpose: int) -> np.ndarray:
     """`derive_key` for many documents.
 

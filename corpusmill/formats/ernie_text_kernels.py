@@ -6,16 +6,16 @@ a field with a space between two.
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column, arrow_schema
+from corpusmill.arrays.kernel_cache import njit
 
 SPACE, SEMICOLON, NEWLINE = 32, 59, 10
 _MINUS, _ZERO, _NINE = 45, 48, 57
 
 
-@njit(cache=True, nogil=True)
+@njit
 def write_number(text: np.ndarray, place: int, number: int) -> int:
     """Write a number's digits from `place` on; gives the place behind them."""
     digits = 1
@@ -30,7 +30,7 @@ def write_number(text: np.ndarray, place: int, number: int) -> int:
     return behind
 
 
-@njit(cache=True, nogil=True)
+@njit
 def write_positions(length: int) -> tuple[np.ndarray, np.ndarray]:
     """The positions of the longest sequence as text; a shorter one's are the beginning of it.
 
@@ -53,7 +53,7 @@ def write_positions(length: int) -> tuple[np.ndarray, np.ndarray]:
     return text[: ends[length]], ends
 
 
-@njit(cache=True, nogil=True)
+@njit
 def write_lines(
     input_ids: np.ndarray,
     token_types: np.ndarray,
@@ -120,7 +120,7 @@ def write_lines(
     return text[:place]
 
 
-@njit(cache=True, nogil=True)
+@njit
 def parse_numbers(text: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
     """The numbers of a text, and the byte behind each.
 

@@ -9,12 +9,13 @@ https://avro.apache.org/docs/1.12.0/specification/#primitive-types-1
 """
 
 import numpy as np
-from numba import njit
+
+from corpusmill.arrays.kernel_cache import njit
 
 MOST_BYTES = 10
 
 
-@njit(cache=True, nogil=True)
+@njit
 def varint_size(number: int) -> int:
     """Bytes of a number that is not negative; 127 takes 1, 128 takes 2."""
     size = 1
@@ -24,7 +25,7 @@ def varint_size(number: int) -> int:
     return size
 
 
-@njit(cache=True, nogil=True)
+@njit
 def put_varint(number: int, out: np.ndarray, place: int) -> int:
     """Write a number that is not negative at a place; gives the place behind it."""
     while number > 127:
@@ -35,7 +36,7 @@ def put_varint(number: int, out: np.ndarray, place: int) -> int:
     return place + 1
 
 
-@njit(cache=True, nogil=True)
+@njit
 def row_sizes(values: np.ndarray, offsets: np.ndarray, zigzag: bool) -> np.ndarray:
     """Bytes that the numbers of each row take.
 
@@ -68,7 +69,7 @@ def row_sizes(values: np.ndarray, offsets: np.ndarray, zigzag: bool) -> np.ndarr
     return sizes
 
 
-@njit(cache=True, nogil=True)
+@njit
 def put_rows(
     values: np.ndarray,
     offsets: np.ndarray,
@@ -109,7 +110,7 @@ def put_rows(
         places[row] = place
 
 
-@njit(cache=True, nogil=True)
+@njit
 def take_varint(data: np.ndarray, place: int, end: int) -> tuple[np.int64, int]:
     """The number at a place, without zigzag, and the place behind it; (0, -1) where it has no end.
 
@@ -129,7 +130,7 @@ def take_varint(data: np.ndarray, place: int, end: int) -> tuple[np.int64, int]:
     return np.int64(0), -1
 
 
-@njit(cache=True, nogil=True)
+@njit
 def gather(
     values: np.ndarray, starts: np.ndarray, ends: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:

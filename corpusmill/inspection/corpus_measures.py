@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
 from corpusmill.arrays import ragged
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.corpus.text.line_kernels import count_words
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
@@ -30,7 +30,7 @@ _BINS = 1 << _BITS
 Int64s = npt.NDArray[np.int64]
 
 
-@njit(cache=True, nogil=True)
+@njit
 def assign_bins(values: Int64s) -> Int64s:
     """The bin of each value.
 

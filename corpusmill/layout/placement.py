@@ -6,8 +6,8 @@ All of it is a function of the seed and of stable ids; see DESIGN of the shuffle
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import PLACE, SHARD, SPLIT, derive_key, derive_keys, draw
 
 TRAIN, VALIDATION = 0, 1
@@ -103,7 +103,7 @@ class Layout:
         return 0, self.train_shards
 
 
-@njit(cache=True, nogil=True)
+@njit
 def draw_keys(
     documents: np.ndarray, repeats: np.ndarray, indices: np.ndarray, seed: int
 ) -> np.ndarray:

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from corpusmill.arrays.kernel_cache import njit
 
 Integers = npt.NDArray[np.int64]
 
@@ -101,7 +102,7 @@ def _slice(column: Values, begin: int, end: int) -> Values:
     return column[begin:end]
 
 
-@njit(cache=True, nogil=True)
+@njit
 def measure_rows(
     offsets: np.ndarray, rows: np.ndarray, places: np.ndarray, lengths: np.ndarray
 ) -> None:
@@ -117,7 +118,7 @@ def measure_rows(
         lengths[places[i]] = offsets[rows[i] + 1] - offsets[rows[i]]
 
 
-@njit(cache=True, nogil=True)
+@njit
 def gather_lists(
     values: np.ndarray,
     offsets: np.ndarray,
@@ -146,7 +147,7 @@ def gather_lists(
             target[j] = source[j]
 
 
-@njit(cache=True, nogil=True)
+@njit
 def pad_lists(values: np.ndarray, offsets: np.ndarray, pad: int, matrix: np.ndarray) -> None:
     """Write lists as the rows of a matrix, filled up at their ends.
 
@@ -171,7 +172,7 @@ def pad_lists(values: np.ndarray, offsets: np.ndarray, pad: int, matrix: np.ndar
             matrix[i, j] = pad
 
 
-@njit(cache=True, nogil=True)
+@njit
 def mark_lists(offsets: np.ndarray, matrix: np.ndarray) -> None:
     """Write an attention mask: 1 where a list reaches, 0 behind it.
 
@@ -189,7 +190,7 @@ def mark_lists(offsets: np.ndarray, matrix: np.ndarray) -> None:
             matrix[i, j] = 1 if j < length else 0
 
 
-@njit(cache=True, nogil=True)
+@njit
 def scatter_labels(
     positions: np.ndarray,
     position_offsets: np.ndarray,

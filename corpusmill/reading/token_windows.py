@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from corpusmill.arrays.columns import NO_PAD, Column
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.dataset.manifest import MANIFEST, describe_columns
 from corpusmill.errors import UserError
 from corpusmill.objectives.examples.token_stream import (
@@ -174,7 +174,7 @@ class TokenWindows:
             raise UserError(self.data_set.folder.url, cause, "Build it with gpt --mode stream")
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _copy_windows(
     values: np.ndarray,
     firsts: np.ndarray,

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from corpusmill.arrays import ragged
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 
 
@@ -36,7 +36,7 @@ class EncodedDocuments(NamedTuple):
     empty_documents: int
 
 
-@njit(cache=True, nogil=True)
+@njit
 def drop_empty(
     sentence_offsets: np.ndarray, document_offsets: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from numba.core.caching import UserProvidedCacheLocator
 
+from corpusmill.arrays.kernel_cache import kernel_folder
 from tests.conftest import CHECKOUT
 
 POOL_PORT = 50000
@@ -26,6 +28,7 @@ _DRIVER_ADDRESS, _HOST_ADDRESS = "10.0.{number}.1", "10.0.{number}.2"
 DRIVER_ADDRESS = _DRIVER_ADDRESS.format(number=0)
 
 _ENVIRONMENT, _PACKAGES, _BOOT = "/venv", "/opt/packages", "/opt/apache/beam/boot"
+_KERNELS = "/opt/corpusmill/kernels"
 _SYSTEM = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "etc", "dev")
 
 # What Beam's images set, too; and no package index.
@@ -33,6 +36,7 @@ _VARIABLES = {
     "PATH": f"{_ENVIRONMENT}/bin:/usr/bin:/bin",
     "RUN_PYTHON_SDK_IN_DEFAULT_ENVIRONMENT": "1",
     "PIP_NO_INDEX": "1",
+    "NUMBA_CACHE_DIR": _KERNELS,
 }
 
 
@@ -152,18 +156,22 @@ def _make_root(root: Path, boot: Path, shared: Path) -> None:
     packages = environment / _site_packages().relative_to(sys.prefix)
     # A folder that a .pth file names has no say in the path, and so the editable install none.
     (packages / "packages.pth").write_text(f"{_PACKAGES}\n")
-    # Images hold compiled kernels, too, which are known by the content of their sources.
-    for kernel in (CHECKOUT / "corpusmill").rglob("__pycache__/*"):
-        if kernel.suffix == ".pyc":
-            continue
-        target = packages / kernel.relative_to(CHECKOUT)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(kernel, target)
+    # Images hold compiled kernels, too; numba looks for them by the place of their sources.
+    kernels = root / _KERNELS[1:] / kernel_folder().name
+    for source in (CHECKOUT / "corpusmill").rglob("*/"):
+        compiled = kernel_folder() / _subfolder_of_kernels(source)
+        if compiled.is_dir():
+            installed = Path("/", (packages / source.relative_to(CHECKOUT)).relative_to(root))
+            shutil.copytree(compiled, kernels / _subfolder_of_kernels(installed))
     for name in ("/proc", "/tmp", _PACKAGES, str(shared)):  # noqa: S108  the host's own
         (root / name[1:]).mkdir(parents=True)
     target = root / _BOOT[1:]
     target.parent.mkdir(parents=True)
     shutil.copy(boot, target)
+
+
+def _subfolder_of_kernels(sources: Path) -> str:
+    return str(UserProvidedCacheLocator.get_suitable_cache_subpath(str(sources / "any.py")))
 
 
 def _site_packages() -> Path:

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
 from corpusmill.arrays import ragged
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.corpus.batches import DocumentBatch, ReadCounts, Reject, text_batch
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.line_kernels import find_newline, join_text, strip_line
@@ -36,7 +36,7 @@ def no_such_field(file: str, text_field: str, fields: Sequence[str]) -> UserErro
     )
 
 
-@njit(cache=True, nogil=True)
+@njit
 def split_texts(
     text: npt.NDArray[np.uint8],
     offsets: npt.NDArray[np.int64],
@@ -90,7 +90,7 @@ def split_texts(
     return begins[:sentence], ends[:sentence], documents[:document]
 
 
-@njit(cache=True, nogil=True)
+@njit
 def cut_texts(
     text: npt.NDArray[np.uint8],
     offsets: npt.NDArray[np.int64],
@@ -133,7 +133,7 @@ def cut_texts(
     return begins[:count], ends[:count], documents[:count]
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _end_of_lines(text: npt.NDArray[np.uint8], begin: int, end: int, most: int) -> int:
     """Where the last line ends that ends within so many bytes, or else the first line."""
     for at in range(begin + most, begin, -1):

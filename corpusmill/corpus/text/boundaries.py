@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.corpus.decompression import DamagedStreamError
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.line_kernels import BLANK, TITLE, TOO_LONG
@@ -56,7 +56,7 @@ def find_boundaries(
                 yield block, Boundaries(ending, nothing)
 
 
-@njit(cache=True, nogil=True)
+@njit
 def find_headings(
     data: npt.NDArray[np.uint8],
     begins: npt.NDArray[np.int64],

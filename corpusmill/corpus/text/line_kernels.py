@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from corpusmill.arrays.kernel_cache import njit
 
 # Kinds of line. Separators come first, rejected lines last, so that one comparison tells them.
 BLANK, TITLE, SENTENCE, INVALID_UTF_8, TOO_LONG = range(5)
@@ -18,7 +19,7 @@ _IS_ASCII_SPACE = np.array([chr(byte).isspace() and byte < 0x80 for byte in rang
 NOBODYS, OURS, FOREIGN = range(3)
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _space_at(  # noqa: PLR0911  one return for each lead byte reads best
     data: npt.NDArray[np.uint8], at: int, end: int
 ) -> int:
@@ -42,7 +43,7 @@ def _space_at(  # noqa: PLR0911  one return for each lead byte reads best
     return 3 if second == 0x80 and listed else 0
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _space_before(data: npt.NDArray[np.uint8], begin: int, end: int) -> int:
     """Width in bytes of the white space that ends just before a byte; 0 for other text."""
     widest = 1 if data[end - 1] < 0x80 else min(3, end - begin)
@@ -53,7 +54,7 @@ def _space_before(data: npt.NDArray[np.uint8], begin: int, end: int) -> int:
     return 0
 
 
-@njit(cache=True, nogil=True)
+@njit
 def strip_line(data: npt.NDArray[np.uint8], begin: int, end: int) -> tuple[int, int]:
     """Begin and end of a line's text without the white space around it."""
     # Nearly every line begins and ends with ASCII other than white space, or with single spaces
@@ -71,7 +72,7 @@ def strip_line(data: npt.NDArray[np.uint8], begin: int, end: int) -> tuple[int, 
     return begin, end
 
 
-@njit(cache=True, nogil=True)
+@njit
 def find_newline(data: npt.NDArray[np.uint8], at: int, end: int) -> int:
     """Where the first newline of data[at:end] is; end if there is none."""
     # A loop without a way out is compiled to vector instructions: 64 bytes are looked at together.
@@ -87,7 +88,7 @@ def find_newline(data: npt.NDArray[np.uint8], at: int, end: int) -> int:
     return at
 
 
-@njit(cache=True, nogil=True)
+@njit
 def scan_lines(
     data: npt.NDArray[np.uint8], skip: int, max_line_bytes: int, titles: bool
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
@@ -141,7 +142,7 @@ class OpenDocument(NamedTuple):
     text_bytes: int
 
 
-@njit(cache=True, nogil=True)
+@njit
 def group_lines(
     block_offsets: npt.NDArray[np.int64],
     text_bytes: npt.NDArray[np.int64],
@@ -192,7 +193,7 @@ def group_lines(
     return ours, ended[:count], cuts, OpenDocument(owner, offset, sentences, text)
 
 
-@njit(cache=True, nogil=True)
+@njit
 def join_text(
     data: npt.NDArray[np.uint8], begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.uint8]:
@@ -209,7 +210,7 @@ def join_text(
     return joined
 
 
-@njit(cache=True, nogil=True)
+@njit
 def count_words(text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> tuple[int, int]:
     """Count the characters of some pieces of text, and their words.
 

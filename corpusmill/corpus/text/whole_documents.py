@@ -9,8 +9,8 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.corpus.batches import REJECTS_PER_BATCH, DocumentBatch, ReadCounts, text_batch
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.boundaries import Boundaries
@@ -46,7 +46,7 @@ class OpenText(NamedTuple):
     pieces: int  # of the same document that were given before, at most 1
 
 
-@njit(cache=True, nogil=True)
+@njit
 def measure_breaks(
     data: npt.NDArray[np.uint8],
     starts: npt.NDArray[np.int64],
@@ -69,7 +69,7 @@ def measure_breaks(
     return breaks
 
 
-@njit(cache=True, nogil=True)
+@njit
 def group_texts(
     block_offsets: npt.NDArray[np.int64],
     line_bytes: npt.NDArray[np.int64],

@@ -7,19 +7,19 @@ Source: https://avro.apache.org/docs/1.12.0/specification/#arrays-1
 """
 
 import numpy as np
-from numba import njit
 
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.formats.varints import take_varint
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _take_number(data: np.ndarray, place: int) -> tuple[int, int]:
     """A number with its sign, and the place behind it; (0, -1) where it has no end."""
     bits, place = take_varint(data, place, len(data))
     return np.int64(np.uint64(bits) >> np.uint64(1)) ^ -(bits & 1), place
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _take_array(data: np.ndarray, place: int, values: np.ndarray, found: int) -> tuple[int, int]:
     """Add the items of an array to the first `found` values.
 
@@ -44,7 +44,7 @@ def _take_array(data: np.ndarray, place: int, values: np.ndarray, found: int) ->
     return found, place
 
 
-@njit(cache=True, nogil=True)
+@njit
 def decode_rows(
     data: np.ndarray, rows: int, is_list: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:

@@ -11,8 +11,8 @@ Source: https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/exa
 """
 
 import numpy as np
-from numba import njit
 
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.formats.varints import put_varint, take_varint, varint_size
 
 FLOAT_LIST, INT64_LIST = 0x12, 0x1A
@@ -22,13 +22,13 @@ _FIRST, _SECOND = 0x0A, 0x12
 FINE, MALFORMED, UNKNOWN, TWICE, WRONG_KIND, MISSING = range(6)
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _list_size(packed: int) -> int:
     """A FloatList or Int64List; an empty one is nothing at all."""
     return 1 + varint_size(packed) + packed if packed else 0
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _entry_size(name: int, packed: int) -> int:
     """An entry of the map, without its tag and length."""
     numbers = _list_size(packed)
@@ -37,7 +37,7 @@ def _entry_size(name: int, packed: int) -> int:
     return size
 
 
-@njit(cache=True, nogil=True)
+@njit
 def example_sizes(name_sizes: np.ndarray, packed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Bytes of each example.
 
@@ -59,7 +59,7 @@ def example_sizes(name_sizes: np.ndarray, packed: np.ndarray) -> tuple[np.ndarra
     return examples, features
 
 
-@njit(cache=True, nogil=True)
+@njit
 def put_example_heads(features: np.ndarray, out: np.ndarray, places: np.ndarray) -> None:
     """Write what stands before the first feature of each row, and move the places behind it.
 
@@ -73,7 +73,7 @@ def put_example_heads(features: np.ndarray, out: np.ndarray, places: np.ndarray)
         places[row] = put_varint(features[row], out, places[row] + 1)
 
 
-@njit(cache=True, nogil=True)
+@njit
 def put_feature_heads(
     name: np.ndarray, kind: int, packed: np.ndarray, out: np.ndarray, places: np.ndarray
 ) -> None:
@@ -105,7 +105,7 @@ def put_feature_heads(
         places[row] = place
 
 
-@njit(cache=True, nogil=True)
+@njit
 def put_bytes(data: np.ndarray, offsets: np.ndarray, out: np.ndarray, places: np.ndarray) -> None:
     """Write the bytes of each row at a place of its own, and move the places behind them.
 
@@ -122,7 +122,7 @@ def put_bytes(data: np.ndarray, offsets: np.ndarray, out: np.ndarray, places: np
         places[row] = place + offsets[row + 1] - start
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _enter(data: np.ndarray, place: int, end: int, tag: int) -> tuple[int, int]:
     """Begin and end of what a field holds; (-1, -1) where no such field is whole there."""
     if place < 0 or place >= end or data[place] != tag:
@@ -133,7 +133,7 @@ def _enter(data: np.ndarray, place: int, end: int, tag: int) -> tuple[int, int]:
     return begin, begin + size
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _find_name(
     data: np.ndarray, begin: int, end: int, names: np.ndarray, name_offsets: np.ndarray
 ) -> int:
@@ -152,7 +152,7 @@ def _find_name(
     return -1
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _locate_entry(data: np.ndarray, begin: int, end: int) -> tuple[int, int, int, int, int]:
     """Of an entry of the map: begin and end of its name, kind, begin and end of its numbers.
 
@@ -174,7 +174,7 @@ def _locate_entry(data: np.ndarray, begin: int, end: int) -> tuple[int, int, int
     return name, name_end, kind, packed, packed_end
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _locate_record(
     data: np.ndarray,
     place: int,
@@ -206,7 +206,7 @@ def _locate_record(
     return fault, name, name_end
 
 
-@njit(cache=True, nogil=True)
+@njit
 def locate_features(
     data: np.ndarray,
     record_offsets: np.ndarray,
@@ -247,7 +247,7 @@ def locate_features(
     return starts, ends, -1, FINE, 0, 0
 
 
-@njit(cache=True, nogil=True)
+@njit
 def unpack_numbers(
     data: np.ndarray, starts: np.ndarray, ends: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, int]:

@@ -7,10 +7,11 @@ a tree over all rooms finds the smallest one that fits in O(log length), whateve
 """
 
 import numpy as np
-from numba import njit
+
+from corpusmill.arrays.kernel_cache import njit
 
 
-@njit(cache=True, nogil=True)
+@njit
 def order_by_length(lengths: np.ndarray, longest: int) -> np.ndarray:
     """The places of the longest piece first; of equal ones, in their own order.
 
@@ -37,7 +38,7 @@ def order_by_length(lengths: np.ndarray, longest: int) -> np.ndarray:
     return order
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _mark(tree: np.ndarray, room: int, present: bool) -> None:
     """Note whether there is a row with the room, up to the root; node i has 2i and 2i + 1."""
     node = (len(tree) >> 1) + room
@@ -50,7 +51,7 @@ def _mark(tree: np.ndarray, room: int, present: bool) -> None:
         tree[node] = either
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _find_room(tree: np.ndarray, least: int) -> int:
     """The smallest room of at least `least` that a row has; -1 where none has."""
     leaves = len(tree) >> 1
@@ -68,7 +69,7 @@ def _find_room(tree: np.ndarray, least: int) -> int:
     return node - leaves
 
 
-@njit(cache=True, nogil=True)
+@njit
 def assign_rows(lengths: np.ndarray, max_seq_length: int) -> tuple[np.ndarray, int]:
     """Best-fit decreasing.
 
@@ -118,7 +119,7 @@ def assign_rows(lengths: np.ndarray, max_seq_length: int) -> tuple[np.ndarray, i
     return rows, number
 
 
-@njit(cache=True, nogil=True)
+@njit
 def pack_best_fit(lengths: np.ndarray, max_seq_length: int) -> tuple[np.ndarray, np.ndarray]:
     """The pieces of each row.
 

@@ -13,8 +13,8 @@ of the original, which always has the full target; here it is drawn like all oth
 """
 
 import numpy as np
-from numba import njit
 
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import PACKS, derive_key, draw, to_below, to_uniform
 
 # Columns of the first array that `draw_packs` returns.
@@ -38,7 +38,7 @@ SINGLE_SEGMENT_TARGET = 100_000
 _SHORT, _TARGET, _SINGLE, _OVER, _DRAWS = 0, 1, 2, 3, 4
 
 
-@njit(cache=True, nogil=True)
+@njit
 def draw_target_length(
     key: np.uint64, index: int, max_seq_length: int, short_seq_prob: float
 ) -> int:
@@ -49,7 +49,7 @@ def draw_target_length(
     return max_seq_length
 
 
-@njit(cache=True, nogil=True)
+@njit
 def draw_first_target_length(
     key: np.uint64, index: int, target_length: int, single_segment_prob: float
 ) -> int:
@@ -62,7 +62,7 @@ def draw_first_target_length(
     return (target_length - 3) // 2
 
 
-@njit(cache=True, nogil=True)
+@njit
 def goes_over(key: np.uint64, index: int) -> bool:
     """Whether the sentence that would put the first segment over its target still goes to it.
 
@@ -71,7 +71,7 @@ def goes_over(key: np.uint64, index: int) -> bool:
     return bool(to_uniform(draw(key, index * _DRAWS + _OVER)) < 0.5)
 
 
-@njit(cache=True, nogil=True)
+@njit
 def split_sentences(
     starts: np.ndarray,
     ends: np.ndarray,
@@ -120,7 +120,7 @@ def split_sentences(
     return sentence, first_length, second_length
 
 
-@njit(cache=True, nogil=True)
+@njit
 def draw_packs(
     sentence_offsets: np.ndarray,
     document_offsets: np.ndarray,
@@ -204,7 +204,7 @@ def draw_packs(
     return packs[:written], spans[:placed]
 
 
-@njit(cache=True, nogil=True)
+@njit
 def take_spans(
     starts: np.ndarray,
     ends: np.ndarray,
@@ -249,7 +249,7 @@ def take_spans(
     return placed
 
 
-@njit(cache=True, nogil=True)
+@njit
 def assemble_packs(
     packs: np.ndarray, spans: np.ndarray, token_ids: np.ndarray, cls_id: int, sep_id: int
 ) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,8 @@ share examples.
 """
 
 import numpy as np
-from numba import njit
+
+from corpusmill.arrays.kernel_cache import njit
 
 # Special tokens of a piece, [CLS] and [SEP]; every further document of an example adds a [SEP].
 NUM_SPECIAL = 2
@@ -23,7 +24,7 @@ NUM_SPECIAL = 2
 DOCUMENT, INDEX, START, LENGTH = range(4)
 
 
-@njit(cache=True, nogil=True)
+@njit
 def cut_documents(
     sentence_offsets: np.ndarray, document_offsets: np.ndarray, room: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -80,7 +81,7 @@ def cut_documents(
     return pieces[:written], sentence_lengths[:kept], sentence_ends[: written + 1]
 
 
-@njit(cache=True, nogil=True)
+@njit
 def assemble_pieces(
     pieces: np.ndarray, token_ids: np.ndarray, cls_id: int, sep_id: int
 ) -> tuple[np.ndarray, np.ndarray]:

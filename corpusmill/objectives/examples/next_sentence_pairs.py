@@ -9,8 +9,8 @@ copied here.
 """
 
 import numpy as np
-from numba import njit
 
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import PAIRS, count_bits, derive_key, draw, to_below, to_uniform
 
 # Columns of what `draw_pairs` returns.
@@ -28,7 +28,7 @@ from corpusmill.arrays.randomness import PAIRS, count_bits, derive_key, draw, to
 _ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
-@njit(cache=True, nogil=True)
+@njit
 def truncate_lengths(first: int, second: int, max_num_tokens: int) -> tuple[int, int]:
     """The lengths left when the longer segment gives token after token until the pair fits.
 
@@ -49,7 +49,7 @@ def truncate_lengths(first: int, second: int, max_num_tokens: int) -> tuple[int,
     return first - rest // 2, second - (rest + 1) // 2
 
 
-@njit(cache=True, nogil=True)
+@njit
 def draw_front_cut(key: np.uint64, counter: int, removed: int) -> tuple[int, int]:
     """How many of `removed` tokens go from the front, each with probability one half.
 
@@ -67,7 +67,7 @@ def draw_front_cut(key: np.uint64, counter: int, removed: int) -> tuple[int, int
     return front, counter
 
 
-@njit(cache=True, nogil=True)
+@njit
 def scan_chunk(sentence_offsets: np.ndarray, begin: int, end: int, target_length: int) -> int:
     """How many sentences from `begin` a pair is made of.
 
@@ -81,7 +81,7 @@ def scan_chunk(sentence_offsets: np.ndarray, begin: int, end: int, target_length
     return count
 
 
-@njit(cache=True, nogil=True)
+@njit
 def draw_random_segment(
     key: np.uint64,
     counter: int,
@@ -121,14 +121,14 @@ def draw_random_segment(
     return start, stop - start
 
 
-@njit(cache=True, nogil=True)
+@njit
 def find_in_pool(pool_documents: np.ndarray, begin: int, end: int, document: np.uint64) -> int:
     """Place of a document among the sorted ids pool_documents[begin:end], or -1."""
     place = begin + int(np.searchsorted(pool_documents[begin:end], document))
     return place if place < end and pool_documents[place] == document else -1
 
 
-@njit(cache=True, nogil=True)
+@njit
 def draw_pairs(
     sentence_offsets: np.ndarray,
     document_offsets: np.ndarray,

@@ -4,17 +4,17 @@ from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column, arrow_schema, pad_rows
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.objectives.examples import next_sentence_pairs as pairing
 
 # Special tokens of a row.
 NUM_SPECIAL = 3
 
 
-@njit(cache=True, nogil=True)
+@njit
 def assemble_pairs(
     pairs: np.ndarray, token_ids: np.ndarray, pool_token_ids: np.ndarray, cls_id: int, sep_id: int
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -58,7 +58,7 @@ def assemble_pairs(
     return input_ids, offsets
 
 
-@njit(cache=True, nogil=True)
+@njit
 def fill_token_types(offsets: np.ndarray, first_lengths: np.ndarray) -> np.ndarray:
     """0 for [CLS], the first segment and its [SEP]; 1 for the second segment and its [SEP].
 

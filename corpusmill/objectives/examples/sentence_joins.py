@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from corpusmill.arrays import ragged
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.objectives.examples.full_sentences import NUM_SPECIAL
 
 # Columns of the spans that `plan_joins` gives.
@@ -83,7 +83,7 @@ def _join(
     return JoinedRows(first_rows, input_ids, joined_offsets, documents, pieces), held, held_skip
 
 
-@njit(cache=True, nogil=True)
+@njit
 def take_sentences(
     sentence_lengths: np.ndarray, sentence: int, end: int, room: int
 ) -> tuple[int, int]:
@@ -95,7 +95,7 @@ def take_sentences(
     return length, sentence
 
 
-@njit(cache=True, nogil=True)
+@njit
 def plan_joins(
     offsets: np.ndarray,
     sentence_lengths: np.ndarray,
@@ -178,7 +178,7 @@ def plan_joins(
     )
 
 
-@njit(cache=True, nogil=True)
+@njit
 def assemble_joins(
     spans: np.ndarray, span_offsets: np.ndarray, row_ids: np.ndarray, cls_id: int, sep_id: int
 ) -> tuple[np.ndarray, np.ndarray]:

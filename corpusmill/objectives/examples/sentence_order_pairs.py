@@ -12,8 +12,8 @@ alone (it ends a document) has an empty second segment and counts as in order.
 """
 
 import numpy as np
-from numba import njit
 
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import PAIRS, derive_key, draw, to_below, to_uniform
 from corpusmill.objectives.examples import next_sentence_pairs as pairing
 
@@ -21,7 +21,7 @@ from corpusmill.objectives.examples import next_sentence_pairs as pairing
 IS_SWITCHED = pairing.IS_RANDOM
 
 
-@njit(cache=True, nogil=True)
+@njit
 def scan_to_target(sentence_offsets: np.ndarray, begin: int, end: int, target_length: int) -> int:
     """How many sentences from `begin` on reach `target_length`, or are left.
 
@@ -34,7 +34,7 @@ def scan_to_target(sentence_offsets: np.ndarray, begin: int, end: int, target_le
     return stop - begin
 
 
-@njit(cache=True, nogil=True)
+@njit
 def draw_split(
     sentence_offsets: np.ndarray, begin: int, taken: int, key: np.uint64, counter: int
 ) -> int:
@@ -58,7 +58,7 @@ def draw_split(
     return int(start + 1 + (to_below(bits, length - 1) if length > 1 else 0))
 
 
-@njit(cache=True, nogil=True)
+@njit
 def draw_ordered_pairs(
     sentence_offsets: np.ndarray,
     document_offsets: np.ndarray,

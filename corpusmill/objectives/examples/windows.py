@@ -7,10 +7,11 @@ to stay whole is one window of it, and one that is cut into pieces has no overla
 """
 
 import numpy as np
-from numba import njit
+
+from corpusmill.arrays.kernel_cache import njit
 
 
-@njit(cache=True, nogil=True)
+@njit
 def count_windows(tokens: int, length: int, overlap: int) -> int:
     """How many windows cover a document.
 
@@ -28,7 +29,7 @@ def count_windows(tokens: int, length: int, overlap: int) -> int:
     return 1 + max(0, tokens - length + stride - 1) // stride
 
 
-@njit(cache=True, nogil=True)
+@njit
 def cut_windows(
     token_ids: np.ndarray,
     document_offsets: np.ndarray,

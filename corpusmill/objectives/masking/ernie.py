@@ -15,8 +15,8 @@ epoch, this once a sequence.
 """
 
 import numpy as np
-from numba import njit
 
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import draw, to_below, to_uniform
 from corpusmill.objectives.masking.words import LATER_IN_WORD, NO_WORD
 
@@ -67,7 +67,7 @@ def mask_sequences(
     return masked
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _mask_sequences(
     input_ids: np.ndarray,
     seg_labels: np.ndarray,

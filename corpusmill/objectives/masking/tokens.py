@@ -10,8 +10,8 @@ by `corpusmill.objectives.masking.words`.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import MASKING, count_bits, derive_key, draw, to_below, to_uniform
 
 # What becomes of a chosen token; the last tenth stays as it is.
@@ -20,7 +20,7 @@ MASK_REPLACE_PROB, RANDOM_REPLACE_PROB = 0.8, 0.1
 _NO_BIT, _ONE_BIT = np.uint64(0), np.uint64(1)
 
 
-@njit(cache=True, nogil=True)
+@njit
 def count_predictions(
     num_tokens: int, maskable: int, masked_lm_prob: float, max_predictions: int
 ) -> int:
@@ -36,7 +36,7 @@ def count_predictions(
     return min(maskable, max_predictions, max(1, wanted))
 
 
-@njit(cache=True, nogil=True)
+@njit
 def row_keys(seed: int, documents: np.ndarray, repeat: int, indices: np.ndarray) -> np.ndarray:
     """The keys by which rows are masked, from what tells rows apart.
 
@@ -75,20 +75,20 @@ class Scratch(NamedTuple):
     shares: np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@njit
 def make_scratch(longest: int) -> Scratch:
     """Room for rows of up to so many places."""
     chosen = np.zeros((longest + 63) // 64, np.uint64)
     return Scratch(chosen, np.empty(longest, np.int64), np.empty(longest))
 
 
-@njit(cache=True, nogil=True)
+@njit
 def choose(chosen: np.ndarray, place: int) -> None:
     """Set a place's bit."""
     chosen[place >> 6] |= _ONE_BIT << np.uint64(place & 63)
 
 
-@njit(cache=True, nogil=True)
+@njit
 def is_chosen(chosen: np.ndarray, place: int) -> bool:
     """Whether a place's bit is set."""
     is_set: bool = (chosen[place >> 6] >> np.uint64(place & 63)) & _ONE_BIT != _NO_BIT
@@ -96,7 +96,7 @@ def is_chosen(chosen: np.ndarray, place: int) -> bool:
 
 
 # Inlined, as is `mask_row`: counting references to a row's slices takes a fifth of the time else.
-@njit(cache=True, nogil=True, inline="always")
+@njit(inline="always")
 def corrupt_chosen(
     row: np.ndarray,
     scratch: Scratch,
@@ -146,7 +146,7 @@ def corrupt_chosen(
         row[positions[i]] = mask_id if shares[i] < mask_replace_prob else other
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(inline="always")
 def mask_row(
     row: np.ndarray,
     scratch: Scratch,
@@ -208,7 +208,7 @@ def mask_row(
     )
 
 
-@njit(cache=True, nogil=True)
+@njit
 def mask_rows(
     input_ids: np.ndarray,
     offsets: np.ndarray,

@@ -18,8 +18,8 @@ from labels, so that it is exact for any tokenizer.
 """
 
 import numpy as np
-from numba import njit
 
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import draw, to_below, to_uniform
 from corpusmill.objectives.masking.tokens import (
     MASK_REPLACE_PROB,
@@ -36,7 +36,7 @@ from corpusmill.objectives.masking.tokens import (
 FIRST_OF_WORD, LATER_IN_WORD, NO_WORD = 0, 1, -1
 
 
-@njit(cache=True, nogil=True)
+@njit
 def label_words(
     input_ids: np.ndarray, continues: np.ndarray, offsets: np.ndarray, maskable_ids: np.ndarray
 ) -> np.ndarray:
@@ -71,7 +71,7 @@ def label_words(
     return seg_labels
 
 
-@njit(cache=True, nogil=True)
+@njit
 def ngram_thresholds(max_ngram: int) -> np.ndarray:
     """Where the lengths of n-grams part the interval from 0 to 1.
 
@@ -89,7 +89,7 @@ def ngram_thresholds(max_ngram: int) -> np.ndarray:
     return thresholds
 
 
-@njit(cache=True, nogil=True)
+@njit
 def end_of_ngram(seg_labels: np.ndarray, start: int, max_words: int, max_tokens: int) -> int:
     """Where the longest n-gram ends that begins at a word and has room.
 
@@ -119,7 +119,7 @@ def end_of_ngram(seg_labels: np.ndarray, start: int, max_words: int, max_tokens:
     return end
 
 
-@njit(cache=True, nogil=True)
+@njit
 def choose_words(
     seg_labels: np.ndarray,
     thresholds: np.ndarray,
@@ -170,7 +170,7 @@ def choose_words(
     return found, counter
 
 
-@njit(cache=True, nogil=True)
+@njit
 def mask_words(
     input_ids: np.ndarray,
     seg_labels: np.ndarray,
@@ -256,7 +256,7 @@ def mask_words(
     return positions[:written], labels[:written], prediction_offsets
 
 
-@njit(cache=True, nogil=True)
+@njit
 def count_words(seg_labels: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """Words of each sequence.
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from corpusmill.arrays.kernel_cache import folder_of_caches
+from corpusmill.arrays.kernel_cache import cache_folder
 from corpusmill.dataset.manifest import MANIFEST, columns_of
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
@@ -52,7 +52,7 @@ _PATIENCE_SECONDS = 60
 
 def default_cache_folder() -> Path:
     """`corpusmill/shards` in the user's folder of caches (XDG_CACHE_HOME, or ~/.cache)."""
-    caches = folder_of_caches()
+    caches = cache_folder()
     if caches == Path(gettempdir()):
         # Others may write there, too, and what lies in a cache is believed.
         return caches / f"corpusmill-{os.getuid()}" / "shards"

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.errors import UserError
 from corpusmill.reading.collate.padding import Matrix, Padding, attention_mask, pad
 from corpusmill.reading.rows import Integers, Lists, Rows
@@ -177,7 +177,7 @@ class PackedCollator:
         return input_ids, begins
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _number_pieces(
     input_ids: np.ndarray,
     marks: np.ndarray,

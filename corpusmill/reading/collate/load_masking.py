@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import LOADED_MASK, MAX_SEED, derive_key
 from corpusmill.dataset.manifest import columns_of, special_tokens_of
 from corpusmill.errors import UserError
@@ -38,7 +38,7 @@ class Masking(Protocol):
         """
 
 
-@njit(cache=True, nogil=True)
+@njit
 def derive_mask_keys(seed: int, samples: np.ndarray, epochs: np.ndarray) -> np.ndarray:
     """The keys by which samples are masked in their epochs.
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import draw, to_below
 from corpusmill.reading.rows import Integers
 
@@ -120,7 +120,7 @@ def share_evenly(samples: int, batch_size: int, world_size: int) -> Integers:
     return sizes
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _shuffle(size: int, key: np.uint64) -> np.ndarray:
     """A random permutation. Source: Fisher and Yates, as Knuth's algorithm P."""
     order = np.arange(size)
@@ -130,7 +130,7 @@ def _shuffle(size: int, key: np.uint64) -> np.ndarray:
     return order
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _sort_down(widths: np.ndarray, order: np.ndarray) -> np.ndarray:
     """The widest first, those of one width as they stand in `order`, by counting."""
     widest = widths.max()
@@ -147,7 +147,7 @@ def _sort_down(widths: np.ndarray, order: np.ndarray) -> np.ndarray:
     return found
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _cut_by_tokens(widths: np.ndarray, budget: int, most: int) -> np.ndarray:
     """Sizes of batches of which each is as large as its first, longest row lets it be."""
     sizes = np.empty(len(widths), np.int64)
@@ -160,7 +160,7 @@ def _cut_by_tokens(widths: np.ndarray, budget: int, most: int) -> np.ndarray:
     return sizes[:count].copy()
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _split(sizes: np.ndarray, times: int) -> np.ndarray:
     """Halve the largest batch, so many times; the halves stay side by side."""
     cut = np.empty(len(sizes) + times, np.int64)
@@ -185,7 +185,7 @@ def _leave_out(by_width: Integers, sizes: Integers, times: int) -> tuple[Integer
     return moved, np.delete(sizes, alone[last])
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _mix(
     sizes: np.ndarray, steps: int, ranks: int, steps_key: np.uint64, ranks_key: np.uint64
 ) -> tuple[np.ndarray, np.ndarray]:

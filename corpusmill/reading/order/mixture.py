@@ -16,8 +16,8 @@ from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
-from numba import njit
 
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import MIXTURE, derive_key, draw
 from corpusmill.errors import UserError
 from corpusmill.reading.data_set import Samples
@@ -236,7 +236,7 @@ def share(
     return tuple(quotas)
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _assign(
     numbers: np.ndarray, quotas: np.ndarray, stretch: int, seed: np.uint64
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -267,7 +267,7 @@ def _assign(
     return sources, own
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _floor_share(place: int, part: int, whole: int) -> int:
     """The floor of place * part / whole, whose product may exceed 64 bits.
 

@@ -22,8 +22,8 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import (
     MAX_SEED,
     ROTATION,
@@ -151,7 +151,7 @@ def _lay_out(order: Order, epoch: int) -> tuple[np.uint64, Integers, Integers, I
     return key, sequence, begins, rotations
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _rotate(keys: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     rotations = np.empty(len(keys), np.int64)
     for i in range(len(keys)):
@@ -159,7 +159,7 @@ def _rotate(keys: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return rotations
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _locate(
     positions: np.ndarray,
     key: np.uint64,

@@ -6,12 +6,12 @@ the end is permuted again until it falls within (cycle walking).
 """
 
 import numpy as np
-from numba import njit
 
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import draw, to_below
 
 
-@njit(cache=True, nogil=True)
+@njit
 def permute(index: int, size: int, key: np.uint64) -> int:
     """Where a permutation of the numbers below `size` puts one of them.
 

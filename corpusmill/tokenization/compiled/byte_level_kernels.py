@@ -9,7 +9,8 @@ lowest rank first, the leftmost of them first.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from corpusmill.arrays.kernel_cache import njit
 
 # Classes of characters.
 OTHER, LETTER, NUMBER, SPACE, UNKNOWN = 0, 1, 2, 3, 4
@@ -52,7 +53,7 @@ class Merges(NamedTuple):
     pairs: np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@njit
 def read_character(text: np.ndarray, place: int) -> tuple[int, int]:
     """Code point and size of the UTF-8 character at a place."""
     lead: int = text[place]
@@ -68,7 +69,7 @@ def read_character(text: np.ndarray, place: int) -> tuple[int, int]:
     return (lead & 0x07) << 18 | second << 12 | third << 6 | fourth, 4
 
 
-@njit(cache=True, nogil=True)
+@njit
 def end_of_run(
     classes: np.ndarray, text: np.ndarray, place: int, stop: int, of: int, most: int
 ) -> int:
@@ -92,7 +93,7 @@ def end_of_run(
     return place
 
 
-@njit(cache=True, nogil=True)
+@njit
 def contraction_bytes(text: np.ndarray, place: int, stop: int, any_case: bool) -> int:
     """Bytes of 's, 't, 'm, 'd, 're, 've or 'll at a place; 0 for others, -1 where not known."""
     if text[place] != _APOSTROPHE or place + 1 >= stop:
@@ -108,7 +109,7 @@ def contraction_bytes(text: np.ndarray, place: int, stop: int, any_case: bool) -
     return 3 if is_long else 0
 
 
-@njit(cache=True, nogil=True)
+@njit
 def end_of_blank(rules: Rules, classes: np.ndarray, text: np.ndarray, place: int, stop: int) -> int:
     """Where a piece ends that begins with white space which nothing else takes."""
     end: int = end_of_run(classes, text, place, stop, SPACE, stop)
@@ -128,7 +129,7 @@ def end_of_blank(rules: Rules, classes: np.ndarray, text: np.ndarray, place: int
     return end if end == stop or last == place else last
 
 
-@njit(cache=True, nogil=True)
+@njit
 def end_of_piece(rules: Rules, classes: np.ndarray, text: np.ndarray, place: int, stop: int) -> int:
     """Where the piece that begins at a place ends; -1 where it cannot be said.
 
@@ -165,7 +166,7 @@ def end_of_piece(rules: Rules, classes: np.ndarray, text: np.ndarray, place: int
     return end
 
 
-@njit(cache=True, nogil=True)
+@njit
 def find_pair(pairs: np.ndarray, left: int, right: int) -> np.uint64:
     """Rank and new id of a pair, as in `Merges.pairs`; _FREE where it is never joined."""
     last = np.uint64(len(pairs) - 1)
@@ -179,7 +180,7 @@ def find_pair(pairs: np.ndarray, left: int, right: int) -> np.uint64:
     return value
 
 
-@njit(cache=True, nogil=True)
+@njit
 def fill_pairs(pairs: np.ndarray, keys: np.ndarray, values: np.ndarray) -> None:
     """Put pairs into the table.
 
@@ -196,7 +197,7 @@ def fill_pairs(pairs: np.ndarray, keys: np.ndarray, values: np.ndarray) -> None:
         pairs[slot, 0], pairs[slot, 1] = keys[at], values[at]
 
 
-@njit(cache=True, nogil=True)
+@njit
 def look_up_pair(merges: Merges, piece: np.ndarray, at: int, behind: int) -> None:
     """Find out what a token of a piece and the one behind it are joined to.
 
@@ -213,7 +214,7 @@ def look_up_pair(merges: Merges, piece: np.ndarray, at: int, behind: int) -> Non
     piece[JOINED, at] = np.int32(value & np.uint64(0xFFFFFFFF))
 
 
-@njit(cache=True, nogil=True)
+@njit
 def merge_bytes(
     merges: Merges, text: np.ndarray, start: int, end: int, piece: np.ndarray
 ) -> np.int64:
@@ -264,7 +265,7 @@ def merge_bytes(
     return np.int64(left)
 
 
-@njit(cache=True, nogil=True)
+@njit
 def merge_tokens(merges: Merges, text: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """The id that each of some pieces is merged to.
 
@@ -284,7 +285,7 @@ def merge_tokens(merges: Merges, text: np.ndarray, ends: np.ndarray) -> np.ndarr
     return merged
 
 
-@njit(cache=True, nogil=True)
+@njit
 def encode_spans(
     rules: Rules,
     classes: np.ndarray,

@@ -13,8 +13,8 @@ What a unit is depends on the tokenizer (`corpusmill.tokenization.compiled.exact
 from typing import Literal
 
 import numpy as np
-from numba import njit
 
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.tokenization.compiled.byte_level_kernels import read_character
 
 UnitRule = Literal["words", "ideographs", "bare ideographs", "spaced"]
@@ -36,7 +36,7 @@ _NEVER_EXTENDING = (
 )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@njit
 def hide_inner_spaces(text: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     r"""Hide each space behind other white space, so that text may be cut at every space left.
 
@@ -66,7 +66,7 @@ def hide_inner_spaces(text: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return hidden
 
 
-@njit(cache=True, nogil=True)
+@njit
 def is_blank_before(text: np.ndarray, start: int, place: int) -> bool:
     """Whether the character before a place is white space, as `str.isspace` has it."""
     last: int = text[place - 1]
@@ -89,7 +89,7 @@ def is_blank_before(text: np.ndarray, start: int, place: int) -> bool:
     )
 
 
-@njit(cache=True, nogil=True)
+@njit
 def is_blank_at(text: np.ndarray, start: int, place: int) -> bool:
     """Whether the character at a place is white space, as `str.isspace` has it."""
     lead: int = text[place]
@@ -123,7 +123,7 @@ def cut_at_lines(
     return cuts, firsts
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _cut_around(
     text: np.ndarray, offsets: np.ndarray, newlines: int, _anywhere: bool
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -151,7 +151,7 @@ def _cut_around(
     return cuts[: count + 1], firsts
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _cut_behind(
     text: np.ndarray, offsets: np.ndarray, newlines: int, anywhere: bool
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -176,7 +176,7 @@ def _cut_behind(
     return cuts[: count + 1], firsts
 
 
-@njit(cache=True, nogil=True)
+@njit
 def ideograph_bytes(text: np.ndarray, place: int) -> int:
     """Bytes of the character at a place if BERT takes it for a CJK ideograph, else 0.
 
@@ -199,7 +199,7 @@ def ideograph_bytes(text: np.ndarray, place: int) -> int:
     return 4 if listed else 0
 
 
-@njit(cache=True, nogil=True)
+@njit
 def may_extend(text: np.ndarray, place: int) -> bool:
     """Whether the character at a place may belong to the one before it, as an accent does.
 
@@ -213,7 +213,7 @@ def may_extend(text: np.ndarray, place: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit
 def part_ideographs(
     text: np.ndarray, offsets: np.ndarray, only_bare: bool
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -256,7 +256,7 @@ def part_ideographs(
     return parted, parted_offsets
 
 
-@njit(cache=True, nogil=True)
+@njit
 def part_sentence(text: np.ndarray, parted: np.ndarray) -> None:
     """Put a space before and behind each ideograph of a sentence.
 

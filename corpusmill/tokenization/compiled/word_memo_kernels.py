@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.tokenization.compiled.units import WORD_BYTES
 
 # A table slot is 16 bytes, and there are two for each entry; 4 bytes each for the ends of its tail
@@ -60,7 +60,7 @@ def allocate_memo(memory_bytes: int) -> MemoArrays:
     )
 
 
-@njit(cache=True, nogil=True)
+@njit
 def read_word(text: np.ndarray, place: int, stop: int) -> tuple[np.uint64, np.int64]:
     """Up to 8 bytes of a unit, as many as there are before the next space or `stop`.
 
@@ -95,14 +95,14 @@ def read_word(text: np.ndarray, place: int, stop: int) -> tuple[np.uint64, np.in
     return (word & before) | (_SPACES & ~before), size
 
 
-@njit(cache=True, nogil=True)
+@njit
 def hash_word(value: np.uint64, word: np.uint64) -> np.uint64:
     """The hash of a unit up to and with a word, from that before the word."""
     product = (value ^ word) * _MULTIPLIER
     return product ^ (product >> _HALF)
 
 
-@njit(cache=True, nogil=True)
+@njit
 def find_entry(
     memo: MemoArrays,
     text: np.ndarray,
@@ -146,7 +146,7 @@ def find_entry(
     return np.int64(NO_ENTRY), np.int64(slot)
 
 
-@njit(cache=True, nogil=True)
+@njit
 def add_entry(
     memo: MemoArrays, known: int, slot: int, text: np.ndarray, start: int, end: int, spaced: int
 ) -> bool:
@@ -173,7 +173,7 @@ def add_entry(
     return True
 
 
-@njit(cache=True, nogil=True, inline="always")  # a fifth of the time of look_up
+@njit(inline="always")  # a fifth of the time of look_up
 def read_unit(text: np.ndarray, start: int, stop: int) -> tuple[np.int64, np.uint64, np.uint64]:
     """Read a unit to its end.
 
@@ -196,7 +196,7 @@ def read_unit(text: np.ndarray, start: int, stop: int) -> tuple[np.int64, np.uin
     return end, first, value
 
 
-@njit(cache=True, nogil=True)
+@njit
 def look_up(
     memo: MemoArrays,
     known: int,
@@ -262,7 +262,7 @@ def look_up(
     return entries[:unit], unit_offsets, new[:added], unremembered[:others]
 
 
-@njit(cache=True, nogil=True)
+@njit
 def emit_ids(
     memo: MemoArrays,
     entries: np.ndarray,

@@ -7,8 +7,8 @@ of their bytes, so that one walk along a word's bytes finds the longest.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.tokenization.compiled.byte_level_kernels import read_character
 
 # Classes of characters.
@@ -50,7 +50,7 @@ class Pieces(NamedTuple):
     most_characters: int
 
 
-@njit(cache=True, nogil=True)
+@njit
 def find_edge(edges: np.ndarray, node: int, byte: int) -> np.int64:
     """The slot of a node's edge, or the free one where it belongs."""
     last = np.uint64(len(edges) - 1)
@@ -61,7 +61,7 @@ def find_edge(edges: np.ndarray, node: int, byte: int) -> np.int64:
     return np.int64(slot)
 
 
-@njit(cache=True, nogil=True)
+@njit
 def plant_tokens(
     text: np.ndarray, ends: np.ndarray, inner: np.ndarray, numbers: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -94,7 +94,7 @@ def plant_tokens(
     return edges, tokens[:nodes]
 
 
-@njit(cache=True, nogil=True)
+@njit
 def cut_word(
     pieces: Pieces, word: np.ndarray, size: int, characters: int, ids: np.ndarray, written: int
 ) -> int:
@@ -131,7 +131,7 @@ def cut_word(
     return at
 
 
-@njit(cache=True, nogil=True)
+@njit
 def encode_text(
     characters: Characters, pieces: Pieces, text: np.ndarray, word: np.ndarray, ids: np.ndarray
 ) -> int:
@@ -171,7 +171,7 @@ def encode_text(
     return int(written)
 
 
-@njit(cache=True, nogil=True)
+@njit
 def encode_spans(
     characters: Characters,
     pieces: Pieces,

@@ -5,67 +5,132 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numba
 import pytest
 
 import corpusmill
-from corpusmill.arrays.kernel_cache import STAMP, drop_stale_kernels
+from corpusmill.arrays.kernel_cache import kernel_folder
+
+PACKAGE = Path(corpusmill.__file__).parent
+choose_folder = kernel_folder.__wrapped__
 
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """Two sources, and a kernel that was cached when they were as they are."""
-    (tmp_path / "inner" / "__pycache__").mkdir(parents=True)
-    (tmp_path / "a.py").write_text("first")
-    (tmp_path / "inner" / "b.py").write_text("second")
-    assert drop_stale_kernels(tmp_path) == 0
-    (tmp_path / "inner" / "__pycache__" / "b.nbi").write_text("")
-    return tmp_path
+    """Two sources."""
+    (tmp_path / "package" / "inner").mkdir(parents=True)
+    (tmp_path / "package" / "a.py").write_text("first")
+    (tmp_path / "package" / "inner" / "b.py").write_text("second")
+    return tmp_path / "package"
+
+
+@pytest.fixture
+def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that NUMBA_CACHE_DIR names."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "caches"))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "caches"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    return tmp_path / "caches"
 
 
 @pytest.mark.parametrize(
-    ("source", "content", "dropped"),
+    ("source", "content", "is_same"),
     [
-        ("a.py", "first", 0),  # written once more, as by a second installation
-        ("a.py", "changed", 1),
-        ("inner/b.py", "changed", 1),
-        ("inner/new.py", "", 1),
+        ("a.py", "first", True),  # written once more, as by a second installation
+        ("a.py", "other", False),
+        ("inner/b.py", "changed", False),
+        ("inner/new.py", "", False),
     ],
 )
-def test_kernels_of_other_sources_are_dropped(
-    source: str, content: str, dropped: int, package: Path
+def test_kernels_of_other_sources_lie_in_another_folder(
+    source: str, content: str, is_same: bool, package: Path, caches: Path
 ) -> None:
+    before = choose_folder(package)
     (package / source).write_text(content)
-    assert drop_stale_kernels(package) == dropped
-    assert (package / "inner" / "__pycache__" / "b.nbi").exists() == (not dropped)
-    assert drop_stale_kernels(package) == 0
+    after = choose_folder(package)
+    assert before.parent == after.parent == caches
+    assert (after == before) == is_same
+    assert not list(package.rglob("__pycache__"))
 
 
-def test_kernels_of_unknown_sources_are_dropped(package: Path) -> None:
-    (package / "__pycache__" / STAMP).unlink()
-    assert drop_stale_kernels(package) == 1
+def test_only_folders_that_are_long_unused_are_removed(package: Path, caches: Path) -> None:
+    folders = []
+    for number in range(12):
+        (package / "a.py").write_text(str(number))
+        folders.append(choose_folder(package))
+    assert all(folder.exists() for folder in folders)  # they were used within a day
+    other = caches / "another-program"
+    other.mkdir()
+    for days, folder in enumerate([*reversed(folders), other], 1):
+        os.utime(folder, (folder.stat().st_mtime - days * 86_460,) * 2)
+    (package / "a.py").write_text("11")
+    assert choose_folder(package) == folders[11]  # nothing is new, and nothing removed
+    assert all(folder.exists() for folder in folders)
+    (package / "a.py").write_text("12")
+    newest = choose_folder(package)
+    assert set(caches.iterdir()) == {newest, *folders[5:], other}
 
 
-def test_a_kernel_that_another_process_deletes_meanwhile_is_passed_by(
-    package: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_folder_of_another_user_is_not_used(
+    package: Path, caches: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (package / "a.py").write_text("changed")
-    unlink = Path.unlink
+    if os.getuid() != 0:
+        pytest.skip("only root can give a folder away")
+    (tmp_path / "temp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temp"))
+    folders = []
+    for parent in ("caches", "home", "temp"):
+        folders.append(choose_folder(package))
+        assert folders[-1].parent == caches.parent / parent
+        assert folders[-1].stat().st_mode & 0o077 == 0
+        os.chown(folders[-1], 12345, 12345)
+    last = choose_folder(package)
+    assert last not in folders
+    assert last.stat().st_uid == 0
+    assert os.environ["NUMBA_CACHE_DIR"] == numba.config.CACHE_DIR == str(last)
 
-    def unlink_twice(path: Path, missing_ok: bool = False) -> None:
-        unlink(path)
-        unlink(path, missing_ok)
 
-    monkeypatch.setattr(Path, "unlink", unlink_twice)
-    assert drop_stale_kernels(package) == 1
-    assert not list(package.rglob("*.nbi"))
+def test_a_link_to_a_folder_is_not_used(package: Path, caches: Path) -> None:
+    folder = choose_folder(package)
+    folder.rename(caches / "another")
+    folder.symlink_to(caches / "another")
+    assert choose_folder(package) != folder
+
+
+def run_python(program: str, **variables: str) -> str:
+    """Run a program that imports the package; returns what it prints."""
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **variables}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def test_importing_the_library_writes_nothing_and_imports_no_numba(tmp_path: Path) -> None:
+    places = {name: str(tmp_path) for name in ("HOME", "TMPDIR", "NUMBA_CACHE_DIR")}
+    program = "import sys, corpusmill; print('numba' in sys.modules)"
+    assert run_python(program, **places, XDG_CACHE_HOME="").strip() == "False"
+    assert not list(tmp_path.iterdir())
+
+
+def test_kernels_are_compiled_once_and_keep_other_functions_where_they_are(tmp_path: Path) -> None:
+    program = (
+        "import numba, numpy as np;"
+        "from corpusmill.arrays.randomness import derive_keys as of;"
+        "of(np.uint64(0), np.zeros(1, np.uint64), 0, 0);"
+        "print(sum(of.stats.cache_hits.values()), numba.config.CACHE_DIR)"
+    )
+    for hits in (0, 1):
+        said = run_python(program, NUMBA_CACHE_DIR=str(tmp_path / "caches"))
+        assert said.split() == [str(hits), str(tmp_path / "caches")]
 
 
 @pytest.fixture
 def unwritable_package(tmp_path: Path) -> Iterator[Path]:
     """A copy of the package that not even root can write to, in the folder that it gives."""
     folder = tmp_path / "packages"
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(Path(corpusmill.__file__).parent, folder / "corpusmill", ignore=ignored)
+    shutil.copytree(PACKAGE, folder / "corpusmill", ignore=shutil.ignore_patterns("__pycache__"))
     mounted = subprocess.run(
         ["mount", "--bind", "-o", "ro", folder, folder], capture_output=True, check=False
     )
@@ -85,16 +150,12 @@ def test_a_user_who_may_not_write_to_the_package_has_kernels(
         (tmp_path / name).mkdir()
     places = {"HOME": str(tmp_path / home), "XDG_CACHE_HOME": "", "TMPDIR": str(tmp_path / "temp")}
     program = (
-        f"{first}import numpy as np, corpusmill.arrays.randomness as of;"
+        f"{first}import os; os.chdir({str(tmp_path)!r});"
+        "import numpy as np, corpusmill.arrays.randomness as of;"
         "print(of.__file__, of.derive_keys(np.uint64(0), np.zeros(1, np.uint64), 0, 0))"
     )
-    ran = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, **places, "PYTHONPATH": str(unwritable_package)},
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.startswith(str(unwritable_package))
+    said = run_python(program, **places, PYTHONPATH=str(unwritable_package))
+    assert said.startswith(str(unwritable_package))
     [folder] = (tmp_path / kept_in).rglob("corpusmill-kernels-*")
     assert list(folder.rglob("*.nbi"))
     assert folder.stat().st_mode & 0o077 == 0
