@@ -19,7 +19,7 @@ from corpusmill.arrays import ragged
 from corpusmill.errors import UserError
 from corpusmill.formats.ernie_text_kernels import parse_lines, write_lines, write_positions
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.shard_format import Columns, ShardFormat, Sink
+from corpusmill.formats.shard_format import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
 
 _NAMES = ("input_ids", "token_type_ids", "seg_labels", "next_sentence_label")
 
@@ -37,14 +37,11 @@ class ErnieTextFormat(ShardFormat):
     """Lines of ERNIE's columns without masks."""
 
     name = "ernie-text"
+    file_suffixes = (".gz",)
     compressions = ("gzip",)
     # Four times as fast as 6, and 10 % larger.
     level = 4
     companion_names = (*_FILE_LISTS.values(), _VOCABULARY)
-
-    def suffixes(self, options: OutputOptions) -> tuple[str, ...]:
-        """Return the suffix of the one file; the original reads only names that end in .gz."""
-        return (".gz",)
 
     def check(self, columns: Columns, options: OutputOptions) -> None:
         """Refuse what a line has no field for.
@@ -69,18 +66,12 @@ class ErnieTextFormat(ShardFormat):
                 "Leave it out",
             )
 
-    def open_writer(
-        self, sinks: Sequence[Sink], columns: Columns, options: OutputOptions
-    ) -> "_Writer":
+    def open_writer(self, sinks: Sinks, columns: Columns, options: OutputOptions) -> ShardWriter:
         """Open a writer of lines."""
         return _Writer(sinks[0], columns, cast(int, options.compression_level))
 
     def read(
-        self,
-        sources: Sequence[BinaryIO],
-        columns: Columns,
-        options: OutputOptions,
-        batch_rows: int,
+        self, sources: Sources, columns: Columns, options: OutputOptions, batch_rows: int
     ) -> Iterator[pa.RecordBatch]:
         """Parse the lines.
 

@@ -1,45 +1,53 @@
-"""Lines of ERNIE's text to numbers and back, compiled.
+"""Compiled conversion between numbers and the lines of ERNIE's text.
 
-A line is `token_ids;sentence_type_ids;position_ids;seg_labels;next_sentence_label`, the numbers of
-a field with a space between two.
+A line is `token_ids;sentence_type_ids;position_ids;seg_labels;next_sentence_label`; a space
+separates the numbers of a field.
 """
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column, arrow_schema
 from corpusmill.arrays.kernel_cache import njit
 
-SPACE, SEMICOLON, NEWLINE = 32, 59, 10
+_SPACE, _SEMICOLON, _NEWLINE = 32, 59, 10
 _MINUS, _ZERO, _NINE = 45, 48, 57
 
 
 @njit
-def write_number(text: np.ndarray, place: int, number: int) -> int:
-    """Write a number's digits from `place` on; gives the place behind them."""
-    digits = 1
-    power = 10
-    while number >= power:
-        digits += 1
-        power *= 10
-    behind = place + digits
-    for i in range(behind - 1, place - 1, -1):
-        text[i] = _ZERO + number % 10
-        number //= 10
-    return behind
+def _write_numbers(text: np.ndarray, place: int, numbers: np.ndarray) -> int:
+    """Write numbers, with a space after each; return the place after the last space."""
+    for signed in numbers:
+        number = np.int64(signed)
+        if number < 0:
+            text[place] = _MINUS
+            place += 1
+            number = -number
+        power = 10
+        end = place + 1
+        while number >= power:
+            end += 1
+            power *= 10
+        for i in range(end - 1, place - 1, -1):
+            text[i] = _ZERO + number % 10
+            number //= 10
+        text[end] = _SPACE
+        place = end + 1
+    return place
 
 
 @njit
 def write_positions(length: int) -> tuple[np.ndarray, np.ndarray]:
-    """The positions of the longest sequence as text; a shorter one's are the beginning of it.
+    """Write the positions of the longest sequence, of which those of any other are the beginning.
 
     Args:
         length: of the longest sequence.
 
     Returns:
         text: uint8[bytes].
-        ends: int64[length + 1], where the text of so many positions ends, its last space included.
+        ends: int64[length + 1], where the text of 0, 1, 2, ... positions ends, space included.
 
     Example:
         11 gives the bytes of "0 1 2 3 4 5 6 7 8 9 10 " and [0, 2, 4, ... 20, 23].
@@ -47,9 +55,7 @@ def write_positions(length: int) -> tuple[np.ndarray, np.ndarray]:
     text = np.empty(length * 20, np.uint8)
     ends = np.zeros(length + 1, np.int64)
     for i in range(length):
-        place = write_number(text, ends[i], i)
-        text[place] = SPACE
-        ends[i + 1] = place + 1
+        ends[i + 1] = _write_numbers(text, ends[i], np.arange(i, i + 1))
     return text[: ends[length]], ends
 
 
@@ -64,25 +70,25 @@ def write_lines(
     positions_ends: np.ndarray,
     digits: int,
 ) -> np.ndarray:
-    """The lines of a batch of sequences.
+    """Write the lines of a batch of sequences.
 
     Args:
         input_ids: integers[tokens], not negative.
         token_types: int8[tokens], 0 or 1.
         seg_labels: int8[tokens], -1, 0 or 1.
-        offsets: integers[rows + 1] into these three; no row is empty.
-        next_sentence_labels: int8[rows], 1 for a random second segment, which is 0 in the text.
-        positions_text: from `write_positions`, as long as the longest row needs.
+        offsets: integers[rows + 1] into these three; rows are not empty.
+        next_sentence_labels: int8[rows], 1 for a random second segment; the text has 0 for it.
+        positions_text: from `write_positions`, at least as long as the longest row needs.
         positions_ends: likewise.
-        digits: most digits of an id.
+        digits: of the longest id.
 
     Returns:
         uint8[bytes].
 
     Example:
         one row with the ids [1, 28, 2, 9, 2], types [0, 0, 0, 1, 1], seg_labels [-1, 0, -1, 0, -1]
-        and the label 1 gives the bytes of "1 28 2 9 2;0 0 0 1 1;0 1 2 3 4;-1 0 -1 0 -1;0" and of a
-        line's end.
+        and the label 1 gives the bytes of "1 28 2 9 2;0 0 0 1 1;0 1 2 3 4;-1 0 -1 0 -1;0" and a
+        newline.
     """
     size = 0
     for i in range(len(offsets) - 1):
@@ -91,55 +97,42 @@ def write_lines(
     text = np.empty(size, np.uint8)
     place = 0
     for i in range(len(offsets) - 1):
-        begin, end = offsets[i], offsets[i + 1]
-        for j in range(begin, end):
-            place = write_number(text, place, input_ids[j])
-            text[place] = SPACE
-            place += 1
-        text[place - 1] = SEMICOLON
-        for j in range(begin, end):
-            text[place] = _ZERO + token_types[j]
-            text[place + 1] = SPACE
-            place += 2
-        text[place - 1] = SEMICOLON
-        for j in range(positions_ends[end - begin]):
+        start, end = offsets[i], offsets[i + 1]
+        place = _write_numbers(text, place, input_ids[start:end])
+        text[place - 1] = _SEMICOLON
+        place = _write_numbers(text, place, token_types[start:end])
+        text[place - 1] = _SEMICOLON
+        for j in range(positions_ends[end - start]):
             text[place + j] = positions_text[j]
-        place += positions_ends[end - begin]
-        text[place - 1] = SEMICOLON
-        for j in range(begin, end):
-            if seg_labels[j] < 0:
-                text[place] = _MINUS
-                place += 1
-            text[place] = _ZERO + abs(seg_labels[j])
-            text[place + 1] = SPACE
-            place += 2
-        text[place - 1] = SEMICOLON
+        place += positions_ends[end - start]
+        text[place - 1] = _SEMICOLON
+        place = _write_numbers(text, place, seg_labels[start:end])
+        text[place - 1] = _SEMICOLON
         text[place] = _ZERO + 1 - next_sentence_labels[i]
-        text[place + 1] = NEWLINE
+        text[place + 1] = _NEWLINE
         place += 2
     return text[:place]
 
 
 @njit
-def parse_numbers(text: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
-    """The numbers of a text, and the byte behind each.
+def _parse_numbers(text: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Parse the numbers of a text, up to anything that is not a number.
 
     Args:
         text: uint8[bytes].
 
     Returns:
         values: int64[numbers].
-        ends: uint8[numbers], each a space, a semicolon or a newline.
-        fine: whether there is nothing else in the text, and no number of more than 10 digits;
-            behind the place where there is, nothing is parsed.
+        ends: uint8[numbers], the byte after each number: a space, a semicolon or a newline.
+        is_valid: whether the text holds nothing but numbers of at most ten digits.
 
     Example:
         the bytes of "12 -1;0" and a newline give [12, -1, 0], the bytes of " ;" and a newline, and
         True.
     """
-    most = (len(text) + 1) // 2  # A number takes two bytes or more.
-    values = np.empty(most, np.int64)
-    ends = np.empty(most, np.uint8)
+    max_numbers = (len(text) + 1) // 2  # A number takes at least two bytes.
+    values = np.empty(max_numbers, np.int64)
+    ends = np.empty(max_numbers, np.uint8)
     count = number = digits = 0
     negative = False
     for byte in text:
@@ -148,7 +141,7 @@ def parse_numbers(text: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
             digits += 1
         elif byte == _MINUS and not digits and not negative:
             negative = True
-        elif digits and byte in (SPACE, SEMICOLON, NEWLINE):
+        elif digits and byte in (_SPACE, _SEMICOLON, _NEWLINE):
             values[count] = -number if negative else number
             ends[count] = byte
             count += 1
@@ -158,42 +151,39 @@ def parse_numbers(text: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
     return values[:count], ends[:count], not digits and not negative
 
 
-_FIELD_ENDS = np.array([SEMICOLON] * 4 + [NEWLINE], np.uint8)
-
-
 def parse_lines(text: bytes, columns: tuple[Column, ...], first_line: int) -> pa.RecordBatch:
-    """The rows of some whole lines.
+    """Parse whole lines to rows.
 
     Args:
-        text: the last line ends in a newline, too.
-        columns: of the data set; `next_sentence_label` is 1 where the text says 0.
+        text: ends with a newline.
+        columns: of the data set; `next_sentence_label` is 1 where the text has 0.
         first_line: number of the first line, for messages.
 
     Raises:
-        ValueError: a line is not as it must be.
+        ValueError: a line is malformed.
     """
-    values, ends, fine = parse_numbers(np.frombuffer(text, np.uint8))
-    if not fine:
-        line = first_line + int((ends == NEWLINE).sum())
-        raise ValueError(f"line {line:,}: it holds something that is no number in its place")
+    values, ends, is_valid = _parse_numbers(np.frombuffer(text, np.uint8))
+    if not is_valid:
+        line = first_line + int((ends == _NEWLINE).sum())
+        raise ValueError(f"line {line:,}: it has something other than numbers of up to 10 digits")
     lengths = _field_lengths(ends, first_line)
-    rows = len(lengths)
-    of_field = np.repeat(np.tile(np.arange(5, dtype=np.int8), rows), lengths.ravel())
-    ids, types, positions, seg_labels, labels = (values[of_field == field] for field in range(5))
-    row_of_token = np.repeat(np.arange(rows), lengths[:, 0])
-    offsets = np.zeros(rows + 1, np.int64)
-    np.cumsum(lengths[:, 0], out=offsets[1:])
+    rows = np.arange(len(lengths))
+    fields = np.repeat(np.tile(np.arange(5, dtype=np.int8), len(rows)), lengths.ravel())
+    ids, types, positions, seg_labels, labels = (values[fields == field] for field in range(5))
+    rows_of_tokens = np.repeat(rows, lengths[:, 0])
+    offsets = np.concatenate([[0], np.cumsum(lengths[:, 0])])
     largest = next(np.iinfo(column.dtype).max for column in columns if column.name == "input_ids")
-    places = np.arange(len(ids)) - offsets[row_of_token]
-    for wrong, row_of, what in (
-        ((ids < 0) | (ids > largest), row_of_token, f"a token id is not from 0 to {largest:,}"),
-        ((types < 0) | (types > 1), row_of_token, "a sentence type is not 0 or 1"),
-        (positions != places, row_of_token, "its positions are not 0, 1, 2 and so on"),
-        ((seg_labels < -1) | (seg_labels > 1), row_of_token, "a seg_label is not -1, 0 or 1"),
-        ((labels < 0) | (labels > 1), np.arange(rows), "its label is not 0 or 1"),
+    places = np.arange(len(ids)) - offsets[rows_of_tokens]
+    for is_wrong, row_numbers, cause in (
+        ((ids < 0) | (ids > largest), rows_of_tokens, f"a token id is not in 0 to {largest:,}"),
+        ((types < 0) | (types > 1), rows_of_tokens, "a sentence type is not 0 or 1"),
+        (positions != places, rows_of_tokens, "its positions are not 0, 1, 2 and so on"),
+        (abs(seg_labels) > 1, rows_of_tokens, "a seg_label is not -1, 0 or 1"),
+        ((labels < 0) | (labels > 1), rows, "its label is not 0 or 1"),
     ):
-        if wrong.any():
-            raise ValueError(f"line {first_line + int(row_of[wrong.argmax()]):,}: {what}")
+        if is_wrong.any():
+            line = first_line + int(row_numbers[is_wrong.argmax()])
+            raise ValueError(f"line {line:,}: {cause}")
     lists = {"input_ids": ids, "token_type_ids": types, "seg_labels": seg_labels}
     arrays = [
         ragged.to_arrow(lists[column.name].astype(column.dtype), offsets)
@@ -204,17 +194,17 @@ def parse_lines(text: bytes, columns: tuple[Column, ...], first_line: int) -> pa
     return ragged.to_batch(arrays, arrow_schema(columns))
 
 
-def _field_lengths(ends: np.ndarray, first_line: int) -> np.ndarray:
-    """int64[rows, 5]: how many numbers each field has; the first four have the same, the last 1."""
-    stops = np.flatnonzero(ends != SPACE) + 1
-    kinds = ends[stops - 1]
-    strange = kinds != np.resize(_FIELD_ENDS, len(kinds))
-    if strange.any():
-        line = first_line + int(strange.argmax()) // 5
-        raise ValueError(f"line {line:,}: it has not five fields")
-    lengths: np.ndarray = np.diff(stops, prepend=0).reshape(-1, 5)
-    unequal = (lengths[:, :4] != lengths[:, :1]).any(axis=1) | (lengths[:, 4] != 1)
-    if unequal.any():
-        line = first_line + int(unequal.argmax())
-        raise ValueError(f"line {line:,}: its fields have not the same number of values")
+def _field_lengths(ends: npt.NDArray[np.uint8], first_line: int) -> npt.NDArray[np.int64]:
+    """Return int64[rows, 5], how many numbers each field has: four times the same, and 1."""
+    stops = np.flatnonzero(ends != _SPACE) + 1
+    field_ends = np.resize(np.array([_SEMICOLON] * 4 + [_NEWLINE]), len(stops))
+    is_wrong = ends[stops - 1] != field_ends
+    if is_wrong.any():
+        line = first_line + int(is_wrong.argmax()) // 5
+        raise ValueError(f"line {line:,}: it does not have five fields")
+    lengths = np.diff(stops, prepend=0).reshape(-1, 5)
+    is_wrong = (lengths[:, :4] != lengths[:, :1]).any(axis=1) | (lengths[:, 4] != 1)
+    if is_wrong.any():
+        line = first_line + int(is_wrong.argmax())
+        raise ValueError(f"line {line:,}: its fields do not have the same number of values")
     return lengths

@@ -13,7 +13,7 @@ A row is a document, and a document is one sequence, as tools/preprocess_data.py
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from corpusmill.arrays.columns import Column
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.shard_format import Columns, Sink
+from corpusmill.formats.shard_format import Columns, ShardWriter, Sinks, Sources
 from corpusmill.formats.token_files import (
     TokenFileFormat,
     check_end,
@@ -46,23 +46,14 @@ class MegatronFormat(TokenFileFormat):
     """The tokens of a shard and their index."""
 
     name = "megatron"
+    file_suffixes = (".bin", ".idx")
 
-    def suffixes(self, options: OutputOptions) -> tuple[str, ...]:
-        """Return the suffixes of the tokens and their index."""
-        return (".bin", ".idx")
-
-    def open_writer(
-        self, sinks: Sequence[Sink], columns: Columns, options: OutputOptions
-    ) -> "_Writer":
+    def open_writer(self, sinks: Sinks, columns: Columns, options: OutputOptions) -> ShardWriter:
         """Open a writer, which writes tokens as they come and the index at the end."""
         return _Writer(sinks, columns)
 
     def read(
-        self,
-        sources: Sequence[BinaryIO],
-        columns: Columns,
-        options: OutputOptions,
-        batch_rows: int,
+        self, sources: Sources, columns: Columns, options: OutputOptions, batch_rows: int
     ) -> Iterator[pa.RecordBatch]:
         """Read the documents, and check every byte of the index."""
         tokens, index = sources
@@ -101,7 +92,7 @@ class MegatronFormat(TokenFileFormat):
 
 
 class _Writer:
-    def __init__(self, sinks: Sequence[Sink], columns: Columns) -> None:
+    def __init__(self, sinks: Sinks, columns: Columns) -> None:
         self._tokens, self._index = sinks
         self._code, self._dtype = _token_type(columns[0])
         self._lengths = [np.zeros(0, "<i4")]

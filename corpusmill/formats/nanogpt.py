@@ -7,16 +7,15 @@ int32. All numbers are little-endian. The concatenation of two files of a kind i
 kind.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import PurePosixPath
-from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
 
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.shard_format import Columns, Sink
+from corpusmill.formats.shard_format import Columns, ShardWriter, Sinks, Sources
 from corpusmill.formats.token_files import TokenFileFormat, check_end, read_tokens, write_tokens
 
 _TOKEN, _LENGTH = "<u2", "<i4"
@@ -26,11 +25,8 @@ class NanogptFormat(TokenFileFormat):
     """One file of 16-bit tokens per split."""
 
     name = "nanogpt"
+    file_suffixes = (".bin", ".lengths")
     joined = {"train": "train", "validation": "val"}  # noqa: RUF012 - never changed
-
-    def suffixes(self, options: OutputOptions) -> tuple[str, ...]:
-        """Return the suffixes of the tokens and of the documents' lengths."""
-        return (".bin", ".lengths")
 
     def check(self, columns: Columns, options: OutputOptions) -> None:
         """Refuse rows that are not a stream of 16-bit tokens.
@@ -46,18 +42,12 @@ class NanogptFormat(TokenFileFormat):
                 "Use a smaller tokenizer, or another format",
             )
 
-    def open_writer(
-        self, sinks: Sequence[Sink], columns: Columns, options: OutputOptions
-    ) -> "_Writer":
+    def open_writer(self, sinks: Sinks, columns: Columns, options: OutputOptions) -> ShardWriter:
         """Open a writer, which writes to both sinks at once."""
         return _Writer(sinks)
 
     def read(
-        self,
-        sources: Sequence[BinaryIO],
-        columns: Columns,
-        options: OutputOptions,
-        batch_rows: int,
+        self, sources: Sources, columns: Columns, options: OutputOptions, batch_rows: int
     ) -> Iterator[pa.RecordBatch]:
         """Read the documents."""
         tokens, companion = sources
@@ -82,7 +72,7 @@ class NanogptFormat(TokenFileFormat):
 
 
 class _Writer:
-    def __init__(self, sinks: Sequence[Sink]) -> None:
+    def __init__(self, sinks: Sinks) -> None:
         self._tokens, self._lengths = sinks
 
     def write(self, rows: pa.RecordBatch) -> None:

@@ -1,14 +1,13 @@
 """Parquet shards: small integers as byte streams, compressed, in row groups of equal size."""
 
-from collections.abc import Iterator, Sequence
-from typing import BinaryIO
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpusmill.arrays.columns import Column, arrow_schema
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.shard_format import Columns, ShardFormat, Sink
+from corpusmill.formats.shard_format import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
 from corpusmill.formats.shard_names import shard_glob
 
 # Small enough for a reader that shuffles row groups, large enough that the footer is only a
@@ -20,25 +19,16 @@ class ParquetFormat(ShardFormat):
     """Parquet with every codec of its own, for all columns."""
 
     name = "parquet"
+    file_suffixes = (".parquet",)
     compressions = ("zstd", "snappy", "gzip", "none")
     hub = True
 
-    def suffixes(self, options: OutputOptions) -> tuple[str, ...]:
-        """Return the suffix of the one file."""
-        return (".parquet",)
-
-    def open_writer(
-        self, sinks: Sequence[Sink], columns: Columns, options: OutputOptions
-    ) -> "_Writer":
+    def open_writer(self, sinks: Sinks, columns: Columns, options: OutputOptions) -> ShardWriter:
         """Open a writer, which writes each batch as one row group."""
         return _Writer(sinks[0], columns, options)
 
     def read(
-        self,
-        sources: Sequence[BinaryIO],
-        columns: Columns,
-        options: OutputOptions,
-        batch_rows: int,
+        self, sources: Sources, columns: Columns, options: OutputOptions, batch_rows: int
     ) -> Iterator[pa.RecordBatch]:
         """Read the rows of a shard whose schema is that of the columns."""
         shard = pq.ParquetFile(sources[0])

@@ -28,6 +28,10 @@ class Sink(Protocol):
         """Write bytes after those written before."""
 
 
+Sinks = Sequence[Sink]
+Sources = Sequence[BinaryIO]
+
+
 class ShardWriter(Protocol):
     """Writes the rows of one shard to its sinks."""
 
@@ -43,6 +47,7 @@ class ShardFormat(ABC):
 
     Attributes:
         name: value of `--output-format`.
+        file_suffixes: of a shard's files; see `suffixes`.
         compressions: its codecs, the default first.
         padding: of rows, by default.
         joined: name without suffix of each split's one file, by split, if the format has one file
@@ -54,6 +59,7 @@ class ShardFormat(ABC):
     """
 
     name: ClassVar[str]
+    file_suffixes: ClassVar[tuple[str, ...]]
     compressions: ClassVar[tuple[Compression, ...]] = ("none",)
     padding: ClassVar[Padding] = "do_not_pad"
     joined: ClassVar[Mapping[str, str]] = {}
@@ -62,14 +68,12 @@ class ShardFormat(ABC):
     level: ClassVar[int | None] = None
     companion_names: ClassVar[tuple[str, ...]] = ()
 
-    @abstractmethod
     def suffixes(self, options: OutputOptions) -> tuple[str, ...]:
         """Return the suffixes of a shard's files; the first is that of the shard's own name."""
+        return self.file_suffixes
 
     @abstractmethod
-    def open_writer(
-        self, sinks: Sequence[Sink], columns: Columns, options: OutputOptions
-    ) -> ShardWriter:
+    def open_writer(self, sinks: Sinks, columns: Columns, options: OutputOptions) -> ShardWriter:
         """Open a writer of one shard.
 
         Args:
@@ -80,11 +84,7 @@ class ShardFormat(ABC):
 
     @abstractmethod
     def read(
-        self,
-        sources: Sequence[BinaryIO],
-        columns: Columns,
-        options: OutputOptions,
-        batch_rows: int,
+        self, sources: Sources, columns: Columns, options: OutputOptions, batch_rows: int
     ) -> Iterator[pa.RecordBatch]:
         """Read the rows of a shard, in the schema of the columns.
 

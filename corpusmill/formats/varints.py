@@ -1,8 +1,8 @@
-"""Numbers of one to ten bytes, as Protocol Buffers and Avro write them, for whole batches at once.
+"""Varints, the integers of one to ten bytes in Protocol Buffers and Avro, for whole batches.
 
-Seven bits a byte, the lowest first; the highest bit says that another byte follows. Avro moves the
-sign to the lowest bit first (zigzag: 0, -1, 1, -2 become 0, 1, 2, 3); Protocol Buffers writes an
-int64 as it is, so that a negative one takes ten bytes.
+A byte holds seven bits, the lowest first; its highest bit says that another byte follows. Avro
+moves the sign to the lowest bit first (zigzag: 0, -1, 1, -2 become 0, 1, 2, 3). Protocol Buffers
+writes an int64 as it is, so that a negative number takes ten bytes.
 
 Sources: https://protobuf.dev/programming-guides/encoding/#varints and
 https://avro.apache.org/docs/1.12.0/specification/#primitive-types-1
@@ -12,12 +12,10 @@ import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
 
-MOST_BYTES = 10
-
 
 @njit
 def varint_size(number: int) -> int:
-    """Bytes of a number that is not negative; 127 takes 1, 128 takes 2."""
+    """Return the bytes of a number that is not negative; 127 takes 1, 128 takes 2."""
     size = 1
     while number > 127:
         number >>= 7
@@ -27,23 +25,30 @@ def varint_size(number: int) -> int:
 
 @njit
 def put_varint(number: int, out: np.ndarray, place: int) -> int:
-    """Write a number that is not negative at a place; gives the place behind it."""
-    while number > 127:
-        out[place] = (number & 127) | 128
-        number >>= 7
+    """Write a number, without zigzag, to a place of `out`; return the place after it."""
+    bits = np.uint64(number)
+    while bits > np.uint64(127):
+        out[place] = np.uint8((bits & np.uint64(127)) | np.uint64(128))
+        bits >>= np.uint64(7)
         place += 1
-    out[place] = number
+    out[place] = np.uint8(bits)
     return place + 1
 
 
 @njit
+def _encode(number: int, zigzag: bool) -> np.uint64:
+    wide = np.int64(number)
+    return np.uint64((wide << 1) ^ (wide >> 63) if zigzag else wide)
+
+
+@njit
 def row_sizes(values: np.ndarray, offsets: np.ndarray, zigzag: bool) -> np.ndarray:
-    """Bytes that the numbers of each row take.
+    """Return how many bytes the numbers of each row take.
 
     Args:
         values: integers[total].
         offsets: int64[rows + 1] into values.
-        zigzag: as Avro writes them.
+        zigzag: whether they are written with zigzag.
 
     Returns:
         int64[rows].
@@ -55,11 +60,8 @@ def row_sizes(values: np.ndarray, offsets: np.ndarray, zigzag: bool) -> np.ndarr
     for row in range(len(sizes)):
         size = offsets[row + 1] - offsets[row]
         for i in range(offsets[row], offsets[row + 1]):
-            number = np.int64(values[i])
-            if zigzag:
-                number = (number << 1) ^ (number >> 63)
-            bits = np.uint64(number)
-            # Comparisons instead of a loop, which the processor does for several values at once.
+            bits = _encode(values[i], zigzag)
+            # Comparisons in place of a loop: the processor does them for several values at once.
             size += np.int64(bits > np.uint64(2**7 - 1)) + np.int64(bits > np.uint64(2**14 - 1))
             size += np.int64(bits > np.uint64(2**21 - 1)) + np.int64(bits > np.uint64(2**28 - 1))
             size += np.int64(bits > np.uint64(2**35 - 1)) + np.int64(bits > np.uint64(2**42 - 1))
@@ -78,13 +80,13 @@ def put_rows(
     out: np.ndarray,
     places: np.ndarray,
 ) -> None:
-    """Write the numbers of each row at a place of its own, and move the places behind them.
+    """Write the numbers of each row to its own place, and move the place past them.
 
     Args:
         values: integers[total].
         offsets: int64[rows + 1] into values.
-        sizes: int64[rows], `row_sizes` of them.
-        zigzag: as Avro writes them.
+        sizes: int64[rows], from `row_sizes`.
+        zigzag: whether they are written with zigzag.
         out: uint8[bytes], changed.
         places: int64[rows] in out, changed.
     """
@@ -92,32 +94,26 @@ def put_rows(
         place, start, end = places[row], offsets[row], offsets[row + 1]
         if sizes[row] == end - start:  # one byte each
             for i in range(end - start):
-                number = np.int64(values[start + i])
-                out[place + i] = (number << 1) ^ (number >> 63) if zigzag else number
+                out[place + i] = _encode(values[start + i], zigzag)
             places[row] = place + end - start
-            continue
-        for i in range(start, end):
-            number = np.int64(values[i])
-            if zigzag:
-                number = (number << 1) ^ (number >> 63)
-            bits = np.uint64(number)
-            while bits > np.uint64(127):
-                out[place] = np.uint8((bits & np.uint64(127)) | np.uint64(128))
-                bits >>= np.uint64(7)
-                place += 1
-            out[place] = np.uint8(bits)
-            place += 1
-        places[row] = place
+        else:
+            for i in range(start, end):
+                place = put_varint(_encode(values[i], zigzag), out, place)
+            places[row] = place
 
 
 @njit
 def take_varint(data: np.ndarray, place: int, end: int) -> tuple[np.int64, int]:
-    """The number at a place, without zigzag, and the place behind it; (0, -1) where it has no end.
+    """Read the number at a place, without zigzag.
 
     Args:
         data: uint8[bytes].
         place: of its first byte.
-        end: place behind the last byte that may belong to it.
+        end: the place after the last byte that it may have.
+
+    Returns:
+        number: 0 if it is damaged.
+        place: after it; -1 if it does not end before `end` or has more than ten bytes.
     """
     bits, shift = np.uint64(0), np.uint64(0)
     while place < end and shift < np.uint64(7 * 10):
@@ -134,7 +130,7 @@ def take_varint(data: np.ndarray, place: int, end: int) -> tuple[np.int64, int]:
 def gather(
     values: np.ndarray, starts: np.ndarray, ends: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Stretches of an array, one behind the other.
+    """Concatenate slices of an array.
 
     Args:
         values: any[total].
@@ -142,7 +138,7 @@ def gather(
         ends: int64[rows].
 
     Returns:
-        values: any[sum of the lengths].
+        values: any[sum of the slices' lengths].
         offsets: int64[rows + 1].
 
     Example:

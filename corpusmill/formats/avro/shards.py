@@ -14,7 +14,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO
+from typing import Any
 
 import fastavro
 import numpy as np
@@ -27,7 +27,7 @@ from corpusmill.corpus.tables.table import BadTableError, TableStream
 from corpusmill.errors import UserError
 from corpusmill.formats.avro.kernels import decode_rows
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.shard_format import Columns, ShardFormat, Sink
+from corpusmill.formats.shard_format import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
 from corpusmill.formats.shard_names import shard_glob
 from corpusmill.formats.varints import gather, put_rows, row_sizes
 
@@ -54,11 +54,8 @@ class AvroFormat(ShardFormat):
     """Avro for columns of integers."""
 
     name = "avro"
+    file_suffixes = (".avro",)
     compressions = ("deflate", "zstd", "none")
-
-    def suffixes(self, options: OutputOptions) -> tuple[str, ...]:
-        """Return the suffix of the one file."""
-        return (".avro",)
 
     def check(self, columns: Columns, options: OutputOptions) -> None:
         """Refuse columns whose type or name Avro does not support.
@@ -72,18 +69,12 @@ class AvroFormat(ShardFormat):
                 cause = f"{column.name} cannot be the name of a field"
                 raise UserError("--output-format avro", cause, "Choose parquet")
 
-    def open_writer(
-        self, sinks: Sequence[Sink], columns: Columns, options: OutputOptions
-    ) -> "_Writer":
+    def open_writer(self, sinks: Sinks, columns: Columns, options: OutputOptions) -> ShardWriter:
         """Open a writer, which writes blocks of equally many rows."""
         return _Writer(sinks[0], columns, options)
 
     def read(
-        self,
-        sources: Sequence[BinaryIO],
-        columns: Columns,
-        options: OutputOptions,
-        batch_rows: int,
+        self, sources: Sources, columns: Columns, options: OutputOptions, batch_rows: int
     ) -> Iterator[pa.RecordBatch]:
         """Read the rows of a shard whose schema and codec are as `open_writer` writes them."""
         source = sources[0]

@@ -1,4 +1,4 @@
-"""The features of a tf.train.Example, by the names that Google's trainers parse.
+"""The features of a tf.train.Example, with the names that Google's trainers parse.
 
 Sources: `create_pretraining_data.py` and `run_pretraining.py` of google-research/bert and
 google-research/albert, `build_pretraining_dataset.py` and `pretrain/pretrain_data.py` of
@@ -16,17 +16,18 @@ from corpusmill.arrays.columns import Column
 from corpusmill.arrays.flat_rows import check_numbers, flatten
 from corpusmill.arrays.ragged import is_padded, row_lengths
 from corpusmill.errors import UserError
+from corpusmill.formats.tfrecord.kernels import FLOAT_LIST, INT64_LIST
 
 Kind = Literal["values", "mask", "weights"]
 
-# Columns that have another name there. ALBERT's trainer reads its order of sentences by the name
-# that BERT's labels had.
+# The columns with another name there. ALBERT's trainer reads the order of sentences by the name of
+# BERT's labels.
 _NAMES = {
     "token_type_ids": "segment_ids",
     "next_sentence_label": "next_sentence_labels",
     "sentence_order_label": "next_sentence_labels",
 }
-# What is 1 for each real number of a column and 0 for its filling.
+# The features that are 1 for each value of a column and 0 for its padding.
 _DERIVED: dict[str, tuple[str, Kind]] = {
     "input_ids": ("input_mask", "mask"),
     "masked_lm_positions": ("masked_lm_weights", "weights"),
@@ -39,23 +40,28 @@ class Feature:
 
     Attributes:
         name: its key.
-        column: what it is made from.
+        column: the column from which it is made.
         kind: "values": the column's numbers; "mask": int64 ones and zeros; "weights": the same as
-            float.
+            floats.
     """
 
     name: str
     column: Column
     kind: Kind
 
+    @property
+    def list_kind(self) -> int:
+        """FLOAT_LIST or INT64_LIST."""
+        return FLOAT_LIST if self.kind == "weights" else INT64_LIST
+
     def flatten(self, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
-        """The numbers of the feature.
+        """Return the numbers of the feature.
 
         Args:
             batch: with the column.
 
         Returns:
-            values: integers[total], or float32 for weights; not writable.
+            values: integers[total], or float32[total] for weights; read-only.
             offsets: int64[rows + 1].
 
         Example:
@@ -68,8 +74,8 @@ class Feature:
         dtype = np.int8 if self.kind == "mask" else np.float32
         if is_padded(array):
             lengths = row_lengths(array, self.column.pad)
-            real = np.arange(self.column.width) < lengths[:, None]
-            ones = real.ravel().astype(dtype)
+            is_value = np.arange(self.column.width) < lengths[:, None]
+            ones = is_value.ravel().astype(dtype)
         else:
             offsets = offsets - offsets[0]
             ones = np.ones(offsets[-1], dtype)
@@ -78,16 +84,18 @@ class Feature:
 
 
 def features_of(columns: Sequence[Column]) -> tuple[Feature, ...]:
-    """The features of a table of columns, sorted by name as deterministic serialisers write them.
+    """Return the features of columns, sorted by name as deterministic serialisers write them.
 
     Example:
         input_ids and token_type_ids give input_ids, input_mask, segment_ids.
     """
-    features = [Feature(_NAMES.get(of.name, of.name), of, "values") for of in columns]
-    for of in columns:
-        if of.name in _DERIVED:
-            name, kind = _DERIVED[of.name]
-            features.append(Feature(name, of, kind))
+    features = [
+        Feature(_NAMES.get(column.name, column.name), column, "values") for column in columns
+    ]
+    for column in columns:
+        if column.name in _DERIVED:
+            name, kind = _DERIVED[column.name]
+            features.append(Feature(name, column, kind))
     return tuple(sorted(features, key=lambda feature: feature.name.encode()))
 
 
@@ -95,19 +103,18 @@ def check_features(columns: Sequence[Column]) -> None:
     """Refuse columns that cannot be features.
 
     Raises:
-        UserError: one is not of integers, or two would have one name.
+        UserError: a column is not of integers, or two would have the same name.
     """
     check_numbers(columns, "tfrecord")
     names = [feature.name for feature in features_of(columns)]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise UserError(
-            "--output-format tfrecord", f"two columns would be {twice[0]}", "Choose parquet"
-        )
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        cause = f"two columns would have the name {repeated[0]}"
+        raise UserError("--output-format tfrecord", cause, "Choose parquet")
 
 
 def shape_of(feature: Feature, padded: bool) -> tuple[str, int]:
-    """The feature as tf.data declares it: its dtype, and its width; 0 for rows of any length."""
+    """Return the feature's dtype and width as tf.data declares them; width 0 means any length."""
     dtype = "float32" if feature.kind == "weights" else "int64"
     if not feature.column.width:
         return dtype, 1

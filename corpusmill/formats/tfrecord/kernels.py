@@ -1,11 +1,11 @@
-"""The Protocol Buffers of tf.train.Example, compiled: what stands around the numbers, and back.
+"""Compiled encoding and decoding of tf.train.Example, a message of Protocol Buffers.
 
     Example  { Features features = 1; }
     Features { map<string, Feature> feature = 1; }
     Feature  { oneof { BytesList = 1; FloatList float_list = 2; Int64List int64_list = 3; } }
     FloatList, Int64List { repeated value = 1 [packed]; }
 
-A field is a tag (number times 8, plus 2 for all that has a length), its length, and its bytes.
+A field is a tag (its number times 8, plus 2 because it has a length), its length, and its bytes.
 
 Source: https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/example/feature.proto
 """
@@ -18,19 +18,19 @@ from corpusmill.formats.varints import put_varint, take_varint, varint_size
 FLOAT_LIST, INT64_LIST = 0x12, 0x1A
 _FIRST, _SECOND = 0x0A, 0x12
 
-# What `locate_features` finds wrong.
+# The faults that `locate_features` distinguishes.
 FINE, MALFORMED, UNKNOWN, TWICE, WRONG_KIND, MISSING = range(6)
 
 
 @njit
 def _list_size(packed: int) -> int:
-    """A FloatList or Int64List; an empty one is nothing at all."""
+    """Return the bytes of a list's one field; an empty list has none."""
     return 1 + varint_size(packed) + packed if packed else 0
 
 
 @njit
 def _entry_size(name: int, packed: int) -> int:
-    """An entry of the map, without its tag and length."""
+    """Return the bytes of an entry of the map, without its tag and length."""
     numbers = _list_size(packed)
     feature: int = 1 + varint_size(numbers) + numbers
     size: int = 1 + varint_size(name) + name + 1 + varint_size(feature) + feature
@@ -39,7 +39,7 @@ def _entry_size(name: int, packed: int) -> int:
 
 @njit
 def example_sizes(name_sizes: np.ndarray, packed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Bytes of each example.
+    """Return the bytes of each example.
 
     Args:
         name_sizes: int64[features].
@@ -47,7 +47,7 @@ def example_sizes(name_sizes: np.ndarray, packed: np.ndarray) -> tuple[np.ndarra
 
     Returns:
         examples: int64[rows].
-        features: int64[rows], of the one message in each.
+        features: int64[rows], bytes of the Features message in each.
     """
     features = np.zeros(packed.shape[1], np.int64)
     examples = np.zeros(packed.shape[1], np.int64)
@@ -61,10 +61,10 @@ def example_sizes(name_sizes: np.ndarray, packed: np.ndarray) -> tuple[np.ndarra
 
 @njit
 def put_example_heads(features: np.ndarray, out: np.ndarray, places: np.ndarray) -> None:
-    """Write what stands before the first feature of each row, and move the places behind it.
+    """Write what precedes the first feature of each row, and move the places past it.
 
     Args:
-        features: int64[rows], bytes of all of them.
+        features: int64[rows], from `example_sizes`.
         out: uint8[bytes], changed.
         places: int64[rows] in out, changed.
     """
@@ -77,7 +77,7 @@ def put_example_heads(features: np.ndarray, out: np.ndarray, places: np.ndarray)
 def put_feature_heads(
     name: np.ndarray, kind: int, packed: np.ndarray, out: np.ndarray, places: np.ndarray
 ) -> None:
-    """Write what stands before the numbers of a feature, and move the places behind it.
+    """Write what precedes the numbers of a feature, and move the places past it.
 
     Args:
         name: uint8[bytes], UTF-8.
@@ -107,7 +107,7 @@ def put_feature_heads(
 
 @njit
 def put_bytes(data: np.ndarray, offsets: np.ndarray, out: np.ndarray, places: np.ndarray) -> None:
-    """Write the bytes of each row at a place of its own, and move the places behind them.
+    """Write the bytes of each row to its own place, and move the place past them.
 
     Args:
         data: uint8[total].
@@ -124,7 +124,7 @@ def put_bytes(data: np.ndarray, offsets: np.ndarray, out: np.ndarray, places: np
 
 @njit
 def _enter(data: np.ndarray, place: int, end: int, tag: int) -> tuple[int, int]:
-    """Begin and end of what a field holds; (-1, -1) where no such field is whole there."""
+    """Return start and end of a field's content; (-1, -1) unless the whole field is there."""
     if place < 0 or place >= end or data[place] != tag:
         return -1, -1
     size, begin = take_varint(data, place + 1, end)
@@ -137,7 +137,7 @@ def _enter(data: np.ndarray, place: int, end: int, tag: int) -> tuple[int, int]:
 def _find_name(
     data: np.ndarray, begin: int, end: int, names: np.ndarray, name_offsets: np.ndarray
 ) -> int:
-    """Which of the names stands there; -1 for none."""
+    """Return which of the names a slice of the data is; -1 if it is none of them."""
     for i in range(len(name_offsets) - 1):
         start = name_offsets[i]
         if end - begin != name_offsets[i + 1] - start:
@@ -154,9 +154,11 @@ def _find_name(
 
 @njit
 def _locate_entry(data: np.ndarray, begin: int, end: int) -> tuple[int, int, int, int, int]:
-    """Of an entry of the map: begin and end of its name, kind, begin and end of its numbers.
+    """Locate the parts of an entry of the map.
 
-    The kind is -1 where the entry is malformed.
+    Returns:
+        Start and end of its name; the kind of its list, or -1 if the entry is malformed; start and
+        end of its numbers.
     """
     name, name_end = _enter(data, begin, end, _FIRST)
     feature, feature_end = _enter(data, name_end, end, _SECOND)
@@ -185,7 +187,7 @@ def _locate_record(
     starts: np.ndarray,
     ends: np.ndarray,
 ) -> tuple[int, int, int]:
-    """`locate_features` for one record, whose starts are all -1; gives the last three of it."""
+    """Fill one record's starts, which are all -1, and ends; return the fault, as below."""
     fault, name, name_end = FINE, 0, 0
     while place < end and fault == FINE:
         begin, place = _enter(data, place, end, _FIRST)
@@ -214,23 +216,22 @@ def locate_features(
     name_offsets: np.ndarray,
     kinds: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, int, int, int, int]:
-    """Where the numbers of each feature of each record stand.
+    """Locate the numbers of each feature of each record.
 
     Args:
         data: uint8[bytes], serialised examples.
         record_offsets: int64[records + 1] into data.
-        names: uint8[bytes], of the features that each record must have.
+        names: uint8[bytes], the names of the features that each record must have.
         name_offsets: int64[features + 1] into names.
         kinds: uint8[features], FLOAT_LIST or INT64_LIST.
 
     Returns:
         starts: int64[records, features].
         ends: int64[records, features].
-        record: the first that is not as it must be; -1 where all are.
-        fault: FINE, or what is wrong with it.
-        begin: of the name in data that is unknown, twice, or of a wrong kind; the number of the
-            feature that is missing.
-        end: of that name.
+        record: the first faulty one; -1 if there is none.
+        fault: of that record; FINE if there is none.
+        begin: where the name of the faulty feature begins in data; its number if it is missing.
+        end: where that name ends.
     """
     shape = (len(record_offsets) - 1, len(kinds))
     starts, ends = np.full(shape, -1, np.int64), np.zeros(shape, np.int64)
@@ -251,7 +252,7 @@ def locate_features(
 def unpack_numbers(
     data: np.ndarray, starts: np.ndarray, ends: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Packed int64 of each record.
+    """Decode the packed int64 of each record.
 
     Args:
         data: uint8[bytes].
@@ -261,22 +262,19 @@ def unpack_numbers(
     Returns:
         values: int64[total].
         offsets: int64[records + 1].
-        damaged: the first record whose last number has no end, or one has more than ten bytes; -1
-            where all is well.
+        damaged: the first record with a number that has no end, or more than ten bytes; -1 if all
+            is well.
     """
+    # Each number takes at least one byte.
+    values = np.empty((ends - starts).sum(), np.int64)
     offsets = np.zeros(len(starts) + 1, np.int64)
-    for record in range(len(starts)):
-        count = 0
-        for place in range(starts[record], ends[record]):
-            count += data[place] < 128
-        offsets[record + 1] = offsets[record] + count
-    values = np.empty(offsets[-1], np.int64)
+    total = 0
     for record in range(len(starts)):
         place = starts[record]
-        for i in range(offsets[record], offsets[record + 1]):
-            values[i], place = take_varint(data, place, ends[record])
+        while place < ends[record]:
+            values[total], place = take_varint(data, place, ends[record])
             if place < 0:
                 return values, offsets, record
-        if place != ends[record]:
-            return values, offsets, record
-    return values, offsets, -1
+            total += 1
+        offsets[record + 1] = total
+    return values[:total], offsets, -1

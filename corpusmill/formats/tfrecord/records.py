@@ -8,7 +8,7 @@ Source: https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format
 
 import io
 from collections.abc import Iterator
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import google_crc32c
 import numpy as np
@@ -17,7 +17,7 @@ import numpy.typing as npt
 _LENGTH_BYTES, _CHECKSUM_BYTES = 8, 4
 HEAD_BYTES, TAIL_BYTES = _LENGTH_BYTES + _CHECKSUM_BYTES, _CHECKSUM_BYTES
 
-_Checksums = TypeVar("_Checksums", int, npt.NDArray[np.int64])
+_MASK_DELTA = 0xA282EAD8
 
 
 class Records(NamedTuple):
@@ -36,11 +36,8 @@ class Records(NamedTuple):
 
 def masked_checksum(data: bytes) -> int:
     """Return the CRC-32C of some bytes, as TFRecord stores it."""
-    return _mask(int(google_crc32c.value(data)))
-
-
-def _mask(checksums: _Checksums) -> _Checksums:
-    return ((checksums >> 15 | checksums << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    plain: int = google_crc32c.value(data)
+    return ((plain >> 15 | plain << 17) + _MASK_DELTA) & 0xFFFFFFFF
 
 
 def put_frames(
@@ -67,8 +64,9 @@ def put_frames(
     ]
     _put_fields(out, starts - HEAD_BYTES, np.frombuffer(lengths, np.uint8))
     for places, checksums in ((starts - _CHECKSUM_BYTES, length_checksums), (ends, data_checksums)):
-        masked = _mask(np.array(checksums, np.int64)).astype("<u4")
-        _put_fields(out, places, masked.view(np.uint8))
+        plain = np.array(checksums, np.uint32)
+        masked = (plain >> 15 | plain << 17) + np.uint32(_MASK_DELTA)
+        _put_fields(out, places, masked.astype("<u4").view(np.uint8))
 
 
 def _put_fields(

@@ -7,14 +7,15 @@ import gzip
 import io
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.arrays.flat_rows import chunk_rows, cut_chunks, restore
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.shard_format import Columns, ShardFormat, Sink
+from corpusmill.formats.shard_format import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
 from corpusmill.formats.shard_names import shard_glob
 from corpusmill.formats.tfrecord import kernels
 from corpusmill.formats.tfrecord.features import Feature, check_features, features_of, shape_of
@@ -30,6 +31,7 @@ from corpusmill.formats.varints import gather, put_rows, row_sizes
 _READ_BYTES = 2**20
 
 _FAULTS = {
+    kernels.MISSING: "it lacks the feature {name!r}",
     kernels.UNKNOWN: "it has a feature {name!r}, which the data set lacks",
     kernels.TWICE: "it has the feature {name!r} twice",
     kernels.WRONG_KIND: "its feature {name!r} has another type",
@@ -41,14 +43,15 @@ class TFRecordFormat(ShardFormat):
     """TFRecord for columns of integers."""
 
     name = "tfrecord"
+    file_suffixes = (".tfrecord",)
     compressions = ("none", "gzip")
     # Google's trainers parse features of fixed length.
     padding = "max_length"
     free_names = True
 
     def suffixes(self, options: OutputOptions) -> tuple[str, ...]:
-        """Return the suffix of the one file."""
-        return (".tfrecord.gz",) if options.compression == "gzip" else (".tfrecord",)
+        """Return the suffix of the one file, which names the codec."""
+        return (".tfrecord.gz",) if options.compression == "gzip" else self.file_suffixes
 
     def check(self, columns: Columns, options: OutputOptions) -> None:
         """Refuse columns that cannot be features.
@@ -58,28 +61,21 @@ class TFRecordFormat(ShardFormat):
         """
         check_features(columns)
 
-    def open_writer(
-        self, sinks: Sequence[Sink], columns: Columns, options: OutputOptions
-    ) -> "_Writer":
+    def open_writer(self, sinks: Sinks, columns: Columns, options: OutputOptions) -> ShardWriter:
         """Open a writer of one record per row."""
         return _Writer(sinks[0], columns, options)
 
     def read(
-        self,
-        sources: Sequence[BinaryIO],
-        columns: Columns,
-        options: OutputOptions,
-        batch_rows: int,
+        self, sources: Sources, columns: Columns, options: OutputOptions, batch_rows: int
     ) -> Iterator[pa.RecordBatch]:
         """Read the records, and check that all have the columns' features."""
         source: Any = sources[0]
         if options.compression == "gzip":
             source = gzip.GzipFile(fileobj=source, mode="rb")
         stream = io.BufferedReader(source, _READ_BYTES)
-        parser = _Parser(columns, options.is_padded)
         try:
             for records in read_records(stream, min(batch_rows, chunk_rows(columns))):
-                yield parser.parse(records)
+                yield _parse(records, columns, options.is_padded)
         except (EOFError, zlib.error) as error:
             raise ValueError(f"its compressed stream is damaged: {error}") from None
 
@@ -106,7 +102,6 @@ class _Writer:
     def __init__(self, sink: Sink, columns: Columns, options: OutputOptions) -> None:
         self._sink, self._columns = sink, columns
         self._features = features_of(columns)
-        self._names = [np.frombuffer(name.encode(), np.uint8) for name in _names(self._features)]
         self._gzip = None
         if options.compression == "gzip":
             level = options.compression_level or 6
@@ -115,49 +110,12 @@ class _Writer:
     def write(self, rows: pa.RecordBatch) -> None:
         numbers = [_encode_floats(*feature.flatten(rows)) for feature in self._features]
         for chunk in cut_chunks(numbers, chunk_rows(self._columns)):
-            records = self._encode(chunk)
+            records = _encode(self._features, chunk)
             self._sink.write(self._gzip.compress(records) if self._gzip else records)
 
     def close(self) -> None:
         if self._gzip:
             self._sink.write(self._gzip.flush())
-
-    def _encode(self, numbers: list[tuple[np.ndarray, np.ndarray]]) -> bytes:
-        kinds = _list_kinds(self._features)
-        packed = np.stack(
-            [
-                np.diff(offsets)
-                if kind == kernels.FLOAT_LIST
-                else row_sizes(values, offsets, False)
-                for kind, (values, offsets) in zip(kinds, numbers, strict=True)
-            ]
-        )
-        name_sizes = np.array([len(name) for name in self._names])
-        sizes, feature_sizes = kernels.example_sizes(name_sizes, packed)
-        ends = np.cumsum(HEAD_BYTES + sizes + TAIL_BYTES)
-        starts = ends - sizes - TAIL_BYTES
-        out = np.empty(ends[-1], np.uint8)
-        places = starts.copy()
-        kernels.put_example_heads(feature_sizes, out, places)
-        for i, (values, offsets) in enumerate(numbers):
-            kernels.put_feature_heads(self._names[i], kinds[i], packed[i], out, places)
-            if kinds[i] == kernels.FLOAT_LIST:
-                kernels.put_bytes(values, offsets, out, places)
-            else:
-                put_rows(values, offsets, packed[i], False, out, places)
-        put_frames(out, starts, sizes)
-        return out.tobytes()
-
-
-def _names(features: Sequence[Feature]) -> list[str]:
-    return [feature.name for feature in features]
-
-
-def _list_kinds(features: Sequence[Feature]) -> list[int]:
-    return [
-        kernels.FLOAT_LIST if feature.kind == "weights" else kernels.INT64_LIST
-        for feature in features
-    ]
 
 
 def _encode_floats(values: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -167,47 +125,74 @@ def _encode_floats(values: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray,
     return values.astype("<f4").view(np.uint8), offsets * values.itemsize
 
 
-class _Parser:
-    """Serialised examples to rows."""
-
-    def __init__(self, columns: Columns, padded: bool) -> None:
-        self._columns, self._padded = columns, padded
-        self._features = features_of(columns)
-        names = [name.encode() for name in _names(self._features)]
-        self._names = np.frombuffer(b"".join(names), np.uint8)
-        self._name_offsets = np.cumsum([0, *map(len, names)])
-        self._kinds = np.array(_list_kinds(self._features), np.uint8)
-
-    def parse(self, records: Records) -> pa.RecordBatch:
-        """Parse records.
-
-        Raises:
-            ValueError: a record is not an example, or its features are not those of the columns.
-        """
-        starts, ends, record, fault, begin, end = kernels.locate_features(
-            records.data, records.offsets, self._names, self._name_offsets, self._kinds
-        )
-        if fault == kernels.MISSING:
-            missing = self._features[begin].name
-            raise ValueError(f"record {records.first + record}: it lacks the feature {missing!r}")
-        if fault != kernels.FINE:
-            name = records.data[begin:end].tobytes().decode(errors="replace")
-            raise ValueError(f"record {records.first + record}: {_FAULTS[fault].format(name=name)}")
-        numbers = [
-            _unpack(feature, records, starts[:, i], ends[:, i])
-            for i, feature in enumerate(self._features)
+def _encode(features: Sequence[Feature], numbers: Sequence[tuple[np.ndarray, np.ndarray]]) -> bytes:
+    """Return the records of rows, of which `numbers` holds each feature's values and offsets."""
+    names = [np.frombuffer(feature.name.encode(), np.uint8) for feature in features]
+    kinds = [feature.list_kind for feature in features]
+    packed = np.stack(
+        [
+            np.diff(offsets) if kind == kernels.FLOAT_LIST else row_sizes(values, offsets, False)
+            for kind, (values, offsets) in zip(kinds, numbers, strict=True)
         ]
-        rows = {
-            feature.column.name: values
-            for feature, values in zip(self._features, numbers, strict=True)
-            if feature.kind == "values"
-        }
-        ordered = [rows[column.name] for column in self._columns]
-        batch = restore(self._columns, ordered, self._padded)
-        for feature, values in zip(self._features, numbers, strict=True):
-            if feature.kind != "values":
-                _check_derived(feature, batch, *values)
-        return batch
+    )
+    sizes, feature_sizes = kernels.example_sizes(np.array([*map(len, names)]), packed)
+    ends = np.cumsum(HEAD_BYTES + sizes + TAIL_BYTES)
+    starts = ends - sizes - TAIL_BYTES
+    out = np.empty(ends[-1], np.uint8)
+    places = starts.copy()
+    kernels.put_example_heads(feature_sizes, out, places)
+    for i, (values, offsets) in enumerate(numbers):
+        kernels.put_feature_heads(names[i], kinds[i], packed[i], out, places)
+        if kinds[i] == kernels.FLOAT_LIST:
+            kernels.put_bytes(values, offsets, out, places)
+        else:
+            put_rows(values, offsets, packed[i], False, out, places)
+    put_frames(out, starts, sizes)
+    return out.tobytes()
+
+
+def _parse(records: Records, columns: Columns, padded: bool) -> pa.RecordBatch:
+    """Parse records.
+
+    Raises:
+        ValueError: a record is not an example, or its features are not those of the columns.
+    """
+    features = features_of(columns)
+    starts, ends = _locate_features(records, features)
+    values_of_columns, derived = {}, []
+    for i, feature in enumerate(features):
+        numbers = _unpack(feature, records, starts[:, i], ends[:, i])
+        if feature.kind == "values":
+            values_of_columns[feature.column.name] = numbers
+        else:
+            derived.append((feature, numbers))
+    batch = restore(columns, [values_of_columns[column.name] for column in columns], padded)
+    for feature, (values, offsets) in derived:
+        expected, expected_offsets = feature.flatten(batch)
+        if not (np.array_equal(offsets, expected_offsets) and np.array_equal(values, expected)):
+            raise ValueError(f"{feature.name} does not fit {feature.column.name}")
+    return batch
+
+
+def _locate_features(
+    records: Records, features: Sequence[Feature]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return where the numbers of each feature start and end, int64[records, features] each."""
+    names = [feature.name.encode() for feature in features]
+    starts, ends, record, fault, begin, end = kernels.locate_features(
+        records.data,
+        records.offsets,
+        np.frombuffer(b"".join(names), np.uint8),
+        np.cumsum([0, *map(len, names)]),
+        np.array([feature.list_kind for feature in features], np.uint8),
+    )
+    if fault == kernels.FINE:
+        return starts, ends
+    if fault == kernels.MISSING:
+        name = features[begin].name
+    else:
+        name = records.data[begin:end].tobytes().decode(errors="replace")
+    raise ValueError(f"record {records.first + record}: {_FAULTS[fault].format(name=name)}")
 
 
 def _unpack(
@@ -222,11 +207,3 @@ def _unpack(
     if damaged >= 0:
         raise ValueError(f"record {records.first + damaged}: {feature.name} holds no numbers")
     return values, offsets
-
-
-def _check_derived(
-    feature: Feature, batch: pa.RecordBatch, values: np.ndarray, offsets: np.ndarray
-) -> None:
-    expected, expected_offsets = feature.flatten(batch)
-    if not (np.array_equal(offsets, expected_offsets) and np.array_equal(values, expected)):
-        raise ValueError(f"{feature.name} does not fit {feature.column.name}")

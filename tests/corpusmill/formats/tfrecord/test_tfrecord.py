@@ -172,8 +172,11 @@ def test_rows_are_padded_unless_asked_otherwise() -> None:
 @pytest.mark.parametrize(
     ("added", "cause"),
     [
-        (Column("sentence_order_label", "int8", ""), "two columns would be next_sentence_labels"),
-        (Column("input_mask", "int8", "", 12), "two columns would be input_mask"),
+        (
+            Column("sentence_order_label", "int8", ""),
+            "two columns would have the name next_sentence_labels",
+        ),
+        (Column("input_mask", "int8", "", 12), "two columns would have the name input_mask"),
         (Column("score", "float32", ""), "the column score is of float32"),
     ],
 )
