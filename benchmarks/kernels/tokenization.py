@@ -142,8 +142,8 @@ def trained_on(path: Path) -> Iterator[tuple[str, TokenizerFile]]:
     """A tokenizer of each kind."""
     lines = path.read_text("utf-8").splitlines()
     for name, text in (
-        ("WordPiece", train_wordpiece(iter(lines), WordPieceOptions())),
-        ("byte-level BPE", train_byte_level_bpe(iter(lines), ByteLevelBpeOptions())),
+        ("WordPiece", train_wordpiece([lines], WordPieceOptions())),
+        ("byte-level BPE", train_byte_level_bpe([lines], ByteLevelBpeOptions())),
     ):
         yield name, read_tokenizer("tokenizer.json", {"tokenizer.json": text.encode()}.get)
 

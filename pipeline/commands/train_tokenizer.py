@@ -17,7 +17,7 @@ from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
 from corpusmill.tokenization.training.models import MODELS, model_options
-from corpusmill.tokenization.training.options import NormalizerName
+from corpusmill.tokenization.training.parts import NormalizerName
 from corpusmill.tokenization.training.sample import SampleOptions, draw_documents
 from pipeline.console.progress import ReadingLine, show_reading
 from pipeline.preparation.assembly import estimate_read_bytes, estimate_text_bytes

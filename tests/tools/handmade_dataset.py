@@ -83,7 +83,7 @@ def write_text(documents: int, seed: int) -> list[list[str]]:
 def train_tokenizer() -> str:
     """A tokenizer.json with so few ids that some words are of several pieces."""
     sentences = [sentence for document in write_text(60, seed=1) for sentence in document]
-    return train_wordpiece(iter([sentences]), WordPieceOptions(vocab_size=110))
+    return train_wordpiece([sentences], WordPieceOptions(vocab_size=110))
 
 
 def special_tokens(tokenizer_json: str) -> SpecialTokens:

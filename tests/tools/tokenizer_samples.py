@@ -41,7 +41,7 @@ def without_padding(tokenizer_json: str) -> str:
 
 def wordpiece(*, lowercase: bool) -> str:
     options = WordPieceOptions(vocab_size=300, min_frequency=1, lowercase=lowercase)
-    return without_padding(train_wordpiece(iter(TEXT), options))
+    return without_padding(train_wordpiece([TEXT], options))
 
 
 def trained(

@@ -1,34 +1,27 @@
-"""Byte-level byte-pair encoding (Sennrich et al. 2016, Radford et al. 2019), as seed 002 sets it.
+"""Byte-level byte-pair encoding (Sennrich et al. 2016, Radford et al. 2019), as in seed 002.
 
-The file is that of `ByteLevelBPETokenizer.train_from_iterator`, at any length of the corpus: the
-trainer needs no more than the counts of words. It is determined: the alphabet of all 256 bytes is
-numbered in order, joined pieces as they are joined, and pairs of equal count by these numbers.
-The library's prefixes of inner pieces and suffixes of last ones are not offered: its byte-level
-decoder does not take them away again.
+The file is that of `ByteLevelBPETokenizer.train_from_iterator`, for a corpus of any length: the
+trainer needs only the counts of words. It is determined: the alphabet of all 256 bytes is numbered
+in order, pieces in the order in which they are joined, and pairs of equal count are joined in the
+order of these numbers. The library's prefixes of inner pieces and suffixes of last pieces are not
+offered, because its byte-level decoder does not remove them.
 """
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tokenizers import Tokenizer, decoders, pre_tokenizers, processors
+from tokenizers import decoders, pre_tokenizers, processors
 from tokenizers.models import BPE
 from tokenizers.normalizers import Normalizer
 from tokenizers.trainers import BpeTrainer
 
-from corpusmill.errors import UserError
-from corpusmill.tokenization.training.options import (
-    TrainingOptions,
-    check_at_least,
-    check_vocab_size,
-    join_normalizers,
-    make_normalizers,
-)
+from corpusmill.errors import check_option
+from corpusmill.tokenization.training.options import TrainingOptions, check_vocab_size
+from corpusmill.tokenization.training.parts import make_normalizer, write_tokenizer_json
 from corpusmill.tokenization.training.word_counts import (
-    check_pair_counts,
     count_words,
-    repeat_words,
     split_before_words,
+    train_on_counts,
     word_cutter,
 )
 
@@ -37,63 +30,58 @@ ALPHABET = tuple(sorted(pre_tokenizers.ByteLevel.alphabet()))
 
 @dataclass(frozen=True)
 class ByteLevelBpeOptions(TrainingOptions):
-    """How a byte-level BPE tokenizer is trained."""
+    """How to train a byte-level BPE tokenizer."""
 
     special_tokens: tuple[str, ...] = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
-    """Numbered first. Nothing is unknown to all 256 bytes, but models expect such a token."""
+    """Have the first ids. With all 256 bytes, nothing is unknown, but models expect such a
+    token."""
     vocab_size: int = 30000
     """Most tokens in the vocabulary, special tokens and the 256 bytes included."""
     min_frequency: int = 2
-    """How often two neighbouring pieces must occur to be joined to one."""
+    """How often two neighbouring pieces must occur to be joined into one."""
     add_prefix_space: bool = False
-    """Begin every text with a space, so that its first word is as if inside."""
+    """Begin every text with a space, so that its first word is tokenized like any other."""
     trim_offsets: bool = False
     """Leave the space before a word out of its offsets."""
     dropout: float = 0.0
-    """Share of joins that are left out by chance when the tokenizer is used (Provilkov et al.
-    2020). It changes nothing of the training, and a build of a data set takes it out."""
+    """Share of joins left out at random when the tokenizer is used (Provilkov et al. 2020). It does
+    not affect the training, and a build of a data set removes it."""
 
     def __post_init__(self) -> None:
         """Check each value.
 
         Raises:
-            UserError: a value that no tokenizer can be trained with.
+            UserError: a tokenizer cannot be trained with a value.
         """
         super().__post_init__()
-        tokens = len(self.special_tokens) + len(set(ALPHABET) - set(self.special_tokens))
+        tokens = len({*ALPHABET, *self.special_tokens})
         check_vocab_size(self.vocab_size, tokens, "the 256 bytes and the special tokens")
-        check_at_least(1, "--min-frequency", self.min_frequency)
-        if not 0 <= self.dropout <= 1:
-            raise UserError(
-                f"--dropout {self.dropout}", "it lies outside 0 to 1", "Give a share, such as 0.1"
-            )
+        check_option("min-frequency", self.min_frequency, self.min_frequency >= 1, "1 or more")
+        check_option("dropout", self.dropout, 0 <= self.dropout <= 1, "a share, such as 0.1")
 
 
-def train_byte_level_bpe(
-    sentences: Iterable[list[str]] | Iterable[str], options: ByteLevelBpeOptions
-) -> str:
+def train_byte_level_bpe(batches: Iterable[list[str]], options: ByteLevelBpeOptions) -> str:
     """Train a byte-level BPE tokenizer. The same sentences and options give the same file.
 
     Args:
-        sentences: sentences, or batches of them; only the counts of their words are kept.
-        options: of the training.
+        batches: batches of sentences; only the counts of their words are kept.
+        options: options of the training.
 
     Returns:
-        The tokenizer.json. Its ids are those of the special tokens, then of the bytes, and of the
-        pieces in the order of their joining.
+        The tokenizer.json. The special tokens have the first ids, then the bytes, then the pieces
+        in the order in which they were joined.
 
     Raises:
-        UserError: the sentences hold no word, or one pair of bytes too often to be counted.
+        UserError: the sentences hold no words, or a pair of bytes occurs too often to be counted.
     """
-    normalizer = join_normalizers(make_normalizers(options.normalizers))
+    normalizer = make_normalizer(options.normalizers)
     pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=options.add_prefix_space)
     words = count_words(
-        _normalize(sentences, normalizer, "lowercase" in options.normalizers),
+        _normalize(batches, normalizer, "lowercase" in options.normalizers),
         word_cutter(None, pre_tokenizer),
         options.max_distinct_words,
         split_before_words,
     )
-    check_pair_counts(words)
     trainer = BpeTrainer(
         vocab_size=options.vocab_size,
         min_frequency=options.min_frequency,
@@ -101,37 +89,29 @@ def train_byte_level_bpe(
         special_tokens=list(options.special_tokens),
         initial_alphabet=list(ALPHABET),
     )
-    trained = Tokenizer(BPE())
-    trained.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    trained.train_from_iterator(repeat_words(words), trainer)
-    model = json.loads(trained.to_str())["model"]
+    model = train_on_counts(BPE(), trainer, words)
     merges = [(first, second) for first, second in model["merges"]]
-    tokenizer = Tokenizer(BPE(model["vocab"], merges, dropout=options.dropout or None))
-    if normalizer:
-        tokenizer.normalizer = normalizer
-    tokenizer.pre_tokenizer = pre_tokenizer
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.post_processor = processors.ByteLevel(trim_offsets=options.trim_offsets)
-    tokenizer.add_special_tokens(list(options.special_tokens))
-    text: str = tokenizer.to_str(pretty=True)
-    return text
+    return write_tokenizer_json(
+        BPE(model["vocab"], merges, dropout=options.dropout or None),
+        normalizer,
+        pre_tokenizer,
+        decoders.ByteLevel(),
+        options.special_tokens,
+        processors.ByteLevel(trim_offsets=options.trim_offsets),
+    )
 
 
 def _normalize(
-    sentences: Iterable[list[str]] | Iterable[str], normalizer: Normalizer | None, lowercase: bool
-) -> Iterable[list[str]] | Iterable[str]:
-    """Sentences as they are cut: a normalizer can make white space, and that decides of cuts."""
+    batches: Iterable[list[str]], normalizer: Normalizer | None, lowercase: bool
+) -> Iterable[list[str]]:
+    """Normalize sentences before they are split: the result may contain new white space."""
     if normalizer is None:
-        return sentences
+        return batches
 
     def normalize(sentence: str) -> str:
-        # Of ASCII every normalizer but the one of case leaves all as it is.
+        # The only normalizer that changes ASCII is the one of case.
         if sentence.isascii():
             return sentence.lower() if lowercase else sentence
-        normalized: str = normalizer.normalize_str(sentence)
-        return normalized
+        return str(normalizer.normalize_str(sentence))
 
-    return (
-        [normalize(sentence) for sentence in ((batch,) if isinstance(batch, str) else batch)]
-        for batch in sentences
-    )
+    return ([normalize(sentence) for sentence in batch] for batch in batches)

@@ -1,4 +1,4 @@
-"""The table of the models that can be trained."""
+"""The models that can be trained, by name, with their options."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
@@ -16,12 +16,12 @@ from corpusmill.tokenization.training.wordpiece import WordPieceOptions, train_w
 
 
 class Model(NamedTuple):
-    """How a model is trained.
+    """A model that can be trained.
 
     Attributes:
         options: the dataclass of its options.
-        train: sentences, or batches of them, and options to a tokenizer.json.
-        files: what the model is saved as beside it.
+        train: trains with batches of sentences and options, and returns a tokenizer.json.
+        files: the files that the model itself is saved as.
     """
 
     options: type[TrainingOptions]
@@ -37,21 +37,21 @@ MODELS: dict[str, Model] = {
 }
 
 
-def model_options(model: str, given: Mapping[str, Any]) -> TrainingOptions:
-    """The options of a model, of those that were given and its own defaults.
+def model_options(model: str, values: Mapping[str, Any]) -> TrainingOptions:
+    """Return the options of a model, with its own defaults for those without a value.
 
     Args:
         model: a key of `MODELS`.
-        given: options by name.
+        values: values of options, by name.
 
     Raises:
-        UserError: the model has no such option, or the value cannot be.
+        UserError: the model has no such option, or does not accept the value.
     """
-    names = {name: {field.name for field in fields(of.options)} for name, of in MODELS.items()}
-    for option in given:
+    names = {name: {field.name for field in fields(one.options)} for name, one in MODELS.items()}
+    for option in values:
         if option not in names[model]:
-            have = ", ".join(name for name in MODELS if option in names[name])
+            others = ", ".join(name for name in MODELS if option in names[name])
             flag = f"--{option.replace('_', '-')}"
-            cure = f"Leave it out, or train one of the models that have it: {have}"
+            cure = f"Leave it out, or train one of the models that have it: {others}"
             raise UserError(f"{flag} with --model {model}", "the model has no such option", cure)
-    return MODELS[model].options(**given)
+    return MODELS[model].options(**values)

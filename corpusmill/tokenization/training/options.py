@@ -1,100 +1,76 @@
-"""What the training of every model has: special tokens, normalizers, a bound of memory."""
+"""The options that all models have, and the checks that several models make."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from tokenizers import normalizers
-
-from corpusmill.errors import UserError
-
-NormalizerName = Literal["nfc", "nfd", "nfkc", "nfkd", "lowercase", "strip-accents"]
-
-# Marks stand alone only in decomposed text; what is left is composed again, as Korean syllables
-# would stay in pieces.
-_NORMALIZERS = {
-    "nfc": (normalizers.NFC,),
-    "nfd": (normalizers.NFD,),
-    "nfkc": (normalizers.NFKC,),
-    "nfkd": (normalizers.NFKD,),
-    "lowercase": (normalizers.Lowercase,),
-    "strip-accents": (normalizers.NFD, normalizers.StripAccents, normalizers.NFC),
-}
+from corpusmill.errors import UserError, check_option
+from corpusmill.tokenization.training.parts import NORMALIZERS, NormalizerName
 
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """What the training of every model has."""
+    """The options that all models have."""
 
     vocab_size: int | None = None
     """Most tokens in the vocabulary, special tokens included; None for no limit."""
     special_tokens: tuple[str, ...] = ()
-    """Tokens that text is never cut into, in the order of their ids."""
+    """Tokens that text is never split into, in the order of their ids."""
     normalizers: tuple[NormalizerName, ...] = ()
-    """What is done to text before it is cut, in the given order."""
+    """Normalizers applied to text before it is split, in this order."""
     max_distinct_words: int = 5_000_000
-    """Distinct words, with what clings to them, that are counted at a time; about 600 MB, and many
-    times as much where words are whole clauses (Chinese, for bpe and unigram): give less there, or
-    a sample. Where a corpus holds more, the rarest are dropped whenever that many have gathered."""
+    """Most distinct words, with the punctuation attached to them, counted at a time; about 600 MB,
+    and many times as much if words are whole clauses (Chinese, for bpe and unigram): give less for
+    those, or a sample. Whenever a corpus exceeds it, the rarest words are dropped."""
 
     def __post_init__(self) -> None:
         """Check each value.
 
         Raises:
-            UserError: a value that no tokenizer can be trained with.
+            UserError: a tokenizer cannot be trained with a value.
         """
         _check_special_tokens(self.special_tokens)
         for name in self.normalizers:
-            if name not in _NORMALIZERS:
+            if name not in NORMALIZERS:
                 raise UserError(
                     f"--normalizers {name}",
-                    "there is no such normalizer",
-                    f"Give some of {', '.join(_NORMALIZERS)}",
+                    "this is not a known normalizer",
+                    f"Choose from {', '.join(NORMALIZERS)}",
                 )
-        check_at_least(1, "--max-distinct-words", self.max_distinct_words)
+        most = self.max_distinct_words
+        check_option("max-distinct-words", most, most >= 1, "1 or more")
 
 
 def _check_special_tokens(tokens: Sequence[str]) -> None:
-    given = f"--special-tokens {' '.join(tokens)}"
+    value = f"--special-tokens {' '.join(tokens)}"
     if not all(tokens):
-        raise UserError(given, "one of them is empty", "Give tokens of one character or more")
-    twice = [token for place, token in enumerate(tokens) if token in tokens[:place]]
-    if twice:
-        raise UserError(given, f"{twice[0]} is given twice", "Give each token once")
+        raise UserError(value, "one of them is empty", "Give tokens of one character or more")
+    repeated = [token for place, token in enumerate(tokens) if token in tokens[:place]]
+    if repeated:
+        raise UserError(value, f"{repeated[0]} is given twice", "Give each token once")
 
 
-def check_at_least(least: int, flag: str, value: int) -> None:
-    """Refuse a value below the least possible one.
-
-    Raises:
-        UserError: it is.
-    """
-    if value < least:
-        raise UserError(f"{flag} {value}", f"it is less than {least}", f"Give {least} or more")
-
-
-def check_vocab_size(vocab_size: int, least: int, of_what: str) -> None:
-    """Refuse a vocabulary without room for what it must hold.
+def check_vocab_size(vocab_size: int, least: int, contents: str) -> None:
+    """Refuse a vocabulary without room for its necessary contents.
 
     Args:
-        vocab_size: as asked for.
-        least: tokens that it must hold.
-        of_what: these, in words.
+        vocab_size: most tokens.
+        least: the number of necessary tokens.
+        contents: the necessary tokens, in words.
 
     Raises:
-        UserError: it has none.
+        UserError: there are more necessary tokens than room.
     """
     if vocab_size < least:
         raise UserError(
-            f"--vocab-size {vocab_size}", f"{of_what} alone need {least}", f"Give {least} or more"
+            f"--vocab-size {vocab_size}", f"{contents} alone need {least}", f"Give {least} or more"
         )
 
 
 def check_unknown_token(unk_token: str, special_tokens: Sequence[str]) -> None:
-    """Refuse a token for unknown words that is none of the special tokens.
+    """Refuse a token for unknown words that is not a special token.
 
     Raises:
-        UserError: it is none.
+        UserError: it is not one.
     """
     if unk_token not in special_tokens:
         raise UserError(
@@ -102,15 +78,3 @@ def check_unknown_token(unk_token: str, special_tokens: Sequence[str]) -> None:
             f"it is none of the special tokens {' '.join(special_tokens)}",
             "Name one of them, or add it to --special-tokens",
         )
-
-
-def make_normalizers(names: Sequence[NormalizerName]) -> list[normalizers.Normalizer]:
-    """The normalizers of the given names, in the same order."""
-    return [kind() for name in names for kind in _NORMALIZERS[name]]
-
-
-def join_normalizers(steps: Sequence[normalizers.Normalizer]) -> normalizers.Normalizer | None:
-    """One normalizer of several; None of none."""
-    if len(steps) == 1:
-        return steps[0]
-    return normalizers.Sequence(list(steps)) if steps else None

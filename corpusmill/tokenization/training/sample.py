@@ -1,8 +1,9 @@
-"""A sample of a corpus that is too large to train with: uniform, and the same in every reading."""
+"""A uniform sample of a corpus that is too large to train with, the same in every run."""
 
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from corpusmill.arrays.randomness import MAX_SEED, SAMPLE, derive_keys
 from corpusmill.errors import UserError, check_option
@@ -10,12 +11,12 @@ from corpusmill.errors import UserError, check_option
 
 @dataclass(frozen=True)
 class SampleOptions:
-    """What part of a corpus is read; all of it where neither share nor bytes are given."""
+    """Which part of a corpus to train with; all of it without a share and a number of bytes."""
 
     sample: float | None = None
-    """Share of the documents to train with, drawn uniformly from all of the corpus."""
+    """Share of the documents to train with, drawn uniformly from the whole corpus."""
     sample_bytes: int | None = None
-    """About how much text to train with, in bytes, drawn likewise."""
+    """About how many bytes of text to train with, drawn in the same way."""
     seed: int = 0
     """The same corpus and seed give the same sample."""
 
@@ -23,43 +24,40 @@ class SampleOptions:
         """Check each value.
 
         Raises:
-            UserError: a value that no sample can be drawn with, or both a share and bytes.
+            UserError: a value is out of range, or both a share and a number of bytes are set.
         """
-        if self.sample is not None and self.sample_bytes is not None:
+        share, size = self.sample, self.sample_bytes
+        if share is not None and size is not None:
             raise UserError(
-                f"--sample {self.sample} --sample-bytes {self.sample_bytes}",
-                "both say how large the sample is",
+                f"--sample {share} --sample-bytes {size}",
+                "both set the size of the sample",
                 "Give one of them",
             )
-        if self.sample is not None and not 0 < self.sample <= 1:
-            raise UserError(
-                f"--sample {self.sample}",
-                "it is no share of a corpus",
-                "Give more than 0, at most 1",
-            )
-        if self.sample_bytes is not None and self.sample_bytes < 1:
-            raise UserError(
-                f"--sample-bytes {self.sample_bytes}", "it is less than 1", "Give 1 or more"
-            )
+        if share is not None:
+            check_option("sample", share, 0 < share <= 1, "more than 0, at most 1")
+        if size is not None:
+            check_option("sample-bytes", size, size >= 1, "1 or more")
         check_option("seed", self.seed, 0 <= self.seed <= MAX_SEED, f"0 to {MAX_SEED}")
 
     def share(self, corpus_bytes: int) -> float:
-        """The share of documents to take from a corpus with so much text."""
+        """Return the share of documents to draw from a corpus of this many bytes of text."""
         if self.sample_bytes is not None:
             return min(1.0, self.sample_bytes / max(1, corpus_bytes))
         return 1.0 if self.sample is None else self.sample
 
 
-def draw_documents(documents: np.ndarray, share: float, seed: int) -> np.ndarray:
-    """Which documents are of the sample: a matter of their ids alone, each with the same chance.
+def draw_documents(
+    documents: npt.NDArray[np.uint64], share: float, seed: int
+) -> npt.NDArray[np.bool_]:
+    """Draw documents by their ids alone, each with the same chance.
 
     Args:
         documents: uint64[documents], their ids.
-        share: chance of each; those of a smaller share are among those of a larger one.
-        seed: of the sample.
+        share: the chance of each; the documents of a smaller share are among those of a larger one.
+        seed: the sample's seed.
 
     Returns:
-        bool[documents].
+        bool[documents], True for those of the sample.
     """
     keys: np.ndarray = derive_keys(np.uint64(seed), documents, 0, SAMPLE)
     return np.asarray((keys >> np.uint64(11)) * 2.0**-53 < share)

@@ -1,15 +1,18 @@
 """Words counted from a stream of text in bounded memory, and counts handed to a trainer.
 
-Text is cut at ASCII spaces first, and what lies between two of them, a *unit*, is normalized and
-cut into words once, not once an occurrence.
+Text is split at ASCII spaces first. What lies between two of them, a *unit*, is normalized and cut
+into words once, not at each occurrence.
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from operator import mul
+from typing import Any
 
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from tokenizers.normalizers import Normalizer
 from tokenizers.pre_tokenizers import PreTokenizer
 
@@ -17,21 +20,22 @@ from corpusmill.errors import UserError
 
 CutWords = Callable[[str], list[str]]
 
-# Characters a unit above which a sentence is cut into words at once: in scripts without spaces no
-# unit comes again.
+# A sentence with more characters per unit is cut into words at once: in scripts without spaces,
+# units do not recur.
 _LONG_UNITS = 32
 
-# Text handed to the trainer at once.
+# Characters handed to the trainer at once.
 _TRAINING_TEXT = 1 << 16
 
-# The trainers of the tokenizers library count pairs in 32 bits with a sign, and do not notice more.
+# The trainers of the tokenizers library count pairs in signed 32-bit integers, which may overflow
+# without notice.
 MOST_PAIRS = 2**31 - 1
 
 _BEFORE_WORD = re.compile(r" (?=\S)")
 
 
 def word_cutter(normalizer: Normalizer | None, pre_tokenizer: PreTokenizer) -> CutWords:
-    """A function from text to the words that a tokenizer cuts it into."""
+    """Return the function that cuts text into words like a tokenizer with these parts."""
 
     def cut(text: str) -> list[str]:
         normalized = normalizer.normalize_str(text) if normalizer else text
@@ -41,15 +45,15 @@ def word_cutter(normalizer: Normalizer | None, pre_tokenizer: PreTokenizer) -> C
 
 
 def split_at_spaces(sentence: str) -> list[str]:
-    """The units of a sentence: "a  b" gives ["a", "", "b"]."""
+    """Split a sentence into its units: "a  b" gives ["a", "", "b"]."""
     return sentence.split(" ")
 
 
 def split_before_words(sentence: str) -> list[str]:
-    r"""The units of a sentence where white space is of weight, and joins the word behind it.
+    r"""Split a sentence into units for a tokenizer that keeps white space and joins it to words.
 
-    The pattern of byte-level BPE takes a run of white space as one word, but leaves the last space
-    of it to the word that follows: only a space before a word is a place to cut at.
+    The pattern of byte-level BPE takes a run of white space as one word, but leaves its last space
+    to the word that follows: text can be split only at a space before a word.
 
     Example:
         "a  b c" gives ["a ", "b", "c"].
@@ -59,40 +63,40 @@ def split_before_words(sentence: str) -> list[str]:
 
 
 def count_words(
-    sentences: Iterable[list[str]] | Iterable[str],
+    batches: Iterable[list[str]],
     cut_words: CutWords,
     most: int,
     split: Callable[[str], list[str]] = split_at_spaces,
 ) -> Counter[str]:
-    """How often each word occurs.
+    """Count how often each word occurs.
 
     Args:
-        sentences: sentences, or batches of them.
-        cut_words: text to words. It is given the first unit of a sentence, the others each with
+        batches: batches of sentences.
+        cut_words: cuts text into words. Its text is the first unit of a sentence, another unit with
             a space before it, or a whole sentence.
-        most: distinct units and words kept at a time; the rarest are dropped beyond it.
-        split: a sentence to its units.
+        most: most distinct units and words kept at a time; the rarest are dropped beyond it.
+        split: splits a sentence into its units.
 
     Raises:
-        UserError: there is no word.
+        UserError: there are no words.
     """
     first: Counter[str] = Counter()
     later: Counter[str] = Counter()
     words: Counter[str] = Counter()
-    for batch in sentences:
-        gathered: list[str] = []
-        for sentence in (batch,) if isinstance(batch, str) else batch:
+    for batch in batches:
+        later_units: list[str] = []
+        for sentence in batch:
             units = split(sentence)
             if len(sentence) > _LONG_UNITS * len(units):
                 words.update(cut_words(sentence))
             elif sentence:
                 first[units[0]] += 1
-                gathered += units[1:]
-        later.update(gathered)
+                later_units += units[1:]
+        later.update(later_units)
         _drop_rarest((first, later, words), most)
-    for before, units_of in (("", first), (" ", later)):
-        for unit, count in units_of.items():
-            for word in cut_words(before + unit) if before or unit else ():
+    for space, counted in (("", first), (" ", later)):
+        for unit, count in counted.items():
+            for word in cut_words(space + unit) if space or unit else ():
                 words[word] += count
     if not words:
         raise UserError("--input", "it holds no words to train with", "Give files with text")
@@ -108,8 +112,32 @@ def _drop_rarest(counters: tuple[Counter[str], ...], most: int) -> None:
             counts.update(kept)
 
 
+def train_on_counts(
+    model: models.Model, trainer: trainers.Trainer, words: Counter[str]
+) -> dict[str, Any]:
+    """Train a model of the tokenizers library that merges pairs.
+
+    Args:
+        model: the model, untrained.
+        trainer: its trainer.
+        words: counted words.
+
+    Returns:
+        The trained model's part of a tokenizer.json.
+
+    Raises:
+        UserError: a pair of characters occurs too often for the trainer's counts.
+    """
+    check_pair_counts(words)
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.train_from_iterator(repeat_words(words), trainer)
+    trained: dict[str, Any] = json.loads(tokenizer.to_str())["model"]
+    return trained
+
+
 def check_pair_counts(words: Counter[str]) -> None:
-    """Refuse counts that a BPE trainer would not count right.
+    """Refuse counts that overflow a BPE trainer's.
 
     Raises:
         UserError: two neighbouring characters occur more than `MOST_PAIRS` times.
@@ -120,7 +148,7 @@ def check_pair_counts(words: Counter[str]) -> None:
     for word, count in words.items():
         for pair in pairwise(word):
             pairs[pair] += count
-    pair, count = max(pairs.items(), key=lambda counted: counted[1])
+    [(pair, count)] = pairs.most_common(1)
     if count > MOST_PAIRS:
         raise UserError(
             "--input",
@@ -130,17 +158,17 @@ def check_pair_counts(words: Counter[str]) -> None:
 
 
 def repeat_words(words: Counter[str]) -> Iterator[str]:
-    """Every word as often as it was counted, which is the one way to tell the trainer a count."""
-    gathered: list[str] = []
+    """Yield texts with each word as often as it was counted: the trainer accepts no counts."""
+    texts: list[str] = []
     size = 0
     for word in sorted(words):
         left, chunk = words[word], max(1, _TRAINING_TEXT // (len(word) + 1))
         while left:
             repeated = (word + " ") * min(left, chunk)
             left -= min(left, chunk)
-            gathered.append(repeated)
+            texts.append(repeated)
             size += len(repeated)
             if size >= _TRAINING_TEXT:
-                yield "".join(gathered)
-                gathered, size = [], 0
-    yield "".join(gathered)
+                yield "".join(texts)
+                texts, size = [], 0
+    yield "".join(texts)

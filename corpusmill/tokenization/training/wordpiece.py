@@ -1,13 +1,12 @@
-"""WordPiece (Schuster, Nakajima 2012), as BERT has it.
+"""WordPiece (Schuster, Nakajima 2012), as BERT uses it.
 
-The trainer of the tokenizers library numbers the pieces of words ("##a") as it meets them in a hash
-table, whose order differs from run to run; pairs of equal count are merged by these numbers, so
-that the same corpus gives another vocabulary each time. Here words are counted first, and the
-trainer is given its alphabet in sorted order, as special tokens, which it numbers as given; all
-that follows is determined.
+The trainer of the tokenizers library numbers the inner pieces of words ("##a") in the order of a
+hash table, which differs from run to run. It merges pairs of equal count by these numbers, so that
+the same corpus gives a different vocabulary each time. Here words are counted first, and the
+trainer gets its alphabet in sorted order, as special tokens, which it numbers in their order; this
+determines everything else.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,17 +15,12 @@ from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers, process
 from tokenizers.models import WordPiece
 from tokenizers.trainers import WordPieceTrainer
 
-from corpusmill.errors import UserError
-from corpusmill.tokenization.training.options import (
-    TrainingOptions,
-    check_at_least,
-    check_vocab_size,
-    make_normalizers,
-)
+from corpusmill.errors import UserError, check_option
+from corpusmill.tokenization.training.options import TrainingOptions, check_vocab_size
+from corpusmill.tokenization.training.parts import make_normalizer
 from corpusmill.tokenization.training.word_counts import (
-    check_pair_counts,
     count_words,
-    repeat_words,
+    train_on_counts,
     word_cutter,
 )
 
@@ -35,17 +29,17 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 @dataclass(frozen=True)
 class WordPieceOptions(TrainingOptions):
-    """How a WordPiece tokenizer is trained."""
+    """How to train a WordPiece tokenizer."""
 
     special_tokens: tuple[str, ...] = SPECIAL_TOKENS
-    """Numbered first; those of BERT must be among them."""
+    """Have the first ids; BERT's special tokens must be among them."""
     vocab_size: int = 30522
-    """Most tokens in the vocabulary, special tokens included. Every character of the corpus is one,
-    at a word's start and inside."""
+    """Most tokens in the vocabulary, special tokens included. Every character of the corpus is a
+    token at the start of words, and another one inside words."""
     min_frequency: int = 2
-    """How often two neighbouring pieces must occur to be joined to one."""
+    """How often two neighbouring pieces must occur to be joined into one."""
     lowercase: bool = True
-    """Lower-case the text and strip accents, as BERT's uncased models do."""
+    """Lower-case the text and strip accents, like BERT's uncased models."""
     limit_alphabet: int | None = None
     """Most characters in the vocabulary, the most frequent ones; None for all. Words with another
     character are unknown."""
@@ -54,22 +48,21 @@ class WordPieceOptions(TrainingOptions):
         """Check each value.
 
         Raises:
-            UserError: a value that no tokenizer can be trained with.
+            UserError: a tokenizer cannot be trained with a value.
         """
         super().__post_init__()
         missing = [token for token in SPECIAL_TOKENS if token not in self.special_tokens]
         if missing:
             raise UserError(
                 f"--special-tokens {' '.join(self.special_tokens)}",
-                f"BERT's tokenizer needs {', '.join(missing)}, too",
+                f"BERT's tokenizer also needs {', '.join(missing)}",
                 f"Give {' '.join(SPECIAL_TOKENS)} and your own, in any order",
             )
-        check_vocab_size(
-            self.vocab_size, len(self.special_tokens) + 1, "the special tokens and a letter"
-        )
-        check_at_least(1, "--min-frequency", self.min_frequency)
-        if self.limit_alphabet is not None:
-            check_at_least(1, "--limit-alphabet", self.limit_alphabet)
+        least = len(self.special_tokens) + 1
+        check_vocab_size(self.vocab_size, least, "the special tokens and a letter")
+        check_option("min-frequency", self.min_frequency, self.min_frequency >= 1, "1 or more")
+        limit = self.limit_alphabet
+        check_option("limit-alphabet", limit, limit is None or limit >= 1, "1 or more")
 
 
 def bert_tokenizer(
@@ -79,15 +72,15 @@ def bert_tokenizer(
     handle_chinese_chars: bool = True,
     special_tokens: Sequence[str] = SPECIAL_TOKENS,
 ) -> Tokenizer:
-    """BERT's tokenizer with a given vocabulary.
+    """Return BERT's tokenizer with a vocabulary.
 
-    As `FullTokenizer` of the reference implementation (Devlin et al. 2019).
+    It tokenizes like `FullTokenizer` of the reference implementation (Devlin et al. 2019).
 
     Args:
         vocabulary: token to id, `SPECIAL_TOKENS` among them.
-        lowercase: lower-case the text.
-        strip_accents: None for as `lowercase`.
-        handle_chinese_chars: make each CJK character a word.
+        lowercase: whether to lower-case the text.
+        strip_accents: whether to strip accents; None means the value of `lowercase`.
+        handle_chinese_chars: whether each CJK character is a word.
         special_tokens: `SPECIAL_TOKENS` and others, all in the vocabulary.
     """
     tokenizer = Tokenizer(WordPiece(vocabulary, unk_token="[UNK]"))  # noqa: S106 - not a password
@@ -106,32 +99,27 @@ def bert_tokenizer(
     return tokenizer
 
 
-def train_wordpiece(
-    sentences: Iterable[list[str]] | Iterable[str], options: WordPieceOptions
-) -> str:
-    """Train BERT's kind of tokenizer. The same sentences and options give the same file.
+def train_wordpiece(batches: Iterable[list[str]], options: WordPieceOptions) -> str:
+    """Train a tokenizer like BERT's. The same sentences and options give the same file.
 
     Args:
-        sentences: sentences, or batches of them; only the counts of their words are kept.
-        options: of the training.
+        batches: batches of sentences; only the counts of their words are kept.
+        options: options of the training.
 
     Returns:
-        The tokenizer.json. Its ids are those of the special tokens, then of the characters that
-        words hold, of those that they hold behind their first, and of the pieces in the order of
-        their joining.
+        The tokenizer.json. The special tokens have the first ids, then the characters of words,
+        then the characters after the first one in a word, then the pieces in the order in which
+        they were joined.
 
     Raises:
-        UserError: the sentences hold no word, or more characters than the vocabulary has room for.
+        UserError: the sentences hold no words, or more characters than the vocabulary has room for.
     """
-    own = make_normalizers(options.normalizers)
-    normalizer = normalizers.Sequence(
-        [*own, normalizers.BertNormalizer(lowercase=options.lowercase)]
-    )
+    bert = normalizers.BertNormalizer(lowercase=options.lowercase)
+    normalizer = make_normalizer(options.normalizers, bert)
     cut_words = word_cutter(normalizer, pre_tokenizers.BertPreTokenizer())
-    words = count_words(sentences, cut_words, options.max_distinct_words)
+    words = count_words(batches, cut_words, options.max_distinct_words)
     if options.limit_alphabet is not None:
         words = _keep_alphabet(words, options.limit_alphabet)
-    check_pair_counts(words)
     special = set(options.special_tokens)
     characters = sorted(set().union(*words) - special)
     inner = sorted({"##" + character for word in words for character in word[1:]} - special)
@@ -143,19 +131,16 @@ def train_wordpiece(
         show_progress=False,
         special_tokens=[*options.special_tokens, *characters, *inner],
     )
-    trained = Tokenizer(WordPiece(unk_token="[UNK]"))  # noqa: S106 - not a password
-    trained.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    trained.train_from_iterator(repeat_words(words), trainer)
-    vocabulary: dict[str, int] = json.loads(trained.to_str())["model"]["vocab"]
-    tokenizer = bert_tokenizer(vocabulary, options.lowercase, special_tokens=options.special_tokens)
-    if own:
-        tokenizer.normalizer = normalizer
-    text: str = tokenizer.to_str(pretty=True)
-    return text
+    model = train_on_counts(WordPiece(unk_token="[UNK]"), trainer, words)  # noqa: S106 - not a password
+    tokenizer = bert_tokenizer(
+        model["vocab"], options.lowercase, special_tokens=options.special_tokens
+    )
+    tokenizer.normalizer = normalizer
+    return str(tokenizer.to_str(pretty=True))
 
 
 def _keep_alphabet(words: Counter[str], most: int) -> Counter[str]:
-    """Words of the most frequent characters alone; ties go to those that sort first."""
+    """Keep the words of the most frequent characters; of equally frequent ones, the lowest."""
     characters: Counter[str] = Counter()
     for word, count in words.items():
         for character in word:

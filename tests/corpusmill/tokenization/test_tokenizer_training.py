@@ -26,7 +26,7 @@ TRAIN_IN_A_PROCESS = """
 import hashlib
 from corpusmill.tokenization.training.wordpiece import WordPieceOptions, train_wordpiece
 from tests.corpusmill.tokenization.test_tokenizer_training import TIED
-trained = train_wordpiece(iter(TIED), WordPieceOptions(vocab_size=90))
+trained = train_wordpiece([TIED], WordPieceOptions(vocab_size=90))
 print(hashlib.sha256(trained.encode()).hexdigest())
 """
 
@@ -58,7 +58,7 @@ def test_the_same_text_gives_the_same_file_in_every_process() -> None:
 
 def test_special_tokens_then_characters_then_pieces_by_count() -> None:
     trained = vocabulary(
-        train_wordpiece(iter(["ab ab ab", "abc bc bc bc"]), WordPieceOptions(vocab_size=14))
+        train_wordpiece([["ab ab ab", "abc bc bc bc"]], WordPieceOptions(vocab_size=14))
     )
     assert trained == [*SPECIAL_TOKENS, "a", "b", "c", "##b", "##c", "ab", "bc"]
 
@@ -74,21 +74,21 @@ def test_the_trainer_learns_the_pieces_that_it_learns_from_the_text_itself() -> 
         vocab_size=18, special_tokens=list(SPECIAL_TOKENS), show_progress=False
     )
     tokenizer.train_from_iterator(text, trainer)
-    ours = vocabulary(train_wordpiece(iter(text), WordPieceOptions(vocab_size=18)))
+    ours = vocabulary(train_wordpiece([text], WordPieceOptions(vocab_size=18)))
     assert set(ours) == set(tokenizer.get_vocab())
     assert len(ours) == 18
 
 
-def test_batches_and_single_sentences_give_the_same() -> None:
+def test_the_cutting_into_batches_does_not_matter() -> None:
     options = WordPieceOptions(vocab_size=120)
-    assert train_wordpiece(iter(TEXT), options) == train_wordpiece(
-        iter([TEXT[:4], [], TEXT[4:]]), options
-    )
+    whole = train_wordpiece([TEXT], options)
+    assert train_wordpiece([TEXT[:4], [], TEXT[4:]], options) == whole
+    assert train_wordpiece(alone(TEXT), options) == whole
 
 
 def test_the_order_of_the_sentences_does_not_matter() -> None:
     options = WordPieceOptions(vocab_size=90)
-    assert train_wordpiece(iter(TIED), options) == train_wordpiece(iter(TIED[::-1]), options)
+    assert train_wordpiece([TIED], options) == train_wordpiece([TIED[::-1]], options)
 
 
 def test_the_text_is_consumed_batch_by_batch() -> None:
@@ -112,13 +112,18 @@ def test_the_text_is_consumed_batch_by_batch() -> None:
     train_wordpiece(batches(), WordPieceOptions(vocab_size=200))
 
 
+def alone(sentences: list[str]) -> Iterator[list[str]]:
+    """Batches of one sentence."""
+    return ([sentence] for sentence in sentences)
+
+
 def test_the_rarest_words_are_dropped_beyond_the_bound() -> None:
     common = ["common words"] * 5
     rare = [f"{letter}q" for letter in "efghijk"]
     options = WordPieceOptions(vocab_size=60, min_frequency=1, max_distinct_words=6)
-    assert set(vocabulary(train_wordpiece(iter(common + rare), options))) >= {"common", "words"}
-    assert "q" not in vocabulary(train_wordpiece(iter([*common, *rare[:5], "x", "x"]), options))
-    assert "q" in vocabulary(train_wordpiece(iter([*common, *rare[:3]]), options))
+    assert set(vocabulary(train_wordpiece(alone(common + rare), options))) >= {"common", "words"}
+    assert "q" not in vocabulary(train_wordpiece(alone([*common, *rare[:5], "x", "x"]), options))
+    assert "q" in vocabulary(train_wordpiece(alone([*common, *rare[:3]]), options))
 
 
 @pytest.mark.parametrize(
@@ -126,7 +131,7 @@ def test_the_rarest_words_are_dropped_beyond_the_bound() -> None:
 )
 def test_the_trained_tokenizer_is_berts(lowercase: bool, pieces: list[str]) -> None:
     options = WordPieceOptions(vocab_size=60, lowercase=lowercase)
-    tokenizer = Tokenizer.from_str(train_wordpiece(iter(["The Café , the_end"] * 3), options))
+    tokenizer = Tokenizer.from_str(train_wordpiece([["The Café , the_end"] * 3], options))
     encoded = tokenizer.encode("The Café", "The")
     assert encoded.tokens == ["[CLS]", *pieces, "[SEP]", pieces[0], "[SEP]"]
     assert encoded.type_ids == [0, 0, 0, 0, 1, 1]
@@ -140,9 +145,7 @@ def test_the_trained_tokenizer_is_berts(lowercase: bool, pieces: list[str]) -> N
 def test_a_piece_must_occur_min_frequency_times() -> None:
     counts = Counter({"ab": 3, "cd": 2})
     text = list(counts.elements())
-    trained = vocabulary(
-        train_wordpiece(iter(text), WordPieceOptions(vocab_size=50, min_frequency=3))
-    )
+    trained = vocabulary(train_wordpiece([text], WordPieceOptions(vocab_size=50, min_frequency=3)))
     assert "ab" in trained
     assert "cd" not in trained
 
@@ -164,4 +167,4 @@ def test_impossible_options_are_refused(wrong: dict[str, int]) -> None:
 @pytest.mark.parametrize("sentences", [[], ["", "   "]])
 def test_text_without_words_is_refused(sentences: list[str]) -> None:
     with pytest.raises(UserError, match="no words"):
-        train_wordpiece(iter(sentences), WordPieceOptions())
+        train_wordpiece([sentences], WordPieceOptions())

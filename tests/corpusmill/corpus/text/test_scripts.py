@@ -117,7 +117,7 @@ HARD = [
 def trained_here(*, lowercase: bool) -> str:
     """A WordPiece that knows the characters and some words of the scripts."""
     options = WordPieceOptions(vocab_size=2000, min_frequency=1, lowercase=lowercase)
-    return without_padding(train_wordpiece(iter(SENTENCES), options))
+    return without_padding(train_wordpiece([SENTENCES], options))
 
 
 TOKENIZERS = {

@@ -88,7 +88,7 @@ def test_units_are_cut_into_the_words_of_the_whole_text(text: str, prefix: bool)
 def test_special_tokens_then_bytes_then_joined_pieces() -> None:
     special = ("<b>", "<a>", "!")  # "!" is a byte, too
     options = ByteLevelBpeOptions(vocab_size=260, special_tokens=special)
-    vocabulary = json.loads(train_byte_level_bpe(["ab ab ab b"] * 3, options))["model"]["vocab"]
+    vocabulary = json.loads(train_byte_level_bpe([["ab ab ab b"] * 3], options))["model"]["vocab"]
     tokens = sorted(vocabulary, key=vocabulary.__getitem__)
     bytes_left = [byte for byte in ALPHABET if byte not in special]
     assert tokens == [*special, *bytes_left, "ab", "Ġab"]

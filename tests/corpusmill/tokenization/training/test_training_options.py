@@ -7,7 +7,7 @@ import pytest
 
 from corpusmill.errors import UserError
 from corpusmill.tokenization.training.models import MODELS, model_options
-from corpusmill.tokenization.training.options import join_normalizers, make_normalizers
+from corpusmill.tokenization.training.parts import make_normalizer
 from corpusmill.tokenization.training.wordpiece import SPECIAL_TOKENS, WordPieceOptions
 
 
@@ -53,18 +53,18 @@ def test_every_options_default_can_be_used() -> None:
 
 def test_normalizers_work_in_the_given_order() -> None:
     wide = "\uff21\u0301"
-    lower_first = join_normalizers(make_normalizers(("lowercase", "nfkc", "strip-accents")))
+    lower_first = make_normalizer(("lowercase", "nfkc", "strip-accents"))
     assert lower_first is not None
     assert lower_first.normalize_str(wide) == "a"
     # U+2102 has no lower case until it is made a C.
     for names, expected in ((("lowercase", "nfkc"), "C"), (("nfkc", "lowercase"), "c")):
-        normalizer = join_normalizers(make_normalizers(names))  # type: ignore[arg-type]
+        normalizer = make_normalizer(names)  # type: ignore[arg-type]
         assert normalizer is not None
         assert normalizer.normalize_str("\u2102") == expected
-    assert join_normalizers([]) is None
+    assert make_normalizer([]) is None
 
 
 def test_wordpiece_needs_the_tokens_of_bert() -> None:
-    with pytest.raises(UserError, match=r"needs \[CLS\], \[SEP\], too"):
+    with pytest.raises(UserError, match=r"also needs \[CLS\], \[SEP\]"):
         WordPieceOptions(special_tokens=("[PAD]", "[UNK]", "[MASK]"))
     WordPieceOptions(special_tokens=("<a>", *SPECIAL_TOKENS[::-1]))

@@ -37,8 +37,8 @@ def test_no_more_units_are_kept_than_asked_for() -> None:
         kept.append(1)
         return [text.strip()]
 
-    sentences = [f"{number} common" for number in range(100)]
-    assert count_words(sentences, cut, most=10) == {"common": 100}
+    batches = [[f"{number} common"] for number in range(100)]
+    assert count_words(batches, cut, most=10) == {"common": 100}
     assert len(kept) <= 10
 
 
@@ -46,7 +46,7 @@ def test_text_without_spaces_is_counted_by_words_and_not_by_lines() -> None:
     lines = ["東京" * (20 + number) for number in range(100)]
     cut = word_cutter(normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer())
     times = sum(20 + number for number in range(100))
-    assert count_words(lines, cut, most=10) == {"東": times, "京": times}
+    assert count_words([lines], cut, most=10) == {"東": times, "京": times}
 
 
 def test_counts_come_back_from_repeated_words() -> None:

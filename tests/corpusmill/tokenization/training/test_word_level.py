@@ -108,5 +108,5 @@ def test_impossible_options_are_refused() -> None:
         WordLevelOptions(unk_token=UNKNOWN)
     with pytest.raises(UserError, match="--vocab-size 2"):
         WordLevelOptions(vocab_size=2)
-    with pytest.raises(UserError, match="--min-frequency 9: no word occurs as often"):
+    with pytest.raises(UserError, match="--min-frequency 9: no word occurs this often"):
         trained(["a b"], WordLevelOptions(min_frequency=9))
