@@ -1,1 +1,9 @@
-"""Tokenizers: from their files, trained from a corpus, and sentences to token ids fast."""
+"""Text to token ids: tokenizers from files or training, applied fast to sentences.
+
+- `sources`: tokenizers of every kind, read as a `tokenizer_file`.
+- `training`: tokenizers trained from a corpus.
+- `compiled`: exact and fast tokenization.
+- `words`: which tokens belong to one word.
+- `encoding`, `sentence_tokenizer`: documents and sentences to ids.
+- `special_tokens`, `tokenizer_json`: what a tokenizer.json says.
+"""

@@ -11,7 +11,7 @@ from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 
 
 def tokenized_schema(token_dtype: str) -> pa.Schema:
-    """The columns of tokenized documents.
+    """Return the columns of tokenized documents.
 
     Args:
         token_dtype: NumPy name of the type of a token id.
@@ -21,13 +21,13 @@ def tokenized_schema(token_dtype: str) -> pa.Schema:
 
 
 class EncodedDocuments(NamedTuple):
-    """What `encode_documents` gives.
+    """Tokenized documents, and counts.
 
     Attributes:
-        documents: of `tokenized_schema`; no sentence is empty.
-        tokens: their number.
-        empty_sentences: sentences left out because they hold no token.
-        empty_documents: documents left out because they hold no sentence.
+        documents: a batch with the columns of `tokenized_schema`; no sentence is empty.
+        tokens: the number of their tokens.
+        empty_sentences: sentences left out because they have no tokens.
+        empty_documents: documents left out because they have no sentences.
     """
 
     documents: pa.RecordBatch
@@ -47,8 +47,8 @@ def drop_empty(
         document_offsets: int64[documents + 1] into the sentences.
 
     Returns:
-        sentence_offsets: int64[sentences left + 1].
-        document_offsets: int64[documents left + 1].
+        sentence_offsets: int64[remaining sentences + 1].
+        document_offsets: int64[remaining documents + 1].
         kept: bool[documents].
 
     Example:
@@ -78,11 +78,11 @@ def encode_documents(tokenizer: SentenceTokenizer, documents: pa.RecordBatch) ->
     """Tokenize a batch of documents.
 
     Args:
-        tokenizer: of the data set.
-        documents: `corpusmill.corpus.batches.TEXT_SCHEMA`.
+        tokenizer: the data set's tokenizer.
+        documents: a batch with the columns of `corpusmill.corpus.batches.TEXT_SCHEMA`.
     """
     sentences, document_offsets = ragged.from_arrow(documents.column("sentences"))
-    first, last = document_offsets[[0, -1]]  # of a slice, these are not all sentences
+    first, last = document_offsets[[0, -1]]  # the batch may be a slice of a larger one
     text, text_offsets = ragged.from_arrow(sentences)
     text_offsets = text_offsets[first : last + 1].astype(np.int64)
     token_ids, token_offsets = tokenizer.encode(text, text_offsets)

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from corpusmill.errors import UserError
+from corpusmill.tokenization.tokenizer_json import added_tokens, list_steps
 
-ROLES = ("cls", "sep", "mask", "pad", "unk", "eos")
-
-# What tokens of each role are called where nothing else says so.
+# The usual names of tokens of each role, for tokenizers whose files do not say.
 _CONVENTIONS = {
     "cls": ("[CLS]", "<cls>", "<s>"),
     "sep": ("[SEP]", "<sep>", "</s>"),
@@ -17,20 +16,21 @@ _CONVENTIONS = {
     "unk": ("[UNK]", "<unk>"),
     "eos": ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "[EOS]"),
 }
+ROLES = tuple(_CONVENTIONS)
 USUAL_NAMES = frozenset(name for names in _CONVENTIONS.values() for name in names)
 
 
 @dataclass(frozen=True)
 class SpecialTokens:
-    """Ids by role; None where the tokenizer has no token of the role.
+    """The ids of special tokens by role; None if the tokenizer has no token for the role.
 
     Attributes:
         cls_id: begins an example.
         sep_id: ends a segment.
-        mask_id: stands for a masked token.
-        pad_id: fills a batch.
-        unk_id: stands for what the vocabulary cannot spell.
-        all_ids: every special id, sorted.
+        mask_id: replaces a masked token.
+        pad_id: fills up the rows of a batch.
+        unk_id: replaces what the vocabulary cannot spell.
+        all_ids: the ids of all special tokens, sorted.
         eos_id: ends a text.
     """
 
@@ -43,10 +43,10 @@ class SpecialTokens:
     eos_id: int | None = None
 
     def require(self, tokenizer_name: str, *roles: str) -> None:
-        """Make sure that tokens of the roles exist.
+        """Make sure that the tokenizer has tokens for these roles.
 
         Raises:
-            UserError: some do not.
+            UserError: it lacks one.
         """
         missing = [role for role in roles if getattr(self, f"{role}_id") is None]
         if missing:
@@ -63,10 +63,10 @@ class SpecialTokens:
 def find_special_tokens(
     tokenizer_json: Mapping[str, Any], companions: Mapping[str, Mapping[str, Any]]
 ) -> SpecialTokens:
-    """The special tokens of a tokenizer.
+    """Find the special tokens of a tokenizer.
 
-    A role is looked up, in this order, in the files beside the tokenizer, in its padding, model and
-    post-processor, and, by the usual names, among its added tokens.
+    The token of a role is looked up in the files beside the tokenizer, then in its padding, model
+    and post-processor, and then, by the usual names, among its added tokens.
 
     Args:
         tokenizer_json: the parsed tokenizer.json.
@@ -74,10 +74,10 @@ def find_special_tokens(
             tokenizer_config.json.
 
     Example:
-        with "[CLS] $A [SEP]" as its template, cls_id and sep_id are the ids of [CLS] and [SEP],
-        whatever their place in the vocabulary is.
+        if the template is "[CLS] $A [SEP]", cls_id and sep_id are the ids of [CLS] and [SEP],
+        wherever they are in the vocabulary.
     """
-    added = tokenizer_json.get("added_tokens") or ()
+    added = added_tokens(tokenizer_json)
     added_ids = {token["content"]: token["id"] for token in added}
     vocabulary = _model_vocabulary(tokenizer_json["model"]) | added_ids
     ids: dict[str, int | None] = {}
@@ -85,29 +85,22 @@ def find_special_tokens(
         named = [name for name in _names(role, tokenizer_json, companions) if name in vocabulary]
         usual = [name for name in _CONVENTIONS[role] if name in added_ids]
         ids[f"{role}_id"] = next((vocabulary[name] for name in named + usual), None)
-    every = {token["id"] for token in added if token.get("special")}
-    every.update(found for found in ids.values() if found is not None)
-    return SpecialTokens(
-        cls_id=ids["cls_id"],
-        sep_id=ids["sep_id"],
-        mask_id=ids["mask_id"],
-        pad_id=ids["pad_id"],
-        unk_id=ids["unk_id"],
-        all_ids=tuple(sorted(every)),
-        eos_id=ids["eos_id"],
-    )
+    special_ids = {token["id"] for token in added if token.get("special")}
+    special_ids.update(token_id for token_id in ids.values() if token_id is not None)
+    return SpecialTokens(**ids, all_ids=tuple(sorted(special_ids)))
 
 
 def _model_vocabulary(model: Mapping[str, Any]) -> dict[str, int]:
     vocabulary = model.get("vocab") or {}
     if isinstance(vocabulary, Mapping):
         return dict(vocabulary)
-    return {token: place for place, (token, _) in enumerate(vocabulary)}  # Unigram: (token, score)
+    return {token: number for number, (token, _) in enumerate(vocabulary)}  # Unigram: with scores
 
 
 def _names(
     role: str, tokenizer_json: Mapping[str, Any], companions: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[str]:
+    """Names for the token of a role, the most reliable first."""
     for companion in companions.values():
         token = companion.get(f"{role}_token")
         content = token.get("content") if isinstance(token, Mapping) else token
@@ -121,23 +114,19 @@ def _names(
     if role == "unk" and model.get("unk_id") is not None:  # Unigram
         yield model["vocab"][model["unk_id"]][0]
     if role in {"cls", "sep"}:
-        yield from _post_processor_names(role, tokenizer_json.get("post_processor") or {})
+        for step in list_steps(tokenizer_json, "post_processor"):
+            yield from _post_processor_names(role, step)
 
 
-def _post_processor_names(role: str, processor: Mapping[str, Any]) -> Iterator[str]:
-    for inner in processor.get("processors", ()):
-        yield from _post_processor_names(role, inner)
-    if role in processor:  # BertProcessing and RobertaProcessing: "cls": ["[CLS]", 2]
-        yield processor[role][0]
-    if processor.get("type") == "TemplateProcessing":
-        for template in (processor["single"], processor["pair"]):
-            yield from _template_names(role, template, processor["special_tokens"])
-
-
-def _template_names(role: str, template: list[Any], special: Mapping[str, Any]) -> Iterator[str]:
-    # [CLS] $A [SEP] $B [SEP]: cls is before the first sequence, sep the first one behind it.
-    kinds = ["Sequence" in piece for piece in template]
-    first = kinds.index(True) if True in kinds else len(kinds)
-    for piece in template[:first] if role == "cls" else template[first + 1 :]:
-        if "SpecialToken" in piece:
-            yield from special[piece["SpecialToken"]["id"]]["tokens"][:1]
+def _post_processor_names(role: str, step: Mapping[str, Any]) -> Iterator[str]:
+    if role in step:  # BertProcessing and RobertaProcessing: "cls": ["[CLS]", 2]
+        yield step[role][0]
+    if step["type"] != "TemplateProcessing":
+        return
+    for template in (step["single"], step["pair"]):
+        # [CLS] $A [SEP] $B [SEP]: cls is before the first sequence, sep is the first one after it.
+        kinds = ["Sequence" in piece for piece in template]
+        first = kinds.index(True) if True in kinds else len(kinds)
+        for piece in template[:first] if role == "cls" else template[first + 1 :]:
+            if "SpecialToken" in piece:
+                yield from step["special_tokens"][piece["SpecialToken"]["id"]]["tokens"][:1]

@@ -1,1 +1,6 @@
-"""Which tokens belong to one word."""
+"""Which tokens belong to one word.
+
+- `words`: rules of words, by name: text -> spans of words.
+- `word_marks`: token ids marked by whether they continue a word.
+- `marked_encoding`: texts -> token ids, marked by a rule.
+"""

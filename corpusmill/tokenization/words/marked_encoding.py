@@ -1,14 +1,58 @@
-"""Texts to marked token ids: which tokens go on with the word of the token before them."""
+"""Texts to token ids, which a rule of words marks: whether each continues the word before it."""
 
 from itertools import chain
 
 import numpy as np
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 
-from corpusmill.tokenization.compiled.byte_level_bpe import fill_in
-from corpusmill.tokenization.compiled.word_memo import EncodeSpans
+from corpusmill.tokenization.compiled.spans import EncodeSpans, completed
 from corpusmill.tokenization.words.word_marks import mark
 from corpusmill.tokenization.words.words import WordRule, find_words
+
+# While it exists, an encoding takes some hundred bytes a token; this many keep two cores busy.
+_TEXTS_PER_CALL = 4096
+
+
+def encode_texts(
+    tokenizer: Tokenizer, rule: WordRule | None, texts: list[str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Tokenize texts with the tokenizers library.
+
+    Args:
+        tokenizer: the tokenizer.
+        rule: marks the ids; None leaves them unmarked.
+        texts: the texts.
+
+    Returns:
+        ids: int32[tokens], one text's after another's.
+        offsets: int64[texts + 1] into the ids.
+    """
+    # The fast method leaves the offsets out.
+    encode = tokenizer.encode_batch_fast if rule is None else tokenizer.encode_batch
+    offsets = np.zeros(len(texts) + 1, np.int64)
+    parts = [np.empty(0, np.int32)]
+    for first in range(0, len(texts), _TEXTS_PER_CALL):
+        batch = texts[first : first + _TEXTS_PER_CALL]
+        encodings = encode(batch, add_special_tokens=False)
+        rows = [encoding.ids for encoding in encodings]
+        counts = np.array([len(row) for row in rows], np.int64)
+        offsets[first + 1 : first + 1 + len(batch)] = counts
+        ids = np.fromiter(chain.from_iterable(rows), np.int32)
+        if rule is not None:
+            ids = mark(ids, _continues(encodings, counts, rule, batch))
+        parts.append(ids)
+    return np.concatenate(parts), np.cumsum(offsets)
+
+
+def _continues(
+    encodings: list[Encoding], counts: np.ndarray, rule: WordRule, texts: list[str]
+) -> np.ndarray:
+    """bool[tokens], by the characters that the tokenizer assigns to each token."""
+    flat = chain.from_iterable
+    spans = np.fromiter(flat(flat(encoding.offsets for encoding in encodings)), np.int64)
+    sizes = np.array([len(text) for text in texts], np.int64)
+    bases = np.repeat(np.cumsum(sizes) - sizes, counts)
+    return find_continued(spans[0::2] + bases, spans[1::2] + bases, *find_words(rule, texts))
 
 
 def find_continued(
@@ -17,25 +61,24 @@ def find_continued(
     word_begins: np.ndarray,
     word_ends: np.ndarray,
 ) -> np.ndarray:
-    """Which tokens go on with the word of the token before them.
+    """Find the tokens that continue the word of the token before them.
 
-    A token belongs to the word of the first of its characters that is in a word, so that white
-    space before a word does not count, and a token that covers several words belongs to the first
-    of them. One without a character, as normalizers may put in, belongs to the word that it stands
-    inside of. All others, such as a token of white space, belong to none, and neither go on with a
-    word nor are gone on with.
+    A token belongs to the word of the first of its characters that is in a word: white space before
+    a word does not count, and a token that covers several words belongs to the first one. A token
+    without characters, as normalizers may insert it, belongs to the word around it. All others,
+    such as tokens of white space, belong to no word; they neither continue one nor are continued.
 
     Args:
-        token_begins: int64[tokens], first character of each.
-        token_ends: int64[tokens], behind the last one of each.
-        word_begins: int64[words], likewise.
-        word_ends: int64[words], likewise; both ascending.
+        token_begins: int64[tokens], the first character of each token.
+        token_ends: int64[tokens], the end of each token.
+        word_begins: int64[words], ascending.
+        word_ends: int64[words], ascending.
 
     Returns:
         bool[tokens].
 
     Example:
-        of " don't,go" with the words [1, 6), [6, 7), [7, 9) the tokens " do" [0, 3), "n" [3, 4),
+        in " don't,go" with the words [1, 6), [6, 7), [7, 9), the tokens " do" [0, 3), "n" [3, 4),
         "'t" [4, 6), ",g" [6, 8), "o" [8, 9) give [False, True, True, False, False].
     """
     first = np.searchsorted(word_ends, token_begins, side="right")
@@ -46,73 +89,39 @@ def find_continued(
     return continues
 
 
-def encode_marked(
-    tokenizer: Tokenizer, rule: WordRule, texts: list[str]
-) -> tuple[np.ndarray, np.ndarray]:
-    """The marked ids of texts, by the characters that the tokenizer says each token stands for.
+def mark_words(
+    rule: WordRule, encode_spans: EncodeSpans, encode_plainly: EncodeSpans, space_id: int
+) -> EncodeSpans:
+    """Turn a compiled tokenizer, which returns no offsets, into one that marks its ids.
+
+    If a stretch is one word, perhaps after a space, each of its tokens continues the word except
+    the first one and the one after a token that is only the space: compiled tokenizers have no
+    tokens without characters.
 
     Args:
-        tokenizer: any.
-        rule: of words.
-        texts: any.
-
-    Returns:
-        marked: int32[tokens], one text's behind the other's.
-        counts: int64[texts], how many each has.
-    """
-    encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
-    rows = [encoding.ids for encoding in encodings]
-    counts = np.array([len(row) for row in rows], np.int64)
-    flat = chain.from_iterable
-    ids = np.fromiter(flat(rows), np.int32)
-    spans = np.fromiter(flat(flat(encoding.offsets for encoding in encodings)), np.int64)
-    sizes = np.array([len(text) for text in texts], np.int64)
-    bases = np.repeat(np.cumsum(sizes) - sizes, counts)
-    continues = find_continued(spans[0::2] + bases, spans[1::2] + bases, *find_words(rule, texts))
-    return mark(ids, continues), counts
-
-
-class MarkingEncoder:
-    """The marked ids of stretches of text, most of them from a tokenizer that gives no offsets.
-
-    Where a stretch is one word, behind a space at most, each of its tokens goes on with the word
-    but the first one, and the one behind a token that is nothing but the space: no tokenizer that
-    is compiled gives a token that stands for no character.
-
-    Args:
-        rule: of words, which cuts at spaces.
-        encode_spans: a compiled tokenizer of stretches; gives ids.
-        encode_plainly: the same tokenizer for stretches that are not one word; gives marked ids.
-        space_id: of the token that is a space and nothing else; -1 where there is none.
+        rule: a rule of words that cuts at spaces.
+        encode_spans: the compiled tokenizer; returns ids.
+        encode_plainly: the same tokenizer for stretches that are not one word; returns marked ids.
+        space_id: id of the token that is only a space; -1 if there is none.
     """
 
-    def __init__(
-        self,
-        rule: WordRule,
-        encode_spans: EncodeSpans,
-        encode_plainly: EncodeSpans,
-        space_id: int,
-    ) -> None:
-        self._rule, self._space_id = rule, space_id
-        self._encode_spans, self._plainly = encode_spans, encode_plainly
+    def is_one_word(text: str) -> bool:
+        begin = int(text.startswith(" "))
+        return [tuple(span) for span in rule.cut(text)] == [(begin, len(text))]
 
-    def encode(self, text: np.ndarray, spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """As `corpusmill.tokenization.compiled.byte_level_bpe.ByteLevelEncoder.encode`, marked."""
+    def encode_words(
+        text: np.ndarray, spans: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         view = text.data
         stretches = (str(view[start:end], "utf-8") for start, end in spans.tolist())
-        whole = np.fromiter(map(self._is_one_word, stretches), np.bool_, len(spans))
-        if not whole.any():
-            return self._plainly(text, spans)
-        ids, ends = self._encode_spans(text, spans[whole])
+        whole = np.fromiter(map(is_one_word, stretches), np.bool_, len(spans))
+        ids, ends = encode_spans(text, spans[whole])
         starts = ends[:-1][np.diff(ends) > 0]
         continues = np.ones(len(ids) + 1, np.bool_)
         continues[starts] = False
-        continues[starts[ids[starts] == self._space_id] + 1] = False
+        continues[starts[ids[starts] == space_id] + 1] = False
         counts = np.zeros(len(spans) + 1, np.int64)
         counts[1:][whole] = np.diff(ends)
-        marked = mark(ids, continues[:-1])
-        return fill_in(marked, np.cumsum(counts), ~whole, self._plainly, text, spans)
+        return mark(ids, continues[:-1]), np.cumsum(counts), ~whole
 
-    def _is_one_word(self, text: str) -> bool:
-        begin = int(text.startswith(" "))
-        return [tuple(span) for span in self._rule.cut(text)] == [(begin, len(text))]
+    return completed(encode_words, encode_plainly)

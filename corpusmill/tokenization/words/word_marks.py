@@ -1,8 +1,8 @@
-"""Token ids that say whether they go on with a word: what a rule of words makes of documents.
+"""Token ids marked by whether they continue a word.
 
 Between tokenizing and building, the boundaries of words (`corpusmill.tokenization.words.words`)
 travel in the ids themselves, as 2 * id + continues, so that all stages in between handle one list
-of integers as they do without boundaries.
+of integers, with boundaries as without.
 """
 
 import numpy as np
@@ -11,10 +11,10 @@ from corpusmill.arrays.columns import smallest_integer
 
 
 def marked_dtype(vocab_size: int) -> np.dtype:
-    """The smallest of int16, uint16 and int32 that holds every marked id.
+    """Return the smallest of int16, uint16 and int32 that holds every marked id.
 
     Args:
-        vocab_size: ids are below it; at most 2**30.
+        vocab_size: upper bound of the ids; at most 2**30.
 
     Raises:
         OverflowError: the vocabulary is larger.
@@ -25,15 +25,15 @@ def marked_dtype(vocab_size: int) -> np.dtype:
 
 
 def mark(ids: np.ndarray, continues: np.ndarray) -> np.ndarray:
-    """Token ids to marked ones.
+    """Mark token ids.
 
     Args:
-        ids: any integer type[n] that holds the marked ids, too.
-        continues: bool[n], where a token goes on with the word of the token before it in its
+        ids: [n], of an integer type that also holds the marked ids.
+        continues: bool[n], whether a token continues the word of the token before it in its
             sentence.
 
     Returns:
-        2 * ids + continues, of the type of ids.
+        2 * ids + continues, [n], of the same type as ids.
 
     Example:
         "un ##cut ##s , word" with ids [7, 8, 9, 4, 6] gives [14, 17, 19, 8, 12].
@@ -43,11 +43,11 @@ def mark(ids: np.ndarray, continues: np.ndarray) -> np.ndarray:
 
 
 def ids_of(marked: np.ndarray) -> np.ndarray:
-    """The token ids of marked ones, of the same type."""
+    """Return the token ids of marked ones, of the same type."""
     ids: np.ndarray = marked >> 1
     return ids
 
 
 def continues_of(marked: np.ndarray) -> np.ndarray:
-    """bool[n]: where a marked id goes on with the word before it."""
+    """Return bool[n]: whether each marked id continues the word before it."""
     return (marked & 1).astype(np.bool_)

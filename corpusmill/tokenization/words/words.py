@@ -1,12 +1,11 @@
-"""Rules of words: what of a text masks, n-grams and phrase labels take as one word.
+"""Rules of words: the stretches of a text that masks, n-grams and phrase labels treat as one word.
 
-A rule is a function of a text to the (begin, end) spans of its words in characters, in their order
-and apart from each other. What lies outside of all of them, such as white space, belongs to no
-word. Beside the built-in rules any package may bring others: by an entry point of the group
-`corpusmill.words`, or as "package.module:function". Such a function that never gives a word across
-an ASCII space or a line break, and cuts what lies between two of them as it cuts it alone, may say
-so by an attribute `cuts_at_spaces = True`; ids and boundaries of recurring words are then
-remembered.
+A rule is a function from a text to the (begin, end) spans of its words in characters, in order and
+without overlap. Characters outside all of them, such as white space, belong to no word. Besides the
+built-in rules, any package may provide others: as an entry point of the group `corpusmill.words`,
+or as "package.module:function". A function whose words never contain an ASCII space or a line
+break, and that cuts the text between two of them as it cuts this text alone, may declare this with
+an attribute `cuts_at_spaces = True`; then the ids and boundaries of recurring words are remembered.
 """
 
 from collections.abc import Callable
@@ -28,8 +27,8 @@ BUILT_IN = ("jieba", "unicode")
 _DOTTED_NAME = regex.compile(r"[\w.]+:[\w.]+")
 
 # Unicode Standard Annex 29, Word Boundary Rules, as one expression over the property Word_Break.
-# (The library's own \b joins a single regional indicator, a mark that begins a text, and some
-# apostrophes with what follows.) Whatever extends a character (WB4) is IGNORED.
+# (The library's own \b joins a single regional indicator, a mark at the start of a text, and some
+# apostrophes to the text after them.) Characters that extend another one (WB4) are IGNORED.
 _EXTENDS = r"[\p{WB=Extend}\p{WB=Format}\p{WB=ZWJ}]"
 _IGNORED = f"{_EXTENDS}*+"
 _LETTER = r"[\p{WB=ALetter}\p{WB=Hebrew_Letter}]"
@@ -51,7 +50,7 @@ _WORD = rf"""(?:
     | \p{{WB=Regional_Indicator}}{_IGNORED}\p{{WB=Regional_Indicator}}{_IGNORED}
     | \S{_IGNORED}
     )"""
-# Most words of ASCII are seen to end by what follows; the same, twice as fast.
+# The same for most ASCII words, whose end the next character shows: twice as fast.
 _PLAIN_WORD = r"""
       [a-zA-Z]++(?=[\s!-&(-\-/;-@\[-^`{-~]|\Z)
     | [!-/:-@\[-^`{-~](?=[\x00-\x7f]|\Z)"""
@@ -67,12 +66,12 @@ class WordRule:
     """A rule of words, loaded.
 
     Attributes:
-        name: as it was given.
-        version: the package behind it and its version ("regex 2026.11.15"); empty where it comes
-            from no installed package.
-        cut: a text to the spans of its words.
-        cuts_at_spaces: whether the words of a text are those of what lies between its ASCII spaces
-            and line breaks.
+        name: as the user gave it.
+        version: its package and that package's version ("regex 2026.11.15"); empty if it is not
+            from an installed package.
+        cut: returns the spans of a text's words.
+        cuts_at_spaces: whether the words of a text are those of the stretches between its ASCII
+            spaces and line breaks.
     """
 
     name: str
@@ -85,11 +84,11 @@ class WordRule:
 
 
 def cut_unicode(text: str) -> Spans:
-    """The words of Unicode Standard Annex 29, without white space, which parts them always.
+    """Return the words of Unicode Standard Annex 29, without white space.
 
-    An inner apostrophe, full stop or comma belongs to its word or number, a hyphen parts words.
-    Every other character is a word of its own with the marks that go with it: an ideograph, a sign,
-    a letter of a script without spaces between words.
+    An apostrophe, full stop or comma inside a word or number belongs to it; a hyphen separates
+    words. Every other character is a word of its own, with the marks that extend it: an ideograph,
+    a sign, a letter of a script without spaces between words.
 
     Example:
         "Isn't 3.14 well-known?" gives the words Isn't, 3.14, well, -, known, ?.
@@ -98,12 +97,12 @@ def cut_unicode(text: str) -> Spans:
 
 
 def load_chinese() -> Callable[[str], Spans]:
-    """The cut of Chinese text: the words of `cut_unicode`, joined to the phrases of jieba.
+    """Return the cut of Chinese text: the words of `cut_unicode`, joined to the phrases of jieba.
 
-    jieba's cut with its default dictionary and with the hidden Markov model that finds words the
-    dictionary does not have, as `jieba.cut(text)`. Only where a character of the script Han stands
-    beside a boundary does jieba decide on it: what it makes of other scripts is no word (it knows
-    no accents, for one). Both are the same for every run of one version.
+    It is that of `jieba.cut(text)`, with the default dictionary and the hidden Markov model that
+    finds words outside the dictionary. jieba decides only about boundaries next to a character of
+    the script Han, because in other scripts its cuts are not words (it knows no accents, for one).
+    Both rules give the same in every run of one version.
 
     Raises:
         UserError: the library is not installed.
@@ -112,11 +111,11 @@ def load_chinese() -> Callable[[str], Spans]:
         "小明硕士毕业于中国科学院。" gives the words 小明, 硕士, 毕业, 于, 中国科学院, 。
     """
     try:
-        import rjieba  # noqa: F401, PLC0415  an extra, which most jobs do without
+        import rjieba  # noqa: F401, PLC0415  an extra that few jobs need
     except ImportError:
         raise UserError(
             "--words jieba",
-            "Chinese phrases are found by rjieba, which is not installed",
+            "it needs rjieba, which is not installed",
             "Install the extra 'chinese' (pip install '.[chinese]')",
         ) from None
     jieba = _load_dictionary()
@@ -138,25 +137,23 @@ def load_chinese() -> Callable[[str], Spans]:
 
 @cache
 def _load_dictionary() -> Any:
-    """The segmenter with its own dictionary alone; loading it takes a fifth of a second."""
+    """Load the segmenter with its own dictionary, which takes a fifth of a second."""
     from rjieba import Jieba  # noqa: PLC0415
 
     return Jieba()
 
 
 def load_words(name: str) -> WordRule | None:
-    """The rule of a name.
+    """Load a rule by its name.
 
     Args:
-        name: one of BUILT_IN, of an entry point of GROUP, or "package.module:function"; empty for
-            none.
+        name: a name in BUILT_IN, an entry point of GROUP, or "package.module:function"; or empty.
 
     Returns:
-        None where the name is empty.
+        None if the name is empty.
 
     Raises:
-        UserError: there is none of that name, it cannot be loaded, or what it needs is not
-            installed.
+        UserError: there is no rule of that name, it cannot be loaded, or a library is missing.
     """
     if not name:
         return None
@@ -165,15 +162,15 @@ def load_words(name: str) -> WordRule | None:
     if name == "jieba":
         cut = load_chinese()
         return WordRule(name, f"rjieba {version('rjieba')}, regex {version('regex')}", cut)
-    found = {entry.name: entry for entry in entry_points(group=GROUP)}
-    entry = found.get(name)
+    installed = {entry.name: entry for entry in entry_points(group=GROUP)}
+    entry = installed.get(name)
     if entry is None and not _DOTTED_NAME.fullmatch(name):
-        known = ", ".join(sorted({*BUILT_IN, *found}))
+        known = ", ".join(sorted({*BUILT_IN, *installed}))
         raise UserError(
             f"--words {name}",
-            f"there is no such rule of words; there are {known}",
-            "Give one of these, a package's function as package.module:function, or install the "
-            f"package that has it as an entry point of the group {GROUP}",
+            f"this is not a known rule of words; there are {known}",
+            "Give one of these, or a function as package.module:function, or install the package "
+            f"that provides it as an entry point of the group {GROUP}",
         )
     return _load_foreign(name, entry or EntryPoint(name, name, GROUP))
 
@@ -185,13 +182,13 @@ def _load_foreign(name: str, entry: EntryPoint) -> WordRule:
         raise UserError(
             f"--words {name}",
             f"it cannot be loaded ({type(failure).__name__}: {failure})",
-            "Install its package where all workers find it, and give package.module:function",
+            "Install its package for all workers, and give package.module:function",
         ) from failure
     if not callable(cut):
         raise UserError(
             f"--words {name}",
-            f"it is {type(cut).__name__}, no function",
-            "Give a function of a text to the (begin, end) spans of its words",
+            f"it is of type {type(cut).__name__}, not a function",
+            "Give a function from a text to the (begin, end) spans of its words",
         )
     package = entry.module.partition(".")[0]
     owners = [entry.dist.name] if entry.dist else packages_distributions().get(package, ())
@@ -200,21 +197,21 @@ def _load_foreign(name: str, entry: EntryPoint) -> WordRule:
 
 
 def find_words(rule: WordRule, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """The words of texts that stand one behind the other.
+    """Find the words of texts, counted in characters of all texts one after the other.
 
     Args:
-        rule: of words.
-        texts: any.
+        rule: the rule of words.
+        texts: the texts.
 
     Returns:
-        begins: int64[words], first character of each in all of the texts.
-        ends: int64[words], likewise; both ascending.
+        begins: int64[words], the first character of each word, ascending.
+        ends: int64[words], the end of each word, ascending.
 
     Raises:
-        UserError: the rule gives something else than spans of the text, in order.
+        UserError: the rule does not return spans of the text, in order.
 
     Example:
-        of "a b" and "cd" the unicode rule gives [0, 2, 3] and [1, 3, 5].
+        for "a b" and "cd" the unicode rule gives [0, 2, 3] and [1, 3, 5].
     """
     rows = [rule.cut(text) for text in texts]
     flat = chain.from_iterable
@@ -236,21 +233,21 @@ def find_words(rule: WordRule, texts: list[str]) -> tuple[np.ndarray, np.ndarray
 
 
 def _refuse_spans(rule: WordRule, texts: list[str], rows: list[Spans]) -> NoReturn:
-    """Raise the UserError of a rule that gives no spans, with the first text that shows it."""
-    for text, given in zip(texts, rows, strict=True):
-        if not _are_spans(given, len(text)):
+    """Raise the UserError of a rule that returns something else, with the first such text."""
+    for text, row in zip(texts, rows, strict=True):
+        if not _are_spans(row, text):
             break
     raise UserError(
         f"--words {rule.name}",
-        f"of {text[:60]!r} it gives {str(given)[:120]}, which are no spans of words in it",
-        "It must give a list of (begin, end) in characters, in order, apart and not empty",
+        f"for {text[:60]!r} it returns {str(row)[:120]}, which are not spans of words in it",
+        "It must return a list of (begin, end) in characters, in order, apart and not empty",
     ) from None
 
 
-def _are_spans(given: Any, size: int) -> bool:
+def _are_spans(row: Any, text: str) -> bool:
     try:
-        bounds = [0, *(bound for begin, end in given for bound in (begin, end)), size]
-        ordered = all(before <= behind for before, behind in pairwise(bounds))
-        return ordered and all(begin < end for begin, end in given)
+        bounds = [0, *(bound for begin, end in row for bound in (begin, end)), len(text)]
+        ordered = all(one <= next_one for one, next_one in pairwise(bounds))
+        return ordered and all(begin < end for begin, end in row)
     except (TypeError, ValueError):
         return False

@@ -11,19 +11,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, pre_tokenizers
 
-from corpusmill.tokenization.compiled.byte_level_bpe import (
-    ByteLevelEncoder,
-    character_classes,
-    is_known,
-)
-from corpusmill.tokenization.compiled.byte_level_kernels import (
+from corpusmill.tokenization.compiled.byte_level_bpe import compile_byte_level_bpe, is_known
+from corpusmill.tokenization.compiled.byte_level_kernels import LONGEST_PIECE
+from corpusmill.tokenization.compiled.byte_level_patterns import byte_alphabet
+from corpusmill.tokenization.compiled.byte_level_pieces import (
     LETTER,
-    LONGEST_PIECE,
     NUMBER,
     SPACE,
     UNKNOWN,
+    character_classes,
 )
-from corpusmill.tokenization.compiled.byte_level_patterns import byte_alphabet
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from tests.tools.tokenizer_samples import BYTE_LEVEL, PLAIN_PATH, TEXT
 
@@ -94,7 +91,7 @@ def as_spans(given_texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
     return np.frombuffer(b"".join(encoded), np.uint8), np.stack([ends[:-1], ends[1:]], axis=1)
 
 
-ENCODERS = {name: ByteLevelEncoder(PARSED[name], plainly(name)) for name in COMPILED}
+ENCODERS = {name: compile_byte_level_bpe(PARSED[name], plainly(name)) for name in COMPILED}
 
 
 @settings(max_examples=150, deadline=None)
@@ -106,8 +103,8 @@ ENCODERS = {name: ByteLevelEncoder(PARSED[name], plainly(name)) for name in COMP
 @example(given_texts=["".join(signs), " ".join(signs), "", "x" * 2000, "ab" * 300])
 def test_ids_are_those_of_the_library(given_texts: list[str]) -> None:
     text, spans = as_spans(given_texts)
-    for name, encoder in ENCODERS.items():
-        ids, ends = encoder.encode(text, spans)
+    for name, encode_spans in ENCODERS.items():
+        ids, ends = encode_spans(text, spans)
         expected = [PLAIN[name].encode(of, add_special_tokens=False).ids for of in given_texts]
         assert [ids[a:b].tolist() for a, b in pairwise(ends)] == expected, name
 
@@ -122,7 +119,7 @@ def test_ordinary_text_of_any_script_never_goes_to_the_library(name: str) -> Non
         "😀👍🏽",
     ]
     text, spans = as_spans(given_texts)
-    ids, ends = ByteLevelEncoder(PARSED[name], refuse).encode(text, spans)
+    ids, ends = compile_byte_level_bpe(PARSED[name], refuse)(text, spans)
     expected = [PLAIN[name].encode(of, add_special_tokens=False).ids for of in given_texts]
     assert [ids[a:b].tolist() for a, b in pairwise(ends)] == expected
 
@@ -142,7 +139,7 @@ def test_what_is_not_sure_goes_to_the_library(name: str, text: str) -> None:
         return plainly(name)(data, spans)  # type: ignore[no-any-return]
 
     text_array, spans = as_spans(["sure", text, "sure"])
-    ids, ends = ByteLevelEncoder(PARSED[name], encode).encode(text_array, spans)
+    ids, ends = compile_byte_level_bpe(PARSED[name], encode)(text_array, spans)
     assert asked == [text]
     assert ids[ends[1] : ends[2]].tolist() == PLAIN[name].encode(text).ids
 

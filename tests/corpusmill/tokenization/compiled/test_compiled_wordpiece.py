@@ -11,8 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, normalizers
 
-from corpusmill.tokenization.compiled.word_memo import EncodeSpans, encode_spans_by
-from corpusmill.tokenization.compiled.wordpiece import WordPieceEncoder, is_known
+from corpusmill.tokenization.compiled.spans import EncodeSpans, encode_spans_by
+from corpusmill.tokenization.compiled.wordpiece import compile_wordpiece, is_known
 from tests.tools.tokenizer_samples import MEMOIZING, TEXT
 
 
@@ -46,8 +46,8 @@ def refuse(_text: np.ndarray, _spans: np.ndarray) -> tuple[np.ndarray, np.ndarra
     raise AssertionError("a text went to the tokenizer")
 
 
-def make(name: str, encode_plainly: EncodeSpans | None = None) -> WordPieceEncoder:
-    return WordPieceEncoder(PARSED[name], PLAIN[name], encode_plainly or plainly(name))
+def make(name: str, encode_plainly: EncodeSpans | None = None) -> EncodeSpans:
+    return compile_wordpiece(PARSED[name], PLAIN[name], encode_plainly or plainly(name))
 
 
 def as_spans(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -56,8 +56,8 @@ def as_spans(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
     return np.frombuffer(b"".join(encoded), np.uint8), np.stack([ends[:-1], ends[1:]], axis=1)
 
 
-def assert_equal(name: str, encoder: WordPieceEncoder, texts: list[str]) -> None:
-    ids, ends = encoder.encode(*as_spans(texts))
+def assert_equal(name: str, encode_spans: EncodeSpans, texts: list[str]) -> None:
+    ids, ends = encode_spans(*as_spans(texts))
     expected = [PLAIN[name].encode(of, add_special_tokens=False).ids for of in texts]
     assert [ids[a:b].tolist() for a, b in pairwise(ends)] == expected, name
 
@@ -79,8 +79,8 @@ words = st.lists(
 @example(texts=["", " ", "a b", "Naïve ΟΔΥΣΣΕΥΣ İstanbul", "x" * 101, "x" * 100, "don't", "日本"])
 @example(texts=["e\u0301", "\u0301", "a\u0301\u0323b", "\u1100\u1161", "ไทยเขียน", "हिन्दी में"])
 def test_ids_are_those_of_the_library(texts: list[str]) -> None:
-    for name, encoder in ENCODERS.items():
-        assert_equal(name, encoder, texts)
+    for name, encode_spans in ENCODERS.items():
+        assert_equal(name, encode_spans, texts)
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 from tokenizers.pre_tokenizers import PreTokenizer
 
 from corpusmill.tokenization.compiled.exactness import choose_line_rule
-from corpusmill.tokenization.compiled.units import cut_at_lines
+from corpusmill.tokenization.compiled.line_cuts import cut_at_lines
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from tests.corpusmill.tokenization.compiled.test_word_memo import (
     ODD,
@@ -83,7 +83,7 @@ CODE = "def f(a):\r\n    if a:\n\treturn [\n        1,\n    ]\n\n\n// b\n.\n/c \
 
 def test_gpt_is_cut_and_what_cannot_be_is_not() -> None:
     assert RULES["GPT-2, no mask"] == "around-breaks"
-    assert {RULES[f"{name}, no mask"] for name in ("CL100K", "QWEN2", "O200K")} == {"behind-breaks"}
+    assert {RULES[f"{name}, no mask"] for name in ("CL100K", "QWEN2", "O200K")} == {"after-breaks"}
     assert {RULES["WordPiece, cased"], RULES["BPE, NFKC"]} == {"at-breaks"}
     whole = ("GPT-2", "RoBERTa, no mask", "GPT-2, NFC, no mask", "GPT-2, NFKC, no mask")
     assert {RULES[name] for name in whole} == {"whole"}
@@ -107,7 +107,7 @@ def test_cuts_are_made_where_they_help() -> None:
         ["a", "\n", "\n", "b", "\n", "c"], [""], ["x"], ["d:", "\n    e", "\n"], ["\n", "f"],
     ]  # fmt: skip
     assert cut("around-breaks", "a\n\n<s>\n\nb") == [["a", "\n\n<s>", "\n", "\n", "b"]]
-    assert cut("behind-breaks", *given) == [
+    assert cut("after-breaks", *given) == [
         ["a\n\n", "b\n", "c"], [""], ["x"], ["d:\n", "    e\n"], ["\n", "f"],
     ]  # fmt: skip
     assert cut("at-breaks", *given) == [

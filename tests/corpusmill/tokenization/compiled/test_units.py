@@ -9,15 +9,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import normalizers
 
+from corpusmill.tokenization.compiled.characters import (
+    ideograph_bytes,
+    is_blank_before,
+    may_extend,
+)
 from corpusmill.tokenization.compiled.units import (
     INNER_SPACE,
     WORD_BYTES,
     hide_inner_spaces,
-    ideograph_bytes,
-    is_blank_before,
-    may_extend,
-    part_ideographs,
     prepare_units,
+    separate_ideographs,
 )
 
 BLANKS = "".join(chr(code) for code in range(0x110000) if chr(code).isspace())
@@ -85,7 +87,7 @@ def test_ideographs_are_those_that_the_normalizer_parts() -> None:
 @given(sentences=st.lists(texts, max_size=5))
 @example(sentences=["株式 a", "a株", "", "\U00020000"])
 def test_ideographs_stand_between_spaces(sentences: list[str]) -> None:
-    text, offsets = part_ideographs(*arrays(sentences), False)
+    text, offsets = separate_ideographs(*arrays(sentences), False)
     assert rows(text, offsets) == [
         PARTING.normalize_str(sentence).encode() for sentence in sentences
     ]
@@ -111,7 +113,7 @@ def test_whatever_extends_a_character_is_seen_to() -> None:
 
 def test_an_ideograph_keeps_the_mark_behind_it() -> None:
     sentences = ["\u682a\u5f0f", "\u682a a\u5f0f\u0301", "\u682a\u3002\u5f0f", "\u0301\u682a"]
-    text, offsets = part_ideographs(*arrays(sentences), True)
+    text, offsets = separate_ideographs(*arrays(sentences), True)
     parted = ["\u682a  \u5f0f", sentences[1], "\u682a \u3002 \u5f0f", "\u0301 \u682a"]
     assert [row.decode().strip() for row in rows(text, offsets)] == parted
 

@@ -1,7 +1,6 @@
 import string
 import threading
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from tokenizers import Tokenizer
 
 from corpusmill.tokenization.compiled import word_memo
 from corpusmill.tokenization.compiled import word_memo_kernels as kernels
+from corpusmill.tokenization.compiled.spans import EncodeTexts, encode_spans_by
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from tests.tools.tokenizer_samples import MEMOIZING, TEXT, WIDE
 
@@ -122,10 +122,8 @@ class CountingEncoder:
         return np.frombuffer(b"".join(encoded), np.uint8).astype(np.int32), offsets
 
 
-def make_memo(
-    encode_texts: word_memo.EncodeTexts, memory_bytes: int, **options: Any
-) -> word_memo.WordMemo:
-    return word_memo.WordMemo(word_memo.encode_spans_by(encode_texts), memory_bytes, **options)
+def make_memo(encode_texts: EncodeTexts, memory_bytes: int) -> word_memo.WordMemo:
+    return word_memo.WordMemo(encode_spans_by(encode_texts), memory_bytes)
 
 
 def encode(memo: word_memo.WordMemo, *sentences: str) -> list[list[int]]:
@@ -147,10 +145,12 @@ def test_a_word_is_tokenized_once() -> None:
 
 def test_long_units_are_not_remembered() -> None:
     encoder = CountingEncoder()
-    memo = make_memo(encoder, 1 << 16, longest_unit=4)
+    memo = make_memo(encoder, 1 << 16)
+    longest, longer = "a" * 64, "b" * 65
+    sentences = (f"{longest} {longer} ab", longer)
     for _ in range(2):
-        assert encode(memo, "abcd abcde ab", "abcde") == bytes_of("abcd abcde ab", "abcde")
-    assert encoder.asked == ["abcd", "ab", "abcde", "abcde", "abcde", "abcde"]
+        assert encode(memo, *sentences) == bytes_of(*sentences)
+    assert encoder.asked == [longest, "ab", longer, longer, longer, longer]
 
 
 @pytest.mark.parametrize("length", [1, 3, 11, 60])

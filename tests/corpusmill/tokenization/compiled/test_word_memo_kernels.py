@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from corpusmill.tokenization.compiled.units import WORD_BYTES
 from corpusmill.tokenization.compiled.word_memo_kernels import (
     MemoArrays,
+    Unit,
     add_entry,
     allocate_memo,
     emit_ids,
@@ -46,26 +47,28 @@ def test_a_word_is_read_up_to_a_space_or_the_end(text: bytes) -> None:
 def test_a_unit_is_read_to_its_end_and_hashed_by_its_bytes_alone(text: bytes) -> None:
     seen: dict[bytes, int] = {}
     for start in range(len(text)):
-        end, first, value = read_unit(padded(text), start, len(text))
-        unit = text[start:].split(b" ")[0]
-        assert end == start + len(unit)
-        assert np.uint64(first).tobytes() == unit[:WORD_BYTES].ljust(WORD_BYTES)
-        alone = padded(unit)
-        assert read_unit(alone, 0, len(unit)) == (len(unit), first, value)
-        assert seen.setdefault(unit, value) == value
+        unit = read_unit(padded(text), start, len(text), 0)
+        expected = text[start:].split(b" ")[0]
+        assert (unit.start, unit.end) == (start, start + len(expected))
+        assert np.uint64(unit.first).tobytes() == expected[:WORD_BYTES].ljust(WORD_BYTES)
+        alone = read_unit(padded(expected), 0, len(expected), 0)
+        assert alone == (0, len(expected), 0, unit.first, unit.hash)
+        after_space = read_unit(padded(b" " + expected), 0, 1 + len(expected), 1)
+        assert after_space == (1, 1 + len(expected), 1, unit.first, unit.hash)
+        assert seen.setdefault(expected, unit.hash) == unit.hash
 
 
 @pytest.mark.parametrize(
     "text", [b"abcdefg", b"abcdefgh", b"abcdefghijklmnop", b"\xf0\x9f\x9a\x80" * 5]
 )
 def test_a_change_anywhere_changes_the_hash(text: bytes) -> None:
-    values = {read_unit(padded(text), 0, len(text))[2]}
+    values = {read_unit(padded(text), 0, len(text), 0).hash}
     for place in range(len(text)):
         for bit in range(8):
             changed = bytearray(text)
             changed[place] ^= 1 << bit
             if 32 not in changed:
-                values.add(read_unit(padded(bytes(changed)), 0, len(text))[2])
+                values.add(read_unit(padded(bytes(changed)), 0, len(text), 0).hash)
     assert len(values) >= 8 * len(text) - 3  # two changes or so make a space
 
 
@@ -130,15 +133,20 @@ def test_what_was_added_is_found_and_nothing_else(units: list[bytes]) -> None:
     for entry, unit in enumerate(units):
         found, slot = find(memo, b"", unit)
         assert found == -1
-        assert add_entry(memo, entry, slot, padded(unit), 0, len(unit), 0)
+        assert add_entry(memo, entry, slot, padded(unit), read_plain(b"", unit))
     for entry, unit in enumerate(units):
         assert find(memo, b"x ", unit)[0] == entry
 
 
-def find(memo: MemoArrays, before: bytes, unit: bytes) -> tuple[int, int]:
-    text, start = padded(before + unit), len(before)
-    end, first, value = read_unit(text, start, start + len(unit))
-    entry, slot = find_entry(memo, text, start, end, 0, np.uint64(first), np.uint64(value))
+def read_plain(before: bytes, text: bytes) -> Unit:
+    """A unit without a space of its own, its words as compiled kernels have them."""
+    start = len(before)
+    unit: Unit = read_unit(padded(before + text), start, start + len(text), 0)
+    return unit._replace(first=np.uint64(unit.first), hash=np.uint64(unit.hash))
+
+
+def find(memo: MemoArrays, before: bytes, text: bytes) -> tuple[int, int]:
+    entry, slot = find_entry(memo, padded(before + text), read_plain(before, text))
     return int(entry), int(slot)
 
 

@@ -191,12 +191,12 @@ def test_a_package_brings_a_rule_by_an_entry_point(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("name", "cause"),
     [
-        ("words", "no such rule of words; there are jieba, unicode"),
+        ("words", "not a known rule of words; there are jieba, unicode"),
         ("no_such_package:f", "cannot be loaded .ModuleNotFoundError"),
         ("rules_of_mine:quarters", "cannot be loaded .AttributeError"),
-        ("rules_of_mine:number", "it is int, no function"),
-        ("rules_of_mine:", "no such rule of words"),
-        (":", "no such rule of words"),
+        ("rules_of_mine:number", "it is of type int, not a function"),
+        ("rules_of_mine:", "not a known rule of words"),
+        (":", "not a known rule of words"),
     ],
 )
 def test_names_that_are_no_rule_are_refused(name: str, cause: str) -> None:
@@ -237,7 +237,7 @@ def test_words_of_texts_are_numbered_through() -> None:
 )
 def test_what_is_no_spans_of_words_is_refused_with_the_text(spans: Spans) -> None:
     rule = WordRule("mine:cut", "", lambda text: spans if text == "ab" else [(0, len(text))])
-    with pytest.raises(UserError, match=r"--words mine:cut: of 'ab' it gives"):
+    with pytest.raises(UserError, match=r"--words mine:cut: for 'ab' it returns"):
         find_words(rule, ["abcd", "ab", "abcd"])
 
 

@@ -1,0 +1,107 @@
+"""UTF-8 characters in compiled loops: code points, white space, ideographs and marks."""
+
+import numpy as np
+
+from corpusmill.arrays.kernel_cache import njit
+
+FIRST_LEAD = 0xE3  # the lowest first byte of an ideograph
+# First and last code points of what is common after ideographs and extends nothing: ideographs and
+# kana, wide forms, all signs except the marks among them.
+_NEVER_EXTENDING = (
+    (0x309B, 0xA66E), (0x2E00, 0x3029), (0xFF00, 0xFF9D), (0x00, 0xAC), (0x3030, 0x3098),
+    (0x2010, 0x2027), (0xAE, 0x2FF), (0x2030, 0x205F), (0x2100, 0x2CEE), (0xE000, 0xFB1D),
+    (0x20000, 0x3FFFF),
+)  # fmt: skip
+
+
+@njit
+def read_character(text: np.ndarray, place: int) -> tuple[int, int]:
+    """Return the code point and the size in bytes of the UTF-8 character at a place."""
+    lead: int = text[place]
+    if lead < 0x80:
+        return lead, 1
+    second: int = text[place + 1] & 0x3F
+    if lead < 0xE0:
+        return (lead & 0x1F) << 6 | second, 2
+    third: int = text[place + 2] & 0x3F
+    if lead < 0xF0:
+        return (lead & 0x0F) << 12 | second << 6 | third, 3
+    fourth: int = text[place + 3] & 0x3F
+    return (lead & 0x07) << 18 | second << 12 | third << 6 | fourth, 4
+
+
+@njit
+def has_byte(is_sought: np.ndarray, text: np.ndarray, start: int, stop: int) -> bool:
+    """Whether a stretch of text contains one of the bytes in is_sought, bool[256]."""
+    has = False
+    for place in range(start, stop):
+        has |= is_sought[text[place]]
+    return has
+
+
+@njit
+def is_blank_before(text: np.ndarray, start: int, place: int) -> bool:
+    """Whether the character before a place is white space for `str.isspace`."""
+    last: int = text[place - 1]
+    if last < 0x80:
+        return last == 0x20 or 0x09 <= last <= 0x0D or 0x1C <= last <= 0x1F
+    if place - start < 2:
+        return False
+    if text[place - 2] == 0xC2:  # U+0085, U+00A0
+        return last in (0x85, 0xA0)
+    if place - start < 3:
+        return False
+    first: int = text[place - 3]
+    second: int = text[place - 2]
+    if first == 0xE2 and second == 0x80:  # U+2000 to U+200A, U+2028, U+2029, U+202F
+        return last <= 0x8A or last in (0xA8, 0xA9, 0xAF)
+    return (
+        (first == 0xE1 and second == 0x9A and last == 0x80)  # U+1680
+        or (first == 0xE2 and second == 0x81 and last == 0x9F)  # U+205F
+        or (first == 0xE3 and second == 0x80 and last == 0x80)  # U+3000
+    )
+
+
+@njit
+def is_blank_at(text: np.ndarray, start: int, place: int) -> bool:
+    """Whether the character at a place is white space for `str.isspace`."""
+    lead: int = text[place]
+    size = 1 if lead < 0x80 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+    is_blank: bool = is_blank_before(text, start, place + size)
+    return is_blank
+
+
+@njit
+def ideograph_bytes(text: np.ndarray, place: int) -> int:
+    """Return the size of the character at a place if it is a CJK ideograph to BERT, else 0.
+
+    The ranges are those of `_is_chinese_char` in the reference implementation (Devlin et al. 2019).
+    """
+    lead = text[place]
+    if lead < FIRST_LEAD or 0xEA <= lead <= 0xEE:
+        return 0
+    code, size = read_character(text, place)
+    if size == 3:
+        listed = 0x3400 <= code <= 0x4DBF or 0x4E00 <= code <= 0x9FFF or 0xF900 <= code <= 0xFAFF
+    else:
+        listed = (
+            0x20000 <= code <= 0x2A6DF
+            or 0x2A700 <= code <= 0x2B81F
+            or 0x2B920 <= code <= 0x2CEAF  # the tokenizers library leaves out 256 of BERT's
+            or 0x2F800 <= code <= 0x2FA1F
+        )
+    return size if listed else 0
+
+
+@njit
+def may_extend(text: np.ndarray, place: int) -> bool:
+    """Whether the character at a place may belong to the one before it, like an accent.
+
+    True for all of Unicode's Word_Break classes Extend, Format and ZWJ, and for others that are
+    rare after an ideograph.
+    """
+    code, _ = read_character(text, place)
+    for first, last in _NEVER_EXTENDING:  # noqa: SIM110  numba has no all()
+        if first <= code <= last:
+            return False
+    return True
