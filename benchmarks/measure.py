@@ -1,12 +1,20 @@
-"""A command's time, and the memory of all its processes together."""
+"""The time, the processor time and the memory that commands and functions take."""
 
+import json
+import resource
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
+from typing import Any, TypeVar
 
 import psutil
+
+_Key = TypeVar("_Key", bound=Hashable)
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -14,46 +22,68 @@ class Measurement:
     """What a command took.
 
     Attributes:
-        seconds: from its start to its end.
-        peak_mib: largest sum, over all its processes, of proportional set sizes (PSS): memory that
-            several share counts once.
+        seconds: wall time from its start to its end.
+        processor_seconds: processor time of all its processes.
+        peak_mib: the largest sum, over all its processes, of proportional set sizes (PSS), in which
+            shared memory counts once.
+        first_mib: the largest PSS of its first process; that of a job is the driver.
         output: what it printed.
-        first_mib: the largest of the first process alone, which of a job is the driver.
+        examples: the number of examples that it built, if it built a data set.
     """
 
     seconds: float
+    processor_seconds: float
     peak_mib: float
+    first_mib: float
     output: str
-    first_mib: float = 0.0
+    examples: int = 0
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The last line of JSON that the command printed."""
+        lines = reversed(self.output.splitlines())
+        result: dict[str, Any] = json.loads(next(line for line in lines if line.startswith("{")))
+        return result
 
 
-def measure(command: Sequence[str], cwd: str | None = None) -> Measurement:
-    """Run a command to its end.
+def measure(module: str, *arguments: object, watch: bool = True) -> Measurement:
+    """Run `python -m MODULE ARGUMENTS` to its end.
+
+    Args:
+        module: a module with a command line.
+        arguments: its arguments; they are turned into strings.
+        watch: measure the memory, too, which takes up to 3 % of a core for each process.
 
     Raises:
-        RuntimeError: it failed; with what it printed.
+        RuntimeError: the command failed; the message contains its output.
     """
-    began = time.perf_counter()
+    command = [sys.executable, "-m", module, *map(str, arguments)]
+    processor_seconds, began = ended_children_seconds(), time.perf_counter()
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        cwd=cwd,
         start_new_session=True,
     )
-    watch = _Watch(process.pid)
-    watch.start()
+    memory = _Memory(process.pid)
+    if watch:
+        memory.start()
     output, _ = process.communicate()
     seconds = time.perf_counter() - began
-    watch.stop.set()
-    watch.join()
+    processor_seconds = ended_children_seconds() - processor_seconds
+    if watch:
+        memory.stop.set()
+        memory.join()
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)} failed with {process.returncode}:\n{output}")
-    return Measurement(seconds, watch.peak / 2**20, output, watch.first_peak / 2**20)
+    peaks = (memory.peak / 2**20, memory.first_peak / 2**20)
+    return Measurement(seconds, processor_seconds, *peaks, output)
 
 
-class _Watch(threading.Thread):
+class _Memory(threading.Thread):
+    """Samples the memory of a process and its descendants."""
+
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
         self.stop = threading.Event()
@@ -61,8 +91,8 @@ class _Watch(threading.Thread):
         self._pid = pid
 
     def run(self) -> None:
-        # A look costs 10 to 30 milliseconds of a core for each process, which gets no memory
-        # meanwhile: five looks a second took 14 % of a core.
+        # A sample takes 10 to 30 ms of a core for each process, and the process cannot allocate
+        # memory meanwhile: five samples a second took 14 % of a core.
         while not self.stop.wait(1.0):
             try:
                 root = psutil.Process(self._pid)
@@ -79,3 +109,39 @@ def _proportional_bytes(process: psutil.Process) -> int:
         return int(process.memory_full_info().pss)
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return 0
+
+
+def ended_children_seconds() -> float:
+    """Return the processor time of all child processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def time_call(call: Callable[[], _Result]) -> tuple[_Result, float]:
+    """Return a call's result and its processor seconds, those of all threads together.
+
+    Other programs on the machine affect processor time less than wall time.
+    """
+    began = time.process_time()
+    result = call()
+    return result, time.process_time() - began
+
+
+def take_turns(
+    calls: Mapping[_Key, Callable[[], _Result]], rounds: int
+) -> dict[_Key, list[_Result]]:
+    """Make all calls once in each round, as the speed of a shared machine changes over time.
+
+    Returns:
+        The results of each call, one per round.
+    """
+    results: dict[_Key, list[_Result]] = {key: [] for key in calls}
+    for _ in range(rounds):
+        for key, call in calls.items():
+            results[key].append(call())
+    return results
+
+
+def median_ratio(numerators: Sequence[float], denominators: Sequence[float]) -> float:
+    """Return the median of the ratios of the rounds."""
+    return median(a / b for a, b in zip(numerators, denominators, strict=True))

@@ -1,11 +1,10 @@
-"""BERT examples the way the article makes them, to compare with: one process, Python lists.
+"""BERT examples as the article makes them, for comparison: one process with Python lists.
 
-The article is "Preparing Data for BERT Training" (seed 000): every line is tokenized by itself,
-pairs are cut, truncated, masked and padded in plain Python, ``datasets`` collects the samples from
-a generator and writes them as Parquet. Here the lines come from a file instead of the hub.
+The article is "Preparing Data for BERT Training" (seed 000). It tokenizes every line by itself and
+cuts, truncates, masks and pads pairs in plain Python; `datasets` collects the samples from a
+generator and writes them as Parquet. Here the lines come from a file instead of the hub.
 """
 
-import argparse
 import json
 import random
 import tempfile
@@ -18,26 +17,18 @@ import datasets
 import huggingface_hub.constants
 import tokenizers
 
+from benchmarks.console import make_parser
+
 Document = list[list[int]]
 
+MAX_SEQ_LENGTH = 512
 MASKED_LM_PROB = 0.15
 MAX_PREDICTIONS_PER_SEQ = 20
 SHORT_SEQ_PROB = 0.1
 
 
-def read_lines(path: Path, limit_bytes: int | None = None) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file, ending with the one that reaches ``limit_bytes``."""
-    read = 0
-    with path.open("rb") as file:
-        for line in file:
-            yield line.decode()
-            read += len(line)
-            if limit_bytes is not None and read >= limit_bytes:
-                return
-
-
 def create_documents(lines: list[str], tokenizer: tokenizers.Tokenizer) -> list[Document]:
-    """Return the documents: token ids, line by line; an empty or title line ends a document."""
+    """Return the documents as lists of token ids, one per line; empty and title lines end them."""
     documents: list[Document] = [[]]
     for line in lines:
         text = line.strip()
@@ -54,10 +45,10 @@ def create_samples(
     repeats: int,
     max_seq_length: int,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the samples of all documents, ``repeats`` times over.
+    """Yield the samples of all documents, `repeats` times.
 
     A sample is {"tokens": [1, 87, 3, ...], "segment_ids": [0, 0, 1, ...], "is_random_next": True,
-    "masked_positions": [1], "masked_labels": [912]}; the first two are ``max_seq_length`` long.
+    "masked_positions": [1], "masked_labels": [912]}; the first two are `max_seq_length` long.
     """
     for index in list(range(len(documents))) * repeats:
         for first, second, is_random_next in sentence_pairs(documents, index, max_seq_length - 3):
@@ -67,7 +58,7 @@ def create_samples(
 def sentence_pairs(
     documents: Sequence[Document], index: int, max_length: int
 ) -> Iterator[tuple[list[int], list[int], bool]]:
-    """Yield pairs of segments from one document, and whether the second is from another one."""
+    """Yield pairs of segments of a document, and whether the second one is from another."""
     target = max_length
     if random.random() < SHORT_SEQ_PROB:
         target = random.randint(2, max_length)
@@ -88,7 +79,7 @@ def sentence_pairs(
 
 
 def random_segment(documents: Sequence[Document], index: int, target: int) -> list[int]:
-    """Return sentences from a random place of another document than ``index``."""
+    """Return sentences that start at a random place of a document other than `index`."""
     other = random.randint(0, len(documents) - 2)
     if other >= index:
         other += 1
@@ -107,7 +98,7 @@ def create_sample(
     tokenizer: tokenizers.Tokenizer,
     max_seq_length: int,
 ) -> dict[str, Any]:
-    """Truncate, mask and pad one pair; see ``create_samples`` for what it returns."""
+    """Truncate, mask and pad a pair to a sample, as `create_samples` describes it."""
     cls_id = tokenizer.token_to_id("[CLS]")
     sep_id = tokenizer.token_to_id("[SEP]")
     mask_id = tokenizer.token_to_id("[MASK]")
@@ -138,23 +129,23 @@ def create_sample(
 
 
 def truncate(first: list[int], second: list[int], max_length: int) -> None:
-    """Drop tokens from the longer list, at a random side, until both fit: in place."""
+    """Drop tokens from a random end of the longer list, in place, until both lists fit."""
     while len(first) + len(second) > max_length:
         longer = first if len(first) > len(second) else second
         longer.pop(0 if random.random() < 0.5 else -1)
 
 
 def store(samples: dict[str, Any], output: Path) -> tuple[int, float, float]:
-    """Collect samples in a ``datasets.Dataset`` and write it as Parquet.
+    """Collect samples in a `datasets.Dataset` and write it as Parquet.
 
     Args:
-        samples: The arguments of ``create_samples``.
-        output: The Parquet file; the dataset's cache lies beside it until it is written.
+        samples: the arguments of `create_samples`.
+        output: the Parquet file; the data set's cache is beside it until it is written.
 
     Returns:
         The number of samples, the seconds to collect them and the seconds to write them.
     """
-    started = time.perf_counter()
+    began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="article-", dir=output.parent) as cache:
         dataset = datasets.Dataset.from_generator(
             create_samples, cache_dir=cache, gen_kwargs=samples
@@ -164,65 +155,53 @@ def store(samples: dict[str, Any], output: Path) -> tuple[int, float, float]:
         written = time.perf_counter()
         examples = len(dataset)
         del dataset  # it maps files of the folder that is removed now
-    return examples, generated - started, written - generated
+    return examples, generated - began, written - generated
 
 
-def measure(
-    path: Path,
-    tokenizer_path: Path,
-    output: Path,
-    repeats: int = 10,
-    limit_bytes: int | None = None,
-    max_seq_length: int = 512,
-    seed: int = 0,
-) -> dict[str, int | float]:
-    """Write the samples of a text file as Parquet and return sizes, counts and seconds.
+def measure(path: Path, tokenizer_path: Path, output: Path, repeats: int) -> dict[str, int | float]:
+    """Write the samples of a text file as Parquet; return sizes, counts and seconds.
 
     Raises:
-        SystemExit: The text has fewer than two documents, so that no random one can be drawn.
+        SystemExit: the text has fewer than two documents, so that a random one cannot be drawn.
     """
     huggingface_hub.constants.HF_HUB_OFFLINE = datasets.config.HF_HUB_OFFLINE = True
     datasets.disable_progress_bars()
-    random.seed(seed)
+    random.seed(0)
     tokenizer = tokenizers.Tokenizer.from_file(str(tokenizer_path))
-    started = time.perf_counter()
-    lines = list(read_lines(path, limit_bytes))
+    began = time.perf_counter()
+    with path.open(encoding="utf-8", newline="\n") as file:
+        lines = list(file)
     documents = create_documents(lines, tokenizer)
-    tokenizing = time.perf_counter() - started
+    tokenizing = time.perf_counter() - began
     if len(documents) < 2:
         raise SystemExit(f"{path} has {len(documents)} documents; at least 2 are needed")
     samples = {
-        # A list would be taken for a list of shards, each document given by itself.
+        # `datasets` would split a list into shards of one document each.
         "documents": tuple(documents),
         "tokenizer": tokenizer,
         "repeats": repeats,
-        "max_seq_length": max_seq_length,
+        "max_seq_length": MAX_SEQ_LENGTH,
     }
-    examples, generating, parquet = store(samples, output)
+    examples, generating, writing = store(samples, output)
     return {
         "bytes": sum(len(line.encode()) for line in lines),
         "documents": len(documents),
         "examples": examples,
         "tokenizing_seconds": round(tokenizing, 3),
         "generating_seconds": round(generating, 3),
-        "parquet_seconds": round(parquet, 3),
-        "examples_per_second": round(examples / (tokenizing + generating + parquet), 1),
+        "parquet_seconds": round(writing, 3),
+        "examples_per_second": round(examples / (tokenizing + generating + writing), 1),
     }
 
 
 def main() -> None:
-    """Measure the article's way from the command line; prints one line of JSON."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    """Measure the article's way and print a line of JSON."""
+    parser = make_parser(__doc__, repeats=10)
     parser.add_argument("--input", type=Path, required=True)
     parser.add_argument("--tokenizer", type=Path, required=True)
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--repeats", type=int, default=10)
-    parser.add_argument("--limit-bytes", type=int)
+    parser.add_argument("--output", type=Path, required=True, help="a Parquet file")
     options = parser.parse_args()
-    result = measure(
-        options.input, options.tokenizer, options.output, options.repeats, options.limit_bytes
-    )
-    print(json.dumps(result))
+    print(json.dumps(measure(options.input, options.tokenizer, options.output, options.repeats)))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""The floor: a plain loop with processes and no Beam over the job's own kernels.
+"""The floor: a plain loop over the job's kernels, in processes but without Beam.
 
-It takes the job's own command and flags; reads, tokenizes, draws the pool, builds and writes, as
-the job does, but keeps all token ids in memory, does not shuffle, and recovers from nothing. What
-the job takes longer is the price of those.
+It takes the job's command line. Like the job it reads, tokenizes, draws the pool, builds and
+writes, but it keeps all token ids in memory, does not shuffle, and cannot recover. The job's
+additional time is the price of these.
 
     python -m benchmarks.job.floor bert --input corpus.txt --tokenizer tokenizer.json --output out
 """
@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import tyro
 
+from benchmarks.builds import read_local
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.line_documents import read_documents
 from corpusmill.formats.options import OutputOptions
@@ -41,15 +42,15 @@ _encoded: list[pa.RecordBatch] = []
 
 @dataclass(frozen=True)
 class Plan:
-    """What every process knows.
+    """A build, as every process gets it.
 
     Attributes:
-        path: the corpus, one plain file.
+        path: the corpus, an uncompressed file.
         tokenizer: of the data set.
-        objective: what is built.
+        objective: of the data set.
         documents: how the corpus is read.
         output: how shards are written.
-        folder: where they lie.
+        folder: of the data set.
         seed: of the data set.
     """
 
@@ -62,13 +63,8 @@ class Plan:
     seed: int
 
 
-def read_local(path: str) -> bytes | None:
-    """The bytes of a local file, or None."""
-    return Path(path).read_bytes() if Path(path).is_file() else None
-
-
 def make_plan(command: Build) -> Plan:
-    """The plan of a build."""
+    """Return the plan of a command."""
     tokenizer = read_tokenizer(command.dataset.tokenizer, read_local, command.tokenizer_options)
     objective = command.objective.bind(tokenizer)
     return Plan(
@@ -83,7 +79,7 @@ def make_plan(command: Build) -> Plan:
 
 
 def encode_part(plan: Plan, part: int, parts: int) -> list[pa.RecordBatch]:
-    """Read and tokenize one part of the file; this process keeps the batches for `build_part`."""
+    """Read and tokenize a part of the file; `build_part` finds the batches in this process."""
     size = Path(plan.path).stat().st_size
     start, end = size * part // parts, size * (part + 1) // parts
     words, tokenizer = plan.objective.words, plan.tokenizer
@@ -97,15 +93,15 @@ def encode_part(plan: Plan, part: int, parts: int) -> list[pa.RecordBatch]:
 
 
 def build_part(part: int, plan: Plan) -> int:
-    """Build and write the examples of the documents that this process tokenized."""
-    objective, of = plan.objective, FORMATS[plan.output.output_format]
+    """Build and write the examples of this process's documents; return their number."""
+    objective, shard_format = plan.objective, FORMATS[plan.output.output_format]
     rows = 0
     with ExitStack() as files:
         streams = [
             files.enter_context((Path(plan.folder) / f"train-{part}{suffix}").open("wb"))
-            for suffix in of.suffixes(plan.output)
+            for suffix in shard_format.suffixes(plan.output)
         ]
-        writer = of.open_writer(streams, objective.columns, plan.output)
+        writer = shard_format.open_writer(streams, objective.columns, plan.output)
         for group in cut_into_groups(objective.pack(_build(plan)), ROW_GROUP_ROWS):
             writer.write(objective.finish(group, plan.output.is_padded))
             rows += group.num_rows
@@ -123,23 +119,23 @@ def _build(plan: Plan) -> Iterator[pa.RecordBatch]:
 
 
 def write_whole_pool(batches: list[pa.RecordBatch], folder: Path) -> None:
-    """The pool of all documents."""
+    """Write a pool of all documents."""
     documents = sentences = tokens = 0
     for batch in batches:
-        of_batch = batch.column("sentences").flatten()
+        sentence_lists = batch.column("sentences").flatten()
         documents += batch.num_rows
-        sentences += len(of_batch)
-        tokens += len(of_batch.flatten())
+        sentences += len(sentence_lists)
+        tokens += len(sentence_lists.flatten())
     dtype = str(batches[0].column("sentences").type.value_type.value_type)
     shape = pools.PoolShape(documents, sentences, tokens, documents, np.dtype(dtype))
     pools.write_pool(batches, shape, [(folder / f"{name}.npy").open("wb") for name in pools.ARRAYS])
 
 
 def run(plan: Plan, processes: int) -> int:
-    """Build the data set; gives the number of examples."""
+    """Build the data set; return the number of examples."""
     folder = Path(plan.folder)
     folder.mkdir(parents=True, exist_ok=True)
-    # One executor for each part, so that a part is built where its token ids lie.
+    # One executor for each part, so that the process with a part's token ids builds it.
     workers = [ProcessPoolExecutor(1) for _ in range(processes)]
     encoded = [
         worker.submit(encode_part, plan, part, processes) for part, worker in enumerate(workers)
@@ -155,7 +151,7 @@ def run(plan: Plan, processes: int) -> int:
 
 
 def main() -> None:
-    """The command line; prints one line of JSON."""
+    """Build a data set and print a line of JSON."""
     began = time.perf_counter()
     command: Build = tyro.extras.subcommand_cli_from_dict(
         BUILDS, args=sys.argv[1:], config=(tyro.conf.OmitArgPrefixes,)

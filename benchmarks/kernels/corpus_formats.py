@@ -1,17 +1,15 @@
-"""Files to documents: each format of a corpus beside a bare loop of the same library, on one core.
+"""Table files to documents: each format beside a bare loop of the same library, on one core.
 
     python -m benchmarks.kernels.corpus_formats [--bytes 100000000] [--rounds 5]
-        [--folder benchmark-data]
 
-The synthetic corpus is written a document a record, with a number and an address beside its text.
-The bare loop opens the file, has the library give each record's text, and counts them: it neither
-checks texts nor finds their sentences. A number is megabytes of text a second of processor time;
-the two are run in turn, and the median of each and of their ratios is shown.
+Each document of the synthetic corpus becomes a record with a number, a text and an address. The
+bare loop opens the file, lets the library decode each text, and counts them: it neither checks
+texts nor finds their sentences. Rates are megabytes of text per second of processor time; the two
+ways take turns, and the table shows the medians of the rates and of their ratios.
 """
 
-import argparse
-import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -20,10 +18,10 @@ import fastavro
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
-from rich.console import Console
-from rich.table import Table
 
-from benchmarks.synthetic.corpus import write_corpus
+from benchmarks.builds import FOLDER, MEGABYTE, make_corpus
+from benchmarks.console import make_parser, print_table
+from benchmarks.measure import median_ratio, take_turns, time_call
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 
@@ -39,12 +37,12 @@ _AVRO_SCHEMA = {
 
 
 class Format(NamedTuple):
-    """A way of keeping a corpus.
+    """A format of the corpus.
 
     Attributes:
-        name: of the row, and of the file.
-        write: puts records (id, text, url) into a file.
-        count: the bare loop: the number of texts.
+        name: of the row, and the end of the file's name.
+        write: writes records (id, text, url) into a file.
+        count: the bare loop, which returns the number of texts.
     """
 
     name: str
@@ -63,7 +61,7 @@ def _count_parquet(path: Path) -> int:
 
 def _write_stream(table: pa.Table, path: Path) -> None:
     with pa.ipc.new_stream(str(path), table.schema) as writer:
-        writer.write_table(table, max_chunksize=1000)  # as `save_to_disk` of datasets
+        writer.write_table(table, max_chunksize=1000)  # like `save_to_disk` of datasets
 
 
 def _count_stream(path: Path) -> int:
@@ -72,11 +70,11 @@ def _count_stream(path: Path) -> int:
 
 
 def _write_feather(table: pa.Table, path: Path) -> None:
-    pyarrow.feather.write_feather(table, path)  # in its default codec, lz4
+    pyarrow.feather.write_feather(table, path)  # compressed with lz4, the default
 
 
 def _count_feather(path: Path) -> int:
-    # Columns that are not asked for would be decompressed too.
+    # By default the other columns would be decompressed, too.
     options = pa.ipc.IpcReadOptions(included_fields=[1], use_threads=False)
     with path.open("rb") as stream, pa.ipc.open_file(stream, options=options) as file:
         return sum(len(file.get_batch(at).column(0)) for at in range(file.num_record_batches))
@@ -96,7 +94,7 @@ def _count_avro(path: Path) -> int:
         return sum(1 for record in records if record["text"])
 
 
-FORMATS: tuple[Format, ...] = (
+FORMATS = (
     Format("snappy.parquet", _write_parquet("snappy"), _count_parquet),
     Format("zstd.parquet", _write_parquet("zstd"), _count_parquet),
     Format("stream.arrow", _write_stream, _count_stream),
@@ -107,69 +105,58 @@ FORMATS: tuple[Format, ...] = (
 
 
 def make_records(text: Path) -> pa.Table:
-    """The documents of a text file as records of id, text and url."""
+    """Return the documents of a text file as records (id, text, url)."""
     texts = []
     with text.open("rb") as stream:
         for batch in read_corpus(stream, text.name, 0, 0, None, DocumentOptions()):
-            texts += ["\n".join(of) for of in batch.documents.column("sentences").to_pylist()]
+            sentences = batch.documents.column("sentences").to_pylist()
+            texts += ["\n".join(document) for document in sentences]
     urls = [f"https://example.org/{number}" for number in range(len(texts))]
     return pa.table({"id": range(len(texts)), "text": texts, "url": urls})
 
 
 def count_documents(path: Path) -> int:
-    """The documents that the reader of the file's format gives."""
+    """Return the number of documents that the reader of the file's format yields."""
     with path.open("rb") as stream:
         batches = read_corpus(stream, path.name, 0, 0, None, DocumentOptions())
         return sum(batch.documents.num_rows for batch in batches)
 
 
 def _time(count: Callable[[Path], int], path: Path, expected: int) -> float:
-    """Seconds of processor time."""
-    began = time.process_time()
-    found = count(path)
-    assert found == expected, f"{path}: {found} texts, not {expected}"
-    return time.process_time() - began
+    number, seconds = time_call(lambda: count(path))
+    assert number == expected, f"{path} has {number} texts, not {expected}"
+    return seconds
 
 
-def compare(of: Format, path: Path, records: int, rounds: int) -> tuple[list[float], list[float]]:
-    """Seconds of the bare loop and of the reader, round by round, after one that does not count."""
-    pairs = [
-        (_time(of.count, path, records), _time(count_documents, path, records))
-        for _ in range(rounds + 1)
-    ]
-    bare, ours = zip(*pairs[1:], strict=True)
-    return list(bare), list(ours)
-
-
-def measure(formats: Sequence[Format], folder: Path, num_bytes: int, rounds: int) -> Table:
-    """The table of all formats; files that exist are used as they are."""
-    folder.mkdir(parents=True, exist_ok=True)
-    text = folder / f"corpus-{num_bytes}.txt"
-    if not text.exists():
-        write_corpus(text, num_bytes)
+def measure(
+    formats: Sequence[Format], folder: Path, num_bytes: int, rounds: int
+) -> Iterator[list[str]]:
+    """Yield a row of the table for each format; files that exist are used again."""
+    text = make_corpus(folder, num_bytes)
     records = make_records(text)
-    megabytes = sum(len(of.encode()) for of in records.column("text").to_pylist()) / 1e6
-    table = Table("", "file, MB", "bare loop, MB/s", "reader, MB/s", "reader of bare loop")
-    for of in formats:
-        path = folder / f"corpus-{num_bytes}-{of.name}"
+    megabytes = sum(len(text.encode()) for text in records.column("text").to_pylist()) / MEGABYTE
+    for format_ in formats:
+        path = folder / f"{text.stem}-{format_.name}"
         if not path.exists():
-            of.write(records, path)
-        bare, ours = compare(of, path, len(records), rounds)
-        share = median(a / b for a, b in zip(bare, ours, strict=True))
-        speeds = [f"{megabytes / median(seconds):,.0f}" for seconds in (bare, ours)]
-        table.add_row(of.name, f"{path.stat().st_size / 1e6:,.1f}", *speeds, f"{share:.0%}")
-    return table
+            format_.write(records, path)
+        calls = {
+            "bare": partial(_time, format_.count, path, len(records)),
+            "reader": partial(_time, count_documents, path, len(records)),
+        }
+        take_turns(calls, 1)  # compiles
+        seconds = take_turns(calls, rounds)
+        rates = [f"{megabytes / median(seconds[way]):,.0f}" for way in ("bare", "reader")]
+        share = median_ratio(seconds["bare"], seconds["reader"])
+        yield [format_.name, f"{path.stat().st_size / MEGABYTE:,.1f}", *rates, f"{share:.0%}"]
 
 
 def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, default=Path("benchmark-data"))
-    parser.add_argument("--bytes", type=int, default=100_000_000)
-    parser.add_argument("--rounds", type=int, default=5)
+    """Measure and print the table."""
+    parser = make_parser(__doc__, folder=FOLDER, bytes=100 * MEGABYTE, rounds=5)
     arguments = parser.parse_args()
-    table = measure(FORMATS, arguments.folder, arguments.bytes, arguments.rounds)
-    Console().print(table)
+    headings = ("", "file, MB", "bare loop, MB/s", "reader, MB/s", "reader of bare loop")
+    rows = measure(FORMATS, arguments.folder, arguments.bytes, arguments.rounds)
+    print_table(headings, rows)
 
 
 if __name__ == "__main__":

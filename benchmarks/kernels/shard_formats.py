@@ -1,27 +1,26 @@
-"""Writers and readers of the file formats, against plain Python in the same run.
-
-BERT's examples of full length with 20 predictions (`--length`), padded and ragged; examples a
-second of processor time on one core, and bytes an example. The plain ways make a Python object of
-each example: protobuf's deterministic serialisation with the framing of TFRecord, whose bytes are
-the same, and fastavro's writer.
+"""Writers and readers of the shard formats beside plain Python ones.
 
     python -m benchmarks.kernels.shard_formats --length 512
+
+The data are BERT examples of nearly full length with 20 predictions, padded and ragged. The table
+shows examples per second of processor time on one core, and bytes per example. The plain ways make
+a Python object of each example: protobuf's deterministic serialization, framed as TFRecord with
+the same bytes, and fastavro's writer.
 """
 
-import argparse
 import io
 import struct
-import time
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Literal, TypeVar
 
 import fastavro
 import numpy as np
 import pyarrow as pa
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from rich.console import Console
-from rich.table import Table
 
+from benchmarks.console import make_parser, print_table
+from benchmarks.measure import time_call
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import arrow_schema, pad_rows
 from corpusmill.arrays.ragged import is_padded
@@ -36,15 +35,16 @@ from corpusmill.tokenization.special_tokens import SpecialTokens
 _VOCABULARY = 30522
 _SPECIAL = SpecialTokens(cls_id=2, sep_id=3, mask_id=4, pad_id=0, unk_id=1, all_ids=(0, 1, 2, 3, 4))
 _PLAIN_ROWS = 1000
+_Result = TypeVar("_Result")
 
 
 def make_examples(length: int, rows: int) -> tuple[Bert, pa.RecordBatch]:
-    """Ragged rows, nine tenths full on average, with ids as frequent as words are."""
+    """Return ragged rows, on average nine tenths full, with ids as frequent as words."""
     bert = Bert(BertOptions(max_seq_length=length), _SPECIAL, _VOCABULARY, "int16")
     draw = np.random.default_rng(1)
     lengths = draw.integers(length * 8 // 10, length + 1, rows)
     predictions = np.full(rows, bert.options.most_predictions)
-    of: dict[str, tuple[np.ndarray, Callable[[int], np.ndarray]]] = {
+    sources: dict[str, tuple[np.ndarray, Callable[[int], np.ndarray]]] = {
         "input_ids": (lengths, lambda n: draw.zipf(1.2, n) % (_VOCABULARY - 5) + 5),
         "token_type_ids": (lengths, lambda n: draw.integers(0, 2, n)),
         "masked_lm_positions": (predictions, lambda n: draw.integers(1, length * 8 // 10, n)),
@@ -55,14 +55,14 @@ def make_examples(length: int, rows: int) -> tuple[Bert, pa.RecordBatch]:
         if not column.width:
             columns.append(draw.integers(0, 2, rows).astype(np.int8))
             continue
-        own, make = of[column.name]
-        offsets = np.concatenate([[0], np.cumsum(own)])
+        own_lengths, make = sources[column.name]
+        offsets = np.concatenate([[0], np.cumsum(own_lengths)])
         columns.append(ragged.to_arrow(make(offsets[-1]).astype(column.dtype), offsets))
     return bert, ragged.to_batch(columns, arrow_schema(bert.columns))
 
 
 def pad(bert: Bert, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows padded."""
+    """Return the rows padded."""
     columns = []
     for column, array in zip(bert.columns, batch.columns, strict=True):
         if column.width:
@@ -74,14 +74,14 @@ def pad(bert: Bert, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def define_example() -> Any:
-    """tf.train.Example, made from its definition at run time."""
+    """Return the class tf.train.Example, made from its definition."""
     file = descriptor_pb2.FileDescriptorProto(name="example.proto", package="b", syntax="proto3")
     feature = descriptor_pb2.DescriptorProto(name="Feature")
     feature.oneof_decl.add(name="kind")
     for number, (name, kind) in enumerate((("BytesList", 12), ("FloatList", 2), ("Int64List", 3))):
         file.message_type.add(name=name).field.add(name="value", number=1, label=3, type=kind)
-        of = feature.field.add(name=name.lower(), number=number + 1, oneof_index=0)
-        of.label, of.type, of.type_name = 1, 11, f".b.{name}"
+        field = feature.field.add(name=name.lower(), number=number + 1, oneof_index=0)
+        field.label, field.type, field.type_name = 1, 11, f".b.{name}"
     file.message_type.append(feature)
     features = file.message_type.add(name="Features")
     entry = features.nested_type.add(name="FeatureEntry")
@@ -100,14 +100,14 @@ def define_example() -> Any:
 
 
 def write_by_protobuf(bert: Bert, batch: pa.RecordBatch) -> bytes:
-    """The bytes of a TFRecord file, by protobuf."""
-    example_of, features, parts = define_example(), features_of(bert.columns), []
+    """Return a TFRecord file written by protobuf."""
+    new_example, features, parts = define_example(), features_of(bert.columns), []
     numbers = [feature.flatten(batch) for feature in features]
     for row in range(batch.num_rows):
-        example = example_of()
+        example = new_example()
         for feature, (values, offsets) in zip(features, numbers, strict=True):
-            of = example.features.feature[feature.name]
-            target = of.floatlist if feature.kind == "weights" else of.int64list
+            message = example.features.feature[feature.name]
+            target = message.floatlist if feature.kind == "weights" else message.int64list
             target.value.extend(values[offsets[row] : offsets[row + 1]].tolist())
         data = example.SerializeToString(deterministic=True)
         length = struct.pack("<Q", len(data))
@@ -117,14 +117,14 @@ def write_by_protobuf(bert: Bert, batch: pa.RecordBatch) -> bytes:
 
 
 def write_by_fastavro(bert: Bert, batch: pa.RecordBatch) -> bytes:
-    """An Avro file that is not compressed, by fastavro."""
+    """Return an uncompressed Avro file written by fastavro."""
     sink = io.BytesIO()
     fastavro.writer(sink, schema_of(bert.columns), batch.to_pylist(), sync_marker=bytes(16))
     return sink.getvalue()
 
 
 def write_shard(bert: Bert, batch: pa.RecordBatch, options: OutputOptions) -> bytes:
-    """The bytes of a shard."""
+    """Return a shard."""
     sink = io.BytesIO()
     writer = FORMATS[options.output_format].open_writer([sink], bert.columns, options)
     writer.write(batch)
@@ -133,68 +133,58 @@ def write_shard(bert: Bert, batch: pa.RecordBatch, options: OutputOptions) -> by
 
 
 def read_shard(bert: Bert, content: bytes, options: OutputOptions) -> pa.Table:
-    """The rows of a shard."""
+    """Return the rows of a shard."""
     read = FORMATS[options.output_format].read
     return pa.Table.from_batches(read([io.BytesIO(content)], bert.columns, options, 8192))
 
 
-def time_best(rounds: int, call: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
-    """What a call gives, and the seconds of processor time of its best round."""
-    best = float("inf")
-    for _ in range(rounds):
-        began = time.process_time()
-        result = call(*arguments)
-        best = min(best, time.process_time() - began)
-    return result, best
+def time_best(rounds: int, call: Callable[[], _Result]) -> tuple[_Result, float]:
+    """Return a call's result, and the processor seconds of its fastest round."""
+    timed = [time_call(call) for _ in range(rounds)]
+    return timed[-1][0], min(seconds for _, seconds in timed)
 
 
-def measure_formats(bert: Bert, batch: pa.RecordBatch, rounds: int, table: Table) -> None:
-    """A row for each format and codec."""
+def measure_formats(bert: Bert, batch: pa.RecordBatch, rounds: int) -> Iterator[list[str]]:
+    """Yield a row of the table for each format and codec."""
     padding: Padding = "max_length" if is_padded(batch.column("input_ids")) else "do_not_pad"
     name: Literal["parquet", "tfrecord", "avro"]
     for name in ("parquet", "tfrecord", "avro"):
         for compression in FORMATS[name].compressions:
             options = resolve(OutputOptions(name, padding, compression), bert.columns)
-            written, seconds = time_best(rounds, write_shard, bert, batch, options)
-            read, read_seconds = time_best(rounds, read_shard, bert, written, options)
-            assert read.equals(pa.Table.from_batches([batch]))
-            table.add_row(
+            content, write_seconds = time_best(rounds, partial(write_shard, bert, batch, options))
+            table, read_seconds = time_best(rounds, partial(read_shard, bert, content, options))
+            assert table.equals(pa.Table.from_batches([batch]))
+            yield [
                 f"{name}, {compression} {options.compression_level or ''}, {padding}",
-                f"{batch.num_rows / seconds:,.0f}",
+                f"{batch.num_rows / write_seconds:,.0f}",
                 f"{batch.num_rows / read_seconds:,.0f}",
-                f"{len(written) / batch.num_rows:,.0f}",
-            )
+                f"{len(content) / batch.num_rows:,.0f}",
+            ]
 
 
-def measure_plain(bert: Bert, batch: pa.RecordBatch, table: Table) -> None:
-    """A row for each plain way; protobuf's bytes must be the shard's."""
+def measure_plain(bert: Bert, batch: pa.RecordBatch) -> Iterator[list[str]]:
+    """Yield a row of the table for each plain way; protobuf must write the shard's bytes."""
     padding: Padding = "max_length" if is_padded(batch.column("input_ids")) else "do_not_pad"
     options = resolve(OutputOptions("tfrecord", padding, "none"), bert.columns)
     assert write_by_protobuf(bert, batch) == write_shard(bert, batch, options)
     for name, write in (("protobuf", write_by_protobuf), ("fastavro", write_by_fastavro)):
-        written, seconds = time_best(2, write, bert, batch)
-        table.add_row(
-            f"plain: {name}, {padding}",
-            f"{batch.num_rows / seconds:,.0f}",
-            "",
-            f"{len(written) / batch.num_rows:,.0f}",
-        )
+        content, seconds = time_best(2, partial(write, bert, batch))
+        rate, size = batch.num_rows / seconds, len(content) / batch.num_rows
+        yield [f"plain: {name}, {padding}", f"{rate:,.0f}", "", f"{size:,.0f}"]
 
 
 def main() -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Measure and print a table for each length."""
+    parser = make_parser(__doc__, rows=8192, rounds=3)
     parser.add_argument("--length", type=int, nargs="+", default=[512, 128])
-    parser.add_argument("--rows", type=int, default=8192)
-    parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     for length in arguments.length:
         bert, ragged_rows = make_examples(length, arguments.rows)
-        table = Table(f"length {length}", "written/s", "read/s", "bytes an example")
+        rows: list[list[str]] = []
         for batch in (pad(bert, ragged_rows), ragged_rows):
-            measure_formats(bert, batch, arguments.rounds, table)
-            measure_plain(bert, pa.concat_batches([batch.slice(0, _PLAIN_ROWS)]), table)
-        Console().print(table)
+            rows += measure_formats(bert, batch, arguments.rounds)
+            rows += measure_plain(bert, pa.concat_batches([batch.slice(0, _PLAIN_ROWS)]))
+        print_table((f"length {length}", "written/s", "read/s", "bytes per example"), rows)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,12 @@
-"""A byte-level BPE tokenizer trained by `corpusmill` and by the plain library: time, memory, file.
+"""Training of a byte-level BPE tokenizer by `corpusmill` and by the plain library: time and memory.
 
-    python -m benchmarks.kernels.tokenizer_training wiki.train.tokens [TIMES]
+    python -m benchmarks.kernels.tokenizer_training wiki.train.tokens [--times 5]
 
-Each way is a process of its own that reads the lines of the file, so many times over (1), and
-writes a tokenizer.json of 30,000 tokens; the files are compared. The plain way hands every line to
-`ByteLevelBPETokenizer.train_from_iterator`, ours the counts of distinct words.
+Each way is a process of its own that reads the lines of the file, repeated `--times` times, and
+writes a tokenizer.json with 30,000 tokens; the files must be equal. The plain way passes every line
+to `ByteLevelBPETokenizer.train_from_iterator`, ours the counts of distinct words.
 """
 
-import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -15,6 +14,8 @@ from tempfile import TemporaryDirectory
 
 from tokenizers import ByteLevelBPETokenizer
 
+from benchmarks.builds import MEGABYTE
+from benchmarks.console import CONSOLE, make_parser
 from benchmarks.measure import measure
 from corpusmill.tokenization.training.byte_level_bpe import (
     ByteLevelBpeOptions,
@@ -25,15 +26,15 @@ WAYS = ("plain", "corpusmill")
 LINES_PER_BATCH = 4096
 
 
-def read_lines(path: str, times: int) -> Iterator[str]:
-    """The lines that hold text, the whole file so many times."""
+def read_lines(path: Path, times: int) -> Iterator[str]:
+    """Yield the lines that have text, the whole file `times` times."""
     for _ in range(times):
-        with Path(path).open(encoding="utf-8") as file:
+        with path.open(encoding="utf-8") as file:
             yield from filter(None, map(str.strip, file))
 
 
-def train(way: str, path: str, times: int) -> str:
-    """Train in one of the ways, to a tokenizer.json."""
+def train(way: str, path: Path, times: int) -> str:
+    """Train in one of the ways; return a tokenizer.json."""
     lines = read_lines(path, times)
     options = ByteLevelBpeOptions()
     if way == "corpusmill":
@@ -51,28 +52,32 @@ def train(way: str, path: str, times: int) -> str:
     return text
 
 
-def main(path: str, times: str = "1", way: str = "", output: str = "") -> None:
-    """Measure both ways and compare their files; with a way, train in that one."""
-    if way:
-        Path(output).write_text(train(way, path, int(times)), encoding="utf-8")
-        return
-    print(f"{path}: {int(times) * Path(path).stat().st_size / 1e6:.1f} MB")
+def compare(path: Path, times: int) -> None:
+    """Measure both ways, each in a process of its own, and compare their files."""
+    CONSOLE.print(f"{path}: {times * path.stat().st_size / MEGABYTE:.1f} MB")
     with TemporaryDirectory() as folder:
-        outputs = [Path(folder, name) for name in WAYS]
-        for name, file in zip(WAYS, outputs, strict=True):
-            command = [
-                sys.executable,
-                "-m",
-                "benchmarks.kernels.tokenizer_training",
-                path,
-                times,
-                name,
-            ]
-            taken = measure([*command, str(file)])
-            print(f"{name:12}{taken.seconds:8.1f} s{taken.peak_mib:8.0f} MiB")
+        outputs = [Path(folder, way) for way in WAYS]
+        for way, output in zip(WAYS, outputs, strict=True):
+            flags = ("--times", times, "--way", way, "--output", output)
+            run = measure("benchmarks.kernels.tokenizer_training", path, *flags)
+            CONSOLE.print(f"{way:12}{run.seconds:8.1f} s{run.peak_mib:8.0f} MiB")
         assert outputs[0].read_bytes() == outputs[1].read_bytes()
-    print("The files are equal, byte for byte.")
+    CONSOLE.print("The files are equal, byte for byte.")
+
+
+def main() -> None:
+    """Compare both ways, or train in one of them."""
+    parser = make_parser(__doc__, times=1)
+    parser.add_argument("text", type=Path)
+    parser.add_argument("--way", choices=WAYS, help="train in this way alone")
+    parser.add_argument("--output", type=Path, help="of the one way")
+    arguments = parser.parse_args()
+    if arguments.way:
+        trained = train(arguments.way, arguments.text, arguments.times)
+        arguments.output.write_text(trained, encoding="utf-8")
+    else:
+        compare(arguments.text, arguments.times)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -1,186 +1,165 @@
-"""Readers of training examples side by side in one run: `python -m benchmarks.readers`.
+"""Readers of training examples side by side: `python -m benchmarks.readers`.
 
-    python -m benchmarks.readers [--only bert gpt] [--readers "ours, loader" LitData] [--rounds 3]
-        [--examples 100000] [--quick] [--data FOLDER]
+    python -m benchmarks.readers [--data-sets bert gpt] [--readers "ours, loader" LitData]
+        [--rounds 3] [--examples 100000] [--quick] [--folder FOLDER]
 
-Everybody reads the same examples of up to 512 tokens, in an order of its own, and gives padded
-int64 tensors of 32; for GPT, windows of 512 tokens and their targets. Each reader is measured in a
-process of its own, with 0, 1 and 2 workers; all of them in turn, `--rounds` times, and medians are
-shown. In the first round, what an epoch without workers adds up to (examples, tokens, ids, labels)
-is compared, so that nobody is fast by leaving something out.
+All readers read the same examples of up to 512 tokens, each in an order of its own, as padded int64
+tensors with 32 rows; for GPT, windows of 512 tokens and their targets. Each reader runs in a
+process of its own with 0, 1 and 2 workers; the readers take turns for `--rounds` rounds, and the
+tables show medians. The first round also compares the sums of an epoch (examples, tokens, ids,
+labels), so that a reader cannot be fast by leaving something out.
 
 The peers are those that are installed (benchmarks/README.md says how): Hugging Face datasets,
-MosaicML streaming, LitData and a loop like nanoGPT's. LDDL's package needs releases of dask and
-transformers of years ago, so it is not here. Data sets are built from synthetic corpora where
-`--data` lacks them, which takes some minutes. "CPU" is examples a second of processor time, of all
-processes: what other work on the machine disturbs less.
+MosaicML streaming, LitData and a loop like nanoGPT's. LDDL is not among them, as it needs years-old
+releases of dask and transformers. Data sets are built from synthetic corpora if the folder lacks
+them, which takes some minutes. "CPU" is examples per second of processor time of all processes,
+which other programs on the machine affect less.
 """
 
-import argparse
-import json
 import os
-import subprocess
-import sys
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
+from benchmarks.builds import FOLDER
+from benchmarks.console import CONSOLE, make_parser, print_table, report, verdict
+from benchmarks.measure import measure, take_turns
 from benchmarks.readers.data_sets import make_data_set
 from benchmarks.readers.measure_reader import READERS
 from benchmarks.readers.ours import OURS
 
 WORKERS = (0, 1, 2)
-# What is read, and the bars: examples/s in process, and with two workers.
+# The bars of each data set: examples/s without workers, and with two.
 BARS = {"bert": (150_000, 100_000), "bert-dynamic": (None, None), "gpt": (500_000, None)}
-# nanoGPT reads nothing but streams; the others read all.
-_STREAMS_ONLY = ("nanoGPT's memmap",)
-# What is masked when it is loaded is read by ours alone: no peer masks.
-_OURS_ONLY = ("bert-dynamic",)
+_NANO_GPT = "nanoGPT's memmap"
+
+Results = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
-@dataclass
-class Row:
-    """A reader's measurements on a data set, of each round.
-
-    Attributes:
-        reader: its name.
-        data: name of the data set.
-        rounds: what `benchmarks.readers.measure_reader` printed.
-    """
-
-    reader: str
-    data: str
-    rounds: list[dict[str, Any]] = field(default_factory=list)
-
-    def per_second(self, workers: int, by: str = "seconds") -> float | None:
-        """Examples/s, the median of the rounds; None where there are none."""
-        runs = [of["workers"][str(workers)] for of in self.rounds if str(workers) in of["workers"]]
-        return median(of["examples"] / of[by] for of in runs) if runs else None
-
-    @property
-    def problem(self) -> str | None:
-        """Why there is nothing to show."""
-        return next((of["problem"] for of in self.rounds if "problem" in of), None)
+def choose_readers(data: str) -> list[str]:
+    """Return the readers of a data set: only ours mask at load, and nanoGPT's reads streams."""
+    names = list(OURS) if data == "bert-dynamic" else list(READERS)
+    return [name for name in names if data == "gpt" or name != _NANO_GPT]
 
 
-def readers_of(data: str) -> list[str]:
-    """Those that can read a data set."""
-    names = list(OURS) if data in _OURS_ONLY else list(READERS)
-    return [name for name in names if data == "gpt" or name not in _STREAMS_ONLY]
-
-
-def run_case(row: Row, folder: Path, work: Path, examples: int, check: bool) -> None:
-    """Measure one reader in a process of its own."""
-    workers = [0] if row.reader == "ours, plain loop" else list(WORKERS)
-    command = [sys.executable, "-m", "benchmarks.readers.measure_reader", row.reader, folder, work]
+def run_reader(reader: str, folder: Path, work: Path, examples: int, check: bool) -> dict[str, Any]:
+    """Measure a reader once, in a process of its own; "problem" says why this was impossible."""
+    report(f"{folder.name}: {reader} ...")
+    workers = [0] if reader == "ours, plain loop" else list(WORKERS)
     flags = ["--examples", examples, *(["--check"] if check else []), "--workers", *workers]
-    done = subprocess.run(
-        list(map(str, [*command, *flags])), capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        row.rounds.append({"workers": {}, "problem": last})
-    else:
-        found = json.loads(done.stdout.strip().splitlines()[-1])
-        if "missing" in found:
-            found |= {"workers": {}, "problem": f"not installed ({found['missing']})"}
-        row.rounds.append(found)
+    module = "benchmarks.readers.measure_reader"
+    try:
+        result = measure(module, reader, folder, work, *flags, watch=False).result
+    except RuntimeError as error:
+        return {"workers": {}, "problem": str(error).strip().splitlines()[-1]}
+    if "missing" in result:
+        return {"workers": {}, "problem": f"not installed ({result['missing']})"}
+    return result
 
 
-def render(data: str, rows: list[Row]) -> Table:
-    """The table of one data set; the ratio is to the best peer's with as many workers."""
-    peers = [row for row in rows if row.reader not in OURS]
-    best = {
-        workers: max((row.per_second(workers) or 0 for row in peers), default=0)
-        for workers in WORKERS
-    }
-    table = Table(title=data)
-    table.add_column("examples/s")
+def rate(rounds: Sequence[Mapping[str, Any]], workers: int, clock: str = "seconds") -> float | None:
+    """Return the median examples per second, or None if there is no measurement."""
+    runs = [round_["workers"].get(str(workers)) for round_ in rounds]
+    rates = [run["examples"] / run[clock] for run in runs if run]
+    return median(rates) if rates else None
+
+
+def best_rate(results: Results, workers: int, *, ours: bool, clock: str = "seconds") -> float:
+    """Return the best rate of our readers or of the peers', or 0 if there is no measurement."""
+    rounds = [runs for name, runs in results.items() if (name in OURS) is ours]
+    return max((rate(runs, workers, clock) or 0 for runs in rounds), default=0)
+
+
+def cells(reader: str, results: Results) -> Iterator[str]:
+    """Yield a row of the table; ratios are to the best peer with as many workers."""
+    yield reader
+    problem = next((run["problem"] for run in results[reader] if "problem" in run), None)
+    if problem:
+        yield problem
+        return
     for workers in WORKERS:
-        for name in (f"{workers} workers", "to best peer", "CPU"):
-            table.add_column(name, justify="right")
-    for row in rows:
-        cells = [cell for workers in WORKERS for cell in _cells(row, workers, best[workers])]
-        table.add_row(row.reader, *([row.problem] if row.problem else cells))
-    return table
+        by_clock = rate(results[reader], workers)
+        by_processor = rate(results[reader], workers, "processor_seconds")
+        best = best_rate(results, workers, ours=False)
+        if by_clock is None or by_processor is None:
+            yield from ("", "", "")
+        else:
+            yield f"{by_clock:,.0f}"
+            yield f"{by_clock / best:.2f}" if best else ""
+            yield f"{by_processor:,.0f}"
 
 
-def _cells(row: Row, workers: int, best: float) -> list[str]:
-    speed, spent = row.per_second(workers), row.per_second(workers, "processor_seconds")
-    if speed is None or spent is None:
-        return ["", "", ""]
-    return [f"{speed:,.0f}", f"{speed / best:.2f}" if best else "", f"{spent:,.0f}"]
-
-
-def bars(rows: dict[str, list[Row]]) -> Table:
-    """The bars and what was reached by the best of our readers."""
-    table = Table("bar", "reached", "", title="bars")
-    for data, limits in BARS.items():
-        for workers, limit in zip((0, 2), limits, strict=True):
-            if limit is None or data not in rows:
-                continue
-            reached = max(row.per_second(workers) or 0 for row in rows[data] if row.reader in OURS)
-            what = f"{data}, {workers} workers: {limit:,} examples/s"
-            table.add_row(what, f"{reached:,.0f}", _verdict(reached >= limit))
-    if {"bert", "bert-dynamic"} <= rows.keys():
+def judge(results: Mapping[str, Results]) -> Iterator[tuple[str, str, str]]:
+    """Yield each bar, what the best of our readers reached, and the verdict."""
+    for data in results:
+        for workers, bar in zip((0, 2), BARS[data], strict=True):
+            if bar is not None:
+                reached = best_rate(results[data], workers, ours=True)
+                subject = f"{data}, {workers} workers: {bar:,} examples/s"
+                yield subject, f"{reached:,.0f}", verdict(is_met=reached >= bar)
+    if {"bert", "bert-dynamic"} <= results.keys():
         static, dynamic = (
-            max(row.per_second(0, "processor_seconds") or 0 for row in rows[data])
+            best_rate(results[data], 0, ours=True, clock="processor_seconds")
             for data in ("bert", "bert-dynamic")
         )
         if static and dynamic:
             cost = static / dynamic - 1
-            what = "masking at load time costs less than 30 % of processor time"
-            table.add_row(what, f"{cost:.0%}", _verdict(cost < 0.3))
-    return table
+            subject = "masking at load costs less than 30 % of processor time"
+            yield subject, f"{cost:.0%}", verdict(is_met=cost < 0.3)
 
 
-def _verdict(met: bool) -> str:
-    return "met" if met else "missed"
+def compare_fingerprints(results: Results) -> list[str]:
+    """Return a sentence for each reader whose epoch has other sums than the first reader's."""
+    sums = {name: runs[0].get("fingerprint") for name, runs in results.items()}
+    first = next((value for value in sums.values() if value), None)
+    return [
+        f"{name}: {value}, not {first}" for name, value in sums.items() if value and value != first
+    ]
 
 
-def compare_fingerprints(rows: list[Row]) -> list[str]:
-    """Readers whose epoch adds up to something else than the first one's."""
-    found = {row.reader: row.rounds[0].get("fingerprint") for row in rows if row.rounds}
-    first = next((of for of in found.values() if of), None)
-    return [f"{name}: {of}, not {first}" for name, of in found.items() if of and of != first]
+def measure_data_set(data: str, options: Any) -> Results:
+    """Measure all readers of a data set and print their table."""
+    folder, work = (
+        make_data_set(options.folder, data, options.scale),
+        options.folder / "work" / data,
+    )
+    readers = [name for name in choose_readers(data) if name in options.readers]
+
+    def run_all(rounds: int, *, check: bool) -> dict[str, list[dict[str, Any]]]:
+        calls = {
+            name: partial(
+                run_reader, name, folder, work, options.examples, check and name != _NANO_GPT
+            )
+            for name in readers
+        }
+        return take_turns(calls, rounds)
+
+    results = run_all(1, check=not options.quick)
+    for name, runs in run_all(options.rounds - 1, check=False).items():
+        results[name] += runs
+    headings = [
+        heading for workers in WORKERS for heading in (f"{workers} workers", "to best peer", "CPU")
+    ]
+    print_table(("examples/s", *headings), (cells(name, results) for name in readers), data)
+    for message in compare_fingerprints(results):
+        CONSOLE.print(f"not the same examples: {message}", style="bold red")
+    return results
 
 
 def main() -> None:
-    """Measure all, print the tables."""
-    parser = argparse.ArgumentParser(description="Readers of training examples side by side.")
-    parser.add_argument("--only", nargs="+", choices=BARS, default=list(BARS))
+    """Measure all and print the tables."""
+    parser = make_parser(__doc__, folder=FOLDER / "readers", rounds=3, examples=100_000, scale=1.0)
+    parser.add_argument("--data-sets", nargs="+", choices=BARS, default=list(BARS))
     parser.add_argument("--readers", nargs="+", choices=READERS, default=list(READERS))
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--examples", type=int, default=100_000)
-    parser.add_argument(
-        "--quick", action="store_true", help="one round of 10,000 examples, not compared"
-    )
-    parser.add_argument("--data", type=Path, default=Path("benchmark-data/readers"))
+    parser.add_argument("--quick", action="store_true", help="a round of 10,000, without comparing")
     options = parser.parse_args()
     if options.quick:
         options.rounds, options.examples = 1, 10_000
-    console = Console(width=150)
-    rows = {
-        data: [Row(name, data) for name in readers_of(data) if name in options.readers]
-        for data in options.only
-    }
-    for data in options.only:
-        folder = make_data_set(options.data, data)
-        for turn in range(options.rounds):
-            for row in rows[data]:
-                console.print(f"{data}, round {turn + 1}: {row.reader} ...", style="dim")
-                check = turn == 0 and not options.quick and row.reader not in _STREAMS_ONLY
-                work = options.data / "work" / data
-                run_case(row, folder, work, options.examples, check)
-        console.print(render(data, rows[data]))
-        for message in compare_fingerprints(rows[data]):
-            console.print(f"not the same examples: {message}", style="bold red")
-    console.print(bars(rows))
-    console.print(f"load averages at the end: {os.getloadavg()}, {os.cpu_count()} processors")
+    results = {data: measure_data_set(data, options) for data in options.data_sets}
+    print_table(("bar", "reached", ""), judge(results), "bars")
+    CONSOLE.print(f"load averages at the end: {os.getloadavg()}, {os.cpu_count()} processors")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
-"""One reader measured in a process of its own, for `benchmarks.readers`.
+"""One reader in a process of its own, for `benchmarks.readers`.
 
     python -m benchmarks.readers.measure_reader READER FOLDER WORK [--workers 0 1 2]
         [--examples 100000]
 
-Prints a line of JSON: what was measured for each number of workers.
+Prints a line of JSON with the measurements for each number of workers.
 """
 
-import argparse
 import json
 import time
 from collections.abc import Iterable
@@ -16,6 +15,7 @@ from typing import Any
 import psutil
 import torch
 
+from benchmarks.console import make_parser
 from benchmarks.readers.data_sets import Source
 from benchmarks.readers.ours import OURS
 from benchmarks.readers.peers import PEERS, nano_gpt
@@ -24,10 +24,10 @@ READERS = {**OURS, **PEERS, "nanoGPT's memmap": nano_gpt}
 
 
 def measure_reader(batches: Iterable[dict[str, torch.Tensor]], examples: int) -> dict[str, Any]:
-    """Read so many examples, and what that took.
+    """Read a number of examples, and return the time that this took.
 
-    The clock starts with the first batch, as starting workers and filling what is read ahead is no
-    matter of speed; how long that took is `first`.
+    The clock starts after the first batch, as starting workers and filling their queues does not
+    count; the time until then is `first`.
     """
     began, own, others = time.perf_counter(), time.process_time(), _children_seconds()
     iterator = iter(batches)
@@ -51,7 +51,7 @@ def measure_reader(batches: Iterable[dict[str, torch.Tensor]], examples: int) ->
 
 
 def _check_shape(batch: dict[str, torch.Tensor]) -> None:
-    """Everybody gives matrices of int64 that are padded."""
+    """Check that a batch has padded int64 matrices, as those of all readers must."""
     rows, width = batch["input_ids"].shape
     for name, values in batch.items():
         if values.dtype != torch.int64 or values.shape not in {(rows, width), (rows,)}:
@@ -59,7 +59,7 @@ def _check_shape(batch: dict[str, torch.Tensor]) -> None:
 
 
 def _children_seconds() -> float:
-    """Processor time of the workers that run."""
+    """Return the processor time of the running workers."""
     spent = 0.0
     for child in psutil.Process().children(recursive=True):
         try:
@@ -71,7 +71,7 @@ def _children_seconds() -> float:
 
 
 def fingerprint(batches: Iterable[dict[str, torch.Tensor]]) -> list[int]:
-    """Sums over an epoch that any order of the same examples has: rows, tokens, ids, labels."""
+    """Return an epoch's sums of rows, tokens, ids and labels, which any order has in common."""
     sums = [0, 0, 0, 0]
     for batch in batches:
         ids = batch["input_ids"]
@@ -86,13 +86,12 @@ def fingerprint(batches: Iterable[dict[str, torch.Tensor]]) -> list[int]:
 
 def main() -> None:
     """Measure one reader."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__doc__, examples=100_000)
     parser.add_argument("reader", choices=READERS)
     parser.add_argument("folder", type=Path)
     parser.add_argument("work", type=Path)
     parser.add_argument("--workers", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--examples", type=int, default=100_000)
-    parser.add_argument("--check", action="store_true", help="compare what an epoch gives")
+    parser.add_argument("--check", action="store_true", help="print the sums of an epoch, too")
     options = parser.parse_args()
     source = Source(options.folder, options.work)
     options.work.mkdir(parents=True, exist_ok=True)
@@ -103,13 +102,13 @@ def main() -> None:
     except ImportError as error:
         print(json.dumps({"missing": str(error)}))
         return
-    found: dict[str, Any] = {"open": time.perf_counter() - began, "workers": {}}
+    result: dict[str, Any] = {"open": time.perf_counter() - began, "workers": {}}
     if options.check:
-        found["fingerprint"] = fingerprint(read(source, 0))
+        result["fingerprint"] = fingerprint(read(source, 0))
     for workers in options.workers:
         measure_reader(read(source, workers), 2048)  # compiles, and maps files
-        found["workers"][workers] = measure_reader(read(source, workers), options.examples)
-    print(json.dumps(found))
+        result["workers"][workers] = measure_reader(read(source, workers), options.examples)
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

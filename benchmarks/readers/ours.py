@@ -1,4 +1,4 @@
-"""Our own readers, for `benchmarks.readers`."""
+"""Our readers, for `benchmarks.readers`."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -22,7 +22,7 @@ def _batches(source: Source) -> Batches:
 
 
 def map_style(source: Source, workers: int) -> Iterable[TensorBatch]:
-    """A dataset of examples by number, in the order of DataLoader's own sampler."""
+    """A map-style dataset in the order of DataLoader's own sampler."""
     dataset = MapDataset(source.samples, source.collator)
     return DataLoader(
         dataset,
@@ -34,19 +34,19 @@ def map_style(source: Source, workers: int) -> Iterable[TensorBatch]:
 
 
 def streaming(source: Source, workers: int) -> Iterable[TensorBatch]:
-    """A stream of finished batches through DataLoader."""
+    """A stream of complete batches through DataLoader."""
     return DataLoader(StreamingDataset(_batches(source)), batch_size=None, num_workers=workers)
 
 
 def loader(source: Source, workers: int, started_by: str | None = None) -> TensorLoader:
-    """The loader in place of DataLoader."""
+    """TensorLoader, which replaces DataLoader."""
     return TensorLoader(_batches(source), num_workers=workers, multiprocessing_context=started_by)
 
 
 def plain_loop(source: Source, workers: int) -> Iterator[TensorBatch]:
-    """What every reader does, in a plain loop: no thread, no process, no position kept."""
+    """The work of every reader in a plain loop, without threads, processes and a state."""
     if workers:
-        raise ValueError("a plain loop has no workers")
+        raise ValueError("a plain loop does not have workers")
     batches = _batches(source)
     for block in batches.blocks(Position(0)):
         for batch, _ in batches.collate(block):

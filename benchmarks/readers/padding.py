@@ -1,24 +1,21 @@
-"""How much of the batches of a data set is padding: as they come, and by length.
+"""The share of padding in the batches of a data set: as they come, and by length.
 
     python -m benchmarks.readers.padding FOLDER [FOLDER ...] [--batch-size 32] [--ranks 8]
         [--cache FOLDER]
 
-Lengths alone are read. "whole" pads every example to the longest of the data set, as a trainer
-does that wants one shape; "longest" pads to the longest of the batch; the others bring samples of
-about one length together. Shards of one range of lengths (`--bin-size`) need no more than a small
-window to be read bin by bin; pools sort them anyway.
+Only lengths are read. "whole" pads every example to the longest of the data set, for a trainer that
+needs one shape; "longest" pads to the longest of the batch; the others put samples of similar
+lengths together. Shards of one range of lengths (`--bin-size`) can be read bin by bin through a
+small window; pools sort them anyway.
 """
 
-import argparse
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from rich.console import Console
-from rich.table import Table
-
+from benchmarks.console import make_parser, print_table
 from corpusmill.reading.collate.padding import Padding
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.batches import Batch, Batches
@@ -30,71 +27,77 @@ from corpusmill.reading.rows import Rows
 
 
 class _NoCollator:
-    """Nothing is read here."""
+    """A collator that does not need the rows."""
 
     def prepare(self, rows: Rows) -> Rows:
-        """See Collator."""
+        """Return the rows."""
         return rows
 
     def __call__(self, rows: Rows) -> Batch:
-        """See Collator."""
+        """Return the numbers of the samples."""
         return {"samples": rows.samples}
 
 
-def ways(data: DataSet, size: int) -> Iterator[tuple[str, Order, Mapping[str, Any], Padding]]:
-    """What is compared: a name, an order, the options of batches, and how they are padded."""
-    order, binned = Order(data.shard_sizes), Order(data.shard_sizes, window=1024)
+class Way(NamedTuple):
+    """A way of forming batches.
+
+    Attributes:
+        name: of the row.
+        order: of the samples.
+        padding: of the batches.
+        options: of batches by length; empty for batches as they come.
+    """
+
+    name: str
+    order: Order
+    padding: Padding
+    options: dict[str, Any]
+
+
+def list_ways(data: DataSet, size: int) -> Iterator[Way]:
+    """Yield the ways that are compared."""
+    order, narrow = Order(data.shard_sizes), Order(data.shard_sizes, window=1024)
     whole = Padding(padding="max_length", max_length=data.longest)
-    tokens = {"max_tokens": size * data.longest}
-    yield "whole", order, {}, whole
-    yield "longest", order, {}, Padding()
-    yield "longest, window 1,024", binned, {}, Padding()
+    tokens = size * data.longest
+    yield Way("whole", order, whole, {})
+    yield Way("longest", order, Padding(), {})
+    yield Way("longest, window 1,024", narrow, Padding(), {})
     for pool in (2**12, 2**14, 2**16):
-        yield f"by length, pool {pool:,}", order, {"batch_size": size, "pool_size": pool}, Padding()
-    yield f"{size * data.longest:,} tokens", order, tokens, Padding()
+        options = {"batch_size": size, "pool_size": pool}
+        yield Way(f"by length, pool {pool:,}", order, Padding(), options)
+    yield Way(f"{tokens:,} tokens", order, Padding(), {"max_tokens": tokens})
     for multiple in (8, 64):
+        options = {"max_tokens": tokens, "pad_to_multiple_of": multiple}
         rounded = Padding(pad_to_multiple_of=multiple)
-        more = {**tokens, "pad_to_multiple_of": multiple}
-        yield f"the same, multiples of {multiple}", order, more, rounded
+        yield Way(f"the same, multiples of {multiple}", order, rounded, options)
+
+
+def measure(data: DataSet, batch_size: int, ranks: int) -> Iterator[list[str]]:
+    """Yield a row of the table for each way."""
+    for name, order, padding, options in list_ways(data, batch_size):
+        batching = LengthBatches(data, order, **options) if options else FixedBatches(batch_size)
+        batches = Batches(data, order, batching, _NoCollator())
+        began = time.perf_counter()
+        alone = padding_share(batches, padding)
+        seconds = time.perf_counter() - began
+        together = padding_share(batches, padding, world_size=ranks)
+        steps = sum(pool.steps for pool in batches.pools(Position(0), ranks))
+        yield [name, f"{alone:.2%}", f"{together:.2%}", f"{steps:,}", f"{seconds:.2f}"]
 
 
 def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("folders", nargs="+")
-    parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--ranks", type=int, default=8)
-    parser.add_argument("--cache")
-    chosen = parser.parse_args()
-    table = Table("data", "batches", "padding", f"of {chosen.ranks} ranks")
-    table.add_column("steps of a rank", justify="right")
-    table.add_column("seconds", justify="right")
+    """Measure and print the table."""
+    parser = make_parser(__doc__, batch_size=32, ranks=8)
+    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--cache", help="a folder for unpacked shards")
+    options = parser.parse_args()
+    headings = ("batches", "padding", f"of {options.ranks} ranks", "steps of a rank",
+                "seconds")  # fmt: skip
     with tempfile.TemporaryDirectory() as scratch:
-        for folder in chosen.folders:
-            data = DataSet(folder, cache_folder=chosen.cache or scratch)
-            for name, order, options, padding in ways(data, chosen.batch_size):
-                batching = (
-                    LengthBatches(data, order, **options)
-                    if options
-                    else FixedBatches(chosen.batch_size)
-                )
-                batches = Batches(data, order, batching, _NoCollator())
-                begin = time.perf_counter()
-                alone = padding_share(batches, padding)
-                seconds = time.perf_counter() - begin
-                together = padding_share(batches, padding, world_size=chosen.ranks)
-                steps = sum(pool.steps for pool in batches.pools(Position(0), chosen.ranks))
-                table.add_row(
-                    Path(folder).name,
-                    name,
-                    f"{alone:.2%}",
-                    f"{together:.2%}",
-                    f"{steps:,}",
-                    f"{seconds:.2f}",
-                )
-    Console().print(table)
+        for folder in options.folders:
+            data = DataSet(folder, cache_folder=options.cache or scratch)
+            rows = measure(data, options.batch_size, options.ranks)
+            print_table(headings, rows, folder.name)
 
 
 if __name__ == "__main__":

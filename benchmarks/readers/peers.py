@@ -1,8 +1,8 @@
-"""Other libraries' readers over the same examples, each as its own documentation would have it.
+"""Other libraries' readers over the same examples, each used as its documentation recommends.
 
-Everybody's rows are padded by our collators' compiled loops, so that a peer is not slower by its
-collate function than it has to be. Where a library can give whole batches as Arrow tables there are
-two rows: one with the examples one by one, as it is mostly used, one with the batches.
+All rows are padded by the compiled loops of our collators, so that the collate function does not
+slow a peer down. A library that can yield whole batches as Arrow tables has two rows: one with
+single examples, as it is mostly used, and one with batches.
 """
 
 import shutil
@@ -25,31 +25,36 @@ from corpusmill.reading.rows import Lists, Rows, Values
 
 TensorBatch = dict[str, torch.Tensor]
 
-# Shuffle buffer of those that have one, in examples.
+# The shuffle buffer of streaming readers, in examples.
 _BUFFER = 10_000
 
 
 @dataclass(frozen=True)
 class PadExamples:
-    """A collate function: dictionaries of arrays to padded tensors."""
+    """A collate function from dictionaries of arrays to padded tensors."""
 
     collator: Collator
 
     def __call__(self, examples: Sequence[Mapping[str, Any]]) -> TensorBatch:
-        """The tensors of a batch."""
-        columns = {name: _column([of[name] for of in examples]) for name in examples[0]}
+        """Return the tensors of a batch."""
+        columns = {name: _column([example[name] for example in examples]) for name in examples[0]}
         return _tensors(self.collator, columns, len(examples))
 
 
 @dataclass(frozen=True)
 class PadTable:
-    """The same of an Arrow table with the rows of a batch, or with one row that lists them all."""
+    """A collate function from an Arrow table to padded tensors.
+
+    Attributes:
+        collator: pads the rows.
+        listed: the table has one row, with a list of the batch's values in each column.
+    """
 
     collator: Collator
     listed: bool = False
 
     def __call__(self, table: pa.Table) -> TensorBatch:
-        """The tensors of a batch."""
+        """Return the tensors of a batch."""
         arrays = [column.combine_chunks() for column in table.columns]
         if self.listed:
             arrays = [array.flatten() for array in arrays]
@@ -67,7 +72,7 @@ def _column(values: Sequence[Any]) -> Values:
     if np.ndim(values[0]) == 0:
         return np.array(values)
     offsets = np.zeros(len(values) + 1, np.int64)
-    np.cumsum([len(of) for of in values], out=offsets[1:])
+    np.cumsum([len(row) for row in values], out=offsets[1:])
     return Lists(np.concatenate(values), offsets)
 
 
@@ -79,7 +84,7 @@ def _from_arrow(array: pa.Array) -> Values:
 
 
 def _parquet(source: Source) -> list[str]:
-    """Files with the examples: the data set's own, or windows that are cut beforehand."""
+    """Return files with the examples: the data set's own, or of windows cut in advance."""
     if "windows" not in source.samples.manifest:
         return sorted(map(str, source.folder.glob("train-*.parquet")))
     target = source.work / "windows-parquet"
@@ -87,7 +92,7 @@ def _parquet(source: Source) -> list[str]:
         scratch = target.with_name("windows-parquet.scratch")
         scratch.mkdir()
         for number, rows in enumerate(source.parts(2**16)):
-            table = pa.table({name: _to_arrow(of) for name, of in rows.columns.items()})
+            table = pa.table({name: _to_arrow(column) for name, column in rows.columns.items()})
             pq.write_table(table, scratch / f"train-{number:05}.parquet", compression="zstd")
         scratch.rename(target)
     return sorted(map(str, target.glob("*.parquet")))
@@ -112,7 +117,7 @@ def _hugging_face(source: Source, streaming: bool, layout: str | None) -> Any:
 
 
 def datasets_rows(source: Source, workers: int) -> Iterable[TensorBatch]:
-    """Hugging Face datasets, map style, examples one by one as NumPy arrays."""
+    """Hugging Face datasets, map style, single examples as NumPy arrays."""
     return DataLoader(
         _hugging_face(source, False, "numpy"),
         source.batch_size,
@@ -123,7 +128,7 @@ def datasets_rows(source: Source, workers: int) -> Iterable[TensorBatch]:
 
 
 def datasets_tables(source: Source, workers: int) -> Iterable[TensorBatch]:
-    """The same by whole batches, each an Arrow table."""
+    """Hugging Face datasets, map style, batches as Arrow tables."""
     loaded = _hugging_face(source, False, "arrow")
     return DataLoader(
         loaded,
@@ -135,7 +140,7 @@ def datasets_tables(source: Source, workers: int) -> Iterable[TensorBatch]:
 
 
 def datasets_streaming(source: Source, workers: int) -> Iterable[TensorBatch]:
-    """Hugging Face datasets, streaming, examples one by one, which it gives as Python lists."""
+    """Hugging Face datasets, streaming, single examples, which are Python lists."""
     return DataLoader(
         _hugging_face(source, True, None),
         source.batch_size,
@@ -145,7 +150,7 @@ def datasets_streaming(source: Source, workers: int) -> Iterable[TensorBatch]:
 
 
 def datasets_streaming_tables(source: Source, workers: int) -> Iterable[TensorBatch]:
-    """The same by whole batches, each an Arrow table."""
+    """Hugging Face datasets, streaming, batches as Arrow tables."""
     loaded = _hugging_face(source, True, "arrow").batch(source.batch_size)
     return DataLoader(
         loaded,
@@ -156,15 +161,15 @@ def datasets_streaming_tables(source: Source, workers: int) -> Iterable[TensorBa
 
 
 def mosaic(source: Source, workers: int) -> Iterable[TensorBatch]:
-    """MosaicML streaming: its MDS shards on this machine, ndarray columns, shuffled."""
+    """MosaicML streaming over local MDS shards with ndarray columns, shuffled."""
     streaming = import_module("streaming")
     target = source.work / "mds"
     if not (target / "index.json").exists():
         shutil.rmtree(target, ignore_errors=True)
         first = next(source.examples())
         columns = {
-            name: f"ndarray:{of.dtype}" if isinstance(of, np.ndarray) else "int"
-            for name, of in first.items()
+            name: f"ndarray:{value.dtype}" if isinstance(value, np.ndarray) else "int"
+            for name, value in first.items()
         }
         with streaming.MDSWriter(out=str(target), columns=columns) as out:
             for example in source.examples():
@@ -177,7 +182,7 @@ def mosaic(source: Source, workers: int) -> Iterable[TensorBatch]:
 
 
 def lit_data(source: Source, workers: int) -> Iterable[TensorBatch]:
-    """LitData: its chunks on this machine; examples as arrays, a stream as blocks of tokens."""
+    """LitData over local chunks; the examples are arrays, or blocks of tokens for a stream."""
     litdata = import_module("litdata")
     is_stream = "windows" in source.samples.manifest
     target = source.work / "litdata"
@@ -185,10 +190,7 @@ def lit_data(source: Source, workers: int) -> Iterable[TensorBatch]:
         shutil.rmtree(target, ignore_errors=True)
         _write_litdata(source, target, is_stream)
     loaded = litdata.StreamingDataset(
-        str(target),
-        shuffle=True,
-        seed=1,
-        item_loader=_item_loader(is_stream),
+        str(target), shuffle=True, seed=1, item_loader=_item_loader(is_stream)
     )
     collate = PadBlocks() if is_stream else PadExamples(source.collator)
     loader: Iterable[dict[str, torch.Tensor]] = litdata.StreamingDataLoader(
@@ -214,16 +216,16 @@ def _write_litdata(source: Source, target: Path, is_stream: bool) -> None:
 
 
 class PadBlocks:
-    """A collate function: blocks of tokens to inputs and targets."""
+    """A collate function from blocks of tokens to inputs and targets."""
 
     def __call__(self, blocks: Sequence[torch.Tensor]) -> TensorBatch:
-        """The tensors of a batch."""
+        """Return the tensors of a batch."""
         tokens = torch.stack(list(blocks)).long()
         return {"input_ids": tokens[:, :-1], "targets": tokens[:, 1:]}
 
 
 class NanoGptBlocks(IterableDataset[TensorBatch]):
-    """nanoGPT's get_batch: windows at random places of a mapped file of tokens."""
+    """nanoGPT's get_batch: windows at random places of a mapped token file."""
 
     def __init__(self, path: Path, batch_size: int) -> None:
         self._path, self._batch_size = path, batch_size
@@ -240,7 +242,7 @@ class NanoGptBlocks(IterableDataset[TensorBatch]):
 
 
 def nano_gpt(source: Source, workers: int) -> Iterable[TensorBatch]:
-    """NanoGPT's train.py, in a DataLoader where there are workers."""
+    """The loop of nanoGPT, inside a DataLoader if there are workers."""
     path = source.work / "train.bin"
     if not path.exists():
         with path.open("wb") as out:

@@ -1,33 +1,32 @@
-"""Going on in an epoch of millions of samples, and the memory of a worker.
+"""Resuming within an epoch of millions of samples, and the memory of a worker.
 
-    python -m benchmarks.readers.resume [--data FOLDER] [--rounds 5]
+    python -m benchmarks.readers.resume [--folder FOLDER] [--rounds 5]
 
-Each resumption is a new process that has the state of a checkpoint: the data set is opened, the
-state loaded and the first batch read. It is to take less than 0.2 s at 90 % of the epoch, and the
-same anywhere in it. What every process needs before it reads anything is timed apart: importing
-torch and the library, and Numba's own start with the kernels it has compiled before, for which a
-batch of epoch 0 is read through another data set object. Shards are unpacked beforehand, as they
-are where a run was stopped.
+Each resumption is a new process with the state of a checkpoint: it opens the data set, loads the
+state and reads the first batch. This must take less than 0.2 s at 90 % of the epoch, and as long
+anywhere else. What every process needs before it reads is timed separately: importing torch and the
+library, and the start of Numba with the kernels that it compiled before, for which the process
+reads a batch of epoch 0 through another data set object. The shards are already unpacked, as they
+are when a run has stopped.
 
-Memory is that of a worker that was started anew ("spawn"), so that nothing is shared with its
-parent, while it reads, beside a process that has imported torch and nothing else. Pages of mapped
-shards are told apart: the system takes them back when it needs memory, and workers share them.
+The memory is that of a worker while it reads, beside a process that has only imported torch. The
+worker is started by "spawn", so that it shares nothing with its parent. Pages of mapped shards are
+shown separately, as workers share them and the system can reclaim them.
 """
 
-import argparse
 import json
-import subprocess
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import psutil
-from rich.console import Console
-from rich.table import Table
 
+from benchmarks.builds import FOLDER
+from benchmarks.console import make_parser, print_table, verdict
+from benchmarks.measure import measure, take_turns
 from benchmarks.readers.data_sets import make_data_set
 
 SHARES = (0.0, 0.5, 0.9)
@@ -37,14 +36,14 @@ _MIB = 2**20
 
 
 def resume(folder: Path, work: Path, share: float) -> dict[str, float]:
-    """Go on at a share of the epoch; for a process of its own.
+    """Resume at a share of the epoch, in a process of its own.
 
     Returns:
-        samples of the epoch; seconds of importing, of loading kernels, and of going on, these in
-        processor time, too.
+        The samples of the epoch; the seconds to import, to load kernels, and to resume; and the
+        processor seconds to resume.
     """
     began = time.perf_counter()
-    # Importing is what is timed.
+    # The imports are part of the measurement.
     source = import_module("benchmarks.readers.data_sets").Source(folder, work)
     open_loader = import_module("benchmarks.readers.ours").loader
     imported = time.perf_counter()
@@ -66,104 +65,91 @@ def resume(folder: Path, work: Path, share: float) -> dict[str, float]:
     }
 
 
-def measure_worker(folder: Path, work: Path) -> dict[str, float]:
-    """Memory of a worker that reads, in MiB; for a process of its own."""
-    Source = import_module("benchmarks.readers.data_sets").Source  # noqa: N806
-    loader = import_module("benchmarks.readers.ours").loader(Source(folder, work), 1, "spawn")
+def measure_worker(folder: Path, work: Path, _share: float) -> dict[str, float]:
+    """Return the memory of a worker that reads, in MiB."""
+    source = import_module("benchmarks.readers.data_sets").Source(folder, work)
+    loader = import_module("benchmarks.readers.ours").loader(source, 1, "spawn")
     batches = iter(loader)
-    for _ in range(_BATCHES):
+    for _ in range(min(_BATCHES, len(loader) // 2)):
         next(batches)
     [worker] = [
         child
         for child in psutil.Process().children(recursive=True)
         if "spawn_main" in " ".join(child.cmdline())
     ]
-    return describe_memory(worker, work)
+    return measure_memory(worker, work)
 
 
-def measure_torch(*_: Path) -> dict[str, float]:
-    """Memory of a process that has imported torch and its DataLoader, in MiB."""
+def measure_torch(_folder: Path, work: Path, _share: float) -> dict[str, float]:
+    """Return the memory of a process that has imported torch and its DataLoader, in MiB."""
     import_module("torch.utils.data")
-    return describe_memory(psutil.Process(), Path("/nowhere"))
+    return measure_memory(psutil.Process(), work)
 
 
-def describe_memory(process: psutil.Process, work: Path) -> dict[str, float]:
-    """Memory of a process, in MiB, and how much of it are pages of mapped shards."""
-    of, inside = process.memory_full_info(), str(work.resolve())
-    mapped = sum(part.rss for part in process.memory_maps() if part.path.startswith(inside))
-    sizes = {"rss": of.rss, "pss": of.pss, "uss": of.uss, "mapped": mapped}
+def measure_memory(process: psutil.Process, work: Path) -> dict[str, float]:
+    """Return the memory of a process, in MiB; "mapped" is the part that are pages of shards."""
+    memory, folder = process.memory_full_info(), str(work.resolve())
+    mapped = sum(area.rss for area in process.memory_maps() if area.path.startswith(folder))
+    sizes = {"rss": memory.rss, "pss": memory.pss, "uss": memory.uss, "mapped": mapped}
     return {name: size / _MIB for name, size in sizes.items()}
 
 
-def _run(*arguments: object) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.readers.resume", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")
-    found: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
-    return found
+_ALONE = {"resume": resume, "worker": measure_worker, "torch": measure_torch}
 
 
-def show_resumptions(data: Path, rounds: int) -> Table:
-    """How long it takes to go on at several places of an epoch."""
-    folder, work = make_data_set(data, "many"), data / "work" / "many"
-    table = Table("going on at", "of samples", "s to the first batch", "rounds", "CPU s")
-    table.add_column("import s")
-    table.add_column("kernels s")
-    table.add_column()
-    for share in SHARES:
-        _run("resume", folder, work, share)  # compiles, and unpacks what is read there
-    turns = [
-        (share, _run("resume", folder, work, share)) for _ in range(rounds) for share in SHARES
-    ]
-    for share in SHARES:
-        found = [of for at, of in turns if at == share]
-        seconds = median(of["first"] for of in found)
-        table.add_row(
+def _run_alone(name: str, folder: Path, work: Path, share: float = 0.0) -> dict[str, Any]:
+    flags = ("--alone", name, "--data-set", folder, "--work", work, "--share", share)
+    return measure("benchmarks.readers.resume", *flags, watch=False).result
+
+
+def measure_resumptions(folder: Path, scale: float, rounds: int) -> Iterator[list[str]]:
+    """Yield a row for each place of the epoch."""
+    data, work = make_data_set(folder, "many", scale), folder / "work" / "many"
+    calls = {share: lambda share=share: _run_alone("resume", data, work, share) for share in SHARES}
+    take_turns(calls, 1)  # compiles, and unpacks the shards
+    for share, runs in take_turns(calls, rounds).items():
+        medians = {name: median(run[name] for run in runs) for name in runs[0]}
+        yield [
             f"{share:.0%}",
-            f"{found[0]['samples']:,.0f}",
-            f"{seconds:.3f}",
-            " ".join(f"{of['first']:.3f}" for of in found),
-            f"{median(of['processor'] for of in found):.3f}",
-            f"{median(of['import'] for of in found):.2f}",
-            f"{median(of['kernels'] for of in found):.2f}",
-            "met" if seconds < MOST_SECONDS else "missed",
-        )
-    return table
+            f"{medians['samples']:,.0f}",
+            f"{medians['first']:.3f}",
+            " ".join(f"{run['first']:.3f}" for run in runs),
+            f"{medians['processor']:.3f}",
+            f"{medians['import']:.2f}",
+            f"{medians['kernels']:.2f}",
+            verdict(is_met=medians["first"] < MOST_SECONDS),
+        ]
 
 
-def show_memory(data: Path) -> Table:
-    """What a worker takes."""
-    table = Table("MiB", "RSS", "of it mapped shards", "without them", "USS", "PSS", "")
-    torch = _run("torch", data, data)
-    rows = {"torch alone": torch}
+def measure_memories(folder: Path, scale: float) -> Iterator[list[str]]:
+    """Yield a row for torch alone, and one for a worker on each data set."""
+    torch = _run_alone("torch", folder, folder)
+    memories = {"torch alone": torch}
     for name in ("bert", "bert-dynamic", "gpt", "many"):
-        folder = make_data_set(data, name)
-        rows[f"a worker, {name}"] = _run("worker", folder, data / "work" / name)
-    for name, of in rows.items():
-        own = of["rss"] - of["mapped"]
-        verdict = "met" if own - torch["rss"] < MOST_MIB else "missed"
-        sizes = [of["rss"], of["mapped"], own, of["uss"], of["pss"]]
-        table.add_row(name, *(f"{size:,.0f}" for size in sizes), "" if of is torch else verdict)
-    return table
+        data = make_data_set(folder, name, scale)
+        memories[f"a worker, {name}"] = _run_alone("worker", data, folder / "work" / name)
+    for name, memory in memories.items():
+        own = memory["rss"] - memory["mapped"]
+        sizes = [memory["rss"], memory["mapped"], own, memory["uss"], memory["pss"]]
+        outcome = "" if memory is torch else verdict(is_met=own - torch["rss"] < MOST_MIB)
+        yield [name, *(f"{size:,.0f}" for size in sizes), outcome]
 
 
 def main() -> None:
-    """Measure, in processes of their own; or be one of them."""
-    inner: dict[str, Callable[..., object]] = {
-        "resume": resume, "worker": measure_worker, "torch": measure_torch,
-    }  # fmt: skip
-    if len(sys.argv) > 1 and sys.argv[1] in inner:
-        folder, work, *share = sys.argv[2:]
-        print(json.dumps(inner[sys.argv[1]](Path(folder), Path(work), *map(float, share))))
-        return
-    parser = argparse.ArgumentParser(description="Going on within an epoch, and memory.")
-    parser.add_argument("--data", type=Path, default=Path("benchmark-data/readers"))
-    parser.add_argument("--rounds", type=int, default=5)
+    """Measure and print the tables; or make one measurement in this process."""
+    parser = make_parser(__doc__, folder=FOLDER / "readers", rounds=5, scale=1.0, share=0.0)
+    parser.add_argument("--alone", choices=_ALONE, help="print one measurement as JSON")
+    parser.add_argument("--data-set", type=Path, help="with --alone")
+    parser.add_argument("--work", type=Path, help="with --alone")
     options = parser.parse_args()
-    console = Console(width=130)
-    console.print(show_resumptions(options.data, options.rounds))
-    console.print(show_memory(options.data))
+    if options.alone:
+        print(json.dumps(_ALONE[options.alone](options.data_set, options.work, options.share)))
+        return
+    headings = ["resumed at", "of samples", "s to the first batch", "rounds", "CPU s", "import s",
+                "kernels s", ""]  # fmt: skip
+    print_table(headings, measure_resumptions(options.folder, options.scale, options.rounds))
+    headings = ["MiB", "RSS", "mapped shards", "without them", "USS", "PSS", ""]
+    print_table(headings, measure_memories(options.folder, options.scale))
 
 
 if __name__ == "__main__":

@@ -1,39 +1,35 @@
-"""How well orders of reading shuffle, beside a full random permutation and none at all.
+"""How well orders of reading shuffle, beside a full random permutation and the stored order.
 
     python -m benchmarks.readers.shuffle_quality [--samples 1000000] [--shards 100] [--epochs 4]
 
-Numbers of samples are looked at, as they are stored. The build has put its examples at random
-places already, so that neighbours in a shard have nothing to do with each other, and what counts is
-whether examples that came together in one epoch come together again in the next. Each row is the
-mean over all pairs of consecutive epochs:
+Samples are numbered as they are stored. The build has already put its examples into random places,
+so that neighbours in a shard are unrelated; what counts is whether examples that were close in one
+epoch are close again in the next. Each row is the mean over all pairs of consecutive epochs:
 
-    neighbours      correlation of a sample's number with that of the next one read: 0 where they
-                    tell nothing of each other, 1 where samples come as they are stored
-    still near      of pairs that were read within 32 samples of each other, those that are so again
-                    in the next epoch, over what chance makes of them: 1 where nothing is kept
+    neighbours      correlation of a sample's number with that of the next one read: 0 if they are
+                    unrelated, 1 if samples are read as they are stored
+    still near      of the pairs that were read within 32 samples of each other, the share that is
+                    again in the next epoch, relative to chance: 1 if nothing is kept
     moved           how far samples move from one epoch to the next, in epochs: 1/3 by chance
-    shards          that 1,024 consecutive samples lie in, which is what is read from at once
-    memory          most bytes that are held for an order, while it is asked for 1,024 at a time
-    ns              to say which sample comes next
+    shards          number of shards that 1,024 consecutive samples come from
+    memory          peak memory of an order that is asked for 1,024 samples at a time
+    ns              nanoseconds to find the next sample
 
-A second table shows batches of 32 by length, whose samples come together again more often: by how
-much less with smaller pools, and the padding that these leave. A quarter of the samples have 512
-tokens, the others 20 to 512.
+A second table shows batches of 32 by length, whose samples meet again more often: how much less so
+with smaller pools, and the padding that these leave. A quarter of the samples have 512 tokens, the
+others 20 to 512.
 """
 
-import argparse
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import mean
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
+from benchmarks.console import CONSOLE, make_parser, print_table
 from corpusmill.reading.order.length_batches import LengthBatches
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import FixedBatches, Position
@@ -41,25 +37,12 @@ from corpusmill.reading.rows import Integers, Rows
 
 _NEAR, _BLOCK = 32, 1024
 
-# An epoch's samples in blocks, by the epoch's number.
+# Yields the samples of an epoch in blocks, given its number.
 Epochs = Callable[[int], Iterator[Integers]]
 
 
-@dataclass(frozen=True)
-class Quality:
-    """A row of the table; see the module."""
-
-    name: str
-    neighbours: float
-    still_near: float
-    moved: float
-    shards: float
-    memory: int
-    nanoseconds: float
-
-
-def ordered(order: Order) -> Epochs:
-    """The epochs of an order."""
+def read_order(order: Order) -> Epochs:
+    """Return the epochs of an order."""
 
     def epoch(number: int) -> Iterator[Integers]:
         end = (number + 1) * len(order)
@@ -69,8 +52,8 @@ def ordered(order: Order) -> Epochs:
     return epoch
 
 
-def permuted(samples: int) -> Epochs:
-    """Epochs of NumPy's own permutation, which is held in memory."""
+def permute(samples: int) -> Epochs:
+    """Return epochs by NumPy's permutation, which is held in memory."""
 
     def epoch(number: int) -> Iterator[Integers]:
         whole = np.random.default_rng(number).permutation(samples)
@@ -80,61 +63,62 @@ def permuted(samples: int) -> Epochs:
     return epoch
 
 
-def measure(name: str, epochs: Epochs, shard_size: int, count: int) -> Quality:
-    """Read so many epochs, and compare each with the one before."""
-    for _ in epochs(0):  # compiles
-        break
-    begin = time.perf_counter()
+def measure(name: str, epochs: Epochs, shard_size: int, count: int) -> list[str]:
+    """Read a number of epochs, compare each with the one before, and return a row of the table."""
+    next(epochs(0))  # compiles
+    began = time.perf_counter()
     blocks = [list(epochs(number)) for number in range(count)]
-    seconds = time.perf_counter() - begin
-    whole = [np.concatenate(of) for of in blocks]
+    seconds = time.perf_counter() - began
+    whole = [np.concatenate(epoch) for epoch in blocks]
     pairs = list(pairwise(whole))
-    return Quality(
+    neighbours = mean(float(np.corrcoef(epoch[1:], epoch[:-1])[0, 1]) for epoch in whole)
+    shards = mean(len(np.unique(block // shard_size)) for block in blocks[0])
+    return [
         name,
-        mean(float(np.corrcoef(of[1:], of[:-1])[0, 1]) for of in whole),
-        mean(still_near(one, other) for one, other in pairs),
-        mean(moved(one, other) for one, other in pairs),
-        mean(len(np.unique(of // shard_size)) for of in blocks[0]),
-        held(epochs),
-        1e9 * seconds / sum(map(len, whole)),
-    )
+        f"{neighbours:.4f}",
+        f"{mean(still_near(*pair) for pair in pairs):,.2f}",
+        f"{mean(moved(*pair) for pair in pairs):.3f}",
+        f"{shards:.1f}",
+        f"{peak_memory(epochs) / 1000:,.0f} kB",
+        f"{1e9 * seconds / sum(map(len, whole)):.0f}",
+    ]
 
 
-def places_of(epoch: Integers) -> Integers:
-    """Where each sample is read."""
+def invert(epoch: Integers) -> Integers:
+    """Return the place at which each sample is read."""
     places = np.empty_like(epoch)
     places[epoch] = np.arange(len(epoch))
     return places
 
 
 def still_near(one: Integers, other: Integers) -> float:
-    """Pairs that stay within 32 places of each other, over those that do by chance."""
-    places = places_of(other)[one]
-    found, pairs = 0, 0
+    """Return the share of pairs that stay within 32 places of each other, relative to chance."""
+    places = invert(other)[one]
+    near, pairs = 0, 0
     for step in range(1, _NEAR + 1):
-        apart = np.abs(places[step:] - places[:-step])
-        found += int((apart <= _NEAR).sum())
-        pairs += len(apart)
-    return found / pairs / (2 * _NEAR / len(one))
+        distances = np.abs(places[step:] - places[:-step])
+        near += int((distances <= _NEAR).sum())
+        pairs += len(distances)
+    return near / pairs / (2 * _NEAR / len(one))
 
 
 def moved(one: Integers, other: Integers) -> float:
-    """How far samples move, as a share of the epoch."""
-    return float(np.abs(places_of(one) - places_of(other)).mean()) / len(one)
+    """Return how far samples move on average, as a share of the epoch."""
+    return float(np.abs(invert(one) - invert(other)).mean()) / len(one)
 
 
-def held(epochs: Epochs) -> int:
-    """The most bytes that an epoch takes while it is read."""
+def peak_memory(epochs: Epochs) -> int:
+    """Return the most bytes that reading an epoch takes."""
     tracemalloc.start()
     for _ in epochs(99):
         pass
-    _, most = tracemalloc.get_traced_memory()
+    _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    return most
+    return peak
 
 
 class Lengths:
-    """Samples of which nothing but their lengths is asked; see Samples."""
+    """Samples that have lengths but no values."""
 
     digest = "lengths"
     longest = 512
@@ -142,93 +126,73 @@ class Lengths:
     def __init__(self, shard_sizes: tuple[int, ...]) -> None:
         self.shard_sizes = shard_sizes
         self.manifest: Mapping[str, Any] = {}
-        drawn = np.random.default_rng(1)
-        full = drawn.random(len(self)) < 0.25
-        self._lengths = np.where(full, self.longest, drawn.integers(20, 513, len(self)))
+        draw = np.random.default_rng(1)
+        is_full = draw.random(len(self)) < 0.25
+        self._lengths = np.where(is_full, self.longest, draw.integers(20, 513, len(self)))
 
     def __len__(self) -> int:
         return sum(self.shard_sizes)
 
     def take(self, samples: Integers, epochs: Integers | None = None) -> Rows:
-        """Nothing is read here."""
+        """Return rows without columns."""
         return Rows({}, samples, samples if epochs is None else epochs)
 
     def lengths(self, samples: Integers) -> Integers:
-        """int64[n]."""
+        """Return the lengths as int64[n]."""
         return self._lengths[samples]
 
 
 def read_batches(
     batching: FixedBatches | LengthBatches, order: Order, epoch: int
 ) -> list[Integers]:
-    """The samples of each batch of an epoch."""
-    position, end, found = Position(epoch * len(order)), (epoch + 1) * len(order), []
+    """Return the samples of each batch of an epoch."""
+    position, end = Position(epoch * len(order)), (epoch + 1) * len(order)
+    batches: list[Integers] = []
     while pool := batching.next_pool(position, end, 1):
-        found += [order.locate(pool.batch(step, 0)) for step in range(pool.steps)]
+        batches += [order.locate(pool.batch(step, 0)) for step in range(pool.steps)]
         position = pool.position_after(pool.steps)
-    return found
+    return batches
 
 
-def compare_pools(sizes: tuple[int, ...]) -> Table:
-    """Batches by length beside those of the order itself."""
+def compare_orders(sizes: tuple[int, ...], epochs: int) -> Iterator[list[str]]:
+    """Yield the rows of the first table: orders beside a permutation in memory."""
+    orders = {"as stored": Order(sizes, shuffle=False)}
+    for window in (1, 2**10, 2**14, 2**17):
+        orders[f"window {window:,}"] = Order(sizes, window=window)
+    for lanes in (8, 64):
+        orders[f"window {2**14:,}, {lanes} lanes"] = Order(sizes, window=2**14, lanes=lanes)
+    orders["window of all"] = Order(sizes, window=sum(sizes))
+    for name, order in orders.items():
+        yield measure(name, read_order(order), sizes[0], epochs)
+    yield measure("random permutation", permute(sum(sizes)), sizes[0], epochs)
+
+
+def compare_pools(sizes: tuple[int, ...]) -> Iterator[list[str]]:
+    """Yield the rows of the second table: batches by length beside those of the order itself."""
     samples, order = Lengths(sizes), Order(sizes)
-    table = Table("batches of 32", "padding", "still near", "next batch's length")
     ways: dict[str, FixedBatches | LengthBatches] = {"as they come": FixedBatches(32)}
     for pool in (2**12, 2**14, 2**16, 2**18):
         ways[f"by length, pool {pool:,}"] = LengthBatches(samples, order, 32, pool_size=pool)
     for name, batching in ways.items():
         one, other = (read_batches(batching, order, epoch) for epoch in range(2))
         lengths = [samples.lengths(batch) for batch in one]
-        tokens, places = sum(of.sum() for of in lengths), sum(of.max() * len(of) for of in lengths)
+        tokens = sum(batch.sum() for batch in lengths)
+        places = sum(batch.max() * len(batch) for batch in lengths)
         near = still_near(np.concatenate(one), np.concatenate(other))
-        means = np.array([of.mean() for of in lengths])
-        alike = np.corrcoef(means[1:], means[:-1])[0, 1]
-        table.add_row(name, f"{1 - tokens / places:.2%}", f"{near:,.2f}", f"{alike:.4f}")
-    return table
-
-
-def compare_orders(sizes: tuple[int, ...], epochs: int) -> Table:
-    """Orders beside a permutation in memory."""
-    samples = sum(sizes)
-    rows: list[tuple[str, Epochs]] = [("as stored", ordered(Order(sizes, shuffle=False)))]
-    rows += [
-        (f"window {window:,}", ordered(Order(sizes, window=window)))
-        for window in (1, 2**10, 2**14, 2**17)
-    ]
-    for lanes in (8, 64):
-        order = Order(sizes, window=2**14, lanes=lanes)
-        rows.append((f"window {2**14:,}, {lanes} lanes", ordered(order)))
-    rows.append(("window of all", ordered(Order(sizes, window=samples))))
-    rows.append(("random permutation", permuted(samples)))
-    table = Table("order", "neighbours", "still near", "moved", "shards", "memory", "ns")
-    for name, read in rows:
-        of = measure(name, read, sizes[0], epochs)
-        table.add_row(
-            name,
-            f"{of.neighbours:.4f}",
-            f"{of.still_near:,.2f}",
-            f"{of.moved:.3f}",
-            f"{of.shards:.1f}",
-            f"{of.memory / 1000:,.0f} kB",
-            f"{of.nanoseconds:.0f}",
-        )
-    return table
+        means = np.array([batch.mean() for batch in lengths])
+        similarity = np.corrcoef(means[1:], means[:-1])[0, 1]
+        yield [name, f"{1 - tokens / places:.2%}", f"{near:,.2f}", f"{similarity:.4f}"]
 
 
 def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--samples", type=int, default=1_000_000)
-    parser.add_argument("--shards", type=int, default=100)
-    parser.add_argument("--epochs", type=int, default=4)
-    chosen = parser.parse_args()
-    sizes = (chosen.samples // chosen.shards,) * chosen.shards
-    console = Console()
-    console.print(f"{sum(sizes):,} samples in {chosen.shards:,} shards")
-    console.print(compare_orders(sizes, chosen.epochs))
-    console.print(compare_pools(sizes))
+    """Measure and print both tables."""
+    options = make_parser(__doc__, samples=1_000_000, shards=100, epochs=4).parse_args()
+    sizes = (options.samples // options.shards,) * options.shards
+    CONSOLE.print(f"{sum(sizes):,} samples in {options.shards:,} shards")
+    headings = ["order", "neighbours", "still near", "moved", "shards", "memory", "ns"]
+    print_table(headings, compare_orders(sizes, options.epochs))
+    headings = ["batches of 32", "padding", "still near", "next batch's length"]
+    print_table(headings, compare_pools(sizes))
 
 
 if __name__ == "__main__":

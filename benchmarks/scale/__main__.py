@@ -1,262 +1,164 @@
 """What 10 GB, 1 TB and 50 TB would take: `python -m benchmarks.scale [--objective bert]`.
 
-A small corpus is built, and everything that the job does is counted
-(`benchmarks.scale.counted_run`). For each size a job is then planned for files that do not exist,
-and its work is estimated from its plan and the counts (`benchmarks.scale.model`). Warnings follow
-below the table.
+A small corpus is built and all the work is counted (`benchmarks.scale.counted_run`). For each size
+a job is then planned for files that do not exist (`benchmarks.scale.planning`), and its work is
+estimated from its plan and the counts (`benchmarks.scale.model`). Warnings follow the table.
 """
 
-import argparse
-import tempfile
-import tracemalloc
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
-import apache_beam as beam
-from rich.console import Console
-from rich.table import Table
-
-from benchmarks.measure import measure
-from benchmarks.scale.counted_run import Build, assemble, count_run, prepare_build
-from benchmarks.scale.model import Rates, Scale, rates_of
-from benchmarks.synthetic.corpus import write_corpus
+from benchmarks.builds import FOLDER, make_corpus
+from benchmarks.console import CONSOLE, make_parser, print_table
+from benchmarks.scale.model import Scale
+from benchmarks.scale.planning import OBJECTIVES, Planned, plan_size, prepare_large_build
 from corpusmill.corpus.batches import MAX_FILES
 from corpusmill.formats.options import OutputOptions
-from corpusmill.objectives.bert import BertOptions
-from corpusmill.objectives.electra import ElectraOptions
-from corpusmill.objectives.ernie import ErnieOptions
-from corpusmill.objectives.gpt import GptOptions
-from corpusmill.objectives.objective import ObjectiveOptions
-from pipeline.graph import build_dataset
 from pipeline.options import MAX_SHARDS, RunOptions
-from pipeline.preparation.inputs import InputFile
-from pipeline.preparation.run_folder import RunFolder
 from transforms.shuffle import MERGE_BYTES, SMALLEST_SEGMENT_BYTES
 from transforms.storage.parallel import CALLS_AT_ONCE
 
 GB, TB = 10**9, 10**12
 SIZES = {"10 GB": 10 * GB, "1 TB": TB, "50 TB": 50 * TB}
-OBJECTIVES: dict[str, Callable[[], ObjectiveOptions]] = {
-    "bert": BertOptions,
-    "electra": ElectraOptions,
-    "ernie": ErnieOptions,
-    "gpt": GptOptions,
-}
-_MODELS = {"gpt": ("bpe", "--special-tokens", "<|endoftext|>")}
 
-# Flink passed 90 values of 1 MB a key, and failed with 150 (its sort buffer has 100 MB).
+# Flink carried 90 values of 1 MB in a key, and failed with 150 (its sort buffer has 100 MB).
 _MOST_KEY_BYTES = 90 * 2**20
-# Dataflow refuses a job above this.
+# Dataflow refuses larger jobs.
 _MOST_GRAPH_BYTES = 10 * 2**20
-# One call to an object store, in seconds; a few tens of milliseconds are usual.
+# A call to an object store, in seconds; a few tens of milliseconds are usual.
 _CALL_SECONDS = 0.05
 _MOST_MINUTES = 15
-# Elements and reads from which it matters what one of them costs.
+# From this number of elements or reads on, the cost of one matters.
 _MANY = 10**8
 
-
-class Planned(NamedTuple):
-    """A job of a size, and what planning it took here.
-
-    Attributes:
-        scale: what it will do.
-        files: of input.
-        graph_bytes: of the graph as a runner gets it.
-        plan_bytes: of the plan's file.
-        driver_bytes: most that planning held at once.
-    """
-
-    scale: Scale
-    files: int
-    graph_bytes: int
-    plan_bytes: int
-    driver_bytes: int
-
-
-def plan_size(of: Build, rates: Rates, corpus_bytes: int, file_bytes: int) -> Planned:
-    """Plan a job of a corpus that does not exist, in files of one size."""
-    number = max(1, round(corpus_bytes / file_bytes))
-    with tempfile.TemporaryDirectory() as folder:
-        tracemalloc.start()
-        files = [
-            InputFile(f"gs://bucket/corpus/part-{at:07d}.txt", file_bytes, f"part-{at:07d}.txt")
-            for at in range(number)
-        ]
-        job = assemble(of, files, folder, RunFolder(folder))
-        pipeline = beam.Pipeline()
-        build_dataset(pipeline, job)
-        graph_bytes = len(pipeline.to_runner_api().SerializeToString())
-        _, driver_bytes = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        plan_bytes = Path(job.plan.path).stat().st_size
-    return Planned(Scale(job, rates), number, graph_bytes, plan_bytes, driver_bytes)
-
-
-@dataclass(frozen=True)
-class Line:
-    """A line of the sheet."""
-
-    name: str
-    value: Callable[[Planned], float]
-    unit: str = ""
+_NUMBERS: dict[str, Callable[[Planned], float]] = {
+    "input files": lambda planned: planned.files,
+    "ranges": lambda planned: planned.scale.job.plan.ranges,
+    "tasks": lambda planned: planned.scale.job.plan.tasks,
+    "shards": lambda planned: planned.scale.job.layout.shards,
+    "documents": lambda planned: planned.scale.documents,
+    "examples": lambda planned: planned.scale.examples,
+    "worker's open files": lambda planned: planned.scale.open_files,
+    "references to candidates, one key": lambda planned: planned.scale.candidates,
+    "spill files": lambda planned: planned.scale.spill_files,
+    "merges": lambda planned: planned.scale.merges,
+    "references to merges": lambda planned: planned.scale.merged_segments,
+    "values of a merge's key": lambda planned: planned.scale.merge_values,
+    "segments of shards": lambda planned: planned.scale.segments,
+    "references to shards": lambda planned: planned.scale.shard_references,
+    "values of a shard's key": lambda planned: planned.scale.shard_values,
+    "sort files of a shard": lambda planned: planned.scale.sort_files,
+    "segments of sort files": lambda planned: planned.scale.sort_opens,
+    "requests: reads": lambda planned: planned.scale.opens,
+    "requests: writes": lambda planned: planned.scale.creates,
+    "requests: looks": lambda planned: planned.scale.looks,
+    "requests: renames": lambda planned: planned.scale.shard_files,
+    "counts, as elements": lambda planned: planned.scale.count_elements,
+}
+_BYTES: dict[str, Callable[[Planned], float]] = {
+    "output": lambda planned: planned.scale.output_bytes,
+    "a shard": lambda planned: planned.scale.output_bytes / planned.scale.job.layout.shards,
+    "graph": lambda planned: planned.graph_bytes,
+    "plan file": lambda planned: planned.plan_bytes,
+    "manifest": lambda planned: planned.scale.manifest_bytes,
+    "driver, planning": lambda planned: planned.driver_bytes,
+    "worker process": lambda planned: planned.scale.worker_bytes,
+    "pool": lambda planned: planned.scale.pool_bytes,
+    "a merge": lambda planned: planned.scale.merge_bytes,
+    "a segment": lambda planned: planned.scale.segment_bytes,
+    "references shuffled": lambda planned: planned.scale.references * planned.scale.rates.reference,
+    "temporary files written": lambda planned: planned.scale.file_bytes_written,
+    "temporary files read": lambda planned: planned.scale.file_bytes_read,
+    "a shard while it is sorted": lambda planned: planned.scale.sort_bytes,
+    "worker's local disk": lambda planned: planned.scale.scratch_bytes,
+}
 
 
-LINES = (
-    Line("input files", lambda of: of.files),
-    Line("ranges", lambda of: of.scale.job.plan.ranges),
-    Line("tasks", lambda of: of.scale.job.plan.tasks),
-    Line("shards", lambda of: of.scale.job.layout.shards),
-    Line("documents", lambda of: of.scale.documents),
-    Line("examples", lambda of: of.scale.examples),
-    Line("output", lambda of: of.scale.output_bytes, "B"),
-    Line("a shard", lambda of: of.scale.output_bytes / of.scale.job.layout.shards, "B"),
-    Line("graph", lambda of: of.graph_bytes, "B"),
-    Line("plan file", lambda of: of.plan_bytes, "B"),
-    Line("manifest", lambda of: of.scale.manifest_bytes, "B"),
-    Line("driver, planning", lambda of: of.driver_bytes, "B"),
-    Line("worker process", lambda of: of.scale.worker_bytes, "B"),
-    Line("worker's open files", lambda of: of.scale.open_files),
-    Line("pool", lambda of: of.scale.pool_bytes, "B"),
-    Line("references to candidates, one key", lambda of: of.scale.candidates),
-    Line("spill files", lambda of: of.scale.spill_files),
-    Line("merges", lambda of: of.scale.merges if of.scale.job.routes.two_levels else 0),
-    Line("a merge", lambda of: of.scale.merge_bytes, "B"),
-    Line("references to merges", lambda of: of.scale.first_segments),
-    Line("values of a merge's key", lambda of: of.scale.merge_values),
-    Line("segments of shards", lambda of: of.scale.segments),
-    Line("a segment", lambda of: of.scale.segment_bytes, "B"),
-    Line("references to shards", lambda of: of.scale.shard_references),
-    Line("values of a shard's key", lambda of: of.scale.shard_values),
-    Line("bytes of references shuffled", lambda of: of.scale.reference_bytes, "B"),
-    Line("temporary files written", lambda of: of.scale.file_bytes_written, "B"),
-    Line("temporary files read", lambda of: of.scale.file_bytes_read, "B"),
-    Line("a shard while it is sorted", lambda of: of.scale.sort_bytes, "B"),
-    Line("sort files of a shard", lambda of: of.scale.sort_files),
-    Line("pieces of them read", lambda of: of.scale.sort_opens),
-    Line("worker's own disk", lambda of: of.scale.scratch_bytes, "B"),
-    Line("requests: reads", lambda of: of.scale.opens),
-    Line("requests: writes", lambda of: of.scale.creates),
-    Line("requests: looks", lambda of: of.scale.looks),
-    Line("requests: renames", lambda of: of.scale.renames),
-    Line("counts, as elements", lambda of: of.scale.count_elements),
-)
+def find_problems(planned: Planned) -> Iterator[str]:
+    """Yield a sentence for everything that will not work at a size."""
+    yield from _plan_problems(planned)
+    yield from _shuffle_problems(planned.scale)
+    yield from _commit_problems(planned.scale)
 
 
-def shards_of(of: Planned) -> int:
-    """All shards."""
-    return of.scale.job.layout.shards
+def _plan_problems(planned: Planned) -> Iterator[str]:
+    shards = planned.scale.job.layout.shards
+    if shards >= MAX_SHARDS:
+        shard_gb = planned.scale.output_bytes / shards / GB
+        yield f"names allow no more shards, so that each has {shard_gb:.1f} GB"
+    if planned.files > MAX_FILES:
+        yield f"{planned.files:,} files are more than ids allow ({MAX_FILES:,}): join them"
+    if planned.graph_bytes > _MOST_GRAPH_BYTES:
+        yield f"the graph of {planned.graph_bytes / 1e6:.0f} MB is too large for Dataflow"
 
 
-def find_breaks(of: Planned) -> Iterator[str]:
-    """What will not hold at a size, a sentence each."""
-    yield from _plan_breaks(of)
-    yield from _file_breaks(of.scale)
-    yield from _commit_breaks(of.scale)
-
-
-def _plan_breaks(of: Planned) -> Iterator[str]:
-    if shards_of(of) >= MAX_SHARDS:
-        shard_gb = of.scale.output_bytes / shards_of(of) / GB
-        yield f"shards are as many as names allow, so each has {shard_gb:.1f} GB"
-    if of.files > MAX_FILES:
-        yield f"{of.files:,} files are more than ids allow ({MAX_FILES:,}): join them"
-    if of.graph_bytes > _MOST_GRAPH_BYTES:
-        yield f"the graph of {of.graph_bytes / 1e6:.0f} MB is more than Dataflow takes"
-
-
-def _file_breaks(scale: Scale) -> Iterator[str]:
-    if scale.job.routes.two_levels and scale.merge_bytes > 2 * MERGE_BYTES:
-        yield f"a merge has {scale.merge_bytes / GB:.0f} GB, which one worker does alone"
+def _shuffle_problems(scale: Scale) -> Iterator[str]:
+    if scale.merge_bytes > 2 * MERGE_BYTES:
+        yield f"a merge, which is one worker's, has {scale.merge_bytes / GB:.0f} GB"
     reads = scale.segments * scale.builders
     if scale.segment_bytes < SMALLEST_SEGMENT_BYTES / 2 and reads > _MANY:
         yield (
-            f"segments of {scale.segment_bytes / 1000:.0f} kB cost more to open than to read: "
+            f"segments of {scale.segment_bytes / 1000:.0f} kB take longer to open than to read: "
             f"{reads:,.0f} reads"
         )
     for name, number in (("merge", scale.merge_values), ("shard", scale.shard_values)):
         key_bytes = number * scale.rates.reference
         if key_bytes > _MOST_KEY_BYTES:
-            yield f"a {name}'s key has {key_bytes / 1e6:.0f} MB of values, and Flink bears 90"
+            yield f"the values of a {name}'s key have {key_bytes / 1e6:.0f} MB; Flink carries 90"
 
 
-def _commit_breaks(scale: Scale) -> Iterator[str]:
-    # A rename is a look at both names, a copy and a deletion.
-    calls_of = {"the commit": 4 * scale.renames, "writing the pool": 2 * scale.candidates}
-    for what, calls in calls_of.items():
-        minutes = calls * _CALL_SECONDS / CALLS_AT_ONCE / 60
+def _commit_problems(scale: Scale) -> Iterator[str]:
+    # A rename takes a look at both names, a copy and a deletion.
+    calls = {"the commit": 4 * scale.shard_files, "writing the pool": 2 * scale.candidates}
+    for name, number in calls.items():
+        minutes = number * _CALL_SECONDS / CALLS_AT_ONCE / 60
         if minutes > _MOST_MINUTES:
-            yield f"{what} is one task of {calls:,.0f} calls to the store: {minutes:,.0f} minutes"
+            yield f"{name} is one task of {number:,.0f} calls to the store: {minutes:,.0f} minutes"
     if scale.job.commit.joined and scale.output_bytes > TB:
         yield f"one task joins all shards into one file of {scale.output_bytes / TB:.0f} TB"
 
 
-def render_sheet(planned: dict[str, Planned]) -> Table:
-    """The sheet, a column a size."""
-    table = Table("", *planned)
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for line in LINES:
-        values = (line.value(of) for of in planned.values())
-        table.add_row(line.name, *(_render(value, line.unit) for value in values))
-    return table
+def show(planned: dict[str, Planned]) -> None:
+    """Print the sheet, with a column for each size, and the problems."""
+    sizes = planned.values()
+    rows = [[name, *(f"{value(size):,.0f}" for size in sizes)] for name, value in _NUMBERS.items()]
+    rows += [
+        [f"{name}, bytes", *(_format_bytes(value(size)) for size in sizes)]
+        for name, value in _BYTES.items()
+    ]
+    print_table(("", *planned), rows)
+    for name, size in planned.items():
+        for problem in find_problems(size):
+            CONSOLE.print(f"{name}: {problem}", style="bold red")
 
 
-def _render(value: float, unit: str) -> str:
-    if not unit:
-        return f"{value:,.0f}"
-    for size, name in ((TB, "TB"), (GB, "GB"), (10**6, "MB"), (10**3, "kB")):
-        if value >= size:
-            return f"{value / size:,.1f} {name}"
+def _format_bytes(value: float) -> str:
+    for unit, name in ((TB, "TB"), (GB, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if value >= unit:
+            return f"{value / unit:,.1f} {name}"
     return f"{value:,.0f} B"
 
 
-def make_tokenizer(folder: Path, corpus: Path, objective: str) -> Path:
-    """A tokenizer for the objective, trained on the corpus where it is missing."""
-    model, *special = _MODELS.get(objective, ("wordpiece",))
-    path = folder / f"{corpus.stem}-{model}.json"
-    if not path.exists():
-        given = ["--input", str(corpus), "--output", str(path), "--model", model]
-        command = ["python", "-m", "pipeline", "train-tokenizer", *given, "--vocab-size", "30522"]
-        measure([*command, *special])
-    return path
-
-
 def main() -> None:
-    """Measure, reckon and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Count a small run, plan large ones, and print the sheet."""
+    parser = make_parser(
+        __doc__, folder=FOLDER / "scale", bytes=5_000_000, file_bytes=GB, workers=1000
+    )
     parser.add_argument("--objective", choices=OBJECTIVES, default="bert")
     parser.add_argument("--output-format", help="of the shards")
-    parser.add_argument("--input", type=Path, help="a small corpus; by default a synthetic one")
-    parser.add_argument("--bytes", type=int, default=5_000_000, help="of the synthetic one")
-    parser.add_argument("--file-bytes", type=int, default=GB, help="of each file of the large ones")
-    parser.add_argument("--workers", type=int, default=1000)
+    parser.add_argument("--input", type=Path, help="a small corpus; a synthetic one by default")
     parser.add_argument("--num-shards", type=int)
-    parser.add_argument("--folder", type=Path, default=Path("benchmark-data/scale"))
     arguments = parser.parse_args()
-    arguments.folder.mkdir(parents=True, exist_ok=True)
-    corpus = arguments.input or arguments.folder / f"synthetic-{arguments.bytes}.txt"
-    if not corpus.exists():
-        write_corpus(corpus, arguments.bytes)
-    tokenizer = str(make_tokenizer(arguments.folder, corpus, arguments.objective))
-    format_ = {"output_format": arguments.output_format} if arguments.output_format else {}
-    objective = OBJECTIVES[arguments.objective]()
-    run, output = RunOptions(workers=arguments.workers), OutputOptions(**format_)
-    console = Console(width=120)
-    with tempfile.TemporaryDirectory() as folder:
-        small = prepare_build(objective, tokenizer, output=output)
-        counted = count_run(small, [str(corpus)], Path(folder) / "out")
-    rates = rates_of(counted)
-    console.print(f"measured on {counted.counts['read.bytes']:,} bytes: {rates}", highlight=False)
-    large = prepare_build(objective, tokenizer, "text", arguments.num_shards, run, output)
-    planned = {
-        name: plan_size(large, rates, size, arguments.file_bytes) for name, size in SIZES.items()
-    }
-    console.print(render_sheet(planned))
-    for name, of in planned.items():
-        for sentence in find_breaks(of):
-            console.print(f"{name}: {sentence}", style="bold red", highlight=False)
+    corpus = arguments.input or make_corpus(arguments.folder, arguments.bytes)
+    given = {"output_format": arguments.output_format} if arguments.output_format else {}
+    build, rates = prepare_large_build(
+        arguments.objective, corpus, arguments.folder, num_shards=arguments.num_shards,
+        run=RunOptions(workers=arguments.workers), output=OutputOptions(**given),
+    )  # fmt: skip
+    CONSOLE.print(f"measured on {corpus}: {rates}")
+    show({
+        name: plan_size(build, rates, size, arguments.file_bytes) for name, size in SIZES.items()
+    })  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
-"""A small real run whose every counter is taken: what `benchmarks.scale` reckons with.
+"""A small real run whose work is counted: the basis of the estimates of `benchmarks.scale`.
 
-The job runs in this process, with Beam's own counts of the elements of each collection, and with
-the calls to the file system, the spills and the sorts counted as they happen.
+The job runs in this process. Beam counts the elements of each collection; calls to the file system,
+spills and sorts are counted as they happen.
 """
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -23,8 +22,8 @@ from apache_beam.metrics import monitoring_infos
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from rich.console import Console
 
+from benchmarks.builds import read_manifest
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.dataset.manifest import MANIFEST
 from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.objective import ObjectiveOptions
 from corpusmill.tokenization.sources.read import read_tokenizer
@@ -44,42 +43,50 @@ _ELEMENT_COUNT = "beam:metric:element_count:v1"
 
 @dataclass
 class Counted:
-    """What a run of a job was counted to do.
+    """The counted work of a job.
 
     Attributes:
-        job: that ran.
-        counts: of the manifest.
-        manifest: of the data set.
-        elements: of each collection, by its name in the graph.
-        calls: to the file system, by name.
-        buffered_bytes: of the documents that were spilled, each time they were; as in memory.
-        spilled: rows, bytes and path of each segment, of documents and of sorts.
-        sorted_bytes: of the examples that were sorted, as in memory.
+        job: the job.
         process_bytes: resident memory of this process before the run.
+        manifest: of the data set.
+        elements: the number of elements of each collection, by its name in the graph.
+        calls: the number of calls to the file system, by name.
+        buffered_bytes: size in memory of the documents that were spilled, each time they were.
+        spilled: the segments of documents and of sorts, with their rows, bytes and paths.
+        sorted_bytes: size in memory of the examples that were sorted.
     """
 
     job: Job
-    counts: dict[str, int] = field(default_factory=dict)
+    process_bytes: int
     manifest: dict[str, Any] = field(default_factory=dict)
-    elements: dict[str, int] = field(default_factory=dict)
+    elements: Counter[str] = field(default_factory=Counter)
     calls: Counter[str] = field(default_factory=Counter)
     buffered_bytes: int = 0
     spilled: list[Segment] = field(default_factory=list)
     sorted_bytes: int = 0
-    process_bytes: int = 0
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The counts of the manifest."""
+        counts: dict[str, int] = self.manifest["counts"]
+        return counts
+
+    def count_elements(self, suffix: str) -> int:
+        """Return the number of elements of the collections whose names end with a suffix."""
+        return sum(number for name, number in self.elements.items() if name.endswith(suffix))
 
 
 @dataclass(frozen=True)
 class Build:
-    """What is built, of which the input is free.
+    """A build of any input.
 
     Attributes:
-        objective: with its options.
-        tokenizer: as it was read.
-        documents: the corpus' rules, with a format.
+        objective: the options of the objective.
+        tokenizer: of the data set.
+        documents: how the corpus is read.
         output: how shards are written.
         num_shards: of the train split; None for the default.
-        launch: where it would run.
+        launch: where the job would run.
     """
 
     objective: ObjectiveOptions
@@ -89,75 +96,68 @@ class Build:
     num_shards: int | None
     launch: Launch
 
-    def dataset(self, folder: str) -> DatasetOptions:
-        """The options of a data set in a folder."""
-        return DatasetOptions(("-",), "-", folder, num_shards=self.num_shards)
+    def assemble(self, files: Sequence[InputFile], output: str, folder: Any) -> Job:
+        """Return the job for some files, which need not exist."""
+        dataset = DatasetOptions(("-",), "-", output, num_shards=self.num_shards)
+        return assemble_job(
+            self.objective, self.tokenizer, self.documents, dataset, self.output, self.launch,
+            files, folder,
+        )  # fmt: skip
 
 
 def prepare_build(
     objective: ObjectiveOptions,
     tokenizer: str,
-    input_format: str = "text",
+    *,
     num_shards: int | None = None,
-    run: RunOptions | None = None,
-    output: OutputOptions | None = None,
+    run: RunOptions = RunOptions(),  # noqa: B008  frozen
+    output: OutputOptions = OutputOptions(),  # noqa: B008  frozen
 ) -> Build:
-    """A build from the names that a user gives."""
-    launch = prepare_launch(run or RunOptions(), (), (), "", Console(file=StringIO()))
-    documents = objective.choose_documents(
-        DocumentOptions(input_format=input_format)  # type: ignore[arg-type]
-    )
-    of_tokenizer = read_tokenizer(tokenizer, read_bytes)
-    return Build(objective, of_tokenizer, documents, output or OutputOptions(), num_shards, launch)
+    """Return a build of text files with a user's options."""
+    launch = prepare_launch(run, (), (), "", Console(file=StringIO()))
+    documents = objective.choose_documents(DocumentOptions(input_format="text"))
+    file = read_tokenizer(tokenizer, read_bytes)
+    return Build(objective, file, documents, output, num_shards, launch)
 
 
-def count_run(of: Build, inputs: Sequence[str], output: Path) -> Counted:
-    """Build a data set in this process and count what is done."""
+def count_run(build: Build, inputs: Sequence[str], output: Path) -> Counted:
+    """Build a data set in this process and count the work."""
     with run_folder(str(output), None, resume=False) as folder:
         files = list_inputs(inputs, folder.path)
-        job = assemble(of, files, str(output), folder)
+        job = build.assemble(files, str(output), folder)
         folder.begin(job.header, job.layout, job.range_bytes, files, ())
-        counted = Counted(job, process_bytes=psutil.Process().memory_info().rss)
+        counted = Counted(job, psutil.Process().memory_info().rss)
         pipeline = beam.Pipeline(runner=FnApiRunner())
         build_dataset(pipeline, job)
         names = {
             key: collection.unique_name
             for key, collection in pipeline.to_runner_api().components.pcollections.items()
         }
-        with _counting(counted):
+        with _count_calls(counted):
             result = pipeline.run()
         result.wait_until_finish()
-    for key, number in _count_elements(result):
+    for key, number in _read_element_counts(result).items():
         if key in names:
-            counted.elements[names[key]] = counted.elements.get(names[key], 0) + number
-    counted.manifest = json.loads((output / MANIFEST).read_bytes())
-    counted.counts = counted.manifest["counts"]
+            counted.elements[names[key]] += number
+    counted.manifest = read_manifest(output)
     return counted
 
 
-def assemble(of: Build, files: Sequence[InputFile], output: str, folder: Any) -> Job:
-    """The job of a build of some files, which need not exist."""
-    return assemble_job(
-        of.objective, of.tokenizer, of.documents, of.dataset(output), of.output, of.launch, files,
-        folder,
-    )  # fmt: skip
-
-
-def _count_elements(result: Any) -> Iterator[tuple[str, int]]:
-    """Each collection with the elements that Beam counted, once."""
-    seen: dict[str, int] = {}
+def _read_element_counts(result: Any) -> dict[str, int]:
+    """Return Beam's number of elements of each collection, which several stages can report."""
+    counts: dict[str, int] = {}
     for infos in result._monitoring_infos_by_stage.values():
         for info in infos:
             if info.urn == _ELEMENT_COUNT and "PCOLLECTION" in info.labels:
                 number = monitoring_infos.extract_counter_value(info)
                 name = info.labels["PCOLLECTION"]
-                seen[name] = max(number, seen.get(name, 0))
-    yield from seen.items()
+                counts[name] = max(number, counts.get(name, 0))
+    return counts
 
 
 @contextmanager
-def _counting(counted: Counted) -> Iterator[None]:
-    """Count calls, spills and sorts while the block runs."""
+def _count_calls(counted: Counted) -> Iterator[None]:
+    """Count calls, spills and sorts within the block."""
 
     def counting(name: str) -> Callable[..., Any]:
         call = getattr(LocalFileSystem, name)
@@ -194,5 +194,5 @@ def _counting(counted: Counted) -> Iterator[None]:
 
 
 def encoded_bytes(segment: Segment) -> int:
-    """Bytes of a reference as it travels, with its key."""
+    """Return the size of a reference to a segment as it is shuffled, with its key."""
     return 4 + len(registry.get_coder(Segment).encode(segment))

@@ -1,50 +1,40 @@
-"""The cost sheet of a job on Dataflow.
+"""The costs of a job on Dataflow.
 
     python -m benchmarks.scale.dataflow_cost --corpus-bytes 1e12
 
-The ratios are those of a data set that is there (`--manifest out/dataset.json`), or of runs that
-the tool makes on this machine with synthetic text (`--objective bert`): two sizes, whose difference
-is what a byte takes without the start. Everything else is arithmetic (`dataflow_volumes`).
+A job is planned for each size and its work estimated as in `benchmarks.scale`. The processor time
+for a byte of text comes from two runs on this machine: the difference between a larger and a
+smaller corpus does not include the start.
 
-The default prices are those of Dataflow's and Cloud Storage's price lists for us-central1, batch,
-as known on 2025-06-01. They change: give yours.
+The default prices are those of the price lists of Dataflow and Cloud Storage for us-central1,
+batch, on 2025-06-01. They change: set yours.
 """
 
-import argparse
-import json
 import os
-import resource
-import subprocess
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
+from typing import NamedTuple
 
-from rich.console import Console
-from rich.table import Table
+from benchmarks.builds import FOLDER, MEGABYTE, build, make_corpus, make_tokenizer
+from benchmarks.console import CONSOLE, make_parser, print_table
+from benchmarks.scale.planning import OBJECTIVES, Planned, plan_size, prepare_large_build
 
-from benchmarks.scale.dataflow_volumes import Ratios, Volumes, estimate, read_ratios
-from benchmarks.synthetic.corpus import write_corpus
-
-_SMALL, _LARGE = 4 * 10**6, 16 * 10**6
-_OBJECTIVES = ("bert", "electra", "ernie", "gpt")
-_TRAINING = {
-    "wordpiece": ("--vocab-size", "30522"),
-    "bpe": ("--model", "bpe", "--vocab-size", "50257", "--special-tokens", "<|endoftext|>"),
-}
+_GB = 10**9
+# What a request reads from a file that is read from beginning to end, and what one lists.
+_READ_BYTES, _LISTED_FILES = 4 * 2**20, 1000
 
 
-@dataclass(frozen=True)
-class Prices:
-    """US dollars, of us-central1.
+class Prices(NamedTuple):
+    """US dollars, in us-central1.
 
     Attributes:
         vcpu_hour: of a processor of a batch worker.
         memory_gb_hour: of its memory.
         disk_gb_hour: of its disk.
-        shuffle_gb: data that the shuffle service processes.
-        put_thousand: requests of class A.
-        get_thousand: requests of class B.
+        shuffle_gb: of data in the shuffle service.
+        put_thousand: of 1,000 requests of class A, which write, copy or list.
+        get_thousand: of 1,000 requests of class B, which read.
         storage_gb_month: of a regional bucket.
     """
 
@@ -57,17 +47,16 @@ class Prices:
     storage_gb_month: float = 0.020
 
 
-@dataclass(frozen=True)
-class Pace:
-    """What time is made of.
+class Pace(NamedTuple):
+    """The time and the resources that the work takes.
 
     Attributes:
-        cpu_seconds: of a byte of text, measured.
-        request_seconds: that a worker waits for one small read; it does nothing meanwhile.
-        element_seconds: of an element through the shuffle, on both sides.
-        memory_gb: of a processor.
-        disk_gb: of a processor.
-        soft_delete_days: that deleted temporary files are kept, and paid for.
+        cpu_seconds: measured processor time for a byte of text.
+        request_seconds: time that a worker waits for a small read.
+        element_seconds: processor time for a shuffled element, on both sides.
+        memory_gb: memory of a processor.
+        disk_gb: disk of a processor.
+        soft_delete_days: time for which deleted temporary files are kept, and billed.
     """
 
     cpu_seconds: float
@@ -78,159 +67,162 @@ class Pace:
     soft_delete_days: float = 7.0
 
 
-@dataclass(frozen=True)
-class Sheet:
-    """The lines of the sheet.
+class Volumes(NamedTuple):
+    """What a job moves.
 
     Attributes:
-        volumes: what the job moves.
-        vcpu_hours: of its workers.
-        dollars: by line.
+        text: bytes of the corpus.
+        elements: number of shuffled elements.
+        shuffled: their bytes.
+        temporary: bytes written to temporary files, including shards and the pool.
+        fetched: bytes read from them.
+        small_reads: requests that workers wait for, one after the other.
+        puts: requests that write, copy or list.
+        gets: requests that read.
     """
 
-    volumes: Volumes
+    text: float
+    elements: float
+    shuffled: float
+    temporary: float
+    fetched: float
+    small_reads: float
+    puts: float
+    gets: float
+
+
+class Sheet(NamedTuple):
+    """The price of a job.
+
+    Attributes:
+        vcpu_hours: of its workers.
+        dollars: by resource.
+    """
+
     vcpu_hours: float
     dollars: dict[str, float]
 
     @property
     def total(self) -> float:
-        """All lines but what soft delete costs, which a bucket need not have."""
-        return sum(of for name, of in self.dollars.items() if name != "soft delete")
+        """All costs but those of soft delete, which a bucket does not need."""
+        return sum(cost for name, cost in self.dollars.items() if name != "soft delete")
+
+
+def estimate(planned: Planned) -> Volumes:
+    """Return what a planned job moves."""
+    scale, job = planned.scale, planned.scale.job
+    elements = scale.references + job.plan.tasks + job.layout.shards
+    # The documents of the pool are written as candidates first. The commit copies shards to their
+    # names, and lists the files that it removes.
+    return Volumes(
+        text=job.corpus_bytes,
+        elements=elements,
+        shuffled=elements * scale.rates.reference,
+        temporary=scale.file_bytes_written + 2 * scale.pool_bytes + scale.output_bytes,
+        fetched=scale.file_bytes_read + scale.pool_bytes,
+        small_reads=scale.segment_opens,
+        puts=scale.creates + scale.shard_files + ceil(scale.creates / _LISTED_FILES),
+        gets=job.corpus_bytes / _READ_BYTES + planned.files + scale.opens + scale.looks,
+    )
 
 
 def billed_shuffle_gb(gigabytes: float) -> float:
-    """What is billed: a quarter of the first 250 GB, half of the next 4,870, all of the rest."""
-    first, next_ones = min(gigabytes, 250), min(max(gigabytes - 250, 0), 4870)
-    return 0.25 * first + 0.5 * next_ones + max(gigabytes - 5120, 0)
+    """Return what is billed: a quarter of the first 250 GB, half of the next 4,870, then all."""
+    first, second = min(gigabytes, 250), min(max(gigabytes - 250, 0), 4870)
+    return 0.25 * first + 0.5 * second + max(gigabytes - 5120, 0)
 
 
 def price(volumes: Volumes, pace: Pace, prices: Prices) -> Sheet:
-    """The sheet of a job.
-
-    Args:
-        volumes: what it moves.
-        pace: what time is made of.
-        prices: of what it takes.
-    """
-    seconds = volumes.read * pace.cpu_seconds
+    """Return the price of a job."""
+    seconds = volumes.text * pace.cpu_seconds
     seconds += volumes.small_reads * pace.request_seconds
     seconds += volumes.elements * pace.element_seconds
     hours = seconds / 3600
-    # What is shuffled is written once and read once.
+    # Shuffled data is written once and read once.
     shuffled = billed_shuffle_gb(2 * volumes.shuffled / 2**30)
     kept = volumes.temporary / 2**30 * pace.soft_delete_days / 30
+    requests = volumes.puts * prices.put_thousand + volumes.gets * prices.get_thousand
     return Sheet(
-        volumes,
         hours,
         {
             "vCPU": hours * prices.vcpu_hour,
             "memory": hours * pace.memory_gb * prices.memory_gb_hour,
             "disk": hours * pace.disk_gb * prices.disk_gb_hour,
             "shuffle": shuffled * prices.shuffle_gb,
-            "requests": volumes.puts / 1000 * prices.put_thousand
-            + volumes.gets / 1000 * prices.get_thousand,
+            "requests": requests / 1000,
             "soft delete": kept * prices.storage_gb_month,
         },
     )
 
 
-def measure(objective: str, folder: Path) -> tuple[Ratios, float]:
-    """The ratios and the CPU seconds a byte of an objective, from two runs on this machine."""
-    seconds = {}
-    for size in (_SMALL, _SMALL, _LARGE):  # the first one compiles what was not
-        corpus = folder / f"synthetic-{size}.txt"
-        if not corpus.exists():
-            write_corpus(corpus, size)
-        tokenizer = _tokenizer(objective, folder)
-        output = folder / f"{objective}-{size}"
-        seconds[size] = _cpu_seconds(
-            objective, "--input", corpus, "--tokenizer", tokenizer, "--output", output,
-            "--replace", "--num-shards", "8", "--min-bytes-per-worker", str(2**60),
-        )  # fmt: skip
-    manifest = json.loads((folder / f"{objective}-{_LARGE}" / "dataset.json").read_text())
-    return read_ratios(manifest), (seconds[_LARGE] - seconds[_SMALL]) / (_LARGE - _SMALL)
+def measure_cpu_seconds(objective: str, folder: Path, num_bytes: int) -> float:
+    """Return the processor seconds for a byte of text, from runs with a quarter and the whole."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    small, large = (make_corpus(folder, size) for size in (num_bytes // 4, num_bytes))
+    tokenizer = make_tokenizer(folder, small, objective)
+    one_process = ("--num-shards", 8, "--min-bytes-per-worker", 2**60)
+    # The first run compiles the kernels if they are not compiled.
+    _, fewer, more = (
+        build(("pipeline", objective), corpus, tokenizer, folder / "output", *one_process)
+        for corpus in (small, small, large)
+    )
+    difference = more.processor_seconds - fewer.processor_seconds
+    return difference / (large.stat().st_size - small.stat().st_size)
 
 
-def _tokenizer(objective: str, folder: Path) -> Path:
-    model = "bpe" if objective == "gpt" else "wordpiece"
-    path = folder / f"{model}.json"
-    if not path.exists():
-        corpus = folder / f"synthetic-{_SMALL}.txt"
-        _cpu_seconds("train-tokenizer", "--input", corpus, "--output", path, *_TRAINING[model])
-    return path
-
-
-def _cpu_seconds(*arguments: str | Path) -> float:
-    """Run a command of the job, in one process; gives its processor time."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(
-        [sys.executable, "-m", "pipeline", *map(str, arguments)],
-        check=True, stdout=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def _rows(sheet: Sheet) -> Iterator[str]:
-    of, gigabyte = sheet.volumes, 1e9
-    yield f"{of.tasks:,}"
-    yield f"{of.shards:,}"
-    yield f"{of.stored / gigabyte:,.1f}"
-    yield f"{of.shuffled / gigabyte:,.1f}"
-    yield f"{of.elements:,.0f}"
-    yield f"{of.temporary / gigabyte:,.0f}"
-    yield f"{of.fetched / gigabyte:,.0f}"
-    yield f"{of.written / gigabyte:,.0f}"
-    yield f"{of.puts / 1e3:,.0f}"
-    yield f"{of.gets / 1e3:,.0f}"
-    yield f"{sheet.vcpu_hours:,.0f}"
-    for name in ("vCPU", "memory", "disk", "shuffle", "requests"):
-        yield f"{sheet.dollars[name]:,.2f}"
-    yield f"{sheet.total:,.2f}"
-    yield f"{sheet.dollars['soft delete']:,.2f}"
-
-
-_COLUMNS = (
-    "", "tasks", "shards", "ids GB", "shuffled GB", "elements", "temporary GB",
-    "fetched GB", "written GB", "puts, 1,000", "gets, 1,000", "vCPU hours", "vCPU $", "memory $",
-    "disk $", "shuffle $", "requests $", "all $", "soft delete $",
+_HEADINGS = (
+    "", "tasks", "shards", "ids GB", "shuffled GB", "elements", "temporary GB", "fetched GB",
+    "written GB", "puts, 1,000", "gets, 1,000", "vCPU hours", "vCPU $", "memory $", "disk $",
+    "shuffle $", "requests $", "soft delete $", "all but that $",
 )  # fmt: skip
 
 
+def cells(planned: Planned, pace: Pace, prices: Prices) -> Iterator[str]:
+    """Yield a row of the table."""
+    scale, volumes = planned.scale, estimate(planned)
+    sheet = price(volumes, pace, prices)
+    yield f"{scale.job.plan.tasks:,}"
+    yield f"{scale.job.layout.shards:,}"
+    yield f"{scale.stored_bytes / _GB:,.1f}"
+    yield f"{volumes.shuffled / _GB:,.1f}"
+    yield f"{volumes.elements:,.0f}"
+    yield f"{volumes.temporary / _GB:,.0f}"
+    yield f"{volumes.fetched / _GB:,.0f}"
+    yield f"{scale.output_bytes / _GB:,.0f}"
+    yield f"{volumes.puts / 1e3:,.0f}"
+    yield f"{volumes.gets / 1e3:,.0f}"
+    yield f"{sheet.vcpu_hours:,.0f}"
+    yield from (f"{cost:,.2f}" for cost in sheet.dollars.values())
+    yield f"{sheet.total:,.2f}"
+
+
 def main() -> None:
-    """Measure or read, and print the sheet."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    """Measure, plan, and print the sheet."""
+    parser = make_parser(
+        __doc__, folder=FOLDER / "dataflow", bytes=16 * MEGABYTE, file_bytes=_GB,
+        request_seconds=0.03, element_seconds=60e-6, **Prices()._asdict(),
+    )  # fmt: skip
     parser.add_argument("--corpus-bytes", type=float, nargs="+", default=[1e10, 1e12])
-    parser.add_argument("--files", type=int, default=1)
-    parser.add_argument("--shards", type=int)
-    parser.add_argument("--objective", choices=_OBJECTIVES, nargs="+", default=["bert"])
-    parser.add_argument("--manifest", type=Path, help="dataset.json of a run of the objective")
-    parser.add_argument("--cpu-seconds-per-mb", type=float, help="with --manifest")
-    parser.add_argument("--folder", type=Path, default=Path("benchmark-data"))
-    parser.add_argument("--request-seconds", type=float, default=Pace.request_seconds)
-    parser.add_argument("--element-seconds", type=float, default=Pace.element_seconds)
-    for name, default in vars(Prices()).items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=float, default=default)
-    given = parser.parse_args()
-    prices = Prices(**{name: getattr(given, name) for name in vars(Prices())})
-    given.folder.mkdir(parents=True, exist_ok=True)
-    console = Console(width=260)
-    table = Table(*_COLUMNS)
-    for objective in given.objective:
-        if given.manifest:
-            ratios = read_ratios(json.loads(given.manifest.read_text()))
-            cpu_seconds = (given.cpu_seconds_per_mb or 0.0) / 1e6
+    parser.add_argument("--num-shards", type=int)
+    parser.add_argument("--objective", choices=OBJECTIVES, nargs="+", default=["bert"])
+    parser.add_argument("--input", type=Path, help="a part of the corpus; synthetic by default")
+    parser.add_argument("--cpu-seconds-per-mb", type=float, help="measured by default")
+    options = parser.parse_args()
+    prices = Prices(**{name: getattr(options, name) for name in Prices._fields})
+    folder, rows = options.folder, []
+    for objective in options.objective:
+        if options.cpu_seconds_per_mb is None:
+            cpu_seconds = measure_cpu_seconds(objective, folder, options.bytes)
         else:
-            ratios, cpu_seconds = measure(objective, given.folder)
-        console.print(f"{ratios}, {cpu_seconds * 1e6:.3f} s of a processor a MB")
-        pace = Pace(cpu_seconds, given.request_seconds, given.element_seconds)
-        for size in given.corpus_bytes:
-            volumes = estimate(ratios, round(size), given.files, given.shards)
-            label = f"{ratios.objective}, {size / 1e9:,.0f} GB"
-            table.add_row(label, *_rows(price(volumes, pace, prices)))
-    console.print(table)
+            cpu_seconds = options.cpu_seconds_per_mb / MEGABYTE
+        corpus = options.input or make_corpus(folder, options.bytes // 4)
+        large, rates = prepare_large_build(objective, corpus, folder, num_shards=options.num_shards)
+        CONSOLE.print(f"{objective}: {rates}, {cpu_seconds * MEGABYTE:.3f} processor seconds a MB")
+        pace = Pace(cpu_seconds, options.request_seconds, options.element_seconds)
+        for size in options.corpus_bytes:
+            planned = plan_size(large, rates, round(size), options.file_bytes)
+            rows.append([f"{objective}, {size / _GB:,.0f} GB", *cells(planned, pace, prices)])
+    print_table(_HEADINGS, rows)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Corpora that break what an ordinary one does not: many files, one length, endless documents.
+"""Corpora that break more than ordinary ones: many files, one length, endless documents.
 
-All of them are made of the text of `benchmarks.synthetic.corpus`, or of a few frequent words.
+All consist of the text of `benchmarks.synthetic.corpus`, or of a few frequent words.
 """
 
 import json
@@ -10,16 +10,16 @@ from pathlib import Path
 
 import numpy as np
 
-# Each is one token of any tokenizer that was trained on English.
+# Each is one token of any tokenizer that was trained on English text.
 _WORDS = np.array(["the", "of", "and", "in", "to", "a"])
 _BLOCK_DOCUMENTS = 10_000
 _FILES_A_FOLDER = 1000
-# Two bytes a character in UTF-8; a name may have 255 bytes in all.
+# The letter has two bytes in UTF-8; a name can have 255 bytes.
 _LETTER, _MOST_NAME_BYTES = "\u00e4", 255
 
 
 def write_many_files(folder: Path, text: Path, files: int) -> None:
-    """The lines of a text in so many files of about one size, a thousand a folder."""
+    """Write the lines of a text into files of about one size, a thousand per folder."""
     content = text.read_bytes()
     begin = 0
     for number in range(files):
@@ -33,7 +33,7 @@ def write_many_files(folder: Path, text: Path, files: int) -> None:
 
 
 def write_one_length(path: Path, documents: int, words: int) -> None:
-    """Documents of one line and the same number of words, which are all one token long."""
+    """Write documents of one line with the same number of words, each of which is one token."""
     rng = np.random.default_rng(0)
     with path.open("w") as stream:
         for first in range(0, documents, _BLOCK_DOCUMENTS):
@@ -44,7 +44,7 @@ def write_one_length(path: Path, documents: int, words: int) -> None:
 
 
 def write_lines_of_one_size(path: Path, text: Path, lines: int, line_bytes: int) -> None:
-    """Lines of exactly so many bytes, newline included: each a document with the format `lines`."""
+    """Write lines of exactly `line_bytes` bytes, with their newlines, for the format `lines`."""
     words = text.read_bytes().decode("ascii", "ignore").split()
     numbers = iter(range(lines))
     with path.open("w") as stream:
@@ -57,7 +57,7 @@ def write_lines_of_one_size(path: Path, text: Path, lines: int, line_bytes: int)
 
 
 def _sentences(text: Path) -> Iterator[bytes]:
-    """The lines of a text that neither end a document nor are a title."""
+    """Yield the lines of a text that are neither blank nor titles."""
     with text.open("rb") as stream:
         for line in stream:
             if line.strip() and not line.strip().startswith(b"="):
@@ -65,13 +65,13 @@ def _sentences(text: Path) -> Iterator[bytes]:
 
 
 def write_endless_document(path: Path, text: Path, num_bytes: int, newline: bytes) -> None:
-    """One document of about so many bytes, which nothing but the job itself can cut.
+    """Write one document of about `num_bytes` bytes, which only the job itself can cut.
 
     Args:
-        path: written.
-        text: its sentences are repeated as often as it takes.
-        num_bytes: how long.
-        newline: between sentences; a space makes one line of it.
+        path: of the document.
+        text: its sentences are repeated.
+        num_bytes: size of the document.
+        newline: between sentences; with a space the document is one line.
     """
     once = newline.join(line.strip() for line in islice(_sentences(text), 20_000)) + newline
     with path.open("wb") as stream:
@@ -81,7 +81,7 @@ def write_endless_document(path: Path, text: Path, num_bytes: int, newline: byte
 
 
 def write_empty_records(path: Path, text: Path, empty: int, full: int) -> None:
-    """JSON lines of which most hold no text."""
+    """Write JSON lines, most of which have an empty text."""
     texts = list(islice((line.decode().strip() for line in _sentences(text)), full))
     with path.open("w") as stream:
         for number in range(empty):
@@ -91,7 +91,7 @@ def write_empty_records(path: Path, text: Path, empty: int, full: int) -> None:
 
 
 def write_long_names(folder: Path, text: Path, files: int, characters: int = 200) -> None:
-    """Files whose names are so long that hardly a byte more is allowed, in a folder likewise."""
+    """Write files whose names are almost as long as possible, into a folder with such a name."""
     wide = _MOST_NAME_BYTES - characters
     within = folder / (_LETTER * wide + "d" * (characters - wide))
     write_many_files(within, text, files)
@@ -102,7 +102,7 @@ def write_long_names(folder: Path, text: Path, files: int, characters: int = 200
 
 
 def write_deep_folders(folder: Path, text: Path, files: int, depth: int) -> None:
-    """Files each of which lies in so many folders, one in the other."""
+    """Write files, each of which is nested in `depth` folders."""
     write_many_files(folder, text, files)
     for path in list(folder.rglob("*.txt")):
         within = path.parent.joinpath(*[f"level-{level}" for level in range(depth)], path.stem)

@@ -1,8 +1,8 @@
-"""What a job of any size does, reckoned from its own plan and the rates of a small run.
+"""The work of a job of any size, estimated from its plan and the rates of a small run.
 
-Every function takes a job as `assemble_job` makes it, so that ranges, tasks, shards, groups and
-merges are the code's own, and `Rates`, which were measured. What is drawn at random, such as which
-homes a spill file has documents of, is reckoned as its expectation.
+Ranges, tasks, shards, groups and merges are those of the job that the pipeline's own code has
+assembled. Random numbers, such as that of the shards that a spill file has documents for, are
+estimated by their expectation.
 """
 
 import json
@@ -21,27 +21,27 @@ from transforms.prepare import CANDIDATE_BYTES
 from transforms.shuffle import BUFFER_BYTES
 from transforms.spill import JOINED_BYTES
 
-# A file of rows to sort has a segment for each slice of the keys' range (`transforms.sort`).
+# A sort file has a segment for each slice of the range of keys (`transforms.sort`).
 _SLICES = 256
 
 
 @dataclass(frozen=True)
 class Rates:
-    """What a small run of the same corpus and objective was counted to do.
+    """The counted work of a small run with the same corpus and objective, in proportion.
 
     Attributes:
-        stored: bytes of a tokenized document in memory, for each byte read.
-        documents: tokenized, for each byte read.
-        tokens: for each byte read.
-        examples: for each token and repeat.
+        stored: bytes of tokenized documents in memory, per byte of text.
+        documents: tokenized documents, per byte of text.
+        tokens: tokens, per byte of text.
+        examples: examples, per token and repeat.
         sorted: bytes of an example while it is sorted.
         written: bytes of an example in its shard.
-        message: bytes that a segment has beside its documents.
-        reference: bytes of a reference to a segment as it travels.
-        task_counts: counts that a task gives.
-        shard_counts: counts that a shard gives.
-        shard_entry: bytes of a shard in the manifest.
-        process: bytes of a process before it works.
+        message: bytes of a segment besides its documents.
+        reference: bytes of a reference to a segment as it is shuffled.
+        task_counts: elements with counts per task.
+        shard_counts: elements with counts per shard.
+        shard_entry: bytes of a shard's entry in the manifest.
+        process: bytes of memory of a process before it works.
     """
 
     stored: float
@@ -58,39 +58,35 @@ class Rates:
     process: float
 
 
-def rates_of(of: Counted) -> Rates:
-    """The rates of a run."""
-    counts, job = of.counts, of.job
-    read, rows = counts["read.bytes"], max(1, counts["build.examples"])
-    shards = [shard for split in of.manifest["splits"].values() for shard in split["shards"]]
+def compute_rates(run: Counted) -> Rates:
+    """Return the rates of a run."""
+    counts, job = run.counts, run.job
+    text_bytes, examples = counts["read.bytes"], max(1, counts["build.examples"])
+    shards = [shard for split in run.manifest["splits"].values() for shard in split["shards"]]
     levels = 2 if job.routes.two_levels else 1
-    documents = [part for part in of.spilled if part.path and "spill" in part.path]
+    documents = [segment for segment in run.spilled if segment.path and "spill" in segment.path]
     empty = pa.RecordBatch.from_pylist([], tokenized_schema(job.tokenizing.token_dtype))
     return Rates(
-        stored=of.buffered_bytes / levels / read,
-        documents=counts["tokenize.documents"] / read,
-        tokens=counts["tokenize.tokens"] / read,
-        examples=rows / max(1, counts["tokenize.tokens"] * job.objective.repeats),
-        sorted=of.sorted_bytes / rows,
-        written=sum(shard["bytes"] for shard in shards) / rows,
+        stored=run.buffered_bytes / levels / text_bytes,
+        documents=counts["tokenize.documents"] / text_bytes,
+        tokens=counts["tokenize.tokens"] / text_bytes,
+        examples=examples / max(1, counts["tokenize.tokens"] * job.objective.repeats),
+        sorted=run.sorted_bytes / examples,
+        written=sum(shard["bytes"] for shard in shards) / examples,
         message=empty.serialize().size,
         reference=sum(map(encoded_bytes, documents)) / max(1, len(documents)),
-        task_counts=_elements(of, "_PrepareTask).counts") / job.plan.tasks,
-        shard_counts=_elements(of, "_BuildShard).counts") / job.layout.shards,
+        task_counts=run.count_elements("_PrepareTask).counts") / job.plan.tasks,
+        shard_counts=run.count_elements("_BuildShard).counts") / job.layout.shards,
         shard_entry=len(json.dumps(shards, indent=1)) / len(shards),
-        process=of.process_bytes,
+        process=run.process_bytes,
     )
 
 
-def _elements(of: Counted, name: str) -> int:
-    return sum(number for key, number in of.elements.items() if key.endswith(name))
-
-
 def occupied(buckets: float, documents: float) -> float:
-    """How many of some buckets get a document, each document falling into any of them.
+    """Return the expected number of buckets with a document, if each falls into any of them.
 
     Example:
-        100 documents in 100 buckets leave 37 empty: 63.4.
+        100 documents leave 36.6 of 100 buckets empty: 63.4.
     """
     if buckets <= 1:
         return min(1.0, documents)
@@ -99,10 +95,10 @@ def occupied(buckets: float, documents: float) -> float:
 
 @dataclass(frozen=True)
 class Scale:
-    """A job and what it will do.
+    """The work of a job.
 
     Attributes:
-        job: as it would run.
+        job: the assembled job.
         rates: of its corpus and objective.
     """
 
@@ -111,144 +107,149 @@ class Scale:
 
     @property
     def documents(self) -> float:
-        """Tokenized documents."""
+        """Number of tokenized documents."""
         return self.rates.documents * self.job.corpus_bytes
 
     @property
     def stored_bytes(self) -> float:
-        """All documents as token ids."""
+        """Size of all documents as token ids in memory."""
         return self.rates.stored * self.job.corpus_bytes
 
     @property
     def examples(self) -> float:
-        """Rows before any are packed."""
+        """Number of examples before packing."""
         tokens = self.rates.tokens * self.job.corpus_bytes
         return tokens * self.job.objective.repeats * self.rates.examples
 
     @property
     def output_bytes(self) -> float:
-        """All shards."""
+        """Size of all shards."""
         return self.examples * self.rates.written
 
     # The shuffle.
 
     @property
     def spill_files(self) -> float:
-        """Of the first level: what a task holds is written once it fills a buffer."""
+        """Number of files that tasks spill: one for each full buffer, and one for the rest."""
         return self.job.plan.tasks * _files(self.stored_bytes / self.job.plan.tasks)
 
     @property
     def first_segments(self) -> float:
-        """Of the first level: a file has one for each group, or home, of its documents."""
+        """Number of segments in spill files: one for each group, or shard, of their documents."""
         routes = self.job.routes
         buckets = routes.groups if routes.two_levels else routes.layout.shards
         return self.spill_files * occupied(buckets, self.documents / self.spill_files)
 
     @property
     def merges(self) -> int:
-        """Calls of the second level."""
+        """Number of merges, which are the second level, and of the files that they write."""
         routes = self.job.routes
+        if not routes.two_levels:
+            return 0
         return ceil(self.job.plan.tasks / routes.tasks_a_merge) * routes.groups
 
     @property
+    def merged_segments(self) -> float:
+        """Number of segments that merges read."""
+        return self.first_segments if self.merges else 0
+
+    @property
     def merge_bytes(self) -> float:
-        """Documents that one call of the second level reads and writes."""
-        return self.stored_bytes / self.merges
+        """Size of the documents that a merge reads and writes."""
+        return self.stored_bytes / self.merges if self.merges else 0
 
     @property
     def merge_values(self) -> float:
-        """References of one key on their way to the second level."""
-        return self.first_segments / self.merges
-
-    @property
-    def merge_files(self) -> float:
-        """Files of the second level: a call joins what it spilled."""
-        return self.merges if self.job.routes.two_levels else 0
+        """Number of references that a merge gets, the values of one key."""
+        return self.merged_segments / self.merges if self.merges else 0
 
     @property
     def segments(self) -> float:
-        """Of the last level, what shards read: of each home that a merge has documents of."""
+        """Number of segments that shards read."""
         routes = self.job.routes
-        if not routes.two_levels:
+        if not self.merges:
             return self.first_segments
-        homes = routes.layout.shards / routes.groups
-        of_home = max(1.0, self.merge_bytes / homes / JOINED_BYTES)
-        return self.merges * occupied(homes, self.documents / self.merges) * of_home
+        shards = routes.layout.shards / routes.groups
+        segments_a_shard = max(1.0, self.merge_bytes / shards / JOINED_BYTES)
+        return occupied(self.merges * shards, self.documents) * segments_a_shard
 
     @property
     def segment_bytes(self) -> float:
-        """Of one of them."""
+        """Size of one of these segments."""
         return self.stored_bytes / self.segments + self.rates.message
 
     @property
     def builders(self) -> int:
-        """Shards that build a document, each with other repeats."""
+        """Number of shards that build a document, each with other repeats."""
         return min(self.job.routes.repeats, self.job.layout.train_shards)
 
     @property
     def shard_references(self) -> float:
-        """References that shards get, among them one to nothing for each shard."""
+        """Number of references that shards get, including an empty one for each shard."""
         return self.segments * self.builders + self.job.layout.shards
 
     @property
     def shard_values(self) -> float:
-        """References of one shard."""
+        """Number of references that a shard gets, the values of one key."""
         return self.shard_references / self.job.layout.shards
 
     @property
-    def reference_bytes(self) -> float:
-        """Bytes of references that the engine shuffles."""
-        merged = self.first_segments if self.job.routes.two_levels else 0
-        return (merged + self.shard_references) * self.rates.reference
+    def references(self) -> float:
+        """Number of references that the engine shuffles."""
+        return self.merged_segments + self.shard_references
 
     @property
     def file_bytes_written(self) -> float:
-        """Temporary files of documents, of both levels."""
-        levels = 2 if self.job.routes.two_levels else 1
-        first = self.first_segments if levels == 2 else 0
-        return self.stored_bytes * levels + (first + self.segments) * self.rates.message
+        """Size of the temporary files with documents, of both levels."""
+        levels = 2 if self.merges else 1
+        heads = (self.merged_segments + self.segments) * self.rates.message
+        return self.stored_bytes * levels + heads
 
     @property
     def file_bytes_read(self) -> float:
-        """As written, but each segment of the last level once for each of its shards."""
-        first = self.stored_bytes if self.job.routes.two_levels else 0
-        return first + self.segments * self.segment_bytes * self.builders
+        """Bytes read from these files; each shard that builds a document reads its segment."""
+        merged = self.stored_bytes if self.merges else 0
+        return merged + self.segments * self.segment_bytes * self.builders
 
     # Shards.
 
     @property
     def sort_bytes(self) -> float:
-        """Examples of one shard while they are sorted."""
+        """Size of a shard's examples while they are sorted."""
         return self.examples * self.rates.sorted / self.job.layout.shards
 
     @property
     def sort_files(self) -> float:
-        """Files of one shard's examples; none where they fit into memory."""
+        """Number of sort files of a shard; 0 if its examples fit into memory."""
         return 0 if self.sort_bytes < SORT_BYTES else _files(self.sort_bytes, SORT_BYTES)
 
     @property
     def scratch_bytes(self) -> float:
-        """Most that a worker process has on its own disk: a merge's spills, or a shard's rows."""
-        merging = self.merge_bytes if self.job.routes.two_levels else 0
-        return max(merging, self.sort_bytes if self.sort_files else 0)
+        """Largest use of a worker's local disk: the spills of a merge, or the rows of a shard."""
+        return max(self.merge_bytes, self.sort_bytes if self.sort_files else 0)
 
     @property
     def sort_opens(self) -> float:
-        """Segments of them, read one by one; they lie on the worker's own disk."""
+        """Number of segments that are read from a shard's sort files on the local disk."""
         return self.sort_files * occupied(_SLICES, self.examples / self.job.layout.shards)
 
     @property
     def files_a_shard(self) -> int:
-        """A file for each range of lengths and each part of the format."""
+        """Number of files of a shard: one for each length bin and each part of the format."""
         job = self.job
         bins = cut_lengths(job.objective.columns, job.output_options.bin_size)
         return max(1, len(bins)) * len(job.commit.suffixes)
+
+    @property
+    def shard_files(self) -> int:
+        """Number of files of all shards; the commit, which is one task, renames them."""
+        return self.job.layout.shards * self.files_a_shard
 
     # The pool.
 
     @property
     def candidates(self) -> float:
-        """References to documents that may enter the pool: of a task with any, or a megabyte."""
+        """Number of references to candidates for the pool: one for each task with any, or more."""
         budget = self.job.objective.pool_tokens
         if not budget:
             return 0
@@ -259,63 +260,60 @@ class Scale:
 
     @property
     def pool_bytes(self) -> float:
-        """Of the pool, which every worker maps."""
+        """Size of the pool, which every worker maps."""
         tokens = min(self.job.objective.pool_tokens, self.rates.tokens * self.job.corpus_bytes)
         return tokens * self.rates.stored / self.rates.tokens
 
     # The file system.
 
     @property
-    def opens(self) -> float:
-        """Files of the run's folder and of the input opened to be read.
+    def segment_opens(self) -> float:
+        """Number of times that segments and candidates are opened, one after the other."""
+        return self.merged_segments + self.segments * self.builders + 2 * self.candidates
 
-        The plan by each task, ranges, candidates twice, segments, and the journal's entries, by
-        whose opening it is found that there is none.
+    @property
+    def opens(self) -> float:
+        """Number of files that are opened for reading, in the input and the run's folder.
+
+        Each task opens the plan and its ranges; and all units of work try to open their entries in
+        the journal.
         """
-        plan, routes = self.job.plan, self.job.routes
-        merged = self.first_segments if routes.two_levels else 0
-        built = self.segments * self.builders
-        listed = 1 + plan.tasks + plan.ranges + self.journal_entries
-        return listed + 2 * self.candidates + merged + built
+        plan = self.job.plan
+        return 1 + plan.tasks + plan.ranges + self.journal_entries + self.segment_opens
 
     @property
     def journal_entries(self) -> float:
-        """One a task, merge and shard, and the pool's."""
-        merges = self.merges if self.job.routes.two_levels else 0
-        return self.job.plan.tasks + merges + self.job.layout.shards + 1
+        """Number of entries in the journal: of tasks, merges, shards and the pool."""
+        return self.job.plan.tasks + self.merges + self.job.layout.shards + 1
+
+    @property
+    def temporary_files(self) -> float:
+        """Number of temporary files with documents: spills, candidates and merged spills."""
+        return self.spill_files + min(self.job.plan.tasks, self.candidates) + self.merges
 
     @property
     def creates(self) -> float:
-        """Files written: spills and candidates, the journal's entries, shards."""
-        candidates = min(self.job.plan.tasks, self.candidates)
-        spills = self.spill_files + candidates + self.merge_files
-        return spills + self.journal_entries + self.job.layout.shards * self.files_a_shard
+        """Number of files that are written."""
+        return self.temporary_files + self.journal_entries + self.shard_files
 
     @property
     def looks(self) -> float:
-        """Whether a file is there, by the commit, and its size, by the journal."""
-        of_shards = self.job.layout.shards * self.files_a_shard
-        spills = self.spill_files + min(self.job.plan.tasks, self.candidates) + self.merge_files
-        return spills + 2 * of_shards
-
-    @property
-    def renames(self) -> float:
-        """By the commit, which is one task."""
-        return self.job.layout.shards * self.files_a_shard
+        """Number of times that the journal asks for a file's size, or the commit for a file."""
+        return self.temporary_files + 2 * self.shard_files
 
     @property
     def count_elements(self) -> float:
-        """Counts that tasks and shards give; engines add them up where they arise."""
-        of_tasks = self.job.plan.tasks * self.rates.task_counts
-        return of_tasks + self.job.layout.shards * self.rates.shard_counts
+        """Number of elements with counts before engines add them up."""
+        task_counts = self.job.plan.tasks * self.rates.task_counts
+        return task_counts + self.job.layout.shards * self.rates.shard_counts
 
     # Memory.
 
     @property
     def worker_bytes(self) -> float:
-        """Of one worker process: a full buffer being ordered, or a shard sorted, and the pool.
+        """Memory of a worker process: a full buffer or a shard's rows being ordered, and the pool.
 
-        The parts that are held at once, each with the factor that its constant's comment names.
+        The comments at the constants explain the factors.
         """
         ordering = 3 * min(BUFFER_BYTES, self.stored_bytes)
         sorting = 2 * min(SORT_BYTES, self.sort_bytes)
@@ -323,16 +321,16 @@ class Scale:
 
     @property
     def open_files(self) -> int:
-        """Of one worker process at once: input, spill, candidates; or a shard's and a segment."""
+        """Most open files of a worker process: of a task (input, spill, candidates) or a shard."""
         return max(3, self.files_a_shard + 1)
 
     @property
     def manifest_bytes(self) -> float:
-        """The header with its list of input files, and the shards."""
+        """Size of the manifest: the header with the list of input files, and the shards."""
         header = len(json.dumps(self.job.header, indent=1, ensure_ascii=False).encode())
-        return header + self.job.layout.shards * self.files_a_shard * self.rates.shard_entry
+        return header + self.shard_files * self.rates.shard_entry
 
 
 def _files(num_bytes: float, buffer_bytes: int = BUFFER_BYTES) -> int:
-    """Files of a task or merge: one whenever a buffer is full, and one of what is left."""
+    """Return the number of files for some bytes: one per full buffer, and one for the rest."""
     return int(num_bytes // buffer_bytes) + 1

@@ -1,11 +1,13 @@
-"""Text of any size in WikiText's layout whose vocabulary keeps growing as real text's does.
+"""Text of any size in WikiText's layout whose vocabulary grows like that of real text.
 
-Words are drawn one by one from a frequency law without end, so that new ones keep appearing through
-the whole file; rare ones recur soon after, as the words of a topic do. There is no grammar and no
-meaning. Lines, titles and documents have the sizes of WikiText-2's, drawn independently.
+    python -m benchmarks.synthetic.corpus --output corpus.txt [--bytes 540000000] [--seed 0]
 
-Beside WikiText-2 train (its published form, 10,797,148 bytes, where words seen once or twice are
-replaced by ``<unk>``), the same number of bytes of seed 0:
+Words are drawn one by one from an infinite frequency law, so that new ones appear throughout the
+file; rare words recur soon, like the words of a topic. The text has neither grammar nor meaning.
+Lines, titles and documents have the sizes of WikiText-2's, drawn independently.
+
+WikiText-2 train (in its published form of 10,797,148 bytes, which replaces words seen once or twice
+by `<unk>`) beside as many bytes with seed 0:
 
     ====================================  ==================  ===============
                                           WikiText-2          synthetic
@@ -27,12 +29,12 @@ replaced by ``<unk>``), the same number of bytes of seed 0:
     the same, mean over types (b)         1.307               1.396
     ====================================  ==================  ===============
 
-(a) The words behind ``<unk>`` are estimated: their 54,625 occurrences and the counts of words seen
-3, 4 and 5 times fix how many were seen once and twice. (b) WordPiece of 30,522 entries trained on
-the text itself, BERT's normalization and splitting; types seen three times or more.
+(a) The words replaced by `<unk>` are estimated from their 54,625 occurrences and the numbers of
+words seen 3, 4 and 5 times. (b) WordPiece of 30,522 entries trained on the text itself, with BERT's
+normalization and splitting; types seen three times or more.
 
-At 540,000,000 bytes: 100,813,965 tokens, 554,071 types, of them 279,377 seen three times or more,
-and 268,011 documents. WikiText-103: 267,735 such types, as published, and 268,854 documents.
+At 540,000,000 bytes: 100,813,965 tokens, 554,071 types, 279,377 of them seen three times or more,
+and 268,011 documents. WikiText-103 has 267,735 such types, as published, and 268,854 documents.
 """
 
 import argparse
@@ -61,15 +63,15 @@ RECALL_SHARE = 0.4
 RECALL_FROM = 1000
 RECALL_DISTANCE = 60.0  # mean, in rare words
 
-# How many documents of WikiText-2 train have so many lines.
+# Number of documents of WikiText-2 train by their number of lines.
 LINES_PER_DOCUMENT = {
     1: 1354, 2: 1347, 3: 1211, 4: 690, 5: 330, 6: 207, 7: 121, 8: 82, 9: 47, 10: 31, 11: 15, 12: 12,
     13: 12, 14: 7, 15: 3, 16: 4, 17: 4, 18: 2, 19: 4, 20: 5, 21: 4, 22: 3, 23: 1, 25: 1, 26: 3,
     27: 1, 29: 1, 30: 1, 31: 1, 35: 1, 37: 1, 39: 1, 40: 1, 44: 1, 46: 1, 48: 2, 52: 1, 79: 1,
     80: 1, 94: 1,
 }  # fmt: skip
-# Words per line at these quantiles, by the number of lines in the document (the least of a class):
-# documents of many lines are lists, whose lines are short.
+# Words per line at these quantiles, by the number of lines in the document (the smallest number of
+# a class): documents of many lines are lists, whose lines are short.
 QUANTILES = (0.0, 0.02, 0.05, 0.10, 0.25, 0.50, 0.75, 0.90, 0.95, 0.98, 0.99, 0.999, 1.0)
 WORDS_PER_LINE = {
     1: (2, 5, 9, 27, 77, 129, 191, 245, 293, 335, 388, 476, 492),
@@ -89,18 +91,18 @@ _DOCUMENTS_PER_CHUNK = 2048
 
 
 def write_corpus(path: str | Path, num_bytes: int = 540_000_000, seed: int = 0) -> None:
-    """Write ``num_bytes`` bytes of synthetic text to ``path``.
+    """Write a synthetic text.
 
-    The same ``num_bytes`` and ``seed`` give the same file. A smaller corpus of the same seed is a
-    prefix of a larger one but for the last word. The vocabulary is the same for all seeds.
+    The same size and seed give the same file. A smaller corpus of the same seed is a prefix of a
+    larger one, except for the last word. All seeds have the same vocabulary.
 
     Args:
-        path: The file to write; replaced where it exists.
-        num_bytes: Its exact size, at least 1.
-        seed: Any non-negative number.
+        path: the file to write; replaced if it exists.
+        num_bytes: its exact size, at least 1.
+        seed: any non-negative number.
 
     Raises:
-        ValueError: ``num_bytes`` is below 1.
+        ValueError: `num_bytes` is below 1.
     """
     if num_bytes < 1:
         raise ValueError(f"a corpus has at least 1 byte, not {num_bytes}")
@@ -121,9 +123,9 @@ def write_corpus(path: str | Path, num_bytes: int = 540_000_000, seed: int = 0) 
 
 
 def cumulative_frequencies() -> Floats:
-    """Return P(rank <= r) at index r - 1 for the TABLE_RANKS most frequent words: float64.
+    """Return P(rank <= r) at index r - 1, `float64[TABLE_RANKS]`.
 
-    What is missing to 1 at the end is the share of the words beyond, a pure power law.
+    The last one is below 1 by the share of the rarer words, which follow a pure power law.
     """
     head = np.array(list(HEAD.values())) / 1e6
     ranks = np.arange(len(head) + 1, TABLE_RANKS + 1, dtype=np.float64)
@@ -135,16 +137,16 @@ def cumulative_frequencies() -> Floats:
 
 
 def draw_ranks(rng: np.random.Generator, size: int, cumulative: Floats) -> Integers:
-    """Draw ``size`` word ranks, int64 from 1 without upper end.
+    """Draw ranks of words, `int64[size]`, from 1 and without an upper limit.
 
-    A share of the draws among the rarer words is replaced by a rare word drawn shortly before, as
-    the words of a topic recur in real text; this leaves the frequency of every word as it is.
+    A share of the rarer words is replaced by a rare word drawn shortly before, as the words of a
+    topic recur in real text; this does not change the frequency of any word.
     """
     uniform = rng.random(size)
     ranks = np.searchsorted(cumulative, uniform, side="right") + 1
     beyond = np.flatnonzero(ranks > TABLE_RANKS)
     share_left = (1 - uniform[beyond]) / (1 - cumulative[-1])
-    # Never beyond 2^52, where float64 counts no longer in ones.
+    # At most 2^52, above which float64 does not have all integers.
     far = TABLE_RANKS * np.maximum(share_left, 2.0**-28) ** (-1 / (TAIL_EXPONENT - 1))
     ranks[beyond] = np.minimum(far, 2.0**52).astype(np.int64) + 1
 

@@ -1,10 +1,10 @@
-"""Text without meaning in scripts that tokenizers find hard: Chinese, Arabic, Thai, emoji.
-
-Words are drawn from a vocabulary of each script by Zipf's law; Chinese and Thai are written without
-spaces between words, Thai with one between phrases, as they are. What real text has beside that,
-topics and new words without end, is missing: a memo that remembers words does better here.
+"""Random text in scripts that are hard for tokenizers: Chinese, Arabic, Thai, emoji.
 
     python -m benchmarks.synthetic.scripts thai 2700000 thai.txt
+
+Words are drawn from a vocabulary for each script by Zipf's law; as in real text, there are no
+spaces between words in Chinese and Thai, and in Thai one between phrases. Unlike real text it does
+not have topics, nor always new words: a memo of words works better here.
 """
 
 import argparse
@@ -23,7 +23,7 @@ _EMOJI = ["😀", "👍🏽", "👩‍🚀", "🇩🇪", "❤️", "🔥", "🧪
 
 
 def _spell(script: str, draw: np.random.Generator) -> str:
-    """One word."""
+    """Return a random word."""
     syllables = 1 + int(draw.integers(0, 3))
     if script == "chinese":
         return "".join(draw.choice(_CHINESE, syllables))
@@ -37,7 +37,7 @@ def _spell(script: str, draw: np.random.Generator) -> str:
     return "".join(draw.choice(list("aeioubdklmnrst"), 1 + 2 * syllables))
 
 
-# What stands between words, behind a sentence, and where a comma may stand.
+# Between words, after a sentence, and within a sentence.
 SCRIPTS = {
     "chinese": ("", "。", "\uff0c"),
     "arabic": (" ", ".", "،"),
@@ -47,7 +47,7 @@ SCRIPTS = {
 
 
 def write_script(script: str, size: int, path: Path) -> None:
-    """Write a text of about so many bytes, five lines a document, a blank line between two."""
+    """Write a text of about `size` bytes: documents of five lines, separated by blank lines."""
     draw = np.random.default_rng(7)
     words = np.array([_spell(script, draw) for _ in range(_WORDS)], dtype=object)
     weights = 1 / np.arange(1, _WORDS + 1) ** _EXPONENT
@@ -73,5 +73,5 @@ if __name__ == "__main__":
     parser.add_argument("script", choices=sorted(SCRIPTS))
     parser.add_argument("bytes", type=int)
     parser.add_argument("path", type=Path)
-    given = parser.parse_args()
-    write_script(given.script, given.bytes, given.path)
+    options = parser.parse_args()
+    write_script(options.script, options.bytes, options.path)

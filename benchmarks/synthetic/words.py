@@ -1,11 +1,11 @@
-"""Spellings for word ranks: English-like words, names, numbers and a few in other scripts.
+"""The spelling of words by rank: English-like words, names, numbers, and some in other scripts.
 
-A word is a row of 32 bytes, four 64-bit fields of up to eight bytes filled with NUL bytes: three
-syllables, and an ending with the space that follows the word. Dropping all NUL bytes from a run of
-rows gives the text, so that a corpus is put together by array operations alone.
+A word is a row of 32 bytes, four 64-bit fields of up to eight bytes that are filled with NUL bytes:
+three syllables, and an ending with the space after the word. Rows without their NUL bytes are text,
+so that array operations alone make a corpus.
 
-Which kind of word a rank is, how many syllables it has and which ones follows from a hash of the
-rank. Shares by rank are those of WikiText-2 train: see ``_KINDS`` and ``_SYLLABLE_SHARES``.
+A hash of the rank decides the kind of word and its syllables. The shares by rank are those of
+WikiText-2 train: see `_KINDS` and `_SYLLABLE_SHARES`.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.uint64]
 
-TABLE_RANKS = 1 << 18  # words spelled once, in advance; the others, one token in 200, when met
+TABLE_RANKS = 1 << 18  # words spelled in advance; one token in 200 is another word
 
 # The most frequent words of WikiText-2 train and their frequency in a million words.
 HEAD = {
@@ -32,8 +32,8 @@ HEAD = {
     "after": 1305,
 }  # fmt: skip
 
-# Share of each kind of word at these ranks (powers of ten), interpolated between; the rest is
-# lower-case.
+# Share of each kind of word at these ranks (powers of ten), interpolated between them; the other
+# words are in lower case.
 _RANKS = (2.0, 2.5, 3.25, 3.75, 4.2, 4.4, 4.6, 6.0)
 _KINDS = {
     "number": (0.08, 0.060, 0.065, 0.034, 0.036, 0.042, 0.036, 0.030),
@@ -49,7 +49,7 @@ _SYLLABLE_SHARES = {
     2: (0.00, 0.00, 0.10, 0.17, 0.22, 0.23, 0.23, 0.60),
 }
 _ENDING_SHARES = (0.10, 0.25, 0.42, 0.50, 0.53, 0.53, 0.53, 0.55)
-_STEM_EVERY = 4  # one word in so many is a stem; the others are made from a more frequent stem
+_STEM_EVERY = 4  # every fourth word is a stem; the others come from a more frequent stem
 
 _ONSETS = {
     "": 17, "b": 7, "c": 8, "d": 7, "f": 5, "g": 5, "h": 6, "j": 2, "k": 4, "l": 8, "m": 8, "n": 6,
@@ -87,11 +87,11 @@ _CHOICES = 1 << 16
 
 
 def word_rows(ranks: Integers, salt: int = 0) -> Rows:
-    """Return the rows of words of these ranks: uint64 of (ranks, 4).
+    """Return the rows of words, `uint64[ranks, 4]`.
 
     Args:
-        ranks: int64, from 1.
-        salt: Another spelling, of the same kind, for each other salt.
+        ranks: `int64[ranks]`, from 1.
+        salt: each salt gives another spelling, of the same kind.
     """
     keys = ranks.astype(np.uint64)
     own = _hash(keys + np.uint64(salt << 56))
@@ -110,23 +110,23 @@ def word_rows(ranks: Integers, salt: int = 0) -> Rows:
 
 
 def word_table() -> Rows:
-    """Return the rows of the TABLE_RANKS most frequent words, no two spelled alike.
+    """Return the rows of the most frequent words, `uint64[TABLE_RANKS, 4]`, with unique spellings.
 
-    uint64 of (TABLE_RANKS, 4); row 0 is the most frequent word.
+    Row 0 is the most frequent word.
     """
     ranks = np.arange(1, TABLE_RANKS + 1)
     rows = word_rows(ranks)
     rows[: len(HEAD)] = _fields([f"{word} " for word in HEAD], 4)
-    taken: set[bytes] = set()
+    spellings: set[bytes] = set()
     salt = 0
     unsettled = np.arange(TABLE_RANKS)
     while len(unsettled):
         words = rows[unsettled].tobytes().translate(None, delete=b"\0").split(b" ")[:-1]
         again = []
         for index, word in zip(unsettled.tolist(), words, strict=True):
-            if word in taken:
+            if word in spellings:
                 again.append(index)
-            taken.add(word)
+            spellings.add(word)
         salt += 1
         unsettled = np.array(again, dtype=np.int64)
         rows[unsettled] = word_rows(ranks[unsettled], salt % 256)
@@ -134,12 +134,12 @@ def word_table() -> Rows:
 
 
 def _stem_ranks(ranks: Integers, own: Rows) -> Integers:
-    """Return a rank at most each word's own, the stem whose syllables the word has."""
+    """Return the ranks of the stems whose syllables the words have, at most their own."""
     return (ranks * _uniform(_hash(own))).astype(np.int64) // _STEM_EVERY * _STEM_EVERY + 1
 
 
 def _apply_kinds(rows: Rows, log_rank: Floats, draw: Floats, spelling: Rows) -> None:
-    """Turn rows, in place, into the kinds of words that ``draw``, uniform in [0, 1), says."""
+    """Turn rows, in place, into kinds of words, chosen by `draw`, which is uniform in [0, 1)."""
     below = np.zeros(len(rows))
     members = {}
     for kind, shares in _KINDS.items():
@@ -148,7 +148,7 @@ def _apply_kinds(rows: Rows, log_rank: Floats, draw: Floats, spelling: Rows) -> 
         below = above
     for kind, suffix in (("number", " "), ("ordinal", "th ")):
         chosen = members[kind]
-        # Log-uniform, up to more digits for rarer words, so that there are enough different ones.
+        # Log-uniform, with more digits for rarer words, so that there are enough different ones.
         exponents = 0.7 + spelling[chosen] / 2.0**64 * log_rank[chosen]
         rows[chosen] = _fields([f"{int(10**x)}{suffix}" for x in exponents], 4)
     chosen = members["accented"]
@@ -180,7 +180,7 @@ def _part(spelling: Rows, part: int) -> Rows:
 
 
 def _fields(texts: list[str], fields: int) -> Rows:
-    """Return texts as rows of ``fields`` 64-bit fields, filled with NUL bytes."""
+    """Return texts as rows of `fields` 64-bit fields, filled with NUL bytes."""
     filled = b"".join(text.encode().ljust(8 * fields, b"\0") for text in texts)
     return np.frombuffer(filled, dtype="<u8").reshape(-1, fields).astype(np.uint64)
 
@@ -194,7 +194,7 @@ def _choices(weights: Mapping[str, float]) -> Rows:
 
 
 def _syllables(nuclei: Mapping[str, int]) -> dict[str, float]:
-    """Return every onset, nucleus and coda together with the product of their weights."""
+    """Return all syllables (onset, nucleus, coda) with the products of their weights."""
     return {
         onset + nucleus + coda: a * b * c
         for onset, a in _ONSETS.items()

@@ -1,36 +1,34 @@
-"""Two of the moments of `benchmarks.faults.kills`; make test-kills takes twenty."""
+"""`benchmarks.faults.kills` with two moments; `make test-kills` takes twenty."""
 
 import time
 from pathlib import Path
 
 import pytest
 
-from benchmarks.faults.kills import Job, kill_and_go_on
+from benchmarks.faults.kills import Job, kill_and_resume
 
 
-def test_a_job_that_is_killed_goes_on_to_the_same_bytes(
+def test_a_killed_job_resumes_to_the_same_bytes(
     sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
     text = tmp_path / "text"
     text.write_bytes(sample.read_bytes() * 20)
     flags = ["--num-shards", "4", "--max-seq-length", "64", "--duplicates", "2"]
     flags += ["--workers", "2", "--min-bytes-per-worker", "0", "--range-bytes", "100000"]
-    given = ["bert", "--input", str(text), "--tokenizer", str(tokenizer_path), *flags]
-    job = Job(given, tmp_path / "out")
+    command = ["bert", "--input", str(text), "--tokenizer", str(tokenizer_path), *flags]
+    job = Job(command, tmp_path / "out")
     began = time.perf_counter()
     job.run()
     whole = time.perf_counter() - began
     expected = job.digests()
     for victim, share in (("driver", 0.75), ("worker", 0.9)):
-        # The machine may be quicker now than it was.
+        # The machine can be faster now than it was.
         seconds = whole * share
-        while not kill_and_go_on(job, expected, victim, seconds):
+        while not kill_and_resume(job, expected, victim, seconds):
             seconds *= 0.8
 
 
-def test_a_file_that_is_half_written_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_half_written_file_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = Job([], tmp_path / "out")
 
     def kill(*_: object) -> bool:
@@ -40,4 +38,4 @@ def test_a_file_that_is_half_written_is_found(
 
     monkeypatch.setattr(job, "kill", kill)
     with pytest.raises(AssertionError, match=r"train-00000-of-00001\.parquet.* half-written"):
-        kill_and_go_on(job, {"train-00000-of-00001.parquet": "whole"}, "driver", 0.0)
+        kill_and_resume(job, {"train-00000-of-00001.parquet": "whole"}, "driver", 0.0)

@@ -79,13 +79,6 @@ def check_sample(row: dict[str, list[int]]) -> None:
     assert not set(row["masked_labels"]) & {0, 1, 2, 3}
 
 
-def test_limit_reads_whole_lines(text: Path) -> None:
-    lines = list(article.read_lines(text, 5000))
-    size = sum(len(line.encode()) for line in lines)
-    assert 5000 <= size < 5000 + len(lines[-1].encode())
-    assert text.read_text(encoding="utf-8").startswith("".join(lines))
-
-
 def test_second_segment_is_never_from_the_same_document() -> None:
     documents = [[[10 + index] * 5] * 4 for index in range(3)]
     random.seed(0)

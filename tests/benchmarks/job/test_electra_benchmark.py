@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer
 
-from benchmarks.job.electra import build_originals_way, examples_of
+from benchmarks.job.electra import build_originals_way, read_examples
 
 
 def test_both_sides_of_the_benchmark_see_the_same_tokens(
@@ -12,7 +12,7 @@ def test_both_sides_of_the_benchmark_see_the_same_tokens(
     tokenizer = Tokenizer.from_file(str(tokenizer_path))
     lines = filter(None, map(str.strip, sample.read_text().split("\n")))
     tokens = sum(len(tokenizer.encode(line, add_special_tokens=False).ids) for line in lines)
-    examples = list(examples_of(str(sample), tokenizer))
+    examples = list(read_examples(str(sample), tokenizer))
     kept = sum(len(of.first) + len(of.second) for of in examples)
     trimmed = sum(len(of.first_trimmed) + len(of.second_trimmed) for of in examples)
     assert kept + trimmed == tokens

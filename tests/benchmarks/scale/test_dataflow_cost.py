@@ -1,89 +1,75 @@
-"""The cost sheet beside the counters of real local runs."""
+"""What a job on Dataflow moves, beside the counters of real local runs, and its price."""
 
-import json
-from collections import Counter
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from benchmarks.scale.dataflow_cost import Pace, Prices, billed_shuffle_gb, price
-from benchmarks.scale.dataflow_volumes import Ratios, estimate, read_ratios
-from tests.tools.jobs import run_here
-from transforms import commit
+from benchmarks.scale.counted_run import Build, Counted, count_run, prepare_build
+from benchmarks.scale.dataflow_cost import (
+    Pace,
+    Prices,
+    Volumes,
+    billed_shuffle_gb,
+    estimate,
+    price,
+)
+from benchmarks.scale.model import Rates, Scale, compute_rates
+from benchmarks.scale.planning import Planned, plan_size
+from corpusmill.objectives.bert import BertOptions
+from pipeline.options import RunOptions
 
-RANGE_BYTES = 10_000
-
-
-@dataclass
-class Counted:
-    """What a run did."""
-
-    manifest: dict[str, Any]
-    spilled: int
-    segments: dict[str, int]
-    units: dict[str, int]
-
-    def reads(self, copies: int) -> int:
-        """Reads of segments: once by merges, as often as there are copies by shards."""
-        merged = self.segments.get("merge", 0)
-        tasks = self.segments["task"]
-        return tasks + merged * copies if merged else tasks * copies
-
-
-def run(
-    sample: Path, tokenizer: Path, folder: Path, patch: pytest.MonkeyPatch, *flags: str
-) -> Counted:
-    """A real run whose temporary files are kept."""
-    patch.setattr(commit, "remove_folder", lambda _: None)
-    patch.setattr("pipeline.preparation.run_folder.remove_folder", lambda _: None)
-    outcome = run_here(
-        "bert", "--input", sample, "--tokenizer", tokenizer, "--output", folder / "out",
-        "--temp-location", folder / "temp", "--duplicates", "4", "--max-seq-length", "64",
-        "--range-bytes", str(RANGE_BYTES), *flags,
-    )  # fmt: skip
-    assert outcome.status == 0, outcome.errors
-    segments: Counter[str] = Counter()
-    units: Counter[str] = Counter()
-    for entry in (folder / "temp").rglob("done-*.json"):
-        kind = entry.name.split("-")[1]
-        units[kind] += 1
-        outputs = json.loads(entry.read_text())["outputs"]
-        segments[kind] += sum(name == "Segment" for _, name, _ in outputs)
-    manifest = json.loads((folder / "out" / "dataset.json").read_text())
-    spilled = sum(path.stat().st_size for path in (folder / "temp").rglob("spill-*"))
-    return Counted(manifest, spilled, segments, units)
+_OPTIONS = BertOptions(duplicates=4, max_seq_length=64)
+_VOLUMES = Volumes(
+    text=1e12, elements=1e8, shuffled=1e10, temporary=1e12, fetched=3e12, small_reads=1e8,
+    puts=1e6, gets=1e8,
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def ratios(sample: Path, tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Ratios:
-    """Of another run than those that are compared."""
-    with pytest.MonkeyPatch.context() as patch:
-        counted = run(sample, tokenizer_path, tmp_path_factory.mktemp("ratios"), patch)
-    return read_ratios(counted.manifest)
+def build(tokenizer_path: Path) -> Build:
+    return prepare_build(_OPTIONS, str(tokenizer_path), run=RunOptions(range_bytes=10_000))
+
+
+@pytest.fixture(scope="module")
+def counted(build: Build, sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Counted:
+    return count_run(build, [str(sample)], tmp_path_factory.mktemp("rates") / "out")
+
+
+@pytest.fixture(scope="module")
+def rates(counted: Counted) -> Rates:
+    return compute_rates(counted)
 
 
 @pytest.mark.parametrize("shards", [3, 200])
-def test_the_sheet_says_what_files_take(
-    shards: int, ratios: Ratios, sample: Path, tokenizer_path: Path, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    counted = run(sample, tokenizer_path, tmp_path, monkeypatch, "--num-shards", str(shards))
-    size = sample.stat().st_size
-    said = estimate(ratios, size, shards=shards, tasks=counted.units["task"])
-    assert said.copies == min(4, shards)
-    assert said.shards == counted.units["shard"]
-    written = said.temporary - said.written - 2 * ratios.token_bytes * ratios.tokens * size
-    assert written == pytest.approx(counted.spilled, rel=0.1)
-    assert said.small_reads == pytest.approx(counted.reads(said.copies) + said.tasks, rel=0.2)
+def test_volumes_are_those_of_a_real_run(
+    shards: int, build: Build, rates: Rates, sample: Path, tmp_path: Path
+) -> None:
+    counted = count_run(replace(build, num_shards=shards), [str(sample)], tmp_path / "out")
+    scale = Scale(counted.job, rates)
+    volumes = estimate(Planned(scale, 1, 0, 0, 0))
+    assert scale.builders == min(4, shards)
+    assert counted.job.layout.shards == shards
+    written = volumes.temporary - scale.output_bytes - 2 * scale.pool_bytes
+    spilled = sum(segment.length for segment in counted.spilled)
+    assert written == pytest.approx(spilled, rel=0.1)
+    to_shards = counted.count_elements("JoinSegments.None")
+    to_merges = counted.count_elements("_PrepareTask).None") if scale.merges else 0
+    references, units = to_shards + to_merges, counted.job.plan.tasks + shards
+    assert volumes.elements == pytest.approx(references + units, rel=0.2)
+    candidates = 2 * counted.count_elements(".candidates")
+    assert volumes.small_reads == pytest.approx(references - shards + candidates, rel=0.2)
 
 
-def test_what_is_written_is_what_was_measured(ratios: Ratios, sample: Path) -> None:
+def test_output_grows_with_the_text(
+    build: Build, counted: Counted, rates: Rates, sample: Path
+) -> None:
     size = sample.stat().st_size
-    tokens = ratios.tokens * size
-    assert round(tokens) == 17489
-    assert estimate(ratios, 10 * size).written == round(10 * ratios.output * size)
+    assert round(rates.tokens * size) == 17489
+    splits = counted.manifest["splits"].values()
+    written = sum(shard["bytes"] for split in splits for shard in split["shards"])
+    larger = plan_size(build, rates, 10 * size, size)
+    assert larger.scale.output_bytes == pytest.approx(10 * written)
 
 
 def test_shuffled_data_are_billed_in_steps() -> None:
@@ -92,11 +78,10 @@ def test_shuffled_data_are_billed_in_steps() -> None:
     assert billed_shuffle_gb(6120) - billed_shuffle_gb(5120) == 1000
 
 
-def test_prices_are_what_they_are_multiplied_with(ratios: Ratios) -> None:
-    volumes = estimate(ratios, 10**12)
+def test_prices_multiply_volumes() -> None:
     pace = Pace(cpu_seconds=1e-7, request_seconds=0, element_seconds=0)
-    sheet = price(volumes, pace, Prices(vcpu_hour=1.0))
+    sheet = price(_VOLUMES, pace, Prices(vcpu_hour=1.0))
     assert sheet.vcpu_hours == pytest.approx(1e5 / 3600)
     assert sheet.dollars["vCPU"] == sheet.vcpu_hours
-    twice = price(volumes, pace, Prices(put_thousand=0.01, get_thousand=0.0008))
-    assert twice.dollars["requests"] == pytest.approx(2 * sheet.dollars["requests"])
+    more = price(_VOLUMES, pace, Prices(put_thousand=0.01, get_thousand=0.0008))
+    assert more.dollars["requests"] == pytest.approx(2 * sheet.dollars["requests"])
