@@ -1,5 +1,62 @@
 """Raw text in, ready-to-train examples for language-model pretraining out.
 
-The library holds the compiled kernels, the objectives, the formats and the readers. It knows
-nothing of Beam: `transforms/` wraps it in DoFns and `pipeline/` assembles and runs them.
+The library holds the compiled kernels, the objectives, the formats and the readers. It does not
+know Beam: `transforms/` wraps it in DoFns, and `pipeline/` assembles and runs them.
+
+What a trainer needs is here, and imported when it is first used:
+
+    DataSet             a data set, opened: any of its examples by number
+    make_batches        its batches, in one call
+    Loader              NumPy batches from worker processes, for any framework
+    TensorLoader        the same as PyTorch tensors
+    MapDataset          a data set for PyTorch's DataLoader
+    StreamingDataset    likewise, as a stream
+    mix                 several data sets by proportion
+    collator_for        a model's arguments from rows
+    verify              every byte, row and count of a data set compared with its manifest
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from corpusmill.dataset.verify import verify as verify
+    from corpusmill.reading.collate.collators import collator_for as collator_for
+    from corpusmill.reading.data_set import DataSet as DataSet
+    from corpusmill.reading.load.loader import Loader as Loader
+    from corpusmill.reading.make_batches import make_batches as make_batches
+    from corpusmill.reading.order.mixture import mix as mix
+    from corpusmill.reading.torch.dataset import MapDataset as MapDataset
+    from corpusmill.reading.torch.loader import TensorLoader as TensorLoader
+    from corpusmill.reading.torch.streaming import StreamingDataset as StreamingDataset
+
+    __version__: str
+
+_MODULES = {
+    "DataSet": "corpusmill.reading.data_set",
+    "Loader": "corpusmill.reading.load.loader",
+    "MapDataset": "corpusmill.reading.torch.dataset",
+    "StreamingDataset": "corpusmill.reading.torch.streaming",
+    "TensorLoader": "corpusmill.reading.torch.loader",
+    "collator_for": "corpusmill.reading.collate.collators",
+    "make_batches": "corpusmill.reading.make_batches",
+    "mix": "corpusmill.reading.order.mixture",
+    "verify": "corpusmill.dataset.verify",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version  # noqa: PLC0415  takes a while, and few need it
+
+        value: Any = version("corpusmill")
+    elif name in _MODULES:
+        value = getattr(import_module(_MODULES[name]), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES, "__version__"})

@@ -21,10 +21,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import BertConfig, BertForPreTraining, get_linear_schedule_with_warmup
 
-from corpusmill.reading.collate.collators import collator_for
-from corpusmill.reading.data_set import DataSet
-from corpusmill.reading.make_batches import make_batches
-from corpusmill.reading.torch.loader import TensorLoader
+from corpusmill import DataSet, TensorLoader, collator_for, make_batches
 from examples.loss_curves import SMOOTHED, Losses, draw_losses, find_baselines, judge
 
 
@@ -57,8 +54,8 @@ def open_loader(
 def build_model(data_set: DataSet, hidden_size: int) -> BertForPreTraining:
     """BERT with two layers, as wide as asked and with as many ids as the data set's tokenizer."""
     config = BertConfig(
-        vocab_size=data_set.manifest["tokenizer"]["vocab_size"],
-        max_position_embeddings=data_set.manifest["objective"]["options"]["max_seq_length"],
+        vocab_size=data_set.manifest.tokenizer.vocab_size,
+        max_position_embeddings=data_set.manifest.objective.options["max_seq_length"],
         hidden_size=hidden_size,
         num_hidden_layers=2,
         num_attention_heads=max(1, hidden_size // 32),
@@ -174,7 +171,7 @@ def report(training: Training, seconds: float) -> None:
 def conclude(given: argparse.Namespace, training: Training) -> None:
     """Draw the losses, and say what was reached and what it would be by guessing."""
     data_set = DataSet(given.data)
-    vocab_size = data_set.manifest["tokenizer"]["vocab_size"]
+    vocab_size = data_set.manifest.tokenizer.vocab_size
     some = data_set.take(np.arange(min(len(data_set), 10_000)))
     masked = collator_for(data_set).prepare(some)  # where they are stored unmasked
     guessing = find_baselines(masked, vocab_size)

@@ -8,12 +8,12 @@ The corpus is read and tokenized once; documents travel to the shards as token i
 builds all of its examples itself.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import apache_beam as beam
 
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.dataset.manifest import Manifest
 from corpusmill.formats.options import OutputOptions
 from corpusmill.layout.placement import Layout
 from corpusmill.objectives.objective import Objective
@@ -44,7 +44,7 @@ class Job:
         output_options: how shards are written, with nothing left to the format.
         tokenizing: how text becomes ids.
         temp_folder: where files wait for the commit.
-        header: the manifest's entries that are known before the run.
+        header: the manifest without its results.
         commit: names and expectations.
     """
 
@@ -57,7 +57,7 @@ class Job:
     output_options: OutputOptions
     tokenizing: Tokenizing
     temp_folder: str
-    header: Mapping[str, object]
+    header: Manifest
     commit: CommitOptions
 
     @property

@@ -1,11 +1,9 @@
 """Temporary files to a data set: check counts, rename, write the manifest, and `_SUCCESS` last."""
 
-import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
-from typing import Any
 from uuid import uuid4
 
 import apache_beam as beam
@@ -20,7 +18,7 @@ from corpusmill.dataset.accounting import (
 )
 from corpusmill.dataset.card import render_card
 from corpusmill.dataset.checksums import HashingWriter
-from corpusmill.dataset.manifest import FileEntry, ShardEntry
+from corpusmill.dataset.manifest import FileEntry, Manifest, Shard, Split, entry_of
 from corpusmill.errors import UserError
 from corpusmill.formats.shard_formats import FORMATS, part_names
 from corpusmill.layout.length_bins import LengthBin
@@ -107,17 +105,18 @@ class _Commit(beam.DoFn):
         whole = self._join_shards(written) if self._options.joined else written
         entries = [(file, self._entry(file)) for file in sorted(whole, key=self._place)]
         moves = [Move(file.path, self._final(entry.file), entry.bytes) for file, entry in entries]
-        shard_entries: dict[str, list[ShardEntry]] = {}
+        shards_of: dict[str, list[Shard]] = {}
         for file, entry in entries:
-            if isinstance(entry, ShardEntry):
-                shard_entries.setdefault(self._split_of(file), []).append(entry)
-        files = [entry for _, entry in entries if not isinstance(entry, ShardEntry)]
+            if isinstance(entry, Shard):
+                shards_of.setdefault(self._split_of(file), []).append(entry)
+        files = [entry for _, entry in entries if not isinstance(entry, Shard)]
         tokenizer_json = self._read_tokenizer()
-        files.append(_entry_of(manifests.TOKENIZER, tokenizer_json))
+        files.append(entry_of(manifests.TOKENIZER, tokenizer_json))
         for path, entry in self._join_rejects(rejects):
             moves.append(Move(path, self._final(entry.file), entry.bytes))
             files.append(entry)
-        manifest = {**record["header"], **self._results(sums, shard_entries, files)}
+        header = manifests.from_json(record["header"])
+        manifest = _add_results(header, sums, shards_of, files)
         contents = {manifests.TOKENIZER: tokenizer_json, **_describe(manifest, tokenizer_json)}
         # Joining may have taken a while.
         check_claim(self._options.output, self._options.claim)
@@ -140,7 +139,7 @@ class _Commit(beam.DoFn):
         if file.part:
             return FileEntry(name, file.bytes, file.sha256)
         of_bin = asdict(bins[file.bin]) if bins else {}
-        return ShardEntry(name, file.bytes, file.sha256, file.rows, file.tokens, **of_bin)
+        return Shard(name, file.bytes, file.sha256, file.rows, file.tokens, **of_bin)
 
     def _place(self, file: WrittenFile) -> tuple[int, int, int, int]:
         """The order of the manifest: a bin's shards stand together."""
@@ -179,22 +178,21 @@ class _Commit(beam.DoFn):
         """Of this attempt alone: another one may be writing the same."""
         return str(FileSystems.join(self._options.temp_folder, f"{name}-{uuid4().hex}"))
 
-    def _results(
-        self, counts: dict[str, int], shards: dict[str, list[ShardEntry]], files: list[FileEntry]
-    ) -> dict[str, Any]:
-        plain, distributions = split_distributions(counts)
-        splits: dict[str, Any] = {}
-        for split in SPLIT_NAMES:
-            of_split = shards.get(split, [])
-            if of_split:
-                splits[split] = {
-                    "rows": sum(shard.rows for shard in of_split),
-                    "tokens": sum(shard.tokens for shard in of_split),
-                    "shards": [shard.describe() for shard in of_split],
-                    "distributions": distributions.get(split, {}),
-                }
-        kept = {name: number for name, number in plain.items() if not is_of_the_run(name)}
-        return {"counts": kept, "splits": splits, "files": [asdict(file) for file in files]}
+
+def _add_results(
+    header: Manifest,
+    counts: dict[str, int],
+    shards: Mapping[str, list[Shard]],
+    files: Sequence[FileEntry],
+) -> Manifest:
+    plain, distributions = split_distributions(counts)
+    splits = {
+        name: Split.from_shards(shards[name], distributions.get(name, {}))
+        for name in SPLIT_NAMES
+        if name in shards
+    }
+    kept = {name: number for name, number in plain.items() if not is_of_the_run(name)}
+    return replace(header, counts=kept, splits=splits, files=tuple(files))
 
 
 def _join_files(paths: Iterable[str], joined: str) -> tuple[int, str]:
@@ -208,26 +206,23 @@ def _join_files(paths: Iterable[str], joined: str) -> tuple[int, str]:
     return target.bytes, target.sha256
 
 
-def _describe(manifest: dict[str, Any], tokenizer_json: bytes) -> dict[str, bytes]:
-    """The files that say what is in the data set, and last that it is whole."""
+def _describe(manifest: Manifest, tokenizer_json: bytes) -> dict[str, bytes]:
+    """The files that describe the data set; the last one declares it complete."""
     shards = {
-        name: [shard["file"] for shard in split["shards"]]
-        for name, split in manifest["splits"].items()
+        name: [shard.file for shard in split.shards] for name, split in manifest.splits.items()
     }
-    files = FORMATS[manifest["output"]["format"]].companion_files(
-        shards, tokenizer_json.decode(), manifest["objective"]["options"]
+    files = FORMATS[manifest.output.format].companion_files(
+        shards, tokenizer_json.decode(), manifest.objective.options
     )
-    manifest["files"] += [asdict(_entry_of(*file)) for file in files.items()]
-    files[manifests.CARD] = render_card(manifest)
-    manifest["files"].append(asdict(_entry_of(manifests.CARD, files[manifests.CARD])))
-    files[manifests.MANIFEST] = manifests.encode(manifest)
-    # Its own digest makes a damaged manifest as visible as a damaged shard.
-    seal = hashlib.sha256(files[manifests.MANIFEST]).hexdigest()
-    return {**files, manifests.SUCCESS: f"{seal}\n".encode()}
-
-
-def _entry_of(name: str, content: bytes) -> FileEntry:
-    return FileEntry(name, len(content), hashlib.sha256(content).hexdigest())
+    manifest = manifest.with_files(files)
+    card = {manifests.CARD: render_card(manifest)}
+    content = manifests.encode(manifest.with_files(card))
+    return {
+        **files,
+        **card,
+        manifests.MANIFEST: content,
+        manifests.SUCCESS: manifests.seal(content),
+    }
 
 
 def check_rejects(counts: dict[str, int], max_rejects: float | None) -> None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.builds import MEGABYTE, build, make_corpus, make_tokenizer
+from corpusmill.arrays.columns import ANY_LENGTH
 from corpusmill.reading.collate.causal_collators import (
     CausalLmCollator,
     PackedCollator,
@@ -74,14 +75,13 @@ class Source:
     def samples(self) -> Samples:
         """The examples as our readers see them: rows, or the windows of a token stream."""
         data = DataSet(self.folder, cache_folder=self.work / "unpacked")
-        is_stream = data.manifest["objective"]["options"].get("mode") == "stream"
-        return TokenWindows(data, CONTEXT) if is_stream else data
+        return TokenWindows(data, CONTEXT) if data.columns[0].width == ANY_LENGTH else data
 
     @property
     def collator(self) -> MaskedLmCollator | CausalLmCollator | PackedCollator | WindowCollator:
         """The collator of all readers, so that they differ only in reading and moving rows."""
         samples = self.samples
-        if "windows" in samples.manifest:
+        if isinstance(samples, TokenWindows):
             return WindowCollator("targets")
         return collator_for(samples)
 

@@ -22,6 +22,7 @@ from benchmarks.readers.data_sets import CONTEXT, Source
 from corpusmill.arrays import ragged
 from corpusmill.reading.load.batches import Collator
 from corpusmill.reading.rows import Lists, Rows, Values
+from corpusmill.reading.token_windows import TokenWindows
 
 TensorBatch = dict[str, torch.Tensor]
 
@@ -85,7 +86,7 @@ def _from_arrow(array: pa.Array) -> Values:
 
 def _parquet(source: Source) -> list[str]:
     """Return files with the examples: the data set's own, or of windows cut in advance."""
-    if "windows" not in source.samples.manifest:
+    if not isinstance(source.samples, TokenWindows):
         return sorted(map(str, source.folder.glob("train-*.parquet")))
     target = source.work / "windows-parquet"
     if not target.exists():
@@ -184,7 +185,7 @@ def mosaic(source: Source, workers: int) -> Iterable[TensorBatch]:
 def lit_data(source: Source, workers: int) -> Iterable[TensorBatch]:
     """LitData over local chunks; the examples are arrays, or blocks of tokens for a stream."""
     litdata = import_module("litdata")
-    is_stream = "windows" in source.samples.manifest
+    is_stream = isinstance(source.samples, TokenWindows)
     target = source.work / "litdata"
     if not (target / "index.json").exists():
         shutil.rmtree(target, ignore_errors=True)

@@ -22,14 +22,14 @@ others 20 to 512.
 
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from statistics import mean
-from typing import Any
 
 import numpy as np
 
 from benchmarks.console import CONSOLE, make_parser, print_table
+from corpusmill.dataset.manifest import Manifest
 from corpusmill.reading.order.length_batches import LengthBatches
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import FixedBatches, Position
@@ -121,14 +121,14 @@ class Lengths:
     """Samples that have lengths but no values."""
 
     digest = "lengths"
+    manifest: Manifest
     longest = 512
 
     def __init__(self, shard_sizes: tuple[int, ...]) -> None:
         self.shard_sizes = shard_sizes
-        self.manifest: Mapping[str, Any] = {}
-        draw = np.random.default_rng(1)
-        is_full = draw.random(len(self)) < 0.25
-        self._lengths = np.where(is_full, self.longest, draw.integers(20, 513, len(self)))
+        drawn = np.random.default_rng(1)
+        full = drawn.random(len(self)) < 0.25
+        self._lengths = np.where(full, self.longest, drawn.integers(20, 513, len(self)))
 
     def __len__(self) -> int:
         return sum(self.shard_sizes)

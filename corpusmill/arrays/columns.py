@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +20,44 @@ def smallest_integer(largest: int) -> np.dtype:
     return np.dtype("int64")
 
 
-# The width of lists that have no greatest length, and the pad of those that nothing can fill, which
-# is no value of any column (labels of words are filled with -1).
+# The width of lists without a greatest length, and the pad of lists that nothing can fill. No
+# column has the value -2; labels of words are padded with -1.
 ANY_LENGTH, NO_PAD = -1, -2
+
+
+class Role(StrEnum):
+    """What the values of a column are, and so how its rows are counted, checked and padded.
+
+    Attributes:
+        TOKEN_IDS: the row's tokens, a list; the first column of every data set.
+        WINDOW: tokens whose last one is a target only; cut by readers, never stored.
+        SEGMENTS: one value per token: 0 in the first segment, 1 in the second.
+        WORDS: one value per token: 0 for the first of a word, 1 for the others, -1 outside words.
+        TOKEN_VALUES: one value per token, of another meaning.
+        POSITIONS: positions of predicted tokens in the row, ascending; 0 is never predicted.
+        PREDICTED_IDS: one token id per position, the original one.
+        BOUNDARIES: where the pieces of a packed row begin, and where the last one ends.
+        CLASS: one number per row, a class of the example.
+        VALUE: one number per row, of another meaning.
+    """
+
+    TOKEN_IDS = "token_ids"  # noqa: S105  not a password
+    WINDOW = "window"
+    SEGMENTS = "segments"
+    WORDS = "words"
+    TOKEN_VALUES = "token_values"  # noqa: S105
+    POSITIONS = "positions"
+    PREDICTED_IDS = "predicted_ids"
+    BOUNDARIES = "boundaries"
+    CLASS = "class"
+    VALUE = "value"
+
+    @property
+    def aligned_with(self) -> "Role | None":
+        """The role of the column whose lists have the same lengths; None where no other has."""
+        if self in {Role.SEGMENTS, Role.WORDS, Role.TOKEN_VALUES}:
+            return Role.TOKEN_IDS
+        return Role.POSITIONS if self is Role.PREDICTED_IDS else None
 
 
 @dataclass(frozen=True)
@@ -35,6 +71,15 @@ class Column:
         width: 0 for one number an example; otherwise a list an example, and the number of values
             to which the padded layout fills it; ANY_LENGTH where there is none.
         pad: the value that fills it; NO_PAD where none can be told from the row's own values.
+        role: what the values are.
+        smallest: the smallest value.
+        largest: the largest value; None where the vocabulary or the row's length limits it.
+        value_names: names of the values of a class, from 0 ("next", "random").
+        title: what a class is about, for reports ("second segment").
+        feature: the name by which Google's trainers parse it from TFRecord; empty for `name`.
+
+    Example:
+        Column("token_type_ids", "int8", "0, then 1", 512, role=Role.SEGMENTS, largest=1).
     """
 
     name: str
@@ -42,6 +87,12 @@ class Column:
     meaning: str
     width: int = 0
     pad: int = 0
+    role: Role = Role.VALUE
+    smallest: int = 0
+    largest: int | None = None
+    value_names: tuple[str, ...] = ()
+    title: str = ""
+    feature: str = ""
 
     def arrow_field(self, padded: bool) -> pa.Field:
         """The column's Arrow field; `padded` gives lists of fixed size."""
@@ -50,6 +101,11 @@ class Column:
             element = pa.field("element", value, nullable=False)
             value = pa.list_(element, self.width) if padded else pa.list_(element)
         return pa.field(self.name, value, nullable=False)
+
+
+def column_of(columns: Iterable[Column], role: Role) -> Column | None:
+    """The first column of a role; None where there is none."""
+    return next((column for column in columns if column.role is role), None)
 
 
 def arrow_schema(columns: Iterable[Column], padded: bool = False) -> pa.Schema:

@@ -7,20 +7,12 @@ Source: https://huggingface.co/docs/hub/datasets-manual-configuration
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import PurePosixPath
-from typing import Any
 
-from corpusmill.dataset.manifest import (
-    MANIFEST,
-    REJECTS,
-    SUCCESS,
-    TOKENIZER,
-    columns_of,
-    output_options_of,
-)
+from corpusmill.dataset.manifest import MANIFEST, REJECTS, SUCCESS, TOKENIZER, Manifest, Shard
 from corpusmill.formats.shard_formats import FORMATS
-from corpusmill.formats.shard_names import shard_glob
 
 # The hub's classes of size: upper end, exclusive, and name.
 _SIZES = (
@@ -36,7 +28,7 @@ _SIZES = (
 _LARGEST = "n>10B"
 
 
-def render_card(manifest: Mapping[str, Any]) -> bytes:
+def render_card(manifest: Manifest) -> bytes:
     """The card of a data set, a function of its manifest alone.
 
     Args:
@@ -59,83 +51,80 @@ def render_card(manifest: Mapping[str, Any]) -> bytes:
     return "\n".join(line for section in sections for line in section).encode() + b"\n"
 
 
-def _front_matter(manifest: Mapping[str, Any]) -> Iterable[str]:
-    rows = sum(split["rows"] for split in manifest["splits"].values())
-    size = next((name for end, name in _SIZES if rows < end), _LARGEST)
+def _front_matter(manifest: Manifest) -> Iterable[str]:
+    size = next((name for end, name in _SIZES if manifest.rows < end), _LARGEST)
     yield "---"
-    if FORMATS[manifest["output"]["format"]].hub:
+    if FORMATS[manifest.output.format].hub:
         yield from ("configs:", "- config_name: default", "  data_files:")
-        pattern = output_options_of(manifest).shard_name
-        for name, split in manifest["splits"].items():
+        for name in manifest.splits:
             # Quoted, because a * begins an alias in YAML.
-            glob = shard_glob(pattern, name, split["shards"][0]["file"])
-            yield from (f"  - split: {name}", f'    path: "{glob}"')
+            yield from (f"  - split: {name}", f'    path: "{manifest.glob(name)}"')
         yield from _bin_configs(manifest)
     yield from ("size_categories:", f'- "{size}"', "tags:", "- corpusmill", "- pretraining")
-    yield from (f"- {manifest['objective']['name']}", "---", "")
+    yield from (f"- {manifest.objective.name}", "---", "")
 
 
-def _bins(manifest: Mapping[str, Any]) -> list[tuple[int, list[tuple[str, list[Any]]]]]:
+def _bins(manifest: Manifest) -> list[tuple[int, list[tuple[str, list[Shard]]]]]:
     """The bins that hold a row, each with its shards by split; none where lengths are mixed."""
-    found: dict[int, dict[str, list[Any]]] = {}
-    for name, split in manifest["splits"].items():
-        for shard in split["shards"]:
-            if shard.get("bin") is not None:
-                found.setdefault(shard["bin"], {}).setdefault(name, []).append(shard)
+    found: dict[int, dict[str, list[Shard]]] = {}
+    for name, split in manifest.splits.items():
+        for shard in split.shards:
+            if shard.bin is not None:
+                found.setdefault(shard.bin, {}).setdefault(name, []).append(shard)
     sums = {
-        number: [(name, of) for name, of in splits.items() if sum(shard["rows"] for shard in of)]
+        number: [(name, of) for name, of in splits.items() if sum(shard.rows for shard in of)]
         for number, splits in sorted(found.items())
     }
     return [(number, splits) for number, splits in sums.items() if splits]
 
 
-def _bin_configs(manifest: Mapping[str, Any]) -> Iterable[str]:
+def _bin_configs(manifest: Manifest) -> Iterable[str]:
     """A configuration for each bin, so that a trainer reads one alone."""
     for number, splits in _bins(manifest):
         yield from (f"- config_name: bin-{number:02d}", "  data_files:")
         for name, shards in splits:
-            first = PurePosixPath(shards[0]["file"])
+            first = PurePosixPath(shards[0].file)
             begin = first.name.rsplit("-", maxsplit=3)[0]
             yield from (f"  - split: {name}", f'    path: "{begin}-*{first.suffix}"')
 
 
-def _introduction(manifest: Mapping[str, Any]) -> Iterable[str]:
-    name = manifest["objective"]["name"]
-    tokenizer = manifest["tokenizer"]
+def _introduction(manifest: Manifest) -> Iterable[str]:
+    name = manifest.objective.name
+    tokenizer = manifest.tokenizer
     yield f"# Pretraining examples: {name}"
     yield ""
     yield (
         f"Examples for pretraining a language model with the objective `{name}`, built from text "
-        f"by corpusmill {manifest['corpusmill_version']}. The same input, options and seed "
-        f"({manifest['seed']}) give the same bytes."
+        f"by corpusmill {manifest.corpusmill_version}. The same input, options and seed "
+        f"({manifest.seed}) give the same bytes."
     )
     yield (
-        f"Tokens are ids of the tokenizer in `{tokenizer['file']}` ({_code(tokenizer['name'])}, "
-        f"{tokenizer['vocab_size']:,} ids)."
+        f"Tokens are ids of the tokenizer in `{tokenizer.file}` ({_code(tokenizer.name)}, "
+        f"{tokenizer.vocab_size:,} ids)."
     )
     yield ""
 
 
-def _splits(manifest: Mapping[str, Any]) -> Iterable[str]:
+def _splits(manifest: Manifest) -> Iterable[str]:
     yield from ("## Splits", "")
     rows = [
         (
             _code(name),
-            f"{split['rows']:,}",
-            f"{split['tokens']:,}",
-            f"{len(split['shards']):,}",
-            f"{sum(shard['bytes'] for shard in split['shards']):,}",
+            f"{split.rows:,}",
+            f"{split.tokens:,}",
+            f"{len(split.shards):,}",
+            f"{split.bytes:,}",
         )
-        for name, split in manifest["splits"].items()
+        for name, split in manifest.splits.items()
     ]
     yield from _table(("split", "examples", "tokens", "files", "bytes"), rows)
     bins = [
         (
             _code(f"bin-{number:02d}"),
-            f"{shards[0]['min_length']} to {shards[0]['max_length']}",
+            f"{shards[0].min_length} to {shards[0].max_length}",
             _code(name),
-            f"{sum(shard['rows'] for shard in shards):,}",
-            f"{sum(shard['tokens'] for shard in shards):,}",
+            f"{sum(shard.rows for shard in shards):,}",
+            f"{sum(shard.tokens for shard in shards):,}",
         )
         for number, splits in _bins(manifest)
         for name, shards in splits
@@ -145,62 +134,66 @@ def _splits(manifest: Mapping[str, Any]) -> Iterable[str]:
         yield from _table(("configuration", "lengths", "split", "examples", "tokens"), bins)
 
 
-def _columns(manifest: Mapping[str, Any]) -> Iterable[str]:
+def _columns(manifest: Manifest) -> Iterable[str]:
     yield from ("## Columns", "")
+    padded = manifest.output.options.is_padded
     columns = [
-        (_code(of["name"]), describe_type(of["type"]), _cell(of["meaning"]))
-        for of in manifest["columns"]
+        (
+            _code(column.name),
+            describe_type(str(column.arrow_field(padded).type)),
+            _cell(column.meaning),
+        )
+        for column in manifest.columns
     ]
     yield from _table(("column", "type", "meaning"), columns)
-    special = manifest["tokenizer"]["special"]
+    special = asdict(manifest.tokenizer.special)
     ids = ", ".join(
         f"{role.removesuffix('_id')} {of}" for role, of in special.items() if isinstance(of, int)
     )
     yield from (f"Special ids: {ids}.", "")
 
 
-def _loading(manifest: Mapping[str, Any]) -> Iterable[str]:
-    options = output_options_of(manifest)
-    split = next(iter(manifest["splits"]))
-    file = manifest["splits"][split]["shards"][0]["file"]
-    shard_format = FORMATS[options.output_format]
-    lines = list(shard_format.explain_loading(columns_of(manifest), options, split, file))
-    if lines:
-        yield from ("## How to load", "", "From the folder that holds this file:", "", *lines)
-    yield "Rows are padded to one width." if options.is_padded else "Rows have their own lengths."
+def _loading(manifest: Manifest) -> Iterable[str]:
+    padded = manifest.output.options.is_padded
+    split, entry = next(iter(manifest.splits.items()))
+    shard_format, first = FORMATS[manifest.output.format], entry.shards[0].file
+    lines = shard_format.explain_loading(manifest.columns, manifest.output.options, split, first)
+    if text := list(lines):
+        yield from ("## How to load", "", "From the folder that holds this file:", "", *text)
+    yield "Rows are padded to one width." if padded else "Rows have their own lengths."
     yield ""
 
 
-def _options(manifest: Mapping[str, Any]) -> Iterable[str]:
+def _options(manifest: Manifest) -> Iterable[str]:
     yield from ("## Options of the build", "")
-    groups = (
-        manifest["objective"]["options"],
-        manifest["corpus"]["options"],
-        manifest["output"]["options"],
-    )
-    options = {"seed": manifest["seed"], "validation_share": manifest["output"]["validation_share"]}
-    for group in groups:
-        options |= group
+    options = {
+        "seed": manifest.seed,
+        "validation_share": manifest.output.validation_share,
+        **manifest.objective.options,
+        **manifest.corpus.options,
+        **asdict(manifest.output.options),
+    }
     yield from _table(
-        ("option", "value"), [(_code(name), _code(json.dumps(of))) for name, of in options.items()]
+        ("option", "value"),
+        [(_code(name), _code(json.dumps(value))) for name, value in options.items()],
     )
 
 
-def _corpus(manifest: Mapping[str, Any]) -> Iterable[str]:
-    files = manifest["corpus"]["files"]
+def _corpus(manifest: Manifest) -> Iterable[str]:
+    files = manifest.corpus.files
     yield from ("## Source text", "")
-    size = manifest["corpus"]["bytes"]
+    size = manifest.corpus.bytes
     yield f"Files: {len(files):,}; bytes: {size:,}. `{MANIFEST}` lists them all."
     yield ""
-    counts = [(_code(name), f"{number:,}") for name, number in manifest["counts"].items()]
+    counts = [(_code(name), f"{number:,}") for name, number in manifest.counts.items()]
     yield from _table(("count", "number"), counts)
 
 
-def _files(manifest: Mapping[str, Any]) -> Iterable[str]:
+def _files(manifest: Manifest) -> Iterable[str]:
     yield from ("## Files", "")
     yield f"- `{MANIFEST}`: options, counts, and the size and sha256 of every file"
     yield f"- `{TOKENIZER}`: the tokenizer, with which ids become text again"
-    if any(entry["file"] == REJECTS for entry in manifest["files"]):
+    if REJECTS in manifest.entries:
         yield f"- `{REJECTS}`: input that became no example, with file, offset and reason"
     yield f"- `{SUCCESS}`: written last, by a finished build; it holds the sha256 of `{MANIFEST}`"
 

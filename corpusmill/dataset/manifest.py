@@ -1,27 +1,36 @@
 """The manifest `dataset.json`: what a data set is, what it was made from, and what it must contain.
 
 It holds no time, host or path of the run, so that the same input, options and seed give the same
-manifest.
+manifest. `Manifest` and its parts are the file's entries, in the file's order:
 
-    {"format": "corpusmill", "format_version": 2, "objective": {"name": "bert", "options": {...}},
-     "seed": 1, "tokenizer": {...}, "columns": [...], "corpus": {...},
+    {"format": "corpusmill", "format_version": 3, "corpusmill_version": "0.1.0",
+     "objective": {"name": "bert", "options": {...}, "repeats": 10}, "seed": 1,
+     "tokenizer": {...}, "output": {...}, "columns": [{"name": "input_ids", ...}], "corpus": {...},
      "counts": {"read.documents": 9, ...},
-     "splits": {"train": {"rows": 7, "tokens": 900, "distributions": {"length": [...], ...},
-     "shards": [{"file": "train-00000-of-00001.parquet", "rows": 7, "tokens": 900, "bytes": 5021,
-     "sha256": "..."}]}},
+     "splits": {"train": {"rows": 7, "tokens": 900,
+     "shards": [{"file": "train-00000-of-00001.parquet", "bytes": 5021, "sha256": "...",
+     "rows": 7, "tokens": 900}], "distributions": {"length": [...], ...}}},
      "files": [{"file": "tokenizer.json", "bytes": 12, "sha256": "..."}, ...]}
 """
 
+import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Annotated, Any
 
-from corpusmill.arrays.columns import Column
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from corpusmill.arrays.columns import ANY_LENGTH, NO_PAD, Column, Role
+from corpusmill.dataset.version_2 import upgrade
 from corpusmill.errors import UserError
 from corpusmill.formats import shard_names
 from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.shard_formats import FORMATS, part_names
 from corpusmill.tokenization.special_tokens import SpecialTokens
+from corpusmill.tokenization.tokenizer_file import TokenizerFile, token_dtype
 
 MANIFEST, SUCCESS, CARD, TOKENIZER, REJECTS = (
     "dataset.json",
@@ -30,12 +39,20 @@ MANIFEST, SUCCESS, CARD, TOKENIZER, REJECTS = (
     "tokenizer.json",
     "rejects/rejects.jsonl",
 )
-FORMAT, FORMAT_VERSION = "corpusmill", 2
+FORMAT, FORMAT_VERSION = "corpusmill", 3
 
+# A distribution with more values is written as a table of those that occur.
 _LONGEST_LIST = 65536
-
-# More than any row has tokens; what a manifest from anywhere says must not fill the memory.
+# No row has more tokens; a hostile manifest must not fill the memory.
 _LARGEST_VALUE = 2**28
+
+_Number = Annotated[int, Meta(ge=0, le=2**62)]
+# Without a leading dot there is neither a folder above nor a hidden file.
+_NAME = r"[A-Za-z0-9_=+-][A-Za-z0-9._=+-]*"
+_FileName = Annotated[str, Meta(pattern=rf"\A{_NAME}(/{_NAME})*\Z")]
+_Digest = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+
+_DTYPES = frozenset({"int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"})
 
 
 @dataclass(frozen=True)
@@ -48,67 +65,287 @@ class FileEntry:
         sha256: hexadecimal digest of its bytes.
     """
 
-    file: str
-    bytes: int
-    sha256: str
+    file: _FileName
+    bytes: _Number
+    sha256: _Digest
 
 
 @dataclass(frozen=True)
-class ShardEntry(FileEntry):
+class Shard(FileEntry):
     """A shard and what it must contain.
 
     Attributes:
         rows: number of examples.
         tokens: sum of their lengths.
-        bin: number of its range of lengths; this and the next two are None where lengths are mixed.
+        bin: number of its length bin; this and the next two are None without bins.
         min_length: tokens of the shortest example that the bin may hold.
         max_length: tokens of the longest one.
     """
 
-    rows: int
-    tokens: int
-    bin: int | None = None
-    min_length: int | None = None
-    max_length: int | None = None
-
-    def describe(self) -> dict[str, Any]:
-        """The manifest's entry of the shard."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+    rows: _Number
+    tokens: _Number
+    bin: _Number | None = None
+    min_length: _Number | None = None
+    max_length: _Number | None = None
 
 
-def shard_name(split: str, number: int, of: int, suffix: str, pattern: str | None = None) -> str:
+@dataclass(frozen=True)
+class Split:
+    """A split, such as "train".
+
+    Attributes:
+        rows: number of examples.
+        tokens: sum of their lengths.
+        shards: in the order in which they are read.
+        distributions: counts[v] rows have the value v, by name. Where there are rows, "length" is
+            one of them.
+    """
+
+    rows: _Number
+    tokens: _Number
+    shards: tuple[Shard, ...]
+    distributions: Mapping[str, tuple[_Number, ...]]
+
+    @classmethod
+    def from_shards(
+        cls, shards: Iterable[Shard], distributions: Mapping[str, Iterable[int]]
+    ) -> "Split":
+        """The split with these shards."""
+        entries = tuple(shards)
+        return cls(
+            sum(shard.rows for shard in entries),
+            sum(shard.tokens for shard in entries),
+            entries,
+            {name: tuple(counts) for name, counts in distributions.items()},
+        )
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest example."""
+        return len(self.distributions.get("length", (0,))) - 1
+
+    @property
+    def bytes(self) -> int:
+        """Size of all shards."""
+        return sum(shard.bytes for shard in self.shards)
+
+
+@dataclass(frozen=True)
+class ObjectiveEntry:
+    """The objective.
+
+    Attributes:
+        name: its name on the command line.
+        options: its options by name.
+        repeats: how many times each document was built.
+    """
+
+    name: str
+    options: Mapping[str, Any]
+    repeats: _Number
+
+
+@dataclass(frozen=True)
+class TokenizerEntry:
+    """The tokenizer.
+
+    Attributes:
+        file: its file in the data set.
+        name: as the user gave it.
+        form: the kind of file that it was read from.
+        revision: commit on the hub; None for a local file.
+        options: how it was read.
+        sha256: hexadecimal digest of the file.
+        vocab_size: largest id + 1.
+        special: its special tokens.
+        words: the rule of words by which tokens are masked together; None without one.
+    """
+
+    file: _FileName
+    name: str
+    form: str
+    revision: str | None
+    options: Mapping[str, Any]
+    sha256: _Digest
+    vocab_size: Annotated[int, Meta(ge=1, le=2**32)]
+    special: SpecialTokens
+    words: str | None = None
+
+    @classmethod
+    def from_tokenizer(cls, tokenizer: TokenizerFile, words: str | None = None) -> "TokenizerEntry":
+        """The entry of a tokenizer whose file is `tokenizer.json`."""
+        return cls(
+            file=TOKENIZER,
+            name=tokenizer.name,
+            form=tokenizer.form,
+            revision=tokenizer.revision,
+            options=asdict(tokenizer.options),
+            sha256=tokenizer.digest,
+            vocab_size=tokenizer.vocab_size,
+            special=tokenizer.special,
+            words=words,
+        )
+
+    @property
+    def token_dtype(self) -> np.dtype:
+        """The type of token ids."""
+        return token_dtype(self.vocab_size)
+
+
+@dataclass(frozen=True)
+class OutputEntry:
+    """How the shards were written.
+
+    Attributes:
+        format: their file format.
+        options: all of the options of the output.
+        validation_share: share of the documents in the validation split.
+    """
+
+    format: str
+    options: OutputOptions
+    validation_share: float
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file of the corpus.
+
+    Attributes:
+        path: its name below the input.
+        bytes: its size.
+    """
+
+    path: str
+    bytes: _Number
+
+
+@dataclass(frozen=True)
+class CorpusEntry:
+    """What was read.
+
+    Attributes:
+        options: how documents and sentences were found.
+        sentence_splitter: name and version of the splitter; None where lines are sentences.
+        bytes: size of all files.
+        files: sorted by path.
+    """
+
+    options: Mapping[str, Any]
+    sentence_splitter: str | None
+    bytes: _Number
+    files: tuple[SourceFile, ...]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """All that is known of a data set. Before a run, counts, splits and files are empty.
+
+    Attributes:
+        corpusmill_version: of the job that wrote it.
+        objective: what the examples are for.
+        seed: of all random draws.
+        tokenizer: by which text became ids.
+        output: how the shards were written.
+        columns: of every shard.
+        corpus: what was read.
+        counts: sums over all stages, by name ("read.documents").
+        splits: by name, those with shards.
+        files: every other file, companions of shards among them.
+    """
+
+    corpusmill_version: str
+    objective: ObjectiveEntry
+    seed: int
+    tokenizer: TokenizerEntry
+    output: OutputEntry
+    columns: tuple[Column, ...]
+    corpus: CorpusEntry
+    counts: Mapping[str, int] = field(default_factory=dict)
+    splits: Mapping[str, Split] = field(default_factory=dict)
+    files: tuple[FileEntry, ...] = ()
+
+    @property
+    def entries(self) -> dict[str, FileEntry]:
+        """Every file but the manifest and `_SUCCESS`, by name; shards as `Shard`."""
+        shards = [shard for split in self.splits.values() for shard in split.shards]
+        return {entry.file: entry for entry in (*self.files, *shards)}
+
+    @property
+    def rows(self) -> int:
+        """Examples of all splits."""
+        return sum(split.rows for split in self.splits.values())
+
+    def parts(self, shard: str) -> tuple[str, ...]:
+        """The names of a shard's files: its own, and those of its companions (".idx")."""
+        options = self.output.options
+        return part_names(shard, FORMATS[options.output_format].suffixes(options))
+
+    def glob(self, split: str) -> str:
+        """A glob of the names of all shards of a split."""
+        first = self.splits[split].shards[0].file
+        return shard_names.shard_glob(self.output.options.shard_name, split, first)
+
+    def with_files(self, contents: Mapping[str, bytes]) -> "Manifest":
+        """The manifest with entries of further files, given by name and content."""
+        entries = (entry_of(name, content) for name, content in contents.items())
+        return replace(self, files=(*self.files, *entries))
+
+
+def entry_of(name: str, content: bytes) -> FileEntry:
+    """The entry of a file with this content."""
+    return FileEntry(name, len(content), hashlib.sha256(content).hexdigest())
+
+
+def shard_name(split: str, number: int, total: int, suffix: str, pattern: str | None = None) -> str:
     """The final name of a shard: train-00003-of-00008.parquet.
 
     Args:
         split: "train" or "validation".
         number: of the shard in its split, from 0.
-        of: shards of the split.
+        total: shards of the split.
         suffix: of the file.
         pattern: of the whole name; None for the usual one.
     """
-    return shard_names.fill(pattern or shard_names.DEFAULT + suffix, split, number, of)
+    return shard_names.fill(pattern or shard_names.DEFAULT + suffix, split, number, total)
 
 
-def bin_name(split: str, length_bin: int, of: int) -> str:
-    """What the names of a bin's shards begin with, in place of the split's: train-bin-02-of-08."""
-    return f"{split}-bin-{length_bin:02d}-of-{of:02d}"
+def bin_name(split: str, length_bin: int, total: int) -> str:
+    """What takes the split's place in the names of a bin's shards: train-bin-02-of-08."""
+    return f"{split}-bin-{length_bin:02d}-of-{total:02d}"
 
 
-def encode(manifest: Mapping[str, Any]) -> bytes:
-    """The manifest's bytes: JSON that a person can read, keys in the order given.
+def to_json(manifest: Manifest) -> dict[str, Any]:
+    """The manifest's entries as JSON has them.
 
-    A distribution of values above 65,535, of which few occur, is written as {"value": number}.
+    A distribution of values above 65,535, few of which occur, becomes {"value": count}.
     """
-    splits = {
-        name: {**split, "distributions": _map_values(_shorten, split["distributions"])}
-        for name, split in manifest["splits"].items()
-    }
-    whole = {**manifest, "splits": splits}
-    return (json.dumps(whole, indent=1, ensure_ascii=False) + "\n").encode()
+    entries: dict[str, Any] = msgspec.to_builtins(manifest)
+    padded = manifest.output.options.is_padded
+    for entry, column in zip(entries["columns"], manifest.columns, strict=True):
+        entry["type"] = str(column.arrow_field(padded).type)
+    if manifest.tokenizer.words is None:
+        # An entry with its default value, in a manifest that was read, is left away by msgspec.
+        entries["tokenizer"].pop("words", None)
+    for split in entries["splits"].values():
+        split["shards"] = [
+            {name: value for name, value in shard.items() if value is not None}
+            for shard in split["shards"]
+        ]
+        split["distributions"] = {
+            name: _shorten(counts) for name, counts in split["distributions"].items()
+        }
+    return {"format": FORMAT, "format_version": FORMAT_VERSION, **entries}
 
 
-def _map_values(change: Callable[[Any], Any], of: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: change(value) for name, value in of.items()}
+def encode(manifest: Manifest) -> bytes:
+    """The manifest's bytes: JSON that a person can read."""
+    return (json.dumps(to_json(manifest), indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def seal(content: bytes) -> bytes:
+    """The content of `_SUCCESS`, which makes a damaged manifest as visible as a damaged shard."""
+    return f"{hashlib.sha256(content).hexdigest()}\n".encode()
 
 
 def _shorten(counts: list[int]) -> list[int] | dict[str, int]:
@@ -117,80 +354,113 @@ def _shorten(counts: list[int]) -> list[int] | dict[str, int]:
     return {str(value): number for value, number in enumerate(counts) if number}
 
 
-def _lengthen(counts: list[int] | dict[str, int]) -> list[int]:
-    if isinstance(counts, list):
+def _lengthen(counts: Any) -> Any:
+    if not isinstance(counts, dict):
         return counts
-    longest = max(map(int, counts))
-    if longest > _LARGEST_VALUE:
-        raise ValueError(f"a distribution goes up to {longest}")
+    smallest, longest = min(map(int, counts)), max(map(int, counts))
+    if smallest < 0 or longest > _LARGEST_VALUE:
+        raise ValueError(f"a distribution goes from {smallest} to {longest}")
     numbers = [0] * (1 + longest)
     for value, number in counts.items():
         numbers[int(value)] = number
     return numbers
 
 
-def decode(content: bytes, place: str) -> dict[str, Any]:
-    """A manifest from its bytes.
+def decode(content: bytes, place: str) -> Manifest:
+    """A manifest from its bytes, with every entry checked; a data set may come from anywhere.
 
     Args:
         content: of dataset.json.
         place: the data set's folder, for messages.
 
     Raises:
-        UserError: no manifest, or of another format version.
+        UserError: it is not a manifest, is of another format version, or has an entry that is
+            missing, of a wrong type or not allowed.
     """
+    name = f"{place}/{MANIFEST}"
     try:
-        manifest = json.loads(content)
-    except ValueError as error:
-        raise UserError(
-            f"{place}/{MANIFEST}", f"it is not JSON ({error})", "Build the data set again"
-        ) from None
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise UserError(
-            f"{place}/{MANIFEST}",
-            "it is no corpusmill manifest",
-            "Give the folder that a build wrote",
-        )
-    if (found := manifest.get("format_version")) != FORMAT_VERSION:
-        newer = isinstance(found, int) and found > FORMAT_VERSION
-        raise UserError(
-            f"{place}/{MANIFEST}",
-            f"it has {f'format version {found}' if found else 'no format version'}; this reads "
-            f"{FORMAT_VERSION}",
-            "Update corpusmill"
-            if newer
-            else "Use the version of corpusmill that wrote it, or build it again",
-        )
-    for split in manifest["splits"].values():
-        split["distributions"] = _map_values(_lengthen, split["distributions"])
+        entries = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise UserError(name, f"it is not JSON ({error})", "Build the data set again") from None
+    _check_version(entries, name)
+    try:
+        return from_json(entries)
+    except (LookupError, TypeError, AttributeError, ValueError, UserError) as error:
+        problem = f"no entry {error}" if isinstance(error, KeyError) else str(error)
+        cause = f"an entry is missing, of a wrong kind or not allowed ({problem})"
+        raise UserError(name, cause, "Copy or build the data set again") from None
+
+
+def _check_version(entries: Any, name: str) -> None:
+    if not isinstance(entries, dict) or entries.get("format") != FORMAT:
+        cause = "it is not a manifest of corpusmill"
+        raise UserError(name, cause, "Give the folder that a build wrote")
+    version = entries.get("format_version")
+    if version in (2, FORMAT_VERSION):  # a tuple, as the version may be of any type
+        return
+    cause = f"it has {f'format version {version}' if version else 'no format version'}; this reads "
+    newer = isinstance(version, int) and version > FORMAT_VERSION
+    older_cure = "Use the version of corpusmill that wrote it, or build it again"
+    raise UserError(
+        name, f"{cause}2 and {FORMAT_VERSION}", "Update corpusmill" if newer else older_cure
+    )
+
+
+def from_json(entries: dict[str, Any]) -> Manifest:
+    """A manifest from its entries; the opposite of `to_json`.
+
+    Raises:
+        ValueError: an entry is of a wrong type or not allowed (KeyError and others, where entries
+            are of wrong kinds).
+    """
+    if entries["format_version"] == 2:
+        entries = upgrade(entries)
+    splits = {
+        name: {
+            **split,
+            "distributions": {
+                kind: _lengthen(counts) for kind, counts in split["distributions"].items()
+            },
+        }
+        for name, split in entries["splits"].items()
+    }
+    manifest = msgspec.convert({**entries, "splits": splits}, Manifest)
+    _check_columns(manifest, [column["type"] for column in entries["columns"]])
+    for name, entry in manifest.splits.items():
+        if sum(shard.rows for shard in entry.shards) != entry.rows:
+            raise ValueError(f"the rows of {name}, which are not those of its shards")
+        if entry.rows and "length" not in entry.distributions:
+            raise ValueError(f"the lengths of {name}")
+    _check_files(manifest)
     return manifest
 
 
-def describe_columns(columns: Iterable[Column], padded: bool) -> list[dict[str, Any]]:
-    """The manifest's entry of each column."""
-    return [{**asdict(of), "type": str(of.arrow_field(padded).type)} for of in columns]
+def _check_columns(manifest: Manifest, types: list[str]) -> None:
+    columns = manifest.columns
+    for column in columns:
+        if not (column.name.isascii() and column.name.isidentifier() and column.name[0] != "_"):
+            raise ValueError(f"the column {column.name!r}")
+        if column.dtype not in _DTYPES:
+            raise ValueError(f"the type {column.dtype!r} of {column.name}")
+        if not (ANY_LENGTH <= column.width < 2**31 and NO_PAD <= column.pad < 2**32):
+            raise ValueError(f"the width or the filling of {column.name}")
+    names = [column.name for column in columns]
+    if len(set(names)) < len(names) or not columns or columns[0].role is not Role.TOKEN_IDS:
+        raise ValueError(f"the columns {', '.join(names)}")
+    padded = manifest.output.options.is_padded
+    expected = [str(column.arrow_field(padded).type) for column in columns]
+    if types != expected:
+        raise ValueError(f"the columns' types {types}, which are not {expected}")
 
 
-def columns_of(manifest: Mapping[str, Any]) -> tuple[Column, ...]:
-    """The columns of the shards."""
-    names = [field.name for field in fields(Column)]
-    return tuple(Column(**{name: of[name] for name in names}) for of in manifest["columns"])
-
-
-def output_options_of(manifest: Mapping[str, Any]) -> OutputOptions:
-    """How the shards were written."""
-    return OutputOptions(**manifest["output"]["options"])
-
-
-def special_tokens_of(manifest: Mapping[str, Any]) -> SpecialTokens:
-    """The special ids that a manifest lists."""
-    special = dict(manifest["tokenizer"]["special"])
-    return SpecialTokens(**{**special, "all_ids": tuple(special["all_ids"])})
-
-
-def listed_files(manifest: Mapping[str, Any]) -> dict[str, FileEntry]:
-    """Every file that the manifest vouches for, by name; shards as ShardEntry."""
-    entries: list[FileEntry] = [FileEntry(**entry) for entry in manifest["files"]]
-    for split in manifest["splits"].values():
-        entries += [ShardEntry(**shard) for shard in split["shards"]]
-    return {entry.file: entry for entry in entries}
+def _check_files(manifest: Manifest) -> None:
+    """Every file of every shard must be listed."""
+    output = manifest.output
+    if output.options.output_format not in FORMATS:
+        raise ValueError(f"the format {output.options.output_format!r}")
+    entries = manifest.entries
+    for split in manifest.splits.values():
+        for shard in split.shards:
+            for part in manifest.parts(shard.file):
+                if part not in entries:
+                    raise ValueError(f"no entry of {part}")

@@ -1,32 +1,30 @@
 """The rows of a data set, shard by shard, from any folder and in any format it was written in."""
 
-import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Any
 
 import pyarrow as pa
 
-from corpusmill.dataset.manifest import MANIFEST, SUCCESS, columns_of, decode, output_options_of
+from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest, decode, seal
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
-from corpusmill.formats.shard_formats import FORMATS, part_names
+from corpusmill.formats.shard_formats import FORMATS
 
 # What a run that writes into a folder keeps there.
 _RUNNING = "_RUNNING"
 
 
-def read_manifest(folder: Folder) -> dict[str, Any]:
+def read_manifest(folder: Folder) -> Manifest:
     """The manifest of a data set that is complete.
 
     Raises:
         UserError: there is no data set, or not yet, or its manifest is damaged.
     """
-    seal, content = _read(folder, SUCCESS), _read(folder, MANIFEST)
-    if seal is None or content is None:
-        cause, cure = _why_none(folder, seal is not None, content is not None)
+    digest, content = _read(folder, SUCCESS), _read(folder, MANIFEST)
+    if digest is None or content is None:
+        cause, cure = _why_none(folder, digest is not None, content is not None)
         raise UserError(folder.url, cause, cure)
-    if seal.strip() != hashlib.sha256(content).hexdigest().encode():
+    if digest.strip() != seal(content).strip():
         cause = f"its {len(content):,} bytes are not those that {SUCCESS} vouches for"
         cure = "Copy or build the data set again"
         raise UserError(f"{folder.url}/{MANIFEST}", cause, cure)
@@ -63,7 +61,7 @@ def _why_none(folder: Folder, has_seal: bool, has_manifest: bool) -> tuple[str, 
 
 
 def read_shard(
-    folder: Folder, manifest: Mapping[str, Any], shard: str, rows: int = 8192
+    folder: Folder, manifest: Manifest, shard: str, rows: int = 8192
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a shard, in order, in batches of at most `rows`.
 
@@ -73,9 +71,8 @@ def read_shard(
         shard: a file that the manifest lists as one.
         rows: most in a batch.
     """
-    options = output_options_of(manifest)
-    of = FORMATS[options.output_format]
+    options = manifest.output.options
     with ExitStack() as files:
-        names = part_names(shard, of.suffixes(options))
-        streams = [files.enter_context(folder.open(name)) for name in names]
-        yield from of.read(streams, columns_of(manifest), options, rows)
+        streams = [files.enter_context(folder.open(name)) for name in manifest.parts(shard)]
+        reader = FORMATS[options.output_format].read(streams, manifest.columns, options, rows)
+        yield from reader

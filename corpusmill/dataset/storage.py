@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Protocol, cast, runtime_checkable
 from urllib.parse import unquote
 
 import fsspec
@@ -21,12 +21,46 @@ _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*(::|://)")
 _BLOCK_BYTES = 4 * 2**20
 
 
-@dataclass(frozen=True)
-class Folder:
-    """A folder of files that are only read.
+@runtime_checkable
+class Folder(Protocol):
+    """A folder of files that are only read, however it is reached."""
 
-    It can be pickled and given to the processes that a trainer loads its data with: each opens
-    connections of its own.
+    @property
+    def url(self) -> str:
+        """Its path or URL, for messages."""
+
+    def list(self) -> dict[str, int]:
+        """Bytes of every file below the folder, by its name relative to it (with `/`), sorted.
+
+        It is empty where there is no such folder.
+
+        Raises:
+            UserError: the folder cannot be listed.
+        """
+
+    def open(self, name: str) -> BinaryIO:
+        """Open a file for reading from any position.
+
+        Args:
+            name: relative to the folder, with `/`.
+
+        Raises:
+            OSError: it does not exist or cannot be read; FileNotFoundError where that is known.
+        """
+
+    def read(self, name: str) -> bytes:
+        """All bytes of a small file; errors as of `open`."""
+
+    def local_path(self, name: str) -> Path | None:
+        """The path of a file on this machine, so that it can be mapped; None if it is elsewhere."""
+
+
+@dataclass(frozen=True)
+class UrlFolder:
+    """A folder at a path or a URL that fsspec knows.
+
+    It can be pickled and sent to the worker processes of a trainer: each opens connections of its
+    own.
 
     Args:
         url: a path, or a URL of fsspec.
@@ -44,13 +78,7 @@ class Folder:
         self._find()
 
     def list(self) -> dict[str, int]:
-        """Bytes of every file below the folder, by its name relative to it, in order.
-
-        Nothing where there is no such folder.
-
-        Raises:
-            UserError: it cannot be listed.
-        """
+        """List every file below the folder."""
         local = self.local_path("")
         if local is not None:
             return {
@@ -75,14 +103,7 @@ class Folder:
         return dict(sorted(sizes.items()))
 
     def open(self, name: str) -> BinaryIO:
-        """Open a file for reading from any place.
-
-        Args:
-            name: relative to the folder, with `/`.
-
-        Raises:
-            OSError: it is not there or cannot be read; FileNotFoundError, where that is known.
-        """
+        """Open a file for reading from any position."""
         local = self.local_path(name)
         if local is not None:
             return local.open("rb")
@@ -96,12 +117,12 @@ class Folder:
             raise OSError(f"{path} cannot be read: {error}") from error
 
     def read(self, name: str) -> bytes:
-        """All bytes of a small file; errors as of `open`."""
+        """All bytes of a small file."""
         with self.open(name) as stream:
             return stream.read()
 
     def local_path(self, name: str) -> Path | None:
-        """Where a file lies on this machine, so that it can be mapped; None where it does not."""
+        """The path of a file on this machine."""
         if self.url.startswith("file://"):
             return Path(unquote(self.url.removeprefix("file://"))) / name
         if _URL.match(self.url):

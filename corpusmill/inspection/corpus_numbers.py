@@ -29,9 +29,18 @@ nothing. The distributions of a split are those of the sample's examples, and no
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
+from corpusmill.arrays.columns import Column
 from corpusmill.dataset.accounting import count_reasons, is_of_the_run
 from corpusmill.inspection.corpus_measures import DISTRIBUTIONS, Histogram, read_histogram
-from corpusmill.inspection.figures import Distribution, Figure, Report, SplitReport, figures_of
+from corpusmill.inspection.figures import (
+    Figure,
+    Report,
+    SplitReport,
+    figures_of,
+    name_distributions,
+)
 
 FORMAT, FORMAT_VERSION = "corpusmill-corpus", 1
 
@@ -136,11 +145,10 @@ def report_sections(numbers: Mapping[str, Any]) -> tuple[Section, ...]:
 def report_build(numbers: Mapping[str, Any]) -> Report:
     """What `inspect` would say of the data set, from the examples of the sample."""
     objective, counts = numbers["objective"], numbers["counts"]
+    columns = msgspec.convert(numbers["columns"], tuple[Column, ...])
     splits = []
     for name, split in numbers["build"]["splits"].items():
-        distributions = {
-            of: Distribution(of, tuple(counts)) for of, counts in split["distributions"].items()
-        }
+        distributions = name_distributions(split["distributions"], columns)
         figures = tuple(figures_of(distributions, objective["options"]))
         rows, tokens, size = (split[of]["value"] for of in ("rows", "tokens", "bytes"))
         shown = tuple(distributions.values())

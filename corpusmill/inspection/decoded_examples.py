@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 import pyarrow as pa
 from tokenizers import Tokenizer
 
+from corpusmill.arrays.columns import Column, Role
 from corpusmill.arrays.ragged import row_lengths
 from corpusmill.objectives.masking.words import LATER_IN_WORD
 from corpusmill.tokenization.special_tokens import SpecialTokens
@@ -26,7 +27,8 @@ class Piece:
 
     Attributes:
         text: what the text says there; for a predicted token the original.
-        joined: whether it continues the word before it, as `seg_labels` say or else the tokenizer.
+        joined: whether it continues the word before it, by the column of words or else by the
+            tokenizer.
         kind: "plain"; or predicted: "masked" ([MASK] stands in the input), "replaced" (another
             token does), "kept" (the original does).
         shown: what stands in the input.
@@ -48,37 +50,38 @@ class DecodedExample:
     Attributes:
         segments: without [CLS], [SEP] and filling; one segment where the data set knows neither
             pairs nor boundaries of documents.
-        next_sentence_label: 1 where the second segment is of a random document, None where the data
-            set has no such column.
-        sentence_order_label: 1 where the two segments are switched, None likewise.
+        classes: names of the example's classes, by what they are about: {"second segment":
+            "random"}.
         length: tokens, special tokens included.
         predictions: predicted tokens, None where the data set has no such columns.
     """
 
     segments: tuple[Segment, ...]
-    next_sentence_label: int | None
+    classes: Mapping[str, str]
     length: int
     predictions: int | None
-    sentence_order_label: int | None = None
 
 
 class _Row(NamedTuple):
-    input_ids: Sequence[int]
-    token_type_ids: Sequence[int]
+    token_ids: Sequence[int]
+    segments: Sequence[int]
     originals: Mapping[int, int]
     ends: Sequence[int]
-    seg_labels: Sequence[int]
+    words: Sequence[int]
 
 
 def decode_examples(
-    batch: pa.RecordBatch, tokenizer_json: str, special: SpecialTokens
+    batch: pa.RecordBatch,
+    columns: Sequence[Column],
+    tokenizer_json: str,
+    special: SpecialTokens,
 ) -> list[DecodedExample]:
     """The rows of a batch as words.
 
     Args:
-        batch: rows of a shard, ragged or padded; `input_ids` must be there. Without
-            `token_type_ids` and `cu_seqlens` there is one segment, of which the first 1,024 tokens
-            are spelled; without `masked_lm_positions` no prediction.
+        batch: rows of a shard, ragged or padded.
+        columns: what its columns are, the tokens first. Without segments or boundaries, a row is
+            one segment, and its first 1,024 tokens are spelled.
         tokenizer_json: of the data set.
         special: the tokenizer's special ids.
 
@@ -87,25 +90,31 @@ def decode_examples(
         masked_lm_positions [2] and masked_lm_ids [11] reads "the [MASK->lighthouse]" and "stands".
     """
     spell = _speller(tokenizer_json)
-    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-    lengths = row_lengths(columns["input_ids"], special.pad_id or 0).tolist()
+    arrays = {column.role: batch.column(column.name) for column in columns}
+    lengths = row_lengths(arrays[Role.TOKEN_IDS], columns[0].pad).tolist()
     decoded = []
     for i, length in enumerate(lengths):
-        row = _row(columns, i, length)
+        row = _row(arrays, i, length)
         segments = tuple(
             _decode_segment(row, places, spell, special) for places in _segment_places(row)
         )
-        next_label, order_label = (
-            int(columns[name][i].as_py()) if name in columns else None
-            for name in ("next_sentence_label", "sentence_order_label")
-        )
-        predictions = len(row.originals) if "masked_lm_positions" in columns else None
-        unseen = length - len(row.input_ids)
+        classes = {
+            column.title: _name_class(column, batch.column(column.name)[i].as_py())
+            for column in columns
+            if column.role is Role.CLASS
+        }
+        predictions = len(row.originals) if Role.POSITIONS in arrays else None
+        unseen = length - len(row.token_ids)
         if unseen:
             more = Piece(f"... and {unseen:,} more tokens", False, "plain", "")
             segments = (*segments[:-1], (*segments[-1], more))
-        decoded.append(DecodedExample(segments, next_label, length, predictions, order_label))
+        decoded.append(DecodedExample(segments, classes, length, predictions))
     return decoded
+
+
+def _name_class(column: Column, value: int) -> str:
+    names = column.value_names
+    return names[value] if 0 <= value < len(names) else str(value)
 
 
 def name_segments(example: DecodedExample) -> list[str]:
@@ -133,36 +142,36 @@ def _in_brackets(piece: Piece) -> str:
     return forms.get(piece.kind, f"[{piece.shown}->{piece.text}]")
 
 
-def _row(columns: Mapping[str, pa.Array], i: int, length: int) -> _Row:
-    def values(name: str) -> list[int]:
-        return columns[name][i].as_py() if name in columns else []
+def _row(arrays: Mapping[Role, pa.Array], i: int, length: int) -> _Row:
+    def values(role: Role) -> list[int]:
+        return arrays[role][i].as_py() if role in arrays else []
 
-    # Place 0 holds [CLS], which is never predicted: a 0 fills a padded row.
-    predicted = zip(values("masked_lm_positions"), values("masked_lm_ids"), strict=True)
+    # Position 0 holds [CLS], which is never predicted, so that a 0 is padding.
+    predicted = zip(values(Role.POSITIONS), values(Role.PREDICTED_IDS), strict=True)
     originals = {place: token for place, token in predicted if place}
-    if "token_type_ids" not in columns and "cu_seqlens" not in columns:
+    if Role.SEGMENTS not in arrays and Role.BOUNDARIES not in arrays:
         # A row may be a whole book.
         length = min(length, _MOST_SPELLED)
-    types = values("token_type_ids")[:length] or [0] * length
-    ends = [mark for mark in values("cu_seqlens") if mark]
-    token_ids = columns["input_ids"][i].values[:length].to_pylist()
-    return _Row(token_ids, types, originals, ends, values("seg_labels")[:length])
+    segments = values(Role.SEGMENTS)[:length] or [0] * length
+    ends = [boundary for boundary in values(Role.BOUNDARIES) if boundary]
+    token_ids = arrays[Role.TOKEN_IDS][i].values[:length].to_pylist()
+    return _Row(token_ids, segments, originals, ends, values(Role.WORDS)[:length])
 
 
 def _segment_places(row: _Row) -> list[range]:
     if row.ends:
         return [range(*ends) for ends in pairwise((0, *row.ends))]
-    second = row.token_type_ids.index(1) if 1 in row.token_type_ids else len(row.input_ids)
+    second = row.segments.index(1) if 1 in row.segments else len(row.token_ids)
     places = [range(second)]
-    return [*places, range(second, len(row.input_ids))] if second < len(row.input_ids) else places
+    return [*places, range(second, len(row.token_ids))] if second < len(row.token_ids) else places
 
 
 def _decode_segment(
     row: _Row, places: range, spell: Callable[[int], tuple[str, bool]], special: SpecialTokens
 ) -> Segment:
-    if places and row.input_ids[places[0]] == special.cls_id and places[0] == 0:
+    if places and row.token_ids[places[0]] == special.cls_id and places[0] == 0:
         places = places[1:]
-    if places and row.input_ids[places[-1]] == special.sep_id and places[-1] not in row.originals:
+    if places and row.token_ids[places[-1]] == special.sep_id and places[-1] not in row.originals:
         places = places[:-1]
     return tuple(_decode_token(row, place, spell, special) for place in places)
 
@@ -170,11 +179,11 @@ def _decode_segment(
 def _decode_token(
     row: _Row, place: int, spell: Callable[[int], tuple[str, bool]], special: SpecialTokens
 ) -> Piece:
-    token = row.input_ids[place]
+    token = row.token_ids[place]
     original = row.originals.get(place)
     text, joined = spell(token if original is None else original)
-    if row.seg_labels:
-        joined = row.seg_labels[place] == LATER_IN_WORD
+    if row.words:
+        joined = row.words[place] == LATER_IN_WORD
     kind: Kind = "replaced"
     if original is None:
         kind = "plain"

@@ -1,16 +1,17 @@
 """What a data set is like, from the distributions in its manifest: the figures of `inspect`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from corpusmill.arrays.columns import Column, Role
 from corpusmill.dataset.accounting import count_reasons
+from corpusmill.dataset.manifest import Manifest, Shard
 from corpusmill.objectives.examples.token_stream import count_examples
 
 _PERCENTILES = (5, 25, 50, 75, 95)
-_LABELS = ("next_sentence_label", "sentence_order_label")
 _SEGMENTS = ("first_segment_length", "second_segment_length")
 
 
@@ -21,10 +22,14 @@ class Distribution:
     Attributes:
         name: as the objective calls it ("length").
         counts: counts[v] examples have the value v.
+        value_names: names of the values, if they are classes.
+        title: what the classes are about ("second segment").
     """
 
     name: str
     counts: tuple[int, ...]
+    value_names: tuple[str, ...] = ()
+    title: str = ""
 
     @property
     def total(self) -> int:
@@ -121,27 +126,23 @@ class Report:
     figures: tuple[Figure, ...] = ()
 
 
-def summarize(manifest: Mapping[str, Any]) -> Report:
+def summarize(manifest: Manifest) -> Report:
     """The report of a data set.
 
     Args:
         manifest: as `corpusmill.dataset.manifest` describes it. A distribution that this module
             does not know is kept, and described by its mean and percentiles.
     """
-    counts = manifest["counts"]
-    objective = manifest["objective"]
+    counts, objective = manifest.counts, manifest.objective
     return Report(
-        objective["name"],
-        objective["options"],
-        tuple(
-            _summarize_split(name, split, objective["options"])
-            for name, split in manifest["splits"].items()
-        ),
+        objective.name,
+        objective.options,
+        tuple(_summarize_split(name, manifest) for name in manifest.splits),
         counts,
         counts.get("read.rejects", counts.get("read.rejected_lines", 0)),
         count_reasons(counts),
         counts.get("read.lines", 0),
-        tuple(_trimmed_figures(counts, objective["repeats"])),
+        tuple(_trimmed_figures(counts, objective.repeats)),
     )
 
 
@@ -162,21 +163,32 @@ def _trimmed_figures(counts: Mapping[str, int], repeats: int) -> Iterator[Figure
     yield share_figure("trimmed", counts[name] / tokens if tokens else 0.0, meaning)
 
 
-def _summarize_split(
-    name: str, split: Mapping[str, Any], options: Mapping[str, Any]
-) -> SplitReport:
-    distributions = {
-        of: Distribution(of, tuple(counts)) for of, counts in split["distributions"].items()
-    }
+def _summarize_split(name: str, manifest: Manifest) -> SplitReport:
+    split = manifest.splits[name]
+    distributions = name_distributions(split.distributions, manifest.columns)
+    figures = figures_of(distributions, manifest.objective.options)
     return SplitReport(
         name,
-        split["rows"],
-        split["tokens"],
-        sum(shard["bytes"] for shard in split["shards"]),
-        len(split["shards"]),
-        (*figures_of(distributions, options), *_bin_figures(distributions, split["shards"])),
+        split.rows,
+        split.tokens,
+        split.bytes,
+        len(split.shards),
+        (*figures, *_bin_figures(distributions, split.shards)),
         tuple(distributions.values()),
     )
+
+
+def name_distributions(
+    counts: Mapping[str, Sequence[int]], columns: Iterable[Column]
+) -> dict[str, Distribution]:
+    """The distributions of a split by name, with the names that columns give their values."""
+    classes = {column.name: column for column in columns if column.role is Role.CLASS}
+    return {
+        name: Distribution(name, tuple(numbers), classes[name].value_names, classes[name].title)
+        if name in classes
+        else Distribution(name, tuple(numbers))
+        for name, numbers in counts.items()
+    }
 
 
 def figures_of(
@@ -194,14 +206,10 @@ def figures_of(
         yield from _prediction_figures(distributions, options)
     if "words" in distributions and all(name in distributions for name in _SEGMENTS):
         yield _word_figure(distributions)
-    if "next_sentence_label" in distributions:
-        share = distributions["next_sentence_label"].share(1)
-        yield share_figure(
-            "random next", share, "of the examples have a second segment from a random document"
-        )
-    if "sentence_order_label" in distributions:
-        share = distributions["sentence_order_label"].share(1)
-        yield share_figure("switched", share, "of the examples have their segments switched")
+    for distribution in distributions.values():
+        for value, value_name in enumerate(distribution.value_names[1:], 1):
+            name = f"{value_name} {distribution.title}"
+            yield share_figure(name, distribution.share(value), "of the examples")
     if "documents" in distributions:
         share = 1 - distributions["documents"].share(1)
         yield share_figure("several documents", share, "of the examples hold more than one")
@@ -209,7 +217,7 @@ def figures_of(
         share = distributions["second_segment_length"].share(0)
         yield share_figure("empty second segment", share, "of the examples")
     for distribution in distributions.values():
-        if distribution.name not in _LABELS:
+        if not distribution.value_names:
             yield describe(distribution)
 
 
@@ -231,10 +239,10 @@ def _length_figures(lengths: Distribution, options: Mapping[str, Any]) -> Iterat
 
 
 def _bin_figures(
-    distributions: Mapping[str, Distribution], shards: Sequence[Mapping[str, Any]]
+    distributions: Mapping[str, Distribution], shards: Sequence[Shard]
 ) -> Iterator[Figure]:
     """What is left of padding where a batch is padded to the end of its bin."""
-    places = sum(shard["rows"] * (shard.get("max_length") or 0) for shard in shards)
+    places = sum(shard.rows * (shard.max_length or 0) for shard in shards)
     if places and "length" in distributions:
         padding = 1 - distributions["length"].weight / places
         yield share_figure(
@@ -248,14 +256,11 @@ def _prediction_figures(
     distributions: Mapping[str, Distribution], options: Mapping[str, Any]
 ) -> Iterator[Figure]:
     predictions = distributions["predictions"]
-    tokens = _count_tokens(distributions, options)
-    if tokens is not None:
-        share = predictions.weight / tokens if tokens else 0.0
-        asked = options.get("masked_lm_prob")
-        goal = "" if asked is None else f" (masked_lm_prob asks for {asked:.1%})".replace("%", " %")
-        yield share_figure(
-            "masked", share, f"of the tokens that are not special are predicted{goal}"
-        )
+    tokens = _count_tokens(distributions)
+    share = predictions.weight / tokens if tokens else 0.0
+    prob = options.get("masked_lm_prob")
+    goal = "" if prob is None else f" (masked_lm_prob asks for {prob:.1%})".replace("%", " %")
+    yield share_figure("masked", share, f"of the tokens that are not special are predicted{goal}")
     cap = options.get("max_predictions_per_seq")
     if cap is not None and predictions.largest >= cap:
         meaning = (
@@ -264,15 +269,11 @@ def _prediction_figures(
         yield share_figure("at the most predictions", predictions.share(cap), meaning)
 
 
-def _count_tokens(
-    distributions: Mapping[str, Distribution], options: Mapping[str, Any]
-) -> int | None:
-    """Tokens that are not special; None where the distributions do not tell."""
+def _count_tokens(distributions: Mapping[str, Distribution]) -> int:
+    """Tokens that are not special."""
     if all(name in distributions for name in _SEGMENTS):
         return sum(distributions[name].weight for name in _SEGMENTS)
-    if options.get("segments") not in {"full-sentences", "doc-sentences"}:
-        return None
-    # A [CLS] an example, and a [SEP] behind each of its documents.
+    # One [CLS] per example, and one [SEP] after each of its documents.
     lengths, documents = distributions["length"], distributions.get("documents")
     return lengths.weight - lengths.total - (documents.weight if documents else lengths.total)
 

@@ -25,6 +25,7 @@ from corpusmill.objectives.bert_rows import (
     further_columns,
     label_column,
 )
+from corpusmill.objectives.columns import segment_column, token_column
 from corpusmill.objectives.examples.pair_rows import NUM_SPECIAL, finish_rows
 from corpusmill.objectives.examples.sentence_joins import join_rows
 from corpusmill.objectives.masking.masked_lm import MaskedLm
@@ -32,7 +33,7 @@ from corpusmill.objectives.masking.tokens import row_keys
 from corpusmill.objectives.objective import Objective, ObjectiveOptions
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.special_tokens import SpecialTokens
-from corpusmill.tokenization.tokenizer_file import TokenizerFile
+from corpusmill.tokenization.tokenizer_file import Vocabulary
 from corpusmill.tokenization.words.word_marks import continues_of, ids_of, mark, marked_dtype
 
 
@@ -115,10 +116,14 @@ class BertOptions(ObjectiveOptions):
             else min(full, self.max_predictions_per_seq)
         )
 
-    def bind(self, tokenizer: TokenizerFile) -> "Bert":
+    def bind(self, tokenizer: Vocabulary) -> "Bert":
         """See ObjectiveOptions."""
         tokenizer.special.require(tokenizer.name, "cls", "sep", "mask", "pad")
         return Bert(self, tokenizer.special, tokenizer.vocab_size, tokenizer.token_dtype.name)
+
+    def masker(self, tokenizer: Vocabulary) -> MaskedLm:
+        """Mask as a static build does."""
+        return self.bind(tokenizer).masked_lm
 
     def choose_documents(self, documents: DocumentOptions) -> DocumentOptions:
         """See ObjectiveOptions."""
@@ -190,10 +195,9 @@ class Bert(Objective):
         pair = "[CLS] first segment [SEP] second segment [SEP]"
         meaning = "[CLS] sentences [SEP]" if label is None else pair
         meaning += ", masked" if self.masked_lm.static else ""
-        types = Column("token_type_ids", "int8", "0 up to the first [SEP], 1 behind it", length)
         return (
-            Column("input_ids", self.token_dtype, meaning, length, pad_id),
-            *(() if label is None else (types, label)),
+            token_column(self.token_dtype, meaning, length, pad_id),
+            *(() if label is None else (segment_column(length), label)),
             *self.masked_lm.columns,
         )
 

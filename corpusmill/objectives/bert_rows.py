@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
+from corpusmill.objectives.columns import NEXT_SENTENCE_LABEL, SENTENCE_ORDER_LABEL
 from corpusmill.objectives.examples import full_sentences
 from corpusmill.objectives.examples import next_sentence_pairs as pairs
 from corpusmill.objectives.examples.pair_rows import NUM_SPECIAL, assemble_pairs
@@ -21,19 +22,13 @@ from corpusmill.objectives.random_documents import Pool
 
 Segments = Literal["next-sentence", "sentence-order", "full-sentences", "doc-sentences"]
 
-# What the label of a pair is called, as models of Hugging Face call it, and says.
-_LABELS = {
-    "next-sentence": ("next_sentence_label", "1 where the second segment is of a random document"),
-    "sentence-order": ("sentence_order_label", "1 where the two segments are switched"),
-}
+# The labels of pairs.
+_LABELS = {"next-sentence": NEXT_SENTENCE_LABEL, "sentence-order": SENTENCE_ORDER_LABEL}
 
 
 def label_column(segments: Segments) -> Column | None:
     """The column that a pair is classified by; None where there are no pairs."""
-    if segments not in _LABELS:
-        return None
-    name, meaning = _LABELS[segments]
-    return Column(name, "int8", meaning)
+    return _LABELS.get(segments)
 
 
 def further_columns(segments: Segments, max_seq_length: int) -> tuple[Column, ...]:

@@ -17,15 +17,21 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import IDENTITY_SCHEMA, Column, arrow_schema
 from corpusmill.corpus.options import DocumentOptions, DocumentRule
 from corpusmill.errors import UserError, check_option
+from corpusmill.objectives.columns import segment_column, token_column
 from corpusmill.objectives.examples import electra_packs as packing
 from corpusmill.objectives.examples.pair_rows import NUM_SPECIAL, finish_rows
+from corpusmill.objectives.masking.masked_lm import MaskedLm
 from corpusmill.objectives.objective import Objective, ObjectiveOptions
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.special_tokens import SpecialTokens
-from corpusmill.tokenization.tokenizer_file import TokenizerFile
+from corpusmill.tokenization.tokenizer_file import Vocabulary
 
 _SEGMENTS = ("first", "second")
 _RULES_WITH_BLANKS = ("wikitext", "blank-lines")
+
+
+# The generator's share of masked tokens in the original.
+_MASKED_LM_PROB = 0.15
 
 
 @dataclass(frozen=True)
@@ -64,10 +70,35 @@ class ElectraOptions(ObjectiveOptions):
             check_option(flag.replace("_", "-"), share, 0 <= share <= 1, "0 to 1")
         check_option("overflow", self.overflow, self.overflow in {"drop", "keep"}, "drop or keep")
 
-    def bind(self, tokenizer: TokenizerFile) -> "Electra":
+    def bind(self, tokenizer: Vocabulary) -> "Electra":
         """See ObjectiveOptions."""
         tokenizer.special.require(tokenizer.name, "cls", "sep", "pad")
         return Electra(self, tokenizer.special, tokenizer.token_dtype.name)
+
+    def masker(self, tokenizer: Vocabulary) -> MaskedLm:
+        """Mask as the trainer of ELECTRA's generator does at each step.
+
+        Of round(tokens * 0.15) predictions, special tokens counted, 85 % become [MASK] and 15 %
+        stay. The original draws positions with replacement, so that some are drawn twice and count
+        double; here all differ.
+
+        Source: `mask` in pretrain/pretrain_helpers.py of google-research/electra.
+        """
+        tokenizer.special.require(tokenizer.name, "mask")
+        return MaskedLm(
+            static=False,
+            whole_words=False,
+            max_ngram=1,
+            masked_lm_prob=_MASKED_LM_PROB,
+            max_predictions=max(1, int((_MASKED_LM_PROB + 0.005) * self.max_seq_length)),
+            max_seq_length=self.max_seq_length,
+            num_special=0,
+            special=tokenizer.special,
+            vocab_size=tokenizer.vocab_size,
+            token_dtype=tokenizer.token_dtype.name,
+            mask_replace_prob=0.85,
+            random_replace_prob=0.0,
+        )
 
     def choose_documents(self, documents: DocumentOptions) -> DocumentOptions:
         """See ObjectiveOptions; by default empty lines alone separate documents, titles do not."""
@@ -113,8 +144,8 @@ class Electra(Objective):
         length, pad_id = self.options.max_seq_length, self.special.pad_id or 0
         meaning = "[CLS] first segment [SEP] second segment [SEP]; the second one may be missing"
         return (
-            Column("input_ids", self.token_dtype, meaning, length, pad_id),
-            Column("token_type_ids", "int8", "0 up to the first [SEP], 1 behind it", length),
+            token_column(self.token_dtype, meaning, length, pad_id),
+            segment_column(length),
         )
 
     @property

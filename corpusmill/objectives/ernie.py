@@ -24,18 +24,24 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
-from corpusmill.arrays.columns import IDENTITY_SCHEMA, Column, arrow_schema, smallest_integer
+from corpusmill.arrays.columns import IDENTITY_SCHEMA, Column, arrow_schema
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import check_option
 from corpusmill.objectives.bert_rows import RowMaker, further_columns
+from corpusmill.objectives.columns import (
+    prediction_columns,
+    segment_column,
+    token_column,
+    word_column,
+)
 from corpusmill.objectives.examples.pair_rows import NUM_SPECIAL, finish_rows
-from corpusmill.objectives.masking.ernie import mask_sequences
+from corpusmill.objectives.masking.ernie import ErnieMasker, mask_sequences
 from corpusmill.objectives.masking.tokens import row_keys
-from corpusmill.objectives.masking.words import NO_WORD, count_words, label_words
+from corpusmill.objectives.masking.words import count_words, label_words
 from corpusmill.objectives.objective import Objective, ObjectiveOptions
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.special_tokens import SpecialTokens
-from corpusmill.tokenization.tokenizer_file import TokenizerFile
+from corpusmill.tokenization.tokenizer_file import Vocabulary
 from corpusmill.tokenization.words.word_marks import continues_of, ids_of, mark
 
 
@@ -77,10 +83,17 @@ class ErnieOptions(ObjectiveOptions):
         check_option("pool-tokens", self.pool_tokens, self.pool_tokens >= 1, "1 and more")
         check_option("words", self.words or '""', bool(self.words), '"unicode", "jieba" or a name')
 
-    def bind(self, tokenizer: TokenizerFile) -> "Ernie":
+    def bind(self, tokenizer: Vocabulary) -> "Ernie":
         """See ObjectiveOptions."""
         tokenizer.special.require(tokenizer.name, "cls", "sep", "mask", "pad")
         return Ernie(self, tokenizer.special, tokenizer.vocab_size, tokenizer.token_dtype.name)
+
+    def masker(self, tokenizer: Vocabulary) -> ErnieMasker:
+        """Mask as a static build does."""
+        tokenizer.special.require(tokenizer.name, "mask")
+        return ErnieMasker(
+            self.mask_word_prob, tokenizer.special.mask_id or 0, tokenizer.vocab_size
+        )
 
     def choose_documents(self, documents: DocumentOptions) -> DocumentOptions:
         """See ObjectiveOptions."""
@@ -126,21 +139,18 @@ class Ernie(Objective):
     @property
     def columns(self) -> tuple[Column, ...]:
         """See Objective."""
-        input_ids, _, label, seg_labels, *masks = self.built_columns
-        meaning = "0 up to the first [SEP], 1 behind it"
-        token_types = Column("token_type_ids", "int8", meaning, input_ids.width)
-        return (input_ids, token_types, seg_labels, label, *masks)
+        tokens, _, label, words, *masks = self.built_columns
+        return (tokens, segment_column(tokens.width), words, label, *masks)
 
     @property
     def built_columns(self) -> tuple[Column, ...]:
         """See Objective."""
         length, masked = self.options.max_seq_length, self.options.mask == "static"
         meaning = "[CLS] first segment [SEP] second segment [SEP]" + masked * ", masked"
-        words = "0 for the first token of a word, 1 for a later one, -1 for [CLS] and [SEP]"
         return (
-            Column("input_ids", self.token_dtype, meaning, length, self.special.pad_id or 0),
+            token_column(self.token_dtype, meaning, length, self.special.pad_id or 0),
             *further_columns("next-sentence", length),
-            Column("seg_labels", "int8", words, length, NO_WORD),
+            word_column(length),
             *self._mask_columns,
         )
 
@@ -149,12 +159,7 @@ class Ernie(Objective):
         if self.options.mask == "dynamic":
             return ()
         length = self.options.max_seq_length
-        position, most = smallest_integer(length - 1).name, length - NUM_SPECIAL
-        places = "places of input_ids to predict, ascending"
-        return (
-            Column("masked_lm_positions", position, places, most),
-            Column("masked_lm_ids", self.token_dtype, "the ids that stood there", most),
-        )
+        return prediction_columns(self.token_dtype, length - NUM_SPECIAL, length)
 
     def build(
         self,

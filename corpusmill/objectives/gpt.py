@@ -18,7 +18,7 @@ Three ways from documents to rows, for a model that predicts the next token:
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,7 @@ from corpusmill.arrays.columns import (
     IDENTITY_SCHEMA,
     NO_PAD,
     Column,
+    Role,
     arrow_schema,
     pad_rows,
     smallest_integer,
@@ -36,12 +37,13 @@ from corpusmill.arrays.columns import (
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError, check_option
 from corpusmill.layout.sorting import cut_into_groups
+from corpusmill.objectives.columns import token_column
 from corpusmill.objectives.examples.best_fit_packing import pack_best_fit
 from corpusmill.objectives.examples.windows import cut_windows
 from corpusmill.objectives.objective import Objective, ObjectiveOptions
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.special_tokens import SpecialTokens
-from corpusmill.tokenization.tokenizer_file import TokenizerFile
+from corpusmill.tokenization.tokenizer_file import Vocabulary
 
 # More than any document has: a stream's documents are not cut.
 _WHOLE = 2**62
@@ -54,6 +56,8 @@ _PACKED_TOKENS, _PACKED_ROWS, _MOST_PACKED_TOKENS = 2**22, 256, 2**25
 @dataclass(frozen=True)
 class GptOptions(ObjectiveOptions):
     """How GPT's examples are made."""
+
+    predicts_next: ClassVar[bool] = True
 
     mode: Literal["stream", "windows", "pack"] = "stream"
     """What a row is: a document with the end-of-text token behind it, for readers that cut examples
@@ -94,7 +98,7 @@ class GptOptions(ObjectiveOptions):
         """Whether the end-of-text token is added, once nothing is left to the mode."""
         return self.mode != "windows" if self.end_of_text is None else self.end_of_text
 
-    def bind(self, tokenizer: TokenizerFile) -> "Gpt":
+    def bind(self, tokenizer: Vocabulary) -> "Gpt":
         """See ObjectiveOptions."""
         if self.ends_documents:
             tokenizer.special.require(tokenizer.name, "eos")
@@ -134,8 +138,8 @@ class Gpt(Objective):
             "pack": "the tokens of documents, one behind the other",
         }[mode]
         width = ANY_LENGTH if mode == "stream" else length
-        input_ids = Column("input_ids", self.token_dtype, meaning, width, self._pad_id)
-        return (input_ids, self._boundaries) if mode == "pack" else (input_ids,)
+        tokens = token_column(self.token_dtype, meaning, width, self._pad_id)
+        return (tokens, self._boundaries) if mode == "pack" else (tokens,)
 
     @property
     def _boundaries(self) -> Column:
@@ -145,6 +149,7 @@ class Gpt(Objective):
             smallest_integer(length).name,
             "where each document begins, from 0, and where the last one ends",
             length + 1,
+            role=Role.BOUNDARIES,
         )
 
     @property

@@ -6,14 +6,16 @@ The pipeline's stages know this interface only, so that a new objective is one n
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays.columns import Column
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.objectives.masking.masker import Masker
 from corpusmill.objectives.random_documents import Pool
-from corpusmill.tokenization.tokenizer_file import TokenizerFile
+from corpusmill.tokenization.tokenizer_file import Vocabulary
 
 
 class Objective(ABC):
@@ -109,10 +111,16 @@ class Objective(ABC):
 
 @dataclass(frozen=True)
 class ObjectiveOptions(ABC):
-    """The options of an objective; the fields of each subclass are the flags of its command."""
+    """The options of an objective; the fields of each subclass are the flags of its command.
+
+    Attributes:
+        predicts_next: whether its models predict the next token, not masked ones.
+    """
+
+    predicts_next: ClassVar[bool] = False
 
     @abstractmethod
-    def bind(self, tokenizer: TokenizerFile) -> Objective:
+    def bind(self, tokenizer: Vocabulary) -> Objective:
         """Return the objective for a tokenizer.
 
         Raises:
@@ -126,3 +134,11 @@ class ObjectiveOptions(ABC):
         Raises:
             UserError: the objective cannot use documents that are read in this way.
         """
+
+    def masker(self, tokenizer: Vocabulary) -> Masker | None:
+        """Return what masks rows when they are loaded; None if models predict no masked tokens.
+
+        Raises:
+            UserError: the tokenizer lacks a mask token.
+        """
+        return None

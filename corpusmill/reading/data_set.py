@@ -10,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from corpusmill.arrays.columns import Column
-from corpusmill.dataset.manifest import columns_of
-from corpusmill.dataset.storage import Folder
+from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.shards import read_manifest
+from corpusmill.dataset.storage import UrlFolder
 from corpusmill.reading.cache.shard_cache import ShardCache, default_cache_folder
 from corpusmill.reading.opening import (
     check_length,
     check_present,
     check_split,
     find_damaged,
-    open_manifest,
 )
 from corpusmill.reading.rows import Integers, Lists, Rows, Values, gather_lists, measure_rows
 from corpusmill.reading.tokenizer_check import Vocabulary, check_tokenizer
@@ -40,7 +40,7 @@ class Samples(Protocol):
         """Tokens of the longest sample."""
 
     @property
-    def manifest(self) -> Mapping[str, Any]:
+    def manifest(self) -> Manifest:
         """Of the data set."""
 
     def __len__(self) -> int: ...
@@ -111,31 +111,39 @@ class DataSet:
         damaged: Literal["refuse", "skip"] = "refuse",
     ) -> None:
         self.folder = _find_folder(str(url), dict(storage_options or {}))
-        self.manifest = open_manifest(self.folder)
+        self.manifest = read_manifest(self.folder)
         self.split = split
         check_split(self.folder, self.manifest, split)
         if tokenizer is not None:
             check_tokenizer(self.folder, self.manifest, tokenizer)
-        self.longest = len(self.manifest["splits"][split]["distributions"]["length"]) - 1
+        self.longest = self.manifest.splits[split].longest
         if max_length is not None:
             check_length(self.manifest, self.folder.url, self.longest, max_length)
-        self.columns: tuple[Column, ...] = columns_of(self.manifest)
-        shards = tuple(self.manifest["splits"][split]["shards"])
+        self.columns = self.manifest.columns
+        shards = self.manifest.splits[split].shards
         self.skipped: dict[str, str] = {}
         if damaged == "skip":
             self.skipped = find_damaged(self.folder, self.manifest, shards)
         else:
             check_present(self.folder, self.manifest, shards)
-        self.skipped_rows = sum(of["rows"] for of in shards if of["file"] in self.skipped)
-        shards = tuple(shard for shard in shards if shard["file"] not in self.skipped)
+        self.skipped_rows = sum(shard.rows for shard in shards if shard.file in self.skipped)
+        shards = tuple(shard for shard in shards if shard.file not in self.skipped)
         self.shards = shards
-        self.shard_sizes = tuple(shard["rows"] for shard in shards)
+        self.shard_sizes = tuple(shard.rows for shard in shards)
         self.digest = hashlib.sha256(
-            json.dumps([of["sha256"] for of in shards]).encode()
+            json.dumps([shard.sha256 for shard in shards]).encode()
         ).hexdigest()
         cache = Path(cache_folder).expanduser() if cache_folder else default_cache_folder()
         self.cache = ShardCache(self.folder, self.manifest, shards, cache, cache_bytes)
         self._starts = np.concatenate([[0], np.cumsum(self.shard_sizes, dtype=np.int64)])
+
+    def __repr__(self) -> str:
+        splits = ", ".join(
+            f"{name}: {entry.rows:,} rows of {entry.tokens:,} tokens"
+            for name, entry in self.manifest.splits.items()
+        )
+        objective = self.manifest.objective.name
+        return f"<DataSet {self.folder.url} for {objective}, split {self.split!r} of {splits}>"
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -178,11 +186,11 @@ class DataSet:
         return found
 
 
-def _find_folder(url: str, storage_options: dict[str, Any]) -> Folder:
+def _find_folder(url: str, storage_options: dict[str, Any]) -> UrlFolder:
     """The folder at a URL; a path is made absolute, as a program may go elsewhere meanwhile."""
-    folder = Folder(url, storage_options)
+    folder = UrlFolder(url, storage_options)
     local = folder.local_path("")
-    return folder if local is None else Folder(str(local.absolute()))
+    return folder if local is None else UrlFolder(str(local.absolute()))
 
 
 _Part = tuple[dict[str, Values], Integers, Integers]

@@ -1,9 +1,9 @@
 """The usual way from a data set to its batches, in one call."""
 
-from typing import Any
+from typing import Unpack
 
 from corpusmill.errors import UserError
-from corpusmill.reading.collate.collators import collator_for
+from corpusmill.reading.collate.collators import CollatorOptions, collator_for
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.order.length_batches import LengthBatches
@@ -19,26 +19,22 @@ def make_batches(
     max_tokens: int | None = None,
     by_length: bool = False,
     order: Ordering | None = None,
-    seed: int = 0,
     shuffle: bool = True,
     drop_last: bool = False,
-    pad_to_multiple_of: int | None = None,
-    **collator: Any,
+    **options: Unpack[CollatorOptions],
 ) -> Batches:
     """The batches of a data set, as the model of its objective takes them.
 
     Args:
         samples: a data set, windows of one, or a mixture, which needs its `order`.
-        batch_size: samples of a rank in a batch.
-        max_tokens: tokens of a batch, padding included, in place of batch_size or beside it; makes
-            batches by length.
-        by_length: whether a batch has samples of about one length.
+        batch_size: samples per rank and batch.
+        max_tokens: tokens of a batch, padding included, instead of or in addition to batch_size;
+            makes batches by length.
+        by_length: whether the samples of a batch have similar lengths.
         order: of the samples; None for the usual one.
-        seed: of the order and of the masks.
-        shuffle: whether there is any order but that in which they are stored.
-        drop_last: whether what fills no whole batch at an epoch's end is left out; not by length.
-        pad_to_multiple_of: see `collator_for`.
-        collator: the other options of `collator_for`.
+        shuffle: whether samples are read in another order than they are stored.
+        drop_last: whether an epoch's last, smaller batch is left out; not with batches by length.
+        options: those of `collator_for`; `seed` is also the seed of the order.
 
     Raises:
         UserError: a value is out of range or does not suit the data set, or two do not go together.
@@ -50,17 +46,16 @@ def make_batches(
         if isinstance(samples, JoinedSamples):
             cause = "only the order of a mixture knows the proportions"
             raise UserError("order=None", cause, "Give the order that mix() gave")
-        order = Order(samples.shard_sizes, seed, shuffle)
+        order = Order(samples.shard_sizes, options.get("seed", 0), shuffle)
     batching: Batching
     if by_length or max_tokens is not None:
         if drop_last:
             cause = "batches by length leave nothing out"
             raise UserError("drop_last=True", cause, "Leave one of the two out")
-        multiple = pad_to_multiple_of or 1
+        multiple = options.get("pad_to_multiple_of") or 1
         batching = LengthBatches(samples, order, batch_size, max_tokens, multiple)
     elif batch_size is None:
         raise UserError("batch_size=None", "nothing says how large batches are", "Give batch_size")
     else:
         batching = FixedBatches(batch_size, drop_last)
-    made = collator_for(samples, pad_to_multiple_of=pad_to_multiple_of, seed=seed, **collator)
-    return Batches(samples, order, batching, made)
+    return Batches(samples, order, batching, collator_for(samples, **options))

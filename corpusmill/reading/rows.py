@@ -216,3 +216,43 @@ def scatter_labels(
         begin = position_offsets[i]
         for j in range(position_offsets[i + 1] - begin):
             matrix[i, positions[begin + j]] = labels[label_offsets[i] + j]
+
+
+def take_lists(lists: Lists, places: Integers) -> Lists:
+    """A copy of some lists, with offsets from 0.
+
+    Example:
+        places [2, 0] of the lists [7, 8], [] and [9] give [9] and [7, 8].
+    """
+    offsets = np.zeros(len(places) + 1, np.int64)
+    np.cumsum(lists.lengths[places], out=offsets[1:])
+    gathered = np.empty(int(offsets[-1]), lists.values.dtype)
+    order = np.arange(len(places))
+    gather_lists(lists.values, lists.offsets, places, order, gathered, offsets)
+    return Lists(gathered, offsets)
+
+
+def join_values(parts: Sequence[tuple[Integers, Values]], rows: int) -> Values:
+    """The parts of a column, put together.
+
+    Args:
+        parts: values, each with the places of its rows among all.
+        rows: of all parts.
+    """
+    lists = [(places, part) for places, part in parts if isinstance(part, Lists)]
+    plain = [(places, part) for places, part in parts if not isinstance(part, Lists)]
+    dtype = np.result_type(*(part.values for _, part in lists), *(part for _, part in plain))
+    if plain:
+        numbers = np.empty(rows, dtype)
+        for places, values in plain:
+            numbers[places] = values
+        return numbers
+    offsets = np.zeros(rows + 1, np.int64)
+    for places, part in lists:
+        offsets[places + 1] = part.lengths
+    np.cumsum(offsets, out=offsets)
+    gathered = np.empty(int(offsets[-1]), dtype)
+    for places, part in lists:
+        order = np.arange(len(places))
+        gather_lists(part.values, part.offsets, order, places, gathered, offsets)
+    return Lists(gathered, offsets)

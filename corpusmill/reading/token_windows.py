@@ -8,15 +8,15 @@ a batch takes.
 
 import hashlib
 import json
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from corpusmill.arrays.columns import NO_PAD, Column
+from corpusmill.arrays.columns import ANY_LENGTH, NO_PAD, Column, Role
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.dataset.manifest import MANIFEST, describe_columns
+from corpusmill.dataset.manifest import MANIFEST
 from corpusmill.errors import UserError
 from corpusmill.objectives.examples.token_stream import (
     count_examples,
@@ -47,8 +47,7 @@ class TokenWindows:
             context_len + stride tokens are left over.
 
     Attributes:
-        manifest: that of the data set, with the column of windows, and how they are cut as
-            "windows".
+        manifest: that of the data set, with the column of windows.
         shard_sizes: windows that begin in each shard.
         longest: context_len.
         digest: of the data set and how it is cut.
@@ -71,7 +70,7 @@ class TokenWindows:
         self.stride = context_len if stride is None else stride
         self.across_shards = across_shards
         self._check()
-        self._shard_tokens = tuple(int(shard["tokens"]) for shard in data_set.shards)
+        self._shard_tokens = tuple(shard.tokens for shard in data_set.shards)
         self._starts = np.cumsum([0, *self._shard_tokens], dtype=np.int64)
         self.shard_sizes = tuple(self._count().tolist())
         self._size: int = sum(self.shard_sizes)
@@ -82,10 +81,9 @@ class TokenWindows:
         self.longest = context_len
         cut = {"context_len": context_len, "stride": self.stride, "across_shards": across_shards}
         meaning = "the tokens of an input, and the last one's target"
-        column = Column(TOKENS, data_set.columns[0].dtype, meaning, context_len + 1, NO_PAD)
-        columns = describe_columns([column], padded=True)
-        self.manifest: Mapping[str, Any]
-        self.manifest = {**data_set.manifest, "columns": columns, "windows": cut}
+        dtype = data_set.columns[0].dtype
+        column = Column(TOKENS, dtype, meaning, context_len + 1, NO_PAD, Role.WINDOW)
+        self.manifest = replace(data_set.manifest, columns=(column,))
         self.digest = hashlib.sha256(json.dumps([data_set.digest, cut]).encode()).hexdigest()
 
     def __len__(self) -> int:
@@ -146,10 +144,10 @@ class TokenWindows:
 
     def _tokens(self, shard: int) -> npt.NDArray[Any]:
         """integers[tokens of the shard]: its rows, one behind the other."""
-        column = self.data_set.cache.columns(shard)["input_ids"]
+        column = self.data_set.cache.columns(shard)[self.data_set.columns[0].name]
         assert isinstance(column, Lists)  # noqa: S101  by the table of columns
         if len(column.values) != self._shard_tokens[shard]:
-            name, tokens = self.data_set.shards[shard]["file"], self._shard_tokens[shard]
+            name, tokens = self.data_set.shards[shard].file, self._shard_tokens[shard]
             cause = f"it has {len(column.values):,} tokens, {MANIFEST} says {tokens:,}"
             raise damaged(self.data_set.folder, name, cause)
         return column.values
@@ -167,10 +165,10 @@ class TokenWindows:
         for name, value in (("context_len", self.context_len), ("stride", self.stride)):
             if value < 1:
                 raise UserError(f"{name}={value}", "the value is out of range", "Give 1 or more")
-        objective = self.data_set.manifest["objective"]
-        kind = [objective["name"], objective["options"].get("mode")]
-        if kind != ["gpt", "stream"]:
-            cause = f"its examples are of {' '.join(filter(None, kind))}, and not of a token stream"
+        if self.data_set.columns[0].width != ANY_LENGTH:
+            objective = self.data_set.manifest.objective
+            kind = filter(None, [objective.name, objective.options.get("mode")])
+            cause = f"its examples are of {' '.join(kind)}, and not of a token stream"
             raise UserError(self.data_set.folder.url, cause, "Build it with gpt --mode stream")
 
 

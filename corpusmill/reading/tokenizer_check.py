@@ -3,14 +3,13 @@
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from corpusmill.dataset.manifest import MANIFEST, TOKENIZER
+from corpusmill.dataset.manifest import MANIFEST, TOKENIZER, Manifest
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
 from corpusmill.reading.cache.unpacking import damaged
-
-_ROLES = ("cls", "sep", "mask", "pad", "unk", "eos")
+from corpusmill.tokenization.special_tokens import ROLES, SpecialTokens
 
 
 class Vocabulary(Protocol):
@@ -20,9 +19,7 @@ class Vocabulary(Protocol):
         """Each token's id, added tokens included."""
 
 
-def check_tokenizer(
-    folder: Folder, manifest: Mapping[str, Any], tokenizer: str | Path | Vocabulary
-) -> None:
+def check_tokenizer(folder: Folder, manifest: Manifest, tokenizer: str | Path | Vocabulary) -> None:
     """Refuse a tokenizer that gives tokens other ids than the data's.
 
     Args:
@@ -36,7 +33,7 @@ def check_tokenizer(
     """
     if isinstance(tokenizer, str | Path):
         value, content = f"tokenizer={tokenizer}", _read_tokenizer(Path(tokenizer))
-        if hashlib.sha256(content).hexdigest() == manifest["tokenizer"]["sha256"]:
+        if hashlib.sha256(content).hexdigest() == manifest.tokenizer.sha256:
             return
         given = _vocabulary_of(content, value)
     else:
@@ -46,7 +43,7 @@ def check_tokenizer(
             raise UserError(value, cause, "Give a tokenizer of transformers, or a tokenizer.json")
         given = tokenizer.get_vocab()
     difference = _compare(_read_own_vocabulary(folder, manifest), given)
-    difference = difference or _compare_special(manifest["tokenizer"]["special"], tokenizer)
+    difference = difference or _compare_special(manifest.tokenizer.special, tokenizer)
     if difference:
         cause = f"the data was made with another tokenizer: {difference}"
         raise UserError(value, cause, f"Give the {TOKENIZER} of {folder.url}")
@@ -60,12 +57,12 @@ def _read_tokenizer(path: Path) -> bytes:
         raise UserError(f"tokenizer={path}", cause, f"Give a {TOKENIZER}") from None
 
 
-def _read_own_vocabulary(folder: Folder, manifest: Mapping[str, Any]) -> dict[str, int]:
+def _read_own_vocabulary(folder: Folder, manifest: Manifest) -> dict[str, int]:
     try:
         content = folder.read(TOKENIZER)
     except OSError as error:
         raise damaged(folder, TOKENIZER, f"it cannot be read ({error})") from None
-    if hashlib.sha256(content).hexdigest() != manifest["tokenizer"]["sha256"]:
+    if hashlib.sha256(content).hexdigest() != manifest.tokenizer.sha256:
         raise damaged(folder, TOKENIZER, f"its bytes are not those that {MANIFEST} vouches for")
     return _vocabulary_of(content, f"{folder.url}/{TOKENIZER}")
 
@@ -90,9 +87,9 @@ def _compare(own: Mapping[str, int], given: Mapping[str, int]) -> str:
     return ""
 
 
-def _compare_special(special: Mapping[str, Any], tokenizer: object) -> str:
-    for role in _ROLES:
-        own, given = special.get(f"{role}_id"), getattr(tokenizer, f"{role}_token_id", None)
+def _compare_special(special: SpecialTokens, tokenizer: object) -> str:
+    for role in ROLES:
+        own, given = getattr(special, f"{role}_id"), getattr(tokenizer, f"{role}_token_id", None)
         if own is not None and given is not None and own != given:
             return f"its {role}_token_id is {given}, the data's {own}"
     return ""

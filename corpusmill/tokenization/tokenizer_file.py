@@ -5,6 +5,7 @@ Only types live here, so that code that names them need not load the tokenizers 
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -76,4 +77,29 @@ class TokenizerFile:
     @property
     def token_dtype(self) -> np.dtype:
         """The smallest of int16, uint16 and int32 that holds every id."""
-        return smallest_integer(max(self.vocab_size - 1, np.iinfo(np.int16).max))
+        return token_dtype(self.vocab_size)
+
+
+class Vocabulary(Protocol):
+    """What an objective needs to know of a tokenizer, or of the data that it made."""
+
+    @property
+    def name(self) -> str:
+        """The tokenizer's name, for messages."""
+
+    @property
+    def vocab_size(self) -> int:
+        """The largest id + 1."""
+
+    @property
+    def special(self) -> SpecialTokens:
+        """The special tokens."""
+
+    @property
+    def token_dtype(self) -> np.dtype:
+        """The type of token ids."""
+
+
+def token_dtype(vocab_size: int) -> np.dtype:
+    """The smallest of int16, uint16 and int32 that holds every id."""
+    return smallest_integer(max(vocab_size - 1, np.iinfo(np.int16).max))

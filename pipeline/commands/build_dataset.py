@@ -1,16 +1,10 @@
 """What each command does. The dataclasses are the command line: their docstrings are its help."""
 
-from typing import Any
-
 from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
-from corpusmill.dataset.manifest import (
-    MANIFEST,
-    SUCCESS,
-    decode,
-)
-from corpusmill.errors import UserError
+from corpusmill.dataset.manifest import SUCCESS, Manifest
+from corpusmill.dataset.shards import read_manifest
 from corpusmill.formats.shard_names import check_splits
 from corpusmill.inspection.figures import summarize
 from corpusmill.tokenization.sources.read import read_tokenizer
@@ -21,6 +15,7 @@ from pipeline.console.run_log import log_event
 from pipeline.console.terminal_report import print_inspection
 from pipeline.graph import build_dataset
 from pipeline.preparation.assembly import assemble_job, estimate_read_bytes
+from pipeline.preparation.beam_folder import BeamFolder
 from pipeline.preparation.inputs import choose_format, list_inputs, read_bytes, say_hub_files
 from pipeline.preparation.output import check_output
 from pipeline.preparation.probe import prove_tokenizer, read_probe
@@ -80,7 +75,7 @@ def build(command: Build, beam_arguments: tuple[str, ...], console: Console) -> 
         console.print(said, markup=False, soft_wrap=True)
         return 0
     console.print(f"the data set is in {dataset.output}")
-    manifest = _read_manifest(dataset.output)
+    manifest = read_manifest(BeamFolder(dataset.output))
     _log_end(dataset.output, manifest)
     print_inspection(console, manifest, [], summarize(manifest))
     return 0
@@ -92,26 +87,18 @@ def _say_what_is_finished(folder: RunFolder, console: Console) -> None:
     console.print(said, markup=False)
 
 
-def _log_end(output: str, manifest: dict[str, Any]) -> None:
+def _log_end(output: str, manifest: Manifest) -> None:
     splits = {
         name: {
-            "rows": split["rows"],
-            "tokens": split["tokens"],
-            "shards": len(split["shards"]),
-            "bytes": sum(shard["bytes"] for shard in split["shards"]),
+            "rows": split.rows,
+            "tokens": split.tokens,
+            "shards": len(split.shards),
+            "bytes": split.bytes,
         }
-        for name, split in manifest["splits"].items()
+        for name, split in manifest.splits.items()
     }
-    rows = sum(split["rows"] for split in splits.values())
     log_event(
         "run_finished",
-        f"{rows:,} examples in {output}",
-        {"status": 0, "output": output, "splits": splits, "counts": manifest["counts"]},
+        f"{manifest.rows:,} examples in {output}",
+        {"status": 0, "output": output, "splits": splits, "counts": manifest.counts},
     )
-
-
-def _read_manifest(folder: str) -> dict[str, Any]:
-    content = read_bytes(FileSystems.join(folder, MANIFEST))
-    if content is None:
-        raise UserError(folder, f"it holds no {MANIFEST}", "Give the folder that a build wrote")
-    return decode(content, folder)

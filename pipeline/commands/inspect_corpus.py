@@ -10,7 +10,6 @@ Everything but the last stage is fused; nothing is written but temporary files a
 import json
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,10 +20,10 @@ from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.dataset.manifest import to_json
 from corpusmill.errors import UserError, check_option
 from corpusmill.formats.options import OutputOptions
 from corpusmill.inspection.corpus_measures import measure_text, measure_tokens
-from corpusmill.inspection.corpus_numbers import FORMAT, FORMAT_VERSION
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.random_documents import BYTES_OF_SIZES, candidate_limit
 from corpusmill.tokenization.sources.read import read_tokenizer
@@ -193,10 +192,8 @@ def _numbers_path(job: Job) -> str:
 
 
 def _header(job: Job) -> dict[str, Any]:
-    names = ("objective", "seed", "tokenizer", "output", "corpus")
-    given = {name: job.header[name] for name in names}
-    about = {"format": FORMAT, "format_version": FORMAT_VERSION}
-    return {**about, "corpusmill_version": version("corpusmill"), **given}
+    results = {"counts", "splits", "files"}
+    return {name: entry for name, entry in to_json(job.header).items() if name not in results}
 
 
 def measure_job(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from corpusmill.dataset.manifest import Manifest
 from corpusmill.inspection.corpus_numbers import report_build, report_sections
 from corpusmill.inspection.decoded_examples import DecodedExample, name_segments
 from corpusmill.inspection.figures import Distribution, Report
@@ -22,16 +23,8 @@ _OTHER_COLOUR = "#4a5568"
 _MOST_BARS = 64
 _PLOTS_A_LINE = 2
 
-# Distributions of a few values that have names.
-_VALUE_NAMES = {
-    "next_sentence_label": ("next", "random"),
-    "sentence_order_label": ("in order", "switched"),
-}
 
-
-def render_page(
-    manifest: Mapping[str, Any], examples: Sequence[DecodedExample], report: Report
-) -> str:
+def render_page(manifest: Manifest, examples: Sequence[DecodedExample], report: Report) -> str:
     """The page.
 
     Args:
@@ -48,8 +41,6 @@ def render_page(
         examples=examples,
         report=report,
         plots=draw_plots(report),
-        labels=_VALUE_NAMES["next_sentence_label"],
-        orders=_VALUE_NAMES["sentence_order_label"],
         name_segments=name_segments,
     )
 
@@ -159,7 +150,7 @@ def _draw(name: str, report: Report, axes: "Axes") -> None:
     ]
     for number, (split, distribution) in enumerate(found):
         colour = _COLOURS.get(split, _OTHER_COLOUR)
-        if name in _VALUE_NAMES:
+        if distribution.value_names:
             _draw_named(axes, distribution, split, colour, (number - (len(found) - 1) / 2) * 0.35)
         else:
             _draw_histogram(axes, distribution, split, colour, max(of.largest for _, of in found))
@@ -177,7 +168,7 @@ def _label(axes: "Axes", name: str, shares: str) -> None:
 def _draw_named(
     axes: "Axes", distribution: Distribution, label: str, colour: str, shift: float
 ) -> None:
-    names = _VALUE_NAMES[distribution.name]
+    names = distribution.value_names
     places = np.arange(len(names))
     axes.bar(
         places + shift,

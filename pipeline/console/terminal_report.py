@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from corpusmill.dataset.manifest import Manifest
 from corpusmill.inspection.corpus_numbers import report_build, report_sections
 from corpusmill.inspection.decoded_examples import (
     DecodedExample,
@@ -17,9 +18,6 @@ from corpusmill.inspection.decoded_examples import (
 )
 from corpusmill.inspection.figures import Figure, Report, SplitReport
 
-_LABELS = {0: "next", 1: "random"}
-_ORDERS = {0: "in order", 1: "switched"}
-
 # What a prediction looks like: the original in its kind's colour; behind a token that replaced it.
 _STYLES = {"masked": "bold cyan", "replaced": "bold yellow", "kept": "bold green"}
 _REPLACEMENT_STYLE = "red strike"
@@ -27,7 +25,7 @@ _REPLACEMENT_STYLE = "red strike"
 
 def print_inspection(
     console: Console,
-    manifest: Mapping[str, Any],
+    manifest: Manifest,
     examples: Sequence[DecodedExample],
     report: Report,
 ) -> None:
@@ -57,13 +55,13 @@ def _print_line(console: Console, *parts: Text | str) -> None:
     console.print(Text.assemble(*parts), soft_wrap=not console.is_terminal, highlight=False)
 
 
-def _print_head(console: Console, manifest: Mapping[str, Any], report: Report) -> None:
-    tokenizer, corpus = manifest["tokenizer"], manifest["corpus"]
-    files = _count(len(corpus["files"]), "file")
+def _print_head(console: Console, manifest: Manifest, report: Report) -> None:
+    tokenizer, corpus = manifest.tokenizer, manifest.corpus
+    files = _count(len(corpus.files), "file")
     _print_line(
-        console, Text(f"{report.objective} examples", style="bold"), f", seed {manifest['seed']}"
+        console, Text(f"{report.objective} examples", style="bold"), f", seed {manifest.seed}"
     )
-    _print_line(console, f"from      {files}, {corpus['bytes']:,} bytes, {report.lines:,} lines")
+    _print_line(console, f"from      {files}, {corpus.bytes:,} bytes, {report.lines:,} lines")
     documents = report.counts.get("read.documents", 0)
     _print_line(
         console,
@@ -82,7 +80,7 @@ def _print_head(console: Console, manifest: Mapping[str, Any], report: Report) -
         Text(f"{report.rejects:,}{share}", style=style),
         f": {reasons}" if reasons else "",
     )
-    _print_line(console, f"tokenizer {tokenizer['name']}, {tokenizer['vocab_size']:,} ids")
+    _print_line(console, f"tokenizer {tokenizer.name}, {tokenizer.vocab_size:,} ids")
     options = ", ".join(f"{name}={value}" for name, value in report.options.items())
     _print_line(console, f"options   {options}")
 
@@ -158,16 +156,14 @@ def _print_legend(console: Console) -> None:
 
 
 def _print_example(console: Console, number: int, example: DecodedExample) -> None:
-    label, order = example.next_sentence_label, example.sentence_order_label
-    next_segment = "" if label is None else f", second segment: {_LABELS.get(label, str(label))}"
-    next_segment += "" if order is None else f", segments: {_ORDERS.get(order, str(order))}"
+    classes = "".join(f", {title}: {name}" for title, name in example.classes.items())
     count = example.predictions
     predictions = "" if count is None else f", {count:,} predictions"
     console.print()
     _print_line(
         console,
         Text(f"example {number}", style="bold"),
-        f": {example.length:,} tokens{predictions}{next_segment}",
+        f": {example.length:,} tokens{predictions}{classes}",
     )
     for name, segment in zip(name_segments(example), example.segments, strict=True):
         text = _colour(segment) if _has_colours(console) else Text(write_plainly(segment))

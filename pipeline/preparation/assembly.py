@@ -11,7 +11,15 @@ from corpusmill.corpus.input_formats import FORMATS, reads_in_ranges
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.sentence_splitting import splitter_of
 from corpusmill.dataset.accounting import Expected
-from corpusmill.dataset.manifest import FORMAT, FORMAT_VERSION, TOKENIZER, describe_columns
+from corpusmill.dataset.manifest import (
+    TOKENIZER,
+    CorpusEntry,
+    Manifest,
+    ObjectiveEntry,
+    OutputEntry,
+    SourceFile,
+    TokenizerEntry,
+)
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS as SHARD_FORMATS
@@ -188,39 +196,19 @@ def _header(
     dataset: DatasetOptions,
     output_options: OutputOptions,
     files: Sequence[InputFile],
-) -> dict[str, object]:
+) -> Manifest:
     words = load_words(objective.words)
-    return {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "corpusmill_version": version("corpusmill"),
-        "objective": {
-            "name": objective.name,
-            "options": asdict(objective_options),
-            "repeats": objective.repeats,
-        },
-        "seed": dataset.seed,
-        "tokenizer": {
-            "file": TOKENIZER,
-            "name": tokenizer.name,
-            "form": tokenizer.form,
-            "revision": tokenizer.revision,
-            "options": asdict(tokenizer.options),
-            "sha256": tokenizer.digest,
-            "vocab_size": tokenizer.vocab_size,
-            "special": asdict(tokenizer.special),
-            **({"words": str(words)} if words else {}),
-        },
-        "output": {
-            "format": output_options.output_format,
-            "options": asdict(output_options),
-            "validation_share": dataset.validation_share,
-        },
-        "columns": describe_columns(objective.columns, output_options.is_padded),
-        "corpus": {
-            "options": asdict(documents),
-            "sentence_splitter": splitter_of(documents.language),
-            "bytes": sum(file.bytes for file in files),
-            "files": [{"path": file.name, "bytes": file.bytes} for file in files],
-        },
-    }
+    return Manifest(
+        corpusmill_version=version("corpusmill"),
+        objective=ObjectiveEntry(objective.name, asdict(objective_options), objective.repeats),
+        seed=dataset.seed,
+        tokenizer=TokenizerEntry.from_tokenizer(tokenizer, str(words) if words else None),
+        output=OutputEntry(output_options.output_format, output_options, dataset.validation_share),
+        columns=objective.columns,
+        corpus=CorpusEntry(
+            options=asdict(documents),
+            sentence_splitter=splitter_of(documents.language),
+            bytes=sum(file.bytes for file in files),
+            files=tuple(SourceFile(file.name, file.bytes) for file in files),
+        ),
+    )

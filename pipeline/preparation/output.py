@@ -17,14 +17,14 @@ from corpusmill.dataset.manifest import (
     SUCCESS,
     TOKENIZER,
     decode,
-    listed_files,
 )
 from corpusmill.errors import UserError
 from corpusmill.formats.shard_formats import FORMATS, all_suffixes
 from corpusmill.formats.shard_names import matcher_of
+from pipeline.preparation.beam_folder import BeamFolder
 from pipeline.preparation.inputs import absolute, is_local, read_bytes
 from transforms.recovery.claim import CLAIM, read_claim
-from transforms.storage.files import list_files, remove_folder, write_file
+from transforms.storage.files import remove_folder, write_file
 from transforms.storage.objects import is_object_path
 
 _TEMPORARY = "_temporary-"
@@ -40,23 +40,6 @@ _OURS = re.compile(
     rf"|{SUCCESS}|{re.escape(MANIFEST)}|{re.escape(CARD)}|{_COMPANIONS}"
     rf"|{re.escape(TOKENIZER)}|{re.escape(REJECTS)}|{_TEMPORARY}[^/]*/.*"
 )
-
-
-def list_folder(folder: str) -> dict[str, int]:
-    """Every file below a folder, name relative to it to bytes; none where there is no folder."""
-    root = absolute(folder).rstrip("/")
-    try:
-        listed = list_files(f"{root}/")
-    except BeamIOError:
-        return {}
-    sizes = {path.removeprefix(root).lstrip("/"): size for path, size in listed.items()}
-    return {
-        name: size for name, size in sorted(sizes.items()) if name and not _is_folder(root, name)
-    }
-
-
-def _is_folder(root: str, name: str) -> bool:
-    return Path(root, name).is_dir()
 
 
 def check_output(
@@ -78,7 +61,7 @@ def check_output(
         UserError: it does.
     """
     try:
-        claim, listed = read_claim(absolute(output)), list_folder(output)
+        claim, listed = read_claim(absolute(output)), BeamFolder(output).list()
     except UserError as error:  # of an object store
         raise UserError(f"--output {output}", error.cause, error.cure) from None
     of_run = "" if claim is None else claim.temp_folder.removeprefix(absolute(output)).strip("/")
@@ -120,8 +103,8 @@ def _listed_shards(output: str) -> set[str]:
     """The files that a data set in the folder lists itself, whatever their names are."""
     content = read_bytes(str(FileSystems.join(absolute(output), MANIFEST)))
     try:
-        return set(listed_files(decode(content or b"", output)))
-    except (UserError, KeyError, TypeError, AttributeError):
+        return set(decode(content or b"", output).entries)
+    except UserError:
         return set()
 
 

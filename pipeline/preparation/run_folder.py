@@ -18,7 +18,7 @@ from uuid import uuid4
 import psutil
 from apache_beam.io.filesystems import FileSystems
 
-from corpusmill.dataset.manifest import SUCCESS
+from corpusmill.dataset.manifest import SUCCESS, Manifest, to_json
 from corpusmill.errors import UserError
 from pipeline.preparation.inputs import InputFile, absolute, is_local, read_bytes
 from pipeline.preparation.output import make_temporary_folder, remove_empty_folders
@@ -63,7 +63,7 @@ class RunFolder:
 
     def begin(
         self,
-        header: Mapping[str, object],
+        header: Manifest,
         layout: object,
         range_bytes: int,
         files: Sequence[InputFile],
@@ -72,7 +72,7 @@ class RunFolder:
         """Claim the output folder and write the run's record; one that goes on must be as it was.
 
         Args:
-            header: the manifest's entries that are known before the run.
+            header: the manifest without its results.
             layout: a dataclass, how the data set is spread.
             range_bytes: longest range.
             files: the input.
@@ -82,7 +82,7 @@ class RunFolder:
             UserError: something has changed since the run began, or another run has the folder.
         """
         record = {
-            "header": header,
+            "header": to_json(header),
             "layout": asdict(layout),  # type: ignore[call-overload]
             "range_bytes": range_bytes,
             "inputs": {of.name: [of.bytes, of.modified] for of in files},

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import transforms.build
-from corpusmill.dataset.verify import verify_local
+from corpusmill.dataset.verify import verify
 from pipeline.command_line import USER_ERROR
 from tests.tools.jobs import assert_refused, build, digests, run_here
 
@@ -44,7 +44,7 @@ def test_every_bin_is_a_set_of_shards_of_its_own(binned: Path) -> None:
         for number in range(BINS)
         for shard in range(of)
     }
-    assert verify_local(binned) == []
+    assert verify(binned) == []
 
 
 def test_the_manifest_knows_the_lengths_of_a_bin(binned: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_row_outside_its_bin_is_found(binned: Path, tmp_path: Path) -> None:
     content = (json.dumps(manifest, indent=1, ensure_ascii=False) + "\n").encode()
     (tmp_path / "dataset.json").write_bytes(content)
     (tmp_path / "_SUCCESS").write_text(f"{hashlib.sha256(content).hexdigest()}\n")
-    [problem] = verify_local(tmp_path)
+    [problem] = verify(tmp_path)
     assert problem.file == shard["file"]
     assert problem.what.endswith("rows whose length is not of its bin, 61 to 63")
 
@@ -142,7 +142,7 @@ def test_a_data_set_with_bins_can_be_replaced(
     outcome = build([sample], tokenizer_path, tmp_path, "--replace")
     assert outcome.status == 0, outcome.errors
     assert not list(tmp_path.glob("*-bin-*"))
-    assert verify_local(tmp_path) == []
+    assert verify(tmp_path) == []
 
 
 @pytest.mark.parametrize(

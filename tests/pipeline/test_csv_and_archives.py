@@ -15,7 +15,7 @@ import pytest
 from corpusmill.corpus.decompression import open_decompressed
 from corpusmill.corpus.input_formats import guess_format, read_corpus
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.dataset.verify import verify_local
+from corpusmill.dataset.verify import verify
 from pipeline.command_line import USER_ERROR
 from tests.pipeline.test_input_formats import documents_of, manifest_of
 from tests.tools.jobs import SMALL, assert_refused, build, digests, run_here, start
@@ -132,7 +132,7 @@ def test_a_data_set_of_each_is_that_of_the_json_lines(
     outcome = build([folder], tokenizer_path, tmp_path / "out")
     assert outcome.status == 0, outcome.errors
     assert f"input format: {guess_format(f'a.{kind}')}, by the files' names" in outcome.output
-    assert not verify_local(tmp_path / "out")
+    assert not verify(tmp_path / "out")
     counts = manifest_of(tmp_path / "out")["counts"]
     for name in ("read.documents", "read.sentences", "tokenize.tokens"):
         assert counts[name] == counts_of_lines[name]
@@ -171,7 +171,7 @@ def test_bad_rows_and_members_are_rejects_of_the_data_set(
     assert outcome.status == 0, outcome.errors
     found = {}
     for of in ("table", "archive"):
-        assert not verify_local(tmp_path / of)
+        assert not verify(tmp_path / of)
         lines = (tmp_path / of / "rejects/rejects.jsonl").read_text().splitlines()
         found[of] = [json.loads(line)["reason"] for line in lines]
     assert found["table"] == ["wrong-columns", "invalid-utf-8", "unclosed-quote"]
@@ -266,7 +266,7 @@ def test_files_of_the_hub_are_read_as_local_ones(
     assert outcome.status == 0, outcome.errors
     name = f"{hub}/gated@{COMMIT}/a/lines-0.jsonl"
     assert f"input: {name}\n" in outcome.output
-    assert not verify_local(tmp_path / "out")
+    assert not verify(tmp_path / "out")
     manifest = manifest_of(tmp_path / "out")
     assert manifest["corpus"]["files"][0]["path"] == name
     assert "hf_secret" not in (tmp_path / "out/dataset.json").read_text()

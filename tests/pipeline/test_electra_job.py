@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.line_documents import read_documents
-from corpusmill.dataset.verify import verify_local
+from corpusmill.dataset.verify import verify
 from corpusmill.layout.placement import draw_keys, sort_order
 from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.tokenization.encoding import encode_documents
@@ -77,7 +77,7 @@ def test_every_token_is_in_an_example_or_counted(
     overflow: str, sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
     build(sample, tokenizer_path, tmp_path / "out", "--overflow", overflow)
-    assert not verify_local(tmp_path / "out")
+    assert not verify(tmp_path / "out")
     counts = manifest_of(tmp_path / "out")["counts"]
     rows = rows_of(tmp_path / "out")
     special = [3 if 1 in row["token_type_ids"] else 2 for row in rows]
@@ -156,7 +156,7 @@ def test_every_format_of_input(
     source = tmp_path / f"corpus.{suffix}"
     source.write_bytes(FORMATS[suffix](documents))
     build(source, tokenizer_path, tmp_path / "out", *NO_CHANCE)
-    assert not verify_local(tmp_path / "out")
+    assert not verify(tmp_path / "out")
     found = sorted(row["input_ids"] for row in rows_of(tmp_path / "out"))
     assert found == sorted(2 * packed_plainly(documents, tokenizer))
 
@@ -301,7 +301,7 @@ def test_decoded_examples_have_one_segment_or_two(
 
 def test_a_padded_data_set_verifies(sample: Path, tokenizer_path: Path, tmp_path: Path) -> None:
     build(sample, tokenizer_path, tmp_path / "out", "--padding", "max_length")
-    assert not verify_local(tmp_path / "out")
+    assert not verify(tmp_path / "out")
     build(sample, tokenizer_path, tmp_path / "plain")
     for name in ("splits", "counts"):
         padded, plain = (manifest_of(tmp_path / of)[name] for of in ("out", "plain"))

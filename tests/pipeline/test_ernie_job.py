@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer
 
-from corpusmill.dataset.verify import verify_local
+from corpusmill.dataset.verify import verify
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.words import load_words
 from tests.tools.jobs import SMALL, Outcome, assert_refused, digests, run_here
@@ -113,7 +113,7 @@ def test_the_text_holds_the_rows_of_parquet(references: dict[str, Path]) -> None
         assert lines_of(references["ernie-text"], split) == rows_of(references["parquet"], split)
     assert len(rows_of(references["parquet"])) > 100
     for folder in references.values():
-        assert not verify_local(folder)
+        assert not verify(folder)
 
 
 def test_labels_tell_the_words_of_the_text(
@@ -154,7 +154,7 @@ def test_static_masks_are_of_whole_words_and_the_same_in_every_run(
     english: Build, references: dict[str, Path]
 ) -> None:
     static = english("--mask", "static")
-    assert not verify_local(static)
+    assert not verify(static)
     predictions = tokens = 0
     rows = rows_of(static)
     for row, masked in zip(rows_of(references["parquet"]), rows, strict=True):
@@ -176,7 +176,7 @@ def test_static_masks_are_of_whole_words_and_the_same_in_every_run(
 
 def test_chinese_words_are_phrases_of_jieba(chinese: Build) -> None:
     folder = chinese("--document-rule", "blank-lines")
-    assert not verify_local(folder)
+    assert not verify(folder)
     vocabulary = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
     characters = {number: token for token, number in vocabulary.items()}
     words, word = set[str](), ""
@@ -190,7 +190,7 @@ def test_chinese_words_are_phrases_of_jieba(chinese: Build) -> None:
 def test_the_originals_files_stand_beside_its_text(chinese: Build) -> None:
     flags = ("--output-format", "ernie-text", "--mask-word-prob", "0.5")
     folder = chinese(*flags, "--validation-share", "0.3")
-    assert not verify_local(folder)
+    assert not verify(folder)
     for split, name in (("train", "train_filelist"), ("validation", "valid_filelist")):
         found = [line.split("\t") for line in (folder / name).read_text().splitlines()]
         shards = sorted(path.name for path in folder.glob(f"{split}-*.gz"))
@@ -201,7 +201,7 @@ def test_the_originals_files_stand_beside_its_text(chinese: Build) -> None:
     assert {"train_filelist", "valid_filelist", "vocab.txt"} <= listed
     # They are ours, and go with the data set when another takes its place.
     again = chinese("--replace")
-    assert not verify_local(again)
+    assert not verify(again)
     assert not (again / "train_filelist").exists()
 
 

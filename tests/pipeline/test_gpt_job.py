@@ -4,19 +4,17 @@ import json
 import re
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer
 
-from corpusmill.dataset.verify import verify_local
-from corpusmill.objectives.examples.token_stream import (
-    count_examples,
-    locate_in_stream,
-    tokens_of_shards,
-)
+from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.shards import read_manifest
+from corpusmill.dataset.storage import UrlFolder
+from corpusmill.dataset.verify import verify
+from corpusmill.objectives.examples.token_stream import count_examples, locate_in_stream
 from tests.corpusmill.formats.test_token_files import open_as_megatron
 from tests.corpusmill.objectives.reference_gpt import MemoryDataset, windows
 from tests.tools.jobs import Outcome, assert_refused, digests, run_here
@@ -66,9 +64,8 @@ def documents(sample: Path, gpt_tokenizer: Path) -> list[list[int]]:
     return [tokens for tokens in encoded if tokens]
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
-    manifest: dict[str, Any] = json.loads((folder / "dataset.json").read_text())
-    return manifest
+def manifest_of(folder: Path) -> Manifest:
+    return read_manifest(UrlFolder(str(folder)))
 
 
 def rows_of(folder: Path, pattern: str = "*", column: str = "input_ids") -> list[list[int]]:
@@ -102,7 +99,7 @@ def test_the_same_bytes_however_it_is_run(
         assert outcome.status == 0, outcome.errors
         found.append(digests(tmp_path / str(number)))
     assert found[0] == found[1] == found[2]
-    assert verify_local(tmp_path / "0") == []
+    assert verify(tmp_path / "0") == []
     shown = run_here("inspect", tmp_path / "0", "--html", tmp_path / "report.html")
     assert shown.status == 0, shown.errors
     assert "example 1: " in shown.output
@@ -137,7 +134,7 @@ def test_a_reader_finds_the_examples_that_the_manifest_promises(
 ) -> None:
     """Against the article's data set of the same rows, from the counts of tokens alone."""
     assert build(sample, gpt_tokenizer, output).status == 0
-    tokens = tokens_of_shards(read_manifest(output), "train")
+    tokens = tuple(shard.tokens for shard in manifest_of(output).splits["train"].shards)
     shards = [
         np.concatenate(pq.read_table(file).column("input_ids").to_numpy())
         for file in sorted(output.glob("train-*.parquet"))
@@ -160,7 +157,7 @@ def test_windows_of_the_whole_corpus_are_the_articles(
     expected = [window for tokens in documents for window in windows(tokens, 40, 10)]
     assert sorted(rows_of(output)) == sorted(expected)
     cut = sum(len(tokens) > 40 for tokens in documents)
-    assert read_manifest(output)["counts"]["build.cut_documents"] == cut
+    assert manifest_of(output).counts["build.cut_documents"] == cut
 
 
 def test_packs_hold_every_token_once_and_little_padding(
@@ -179,7 +176,7 @@ def test_packs_hold_every_token_once_and_little_padding(
     )
     train = rows_of(output, "train-*")
     assert sum(map(len, train)) > 0.98 * 128 * len(train)
-    assert read_manifest(output)["counts"]["write.pieces"] == len(pieces)
+    assert manifest_of(output).counts["write.pieces"] == len(pieces)
     inspected = run_here("inspect", output)
     assert re.search(r"padding +[01]\.\d % +of the places", inspected.output)
 
@@ -207,10 +204,8 @@ def test_nanogpt_maps_one_file_a_split(
         data = np.memmap(output / f"{name}.bin", dtype=np.uint16, mode="r")
         assert data.tolist() == [token for row in rows for token in row]
         assert np.fromfile(output / f"{name}.lengths", np.int32).tolist() == list(map(len, rows))
-        [shard] = read_manifest(output)["splits"][split]["shards"]
-        assert (shard["file"], shard["rows"], shard["tokens"]) == (
-            f"{name}.bin", len(rows), len(data),
-        )  # fmt: skip
+        [shard] = manifest_of(output).splits[split].shards
+        assert (shard.file, shard.rows, shard.tokens) == (f"{name}.bin", len(rows), len(data))
     assert build(sample, gpt_tokenizer, output, "--replace").status == 0
     assert not (output / "train.bin").exists()
 
@@ -232,9 +227,9 @@ def test_verify_finds_damage(
     content = bytearray((output / file).read_bytes())
     content[len(content) // 2] ^= 1
     (output / file).write_bytes(content)
-    assert {problem.file for problem in verify_local(output)} == {file}
+    assert {problem.file for problem in verify(output)} == {file}
     (output / file).unlink()
-    assert f"{file}: missing" in map(str, verify_local(output))
+    assert f"{file}: missing" in map(str, verify(output))
 
 
 @pytest.mark.parametrize(
@@ -276,10 +271,11 @@ def test_documents_of_any_length_have_a_short_manifest(
     book.write_text("The lighthouse keeper .\n" * 20_000)
     flags = ("--validation-share", "0", "--num-shards", "1")
     assert build(book, gpt_tokenizer, output, *flags).status == 0
-    split = read_manifest(output)["splits"]["train"]
-    assert split["distributions"]["length"] == {str(split["tokens"]): 1}
-    assert split["tokens"] > 100_000
-    assert verify_local(output) == []
+    split = json.loads((output / "dataset.json").read_text())["splits"]["train"]
+    tokens = split["tokens"]
+    assert split["distributions"]["length"] == {str(tokens): 1}
+    assert tokens > 100_000
+    assert verify(output) == []
     shown = run_here("inspect", output)
-    assert f"largest {split['tokens']:,}" in shown.output
-    assert f"... and {split['tokens'] - 1024:,} more tokens" in shown.output
+    assert f"largest {tokens:,}" in shown.output
+    assert f"... and {tokens - 1024:,} more tokens" in shown.output

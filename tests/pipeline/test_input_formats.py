@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from corpusmill.dataset.verify import verify_local
+from corpusmill.dataset.verify import verify
 from pipeline.command_line import USER_ERROR
 from tests.tools.jobs import assert_refused, build, digests, run_here
 
@@ -47,7 +47,7 @@ def test_json_lines_hold_what_the_text_holds(
     outcome = build([json_lines], tokenizer_path, tmp_path / "out", "--text-field", "body")
     assert outcome.status == 0, outcome.errors
     assert "input format: json-lines, by the files' names" in outcome.output
-    assert not verify_local(tmp_path / "out")
+    assert not verify(tmp_path / "out")
     build([sample], tokenizer_path, tmp_path / "text")
     counts, of_text = (manifest_of(tmp_path / of)["counts"] for of in ("out", "text"))
     for name in ("read.documents", "read.sentences", "tokenize.tokens"):
@@ -110,7 +110,7 @@ def test_a_folder_of_files_that_are_a_document_each(
     assert counts["read.sentences"] == sum(map(len, expected))
     build([folder / "*.md"], tokenizer_path, tmp_path / "md", *flags)
     assert manifest_of(tmp_path / "md")["counts"]["read.documents"] == len(expected) // 2
-    assert not verify_local(tmp_path / "out")
+    assert not verify(tmp_path / "out")
 
 
 def test_a_field_that_is_not_there_is_refused_before_any_work(

@@ -12,8 +12,7 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from corpusmill.arrays import ragged
-from corpusmill.dataset.manifest import special_tokens_of
-from corpusmill.dataset.verify import verify_local
+from corpusmill.dataset.verify import verify
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.masking.tokens import row_keys
 from corpusmill.tokenization.words.words import cut_unicode
@@ -127,7 +126,7 @@ def test_loaded_rows_are_masked_anew_in_each_epoch(make: Build) -> None:
     manifest = json.loads((folder / "dataset.json").read_text())
     options = replace(BertOptions(**manifest["objective"]["options"]), ngram=3)
     of = manifest["tokenizer"]
-    masked_lm = Bert(options, special_tokens_of(manifest), of["vocab_size"], "int16").masked_lm
+    masked_lm = Bert(options, manifest.tokenizer.special, of["vocab_size"], "int16").masked_lm
     rows = pq.read_table(folder / "train-00000-of-00003.parquet").combine_chunks().to_batches()[0]
     stored, offsets = ragged.from_arrow(rows.column("input_ids"))
     seg_labels, _ = ragged.from_arrow(rows.column("seg_labels"))
@@ -162,7 +161,7 @@ def test_the_same_bytes_with_workers(make: Build) -> None:
 @pytest.mark.parametrize("flags", [NGRAMS, DYNAMIC, WORDS + DYNAMIC], ids=" ".join)
 def test_what_is_built_can_be_verified_and_inspected(make: Build, flags: tuple[str, ...]) -> None:
     folder = make(*flags)
-    assert not verify_local(folder)
+    assert not verify(folder)
     shown = run_here("inspect", folder, "--examples", "3")
     assert shown.status == 0, shown.errors
     static = flags == NGRAMS
@@ -182,7 +181,7 @@ def test_what_is_built_can_be_verified_and_inspected(make: Build, flags: tuple[s
 
 def test_padded_labels_are_verified(make: Build) -> None:
     folder = make(*WORDS, *DYNAMIC, "--padding", "max_length")
-    assert not verify_local(folder)
+    assert not verify(folder)
     for row, plain in zip(rows_of(folder), rows_of(make(*WORDS, *DYNAMIC)), strict=True):
         missing = 64 - len(plain["seg_labels"])
         assert row["seg_labels"] == plain["seg_labels"] + [-1] * missing

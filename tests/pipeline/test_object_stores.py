@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.preparation.output import list_folder
+from pipeline.preparation.beam_folder import BeamFolder
 from tests.tools.jobs import SMALL, Outcome, assert_refused, run_here, start
 from tests.tools.object_stores import Bucket, Request
 from transforms.storage.files import list_files, open_file, write_file
@@ -27,7 +27,7 @@ def reference(
         "bert", "--input", sample, "--tokenizer", tokenizer_path, "--output", output, *SMALL
     )
     assert done.status == 0, done.errors
-    return describe({name: (output / name).read_bytes() for name in list_folder(str(output))})
+    return describe({name: (output / name).read_bytes() for name in BeamFolder(str(output)).list()})
 
 
 @pytest.fixture
@@ -138,7 +138,8 @@ def test_a_run_that_fails_leaves_no_data_set_and_goes_on(
     failed = build(filled)
     filled.proxy.clear()
     assert_refused(failed, 2, filled.url, "access is denied", "Ask for the permission", "--resume")
-    left = [name for name in list_folder(f"{filled.url}/out") if not name.startswith("_temporary-")]
+    listed = BeamFolder(f"{filled.url}/out").list()
+    left = [name for name in listed if not name.startswith("_temporary-")]
     assert not {"_SUCCESS", "dataset.json"}.intersection(left)
     # The process of the run that failed is this one, which lives on.
     monkeypatch.setattr("pipeline.preparation.run_folder.is_alive", lambda _: False)
@@ -154,7 +155,7 @@ def test_a_list_that_lags_changes_nothing(
     assert build(filled, "--seed", "3").status == 0
     old = dict.fromkeys(list_files(filled.url), 1)
     monkeypatch.setattr(
-        "pipeline.preparation.output.list_files",
+        "pipeline.preparation.beam_folder.list_files",
         lambda pattern: {path: size for path, size in old.items() if path.startswith(pattern)},
     )
     done = build(filled, "--replace")
@@ -195,7 +196,7 @@ def test_the_other_commands_read_and_write_there(filled: Bucket, tmp_path: Path)
         f"{filled.url}/trained/tokenizer.json", "--save-model", f"{filled.url}/trained/", *options,
     )  # fmt: skip
     assert trained.status == 0, trained.errors
-    assert list_folder(f"{filled.url}/trained").keys() == {"tokenizer.json", "vocab.txt"}
+    assert BeamFolder(f"{filled.url}/trained").list().keys() == {"tokenizer.json", "vocab.txt"}
     numbers = f"{filled.url}/numbers.json"
     inspected = run_here(
         "inspect-corpus", "--input", f"{filled.url}/in/", "--tokenizer", f"{filled.url}/trained",

@@ -16,10 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from corpusmill.dataset.manifest import columns_of, output_options_of
+from corpusmill.dataset.manifest import Manifest, to_json
+from corpusmill.dataset.shards import read_manifest, read_shard
+from corpusmill.dataset.storage import UrlFolder
 from corpusmill.formats.shard_formats import FORMATS
 from pipeline.command_line import USER_ERROR
-from tests.tools.handmade_dataset import seal
+from tests.tools.handmade_dataset import write_entries
 from tests.tools.jobs import assert_refused, build, digests, leftovers, run_here
 
 # Small ranges give every stage several bundles, and processes force workers on so small an input.
@@ -72,22 +74,19 @@ def rows_of_parquet(build_here: Build) -> dict[str, list[list[dict[str, Any]]]]:
     }
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((folder / "dataset.json").read_text())
-    return content
+def manifest_of(folder: Path) -> Manifest:
+    return read_manifest(UrlFolder(str(folder)))
 
 
 def read_rows(folder: Path) -> list[list[dict[str, Any]]]:
     """The rows of each shard, as verify and inspect read them."""
-    manifest = read_manifest(folder)
-    options, shards = output_options_of(manifest), []
-    for shard in manifest["splits"]["train"]["shards"]:
-        with (folder / shard["file"]).open("rb") as stream:
-            read = FORMATS[options.output_format].read(
-                [stream], columns_of(manifest), options, 8192
-            )
-            shards.append(pa.Table.from_batches(list(read)).to_pylist())
-    return shards
+    manifest = manifest_of(folder)
+    return [
+        pa.Table.from_batches(
+            list(read_shard(UrlFolder(str(folder)), manifest, shard.file))
+        ).to_pylist()
+        for shard in manifest.splits["train"].shards
+    ]
 
 
 @pytest.mark.parametrize(("output_format", "compression", "padding"), CASES)
@@ -148,13 +147,13 @@ def test_verify_reads_the_rows_where_every_digest_fits(build_here: Build, tmp_pa
     (length,) = struct.unpack_from("<Q", content)
     for damaged, sentence in (
         (content[12 + length + 4 :], "rows, the manifest says"),
-        (content[:-1], "is no readable tfrecord shard: record"),
+        (content[:-1], "is not a readable tfrecord shard: record"),
     ):
         (output / name).write_bytes(damaged)
-        manifest = read_manifest(output)
-        shard = manifest["splits"]["train"]["shards"][0]
+        entries = to_json(manifest_of(output))
+        shard = entries["splits"]["train"]["shards"][0]
         shard |= {"bytes": len(damaged), "sha256": hashlib.sha256(damaged).hexdigest()}
-        seal(output, manifest)
+        write_entries(output, entries)
         outcome = run_here("verify", output)
         assert outcome.status == 1
         assert f"{name}: " in outcome.output
@@ -172,7 +171,7 @@ def test_verify_reads_the_rows_where_every_digest_fits(build_here: Build, tmp_pa
 def test_a_corpus_in_numbers_says_the_bytes(
     flags: tuple[str, ...], build_here: Build, corpus: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
-    shards = read_manifest(build_here(*flags))["splits"]["train"]["shards"]
+    shards = manifest_of(build_here(*flags)).splits["train"].shards
     given = ("--input", corpus, "--tokenizer", tokenizer_path, "--json", tmp_path / "numbers.json")
     shards_of = ("--num-shards", "3", "--seed", "1")
     small = ("bert", "--max-seq-length", "64", "--duplicates", "2")
@@ -180,7 +179,7 @@ def test_a_corpus_in_numbers_says_the_bytes(
     assert outcome.status == 0, outcome.errors
     numbers = json.loads((tmp_path / "numbers.json").read_text())
     said = json.dumps(numbers)
-    assert f'"value": {sum(shard["bytes"] for shard in shards)}' in said
+    assert f'"value": {sum(shard.bytes for shard in shards)}' in said
 
 
 # Names
@@ -191,8 +190,8 @@ def test_shards_have_the_names_that_electra_reads(build_here: Build) -> None:
     output = build_here(*flags)
     names = [f"pretrain_data.tfrecord-{number}-of-12" for number in range(12)]
     assert {path.name for path in output.glob("pretrain*")} == set(names)
-    split = read_manifest(output)["splits"]["train"]
-    assert [shard["file"] for shard in split["shards"]] == names
+    shards = manifest_of(output).splits["train"].shards
+    assert [shard.file for shard in shards] == names
     assert run_here("verify", output).status == 0
     assert run_here("inspect", output).status == 0
     assert '"pretrain_data.tfrecord-*"' in (output / "README.md").read_text()
@@ -201,11 +200,11 @@ def test_shards_have_the_names_that_electra_reads(build_here: Build) -> None:
 def test_two_splits_are_told_apart_by_their_pattern(build_here: Build) -> None:
     pattern = "{shard:02d}.{split}.parquet"
     output = build_here("--shard-name", pattern, "--validation-share", "0.2")
-    splits = read_manifest(output)["splits"]
-    assert [shard["file"] for shard in splits["train"]["shards"]] == [
+    splits = manifest_of(output).splits
+    assert [shard.file for shard in splits["train"].shards] == [
         f"0{number}.train.parquet" for number in range(3)
     ]
-    assert [shard["file"] for shard in splits["validation"]["shards"]] == ["00.validation.parquet"]
+    assert [shard.file for shard in splits["validation"].shards] == ["00.validation.parquet"]
     assert run_here("verify", output).status == 0
     card = (output / "README.md").read_text()
     assert 'path: "*.train.parquet"' in card

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 
 import transforms.build
 import transforms.shuffle
-from corpusmill.dataset.verify import verify_local
+from corpusmill.dataset.verify import verify
 from tests.tools.jobs import digests, run_here
 from tests.tools.retrying_runner import ENGINES, run_on
 
@@ -91,7 +91,7 @@ def assert_finished_once(output: Path) -> Callable[[], None]:
     def look() -> None:
         if (output / "_SUCCESS").exists():
             of_the_run = ("_RUNNING", "_temporary-")
-            problems = [at for at in verify_local(output) if not at.file.startswith(of_the_run)]
+            problems = [at for at in verify(output) if not at.file.startswith(of_the_run)]
             assert problems == []
 
     return look

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from corpusmill.dataset.verify import verify_local
+from corpusmill.dataset.verify import verify
 from tests.tools.jobs import build, digests, run_here
 from tests.tools.many_scripts import DOCUMENTS, as_json_lines, as_text
 
@@ -81,7 +81,7 @@ def test_what_comes_out_is_what_went_in(kind: str, corpus: Path, tmp_path: Path)
     path = (wordpiece_of if words else byte_level_of)(corpus, tmp_path)
     outcome = build([corpus], path, tmp_path / "out", *WHOLE)
     assert outcome.status == 0, outcome.errors
-    assert not verify_local(tmp_path / "out")
+    assert not verify(tmp_path / "out")
     counts = json.loads((tmp_path / "out" / "dataset.json").read_text())["counts"]
     assert counts["read.documents"] == counts["tokenize.documents"] == len(DOCUMENTS)
     assert counts["read.sentences"] == sum(map(len, DOCUMENTS.values()))

@@ -10,7 +10,7 @@ import pytest
 from tokenizers import Tokenizer
 
 import transforms.build
-from corpusmill.dataset.verify import verify_local
+from corpusmill.dataset.verify import verify
 from tests.tools.jobs import build, digests, run_here
 
 Rows = list[dict[str, Any]]
@@ -63,13 +63,13 @@ def test_worker_processes(build_kind: Build) -> None:
     flags = ("full-sentences", "--whole-word-mask", "--bin-size", "16")
     again = build_kind(*flags, *PROCESSES)
     assert digests(again) == digests(build_kind(*flags))
-    assert verify_local(again) == []
+    assert verify(again) == []
 
 
 @pytest.mark.parametrize("segments", KINDS)
 def test_the_data_set_is_sound_and_can_be_looked_at(segments: str, build_kind: Build) -> None:
     folder = build_kind(segments)
-    assert verify_local(folder) == []
+    assert verify(folder) == []
     shown = run_here("inspect", folder, "--html", folder.parent / "report.html")
     assert shown.status == 0, shown.errors
     assert "[MASK->" in shown.output
@@ -139,7 +139,7 @@ def test_roberta_with_a_byte_level_tokenizer(
     path = train("bpe", sample, tmp_path)
     flags = ("--max-predictions-per-seq", "None", "--max-seq-length", "256")
     folder = build_kind("full-sentences", *flags, "--duplicates", "1", tokenizer=path)
-    assert verify_local(folder) == []
+    assert verify(folder) == []
     tokenizer = Tokenizer.from_file(str(path))
     begin, end, mask = (tokenizer.token_to_id(token) for token in ("<s>", "</s>", "<mask>"))
     special = manifest_of(folder)["tokenizer"]["special"]
@@ -160,7 +160,7 @@ def test_roberta_with_a_byte_level_tokenizer(
 def test_albert_with_a_unigram_tokenizer(sample: Path, build_kind: Build, tmp_path: Path) -> None:
     path = train("unigram", sample, tmp_path)
     folder = build_kind("sentence-order", "--max-seq-length", "128", tokenizer=path)
-    assert verify_local(folder) == []
+    assert verify(folder) == []
     tokenizer = Tokenizer.from_file(str(path))
     text = sample.read_text().lower().replace(" ", "")
     told = []

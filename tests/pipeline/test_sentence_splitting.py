@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from corpusmill.dataset.verify import verify_local
+from corpusmill.dataset.verify import verify
 from pipeline.command_line import USER_ERROR
 from tests.tools.jobs import assert_refused, build, digests, run_here
 
@@ -42,7 +42,7 @@ def test_running_text_is_split_and_recorded(
 ) -> None:
     outcome = build([paragraphs], tokenizer_path, tmp_path / "out", *ENGLISH)
     assert outcome.status == 0, outcome.errors
-    assert not verify_local(tmp_path / "out")
+    assert not verify(tmp_path / "out")
     manifest = manifest_of(tmp_path / "out")
     counts, corpus = manifest["counts"], manifest["corpus"]
     assert counts["read.documents"] == 60

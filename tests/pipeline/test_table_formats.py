@@ -12,7 +12,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from corpusmill.dataset.verify import verify_local
+from corpusmill.dataset.verify import verify
 from pipeline.command_line import USER_ERROR
 from tests.pipeline.test_input_formats import documents_of
 from tests.tools.jobs import assert_refused, build, digests, run_here
@@ -77,7 +77,7 @@ def test_a_table_holds_what_the_same_json_lines_hold(
     outcome = build([table], tokenizer_path, tmp_path / "out", *FIELD)
     assert outcome.status == 0, outcome.errors
     assert "input format: " in outcome.output
-    assert not verify_local(tmp_path / "out")
+    assert not verify(tmp_path / "out")
     lines = tmp_path / "corpus.jsonl"
     lines.write_text("".join(json.dumps(record) + "\n" for record in records))
     build([lines], tokenizer_path, tmp_path / "lines", *FIELD)
@@ -149,7 +149,7 @@ def test_a_file_damaged_on_the_way_costs_only_what_it_held(
     (tmp_path / "in/second.parquet").write_bytes(whole.read_bytes()[:-100])
     outcome = build([tmp_path / "in"], tokenizer_path, tmp_path / "out", *FIELD)
     assert outcome.status == 0, outcome.errors
-    assert not verify_local(tmp_path / "out")
+    assert not verify(tmp_path / "out")
     rejects = [json.loads(line) for line in (tmp_path / "out/rejects/rejects.jsonl").open()]
     assert [of["reason"] for of in rejects] == ["not-text", "damaged-file"]
     assert rejects[1]["file"] == "second.parquet"

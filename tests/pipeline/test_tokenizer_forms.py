@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from corpusmill.dataset.verify import verify_local
+from corpusmill.dataset.verify import verify
 from pipeline.command_line import USER_ERROR
 from tests.tools.jobs import Outcome, assert_refused, build, run_here
 from tests.tools.tokenizer_samples import byte_level, byte_ranks
@@ -23,7 +23,7 @@ def header_of(folder: Path) -> dict[str, Any]:
 def assert_built(outcome: Outcome, folder: Path, form: str) -> None:
     assert outcome.status == 0, outcome.errors
     assert "not remembered" not in outcome.output
-    assert not verify_local(folder)
+    assert not verify(folder)
     assert header_of(folder)["form"] == form
     shown = run_here("inspect", folder, "--examples", "1")
     assert shown.status == 0, shown.errors

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from corpusmill.dataset.verify import verify_local
+from corpusmill.dataset.verify import verify
 from pipeline.command_line import USER_ERROR
 from pipeline.preparation.assembly import assemble_job
 from tests.tools.jobs import SMALL, Outcome, assert_refused, build, digests, leftovers, start
@@ -43,7 +43,7 @@ def test_of_two_runs_at_once_one_wins_whole(
         if outcome.status:
             assert_refused(outcome, USER_ERROR, f"--output {output}")
     assert filled or not all(won)
-    assert verify_local(output) == []
+    assert verify(output) == []
     names = {name.partition("-")[0] for name in leftovers(output)}
     assert names == {"README.md", "_SUCCESS", "dataset.json", "tokenizer.json", "train"}
     if not all(won):
@@ -76,7 +76,7 @@ def test_a_folder_that_a_run_is_at_work_in_is_refused(
         first.send_signal(signal.SIGCONT)
     first.communicate()
     assert first.returncode == 0
-    assert verify_local(output) == []
+    assert verify(output) == []
 
 
 def test_a_run_whose_folder_was_taken_meanwhile_leaves_nothing(
@@ -101,7 +101,7 @@ def test_a_run_whose_folder_was_taken_meanwhile_leaves_nothing(
     assert first.returncode != 0
     assert "Traceback" not in errors
     assert digests(output) == whole
-    assert verify_local(output) == []
+    assert verify(output) == []
 
 
 @pytest.mark.parametrize("temp_elsewhere", [False, True])
@@ -128,4 +128,4 @@ def test_a_run_that_comes_too_late_leaves_what_the_other_one_has_built(
     outcome = build([sample], tokenizer_path, output, "--seed", "2", *flags)
     assert_refused(outcome, USER_ERROR, f"--output {output}", "meanwhile", "--replace")
     assert digests(output) == whole
-    assert verify_local(output) == []
+    assert verify(output) == []

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from corpusmill.corpus.decompression import open_decompressed
 from corpusmill.corpus.input_formats import FORMATS, read_corpus, resolve_format
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.dataset.verify import verify_local
+from corpusmill.dataset.verify import verify
 from pipeline.command_line import USER_ERROR
 from tests.pipeline.test_csv_and_archives import KINDS, SMALL_RANGES, TWO_WORKERS
 from tests.pipeline.test_input_formats import manifest_of
@@ -112,7 +112,7 @@ def test_a_job_tokenizes_documents_as_a_whole(
     folder, expected, flags = write_folder(kind, tmp_path / "in")
     outcome = build([folder], tokenizer_path, tmp_path / "one", *RULE, *flags)
     assert outcome.status == 0, outcome.errors
-    assert not verify_local(tmp_path / "one")
+    assert not verify(tmp_path / "one")
     counts = manifest_of(tmp_path / "one")["counts"]
     tokenizer = Tokenizer.from_file(str(tokenizer_path))
     tokenizer.no_padding()

@@ -4,8 +4,8 @@ import hashlib
 import json
 import random
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,21 @@ from tokenizers import Tokenizer
 from corpusmill.dataset.card import render_card
 from corpusmill.dataset.manifest import (
     CARD,
-    FORMAT_VERSION,
     MANIFEST,
     REJECTS,
     SUCCESS,
     TOKENIZER,
-    FileEntry,
-    ShardEntry,
-    describe_columns,
-    encode,
+    CorpusEntry,
+    Manifest,
+    ObjectiveEntry,
+    OutputEntry,
+    Shard,
+    SourceFile,
+    Split,
+    TokenizerEntry,
+    seal,
     shard_name,
+    to_json,
 )
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
@@ -34,6 +39,7 @@ from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.tokenization.special_tokens import SpecialTokens, find_special_tokens
 from corpusmill.tokenization.training.wordpiece import WordPieceOptions, train_wordpiece
 from tests.tools.builders import batch_of, pool_of
+from tests.tools.manifests import small_manifest
 
 SEED = 7
 _WORDS = [
@@ -106,7 +112,7 @@ class Recipe:
     corpus_name: str = "wiki.sample.tokens"
 
 
-def write_dataset(folder: Path, recipe: Recipe | None = None) -> dict[str, Any]:
+def write_dataset(folder: Path, recipe: Recipe | None = None) -> Manifest:
     """Write a complete data set and give its manifest."""
     recipe = recipe or Recipe()
     folder.mkdir()
@@ -134,21 +140,33 @@ def write_dataset(folder: Path, recipe: Recipe | None = None) -> dict[str, Any]:
         counts.update(
             {"read.rejects": 1, "write.rejects": 1, "read.rejected_lines": 1, "read.lines": 1}
         )
-    manifest = _header(objective, recipe, tokenizer_json, special)
-    manifest |= {"counts": dict(sorted(counts.items())), "splits": splits, "files": []}
-    manifest["files"] = [
-        asdict(_write(folder, name, content)) for name, content in contents.items()
-    ]
-    manifest["files"].append(asdict(_write(folder, CARD, render_card(manifest))))
-    seal(folder, manifest)
+    header = _header(objective, recipe, tokenizer_json, special)
+    results = replace(header, counts=dict(sorted(counts.items())), splits=splits)
+    return finish(folder, results, contents)
+
+
+def finish(folder: Path, manifest: Manifest, contents: Mapping[str, bytes]) -> Manifest:
+    """Write further files, the card, and what declares the data set complete."""
+    manifest = manifest.with_files(contents)
+    card = {CARD: render_card(manifest)}
+    for name, content in {**contents, **card}.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(content)
+    manifest = manifest.with_files(card)
+    write_manifest(folder, manifest)
     return manifest
 
 
-def seal(folder: Path, manifest: dict[str, Any]) -> None:
+def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write a manifest and the `_SUCCESS` that vouches for it."""
-    content = encode(manifest)
+    write_entries(folder, to_json(manifest))
+
+
+def write_entries(folder: Path, entries: Mapping[str, Any]) -> None:
+    """Write a manifest whose entries need not be allowed, and its `_SUCCESS`."""
+    content = (json.dumps(entries, indent=1, ensure_ascii=False) + "\n").encode()
     (folder / MANIFEST).write_bytes(content)
-    (folder / SUCCESS).write_bytes(f"{hashlib.sha256(content).hexdigest()}\n".encode())
+    (folder / SUCCESS).write_bytes(seal(content))
 
 
 def build_examples(
@@ -192,8 +210,8 @@ def padding_options(padded: bool) -> OutputOptions:
 
 def _write_split(
     folder: Path, split: str, objective: Bert, recipe: Recipe, examples: pa.RecordBatch, of: int
-) -> dict[str, Any]:
-    shards: list[ShardEntry] = []
+) -> Split:
+    shards: list[Shard] = []
     options = resolve(recipe.parquet, objective.columns)
     for number in range(of):
         own = examples.take(pa.array(np.arange(number, examples.num_rows, of)))
@@ -206,48 +224,31 @@ def _write_split(
         content = (folder / name).read_bytes()
         tokens = len(own.column("input_ids").flatten())
         digest = hashlib.sha256(content).hexdigest()
-        shards.append(ShardEntry(name, len(content), digest, own.num_rows, tokens))
-    distributions = {name: counts.tolist() for name, counts in objective.measure(examples).items()}
-    return {
-        "rows": examples.num_rows,
-        "tokens": sum(shard.tokens for shard in shards),
-        "shards": [shard.describe() for shard in shards],
-        "distributions": distributions,
-    }
+        shards.append(Shard(name, len(content), digest, own.num_rows, tokens))
+    measured = objective.measure(examples).items()
+    return Split.from_shards(shards, {name: counts.tolist() for name, counts in measured})
 
 
 def _header(
     objective: Bert, recipe: Recipe, tokenizer_json: str, special: SpecialTokens
-) -> dict[str, Any]:
+) -> Manifest:
     options = resolve(recipe.parquet, objective.columns)
-    return {
-        "format": "corpusmill",
-        "format_version": FORMAT_VERSION,
-        "corpusmill_version": "0.1.0",
-        "objective": {
-            "name": "bert",
-            "options": asdict(recipe.options),
-            "repeats": objective.repeats,
-        },
-        "seed": SEED,
-        "tokenizer": {
-            "file": TOKENIZER,
-            "name": "tokenizer.json",
-            "sha256": hashlib.sha256(tokenizer_json.encode()).hexdigest(),
-            "vocab_size": objective.vocab_size,
-            "special": asdict(special),
-        },
-        "output": {"format": "parquet", "options": asdict(options), "validation_share": 0.2},
-        "columns": describe_columns(objective.columns, options.is_padded),
-        "corpus": {
-            "options": {"document_rule": "wikitext"},
-            "bytes": 5000,
-            "files": [{"path": recipe.corpus_name, "bytes": 5000}],
-        },
-    }
-
-
-def _write(folder: Path, name: str, content: bytes) -> FileEntry:
-    (folder / name).parent.mkdir(exist_ok=True)
-    (folder / name).write_bytes(content)
-    return FileEntry(name, len(content), hashlib.sha256(content).hexdigest())
+    return small_manifest(
+        objective=ObjectiveEntry("bert", asdict(recipe.options), objective.repeats),
+        seed=SEED,
+        tokenizer=TokenizerEntry(
+            file=TOKENIZER,
+            name="tokenizer.json",
+            form="tokenizer.json",
+            revision=None,
+            options={},
+            sha256=hashlib.sha256(tokenizer_json.encode()).hexdigest(),
+            vocab_size=objective.vocab_size,
+            special=special,
+        ),
+        output=OutputEntry("parquet", options, 0.2),
+        columns=objective.columns,
+        corpus=CorpusEntry(
+            {"document_rule": "wikitext"}, None, 5000, (SourceFile(recipe.corpus_name, 5000),)
+        ),
+    )

@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
-from corpusmill.arrays.columns import IDENTITY_SCHEMA, Column, arrow_schema
+from corpusmill.arrays.columns import IDENTITY_SCHEMA, Column, Role, arrow_schema
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.objectives.objective import Objective, ObjectiveOptions
 from corpusmill.objectives.random_documents import Pool
-from corpusmill.tokenization.tokenizer_file import TokenizerFile
+from corpusmill.tokenization.tokenizer_file import Vocabulary
 from corpusmill.tokenization.words.word_marks import continues_of, ids_of
 
 LONGEST = 4096
@@ -43,8 +43,8 @@ class LabelledWords(Objective):
     @property
     def columns(self) -> tuple[Column, ...]:
         return (
-            Column("input_ids", self.token_dtype, "ids", LONGEST),
-            Column("continues", "int8", "1 where a word goes on", LONGEST),
+            Column("input_ids", self.token_dtype, "ids", LONGEST, role=Role.TOKEN_IDS),
+            Column("continues", "int8", "1 inside a word", LONGEST, role=Role.TOKEN_VALUES),
             Column("random_ids", self.token_dtype, "ids of another document", LONGEST),
             Column("random_continues", "int8", "likewise", LONGEST),
         )
@@ -94,7 +94,7 @@ class LabelledWordsOptions(ObjectiveOptions):
     words: str = "unicode"
     copies: int = 2
 
-    def bind(self, tokenizer: TokenizerFile) -> LabelledWords:
+    def bind(self, tokenizer: Vocabulary) -> LabelledWords:
         return LabelledWords(self.words, self.copies, tokenizer.token_dtype.name)
 
     def choose_documents(self, documents: DocumentOptions) -> DocumentOptions:

@@ -1,15 +1,18 @@
 """Samples in memory that say which they are, and a run that is stopped and goes on."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from corpusmill.arrays.columns import Column
+from corpusmill.dataset.manifest import Manifest
 from corpusmill.reading.load.batches import Batch, Batches, Reader
 from corpusmill.reading.order.order import Order, Ordering
 from corpusmill.reading.order.schedule import Batching, Position
 from corpusmill.reading.rows import Integers, Lists, Rows
+from tests.tools.manifests import INPUT_IDS, small_manifest
 
 
 @dataclass
@@ -20,11 +23,10 @@ class NumberedSamples:
     longest: int = 12
     seed: int = 0
     digest: str = "numbers"
-    manifest: Mapping[str, Any] = field(
-        default_factory=lambda: {
-            "columns": [{"name": "input_ids"}, {"name": "label"}],
-            "tokenizer": {"sha256": "words"},
-        }
+    manifest: Manifest = field(
+        default_factory=lambda: small_manifest(
+            columns=(INPUT_IDS, Column("label", "int64", "the number's last bit"))
+        )
     )
 
     def __post_init__(self) -> None:

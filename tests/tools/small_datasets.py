@@ -4,14 +4,11 @@ The bundled sample goes the way of a build: read, tokenized, built, sorted, pack
 that rows, columns and manifest are those of a data set that the job makes.
 """
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,16 +17,19 @@ from tokenizers import Tokenizer
 from corpusmill.arrays import ragged
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.line_documents import read_documents
-from corpusmill.dataset.card import render_card
 from corpusmill.dataset.distributions import add_counts
 from corpusmill.dataset.manifest import (
-    CARD,
-    FORMAT,
-    FORMAT_VERSION,
     TOKENIZER,
+    CorpusEntry,
     FileEntry,
-    ShardEntry,
-    describe_columns,
+    Manifest,
+    ObjectiveEntry,
+    OutputEntry,
+    Shard,
+    SourceFile,
+    Split,
+    TokenizerEntry,
+    entry_of,
     shard_name,
 )
 from corpusmill.formats.options import OutputOptions
@@ -48,7 +48,8 @@ from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.word_marks import marked_dtype
 from tests.conftest import CHECKOUT, read_local
-from tests.tools.handmade_dataset import seal
+from tests.tools.handmade_dataset import finish
+from tests.tools.manifests import small_manifest
 
 SEED = 1
 _SAMPLE = CHECKOUT / "samples" / "wiki.sample.tokens"
@@ -93,23 +94,14 @@ def write_small_dataset(folder: Path, recipe: Recipe) -> Path:
     tokenizer = gpt_tokenizer() if isinstance(recipe.objective, GptOptions) else bert_tokenizer()
     objective = recipe.objective.bind(tokenizer)
     options = resolve(recipe.output, objective.columns)
-    written = _write_splits(folder, recipe, objective, options, tokenizer)
-    (folder / TOKENIZER).write_text(tokenizer.json)
-    written["files"].append(_entry(folder, TOKENIZER))
-    manifest = {**_header(recipe, objective, options, tokenizer), **written}
+    manifest = _write_splits(folder, recipe, objective, options, tokenizer)
     shards = {
-        name: [shard["file"] for shard in split["shards"]]
-        for name, split in manifest["splits"].items()
+        name: [shard.file for shard in split.shards] for name, split in manifest.splits.items()
     }
     companions = FORMATS[options.output_format].companion_files(
-        shards, tokenizer.json, manifest["objective"]["options"]
+        shards, tokenizer.json, manifest.objective.options
     )
-    for name, content in companions.items():
-        (folder / name).write_bytes(content)
-        manifest["files"].append(_entry(folder, name))
-    (folder / CARD).write_bytes(render_card(manifest))
-    manifest["files"].append(_entry(folder, CARD))
-    seal(folder, manifest)
+    finish(folder, manifest, {TOKENIZER: tokenizer.json.encode(), **companions})
     return folder
 
 
@@ -183,36 +175,34 @@ def _write_splits(
     objective: Objective,
     options: OutputOptions,
     tokenizer: TokenizerFile,
-) -> dict[str, Any]:
-    """Write all shards; gives the manifest's splits, counts and files."""
-    of = FORMATS[options.output_format]
-    suffixes = of.suffixes(options)
-    splits: dict[str, Any] = {}
-    companions = []
+) -> Manifest:
+    """Write all shards; gives the manifest without other files."""
+    shard_format = FORMATS[options.output_format]
+    suffixes, joined = shard_format.suffixes(options), shard_format.joined
+    splits: dict[str, Split] = {}
+    companions: list[FileEntry] = []
     built, counts = _build(recipe, objective, tokenizer)
     for part, examples in enumerate(built):
-        name, number = SPLIT_NAMES[part], 1 if part or of.joined else recipe.shards
+        name, number = SPLIT_NAMES[part], 1 if part or joined else recipe.shards
         shards, distributions = [], dict[str, np.ndarray]()
         homes = examples.column("key").to_numpy() % np.uint64(number)
         for shard in range(number):
             own = ragged.take_rows(examples, np.flatnonzero(homes == shard))
             file = shard_name(name, shard, number, suffixes[0], options.shard_name)
-            parts = part_names(of.joined[name] + suffixes[0] if of.joined else file, suffixes)
+            parts = part_names(joined[name] + suffixes[0] if joined else file, suffixes)
             rows, tokens = _write_shard(folder, parts, own, objective, options, distributions)
-            companions += [_entry(folder, part) for part in parts[1:]]
-            shards.append(ShardEntry(**_entry(folder, parts[0]), rows=rows, tokens=tokens))
-        splits[name] = {
-            "rows": sum(shard.rows for shard in shards),
-            "tokens": sum(shard.tokens for shard in shards),
-            "shards": [shard.describe() for shard in shards],
-            "distributions": {of: counts.tolist() for of, counts in distributions.items()},
-        }
-    counts["write.rows"] = sum(split["rows"] for split in splits.values())
+            first, *others = (entry_of(part, (folder / part).read_bytes()) for part in parts)
+            companions += others
+            shards.append(Shard(first.file, first.bytes, first.sha256, rows, tokens))
+        lists = {kind: counts.tolist() for kind, counts in distributions.items()}
+        splits[name] = Split.from_shards(shards, lists)
+    counts["write.rows"] = sum(split.rows for split in splits.values())
     for split in splits.values():
-        if pieces := split["distributions"].get("pieces"):
-            added = sum(number * of for number, of in enumerate(pieces))
+        if pieces := split.distributions.get("pieces"):
+            added = sum(value * number for value, number in enumerate(pieces))
             counts["write.pieces"] = counts.get("write.pieces", 0) + added
-    return {"counts": counts, "splits": splits, "files": companions}
+    header = _header(recipe, objective, options, tokenizer)
+    return replace(header, counts=counts, splits=splits, files=tuple(companions))
 
 
 def _write_shard(
@@ -243,43 +233,16 @@ def _sorted(examples: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     return sort_rows([examples], _ROWS)
 
 
-def _entry(folder: Path, name: str) -> dict[str, Any]:
-    content = (folder / name).read_bytes()
-    return asdict(FileEntry(name, len(content), hashlib.sha256(content).hexdigest()))
-
-
 def _header(
     recipe: Recipe, objective: Objective, options: OutputOptions, tokenizer: TokenizerFile
-) -> dict[str, Any]:
-    return {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "corpusmill_version": "0.1.0",
-        "objective": {
-            "name": objective.name,
-            "options": asdict(recipe.objective),
-            "repeats": objective.repeats,
-        },
-        "seed": SEED,
-        "tokenizer": {
-            "file": TOKENIZER,
-            "name": tokenizer.name,
-            "form": tokenizer.form,
-            "revision": tokenizer.revision,
-            "options": asdict(tokenizer.options),
-            "sha256": tokenizer.digest,
-            "vocab_size": tokenizer.vocab_size,
-            "special": json.loads(json.dumps(asdict(tokenizer.special))),
-        },
-        "output": {
-            "format": options.output_format,
-            "options": asdict(options),
-            "validation_share": recipe.validation_share,
-        },
-        "columns": describe_columns(objective.columns, options.is_padded),
-        "corpus": {
-            "options": asdict(recipe.objective.choose_documents(_READ)),
-            "bytes": _SAMPLE.stat().st_size,
-            "files": [{"path": _SAMPLE.name, "bytes": _SAMPLE.stat().st_size}],
-        },
-    }
+) -> Manifest:
+    size = _SAMPLE.stat().st_size
+    documents = asdict(recipe.objective.choose_documents(_READ))
+    return small_manifest(
+        objective=ObjectiveEntry(objective.name, asdict(recipe.objective), objective.repeats),
+        seed=SEED,
+        tokenizer=TokenizerEntry.from_tokenizer(tokenizer),
+        output=OutputEntry(options.output_format, options, recipe.validation_share),
+        columns=objective.columns,
+        corpus=CorpusEntry(documents, None, size, (SourceFile(_SAMPLE.name, size),)),
+    )

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from corpusmill.arrays.columns import Column
+from corpusmill.arrays.columns import Column, Role
 from corpusmill.arrays.flat_rows import check_numbers, flatten
 from corpusmill.arrays.ragged import is_padded, row_lengths
 from corpusmill.errors import UserError
@@ -20,17 +20,10 @@ from corpusmill.formats.tfrecord.kernels import FLOAT_LIST, INT64_LIST
 
 Kind = Literal["values", "mask", "weights"]
 
-# The columns with another name there. ALBERT's trainer reads the order of sentences by the name of
-# BERT's labels.
-_NAMES = {
-    "token_type_ids": "segment_ids",
-    "next_sentence_label": "next_sentence_labels",
-    "sentence_order_label": "next_sentence_labels",
-}
-# The features that are 1 for each value of a column and 0 for its padding.
-_DERIVED: dict[str, tuple[str, Kind]] = {
-    "input_ids": ("input_mask", "mask"),
-    "masked_lm_positions": ("masked_lm_weights", "weights"),
+# Features that are 1 for each value of a column and 0 for its padding.
+_DERIVED: dict[Role, tuple[str, Kind]] = {
+    Role.TOKEN_IDS: ("input_mask", "mask"),
+    Role.POSITIONS: ("masked_lm_weights", "weights"),
 }
 
 
@@ -89,12 +82,10 @@ def features_of(columns: Sequence[Column]) -> tuple[Feature, ...]:
     Example:
         input_ids and token_type_ids give input_ids, input_mask, segment_ids.
     """
-    features = [
-        Feature(_NAMES.get(column.name, column.name), column, "values") for column in columns
-    ]
+    features = [Feature(column.feature or column.name, column, "values") for column in columns]
     for column in columns:
-        if column.name in _DERIVED:
-            name, kind = _DERIVED[column.name]
+        if column.role in _DERIVED:
+            name, kind = _DERIVED[column.role]
             features.append(Feature(name, column, kind))
     return tuple(sorted(features, key=lambda feature: feature.name.encode()))
 

@@ -11,8 +11,8 @@ whole split is one stream, as in the source), or each shard is a stream of its o
 up to context_len + stride tokens a shard, and needs one shard at a time.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,11 +30,6 @@ class Stretch(NamedTuple):
     shard: int
     begin: int
     end: int
-
-
-def tokens_of_shards(manifest: Mapping[str, Any], split: str) -> tuple[int, ...]:
-    """Tokens of each shard of a split, in the order of their numbers."""
-    return tuple(shard["tokens"] for shard in manifest["splits"][split]["shards"])
 
 
 def count_examples(tokens: int, context_len: int, stride: int) -> int:

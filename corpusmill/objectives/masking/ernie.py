@@ -14,10 +14,14 @@ original's `randint(1, vocabulary size)` is excluded. The original draws the mod
 epoch, this once a sequence.
 """
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import draw, to_below, to_uniform
+from corpusmill.errors import UserError
 from corpusmill.objectives.masking.words import LATER_IN_WORD, NO_WORD
 
 CHOICE_PROB = 0.15
@@ -112,3 +116,46 @@ def _mask_sequences(
                 masked_ids[place] = 1 + to_below(draw(key, counter + 1), vocab_size - 1)
         prediction_offsets[i + 1] = written
     return masked_ids, positions[:written].copy(), labels[:written].copy(), prediction_offsets
+
+
+@dataclass(frozen=True)
+class ErnieMasker:
+    """ERNIE's masking of rows when they are loaded; a `Masker`.
+
+    Attributes:
+        mask_word_prob: probability that a sequence is masked by words.
+        mask_id: id of [MASK].
+        vocab_size: random ids are from 1 to vocab_size - 1.
+    """
+
+    mask_word_prob: float
+    mask_id: int
+    vocab_size: int
+    whole_words: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Check the probability.
+
+        Raises:
+            UserError: it is out of range.
+        """
+        if not 0 <= self.mask_word_prob <= 1:
+            value = f"mask_word_prob={self.mask_word_prob}"
+            raise UserError(value, "it is not a probability", "Give 0 (never) to 1 (always)")
+
+    def mask(
+        self, input_ids: np.ndarray, seg_labels: np.ndarray, offsets: np.ndarray, keys: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Mask rows in place, as `Masker` says."""
+        masked_ids, *predictions = mask_sequences(
+            input_ids,
+            seg_labels,
+            offsets,
+            keys,
+            self.mask_word_prob,
+            self.mask_id,
+            self.vocab_size,
+        )
+        input_ids[:] = masked_ids
+        positions, labels, prediction_offsets = predictions
+        return positions, labels, prediction_offsets

@@ -12,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
-from corpusmill.arrays.columns import Column, smallest_integer
+from corpusmill.arrays.columns import Column
+from corpusmill.objectives.columns import prediction_columns, word_column
 from corpusmill.objectives.masking.tokens import MASK_REPLACE_PROB, RANDOM_REPLACE_PROB, mask_rows
-from corpusmill.objectives.masking.words import NO_WORD, count_words, label_words, mask_words
+from corpusmill.objectives.masking.words import count_words, label_words, mask_words
 from corpusmill.tokenization.special_tokens import SpecialTokens
 
 
@@ -54,17 +55,8 @@ class MaskedLm:
     def columns(self) -> tuple[Column, ...]:
         """What is stored beside the rows' ids: predictions; or words, where a reader needs them."""
         if self.static:
-            width = self.max_predictions
-            position = smallest_integer(self.max_seq_length - 1).name
-            meaning = "places of input_ids to predict, ascending"
-            return (
-                Column("masked_lm_positions", position, meaning, width),
-                Column("masked_lm_ids", self.token_dtype, "the ids that stood there", width),
-            )
-        if self.whole_words:
-            meaning = "0 for the first token of a word, 1 for a later one, -1 for [CLS] and [SEP]"
-            return (Column("seg_labels", "int8", meaning, self.max_seq_length, NO_WORD),)
-        return ()
+            return prediction_columns(self.token_dtype, self.max_predictions, self.max_seq_length)
+        return (word_column(self.max_seq_length),) if self.whole_words else ()
 
     def build(
         self, input_ids: np.ndarray, continues: np.ndarray, offsets: np.ndarray, keys: np.ndarray

@@ -1,99 +1,97 @@
-"""What rows must be like, so that no kernel reads or writes beside its arrays because of them.
+"""The checks without which a hostile row could make a kernel read or write outside of its arrays.
 
 A shard whose digest is right holds what the manifest's writer wrote, whoever that was. Compiled
-loops use places and lengths without looking, so that they are looked at once, when a shard is
-unpacked.
+loops trust positions and lengths, so these are checked once, when a shard is unpacked.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from corpusmill.arrays.columns import Column, Role, column_of
 from corpusmill.reading.rows import Lists, Values
 
-# Columns that have a value for each token, and for each prediction.
-_OF_TOKENS, _OF_PREDICTIONS = ("token_type_ids", "seg_labels"), ("masked_lm_ids",)
 
-# The smallest and largest value of columns that embeddings and losses are indexed by.
-_RANGES = {
-    "token_type_ids": (0, 1),
-    "seg_labels": (-1, 1),
-    "next_sentence_label": (0, 1),
-    "sentence_order_label": (0, 1),
-}
-
-
-def check_rows(rows: Mapping[str, Values], vocab_size: int, longest: int) -> None:
-    """Refuse rows that their columns' meanings do not allow.
+def check_rows(
+    rows: Mapping[str, Values], columns: Sequence[Column], vocab_size: int, longest: int
+) -> None:
+    """Refuse rows that their columns' roles do not allow.
 
     Args:
         rows: columns by name.
+        columns: what they are, the tokens first.
         vocab_size: token ids are below it.
-        longest: tokens of the longest row that may be there.
+        longest: tokens of the longest row allowed.
 
     Raises:
-        ValueError: a row is longer, columns have other lengths than those that they belong to, or
-            a value is out of its range.
+        ValueError: a row is too long, a column's lists have other lengths than those that they
+            belong to, or a value is out of its range.
 
     Example:
-        input_ids [[2, 9, 3]] with masked_lm_positions [[5]] are refused: the row has no place 5.
+        input_ids [[2, 9, 3]] with masked_lm_positions [[5]] are refused: the row has no position 5.
     """
-    tokens = rows.get("input_ids")
+    tokens = rows.get(columns[0].name)
     if not isinstance(tokens, Lists):
-        raise ValueError("it has no lists of input_ids")
+        raise ValueError(f"it has no lists of {columns[0].name}")
     if len(tokens.offsets) > 1 and int(tokens.lengths.max()) > longest:
         raise ValueError(f"a row is longer than the {longest} tokens that the longest one has")
-    for name in _OF_TOKENS:
-        _check_offsets(rows, name, "input_ids")
-    for name in _OF_PREDICTIONS:
-        _check_offsets(rows, name, "masked_lm_positions")
-    for name in ("input_ids", "masked_lm_ids"):
-        _check_range(rows, name, 0, vocab_size - 1)
-    for name, bounds in _RANGES.items():
-        _check_range(rows, name, *bounds)
-    _check_positions(rows, tokens)
-    _check_boundaries(rows, tokens)
+    for column in columns:
+        values = rows.get(column.name)
+        if values is None:
+            continue
+        if column.role.aligned_with:
+            _check_lengths(rows, column, column_of(columns, column.role.aligned_with))
+        _check_range(values, column, vocab_size)
+        if column.role is Role.POSITIONS:
+            _check_positions(values, column.name, tokens)
+        if column.role is Role.BOUNDARIES:
+            _check_boundaries(values, column.name, tokens)
 
 
-def _check_offsets(rows: Mapping[str, Values], name: str, other: str) -> None:
-    column, of = rows.get(name), rows.get(other)
-    if column is None:
+def _check_lengths(rows: Mapping[str, Values], column: Column, aligned: Column | None) -> None:
+    name = aligned.name if aligned else str(column.role.aligned_with)
+    values, others = rows[column.name], rows.get(name)
+    if not (
+        isinstance(values, Lists)
+        and isinstance(others, Lists)
+        and np.array_equal(values.offsets, others.offsets)
+    ):
+        raise ValueError(f"rows of {column.name} are not as long as those of {name}")
+
+
+def _check_range(values: Values, column: Column, vocab_size: int) -> None:
+    largest = column.largest
+    if column.role in {Role.TOKEN_IDS, Role.PREDICTED_IDS}:
+        largest = vocab_size - 1
+    if largest is None:
         return
-    alike = isinstance(column, Lists) and isinstance(of, Lists)
-    if not alike or not np.array_equal(column.offsets, of.offsets):  # type: ignore[union-attr]
-        raise ValueError(f"rows of {name} are not as long as those of {other}")
+    numbers: np.ndarray[Any, Any] = values.values if isinstance(values, Lists) else values
+    if len(numbers) and not column.smallest <= int(numbers.min()) <= int(numbers.max()) <= largest:
+        bounds = f"{column.smallest} to {largest}"
+        raise ValueError(f"{column.name} has a value that is not from {bounds}")
 
 
-def _check_range(rows: Mapping[str, Values], name: str, least: int, most: int) -> None:
-    column = rows.get(name)
-    if column is None:
-        return
-    values: np.ndarray[Any, Any] = column.values if isinstance(column, Lists) else column
-    if len(values) and not least <= int(values.min()) <= int(values.max()) <= most:
-        raise ValueError(f"{name} has a value that is not from {least} to {most}")
-
-
-def _check_positions(rows: Mapping[str, Values], tokens: Lists) -> None:
-    positions = rows.get("masked_lm_positions")
+def _check_positions(positions: Values, name: str, tokens: Lists) -> None:
     if not isinstance(positions, Lists):
-        return
+        raise ValueError(f"it has no lists of {name}")
+    if len(positions.offsets) != len(tokens.offsets):
+        raise ValueError(f"{name} has another number of rows")
     lengths = np.repeat(tokens.lengths, positions.lengths)
     if (positions.values < 0).any() or (positions.values >= lengths).any():
-        raise ValueError("masked_lm_positions has a place that its row does not have")
+        raise ValueError(f"{name} has a place that its row does not have")
 
 
-def _check_boundaries(rows: Mapping[str, Values], tokens: Lists) -> None:
-    marks = rows.get("cu_seqlens")
-    if not isinstance(marks, Lists):
-        return
-    firsts, lasts = marks.offsets[:-1], marks.offsets[1:] - 1
-    fine = bool((marks.lengths > 0).all())
-    if fine:
-        steps = np.diff(marks.values.astype(np.int64))
-        # Between the last mark of a row and the first one of the next it may go down.
+def _check_boundaries(boundaries: Values, name: str, tokens: Lists) -> None:
+    if not isinstance(boundaries, Lists):
+        raise ValueError(f"it has no lists of {name}")
+    firsts, lasts = boundaries.offsets[:-1], boundaries.offsets[1:] - 1
+    is_valid = bool((boundaries.lengths > 0).all())
+    if is_valid:
+        steps = np.diff(boundaries.values.astype(np.int64))
+        # From the last boundary of a row to the first of the next, values may fall.
         steps[lasts[:-1]] = 0
-        fine = bool((marks.values[firsts] == 0).all() and (steps >= 0).all())
-        fine = fine and np.array_equal(marks.values[lasts], tokens.lengths)
-    if not fine:
-        raise ValueError("cu_seqlens does not lead from 0 to its row's length")
+        is_valid = bool((boundaries.values[firsts] == 0).all() and (steps >= 0).all())
+        is_valid = is_valid and np.array_equal(boundaries.values[lasts], tokens.lengths)
+    if not is_valid:
+        raise ValueError(f"{name} does not lead from 0 to its row's length")

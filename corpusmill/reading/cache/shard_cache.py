@@ -23,7 +23,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from corpusmill.arrays.kernel_cache import cache_folder
-from corpusmill.dataset.manifest import MANIFEST, columns_of
+from corpusmill.dataset.manifest import MANIFEST, Manifest, Shard
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
 from corpusmill.reading.cache.unpacking import DamagedError, fetch_parts, map_shard, unpack_shard
@@ -77,14 +77,14 @@ class ShardCache:
     def __init__(
         self,
         folder: Folder,
-        manifest: Mapping[str, Any],
-        shards: tuple[Mapping[str, Any], ...],
+        manifest: Manifest,
+        shards: tuple[Shard, ...],
         cache_folder: Path,
         cache_bytes: int | None = None,
     ) -> None:
         self._folder, self._manifest, self._shards = folder, manifest, shards
         self._cache_folder, self._cache_bytes = cache_folder, cache_bytes
-        self._columns = columns_of(manifest)
+        self._columns = manifest.columns
         self._mapped: OrderedDict[int, dict[str, Values]] = OrderedDict()
         self._pressure = _Pressure()
 
@@ -129,11 +129,11 @@ class ShardCache:
 
     def place(self, shard: int) -> Path:
         """The folder of an unpacked shard."""
-        return self._cache_folder / f"{self._shards[shard]['sha256']}-{_LAYOUT}"
+        return self._cache_folder / f"{self._shards[shard].sha256}-{_LAYOUT}"
 
     def _open(self, shard: int, together: set[int]) -> dict[str, Values]:
         place = self.place(shard)
-        found = map_shard(place, self._columns, self._shards[shard]["rows"])
+        found = map_shard(place, self._columns, self._shards[shard].rows)
         if found is None:
             found = self._fill(shard, together)
         with suppress(OSError):  # a cache that may only be read
@@ -160,10 +160,10 @@ class ShardCache:
         try:
             self._cache_folder.mkdir(parents=True, exist_ok=True)
             with _lock(place):
-                found = map_shard(place, self._columns, self._shards[shard]["rows"])
+                found = map_shard(place, self._columns, self._shards[shard].rows)
                 if found is None:
                     self._remove_leftovers(place)
-                    found = self._unpack(self._shards[shard]["file"], place)
+                    found = self._unpack(self._shards[shard], place)
                     self._make_room({self.place(of) for of in together})
                     self._watch(shard)
         except OSError as error:
@@ -174,20 +174,19 @@ class ShardCache:
             ) from error
         return found
 
-    def _unpack(self, shard: str, place: Path) -> dict[str, Values]:
+    def _unpack(self, shard: Shard, place: Path) -> dict[str, Values]:
         scratch = Path(mkdtemp(prefix=f"{place.name}.", dir=self._cache_folder))
         try:
             copies, columns = scratch / "copies", scratch / "columns"
             copies.mkdir()
             columns.mkdir()
-            source = fetch_parts(self._folder, self._manifest, shard, copies)
+            source = fetch_parts(self._folder, self._manifest, shard.file, copies)
             try:
                 unpack_shard(source, self._manifest, shard, columns)
             except ValueError as error:
-                raise _mismatch(self._folder, shard, error) from error
-            [entry] = [of for of in self._shards if of["file"] == shard]
+                raise _mismatch(self._folder, shard.file, error) from error
             # Mapped before it has its name, as others may make room of it then.
-            found = map_shard(columns, self._columns, entry["rows"])
+            found = map_shard(columns, self._columns, shard.rows)
             if found is None:
                 raise OSError(f"{columns} cannot be mapped")
             with suppress(FileNotFoundError):

@@ -10,9 +10,8 @@ one file a column of numbers, in the machine's own types and without headers:
 import errno
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,13 +19,12 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
-from corpusmill.arrays.columns import Column
+from corpusmill.arrays.columns import Column, Role
 from corpusmill.arrays.ragged import is_padded, matrix_of, row_lengths
-from corpusmill.dataset.manifest import MANIFEST, columns_of, output_options_of
+from corpusmill.dataset.manifest import MANIFEST, Manifest, Shard
 from corpusmill.dataset.shards import read_shard
-from corpusmill.dataset.storage import Folder
+from corpusmill.dataset.storage import Folder, UrlFolder
 from corpusmill.errors import UserError
-from corpusmill.formats.shard_formats import FORMATS, part_names
 from corpusmill.reading.cache.row_checks import check_rows
 from corpusmill.reading.rows import Lists, Values
 
@@ -34,14 +32,8 @@ _BATCH_ROWS = 8192
 _BLOCK_BYTES = 2**22
 
 
-def shard_parts(manifest: Mapping[str, Any], shard: str) -> tuple[str, ...]:
-    """The names of a shard's files."""
-    options = output_options_of(manifest)
-    return part_names(shard, FORMATS[options.output_format].suffixes(options))
-
-
 def fetch_parts(
-    folder: Folder, manifest: Mapping[str, Any], shard: str, scratch: Path | None = None
+    folder: Folder, manifest: Manifest, shard: str, scratch: Path | None = None
 ) -> Folder:
     """Read the bytes of a shard once, compare them with the manifest, and say where they lie.
 
@@ -56,34 +48,26 @@ def fetch_parts(
         UserError: it cannot be read now.
         OSError: a copy cannot be written.
     """
-    names = shard_parts(manifest, shard)
-    expected = _entries_of(manifest, names)
+    entries = manifest.entries
     copied = scratch is not None and folder.local_path(shard) is None
-    for name in names:
-        digest, size, of = hashlib.sha256(), 0, expected[name]
+    for name in manifest.parts(shard):
+        digest, size, expected = hashlib.sha256(), 0, entries[name]
         with ExitStack() as files:
             copy = files.enter_context((scratch / name).open("wb")) if scratch and copied else None
             for block in _blocks(folder, name):
                 digest.update(block)
                 size += len(block)
-                if size > of["bytes"]:
+                if size > expected.bytes:
                     break
                 if copy:
                     copy.write(block)
-        if size != of["bytes"]:
-            more = " and more" if size > of["bytes"] else ""
-            cause = f"it has {size:,} bytes{more}, {MANIFEST} says {of['bytes']:,}"
+        if size != expected.bytes:
+            more = " and more" if size > expected.bytes else ""
+            cause = f"it has {size:,} bytes{more}, {MANIFEST} says {expected.bytes:,}"
             raise damaged(folder, name, cause)
-        if digest.hexdigest() != of["sha256"]:
+        if digest.hexdigest() != expected.sha256:
             raise damaged(folder, name, "its bytes are not those that were written")
-    return Folder(str(scratch)) if copied else folder
-
-
-def _entries_of(manifest: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """What the manifest says of some files, by name."""
-    of_splits = (split["shards"] for split in manifest["splits"].values())
-    entries = chain(manifest["files"], *of_splits)
-    return {entry["file"]: entry for entry in entries if entry["file"] in names}
+    return UrlFolder(str(scratch)) if copied else folder
 
 
 def _blocks(folder: Folder, name: str) -> Iterator[bytes]:
@@ -115,69 +99,82 @@ def damaged(folder: Folder, name: str, cause: str) -> DamagedError:
     return DamagedError(f"{folder.url}/{name}", cause, cure)
 
 
-def unpack_shard(folder: Folder, manifest: Mapping[str, Any], shard: str, target: Path) -> None:
+def unpack_shard(folder: Folder, manifest: Manifest, shard: Shard, target: Path) -> None:
     """Write the columns of a shard into an empty folder, and have the disk keep them.
 
     Args:
         folder: of the data set, or of a copy of the shard.
         manifest: of the data set.
-        shard: name of the shard.
+        shard: its entry in the manifest.
         target: where the files go.
 
     Raises:
         ValueError: the shard is damaged, or its rows are not what the manifest says.
         OSError: the files cannot be written.
     """
-    columns, entry = columns_of(manifest), _entries_of(manifest, (shard,))[shard]
-    special, vocab_size = manifest["tokenizer"]["special"], manifest["tokenizer"]["vocab_size"]
-    longest = _longest_beside(manifest, shard)
+    columns, vocab_size = manifest.columns, manifest.tokenizer.vocab_size
+    longest = next(split.longest for split in manifest.splits.values() if shard in split.shards)
     rows = tokens = 0
     with ExitStack() as files:
         sinks = {column.name: _Sink(files.enter_context, target, column) for column in columns}
-        for batch in _read(folder, manifest, shard):
-            unpacked = unpack_batch(batch, special["pad_id"] or 0)
-            check_rows(unpacked, vocab_size, longest)
+        for batch in _read(folder, manifest, shard.file):
+            unpacked = unpack_batch(batch, columns)
+            check_rows(unpacked, columns, vocab_size, longest)
             rows += batch.num_rows
-            tokens += int(unpacked["input_ids"].offsets[-1])  # type: ignore[union-attr]
+            tokens += int(unpacked[columns[0].name].offsets[-1])  # type: ignore[union-attr]
             for name, values in unpacked.items():
                 sinks[name].write(values)
-        if (rows, tokens) != (entry["rows"], entry["tokens"]):
-            expected = f"{entry['rows']:,} and {entry['tokens']:,}"
+        if (rows, tokens) != (shard.rows, shard.tokens):
+            expected = f"{shard.rows:,} and {shard.tokens:,}"
             raise ValueError(f"it has {rows:,} rows and {tokens:,} tokens, not {expected}")
         for sink in sinks.values():
             sink.sync()
 
 
-def _longest_beside(manifest: Mapping[str, Any], shard: str) -> int:
-    """Tokens of the longest row of the split that a shard is of."""
-    for split in manifest["splits"].values():
-        if any(entry["file"] == shard for entry in split["shards"]):
-            return len(split["distributions"]["length"]) - 1
-    raise ValueError(f"{shard} is of no split")
-
-
-def _read(folder: Folder, manifest: Mapping[str, Any], shard: str) -> Iterator[pa.RecordBatch]:
+def _read(folder: Folder, manifest: Manifest, shard: str) -> Iterator[pa.RecordBatch]:
     try:
         yield from read_shard(folder, manifest, shard, _BATCH_ROWS)
     except Exception as error:  # each format has errors of its own
         raise ValueError(str(error)) from error
 
 
-def unpack_batch(batch: pa.RecordBatch, pad_id: int) -> dict[str, Values]:
-    """The columns of a batch as arrays, without what fills padded rows.
+def unpack_batch(batch: pa.RecordBatch, columns: Sequence[Column]) -> dict[str, Values]:
+    """The columns of a batch as arrays, without the padding of padded rows.
+
+    Args:
+        batch: rows as a shard has them.
+        columns: what they are, the tokens first.
 
     Example:
         input_ids [[2, 9, 3, 0], [2, 3, 0, 0]], padded with 0, give Lists([2, 9, 3, 2, 3],
         [0, 3, 5]).
     """
-    arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
-    lengths: dict[str, np.ndarray] = {}
-    if any(is_padded(array) for array in arrays.values()):
-        lengths = _padded_lengths(arrays, pad_id)
-    return {
-        name: _trim(array, lengths[name]) if is_padded(array) else _plain(array)
-        for name, array in arrays.items()
-    }
+    unpacked: dict[str, Values] = {}
+    lengths: dict[Role | None, np.ndarray] = {}
+    # The lists that others are aligned with come first.
+    for column in sorted(columns, key=lambda column: column.role.aligned_with is not None):
+        array = batch.column(column.name)
+        if not is_padded(array):
+            unpacked[column.name] = _plain(array)
+            continue
+        lengths[column.role] = _padded_lengths(array, column, lengths)
+        unpacked[column.name] = _trim(array, lengths[column.role])
+    return {column.name: unpacked[column.name] for column in columns}
+
+
+def _padded_lengths(
+    array: pa.Array, column: Column, lengths: Mapping[Role | None, np.ndarray]
+) -> np.ndarray:
+    """int64[rows]: how many values of each padded row are not padding."""
+    aligned = column.role.aligned_with
+    if aligned in lengths:
+        return lengths[aligned]
+    # Position 0 is never predicted and begins a row's first piece, so that a later 0 is padding.
+    if column.role is Role.POSITIONS:
+        return np.asarray((matrix_of(array) > 0).sum(axis=1))
+    if column.role is Role.BOUNDARIES:
+        return np.asarray((matrix_of(array) > 0).sum(axis=1) + 1)
+    return row_lengths(array, column.pad)
 
 
 def _plain(array: pa.Array) -> Values:
@@ -186,19 +183,6 @@ def _plain(array: pa.Array) -> Values:
         return numbers
     values, offsets = ragged.from_arrow(array)
     return Lists(values[offsets[0] : offsets[-1]], (offsets - offsets[0]).astype(np.int64))
-
-
-def _padded_lengths(arrays: Mapping[str, pa.Array], pad_id: int) -> dict[str, np.ndarray]:
-    """int64[rows] for each padded column: as many values as its rows have in truth."""
-    of_rows = row_lengths(arrays["input_ids"], pad_id)
-    found = {name: of_rows for name, array in arrays.items() if is_padded(array)}
-    # Place 0 is never predicted and begins a row's first piece, so that a later 0 is filling.
-    if "masked_lm_positions" in found:
-        predictions = (matrix_of(arrays["masked_lm_positions"]) > 0).sum(axis=1)
-        found |= {"masked_lm_positions": predictions, "masked_lm_ids": predictions}
-    if "cu_seqlens" in found:
-        found["cu_seqlens"] = (matrix_of(arrays["cu_seqlens"]) > 0).sum(axis=1) + 1
-    return found
 
 
 def _trim(array: pa.Array, lengths: np.ndarray) -> Lists:

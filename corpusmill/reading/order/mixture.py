@@ -17,13 +17,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from corpusmill.arrays.columns import Role
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import MIXTURE, derive_key, draw
 from corpusmill.errors import UserError
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.permutation import permute
-from corpusmill.reading.rows import Integers, Lists, Rows, Values, gather_lists
+from corpusmill.reading.rows import Integers, Rows, join_values
 
 
 class JoinedSamples:
@@ -70,7 +71,7 @@ class JoinedSamples:
         ]
         names = parts[0][1] if parts else {}
         columns = {
-            name: _join([(places, of[name]) for places, of in parts], len(samples))
+            name: join_values([(places, of[name]) for places, of in parts], len(samples))
             for name in names
         }
         return Rows(columns, samples, epochs)
@@ -285,40 +286,21 @@ def _floor_share(place: int, part: int, whole: int) -> int:
     return floor
 
 
-def _join(parts: list[tuple[Integers, Values]], rows: int) -> Values:
-    """The columns of several sources, put together in the order of the samples."""
-    lists = [(places, of) for places, of in parts if isinstance(of, Lists)]
-    plain = [(places, of) for places, of in parts if not isinstance(of, Lists)]
-    dtype = np.result_type(*(of.values for _, of in lists), *(of for _, of in plain))
-    if plain:
-        numbers = np.empty(rows, dtype)
-        for places, values in plain:
-            numbers[places] = values
-        return numbers
-    offsets = np.zeros(rows + 1, np.int64)
-    for places, of in lists:
-        offsets[places + 1] = of.lengths
-    np.cumsum(offsets, out=offsets)
-    gathered = np.empty(int(offsets[-1]), dtype)
-    for places, of in lists:
-        gather_lists(of.values, of.offsets, np.arange(len(places)), places, gathered, offsets)
-    return Lists(gathered, offsets)
-
-
 def _check_alike(sources: Sequence[Samples]) -> None:
     if not sources:
         raise UserError("sources=()", "there is nothing to mix", "Give one data set or more")
     first = sources[0].manifest
-    names = [column["name"] for column in first["columns"]]
+    names = [column.name for column in first.columns]
     for number, source in enumerate(sources):
-        value, of = f"sources[{number}]", source.manifest
-        if of["tokenizer"]["sha256"] != first["tokenizer"]["sha256"]:
+        value, manifest = f"sources[{number}]", source.manifest
+        if manifest.tokenizer.sha256 != first.tokenizer.sha256:
             cause = "its tokenizer is not that of the first source"
             raise UserError(value, cause, "Mix data sets that were built with one tokenizer")
-        if [column["name"] for column in of["columns"]] != names:
-            has = ", ".join(column["name"] for column in of["columns"])
-            cause = f"it has the columns {has}; the first source has {', '.join(names)}"
+        own_names = [column.name for column in manifest.columns]
+        if own_names != names:
+            cause = f"it has the columns {', '.join(own_names)}; the first source has "
+            cause += ", ".join(names)
             raise UserError(value, cause, "Mix data sets that were built with the same options")
-        if "windows" in of and source.longest != sources[0].longest:
+        if manifest.columns[0].role is Role.WINDOW and source.longest != sources[0].longest:
             cause = f"its windows have {source.longest} tokens, not {sources[0].longest}"
             raise UserError(value, cause, "Mix windows of one context_len")

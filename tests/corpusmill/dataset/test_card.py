@@ -1,6 +1,6 @@
-import copy
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,24 +34,25 @@ def test_load_dataset_finds_the_splits_by_the_card(padded: bool, tmp_path: Path)
     )
     loaded = datasets.load_dataset(str(tmp_path / "out"), cache_dir=str(tmp_path / "cache"))
     assert {name: len(split) for name, split in loaded.items()} == {
-        name: split["rows"] for name, split in manifest["splits"].items()
+        name: split.rows for name, split in manifest.splits.items()
     }
-    assert loaded["train"].column_names == [column["name"] for column in manifest["columns"]]
+    assert loaded["train"].column_names == [column.name for column in manifest.columns]
     row = loaded["train"][0]
-    ids = manifest["tokenizer"]["special"]
-    assert row["input_ids"][0] == ids["cls_id"]
+    special = manifest.tokenizer.special
+    assert row["input_ids"][0] == special.cls_id
     assert len(row["input_ids"]) == (64 if padded else len(row["token_type_ids"]))
-    lengths = [sum(token != ids["pad_id"] for token in of) for of in loaded["train"]["input_ids"]]
-    assert sum(lengths) == manifest["splits"]["train"]["tokens"]
+    rows = loaded["train"]["input_ids"]
+    lengths = [sum(token != special.pad_id for token in row) for row in rows]
+    assert sum(lengths) == manifest.splits["train"].tokens
 
 
 def test_load_dataset_takes_shards_without_rows(tmp_path: Path) -> None:
     options = BertOptions(max_seq_length=64, duplicates=1)
     recipe = Recipe(options=options, documents=1, train_shards=7, validation_documents=0)
     manifest = write_dataset(tmp_path / "out", recipe)
-    assert any(shard["rows"] == 0 for shard in manifest["splits"]["train"]["shards"])
+    assert any(shard.rows == 0 for shard in manifest.splits["train"].shards)
     loaded = datasets.load_dataset(str(tmp_path / "out"), cache_dir=str(tmp_path / "cache"))
-    assert len(loaded["train"]) == manifest["splits"]["train"]["rows"]
+    assert len(loaded["train"]) == manifest.splits["train"].rows
 
 
 @pytest.mark.parametrize("padded", [False, True], ids=["ragged", "padded"])
@@ -61,7 +62,7 @@ def test_pyarrow_pandas_and_polars_read_the_shards(padded: bool, tmp_path: Path)
         Recipe(parquet=padding_options(padded)),
     )
     shards = sorted(str(path) for path in (tmp_path / "out").glob("train-*"))
-    rows = manifest["splits"]["train"]["rows"]
+    rows = manifest.splits["train"].rows
     table = pads.dataset(shards).to_table()
     frame = pd.concat([pd.read_parquet(shard) for shard in shards])
     polar = pl.read_parquet(shards)
@@ -82,7 +83,7 @@ def test_the_cards_own_instructions_work(tmp_path: Path, monkeypatch: pytest.Mon
         exec(program, names)  # noqa: S102 - the card's own text
         examples = names["examples"]
         rows = len(examples) if hasattr(examples, "__len__") else examples.count_rows()
-        assert rows == manifest["splits"]["train"]["rows"]
+        assert rows == manifest.splits["train"].rows
 
 
 def test_the_front_matter_names_the_files_of_each_split(tmp_path: Path) -> None:
@@ -100,27 +101,32 @@ def test_the_front_matter_names_the_files_of_each_split(tmp_path: Path) -> None:
 )
 def test_the_class_of_size_is_the_hubs(rows: int, size: str, tmp_path: Path) -> None:
     manifest = write_dataset(tmp_path / "out", Recipe(validation_documents=0))
-    manifest["splits"]["train"]["rows"] = rows
+    train = replace(manifest.splits["train"], rows=rows)
+    manifest = replace(manifest, splits={"train": train})
     assert front_matter(render_card(manifest))["size_categories"] == [size]
 
 
 def test_the_card_says_what_was_built(tmp_path: Path) -> None:
     manifest = write_dataset(tmp_path / "out")
     card = render_card(manifest).decode()
-    for name, value in manifest["objective"]["options"].items():
+    for name, value in manifest.objective.options.items():
         assert f"| `{name}` | `{json.dumps(value)}` |" in card
-    for column in manifest["columns"]:
-        assert f"| `{column['name']}` | {describe_type(column['type'])} |" in card
-    for name, number in manifest["counts"].items():
+    for column in manifest.columns:
+        arrow_type = str(column.arrow_field(manifest.output.options.is_padded).type)
+        assert f"| `{column.name}` | {describe_type(arrow_type)} |" in card
+    for name, number in manifest.counts.items():
         assert f"| `{name}` | {number:,} |" in card
     assert "rejects/rejects.jsonl" in card
 
 
 def test_names_from_outside_cannot_break_the_card(tmp_path: Path) -> None:
-    manifest = copy.deepcopy(write_dataset(tmp_path / "out"))
-    manifest["tokenizer"]["name"] = "a|b`c\n---\n# d"
-    manifest["corpus"]["options"] = {"field": "x`|\n---\ny"}
-    card = render_card(manifest)
+    manifest = write_dataset(tmp_path / "out")
+    hostile = replace(
+        manifest,
+        tokenizer=replace(manifest.tokenizer, name="a|b`c\n---\n# d"),
+        corpus=replace(manifest.corpus, options={"field": "x`|\n---\ny"}),
+    )
+    card = render_card(hostile)
     assert front_matter(card)["configs"]
     assert card.decode().count("\n---\n") == 1
     assert "\n# d" not in card.decode()

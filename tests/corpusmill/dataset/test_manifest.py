@@ -1,27 +1,196 @@
-"""The manifest's bytes and back."""
+"""The manifest's bytes and back, and those of the versions before and after."""
 
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from corpusmill.dataset.manifest import FORMAT, FORMAT_VERSION, decode, encode
+from corpusmill.arrays.columns import Role
+from corpusmill.dataset.manifest import (
+    FORMAT_VERSION,
+    FileEntry,
+    Manifest,
+    Split,
+    decode,
+    encode,
+    to_json,
+)
+from corpusmill.dataset.shards import read_manifest, read_shard
+from corpusmill.dataset.storage import UrlFolder
+from corpusmill.dataset.verify import verify
+from corpusmill.errors import UserError
+from corpusmill.formats.options import OutputOptions
+from corpusmill.inspection.decoded_examples import decode_examples, write_plainly
+from corpusmill.inspection.figures import summarize
+from corpusmill.objectives.bert import BertOptions
+from corpusmill.reading.data_set import DataSet
+from tests.conftest import CHECKOUT
+from tests.tools.manifests import small_manifest, small_shard
+from tests.tools.small_datasets import bert_tokenizer
+
+# Written by the last version of corpusmill that wrote format version 2.
+VERSION_2 = CHECKOUT / "tests" / "data" / "version_2"
+SHARD = "train-00000-of-00001.parquet"
+BOUNDS = {"min_length": 1, "max_length": 8}
 
 
-def manifest_of(lengths: list[int]) -> dict[str, Any]:
-    split = {"rows": sum(lengths), "distributions": {"length": lengths, "pieces": [0, 2]}}
-    head = {"format": FORMAT, "format_version": FORMAT_VERSION}
-    return {**head, "splits": {"train": split}, "files": []}
+def manifest_of(lengths: list[int]) -> Manifest:
+    distributions = {"length": lengths, "pieces": [0, 2]}
+    split = Split.from_shards([small_shard(SHARD, rows=sum(lengths))], distributions)
+    return small_manifest(splits={"train": split})
 
 
 @pytest.mark.parametrize(
     "lengths", [[], [0, 0, 5], [0] * 65_535 + [1], [0, 7] + [0] * 99_998 + [1]]
 )
 def test_a_manifest_is_read_as_it_was_written(lengths: list[int]) -> None:
-    assert decode(encode(manifest_of(lengths)), "out") == manifest_of(lengths)
+    manifest = manifest_of(lengths)
+    decoded = decode(encode(manifest), "out")
+    assert decoded == manifest
+    assert encode(decoded) == encode(manifest)
+
+
+def test_entries_that_few_data_sets_have_are_read_as_they_were_written() -> None:
+    plain = small_manifest()
+    bins = [
+        small_shard(f"train-bin-0{number}-of-02-00000-of-00001.parquet", bin=number, **BOUNDS)
+        for number in range(2)
+    ]
+    manifest = replace(
+        plain,
+        tokenizer=replace(plain.tokenizer, words="unicode", revision="main"),
+        output=replace(plain.output, options=OutputOptions(padding="max_length", bin_size=8)),
+        splits={"train": Split.from_shards(bins, {"length": (0, 2)})},
+        files=(FileEntry("rejects/rejects.jsonl", 0, "0" * 64),),
+    )
+    assert decode(encode(manifest), "out") == manifest
 
 
 def test_a_distribution_of_books_is_short() -> None:
     content = encode(manifest_of([0, 7] + [0] * 99_998 + [1])).decode()
     assert '"1": 7,' in content
     assert '"100000": 1' in content
-    assert len(content) < 300
+    assert len(content) < len(encode(manifest_of([0, 0, 0, 0, 8]))) + 20
+
+
+def refusal(**changes: Any) -> str:
+    """What is said of a manifest with other entries."""
+    entries = {**to_json(manifest_of([0, 0, 5])), **changes}
+    with pytest.raises(UserError) as refused:
+        decode(json.dumps(entries).encode(), "out")
+    assert refused.value.value == "out/dataset.json"
+    return str(refused.value)
+
+
+def _train(**changes: Any) -> dict[str, Any]:
+    return {"train": {**to_json(manifest_of([0, 0, 5]))["splits"]["train"], **changes}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "cause"),
+    [
+        ({"seed": "1"}, r"Expected `int`, got `str` - at `\$.seed`"),
+        ({"splits": _train(rows=9)}, "the rows of train, which are not those of its shards"),
+        ({"splits": _train(distributions={"length": {"-5": 1}})}, "a distribution goes from -5"),
+        ({"splits": _train(distributions={"length": {"1": 5, "-1": 1}})}, "goes from -1 to 1"),
+        ({"splits": _train(distributions={"length": {str(2**29): 1}})}, "goes from 536870912"),
+        ({"splits": _train(distributions={"pieces": [5]})}, "the lengths of train"),
+        ({"columns": []}, "not allowed"),
+        ({"counts": None}, r"Expected `object`, got `null` - at `\$.counts`"),
+    ],
+    ids=str,
+)
+def test_entries_of_wrong_types_or_values_are_refused(
+    changes: Mapping[str, Any], cause: str
+) -> None:
+    message = refusal(**changes)
+    assert re.search(cause, message)
+    assert "Copy or build the data set again" in message
+
+
+@pytest.mark.parametrize(
+    ("version", "cause", "cure"),
+    [
+        (1, "it has format version 1; this reads 2 and 3", "Use the version of corpusmill that"),
+        (FORMAT_VERSION + 1, "it has format version 4; this reads 2 and 3", "Update corpusmill"),
+        (None, "it has no format version", "Use the version of corpusmill that wrote it"),
+        ([2], "it has format version [2]", "Use the version of corpusmill that wrote it"),
+    ],
+)
+def test_other_versions_are_refused(version: object, cause: str, cure: str) -> None:
+    message = refusal(format_version=version)
+    assert cause in message
+    assert cure in message
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff", b"[" * 100_000, b"[]", b'{"format": "other"}'])
+def test_what_is_not_a_manifest_is_refused(content: bytes) -> None:
+    with pytest.raises(UserError, match=r"^out/dataset\.json: it is not "):
+        decode(content, "out")
+
+
+# Format version 2, whose columns had no roles
+
+
+def test_columns_of_version_2_get_their_roles() -> None:
+    """All that version 3 says of them, with the sentences of their own time."""
+    assert json.loads((VERSION_2 / "dataset.json").read_bytes())["format_version"] == 2
+    manifest = read_manifest(UrlFolder(str(VERSION_2)))
+    assert {column.name: column.role for column in manifest.columns} == {
+        "input_ids": Role.TOKEN_IDS,
+        "token_type_ids": Role.SEGMENTS,
+        "next_sentence_label": Role.CLASS,
+        "masked_lm_positions": Role.POSITIONS,
+        "masked_lm_ids": Role.PREDICTED_IDS,
+    }
+    objective = BertOptions(max_seq_length=32, duplicates=2).bind(bert_tokenizer())
+    for column, today in zip(manifest.columns, objective.columns, strict=True):
+        assert column == replace(today, meaning=column.meaning)
+    assert manifest.splits["train"].longest == 32
+    assert decode(encode(manifest), "out") == manifest
+
+
+def test_a_data_set_of_version_2_is_sound() -> None:
+    assert verify(VERSION_2) == []
+
+
+def test_a_data_set_of_version_2_is_shown() -> None:
+    folder = UrlFolder(str(VERSION_2))
+    manifest = read_manifest(folder)
+    report = summarize(manifest)
+    figures = {figure.name: figure.value for figure in report.splits[0].figures}
+    assert figures["random second segment"] == 24 / 41
+    assert figures["masked"] == 4 / 29
+    [batch] = read_shard(folder, manifest, manifest.splits["train"].shards[0].file)
+    text = folder.read("tokenizer.json").decode()
+    examples = decode_examples(batch, manifest.columns, text, manifest.tokenizer.special)
+    assert len(examples) == 21
+    labels = batch.column("next_sentence_label").to_pylist()
+    for example, label in zip(examples, labels, strict=True):
+        assert example.classes == {"second segment": ("next", "random")[label]}
+        assert (example.length, example.predictions, len(example.segments)) == (32, 4, 2)
+        words = " ".join(map(write_plainly, example.segments))
+        assert sum(words.count(mark) for mark in ("->", "[=")) == 4
+
+
+def test_a_data_set_of_version_2_is_read(tmp_path: Path) -> None:
+    folder = UrlFolder(str(VERSION_2))
+    manifest = read_manifest(folder)
+    data = DataSet(VERSION_2, cache_folder=tmp_path)
+    rows = [
+        row
+        for shard in manifest.splits["train"].shards
+        for batch in read_shard(folder, manifest, shard.file)
+        for row in batch.to_pylist()
+    ]
+    assert len(data) == len(rows) == 41
+    taken = data.take(np.arange(len(data)))
+    assert [
+        {name: np.asarray(value).tolist() for name, value in taken[number].items()}
+        for number in range(len(data))
+    ] == rows

@@ -7,8 +7,8 @@ import pytest
 
 from corpusmill.dataset.manifest import SUCCESS
 from corpusmill.dataset.shards import read_manifest, read_shard
-from corpusmill.dataset.storage import Folder
-from corpusmill.dataset.verify import verify_folder
+from corpusmill.dataset.storage import UrlFolder
+from corpusmill.dataset.verify import verify
 from corpusmill.errors import UserError
 from tests.tools.handmade_dataset import write_dataset
 
@@ -21,30 +21,28 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(params=["path", "file", "memory"])
-def folder(request: pytest.FixtureRequest, dataset: Path) -> Iterator[Folder]:
+def folder(request: pytest.FixtureRequest, dataset: Path) -> Iterator[UrlFolder]:
     """The same data set at three kinds of places."""
     if request.param == "path":
-        yield Folder(str(dataset))
+        yield UrlFolder(str(dataset))
     elif request.param == "file":
-        yield Folder(dataset.as_uri())
+        yield UrlFolder(dataset.as_uri())
     else:
         memory = fsspec.filesystem("memory")
         memory.put(str(dataset), "/bucket/out", recursive=True)
-        yield Folder("memory://bucket/out")
+        yield UrlFolder("memory://bucket/out")
         memory.rm("/bucket", recursive=True)
 
 
-def test_a_data_set_is_the_same_wherever_it_lies(folder: Folder, dataset: Path) -> None:
-    assert folder.list() == Folder(str(dataset)).list()
-    assert verify_folder(folder) == []
+def test_a_data_set_is_the_same_wherever_it_lies(folder: UrlFolder, dataset: Path) -> None:
+    assert folder.list() == UrlFolder(str(dataset)).list()
+    assert verify(folder) == []
     manifest = read_manifest(folder)
-    split = manifest["splits"]["train"]
+    split = manifest.splits["train"]
     batches = [
-        batch
-        for shard in split["shards"]
-        for batch in read_shard(folder, manifest, shard["file"], 3)
+        batch for shard in split.shards for batch in read_shard(folder, manifest, shard.file, 3)
     ]
-    assert sum(batch.num_rows for batch in batches) == split["rows"]
+    assert sum(batch.num_rows for batch in batches) == split.rows
     assert max(batch.num_rows for batch in batches) == 3
 
 
@@ -53,12 +51,12 @@ def test_a_damaged_shard_is_seen_from_afar(dataset: Path) -> None:
     memory.put(str(dataset), "/damaged", recursive=True)
     name = "train-00000-of-00002.parquet"
     memory.pipe(f"/damaged/{name}", memory.cat(f"/damaged/{name}")[:-1])
-    [problem] = verify_folder(Folder("memory://damaged"))
+    [problem] = verify(UrlFolder("memory://damaged"))
     assert problem.file == name
     memory.rm("/damaged", recursive=True)
 
 
-def test_files_are_read_from_any_place(folder: Folder) -> None:
+def test_files_are_read_from_any_place(folder: UrlFolder) -> None:
     whole = folder.read("dataset.json")
     with folder.open("dataset.json") as stream:
         stream.seek(-9, 2)
@@ -69,22 +67,22 @@ def test_files_are_read_from_any_place(folder: Folder) -> None:
         folder.open("nothing")
 
 
-def test_only_what_lies_here_has_a_path_here(folder: Folder, dataset: Path) -> None:
+def test_only_what_lies_here_has_a_path_here(folder: UrlFolder, dataset: Path) -> None:
     local = folder.local_path("dataset.json")
     assert local == (None if folder.url.startswith("memory") else dataset / "dataset.json")
 
 
-def test_a_folder_goes_to_other_processes(folder: Folder) -> None:
+def test_a_folder_goes_to_other_processes(folder: UrlFolder) -> None:
     assert pickle.loads(pickle.dumps(folder)).list() == folder.list()  # noqa: S301
 
 
 def test_what_is_no_data_set_yet_is_refused(tmp_path: Path) -> None:
-    assert Folder(str(tmp_path / "nothing")).list() == {}
-    assert Folder("memory://nothing").list() == {}
+    assert UrlFolder(str(tmp_path / "nothing")).list() == {}
+    assert UrlFolder("memory://nothing").list() == {}
     write_dataset(tmp_path / "out")
     (tmp_path / "out" / SUCCESS).unlink()
     with pytest.raises(UserError, match="not built or copied to its end"):
-        read_manifest(Folder(str(tmp_path / "out")))
+        read_manifest(UrlFolder(str(tmp_path / "out")))
 
 
 @pytest.mark.parametrize(
@@ -101,6 +99,6 @@ def test_a_url_that_no_package_knows_says_what_to_install(
     monkeypatch.setitem(__import__("sys").modules, "s3fs", None)
     monkeypatch.setitem(__import__("sys").modules, "gcsfs", None)
     with pytest.raises(UserError) as refused:
-        Folder(url)
+        UrlFolder(url)
     assert url in str(refused.value)
     assert cure in str(refused.value)

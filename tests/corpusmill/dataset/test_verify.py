@@ -1,28 +1,31 @@
 import copy
 import hashlib
 import io
+import json
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpusmill.dataset.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER, decode
-from corpusmill.dataset.verify import Problem, list_local, verify, verify_local
+from corpusmill.dataset.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER
+from corpusmill.dataset.storage import UrlFolder
+from corpusmill.dataset.verify import Problem, verify
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
-from tests.tools.handmade_dataset import Recipe, seal, write_dataset
+from tests.tools.handmade_dataset import Recipe, write_dataset, write_entries
 
 SHARDS = ("train-00000-of-00002.parquet", "train-00001-of-00002.parquet")
 VALIDATION = "validation-00000-of-00001.parquet"
 FILES = (*SHARDS, VALIDATION, TOKENIZER, CARD, REJECTS, MANIFEST, SUCCESS)
 
-Manifest = dict[str, Any]
+Entries = dict[str, Any]
+Change = Callable[[Entries], object]
 
 
 @pytest.fixture(scope="session")
@@ -38,13 +41,37 @@ def dataset(intact: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(intact, tmp_path / "dataset"))
 
 
+@dataclass(frozen=True)
+class MemoryFolder:
+    """A folder whose files are bytes in memory."""
+
+    contents: dict[str, bytes]
+    url: str = "out"
+
+    def list(self) -> dict[str, int]:
+        return {name: len(content) for name, content in self.contents.items()}
+
+    def open(self, name: str) -> BinaryIO:
+        return io.BytesIO(self.contents[name])
+
+    def read(self, name: str) -> bytes:
+        return self.contents[name]
+
+    def local_path(self, name: str) -> Path | None:  # noqa: ARG002  of the protocol
+        return None
+
+
+def files_of(folder: Path) -> dict[str, int]:
+    return UrlFolder(str(folder)).list()
+
+
 def read(folder: Path) -> dict[str, bytes]:
-    return {name: (folder / name).read_bytes() for name in list_local(folder)}
+    return {name: (folder / name).read_bytes() for name in files_of(folder)}
 
 
-def verify_bytes(contents: dict[str, bytes]) -> list[Problem]:
-    sizes = {name: len(content) for name, content in contents.items()}
-    return verify(sizes, lambda name: io.BytesIO(contents[name]), "out")
+def read_entries(folder: Path) -> Entries:
+    entries: Entries = json.loads((folder / MANIFEST).read_bytes())
+    return entries
 
 
 @pytest.mark.parametrize(
@@ -59,11 +86,11 @@ def verify_bytes(contents: dict[str, bytes]) -> list[Problem]:
 )
 def test_an_intact_data_set_has_no_problem(recipe: Recipe, tmp_path: Path) -> None:
     write_dataset(tmp_path / "out", recipe)
-    assert verify_local(tmp_path / "out") == []
+    assert verify(tmp_path / "out") == []
 
 
 def test_the_fixture_holds_every_kind_of_file(intact: Path) -> None:
-    assert sorted(list_local(intact)) == sorted(FILES)
+    assert sorted(files_of(intact)) == sorted(FILES)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -75,7 +102,7 @@ def test_any_flipped_byte_is_found(intact: Path, name: str, data: st.DataObject)
     offset = data.draw(st.integers(0, len(damaged) - 1))
     damaged[offset] ^= data.draw(st.integers(1, 255))
     contents[name] = bytes(damaged)
-    problems = verify_bytes(contents)
+    problems = verify(MemoryFolder(contents))
     # The manifest and its seal cannot be told apart as to which of the two was changed.
     expected = MANIFEST if name == SUCCESS else name
     assert [problem.file for problem in problems] == [expected]
@@ -97,7 +124,7 @@ def test_another_size_is_found(
 ) -> None:
     contents = read(intact)
     contents[name] = change(contents[name])
-    (problem,) = verify_bytes(contents)
+    (problem,) = verify(MemoryFolder(contents))
     assert problem.file == name
     assert what in problem.what
 
@@ -105,13 +132,13 @@ def test_another_size_is_found(
 @pytest.mark.parametrize("name", [MANIFEST, SUCCESS])
 def test_a_truncated_manifest_or_seal_is_found(dataset: Path, name: str) -> None:
     (dataset / name).write_bytes((dataset / name).read_bytes()[:-1])
-    assert [problem.file for problem in verify_local(dataset)] == [MANIFEST]
+    assert [problem.file for problem in verify(dataset)] == [MANIFEST]
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_missing_file_is_found(dataset: Path, name: str) -> None:
     (dataset / name).unlink()
-    (problem,) = verify_local(dataset)
+    (problem,) = verify(dataset)
     assert problem.file == name
     assert problem.what.startswith("missing")
 
@@ -119,7 +146,7 @@ def test_a_missing_file_is_found(dataset: Path, name: str) -> None:
 def test_a_data_set_without_success_says_that_the_build_did_not_finish(dataset: Path) -> None:
     (dataset / SUCCESS).unlink()
     (dataset / TOKENIZER).unlink()
-    unfinished, tokenizer = verify_local(dataset)
+    unfinished, tokenizer = verify(dataset)
     assert "did not finish" in str(unfinished)
     assert tokenizer == Problem(TOKENIZER, "missing")
 
@@ -130,7 +157,7 @@ def test_a_data_set_without_success_says_that_the_build_did_not_finish(dataset: 
 def test_an_extra_file_is_found(dataset: Path, name: str) -> None:
     (dataset / name).parent.mkdir(exist_ok=True)
     (dataset / name).write_bytes(b"x")
-    assert [str(problem) for problem in verify_local(dataset)] == [
+    assert [str(problem) for problem in verify(dataset)] == [
         f"{name}: extra: the manifest does not list it"
     ]
 
@@ -140,36 +167,41 @@ def test_swapped_shards_are_found(dataset: Path) -> None:
     first.rename(dataset / "aside")
     second.rename(first)
     (dataset / "aside").rename(second)
-    assert [problem.file for problem in verify_local(dataset)] == list(SHARDS)
+    assert [problem.file for problem in verify(dataset)] == list(SHARDS)
 
 
 def test_every_problem_of_several_is_reported(dataset: Path) -> None:
     (dataset / CARD).unlink()
     (dataset / "extra").write_bytes(b"")
     (dataset / VALIDATION).write_bytes(b"short")
-    assert [problem.file for problem in verify_local(dataset)] == [CARD, "extra", VALIDATION]
+    assert [problem.file for problem in verify(dataset)] == [CARD, "extra", VALIDATION]
 
 
-def _first_shard(manifest: Manifest) -> dict[str, Any]:
-    shard: dict[str, Any] = manifest["splits"]["train"]["shards"][0]
+def _train(entries: Entries) -> Entries:
+    split: Entries = entries["splits"]["train"]
+    return split
+
+
+def _first_shard(entries: Entries) -> Entries:
+    shard: Entries = _train(entries)["shards"][0]
     return shard
 
 
-def _more_rows(manifest: Manifest) -> None:
-    _first_shard(manifest)["rows"] += 1
-    manifest["splits"]["train"]["rows"] += 1
+def _more(what: str) -> Change:
+    """Let the first shard and its split state one more row or token."""
+
+    def change(entries: Entries) -> None:
+        _first_shard(entries)[what] += 1
+        _train(entries)[what] += 1
+
+    return change
 
 
-def _more_tokens(manifest: Manifest) -> None:
-    _first_shard(manifest)["tokens"] += 1
-    manifest["splits"]["train"]["tokens"] += 1
-
-
-def _move_one(name: str) -> Callable[[Manifest], None]:
+def _move_one(name: str) -> Change:
     """Let one example have another value, so that the total stays."""
 
-    def change(manifest: Manifest) -> None:
-        counts = manifest["splits"]["train"]["distributions"][name]
+    def change(entries: Entries) -> None:
+        counts = _train(entries)["distributions"][name]
         value = next(value for value, number in enumerate(counts) if number)
         counts[value] -= 1
         counts[value - 1 if value else 1] += 1
@@ -180,12 +212,11 @@ def _move_one(name: str) -> Callable[[Manifest], None]:
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        (_more_rows, "rows, the manifest says"),
-        (_more_tokens, "tokens, the manifest says"),
-        (lambda of: of["splits"]["train"].update(rows=9), "add up to"),
-        (lambda of: of["splits"]["train"].update(tokens=9), "add up to"),
-        (lambda of: _first_shard(of).update(sha256="0" * 64), "sha256 differs"),
-        (lambda of: of["splits"]["train"]["distributions"]["length"].append(1), "rows"),
+        (_more("rows"), "rows, the manifest says"),
+        (_more("tokens"), "tokens, the manifest says"),
+        (lambda entries: _train(entries).update(tokens=9), "add up to"),
+        (lambda entries: _first_shard(entries).update(sha256="0" * 64), "sha256 differs"),
+        (lambda entries: _train(entries)["distributions"]["length"].append(1), "rows"),
         *[
             (_move_one(name), f"the distribution {name} is not that of the rows")
             for name in (
@@ -196,57 +227,86 @@ def _move_one(name: str) -> Callable[[Manifest], None]:
                 "next_sentence_label",
             )
         ],
-        (lambda of: of["splits"]["train"]["distributions"].update(other=[3]), "counts 3 of"),
-        (lambda of: of["columns"][0].update(type="list<element: int32 not null>"), "columns"),
-        (lambda of: of["columns"].pop(), "columns"),
-        (lambda of: of["counts"].update({"write.rows": 9}), "write.rows is 9"),
-        (lambda of: of["counts"].update({"read.lines": 9}), "lines and rows read"),
-        (lambda of: of["counts"].update({"build.examples": 9}), "examples built"),
-        (lambda of: of["counts"].update({"tokenize.documents": 9}), "documents"),
-        (lambda of: of["tokenizer"].update(sha256="0" * 64), "lists another tokenizer.json"),
+        (lambda entries: _train(entries)["distributions"].update(other=[3]), "counts 3 of"),
+        (lambda entries: entries["columns"].pop(), "columns"),
+        (lambda entries: entries["counts"].update({"write.rows": 9}), "write.rows is 9"),
+        (lambda entries: entries["counts"].update({"read.lines": 9}), "lines and rows read"),
+        (lambda entries: entries["counts"].update({"build.examples": 9}), "examples built"),
+        (lambda entries: entries["counts"].update({"tokenize.documents": 9}), "documents"),
+        (lambda entries: entries["tokenizer"].update(sha256="0" * 64), "another tokenizer.json"),
     ],
 )
 def test_a_manifest_that_lies_about_its_data_is_found(
-    dataset: Path, change: Callable[[Manifest], None], what: str
+    dataset: Path, change: Change, what: str
 ) -> None:
-    manifest = decode((dataset / MANIFEST).read_bytes(), "out")
-    before = copy.deepcopy(manifest)
-    change(manifest)
-    assert manifest != before
-    seal(dataset, manifest)
-    assert any(what in str(problem) for problem in verify_local(dataset))
+    write_changed(dataset, change)
+    assert any(what in str(problem) for problem in verify(dataset))
+
+
+def write_changed(dataset: Path, change: Change) -> None:
+    """Write the manifest with a change, and its seal."""
+    entries = read_entries(dataset)
+    before = copy.deepcopy(entries)
+    change(entries)
+    assert entries != before
+    write_entries(dataset, entries)
+
+
+@pytest.mark.parametrize(
+    ("change", "cause"),
+    [
+        (lambda entries: _train(entries).update(rows=9), "the rows of train"),
+        (
+            lambda entries: entries["columns"][0].update(type="list<element: int32 not null>"),
+            "the columns' types",
+        ),
+        (
+            lambda entries: _first_shard(entries).update(rows="9"),
+            r"Expected `int`, got `str` - at `\$\.splits\[\.\.\.\]\.shards\[0\]\.rows`",
+        ),
+    ],
+)
+def test_a_manifest_that_contradicts_itself_is_refused(
+    dataset: Path, change: Change, cause: str
+) -> None:
+    write_changed(dataset, change)
+    with pytest.raises(UserError, match=cause) as refused:
+        verify(dataset)
+    assert refused.value.value == f"{dataset}/{MANIFEST}"
 
 
 def test_the_padded_layout_is_counted_again_as_well(tmp_path: Path) -> None:
     recipe = replace(Recipe(), parquet=OutputOptions(padding="max_length"))
-    manifest = write_dataset(tmp_path / "out", recipe)
+    write_dataset(tmp_path / "out", recipe)
+    entries = read_entries(tmp_path / "out")
     for name in ("length", "second_segment_length", "predictions"):
-        changed = copy.deepcopy(manifest)
+        changed = copy.deepcopy(entries)
         _move_one(name)(changed)
-        seal(tmp_path / "out", changed)
-        (problem,) = verify_local(tmp_path / "out")
+        write_entries(tmp_path / "out", changed)
+        (problem,) = verify(tmp_path / "out")
         assert f"the distribution {name} is not" in problem.what
 
 
 def test_a_shard_that_is_no_parquet_file_is_found(dataset: Path) -> None:
     content = b"PAR1 but not really"
-    manifest = decode((dataset / MANIFEST).read_bytes(), "out")
     sha256 = hashlib.sha256(content).hexdigest()
-    _first_shard(manifest).update(bytes=len(content), sha256=sha256)
+    write_changed(
+        dataset, lambda entries: _first_shard(entries).update(bytes=len(content), sha256=sha256)
+    )
     (dataset / SHARDS[0]).write_bytes(content)
-    seal(dataset, manifest)
-    (problem,) = verify_local(dataset)
+    (problem,) = verify(dataset)
     assert problem.file == SHARDS[0]
-    assert problem.what.startswith("is no readable parquet shard")
+    assert problem.what.startswith("is not a readable parquet shard")
 
 
 def test_an_unreadable_file_is_a_problem_and_not_an_end(intact: Path) -> None:
-    def open_file(name: str) -> BinaryIO:
-        if name == CARD:
-            raise PermissionError(13, "Permission denied")
-        return (intact / name).open("rb")
+    class Forbidden(UrlFolder):
+        def open(self, name: str) -> BinaryIO:
+            if name == CARD:
+                raise PermissionError(13, "Permission denied")
+            return super().open(name)
 
-    (problem,) = verify(list_local(intact), open_file, "out")
+    (problem,) = verify(Forbidden(str(intact)))
     assert problem.file == CARD
     assert "Permission denied" in problem.what
 
@@ -261,7 +321,11 @@ def test_no_file_is_read_whole_but_the_manifest(intact: Path) -> None:
             sizes[name] = min(sizes.get(name, 1), -1 if size is None else size)
             return super().read(-1 if size is None else size)
 
-    assert verify(list_local(intact), lambda name: Watched(intact / name), "out") == []
+    class WatchedFolder(UrlFolder):
+        def open(self, name: str) -> BinaryIO:
+            return cast(BinaryIO, Watched(intact / name))
+
+    assert verify(WatchedFolder(str(intact))) == []
     assert {name for name, size in sizes.items() if size < 0} == {MANIFEST, SUCCESS}
 
 
@@ -287,5 +351,5 @@ def _folders_that_are_no_data_set(tmp_path: Path) -> Iterator[Path]:
 def test_a_folder_that_is_no_data_set_is_the_users_mistake(tmp_path: Path) -> None:
     for folder in _folders_that_are_no_data_set(tmp_path):
         with pytest.raises(UserError) as caught:
-            verify_local(folder)
+            verify(folder)
         assert str(folder) in str(caught.value)

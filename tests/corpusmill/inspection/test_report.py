@@ -1,7 +1,6 @@
-import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +11,11 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import Column, Role
 from corpusmill.dataset.distributions import recount
-from corpusmill.dataset.manifest import special_tokens_of
+from corpusmill.dataset.manifest import Manifest, Split
+from corpusmill.dataset.shards import read_manifest
+from corpusmill.dataset.storage import UrlFolder
 from corpusmill.formats.options import OutputOptions
 from corpusmill.inspection.decoded_examples import (
     DecodedExample,
@@ -34,6 +36,7 @@ from tests.tools.handmade_dataset import (
     write_dataset,
     write_text,
 )
+from tests.tools.manifests import INPUT_IDS
 
 VOCABULARY = [
     "[PAD]",
@@ -50,6 +53,7 @@ VOCABULARY = [
     "\x1b[31m",
 ]
 ID = {token: number for number, token in enumerate(VOCABULARY)}
+COLUMNS = Bert(BertOptions(max_seq_length=64), SPECIAL, len(VOCABULARY), "int16").columns
 
 
 def word_pieces() -> str:
@@ -89,10 +93,18 @@ def test_an_example_reads_as_a_person_writes_it() -> None:
     ]
     predicted = {2: "light", 6: "stands", 7: "light", 8: "##house"}
     (decoded,) = decode_examples(
-        batch(tokens, [0] * 6 + [1] * 4, predicted, label=1), word_pieces(), SPECIAL
+        batch(tokens, [0] * 6 + [1] * 4, predicted, label=1), COLUMNS, word_pieces(), SPECIAL
     )
     assert segments(decoded) == ["the [MASK->light]houses", "[tree->stands] [=light][MASK->house]"]
-    assert (decoded.length, decoded.predictions, decoded.next_sentence_label) == (10, 4, 1)
+    assert (decoded.length, decoded.predictions) == (10, 4)
+    assert decoded.classes == {"second segment": "random"}
+
+
+def test_a_class_without_a_name_reads_as_its_number() -> None:
+    for label in (2, -1):
+        row = batch(["[CLS]", "the", "[SEP]", "[SEP]"], [0, 0, 0, 1], {}, label)
+        (decoded,) = decode_examples(row, COLUMNS, word_pieces(), SPECIAL)
+        assert decoded.classes == {"second segment": str(label)}
 
 
 def test_a_token_of_a_space_alone_reads_as_a_space() -> None:
@@ -100,13 +112,14 @@ def test_a_token_of_a_space_alone_reads_as_a_space() -> None:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     row = pa.RecordBatch.from_pydict({"input_ids": [[1, 0, 1, 2]]})
-    (decoded,) = decode_examples(row, tokenizer.to_str(), SPECIAL)
+    (decoded,) = decode_examples(row, [INPUT_IDS], tokenizer.to_str(), SPECIAL)
     assert segments(decoded) == ["a a b"]
 
 
 def test_a_replacement_is_shown_as_it_stands() -> None:
     (decoded,) = decode_examples(
         batch(["[CLS]", "tree", "light", "[SEP]", "[SEP]"], [0, 0, 0, 0, 1], {2: "##s"}),
+        COLUMNS,
         word_pieces(),
         SPECIAL,
     )
@@ -118,37 +131,39 @@ def test_a_replacement_is_shown_as_it_stands() -> None:
 
 
 def test_text_cannot_steer_a_terminal() -> None:
-    (decoded,) = decode_examples(
-        batch(["[CLS]", "\x1b[31m", "[SEP]", "[SEP]"], [0, 0, 0, 1], {}), word_pieces(), SPECIAL
-    )
+    row = batch(["[CLS]", "\x1b[31m", "[SEP]", "[SEP]"], [0, 0, 0, 1], {})
+    (decoded,) = decode_examples(row, COLUMNS, word_pieces(), SPECIAL)
     assert segments(decoded)[0] == "\\x1b[31m"
 
 
 def test_an_id_outside_the_vocabulary_is_named() -> None:
     rows = pa.RecordBatch.from_pydict({"input_ids": [[2, 5, 900, 3]]})
-    (decoded,) = decode_examples(rows, word_pieces(), SPECIAL)
+    (decoded,) = decode_examples(rows, [INPUT_IDS], word_pieces(), SPECIAL)
     assert segments(decoded) == ["the [id 900]"]
 
 
 def test_columns_that_are_absent_are_left_out() -> None:
-    (decoded,) = decode_examples(
-        pa.RecordBatch.from_pydict({"input_ids": [[5, 6, 7]]}), word_pieces(), SPECIAL
-    )
+    rows = pa.RecordBatch.from_pydict({"input_ids": [[5, 6, 7]]})
+    (decoded,) = decode_examples(rows, [INPUT_IDS], word_pieces(), SPECIAL)
     assert segments(decoded) == ["the lighthouse"]
-    assert (decoded.next_sentence_label, decoded.predictions) == (None, None)
+    assert decoded.classes == {}
+    assert decoded.predictions is None
     assert name_segments(decoded) == ["A"]
 
 
 def test_packed_documents_are_segments_with_numbers() -> None:
-    rows = {"input_ids": [[5, 6, 7, 5, 0]], "cu_seqlens": [[0, 1, 3, 4, 0]]}
-    (decoded,) = decode_examples(pa.RecordBatch.from_pydict(rows), word_pieces(), SPECIAL)
+    boundaries = Column("cu_seqlens", "int8", "ends", 65, role=Role.BOUNDARIES)
+    rows = pa.RecordBatch.from_pydict(
+        {"input_ids": [[5, 6, 7, 5, 0]], "cu_seqlens": [[0, 1, 3, 4, 0]]}
+    )
+    (decoded,) = decode_examples(rows, [INPUT_IDS, boundaries], word_pieces(), SPECIAL)
     assert segments(decoded) == ["the", "lighthouse", "the"]
     assert name_segments(decoded) == ["1", "2", "3"]
 
 
 def test_a_book_is_not_spelled_to_its_end() -> None:
     rows = pa.RecordBatch.from_pydict({"input_ids": [[5] * 3000]})
-    (decoded,) = decode_examples(rows, word_pieces(), SPECIAL)
+    (decoded,) = decode_examples(rows, [INPUT_IDS], word_pieces(), SPECIAL)
     assert decoded.length == 3000
     assert segments(decoded) == ["the " * 1024 + "... and 1,976 more tokens"]
 
@@ -167,7 +182,7 @@ def test_tokens_that_hold_their_space_are_glued_by_it() -> None:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel()
     tokenizer.decoder = decoders.ByteLevel()
     rows = pa.RecordBatch.from_pydict({"input_ids": [[0, 1, 2]]})
-    (decoded,) = decode_examples(rows, tokenizer.to_str(), SPECIAL)
+    (decoded,) = decode_examples(rows, [INPUT_IDS], tokenizer.to_str(), SPECIAL)
     assert segments(decoded) == ["the lighthouse"]
 
 
@@ -182,7 +197,7 @@ def test_every_built_example_reads_as_its_text(padded: bool) -> None:
     examples = build_examples(objective, tokenizer, text, Counter())
     rows = objective.finish(examples, padded)
     letters = ["".join(document).replace(" ", "") for document in text]
-    decoded = decode_examples(rows, tokenizer_json, special)
+    decoded = decode_examples(rows, objective.columns, tokenizer_json, special)
     assert len(decoded) == rows.num_rows > 20
     for example in decoded:
         assert len(example.segments) == 2
@@ -208,7 +223,7 @@ def test_recounting_what_was_written_gives_what_was_measured(
     splits = np.zeros(len(documents), np.uint8)
     examples = objective.build(batch_of(documents), 0, pool_of(documents), splits, SEED)
     measured = objective.measure(examples)
-    recounted = recount(objective.finish(examples, padded), SPECIAL.pad_id or 0)
+    recounted = recount(objective.finish(examples, padded), objective.columns)
     assert recounted.keys() == measured.keys()
     for name, counts in measured.items():
         assert np.trim_zeros(counts, "b").tolist() == np.trim_zeros(recounted[name], "b").tolist()
@@ -221,7 +236,7 @@ def test_recounting_tells_a_missing_second_segment_from_an_empty_one() -> None:
     batch = pa.RecordBatch.from_arrays(
         [pa.array(of, lists) for of in (rows, types)], ["input_ids", "token_type_ids"]
     )
-    found = recount(batch, 0)
+    found = recount(batch, COLUMNS[:2])
     assert found["first_segment_length"].tolist() == [0, 2, 1]
     assert found["second_segment_length"].tolist() == [2, 1]
 
@@ -230,7 +245,7 @@ def test_recounting_a_slice_counts_the_slice() -> None:
     rows = pa.RecordBatch.from_arrays(
         [ragged.to_arrow(np.arange(1, 7, dtype=np.int16), np.array([0, 1, 4, 6]))], ["input_ids"]
     )
-    assert recount(rows.slice(1, 1), 0)["length"].tolist() == [0, 0, 0, 1]
+    assert recount(rows.slice(1, 1), [INPUT_IDS])["length"].tolist() == [0, 0, 0, 1]
 
 
 @given(st.lists(st.integers(0, 40), min_size=1), st.integers(1, 100))
@@ -254,7 +269,7 @@ def test_an_empty_distribution_has_answers() -> None:
     )
 
 
-def figures(manifest: dict[str, Any], split: str = "train") -> dict[str, float]:
+def figures(manifest: Manifest, split: str = "train") -> dict[str, float]:
     (found,) = [of for of in summarize(manifest).splits if of.name == split]
     return {figure.name: figure.value for figure in found.figures}
 
@@ -278,8 +293,8 @@ def test_the_figures_are_those_of_the_rows(cap: int | None, split: str, tmp_path
     assert found["at the full length"] == pytest.approx(np.mean([of == 40 for of in lengths]))
     assert found["padding"] == pytest.approx(1 - sum(lengths) / (40 * len(rows)))
     assert found["masked"] == pytest.approx(sum(predictions) / (sum(lengths) - 3 * len(rows)))
-    assert found["random next"] == pytest.approx(
-        np.mean([of["next_sentence_label"] for of in rows])
+    assert found["random second segment"] == pytest.approx(
+        np.mean([row["next_sentence_label"] for row in rows])
     )
     assert found["empty second segment"] == pytest.approx(np.mean([of == 0 for of in seconds]))
     assert found["length"] == pytest.approx(np.mean(lengths))
@@ -293,8 +308,8 @@ def test_the_figures_are_those_of_the_rows(cap: int | None, split: str, tmp_path
 
 def test_distributions_of_other_objectives_get_a_line(tmp_path: Path) -> None:
     manifest = write_dataset(tmp_path / "out")
-    manifest["splits"]["train"]["distributions"] = {"words_masked": [1, 0, 3]}
-    (figure,) = summarize(manifest).splits[0].figures
+    train = replace(manifest.splits["train"], distributions={"words_masked": (1, 0, 3)})
+    (figure,) = summarize(replace(manifest, splits={"train": train})).splits[0].figures
     assert (figure.name, figure.value) == ("words masked", 1.5)
     assert "largest 2" in figure.meaning
 
@@ -306,13 +321,15 @@ def test_rejects_are_reported(tmp_path: Path) -> None:
 
 def test_a_split_without_rows_has_a_report(tmp_path: Path) -> None:
     manifest = write_dataset(tmp_path / "out")
-    manifest["splits"]["validation"] = {"rows": 0, "tokens": 0, "shards": [], "distributions": {}}
-    manifest["splits"]["train"]["distributions"] = {"length": [], "predictions": []}
+    train = replace(manifest.splits["train"], distributions={"length": (), "predictions": ()})
+    splits = {"train": train, "validation": Split.from_shards((), {})}
+    manifest = replace(manifest, splits=splits)
     report = summarize(manifest)
     assert [split.name for split in report.splits] == ["train", "validation"]
     assert figures(manifest)["padding"] == 0
 
 
 def test_special_ids_come_from_the_manifest(tmp_path: Path) -> None:
-    manifest = write_dataset(tmp_path / "out")
-    assert special_tokens_of(json.loads(json.dumps(manifest))) == special_tokens(train_tokenizer())
+    write_dataset(tmp_path / "out")
+    manifest = read_manifest(UrlFolder(str(tmp_path / "out")))
+    assert manifest.tokenizer.special == special_tokens(train_tokenizer())

@@ -162,7 +162,7 @@ def test_finished_rows_hold_what_was_built_and_measured(
     rows = objective.finish(built, padded)
     assert rows.schema == arrow_schema(objective.columns, padded)
     measured = objective.measure(built)
-    counted = recount(rows, SPECIAL.pad_id or 0)
+    counted = recount(rows, objective.columns)
     assert {name: list(counts) for name, counts in counted.items()} == {
         name: list(counts) for name, counts in measured.items()
     }

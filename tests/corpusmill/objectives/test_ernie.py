@@ -104,7 +104,7 @@ def test_what_is_measured_is_what_the_rows_tell(mode: str, padded: bool) -> None
     rows = build(CORPUS, max_seq_length=40, mask=mode).slice(3)
     finished = objective.finish(rows, padded)
     assert finished.schema == arrow_schema(objective.columns, padded)
-    measured, found = objective.measure(rows), recount(finished, SPECIAL.pad_id or 0)
+    measured, found = objective.measure(rows), recount(finished, objective.columns)
     assert measured.keys() == found.keys()
     for name, counts in measured.items():
         assert counts.tolist() == found[name].tolist(), name

@@ -65,7 +65,7 @@ def test_a_data_set_has_the_rows_and_types_of_its_files(
     assert plain(data[0]) == table.slice(0, 1).to_pylist()[0]
     assert plain(data[-1]) == table.slice(table.num_rows - 1).to_pylist()[0]
     assert data.longest == max(data.lengths(np.arange(len(data))))
-    assert data.manifest["seed"] == SEED
+    assert data.manifest.seed == SEED
     for column in data.columns:
         value = data[0][column.name]
         assert isinstance(value, int) if not column.width else value.dtype == column.dtype
@@ -146,7 +146,7 @@ def test_a_folder_behind_a_url_is_read_and_each_shard_fetched_once(
             plain(row) for row in local.take(numbers)
         ]
     shards = [name for name in fetched if name.startswith("train")]
-    assert sorted(shards) == sorted(shard["file"] for shard in data.shards)
+    assert sorted(shards) == sorted(shard.file for shard in data.shards)
     assert data.digest == local.digest
     assert not list(cache_folder.rglob("copies"))
 

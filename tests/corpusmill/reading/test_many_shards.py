@@ -58,7 +58,7 @@ def test_one_damaged_shard_of_several_is_named(bert: Path, tmp_path: Path) -> No
     copy = tmp_path / "copy"
     shutil.copytree(bert, copy)
     data = DataSet(copy, cache_folder=tmp_path / "cache")
-    damaged = copy / data.shards[1]["file"]
+    damaged = copy / data.shards[1].file
     damaged.write_bytes(damaged.read_bytes()[::-1])
     with pytest.raises(UserError, match=re.escape(damaged.name)):
         data.take(np.arange(len(data)))

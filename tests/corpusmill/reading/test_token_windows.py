@@ -1,6 +1,7 @@
 """Windows of token streams against the article's two data sets."""
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from corpusmill.arrays.columns import Column
-from corpusmill.dataset.manifest import columns_of
-from corpusmill.dataset.storage import Folder
+from corpusmill.arrays.columns import Column, Role
+from corpusmill.dataset.storage import UrlFolder
 from corpusmill.errors import UserError
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
@@ -23,6 +23,7 @@ from corpusmill.reading.rows import Values
 from corpusmill.reading.token_windows import TOKENS, TokenWindows
 from tests.corpusmill.objectives.reference_gpt import FileDataset, MemoryDataset
 from tests.tools.batches_in_python import lists_of
+from tests.tools.manifests import small_manifest, small_shard
 
 END = -1
 
@@ -36,11 +37,11 @@ class InMemory(DataSet):
 
     def __init__(self, shards: list[list[list[int]]]) -> None:
         rows = [[[*document, END] for document in shard] for shard in shards]
-        self.folder = Folder("memory")
-        self.manifest = {"objective": {"name": "gpt", "options": {"mode": "stream"}}}
-        self.columns = (Column("input_ids", "int16", "tokens", -1),)
+        self.folder = UrlFolder("memory")
+        self.columns = (Column("input_ids", "int16", "tokens", -1, role=Role.TOKEN_IDS),)
+        self.manifest = small_manifest(columns=self.columns)
         self.shards = tuple(
-            {"file": f"shard {number}", "tokens": sum(map(len, shard))}
+            small_shard(f"shard {number}", tokens=sum(map(len, shard)))
             for number, shard in enumerate(rows)
         )
         self.digest = "of no use"
@@ -174,7 +175,7 @@ def test_what_is_read_tells_itself_apart(stored: tuple[DataSet, list[list[int]]]
     }
     assert len(digests | {stored[0].digest}) == 5
     assert TokenWindows(stored[0], 32).digest == TokenWindows(stored[0], 32, 32).digest
-    [column] = columns_of(TokenWindows(stored[0], 32).manifest)
+    [column] = TokenWindows(stored[0], 32).manifest.columns
     assert (column.name, column.width) == (TOKENS, 33)
 
 
@@ -224,6 +225,7 @@ def test_data_that_is_no_stream_is_refused(request: pytest.FixtureRequest, name:
 
 def test_a_shard_with_other_tokens_than_the_manifest_says_is_refused() -> None:
     data_set = InMemory([[[1, 2, 3]], [[4, 5]]])
-    data_set.shards[1]["tokens"] += 4
+    first, second = data_set.shards
+    data_set.shards = (first, replace(second, tokens=second.tokens + 4))
     with pytest.raises(UserError, match=r"it has 3 tokens, dataset\.json says 7"):
         TokenWindows(data_set, 5).take(np.array([0, 1]))

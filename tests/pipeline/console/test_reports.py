@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from corpusmill.dataset.manifest import special_tokens_of
+from corpusmill.dataset.manifest import Manifest
 from corpusmill.inspection.decoded_examples import DecodedExample, Piece, decode_examples
 from corpusmill.inspection.figures import Distribution, Report, summarize
 from pipeline.console.html_report import bin_shares, draw_plots, render_page
@@ -30,7 +30,7 @@ EXAMPLE = DecodedExample(
         ),
         (),
     ),
-    next_sentence_label=1,
+    classes={"second segment": "random"},
     length=8,
     predictions=3,
 )
@@ -38,7 +38,7 @@ EXAMPLE = DecodedExample(
 
 @dataclass(frozen=True)
 class Inspected:
-    manifest: dict[str, Any]
+    manifest: Manifest
     examples: list[DecodedExample]
     report: Report
 
@@ -50,8 +50,9 @@ def inspected(tmp_path_factory: pytest.TempPathFactory) -> Inspected:
     manifest = write_dataset(folder, Recipe(corpus_name="[bold]<script>alert(1)</script>.txt"))
     rows = pq.ParquetFile(folder / "train-00000-of-00002.parquet").read_row_group(0)
     tokenizer_json = (folder / "tokenizer.json").read_text()
-    special = special_tokens_of(manifest)
-    examples = decode_examples(rows.to_batches()[0].slice(0, 3), tokenizer_json, special)
+    special = manifest.tokenizer.special
+    batch = rows.to_batches()[0].slice(0, 3)
+    examples = decode_examples(batch, manifest.columns, tokenizer_json, special)
     return Inspected(manifest, examples, summarize(manifest))
 
 
@@ -109,10 +110,8 @@ def test_every_figure_and_split_is_printed(inspected: Inspected, terminal: bool)
 
 
 def test_names_are_not_taken_for_markup(inspected: Inspected) -> None:
-    manifest = {
-        **inspected.manifest,
-        "tokenizer": {**inspected.manifest["tokenizer"], "name": "[/bold]x"},
-    }
+    tokenizer = replace(inspected.manifest.tokenizer, name="[/bold]x")
+    manifest = replace(inspected.manifest, tokenizer=tokenizer)
     text = printed(replace(inspected, manifest=manifest), [], force_terminal=False)
     assert "[/bold]x" in text
 

@@ -1,11 +1,12 @@
-import json
 from pathlib import Path
 
 import pytest
 
-from corpusmill.dataset.manifest import FORMAT_VERSION
+from corpusmill.dataset.manifest import Split, encode
 from corpusmill.errors import UserError
-from pipeline.preparation.output import check_output, list_folder, temporary_folder
+from pipeline.preparation.beam_folder import BeamFolder
+from pipeline.preparation.output import check_output, temporary_folder
+from tests.tools.manifests import small_manifest, small_shard
 
 DATA_SET = [
     "README.md", "_SUCCESS", "_temporary-0a/pool-1/documents.npy", "dataset.json",
@@ -23,9 +24,9 @@ def fill(folder: Path, names: list[str]) -> str:
 
 def test_a_folder_is_listed_with_sizes_and_names_relative_to_it(tmp_path: Path) -> None:
     folder = fill(tmp_path / "out", DATA_SET)
-    assert list_folder(folder) == {name: len(name) for name in DATA_SET}
-    assert list_folder(f"{folder}/") == list_folder(folder)
-    assert list_folder(str(tmp_path / "missing")) == {}
+    assert BeamFolder(folder).list() == {name: len(name) for name in DATA_SET}
+    assert BeamFolder(f"{folder}/").list() == BeamFolder(folder).list()
+    assert BeamFolder(str(tmp_path / "missing")).list() == {}
 
 
 def test_a_new_and_an_empty_folder_are_fine(tmp_path: Path) -> None:
@@ -52,12 +53,9 @@ def test_a_data_set_with_names_of_its_own_is_replaced(tmp_path: Path) -> None:
     assert check_output(folder, True, pattern) == ("_SUCCESS", *names)
     with pytest.raises(UserError, match="it holds a file that no data set has"):
         check_output(folder, replace=True)
-    shards = [{"file": name, "bytes": 1, "sha256": "", "rows": 0, "tokens": 0} for name in names]
-    manifest = {
-        "format": "corpusmill", "format_version": FORMAT_VERSION, "files": [],
-        "splits": {"train": {"shards": shards, "distributions": {}}},
-    }  # fmt: skip
-    (tmp_path / "out" / "dataset.json").write_text(json.dumps(manifest))
+    shards = [small_shard(name, rows=0, tokens=0) for name in names]
+    manifest = small_manifest(splits={"train": Split.from_shards(shards, {})})
+    (tmp_path / "out" / "dataset.json").write_bytes(encode(manifest))
     assert set(check_output(folder, replace=True)) == {"_SUCCESS", "dataset.json", *names}
     fill(tmp_path / "out", ["thesis.txt"])
     with pytest.raises(UserError, match=r"thesis\.txt"):

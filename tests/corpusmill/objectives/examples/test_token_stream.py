@@ -10,7 +10,6 @@ from corpusmill.objectives.examples.token_stream import (
     count_shard_examples,
     locate_in_shards,
     locate_in_stream,
-    tokens_of_shards,
 )
 from tests.corpusmill.objectives.reference_gpt import FileDataset, MemoryDataset
 
@@ -73,8 +72,3 @@ def test_examples_of_shards_that_are_streams_themselves(
 def len_of(dataset: MemoryDataset) -> int:
     """`len` refuses the negative numbers that the article's formula gives for short streams."""
     return dataset.__len__()
-
-
-def test_tokens_of_shards_come_from_the_manifest() -> None:
-    shards = [{"file": "train-0", "tokens": 7}, {"file": "train-1", "tokens": 3}]
-    assert tokens_of_shards({"splits": {"train": {"shards": shards}}}, "train") == (7, 3)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from corpusmill.dataset.manifest import Shard
 from corpusmill.errors import UserError
 from corpusmill.reading.cache import shard_cache
 from corpusmill.reading.cache.shard_cache import default_cache_folder
@@ -55,8 +56,8 @@ def count_unpacked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     unpacked: list[str] = []
     really = unpack_shard
 
-    def unpack(folder: Any, manifest: Any, shard: str, target: Path) -> None:
-        unpacked.append(shard)
+    def unpack(folder: Any, manifest: Any, shard: Shard, target: Path) -> None:
+        unpacked.append(shard.file)
         really(folder, manifest, shard, target)
 
     monkeypatch.setattr(shard_cache, "unpack_shard", unpack)
@@ -109,8 +110,8 @@ def _take_and_send(data: DataSet, start: Any, to: Connection) -> None:
     unpacked = []
     really = unpack_shard
 
-    def unpack(folder: Any, manifest: Any, shard: str, target: Path) -> None:
-        unpacked.append(shard)
+    def unpack(folder: Any, manifest: Any, shard: Shard, target: Path) -> None:
+        unpacked.append(shard.file)
         time.sleep(0.05)
         really(folder, manifest, shard, target)
 
@@ -135,7 +136,7 @@ def test_processes_that_begin_at_once_unpack_each_shard_once(
         process.join()
     assert {total for _, total in found} == {int(expected.astype(np.int64).sum())}
     assert sorted(shard for unpacked, _ in found for shard in unpacked) == sorted(
-        shard["file"] for shard in data.shards
+        shard.file for shard in data.shards
     )
     assert places(cache_folder) == sorted(data.cache.place(shard) for shard in range(3))
 
@@ -146,7 +147,7 @@ def test_a_process_killed_while_it_unpacks_harms_nobody(
     def die() -> None:
         really = unpack_shard
 
-        def unpack(folder: Any, manifest: Any, shard: str, target: Path) -> None:
+        def unpack(folder: Any, manifest: Any, shard: Shard, target: Path) -> None:
             really(folder, manifest, shard, target)
             os.kill(os.getpid(), signal.SIGKILL)
 

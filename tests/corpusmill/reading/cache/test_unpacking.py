@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.arrays.columns import Column, arrow_schema, pad_rows
-from corpusmill.dataset.manifest import columns_of
+from corpusmill.arrays.columns import Column, Role, arrow_schema, pad_rows
 from corpusmill.dataset.shards import read_manifest, read_shard
-from corpusmill.dataset.storage import Folder
+from corpusmill.dataset.storage import UrlFolder
 from corpusmill.formats.options import Compression, OutputOptions, Padding
 from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.reading.cache.unpacking import map_shard, unpack_batch, unpack_shard
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import Lists, Values
+from tests.tools.manifests import INPUT_IDS
 from tests.tools.small_datasets import OBJECTIVES, Recipe, write_small_dataset
 
 PADDED: Padding = "max_length"
@@ -91,15 +91,15 @@ def test_a_shard_of_any_format_is_unpacked_to_the_rows_that_were_built(
     name: str, output: OutputOptions, built: Callable[[str], dict[str, list[Any]]], tmp_path: Path
 ) -> None:
     place = write_small_dataset(tmp_path / "out", Recipe(OBJECTIVES[name], output, shards=1))
-    folder, target = Folder(str(place)), tmp_path / "columns"
+    folder, target = UrlFolder(str(place)), tmp_path / "columns"
     manifest = read_manifest(folder)
-    [shard] = manifest["splits"]["train"]["shards"]
+    [shard] = manifest.splits["train"].shards
     target.mkdir()
-    unpack_shard(folder, manifest, shard["file"], target)
-    columns = map_shard(target, columns_of(manifest), shard["rows"])
+    unpack_shard(folder, manifest, shard, target)
+    columns = map_shard(target, manifest.columns, shard.rows)
     assert columns is not None
     assert rows_of(columns) == built(name)
-    for column in columns_of(manifest):
+    for column in manifest.columns:
         of = columns[column.name]
         assert (of.values if isinstance(of, Lists) else of).dtype == column.dtype
 
@@ -109,13 +109,13 @@ def test_what_is_read_is_what_read_shard_gives(
     name: str, output: OutputOptions, tmp_path: Path, cache_folder: Path
 ) -> None:
     place = write_small_dataset(tmp_path / "out", Recipe(OBJECTIVES[name], output))
-    folder = Folder(str(place))
+    folder = UrlFolder(str(place))
     manifest = read_manifest(folder)
     data = DataSet(place, cache_folder=cache_folder)
     given_rows = [
         row
-        for shard in manifest["splits"]["train"]["shards"]
-        for batch in read_shard(folder, manifest, shard["file"], rows=7)
+        for shard in manifest.splits["train"].shards
+        for batch in read_shard(folder, manifest, shard.file, rows=7)
         for row in batch.to_pylist()
     ]
     taken = data.take(np.arange(len(data)))
@@ -162,11 +162,11 @@ def test_shards_without_any_row(
     assert np.array_equal(np.sort(taken.values), np.sort(tokens))
 
 
-TOKENS = Column("input_ids", "int16", "", 6, 0)
-TYPES = Column("token_type_ids", "int8", "", 6)
-PLACES = Column("masked_lm_positions", "int8", "", 3)
-IDS = Column("masked_lm_ids", "int16", "", 3)
-MARKS = Column("cu_seqlens", "int8", "", 7)
+TOKENS = Column("input_ids", "int16", "", 6, 0, role=Role.TOKEN_IDS)
+TYPES = Column("token_type_ids", "int8", "", 6, role=Role.SEGMENTS)
+PLACES = Column("masked_lm_positions", "int8", "", 3, role=Role.POSITIONS)
+IDS = Column("masked_lm_ids", "int16", "", 3, role=Role.PREDICTED_IDS)
+MARKS = Column("cu_seqlens", "int8", "", 7, role=Role.BOUNDARIES)
 PIECES = (TOKENS, TYPES, PLACES, IDS, MARKS)
 
 
@@ -205,26 +205,27 @@ def test_what_fills_padded_rows_is_left_out(rows: list[dict[str, list[int]]]) ->
     schema = arrow_schema(PIECES, padded=True)
     cast = [array.cast(field.type) for array, field in zip(arrays, schema, strict=True)]
     batch = pa.RecordBatch.from_arrays(cast, schema=schema)
-    unpacked = rows_of(unpack_batch(batch, pad_id=0))
+    unpacked = rows_of(unpack_batch(batch, PIECES))
     assert unpacked == {of.name: [row[of.name] for row in rows] for of in PIECES}
 
 
 def test_a_slice_of_rows_is_unpacked_as_the_rows_in_it() -> None:
     ragged = pa.RecordBatch.from_pydict({"input_ids": pa.array([[1, 2], [3], [], [4, 5]])})
-    assert rows_of(unpack_batch(ragged.slice(1, 3), 0)) == {"input_ids": [[3], [], [4, 5]]}
+    rows = unpack_batch(ragged.slice(1, 3), [INPUT_IDS])
+    assert rows_of(rows) == {"input_ids": [[3], [], [4, 5]]}
     fixed = pa.array([[1, 2], [3, 0], [4, 5]], pa.list_(pa.int64(), 2))
     padded = pa.RecordBatch.from_arrays([fixed], names=["input_ids"])
-    assert rows_of(unpack_batch(padded.slice(1, 2), 0)) == {"input_ids": [[3], [4, 5]]}
+    assert rows_of(unpack_batch(padded.slice(1, 2), [INPUT_IDS])) == {"input_ids": [[3], [4, 5]]}
 
 
 def test_rows_that_came_another_way_are_no_shard(bert: Path, tmp_path: Path) -> None:
     """Whatever a reader of a format raises is one kind of error to those who unpack."""
-    folder = Folder(str(tmp_path))
-    manifest = read_manifest(Folder(str(bert)))
-    shard = manifest["splits"]["train"]["shards"][0]["file"]
+    folder = UrlFolder(str(tmp_path))
+    manifest = read_manifest(UrlFolder(str(bert)))
+    shard = manifest.splits["train"].shards[0]
     sink = io.BytesIO()
     pq.write_table(pa.table({"input_ids": [1]}), sink)
     for content in (b"", b"PAR1" * 9, sink.getvalue()):
-        (tmp_path / shard).write_bytes(content)
+        (tmp_path / shard.file).write_bytes(content)
         with pytest.raises(ValueError, match=r"."):
             unpack_shard(folder, manifest, shard, tmp_path)

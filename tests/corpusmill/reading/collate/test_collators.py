@@ -1,5 +1,6 @@
 """Batches of masked rows, and the collator that each data set needs."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,17 +9,20 @@ import pytest
 
 from corpusmill.errors import UserError
 from corpusmill.objectives.bert import BertOptions
+from corpusmill.objectives.columns import NEXT_SENTENCE_LABEL, prediction_columns, segment_column
+from corpusmill.objectives.masking.ernie import ErnieMasker
+from corpusmill.objectives.masking.masked_lm import MaskedLm
 from corpusmill.reading.collate.causal_collators import (
     CausalLmCollator,
     PackedCollator,
     WindowCollator,
 )
 from corpusmill.reading.collate.collators import MaskedLmCollator, collator_for
-from corpusmill.reading.collate.load_masking import ErnieMasking, MaskedLmMasking
 from corpusmill.reading.collate.padding import Padding
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.token_windows import TokenWindows
 from tests.tools.batches_in_python import masked_batch, rows_of
+from tests.tools.manifests import INPUT_IDS
 from tests.tools.small_datasets import Recipe, write_small_dataset
 
 ROWS = rows_of(
@@ -28,10 +32,16 @@ ROWS = rows_of(
     masked_lm_ids=[[7], []],
     next_sentence_label=[1, 0],
 )
+COLUMNS = (
+    INPUT_IDS,
+    segment_column(3),
+    *prediction_columns("int16", 1, 3),
+    NEXT_SENTENCE_LABEL,
+)
 
 
 def test_a_batch_has_what_models_take() -> None:
-    batch = MaskedLmCollator(Padding(pad_to_multiple_of=4))(ROWS)
+    batch = MaskedLmCollator(Padding(pad_to_multiple_of=4), COLUMNS)(ROWS)
     assert {name: array.tolist() for name, array in batch.items()} == {
         "input_ids": [[2, 4, 3, 0], [2, 3, 0, 0]],
         "attention_mask": [[1, 1, 1, 0], [1, 1, 0, 0]],
@@ -46,7 +56,7 @@ def test_a_batch_has_what_models_take() -> None:
 
 def test_the_batches_of_a_block_are_its_rows() -> None:
     """Rows that are cut from others begin anywhere among their values."""
-    batch = MaskedLmCollator(Padding(pad_id=9, padding="max_length", max_length=3))(ROWS[1:2])
+    batch = MaskedLmCollator(Padding(9, "max_length", None, 3), COLUMNS)(ROWS[1:2])
     assert {name: array.tolist() for name, array in batch.items()} == {
         "input_ids": [[2, 3, 9]],
         "attention_mask": [[1, 1, 0]],
@@ -91,15 +101,21 @@ def test_each_objective_has_its_collator(request: pytest.FixtureRequest) -> None
     def of(name: str, **given: Any) -> Any:
         return collator_for(DataSet(request.getfixturevalue(name)), **given)
 
-    assert of("bert") == MaskedLmCollator(Padding())
+    assert isinstance(of("bert"), MaskedLmCollator)
+    assert of("bert").padding == Padding()
+    assert of("bert").masking is None
     dynamic = of("bert_dynamic", seed=5).masking
-    assert isinstance(dynamic, MaskedLmMasking)
     assert dynamic.seed == 5
-    assert dynamic.masked_lm.whole_words
-    assert dynamic.masked_lm.max_predictions == 20
-    assert isinstance(of("ernie").masking, ErnieMasking)
-    assert of("ernie", mask_word_prob=0.25).masking.mask_word_probs == (0.25,)
-    generator = of("electra").masking.masked_lm
+    [masked_lm] = dynamic.maskers
+    assert isinstance(masked_lm, MaskedLm)
+    assert masked_lm.whole_words
+    assert masked_lm.max_predictions == 20
+    [by_words] = of("ernie").masking.maskers
+    assert isinstance(by_words, ErnieMasker)
+    assert of("ernie", mask_word_prob=0.25).masking.maskers == (
+        replace(by_words, mask_word_prob=0.25),
+    )
+    [generator] = of("electra").masking.maskers
     assert (generator.mask_replace_prob, generator.random_replace_prob) == (0.85, 0)
     assert (generator.max_predictions, generator.num_special) == (9, 0)
     assert isinstance(of("gpt_windows"), CausalLmCollator)

@@ -10,15 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusmill.arrays.randomness import LOADED_MASK, MAX_SEED, derive_key
-from corpusmill.objectives.masking.ernie import mask_sequences
+from corpusmill.objectives.columns import word_column
+from corpusmill.objectives.masking.ernie import ErnieMasker, mask_sequences
 from corpusmill.objectives.masking.masked_lm import MaskedLm
+from corpusmill.objectives.masking.masker import Masker
 from corpusmill.reading.collate.collators import MaskedLmCollator, collator_for
-from corpusmill.reading.collate.load_masking import (
-    ErnieMasking,
-    MaskedLmMasking,
-    derive_mask_keys,
-    electra_masking,
-)
+from corpusmill.reading.collate.load_masking import DynamicMasking, derive_mask_keys
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.batches import Batches, Reader
 from corpusmill.reading.order.mixture import JoinedSamples
@@ -29,6 +26,7 @@ from tests.corpusmill.objectives import reference_bert, reference_ernie, referen
 from tests.tools.batches_in_python import lists_of
 from tests.tools.builders import SPECIAL
 from tests.tools.distributions import assert_counts, assert_same_distribution, assert_uniform
+from tests.tools.manifests import INPUT_IDS
 
 EPOCHS = 6000
 VOCAB_SIZE = 40
@@ -46,6 +44,10 @@ def masked_lm(whole_words: bool = False, share: float = 0.3, cap: int = 20) -> M
         max_predictions=cap, max_seq_length=64, num_special=3, special=SPECIAL,
         vocab_size=VOCAB_SIZE, token_dtype="int16",  # noqa: S106
     )  # fmt: skip
+
+
+def masking_by(masker: Masker, seed: int = 0) -> DynamicMasking:
+    return DynamicMasking((masker,), (INPUT_IDS, word_column(64)), seed)
 
 
 def one_sentence(epochs: int) -> Rows:
@@ -73,7 +75,7 @@ def test_keys_come_from_seed_epoch_and_sample(seed: int, read: list[tuple[int, i
 @pytest.mark.parametrize("whole_words", [False, True])
 def test_rows_are_masked_by_the_kernel_that_builds_are(whole_words: bool) -> None:
     rows, rule = one_sentence(50), masked_lm(whole_words)
-    masked = MaskedLmMasking(rule, seed=3)(rows[7:])
+    masked = masking_by(rule, 3)(rows[7:])
     expected = np.tile(np.array(SENTENCE, np.int16), 43)
     keys = derive_mask_keys(np.uint64(3), rows.samples[7:], rows.epochs[7:])
     offsets = np.arange(44) * len(SENTENCE)
@@ -122,7 +124,8 @@ def test_a_rows_masks_depend_on_no_other_row(data: st.DataObject, seed: int) -> 
     rows = one_sentence(20)
     begin = data.draw(st.integers(0, 19))
     end = data.draw(st.integers(begin, 20))
-    for masking in (MaskedLmMasking(masked_lm(), seed), ErnieMasking((0.5,), 4, VOCAB_SIZE, seed)):
+    for masker in (masked_lm(), ErnieMasker(0.5, 4, VOCAB_SIZE)):
+        masking = masking_by(masker, seed)
         assert described(masking(rows[begin:end])) == described(masking(rows))[begin:end]
 
 
@@ -155,7 +158,7 @@ def test_epochs_are_masked_as_the_article_masks() -> None:
         rows.append(SENTENCE.copy())
         positions.append(reference_bert.mask(rows[-1], round(11 * 0.3), vocabulary, rng)[0])
     expected = properties(rows, positions)
-    for what, values in ours(MaskedLmMasking(masked_lm())(one_sentence(EPOCHS))).items():
+    for what, values in ours(masking_by(masked_lm())(one_sentence(EPOCHS))).items():
         assert_same_distribution(values, expected[what], what)
 
 
@@ -172,9 +175,8 @@ def test_epochs_are_masked_by_words_as_the_reference_masks() -> None:
         )
         positions.append(places)
     expected = properties(rows, positions)
-    for what, values in ours(
-        MaskedLmMasking(masked_lm(whole_words=True))(one_sentence(EPOCHS))
-    ).items():
+    masking = masking_by(masked_lm(whole_words=True))
+    for what, values in ours(masking(one_sentence(EPOCHS))).items():
         assert_same_distribution(values, expected[what], what)
 
 
@@ -188,14 +190,15 @@ def test_epochs_are_masked_as_ernie_masks(share: float) -> None:
     expected = properties(
         [result.masked_ids for result in results], [result.positions for result in results]
     )
-    for what, values in ours(ErnieMasking((share,), 4, VOCAB_SIZE)(one_sentence(EPOCHS))).items():
+    masking = masking_by(ErnieMasker(share, 4, VOCAB_SIZE))
+    for what, values in ours(masking(one_sentence(EPOCHS))).items():
         assert_same_distribution(values, expected[what], what)
 
 
 def test_a_generator_learns_from_masks_alone(electra: Path, cache_folder: Path) -> None:
     """85 % become [MASK] and 15 % stay; as many as the share of all tokens, special ones too."""
     data_set = DataSet(electra, cache_folder=cache_folder)
-    masking = electra_masking(data_set.manifest, seed=1)
+    masking = collator_for(data_set, seed=1).prepare
     longest = int(np.argmax(data_set.lengths(np.arange(len(data_set)))))
     stored = data_set[longest]["input_ids"]
     rows = data_set.take(np.full(EPOCHS, longest), np.arange(EPOCHS))

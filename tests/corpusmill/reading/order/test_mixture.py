@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from corpusmill.reading.order.mixture import JoinedSamples, MixtureOrder, mix, s
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import FixedBatches, Position
 from corpusmill.reading.rows import Lists
+from tests.tools.manifests import INPUT_IDS
 from tests.tools.numbered_samples import AsTheyAre, NumberedSamples, read_epoch
 
 SMALL = NumberedSamples((60, 40), digest="small")
@@ -187,14 +189,17 @@ def test_columns_take_the_larger_of_two_types() -> None:
 @pytest.mark.parametrize(
     ("manifest", "message"),
     [
-        ({"tokenizer": {"sha256": "others"}}, "tokenizer is not that of the first"),
-        ({"columns": [{"name": "input_ids"}]}, "has the columns input_ids; .*input_ids, label"),
+        (
+            {"tokenizer": replace(SMALL.manifest.tokenizer, sha256="f" * 64)},
+            "tokenizer is not that of the first",
+        ),
+        ({"columns": (INPUT_IDS,)}, "has the columns input_ids; .*input_ids, label"),
     ],
 )
 def test_sources_that_do_not_go_together_are_refused(
     manifest: dict[str, Any], message: str
 ) -> None:
-    other = NumberedSamples((5,), manifest={**SMALL.manifest, **manifest})
+    other = NumberedSamples((5,), manifest=replace(SMALL.manifest, **manifest))
     with pytest.raises(UserError, match=r"sources\[1\]: .*" + message):
         mix([SMALL, other], [1, 1])
 

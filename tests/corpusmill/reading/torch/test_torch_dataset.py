@@ -198,7 +198,7 @@ def test_mistakes_stay_user_errors_in_workers(batches: Batches, num_workers: int
 
 
 def train(dataset: MapDataset, folder: Path, **options: Any) -> list[float]:
-    vocab_size = dataset.samples.manifest["tokenizer"]["vocab_size"]
+    vocab_size = dataset.samples.manifest.tokenizer.vocab_size
     config = BertConfig(
         vocab_size=vocab_size,
         hidden_size=16,

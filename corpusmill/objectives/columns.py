@@ -1,0 +1,66 @@
+"""The columns that several objectives share, by the names that models of Hugging Face expect."""
+
+from corpusmill.arrays.columns import Column, Role, smallest_integer
+from corpusmill.objectives.masking.words import NO_WORD
+
+NEXT_SENTENCE_LABEL = Column(
+    "next_sentence_label",
+    "int8",
+    "1 where the second segment is of a random document",
+    role=Role.CLASS,
+    largest=1,
+    value_names=("next", "random"),
+    title="second segment",
+    feature="next_sentence_labels",
+)
+# ALBERT's trainer parses it by the name that BERT's labels have.
+SENTENCE_ORDER_LABEL = Column(
+    "sentence_order_label",
+    "int8",
+    "1 where the two segments are switched",
+    role=Role.CLASS,
+    largest=1,
+    value_names=("in order", "switched"),
+    title="segments",
+    feature="next_sentence_labels",
+)
+
+
+def token_column(dtype: str, meaning: str, width: int, pad: int) -> Column:
+    """The row's tokens."""
+    return Column("input_ids", dtype, meaning, width, pad, Role.TOKEN_IDS)
+
+
+def segment_column(width: int) -> Column:
+    """The segment of each token."""
+    return Column(
+        "token_type_ids",
+        "int8",
+        "0 up to the first [SEP], 1 behind it",
+        width,
+        role=Role.SEGMENTS,
+        largest=1,
+        feature="segment_ids",
+    )
+
+
+def word_column(width: int) -> Column:
+    """The words of a row's tokens."""
+    meaning = "0 for the first token of a word, 1 for a later one, -1 for [CLS] and [SEP]"
+    return Column("seg_labels", "int8", meaning, width, NO_WORD, Role.WORDS, NO_WORD, 1)
+
+
+def prediction_columns(dtype: str, width: int, max_seq_length: int) -> tuple[Column, Column]:
+    """The predictions of a row: their positions, and the original ids.
+
+    Args:
+        dtype: NumPy name of the type of a token id.
+        width: most predictions of a row.
+        max_seq_length: tokens of the longest row.
+    """
+    position = smallest_integer(max_seq_length - 1).name
+    meaning = "places of input_ids to predict, ascending"
+    return (
+        Column("masked_lm_positions", position, meaning, width, role=Role.POSITIONS),
+        Column("masked_lm_ids", dtype, "the ids that stood there", width, role=Role.PREDICTED_IDS),
+    )

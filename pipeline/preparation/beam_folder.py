@@ -1,0 +1,49 @@
+"""A data set's folder as the job reaches it: through Beam's filesystems and object stores."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+
+from pipeline.preparation.inputs import absolute, is_local
+from transforms.storage.files import list_files, open_file
+
+
+@dataclass(frozen=True)
+class BeamFolder:
+    """A `corpusmill.dataset.storage.Folder` at a path or a URL that Beam knows.
+
+    Attributes:
+        url: as the user gave it.
+    """
+
+    url: str
+
+    def list(self) -> dict[str, int]:
+        """List every file below the folder."""
+        root = absolute(self.url).rstrip("/")
+        try:
+            listed = list_files(f"{root}/")
+        except BeamIOError:
+            return {}
+        sizes = {path.removeprefix(root).lstrip("/"): size for path, size in listed.items()}
+        return {
+            name: size
+            for name, size in sorted(sizes.items())
+            if name and not Path(root, name).is_dir()
+        }
+
+    def open(self, name: str) -> BinaryIO:
+        """Open a file for reading from any position."""
+        return open_file(FileSystems.join(absolute(self.url), *name.split("/")))
+
+    def read(self, name: str) -> bytes:
+        """All bytes of a small file."""
+        with self.open(name) as stream:
+            return stream.read()
+
+    def local_path(self, name: str) -> Path | None:
+        """The path of a file on this machine."""
+        return Path(absolute(self.url)) / name if is_local(self.url) else None
