@@ -4,6 +4,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import orjson
 from tokenizers import Tokenizer
 
@@ -79,7 +80,9 @@ class SentenceTokenizer:
         """Whether the memo is used."""
         return self._memo is not None
 
-    def encode(self, text: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def encode(
+        self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.int64]]:
         """Tokenize sentences, without adding special tokens.
 
         Args:

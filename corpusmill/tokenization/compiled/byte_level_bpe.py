@@ -15,12 +15,7 @@ from corpusmill.tokenization.compiled.byte_level_kernels import (
     encode_spans,
     merge_tokens,
 )
-from corpusmill.tokenization.compiled.byte_level_patterns import (
-    CL100K,
-    GPT2,
-    QWEN2,
-    byte_alphabet,
-)
+from corpusmill.tokenization.compiled.byte_level_patterns import CL100K, GPT2, QWEN2, byte_alphabet
 from corpusmill.tokenization.compiled.byte_level_pieces import (
     UNKNOWN,
     PieceRules,

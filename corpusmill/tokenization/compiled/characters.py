@@ -65,8 +65,7 @@ def is_blank_before(text: np.ndarray, start: int, place: int) -> bool:
 @njit
 def is_blank_at(text: np.ndarray, start: int, place: int) -> bool:
     """Whether the character at a place is white space for `str.isspace`."""
-    lead: int = text[place]
-    size = 1 if lead < 0x80 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+    _, size = read_character(text, place)
     is_blank: bool = is_blank_before(text, start, place + size)
     return is_blank
 

@@ -72,9 +72,8 @@ def choose_line_rule(tokenizer_json: Part) -> LineRule:
     added = added_tokens(tokenizer_json)
     steps = list_steps(tokenizer_json, "pre_tokenizer")
     pattern = find_pattern(tokenizer_json)
-    if any(token.get("lstrip") for token in added):
-        return "whole"
-    if any(step.get("add_prefix_space") for step in steps):
+    takes_left = any(token.get("lstrip") for token in added)
+    if takes_left or any(step.get("add_prefix_space") for step in steps):
         return "whole"
     if pattern in {GPT2, O200K} and tokenizer_json.get("normalizer"):
         return "whole"

@@ -24,6 +24,15 @@ def find_slot(table: np.ndarray, key: np.uint64) -> np.int64:
 
 
 @njit
+def allocate_table(most: int) -> np.ndarray:
+    """Return an empty table with room for a number of keys."""
+    size = 16
+    while size < 2 * most:
+        size *= 2
+    return np.zeros((size, 2), np.uint64)
+
+
+@njit
 def make_table(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return the table of keys and values; if a key comes twice, its later value.
 
@@ -31,10 +40,7 @@ def make_table(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
         keys: uint64[n].
         values: uint64[n].
     """
-    size = 16
-    while size < 2 * len(keys):
-        size *= 2
-    table = np.zeros((size, 2), np.uint64)
+    table: np.ndarray = allocate_table(len(keys))
     for number in range(len(keys)):
         slot = find_slot(table, keys[number])
         table[slot, 0], table[slot, 1] = keys[number] + ONE, values[number]

@@ -11,7 +11,8 @@ from corpusmill.tokenization.tokenizer_json import Part, added_tokens
 # Texts to int32 ids, those of one text after those of another, and their int64[texts + 1] offsets.
 EncodeTexts = Callable[[list[str]], tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]]
 # A text, uint8[bytes] of valid UTF-8, and the first byte and end of stretches in it, int64[n, 2],
-# to the same; each stretch is tokenized as a text of its own.
+# to the ids, int32[...], of one stretch after those of another, and their int64[n + 1] offsets.
+# Each stretch is tokenized as a text of its own.
 EncodeSpans = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 # Likewise, with a third array bool[n]: stretches left without ids, because the tokenizer does not
 # know them.

@@ -63,7 +63,7 @@ class WordMemo:
         entries, unit_offsets, new, unremembered = look_up(
             memo, known, LONGEST_UNIT, own_space, keys, offsets
         )
-        new_ids, new_ends = self._encode_any(text, new)
+        new_ids, new_ends = self._encode_spans(text, new)
         first, now_known = memo.id_ends[known], known + len(new)
         memo.id_ends[known : now_known + 1] = first + new_ends
         no_room = first + len(new_ids) > len(memo.ids)
@@ -73,18 +73,13 @@ class WordMemo:
         else:
             memo.ids[first : first + len(new_ids)] = new_ids
         self._known = now_known
-        other_ids, other_ends = self._encode_any(text, unremembered)
+        other_ids, other_ends = self._encode_spans(text, unremembered)
         token_ids, token_offsets = emit_ids(
             memo, entries, unit_offsets, other_ids, other_ends, np.empty(0, dtype)
         )
         if no_room or (np.diff(unremembered) <= LONGEST_UNIT).any():
             self._forget()
         return token_ids, token_offsets
-
-    def _encode_any(self, text: np.ndarray, spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        if not len(spans):
-            return np.empty(0, np.int32), np.zeros(1, np.int64)
-        return self._encode_spans(text, spans)
 
     def _forget(self) -> None:
         self._memo.table.fill(0)

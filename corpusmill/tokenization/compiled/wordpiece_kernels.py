@@ -10,7 +10,7 @@ import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.tokenization.compiled.characters import has_byte, read_character
-from corpusmill.tokenization.compiled.hash_table import ONE, find_slot
+from corpusmill.tokenization.compiled.hash_table import ONE, allocate_table, find_slot
 
 # Classes of characters.
 IN_WORD, PUNCTUATION, BLANK = 0, 1, 2
@@ -74,10 +74,7 @@ def plant_tokens(
     Returns:
         `edges` and `tokens` of Pieces.
     """
-    size = 16
-    while size < 2 * len(text):
-        size *= 2
-    edges, tokens = np.zeros((size, 2), np.uint64), np.full(len(text) + 2, NO_TOKEN, np.int32)
+    edges, tokens = allocate_table(len(text)), np.full(len(text) + 2, NO_TOKEN, np.int32)
     nodes = 2
     for token in range(len(numbers)):
         node = np.int64(INNER if is_inner[token] else FIRST)

@@ -8,14 +8,9 @@ from corpusmill.tokenization.sources.source import refuse
 
 # The files that hold a tokenizer, best first, and those that say more about it.
 MAIN_FILES = (
-    "tokenizer.json",
-    "vocab.txt",
-    "vocab.json",
-    "tokenizer.model",
-    "spiece.model",
-    "sentencepiece.bpe.model",
-    "spm.model",
-)
+    "tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model",
+    "sentencepiece.bpe.model", "spm.model",
+)  # fmt: skip
 COMPANIONS = ("special_tokens_map.json", "tokenizer_config.json", "added_tokens.json")
 
 _NAME = re.compile(r"(?:[\w-][\w.-]*/)?[\w-][\w.-]*(?:@[\w./-]+)?")

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,22 +11,10 @@ import orjson
 from tokenizers import Tokenizer
 
 from corpusmill.errors import UserError
+from corpusmill.tokenization.sources import tiktoken
 from corpusmill.tokenization.sources.hub import COMPANIONS, MAIN_FILES, fetch_tokenizer, is_hub_name
 from corpusmill.tokenization.sources.sentencepiece import from_sentencepiece
-from corpusmill.tokenization.sources.source import (
-    Companions,
-    ReadBytes,
-    Source,
-    SourceFile,
-    refuse,
-    refuse_inapplicable,
-)
-from corpusmill.tokenization.sources.tiktoken import (
-    PREFIX,
-    from_encoding,
-    from_tiktoken_file,
-    is_tiktoken,
-)
+from corpusmill.tokenization.sources.source import ReadBytes, Source, SourceFile, refuse
 from corpusmill.tokenization.sources.vocabulary import from_vocab_json, from_vocab_txt
 from corpusmill.tokenization.special_tokens import find_special_tokens
 from corpusmill.tokenization.tokenizer_file import TOKENIZER_JSON, TokenizerFile, TokenizerOptions
@@ -48,9 +35,15 @@ def read_tokenizer(
     Raises:
         UserError: there is no such file, it is not a tokenizer, or an option does not apply.
     """
-    options = options or TokenizerOptions()
-    if name.startswith(PREFIX):
-        return _complete(name, from_encoding(name, options), {}, None)
+    file, revision = _open(name, read_bytes)
+    source = _convert(file, options or TokenizerOptions())
+    return _complete(file, source, revision)
+
+
+def _open(name: str, read_bytes: ReadBytes) -> tuple[SourceFile, str | None]:
+    """Find a tokenizer's files; return them with their commit if they are from the hub."""
+    if name.startswith(tiktoken.PREFIX):
+        return SourceFile(name, name, b"", {}, read_bytes), None
     revision = None
     main_file = _find_main_file(name, read_bytes)
     if main_file is None and is_hub_name(name) and not Path(name).exists():
@@ -61,8 +54,19 @@ def read_tokenizer(
         is_folder = Path(name).is_dir()
         missing = "there is no such file, or it cannot be read"
         refuse(name, "it is a folder without a tokenizer" if is_folder else missing)
-    file = _open(name, *main_file, read_bytes)
-    return _complete(name, _convert(file, options), file.companions, revision)
+    path, content = main_file
+    if not content.strip():
+        refuse(name, "the file is empty")
+    if path.endswith("merges.txt"):
+        path = f"{path.removesuffix('merges.txt')}vocab.json"
+        content = read_bytes(path) or refuse(name, f"there is no {path} beside it")
+    companions = {}
+    folder_name = path.rsplit("/", 1)[0] + "/" if "/" in path else ""
+    for companion in COMPANIONS:
+        companion_content = read_bytes(folder_name + companion)
+        if companion_content:
+            companions[companion] = _parse_companion(folder_name + companion, companion_content)
+    return SourceFile(name, path, content, companions, read_bytes), revision
 
 
 def _read_local(path: str) -> bytes | None:
@@ -84,21 +88,6 @@ def _find_main_file(path: str, read_bytes: ReadBytes) -> tuple[str, bytes] | Non
     return None
 
 
-def _open(name: str, path: str, content: bytes, read_bytes: ReadBytes) -> SourceFile:
-    if not content.strip():
-        refuse(name, "the file is empty")
-    if path.endswith("merges.txt"):
-        path = f"{path.removesuffix('merges.txt')}vocab.json"
-        content = read_bytes(path) or refuse(name, f"there is no {path} beside it")
-    companions = {}
-    folder = path.rsplit("/", 1)[0] + "/" if "/" in path else ""
-    for companion in COMPANIONS:
-        companion_content = read_bytes(folder + companion)
-        if companion_content:
-            companions[companion] = _parse_companion(folder + companion, companion_content)
-    return SourceFile(name, path, content, companions, read_bytes)
-
-
 def _parse_companion(path: str, content: bytes) -> dict[str, Any]:
     try:
         parsed = json.loads(content)
@@ -110,62 +99,54 @@ def _parse_companion(path: str, content: bytes) -> dict[str, Any]:
 
 
 def _convert(file: SourceFile, options: TokenizerOptions) -> Source:
+    if file.name.startswith(tiktoken.PREFIX):
+        return tiktoken.from_encoding(file, options)
     if file.path.endswith(".txt"):
         return from_vocab_txt(file, options)
-    if file.path.endswith(".tiktoken") or is_tiktoken(file.content):
-        return from_tiktoken_file(file, options)
+    if file.path.endswith(".tiktoken") or tiktoken.is_tiktoken(file.content):
+        return tiktoken.from_tiktoken_file(file, options)
     if file.path.endswith(".model"):
         return from_sentencepiece(file, options)
     try:
         parsed = json.loads(file.content)
     except ValueError as error:
-        refuse(file.name, f"it is not JSON ({error})")
+        file.refuse(f"it is not JSON ({error})")
     if isinstance(parsed, dict) and isinstance(parsed.get("model"), dict):
-        refuse_inapplicable(options, file.name, TOKENIZER_JSON)
+        file.check_options(options, TOKENIZER_JSON)
         try:
             tokenizer = Tokenizer.from_str(orjson.dumps(parsed).decode())
         except Exception as error:  # the library raises nothing narrower
-            refuse(file.name, f"the tokenizers library cannot read it ({error})")
+            file.refuse(f"the tokenizers library cannot read it ({error})")
         return Source(TOKENIZER_JSON, tokenizer, options)
     numbered = isinstance(parsed, dict) and all(isinstance(one, int) for one in parsed.values())
     if not parsed or not numbered or not file.path.endswith("vocab.json"):
-        refuse(file.name, "it is JSON, but does not describe a tokenizer")
+        file.refuse("it is JSON, but does not describe a tokenizer")
     return from_vocab_json(file, parsed, options)
 
 
-def _complete(
-    name: str, source: Source, companions: Companions, revision: str | None
-) -> TokenizerFile:
+def _complete(file: SourceFile, source: Source, revision: str | None) -> TokenizerFile:
     vocabulary = source.tokenizer.get_vocab(with_added_tokens=True)
-    _check_ids(name, vocabulary)
-    described: dict[str, Any] = orjson.loads(source.tokenizer.to_str())
-    _check_unknown(name, described["model"])
-    special = find_special_tokens(described, companions)
-    described["padding"] = described["truncation"] = None
-    if described["model"].get("dropout"):
-        # It draws from a global generator: the same input would not give the same ids.
-        described["model"]["dropout"] = None
-    text = json.dumps(described, ensure_ascii=False)
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    return TokenizerFile(
-        name, text, max(vocabulary.values()) + 1, special, digest,
-        source.form, source.options, revision, source.reference,
-    )  # fmt: skip
-
-
-def _check_ids(name: str, vocabulary: Mapping[str, int]) -> None:
     if not vocabulary:
-        refuse(name, "its vocabulary is empty")
+        file.refuse("its vocabulary is empty")
     # The library writes a tokenizer in time linear in the largest id: half a minute for 2**31.
     if max(vocabulary.values()) > np.iinfo(np.int32).max:
-        refuse(name, "its largest id does not fit into a signed 32-bit integer")
-
-
-def _check_unknown(name: str, model: Mapping[str, Any]) -> None:
+        file.refuse("its largest id does not fit into a signed 32-bit integer")
+    described: dict[str, Any] = orjson.loads(source.tokenizer.to_str())
+    model = described["model"]
     if model["type"] in {"WordPiece", "WordLevel"} and model["unk_token"] not in model["vocab"]:
         # Otherwise the library fails only at the first unknown word.
-        refuse(
-            name,
+        file.refuse(
             f"its vocabulary lacks the token for unknown words, {model['unk_token']!r}",
             "Add the token to the vocabulary, or name the right one as the model's unk_token",
         )
+    special = find_special_tokens(described, file.companions)
+    described["padding"] = described["truncation"] = None
+    if model.get("dropout"):
+        # It draws from a global generator: the same input would not give the same ids.
+        model["dropout"] = None
+    text = json.dumps(described, ensure_ascii=False)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return TokenizerFile(
+        file.name, text, max(vocabulary.values()) + 1, special, digest,
+        source.form, source.options, revision, source.reference,
+    )  # fmt: skip

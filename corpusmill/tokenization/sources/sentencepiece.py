@@ -10,14 +10,7 @@ from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from corpusmill.tokenization.sources.source import (
-    INSTALL,
-    Source,
-    SourceFile,
-    list_merges,
-    refuse,
-    refuse_inapplicable,
-)
+from corpusmill.tokenization.sources.source import INSTALL, Source, SourceFile, list_merges
 from corpusmill.tokenization.special_tokens import USUAL_NAMES
 from corpusmill.tokenization.tokenizer_file import Encode, TokenizerOptions
 
@@ -39,22 +32,20 @@ def from_sentencepiece(file: SourceFile, options: TokenizerOptions) -> Source:
     Raises:
         UserError: it is not one, its kind cannot be converted, or a library is missing.
     """
-    refuse_inapplicable(options, file.name, FORM)
+    file.check_options(options, FORM)
     try:
         import sentencepiece  # noqa: PLC0415  optional
 
-        from corpusmill.tokenization.sources.sentencepiece_proto import (  # noqa: PLC0415  likewise
-            parse_model,
-        )
+        from corpusmill.tokenization.sources.sentencepiece_proto import parse_model  # noqa: PLC0415  likewise
     except ImportError as error:
         cause = f"it needs the libraries sentencepiece and protobuf, which are missing ({error})"
-        refuse(file.name, cause, INSTALL)
+        file.refuse(cause, INSTALL)
     try:
         processor = sentencepiece.SentencePieceProcessor(model_proto=file.content)
         model = parse_model(file.content)
     except Exception as error:  # the libraries have nothing narrower in common
-        refuse(file.name, f"it is not a SentencePiece model ({error})")
-    _check(file.name, model)
+        file.refuse(f"it is not a SentencePiece model ({error})")
+    _check(file, model)
     special = [
         piece.piece
         for piece in model.pieces
@@ -72,14 +63,14 @@ def from_sentencepiece(file: SourceFile, options: TokenizerOptions) -> Source:
     return Source(FORM, tokenizer, options, reference)
 
 
-def _check(name: str, model: Any) -> None:
+def _check(file: SourceFile, model: Any) -> None:
     cure = "Give its tokenizer.json, or train a model of another kind"
     if model.trainer_spec.model_type not in {_UNIGRAM, _BPE}:
-        refuse(name, "it is a SentencePiece model of neither the unigram nor the bpe kind", cure)
+        file.refuse("it is a SentencePiece model of neither the unigram nor the bpe kind", cure)
     if model.trainer_spec.treat_whitespace_as_suffix:
-        refuse(name, "it treats white space as a suffix, which cannot be converted", cure)
+        file.refuse("it treats white space as a suffix, which cannot be converted", cure)
     if not model.normalizer_spec.escape_whitespaces:
-        refuse(name, "it does not escape white space, which cannot be converted", cure)
+        file.refuse("it does not escape white space, which cannot be converted", cure)
 
 
 def _model(model: Any) -> models.Model:

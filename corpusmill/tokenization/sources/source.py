@@ -25,8 +25,8 @@ class SourceFile(NamedTuple):
 
     Attributes:
         name: the tokenizer as the user named it.
-        path: the main file.
-        content: its bytes.
+        path: the main file; for an encoding of the tiktoken library, its name.
+        content: the file's bytes.
         companions: parsed files beside it, by name.
         read_bytes: returns the bytes of a path, or None if there is no such file.
     """
@@ -41,6 +41,32 @@ class SourceFile(NamedTuple):
     def config(self) -> Mapping[str, Any]:
         """The parsed tokenizer_config.json; empty if there is none."""
         return self.companions.get("tokenizer_config.json", {})
+
+    def refuse(self, cause: str, cure: str = CURE) -> NoReturn:
+        """Raise the UserError of a tokenizer that cannot be used."""
+        refuse(self.name, cause, cure)
+
+    def check_options(self, options: TokenizerOptions, form: str, *applicable: str) -> None:
+        """Refuse options that mean nothing for a kind of file.
+
+        Args:
+            options: as the user gave them.
+            form: the kind of file, in words.
+            applicable: names of the options that mean something.
+
+        Raises:
+            UserError: another option has a value.
+        """
+        kinds = {"lowercase": "vocab.txt", "strip_accents": "vocab.txt",
+                 "tiktoken_pattern": "tiktoken file"}  # fmt: skip
+        for option, kind in kinds.items():
+            value = getattr(options, option)
+            if value is not None and option not in applicable:
+                raise UserError(
+                    f"--{option.replace('_', '-')} {value}",
+                    f"it is for a {kind}, and --tokenizer {self.name} is a {form}",
+                    "Leave it out",
+                )
 
 
 @dataclass(frozen=True)
@@ -64,30 +90,6 @@ class Source:
 def refuse(name: str, cause: str, cure: str = CURE) -> NoReturn:
     """Raise the UserError of a tokenizer that cannot be used."""
     raise UserError(f"--tokenizer {name}", cause, cure) from None
-
-
-def refuse_inapplicable(options: TokenizerOptions, name: str, form: str, *applicable: str) -> None:
-    """Refuse options that mean nothing for a kind of file.
-
-    Args:
-        options: as the user gave them.
-        name: the tokenizer as the user named it.
-        form: its kind of file, in words.
-        applicable: names of the options that mean something.
-
-    Raises:
-        UserError: another option has a value.
-    """
-    kinds = {"lowercase": "vocab.txt", "strip_accents": "vocab.txt",
-             "tiktoken_pattern": "tiktoken file"}  # fmt: skip
-    for option, kind in kinds.items():
-        value = getattr(options, option)
-        if value is not None and option not in applicable:
-            raise UserError(
-                f"--{option.replace('_', '-')} {value}",
-                f"it is for a {kind}, and --tokenizer {name} is a {form}",
-                "Leave it out",
-            )
 
 
 def list_merges(ranks: Mapping[str, Any], *, sort_splits: bool) -> list[tuple[str, str]]:

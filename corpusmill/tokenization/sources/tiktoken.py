@@ -14,20 +14,8 @@ from typing import Any, NamedTuple
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors
 
-from corpusmill.tokenization.compiled.byte_level_patterns import (
-    CL100K,
-    GPT2,
-    O200K,
-    byte_alphabet,
-)
-from corpusmill.tokenization.sources.source import (
-    INSTALL,
-    Source,
-    SourceFile,
-    list_merges,
-    refuse,
-    refuse_inapplicable,
-)
+from corpusmill.tokenization.compiled.byte_level_patterns import CL100K, GPT2, O200K, byte_alphabet
+from corpusmill.tokenization.sources.source import INSTALL, Source, SourceFile, list_merges
 from corpusmill.tokenization.tokenizer_file import PATTERN_CHOICES, TokenizerOptions
 
 PREFIX = "tiktoken:"
@@ -63,34 +51,34 @@ _PUBLISHED = {
 }
 
 
-def from_encoding(name: str, options: TokenizerOptions) -> Source:
+def from_encoding(file: SourceFile, options: TokenizerOptions) -> Source:
     """Convert an encoding of the tiktoken library, by its name or the name of a model.
 
     Args:
-        name: such as tiktoken:gpt2, tiktoken:cl100k_base or tiktoken:gpt-4.
+        file: a file in name only, such as tiktoken:gpt2, tiktoken:cl100k_base or tiktoken:gpt-4.
         options: none that are for other kinds of files.
 
     Raises:
         UserError: the library is not installed, does not know the name, or cannot download it.
     """
-    refuse_inapplicable(options, name, ENCODING)
-    tiktoken = _import_tiktoken(name)
-    encoding_name = name.removeprefix(PREFIX)
+    file.check_options(options, ENCODING)
+    tiktoken = _import_tiktoken(file)
+    name = file.name.removeprefix(PREFIX)
     known = tiktoken.list_encoding_names()
-    if encoding_name not in known:
+    if name not in known:
         try:
-            encoding_name = tiktoken.encoding_name_for_model(encoding_name)
+            name = tiktoken.encoding_name_for_model(name)
         except KeyError:
             cure = f"Give one of {', '.join(known)}, or the name of an OpenAI model"
-            cause = f"the tiktoken library does not know an encoding or model {encoding_name!r}"
-            refuse(name, cause, cure)
+            cause = f"the tiktoken library does not know an encoding or model {name!r}"
+            file.refuse(cause, cure)
     try:
-        encoding = tiktoken.get_encoding(encoding_name)
+        encoding = tiktoken.get_encoding(name)
     except Exception as error:  # whatever its transport raises
         cause = f"the tiktoken library cannot get it ({type(error).__name__}: {error})"
         cure = "Set TIKTOKEN_CACHE_DIR to a folder that holds it, or give its .tiktoken file"
-        refuse(name, cause, cure)
-    return _convert(name, ENCODING, encoding, options)
+        file.refuse(cause, cure)
+    return _convert(file, ENCODING, encoding, options)
 
 
 def is_tiktoken(content: bytes) -> bool:
@@ -111,10 +99,10 @@ def from_tiktoken_file(file: SourceFile, options: TokenizerOptions) -> Source:
     Raises:
         UserError: it is not one, its pattern is not known, or the tiktoken library is missing.
     """
-    refuse_inapplicable(options, file.name, FILE, "tiktoken_pattern")
-    tiktoken = _import_tiktoken(file.name)
+    file.check_options(options, FILE, "tiktoken_pattern")
+    tiktoken = _import_tiktoken(file)
     ranks = _read_ranks(file)
-    name = options.tiktoken_pattern or _guess_pattern(file.name)
+    name = options.tiktoken_pattern or _guess_pattern(file)
     published = _PUBLISHED.get(name)
     special = {
         token["content"]: int(token_id)
@@ -134,25 +122,25 @@ def from_tiktoken_file(file: SourceFile, options: TokenizerOptions) -> Source:
         )
     except Exception as error:  # the library raises nothing narrower
         cause = f"the tiktoken library cannot use it with {name!r} ({error})"
-        refuse(file.name, cause, f"Give {PATTERN_CHOICES}")
-    return _convert(file.name, FILE, encoding, replace(options, tiktoken_pattern=name))
+        file.refuse(cause, f"Give {PATTERN_CHOICES}")
+    return _convert(file, FILE, encoding, replace(options, tiktoken_pattern=name))
 
 
-def _import_tiktoken(name: str) -> ModuleType:
+def _import_tiktoken(file: SourceFile) -> ModuleType:
     try:
         import tiktoken  # noqa: PLC0415  optional
     except ImportError:
-        refuse(name, "it needs the tiktoken library, which is not installed", INSTALL)
+        file.refuse("it needs the tiktoken library, which is not installed", INSTALL)
     return tiktoken
 
 
-def _guess_pattern(path: str) -> str:
-    file_name = PurePosixPath(path).name
+def _guess_pattern(file: SourceFile) -> str:
+    file_name = PurePosixPath(file.name).name
     for published in _PUBLISHED:
         if file_name.startswith(published):
             return published
     cause = "neither a tiktoken file nor this one's name says how text is broken into pieces"
-    return refuse(path, cause, f"Give --tiktoken-pattern {PATTERN_CHOICES}")
+    return file.refuse(cause, f"Give --tiktoken-pattern {PATTERN_CHOICES}")
 
 
 def _read_ranks(file: SourceFile) -> dict[bytes, int]:
@@ -163,17 +151,17 @@ def _read_ranks(file: SourceFile) -> dict[bytes, int]:
                 token, rank = line.split()
                 ranks[base64.b64decode(token)] = int(rank)  # like tiktoken: = is empty
             except (ValueError, binascii.Error):
-                refuse(file.name, f"line {number} is not a token in base64 and its rank")
+                file.refuse(f"line {number} is not a token in base64 and its rank")
     missing = sum(bytes([byte]) not in ranks for byte in range(256))
     if missing:
         cause = f"it lacks {missing} of the 256 single bytes, so it is not a tiktoken encoding"
-        refuse(file.name, cause)
+        file.refuse(cause)
     if len(set(ranks.values())) < len(ranks):
-        refuse(file.name, "several of its tokens have the same rank")
+        file.refuse("several of its tokens have the same rank")
     return ranks
 
 
-def _convert(name: str, form: str, encoding: Any, options: TokenizerOptions) -> Source:
+def _convert(file: SourceFile, form: str, encoding: Any, options: TokenizerOptions) -> Source:
     ranks, special = encoding._mergeable_ranks, encoding._special_tokens
     characters = {byte: character for character, byte in byte_alphabet().items()}
     vocabulary = {
@@ -181,7 +169,7 @@ def _convert(name: str, form: str, encoding: Any, options: TokenizerOptions) -> 
     }
     shared = (vocabulary.keys() & special) | (set(vocabulary.values()) & set(special.values()))
     if shared:
-        refuse(name, f"its special tokens and its other tokens share {min(map(str, shared))}")
+        file.refuse(f"its special tokens and its other tokens share {min(map(str, shared))}")
     # Like GPT-2's, the vocabulary holds the special tokens, too: their ids may leave gaps.
     merges = list_merges(vocabulary, sort_splits=True)
     tokenizer = Tokenizer(models.BPE(vocabulary | special, merges, ignore_merges=True))
@@ -189,7 +177,7 @@ def _convert(name: str, form: str, encoding: Any, options: TokenizerOptions) -> 
     try:
         split = pre_tokenizers.Split(Regex(pattern), "isolated")
     except Exception as error:  # the library raises nothing narrower
-        refuse(name, f"the tokenizers library cannot use its pattern {pattern!r} ({error})")
+        file.refuse(f"the tokenizers library cannot use its pattern {pattern!r} ({error})")
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, byte_level])
     tokenizer.decoder = decoders.ByteLevel()

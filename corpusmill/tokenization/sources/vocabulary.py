@@ -6,13 +6,7 @@ from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
 
-from corpusmill.tokenization.sources.source import (
-    Companions,
-    Source,
-    SourceFile,
-    refuse,
-    refuse_inapplicable,
-)
+from corpusmill.tokenization.sources.source import Companions, Source, SourceFile
 from corpusmill.tokenization.tokenizer_file import TokenizerOptions
 from corpusmill.tokenization.training.wordpiece import SPECIAL_TOKENS, bert_tokenizer
 
@@ -30,16 +24,16 @@ def from_vocab_txt(file: SourceFile, options: TokenizerOptions) -> Source:
     Raises:
         UserError: it is not one, or an option does not apply.
     """
-    refuse_inapplicable(options, file.name, VOCAB_TXT, "lowercase", "strip_accents")
+    file.check_options(options, VOCAB_TXT, "lowercase", "strip_accents")
     try:
         lines = file.content.decode("utf-8-sig").rstrip("\r\n").split("\n")
     except UnicodeDecodeError as error:
-        refuse(file.name, f"it is not UTF-8 ({error})")
+        file.refuse(f"it is not UTF-8 ({error})")
     vocabulary = {line.removesuffix("\r"): number for number, line in enumerate(lines)}
     missing = [token for token in SPECIAL_TOKENS if token not in vocabulary]
     if missing:
         cause = f"it lacks the lines {', '.join(missing)}, so it is not a BERT vocabulary"
-        refuse(file.name, cause)
+        file.refuse(cause)
     lowercase, strip_accents = options.lowercase, options.strip_accents
     if lowercase is None:
         guess = not any(map(_is_upper_case_word, vocabulary))
@@ -74,20 +68,20 @@ def from_vocab_json(
     merges_path = f"{file.path.removesuffix('vocab.json')}merges.txt"
     merges = file.read_bytes(merges_path)
     if merges is None:
-        refuse(file.name, f"it is a vocabulary, but there is no {merges_path} beside it")
-    refuse_inapplicable(options, file.name, VOCAB_JSON)
-    _check_byte_level(file.name, vocabulary)
+        file.refuse(f"it is a vocabulary, but there is no {merges_path} beside it")
+    file.check_options(options, VOCAB_JSON)
+    _check_byte_level(file, vocabulary)
     try:
         lines = merges.decode("utf-8").splitlines()
     except UnicodeDecodeError as error:
-        refuse(file.name, f"the merges.txt beside it is not UTF-8 ({error})")
+        file.refuse(f"the merges.txt beside it is not UTF-8 ({error})")
     # Only the first line is a version: a token may begin with #, too.
     lines = lines[1:] if lines and lines[0].startswith("#version") else lines
     pairs = [(left, right) for left, _, right in (line.partition(" ") for line in lines if line)]
     try:
         tokenizer = Tokenizer(models.BPE(vocabulary, pairs))
     except Exception as error:  # the library raises nothing narrower
-        refuse(file.name, f"it does not fit the merges.txt beside it ({error})")
+        file.refuse(f"it does not fit the merges.txt beside it ({error})")
     spaced = bool(file.config.get("add_prefix_space", False))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=spaced)
     tokenizer.decoder = decoders.ByteLevel()
@@ -96,18 +90,18 @@ def from_vocab_json(
         tokenizer.add_tokens([token])
         if token_id not in {None, tokenizer.token_to_id(token.content)}:
             cause = f"the files beside it give {token.content!r} the id {token_id}, which is not "
-            refuse(file.name, f"{cause}the next one after the tokens before it", _CURE)
+            file.refuse(f"{cause}the next one after the tokens before it", _CURE)
     return Source(VOCAB_JSON, tokenizer, options)
 
 
-def _check_byte_level(name: str, vocabulary: Mapping[str, int]) -> None:
+def _check_byte_level(file: SourceFile, vocabulary: Mapping[str, int]) -> None:
     if any(token.endswith("</w>") for token in vocabulary):
         cause = "its vocabulary marks the ends of words with </w>, as CLIP and GPT-1 do, whose "
-        refuse(name, cause + "rules for text do not follow from these files", _CURE)
+        file.refuse(cause + "rules for text do not follow from these files", _CURE)
     missing = [byte for byte in pre_tokenizers.ByteLevel.alphabet() if byte not in vocabulary]
     if missing:
         cause = f"its vocabulary lacks {len(missing)} of the 256 bytes, so it is not byte-level"
-        refuse(name, f"{cause} and would drop text", _CURE)
+        file.refuse(f"{cause} and would drop text", _CURE)
 
 
 def _added_tokens(
@@ -128,14 +122,10 @@ def _added_tokens(
                 described[content] = {**described.get(content, token), "special": True}
     if not described:
         described = {content: {} for content in _USUAL if content in vocabulary}
-    tokens = [
-        (_added_token(content, token), vocabulary.get(content, ids.get(content)))
-        for content, token in described.items()
-    ]
+    tokens = []
+    for content, token in described.items():
+        flags = {flag: bool(token.get(flag)) for flag in ("lstrip", "rstrip", "single_word")}
+        flags["special"] = bool(token.get("special", True))
+        added = AddedToken(content, normalized=False, **flags)
+        tokens.append((added, vocabulary.get(content, ids.get(content))))
     return sorted(tokens, key=lambda token: (token[1] is None, token[1] or 0))
-
-
-def _added_token(content: str, described: Mapping[str, Any]) -> AddedToken:
-    sides = {side: bool(described.get(side)) for side in ("lstrip", "rstrip", "single_word")}
-    special = bool(described.get("special", True))
-    return AddedToken(content, normalized=False, special=special, **sides)

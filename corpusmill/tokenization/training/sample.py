@@ -11,7 +11,7 @@ from corpusmill.errors import UserError, check_option
 
 @dataclass(frozen=True)
 class SampleOptions:
-    """Which part of a corpus to train with; all of it without a share and a number of bytes."""
+    """Which part of a corpus to train with; all of it if neither a share nor bytes are set."""
 
     sample: float | None = None
     """Share of the documents to train with, drawn uniformly from the whole corpus."""

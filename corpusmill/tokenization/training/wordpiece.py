@@ -18,11 +18,7 @@ from tokenizers.trainers import WordPieceTrainer
 from corpusmill.errors import UserError, check_option
 from corpusmill.tokenization.training.options import TrainingOptions, check_vocab_size
 from corpusmill.tokenization.training.parts import make_normalizer
-from corpusmill.tokenization.training.word_counts import (
-    count_words,
-    train_on_counts,
-    word_cutter,
-)
+from corpusmill.tokenization.training.word_counts import count_words, train_on_counts, word_cutter
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 

@@ -3,6 +3,7 @@
 from itertools import chain
 
 import numpy as np
+import numpy.typing as npt
 from tokenizers import Encoding, Tokenizer
 
 from corpusmill.tokenization.compiled.spans import EncodeSpans, completed
@@ -15,7 +16,7 @@ _TEXTS_PER_CALL = 4096
 
 def encode_texts(
     tokenizer: Tokenizer, rule: WordRule | None, texts: list[str]
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
     """Tokenize texts with the tokenizers library.
 
     Args:
@@ -45,22 +46,19 @@ def encode_texts(
 
 
 def _continues(
-    encodings: list[Encoding], counts: np.ndarray, rule: WordRule, texts: list[str]
-) -> np.ndarray:
+    encodings: list[Encoding], counts: npt.NDArray[np.int64], rule: WordRule, texts: list[str]
+) -> npt.NDArray[np.bool_]:
     """bool[tokens], by the characters that the tokenizer assigns to each token."""
     flat = chain.from_iterable
-    spans = np.fromiter(flat(flat(encoding.offsets for encoding in encodings)), np.int64)
+    offsets = np.fromiter(flat(flat(encoding.offsets for encoding in encodings)), np.int64)
     sizes = np.array([len(text) for text in texts], np.int64)
     bases = np.repeat(np.cumsum(sizes) - sizes, counts)
-    return find_continued(spans[0::2] + bases, spans[1::2] + bases, *find_words(rule, texts))
+    return find_continued(offsets.reshape(-1, 2) + bases[:, np.newaxis], find_words(rule, texts))
 
 
 def find_continued(
-    token_begins: np.ndarray,
-    token_ends: np.ndarray,
-    word_begins: np.ndarray,
-    word_ends: np.ndarray,
-) -> np.ndarray:
+    tokens: npt.NDArray[np.int64], words: npt.NDArray[np.int64]
+) -> npt.NDArray[np.bool_]:
     """Find the tokens that continue the word of the token before them.
 
     A token belongs to the word of the first of its characters that is in a word: white space before
@@ -69,10 +67,8 @@ def find_continued(
     such as tokens of white space, belong to no word; they neither continue one nor are continued.
 
     Args:
-        token_begins: int64[tokens], the first character of each token.
-        token_ends: int64[tokens], the end of each token.
-        word_begins: int64[words], ascending.
-        word_ends: int64[words], ascending.
+        tokens: int64[tokens, 2], the first character and the end of each token.
+        words: int64[words, 2], likewise, ascending.
 
     Returns:
         bool[tokens].
@@ -81,9 +77,9 @@ def find_continued(
         in " don't,go" with the words [1, 6), [6, 7), [7, 9), the tokens " do" [0, 3), "n" [3, 4),
         "'t" [4, 6), ",g" [6, 8), "o" [8, 9) give [False, True, True, False, False].
     """
-    first = np.searchsorted(word_ends, token_begins, side="right")
+    first = np.searchsorted(words[:, 1], tokens[:, 0], side="right")
     nowhere = np.iinfo(np.int64).max
-    belongs = np.append(word_begins, nowhere)[first] < token_ends
+    belongs = np.append(words[:, 0], nowhere)[first] < tokens[:, 1]
     continues = np.zeros(len(first), np.bool_)
     continues[1:] = belongs[1:] & belongs[:-1] & (first[1:] == first[:-1])
     return continues

@@ -6,6 +6,7 @@ of integers, with boundaries as without.
 """
 
 import numpy as np
+import numpy.typing as npt
 
 from corpusmill.arrays.columns import smallest_integer
 
@@ -24,7 +25,7 @@ def marked_dtype(vocab_size: int) -> np.dtype:
     return smallest_integer(max(2 * vocab_size - 1, np.iinfo(np.int16).max))
 
 
-def mark(ids: np.ndarray, continues: np.ndarray) -> np.ndarray:
+def mark(ids: np.ndarray, continues: npt.NDArray[np.bool_]) -> np.ndarray:
     """Mark token ids.
 
     Args:
@@ -48,6 +49,6 @@ def ids_of(marked: np.ndarray) -> np.ndarray:
     return ids
 
 
-def continues_of(marked: np.ndarray) -> np.ndarray:
+def continues_of(marked: np.ndarray) -> npt.NDArray[np.bool_]:
     """Return bool[n]: whether each marked id continues the word before it."""
     return (marked & 1).astype(np.bool_)

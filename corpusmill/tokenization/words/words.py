@@ -12,10 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points, packages_distributions, version
-from itertools import accumulate, chain, pairwise
-from typing import Any, NoReturn
+from itertools import accumulate, chain
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import regex
 
 from corpusmill.errors import UserError
@@ -196,7 +197,7 @@ def _load_foreign(name: str, entry: EntryPoint) -> WordRule:
     return WordRule(name, named, cut, bool(getattr(cut, "cuts_at_spaces", False)))
 
 
-def find_words(rule: WordRule, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+def find_words(rule: WordRule, texts: list[str]) -> npt.NDArray[np.int64]:
     """Find the words of texts, counted in characters of all texts one after the other.
 
     Args:
@@ -204,50 +205,39 @@ def find_words(rule: WordRule, texts: list[str]) -> tuple[np.ndarray, np.ndarray
         texts: the texts.
 
     Returns:
-        begins: int64[words], the first character of each word, ascending.
-        ends: int64[words], the end of each word, ascending.
+        int64[words, 2], the first character and the end of each word, ascending.
 
     Raises:
         UserError: the rule does not return spans of the text, in order.
 
     Example:
-        for "a b" and "cd" the unicode rule gives [0, 2, 3] and [1, 3, 5].
+        for "a b" and "cd" the unicode rule gives [[0, 1], [2, 3], [3, 5]].
     """
     rows = [rule.cut(text) for text in texts]
+    words = _join_spans(texts, rows)
+    if words is None:
+        pairs = zip(texts, rows, strict=True)
+        text, row = next(pair for pair in pairs if _join_spans([pair[0]], [pair[1]]) is None)
+        raise UserError(
+            f"--words {rule.name}",
+            f"for {text[:60]!r} it returns {str(row)[:120]}, which are not spans of words in it",
+            "It must return a list of (begin, end) in characters, in order, apart and not empty",
+        )
+    return words
+
+
+def _join_spans(texts: list[str], rows: list[Spans]) -> npt.NDArray[np.int64] | None:
+    """The spans of `find_words`; None if a row is not the spans of words in its text."""
     flat = chain.from_iterable
     try:
         spans = np.fromiter(flat(flat(rows)), np.int64).reshape(-1, 2)
         counts = [len(row) for row in rows]
     except (TypeError, ValueError):
-        _refuse_spans(rule, texts, rows)
+        return None
     if len(spans) != sum(counts):
-        _refuse_spans(rule, texts, rows)
+        return None
     sizes = np.array([len(text) for text in texts], np.int64)
-    base = np.repeat(np.cumsum(sizes) - sizes, counts)
-    begins, ends = spans.T
-    inside = (begins >= 0) & (begins < ends) & (ends <= np.repeat(sizes, counts))
-    begins, ends = begins + base, ends + base
-    if not inside.all() or (ends[:-1] > begins[1:]).any():
-        _refuse_spans(rule, texts, rows)
-    return begins, ends
-
-
-def _refuse_spans(rule: WordRule, texts: list[str], rows: list[Spans]) -> NoReturn:
-    """Raise the UserError of a rule that returns something else, with the first such text."""
-    for text, row in zip(texts, rows, strict=True):
-        if not _are_spans(row, text):
-            break
-    raise UserError(
-        f"--words {rule.name}",
-        f"for {text[:60]!r} it returns {str(row)[:120]}, which are not spans of words in it",
-        "It must return a list of (begin, end) in characters, in order, apart and not empty",
-    ) from None
-
-
-def _are_spans(row: Any, text: str) -> bool:
-    try:
-        bounds = [0, *(bound for begin, end in row for bound in (begin, end)), len(text)]
-        ordered = all(one <= next_one for one, next_one in pairwise(bounds))
-        return ordered and all(begin < end for begin, end in row)
-    except (TypeError, ValueError):
-        return False
+    inside = (spans[:, 0] >= 0) & (spans[:, 1] <= np.repeat(sizes, counts))
+    spans += np.repeat(np.cumsum(sizes) - sizes, counts)[:, np.newaxis]
+    in_order = (spans[:, 0] < spans[:, 1]).all() and (spans[:-1, 1] <= spans[1:, 0]).all()
+    return spans if inside.all() and in_order else None

@@ -153,12 +153,10 @@ spans_of = st.lists(st.integers(0, 30), unique=True, max_size=12).map(
     words=spans_of,
 )
 def test_marks_of_any_spans(tokens: list[tuple[int, int]], words: Spans) -> None:
-    expected = reference_continues([(begin, begin + size) for begin, size in tokens], words)
-    begins = np.array([begin for begin, _ in tokens], np.int64)
-    ends = begins + np.array([size for _, size in tokens], np.int64)
-    bounds = np.array(words, np.int64).reshape(-1, 2)
-    found = find_continued(begins, ends, bounds[:, 0], bounds[:, 1])
-    assert found.tolist() == expected
+    spans = [(begin, begin + size) for begin, size in tokens]
+    token_spans, word_spans = (np.array(rows, np.int64).reshape(-1, 2) for rows in (spans, words))
+    continued = find_continued(token_spans, word_spans)
+    assert continued.tolist() == reference_continues(spans, words)
 
 
 EXAMPLES = [
