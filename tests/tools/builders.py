@@ -1,4 +1,4 @@
-"""Small corpora as the arrays and batches that kernels take."""
+"""Small corpora, as the arrays and batches that kernels take."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,17 +14,17 @@ from corpusmill.tokenization.special_tokens import SpecialTokens
 SPECIAL = SpecialTokens(cls_id=2, sep_id=3, mask_id=4, pad_id=0, unk_id=1, all_ids=(0, 1, 2, 3, 4))
 FIRST_TEXT_ID = 10
 
-# {document id: its sentences of token ids}
+# Document ids to sentences of token ids.
 Corpus = Mapping[int, Sequence[Sequence[int]]]
 
 
 def offsets_of(lengths: Iterable[int]) -> np.ndarray:
-    """int64[rows + 1] from the lengths of rows."""
+    """Turn the lengths of rows into offsets, int64[rows + 1]."""
     return np.cumsum([0, *lengths], dtype=np.int64)
 
 
 def flatten(corpus: Corpus) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Ids, document_offsets, sentence_offsets and token_ids of a corpus, in its own order."""
+    """Return ids, document_offsets, sentence_offsets and token_ids of a corpus, in its order."""
     sentences = [sentence for document in corpus.values() for sentence in document]
     return (
         np.array(list(corpus), np.uint64),
@@ -35,7 +35,7 @@ def flatten(corpus: Corpus) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndar
 
 
 def batch_of(corpus: Corpus) -> pa.RecordBatch:
-    """The tokenized documents as they travel: {document, sentences}."""
+    """Return the tokenized documents as a batch {document, sentences}."""
     documents, document_offsets, sentence_offsets, token_ids = flatten(corpus)
     sentences = ragged.to_arrow(ragged.to_arrow(token_ids, sentence_offsets), document_offsets)
     return pa.RecordBatch.from_arrays(
@@ -44,7 +44,7 @@ def batch_of(corpus: Corpus) -> pa.RecordBatch:
 
 
 def pool_of(train: Corpus, validation: Corpus | None = None) -> Pool:
-    """A pool in memory; each split's documents are put into the order of their ids."""
+    """Return a pool in memory, with each split's documents in the order of their ids."""
     both = dict(sorted(train.items())) | dict(sorted((validation or {}).items()))
     documents, document_offsets, sentence_offsets, token_ids = flatten(both)
     split_offsets = np.array([0, len(train), len(both)], np.int64)
@@ -54,7 +54,7 @@ def pool_of(train: Corpus, validation: Corpus | None = None) -> Pool:
 def write_and_open(
     batches: Iterable[pa.RecordBatch], train: Corpus, validation: Corpus, folder: Path
 ) -> Pool:
-    """The pool of two corpora as a worker maps it, written from `batches` of them."""
+    """Write the pool of two corpora from `batches` of them, and open it as a worker does."""
     documents = [*train.values(), *validation.values()]
     sentences = [sentence for document in documents for sentence in document]
     shape = PoolShape(
@@ -67,7 +67,7 @@ def write_and_open(
 def numbered_corpus(
     sentence_lengths: Sequence[Sequence[int]], first_document: int = 0
 ) -> dict[int, list[list[int]]]:
-    """A corpus in which no token id occurs twice, so that a token tells where it is from.
+    """Return a corpus whose token ids are all different, so that each shows where it comes from.
 
     Example:
         [[2, 1], [1]] gives {0: [[10, 11], [12]], 1: [[13]]}.
@@ -82,7 +82,7 @@ def numbered_corpus(
     return corpus
 
 
-# Up to six documents of up to ten sentences of up to twelve tokens.
+# Up to six documents, of up to ten sentences, of up to twelve tokens.
 corpora = st.lists(
     st.lists(st.integers(1, 12), min_size=1, max_size=10), min_size=1, max_size=6
 ).map(numbered_corpus)

@@ -1,4 +1,4 @@
-"""Tokenizers of many makes, small and built on the spot."""
+"""Small tokenizers of many kinds, built when they are imported."""
 
 import base64
 import json
@@ -31,7 +31,7 @@ TEXT = [
     "Robert <unk> is an English film , television and theatre actor . He had a guest role",
     "naïve café Ünïcode ΟΔΥΣΣΕΥΣ ΣΑΣ straße İstanbul ﬁne 株式会社 東京 👍🏽 don't 3.14 1,000",
 ] * 3
-# So that it shows where digits and white space are parted.
+# Shows where digits and white space are broken.
 UNEVEN = ["0 12 123 1234 12345 123456 1234567 a1b22c333  d   e \n\n f\t\tg\r\n h !!\n?! 's 'S"] * 5
 
 
@@ -79,20 +79,20 @@ def bpe(normalizer: Any = None) -> str:
         normalizer,
         pre_tokenizers.Whitespace(),
     )
-    # Looked for in normalized text, and inside words, too.
+    # Searched in normalized text, and also inside words.
     tokenizer.add_tokens([AddedToken("film", normalized=True), AddedToken(WIDE, normalized=True)])
     return tokenizer.to_str()
 
 
 def split_at_spaces() -> str:
-    """No normalizer, and nothing but white space parts words."""
+    """Without a normalizer; only white space separates words."""
     trainer = trainers.WordLevelTrainer(special_tokens=list(SPECIAL))
     model = models.WordLevel(unk_token=UNKNOWN)
     return trained(model, trainer, None, pre_tokenizers.WhitespaceSplit()).to_str()
 
 
 def many_steps() -> str:
-    """Every step of which the memo knows that it stays within a word."""
+    """Every step that is known never to look beyond a word."""
     normalizer = normalizers.Sequence(
         [
             normalizers.Sequence([normalizers.Lowercase(), normalizers.StripAccents()]),
@@ -119,7 +119,7 @@ def byte_level(
     use_regex: bool = True,
     ignore_merges: bool = False,
 ) -> str:
-    # Trained on text that nothing breaks, so that it shows wherever a piece ends.
+    # Trained on unbroken text, so that the ids show wherever a piece ends.
     tokenizer = trained(
         models.BPE(ignore_merges=ignore_merges),
         trainers.BpeTrainer(
@@ -138,7 +138,7 @@ def byte_level(
         split = pre_tokenizers.Split(Regex(pattern), "isolated")
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, last])
     tokenizer.decoder = decoders.ByteLevel()
-    # As RoBERTa's <mask>: it takes the white space before it, too.
+    # Like RoBERTa's <mask>, it includes the white space before it.
     tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True), "<|endoftext|>"])
     return tokenizer.to_str()
 
@@ -185,7 +185,7 @@ PLAIN_PATH = {"ByteLevel, no regex": byte_level(use_regex=False), "Unigram": uni
 
 
 def encode_with(file: TokenizerFile) -> Encode:
-    """The ids that a tokenizer's JSON gives."""
+    """Encode texts with a tokenizer's JSON."""
     tokenizer = Tokenizer.from_str(file.json)
     tokenizer.encode_special_tokens = not file.options.special_tokens_in_text
     return lambda texts: [
@@ -194,7 +194,7 @@ def encode_with(file: TokenizerFile) -> Encode:
 
 
 def byte_ranks() -> bytes:
-    """A tiktoken file: 256 bytes and the pieces of a byte-level BPE, by rank."""
+    """A tiktoken file with 256 bytes and the pieces of a byte-level BPE, by rank."""
     described = json.loads(byte_level())
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     shifted = (character for character in alphabet if ord(character) >= 256)
@@ -205,7 +205,7 @@ def byte_ranks() -> bytes:
         tokens.append(
             bytes(byte_of.get(character, ord(character) & 255) for character in left + right)
         )
-    # So that it shows where a pattern breaks digits and white space.
+    # Show where a pattern breaks digits and white space.
     tokens += [b"12", b"34", b"1234", b"  ", b"    ", b"\n\n", b" \n"]
     return b"".join(
         base64.b64encode(token) + f" {rank}\n".encode()

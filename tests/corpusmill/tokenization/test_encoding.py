@@ -9,7 +9,7 @@ from corpusmill.tokenization.encoding import drop_empty, encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from tests.tools.tokenizer_samples import MEMOIZING, TEXT, byte_level
 
-# Without tokens: no character, spaces, and what BERT's normalizer drops
+# Sentences without tokens: empty, spaces, and characters that BERT's normalizer drops
 EMPTY = ["", "   ", "\u200b", "\x00 \x01"]
 SAMPLES = {name: MEMOIZING[name] for name in ("WordPiece, lower-cased", "BPE, NFKC")}
 SAMPLES["plain path"] = byte_level()

@@ -71,12 +71,12 @@ texts = st.lists(
 
 def plainly(name: str) -> Any:
     def encode(text: np.ndarray, spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        found = [
+        rows = [
             PLAIN[name].encode(text[start:end].tobytes().decode(), add_special_tokens=False).ids
             for start, end in spans.tolist()
         ]
-        flat = np.array([number for ids in found for number in ids], np.int32)
-        return flat, np.cumsum([0, *map(len, found)])
+        flat = np.array([number for row in rows for number in row], np.int32)
+        return flat, np.cumsum([0, *map(len, rows)])
 
     return encode
 
@@ -85,8 +85,8 @@ def refuse(_text: np.ndarray, _spans: np.ndarray) -> tuple[np.ndarray, np.ndarra
     raise AssertionError("a text went to the tokenizer")
 
 
-def as_spans(given_texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    encoded = [text.encode() for text in given_texts]
+def as_spans(sentences: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    encoded = [text.encode() for text in sentences]
     ends = np.cumsum([0, *map(len, encoded)])
     return np.frombuffer(b"".join(encoded), np.uint8), np.stack([ends[:-1], ends[1:]], axis=1)
 
@@ -95,32 +95,32 @@ ENCODERS = {name: compile_byte_level_bpe(PARSED[name], plainly(name)) for name i
 
 
 @settings(max_examples=150, deadline=None)
-@given(given_texts=st.lists(texts, max_size=4))
+@given(sentences=st.lists(texts, max_size=4))
 @example(
-    given_texts=["a  b", " a ", "  ", "\n", " \n ", "a\n\n b", "a \r\n", "\t\tx", "!\n\n", "! \n"]
+    sentences=["a  b", " a ", "  ", "\n", " \n ", "a\n\n b", "a \r\n", "\t\tx", "!\n\n", "! \n"]
 )
-@example(given_texts=["it's IT'S it'll we've 'tis ''s", "1234567 12 3", "a1b2", "'", "''", "x'"])
-@example(given_texts=["".join(signs), " ".join(signs), "", "x" * 2000, "ab" * 300])
-def test_ids_are_those_of_the_library(given_texts: list[str]) -> None:
-    text, spans = as_spans(given_texts)
+@example(sentences=["it's IT'S it'll we've 'tis ''s", "1234567 12 3", "a1b2", "'", "''", "x'"])
+@example(sentences=["".join(signs), " ".join(signs), "", "x" * 2000, "ab" * 300])
+def test_ids_are_those_of_the_library(sentences: list[str]) -> None:
+    text, spans = as_spans(sentences)
     for name, encode_spans in ENCODERS.items():
         ids, ends = encode_spans(text, spans)
-        expected = [PLAIN[name].encode(of, add_special_tokens=False).ids for of in given_texts]
+        expected = [PLAIN[name].encode(text, add_special_tokens=False).ids for text in sentences]
         assert [ids[a:b].tolist() for a, b in pairwise(ends)] == expected, name
 
 
 @pytest.mark.parametrize("name", ["GPT-2", "CL100K", "QWEN2"])
 def test_ordinary_text_of_any_script_never_goes_to_the_library(name: str) -> None:
-    given_texts = [
+    sentences = [
         "It's 12,345 o'clock!",
         "清晨的河面，漂着薄雾。",
         "ไทยเขียน อย่างนี้",
         "हिन्दी में",
         "😀👍🏽",
     ]
-    text, spans = as_spans(given_texts)
+    text, spans = as_spans(sentences)
     ids, ends = compile_byte_level_bpe(PARSED[name], refuse)(text, spans)
-    expected = [PLAIN[name].encode(of, add_special_tokens=False).ids for of in given_texts]
+    expected = [PLAIN[name].encode(text, add_special_tokens=False).ids for text in sentences]
     assert [ids[a:b].tolist() for a, b in pairwise(ends)] == expected
 
 
@@ -131,7 +131,7 @@ def test_ordinary_text_of_any_script_never_goes_to_the_library(name: str) -> Non
         ("GPT-2", " \u0378"), ("GPT-2, NFC", "é"), ("GPT-2", "y" * (LONGEST_PIECE + 1)),
     ],
 )  # fmt: skip
-def test_what_is_not_sure_goes_to_the_library(name: str, text: str) -> None:
+def test_uncertain_text_goes_to_the_library(name: str, text: str) -> None:
     asked: list[str] = []
 
     def encode(data: np.ndarray, spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -145,19 +145,19 @@ def test_what_is_not_sure_goes_to_the_library(name: str, text: str) -> None:
 
 
 def test_the_classes_of_characters_are_those_of_the_library() -> None:
-    # Apart from what this Python's Unicode has not assigned yet.
+    # Except characters that this Python's Unicode has not assigned yet.
     classes = character_classes()
     codes = [
         code for code in [*range(0xD800), *range(0xE000, 0x110000)] if classes[code] != UNKNOWN
     ]
     assert len(codes) > 140_000
     text = "".join(map(chr, codes))
-    for of, pattern in ((LETTER, r"\p{L}+"), (NUMBER, r"\p{N}+"), (SPACE, r"\s+")):
+    for kind, pattern in ((LETTER, r"\p{L}+"), (NUMBER, r"\p{N}+"), (SPACE, r"\s+")):
         split = pre_tokenizers.Split(Regex(pattern), "removed", invert=True)
-        found = np.zeros(len(codes), np.bool_)
+        matched = np.zeros(len(codes), np.bool_)
         for _, (start, end) in split.pre_tokenize_str(text):
-            found[start:end] = True
-        assert np.array_equal(found, classes[codes] == of)
+            matched[start:end] = True
+        assert np.array_equal(matched, classes[codes] == kind)
     assert unicodedata.category(chr(0x378)) == "Cn"
 
 
@@ -187,11 +187,11 @@ def changed(name: str, **model: Any) -> Any:
         changed("GPT-2", end_of_word_suffix="</w>"),
         changed("GPT-2", continuing_subword_prefix="##"),
         changed("GPT-2", vocab={"a": 0}, merges=[]),
-        # A token that no merges lead to, and that is taken as a whole.
+        # A token without merges, which the library looks up as a whole.
         changed("CL100K", vocab={**PARSED["CL100K"]["model"]["vocab"], "qzx": 5000}),
     ],
 )  # fmt: skip
-def test_others_are_not(parsed: Any) -> None:
+def test_others_are_not_compiled(parsed: Any) -> None:
     assert not is_known(parsed)
 
 

@@ -58,7 +58,7 @@ def as_spans(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
 
 def assert_equal(name: str, encode_spans: EncodeSpans, texts: list[str]) -> None:
     ids, ends = encode_spans(*as_spans(texts))
-    expected = [PLAIN[name].encode(of, add_special_tokens=False).ids for of in texts]
+    expected = [PLAIN[name].encode(text, add_special_tokens=False).ids for text in texts]
     assert [ids[a:b].tolist() for a, b in pairwise(ends)] == expected, name
 
 
@@ -89,8 +89,8 @@ def test_every_character_is_treated_as_by_the_library(name: str) -> None:
     assert_equal(name, ENCODERS[name], texts)
 
 
-def test_combining_marks_that_are_no_accents_are_never_ordered_anew() -> None:
-    # All of one class; others would stand in another order than one by one.
+def test_combining_marks_that_are_not_accents_are_never_reordered() -> None:
+    # All are of one class; others would be reordered if normalized together.
     marks = [chr(code) for code in range(0x3000) if unicodedata.category(chr(code)) != "Mn"]
     assert {unicodedata.combining(mark) for mark in marks} == {0, 9}
 
@@ -102,7 +102,7 @@ def test_words_of_scripts_with_spaces_never_go_to_the_library(name: str) -> None
 
 
 @pytest.mark.parametrize("text", ["[MASK]", "a[b", "株式", "a\U0001f600", "\U00020000"])
-def test_what_is_not_sure_goes_to_the_library(text: str) -> None:
+def test_uncertain_text_goes_to_the_library(text: str) -> None:
     asked: list[str] = []
 
     def encode(data: np.ndarray, spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -133,5 +133,5 @@ def test_berts_tokenizers_are_compiled(name: str) -> None:
         json.loads(MEMOIZING["WordLevel"]), json.loads(MEMOIZING["BPE"]),
     ],
 )  # fmt: skip
-def test_others_are_not(parsed: Any) -> None:
+def test_others_are_not_compiled(parsed: Any) -> None:
     assert not is_known(parsed)

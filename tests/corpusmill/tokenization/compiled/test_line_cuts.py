@@ -1,4 +1,4 @@
-"""Texts of many lines: cut at line breaks, they have the ids of the whole, with any tokenizer."""
+"""Texts of many lines, cut at line breaks, have the ids of the whole, with any tokenizer."""
 
 import json
 from itertools import chain, pairwise
@@ -23,7 +23,7 @@ from tests.tools.tokenizer_samples import MEMOIZING, PLAIN_PATH, TEXT
 
 
 def without_mask(tokenizer_json: str) -> str:
-    """No added token that takes the white space before it, as GPT has none."""
+    """A tokenizer like GPT's, without an added token that includes the white space before it."""
     described = json.loads(tokenizer_json)
     for token in described["added_tokens"]:
         token["lstrip"] = False
@@ -33,16 +33,20 @@ def without_mask(tokenizer_json: str) -> str:
 SAMPLES = {
     **MEMOIZING,
     **PLAIN_PATH,
-    **{f"{name}, no mask": without_mask(of) for name, of in MEMOIZING.items() if "<mask>" in of},
+    **{
+        f"{name}, no mask": without_mask(text)
+        for name, text in MEMOIZING.items()
+        if "<mask>" in text
+    },
 }
-PLAIN = {name: Tokenizer.from_str(of) for name, of in SAMPLES.items()}
-# Their memo is small, and kept from example to example, so that it fills up and is emptied.
+PLAIN = {name: Tokenizer.from_str(text) for name, text in SAMPLES.items()}
+# Their memo is small and kept from example to example, so that it is filled and emptied again.
 TOKENIZERS = {
-    name: SentenceTokenizer(of, np.dtype(np.int16), memo_bytes=1 << 13)
-    for name, of in SAMPLES.items()
+    name: SentenceTokenizer(text, np.dtype(np.int16), memo_bytes=1 << 13)
+    for name, text in SAMPLES.items()
 }
-# Of the others, SentenceTokenizer asks for no rule.
-RULES = {name: choose_line_rule(json.loads(of)) for name, of in SAMPLES.items()}
+# SentenceTokenizer chooses no rule for the others.
+RULES = {name: choose_line_rule(json.loads(text)) for name, text in SAMPLES.items()}
 CUT = [name for name, rule in RULES.items() if rule != "whole" and name not in PLAIN_PATH]
 
 BREAKS = [
@@ -102,48 +106,48 @@ def test_cuts_are_made_where_they_help() -> None:
         parts = [text[a:b].tobytes().decode() for a, b in pairwise(cuts.tolist())]
         return [parts[a:b] for a, b in pairwise(firsts.tolist())]
 
-    given = ("a\n\nb\nc", "", "x", "d:\n    e\n", "\nf")
-    assert cut("around-breaks", *given) == [
+    sentences = ("a\n\nb\nc", "", "x", "d:\n    e\n", "\nf")
+    assert cut("around-breaks", *sentences) == [
         ["a", "\n", "\n", "b", "\n", "c"], [""], ["x"], ["d:", "\n    e", "\n"], ["\n", "f"],
     ]  # fmt: skip
     assert cut("around-breaks", "a\n\n<s>\n\nb") == [["a", "\n\n<s>", "\n", "\n", "b"]]
-    assert cut("after-breaks", *given) == [
+    assert cut("after-breaks", *sentences) == [
         ["a\n\n", "b\n", "c"], [""], ["x"], ["d:\n", "    e\n"], ["\n", "f"],
     ]  # fmt: skip
-    assert cut("at-breaks", *given) == [
+    assert cut("at-breaks", *sentences) == [
         ["a\n", "\n", "b\n", "c"], [""], ["x"], ["d:\n", "    e\n"], ["\n", "f"],
     ]  # fmt: skip
-    assert cut("whole", *given) == [[text] for text in given]
+    assert cut("whole", *sentences) == [[text] for text in sentences]
 
 
-# To make up a text takes longer than to encode it, so that all tokenizers share it.
+# Generating a text takes longer than encoding it, so all tokenizers share it.
 
 
 @settings(max_examples=120, deadline=None)
-@given(given=texts)
-@example(given=[CODE, "\n\n\n", ".\n/", "a\n\n\u00a8", "a\n\u0301", "x \n\n  y\n"])
-@example(given=["a\n\n<s>\n", "a \n<|endoftext|>", "a\n \n\n<s>", "\n<s>", "\n\n[SEP]b\n\n<c>"])
-def test_ids_of_the_parts_are_those_of_the_whole(given: list[str]) -> None:
-    text, offsets = as_arrays(given)
+@given(sentences=texts)
+@example(sentences=[CODE, "\n\n\n", ".\n/", "a\n\n\u00a8", "a\n\u0301", "x \n\n  y\n"])
+@example(sentences=["a\n\n<s>\n", "a \n<|endoftext|>", "a\n \n\n<s>", "\n<s>", "\n\n[SEP]b\n\n<c>"])
+def test_ids_of_the_parts_are_those_of_the_whole(sentences: list[str]) -> None:
+    text, offsets = as_arrays(sentences)
     for name in CUT:
         cuts, firsts = cut_at_lines(RULES[name], text, offsets)
         parts = [text[a:b].tobytes().decode() for a, b in pairwise(cuts.tolist())]
         of_parts = plain_rows(PLAIN[name], parts)
         joined = [list(chain(*of_parts[a:b])) for a, b in pairwise(firsts.tolist())]
-        assert joined == plain_rows(PLAIN[name], given), name
+        assert joined == plain_rows(PLAIN[name], sentences), name
 
 
 @settings(max_examples=120, deadline=None)
-@given(given=texts)
-@example(given=[CODE, ".\n/", ".\n\n//a", "a\n\n b", "a\t\nb"])
-def test_patterns_break_the_parts_as_the_whole(given: list[str]) -> None:
-    """Also where no token of the sample's vocabulary would show it."""
-    text, offsets = as_arrays(given)
+@given(sentences=texts)
+@example(sentences=[CODE, ".\n/", ".\n\n//a", "a\n\n b", "a\t\nb"])
+def test_patterns_break_the_parts_as_the_whole(sentences: list[str]) -> None:
+    """Also where the sample's vocabulary has no token that would show a difference."""
+    text, offsets = as_arrays(sentences)
     for name in ("GPT-2", "CL100K", "QWEN2", "O200K"):
         rule, breaking = RULES[f"{name}, no mask"], PLAIN[name].pre_tokenizer
         cuts, _ = cut_at_lines(rule, text, offsets)
         parts = [text[a:b].tobytes().decode() for a, b in pairwise(cuts.tolist())]
-        assert pieces_of(breaking, parts) == pieces_of(breaking, given), name
+        assert pieces_of(breaking, parts) == pieces_of(breaking, sentences), name
 
 
 def pieces_of(breaking: PreTokenizer, texts: list[str]) -> list[str]:
@@ -151,11 +155,13 @@ def pieces_of(breaking: PreTokenizer, texts: list[str]) -> list[str]:
 
 
 @settings(max_examples=40, deadline=None)
-@given(given=texts, times=st.integers(1, 3))
-@example(given=[CODE, "", "\n", " \r\n"], times=2)
-@example(given=["a\n\n<s>\n", "a \n<|endoftext|>", "a\n \n\n<s>", "b\n\n<c>"], times=2)
-def test_a_text_of_many_lines_has_the_ids_of_the_tokenizer(given: list[str], times: int) -> None:
+@given(sentences=texts, times=st.integers(1, 3))
+@example(sentences=[CODE, "", "\n", " \r\n"], times=2)
+@example(sentences=["a\n\n<s>\n", "a \n<|endoftext|>", "a\n \n\n<s>", "b\n\n<c>"], times=2)
+def test_a_text_of_many_lines_has_the_ids_of_the_tokenizer(
+    sentences: list[str], times: int
+) -> None:
     for name, tokenizer in TOKENIZERS.items():
-        expected = plain_rows(PLAIN[name], given)
+        expected = plain_rows(PLAIN[name], sentences)
         for _ in range(times):
-            assert rows(*tokenizer.encode(*as_arrays(given))) == expected, name
+            assert rows(*tokenizer.encode(*as_arrays(sentences))) == expected, name

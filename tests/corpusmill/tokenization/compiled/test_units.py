@@ -1,4 +1,4 @@
-"""Where text is cut into units."""
+"""Text prepared to be cut into units."""
 
 from itertools import pairwise
 
@@ -56,40 +56,40 @@ def hidden(sentence: str) -> bytes:
 @given(sentences=st.lists(texts, max_size=5))
 @example(sentences=["a  b c", "a\t b", " a", "  a", "a \u3000 b", "\u00a0 x", "", " "])
 @example(sentences=[f"a{blank} b" for blank in BLANKS])
-def test_spaces_behind_white_space_are_hidden(sentences: list[str]) -> None:
+def test_spaces_after_white_space_are_hidden(sentences: list[str]) -> None:
     text, offsets = arrays(sentences)
-    found = hide_inner_spaces(text, offsets)
-    assert rows(found, offsets) == [hidden(sentence) for sentence in sentences]
-    assert len(found) == len(text) + WORD_BYTES
+    text_hidden = hide_inner_spaces(text, offsets)
+    assert rows(text_hidden, offsets) == [hidden(sentence) for sentence in sentences]
+    assert len(text_hidden) == len(text) + WORD_BYTES
 
 
-def test_white_space_is_what_python_says_it_is() -> None:
+def test_white_space_is_that_of_python() -> None:
     for code in [*range(0xD800), *range(0xE000, 0x110000)]:
         character = chr(code)
         text = np.frombuffer(character.encode(), np.uint8)
         assert is_blank_before(text, 0, len(text)) == character.isspace(), hex(code)
 
 
-PARTING = normalizers.BertNormalizer(
+SEPARATING = normalizers.BertNormalizer(
     clean_text=False, handle_chinese_chars=True, strip_accents=False, lowercase=False
 )
 
 
-def test_ideographs_are_those_that_the_normalizer_parts() -> None:
+def test_ideographs_are_those_that_the_normalizer_separates() -> None:
     for code in [*range(0xD800), *range(0xE000, 0x110000)]:
         encoded = chr(code).encode()
-        listed = PARTING.normalize_str(chr(code)) != chr(code)
-        found = ideograph_bytes(np.frombuffer(encoded + b"\0" * 8, np.uint8), 0)
-        assert found == (len(encoded) if listed else 0), hex(code)
+        listed = SEPARATING.normalize_str(chr(code)) != chr(code)
+        size = ideograph_bytes(np.frombuffer(encoded + b"\0" * 8, np.uint8), 0)
+        assert size == (len(encoded) if listed else 0), hex(code)
 
 
 @settings(max_examples=150, deadline=None)
 @given(sentences=st.lists(texts, max_size=5))
 @example(sentences=["株式 a", "a株", "", "\U00020000"])
-def test_ideographs_stand_between_spaces(sentences: list[str]) -> None:
+def test_ideographs_are_put_between_spaces(sentences: list[str]) -> None:
     text, offsets = separate_ideographs(*arrays(sentences), False)
     assert rows(text, offsets) == [
-        PARTING.normalize_str(sentence).encode() for sentence in sentences
+        SEPARATING.normalize_str(sentence).encode() for sentence in sentences
     ]
     assert len(text) == offsets[-1] + WORD_BYTES
 
@@ -97,7 +97,7 @@ def test_ideographs_stand_between_spaces(sentences: list[str]) -> None:
 EXTENDS = regex.compile(r"[\p{WB=Extend}\p{WB=Format}\p{WB=ZWJ}]")
 
 
-def test_whatever_extends_a_character_is_seen_to() -> None:
+def test_no_character_that_extends_another_is_missed() -> None:
     seen = 0
     for code in [*range(0xD800), *range(0xE000, 0x110000)]:
         encoded = np.frombuffer(chr(code).encode() + b"\0" * 8, np.uint8)
@@ -111,15 +111,15 @@ def test_whatever_extends_a_character_is_seen_to() -> None:
         assert not may_extend(np.frombuffer(character.encode() + b"\0" * 8, np.uint8), 0)
 
 
-def test_an_ideograph_keeps_the_mark_behind_it() -> None:
+def test_an_ideograph_keeps_the_mark_after_it() -> None:
     sentences = ["\u682a\u5f0f", "\u682a a\u5f0f\u0301", "\u682a\u3002\u5f0f", "\u0301\u682a"]
     text, offsets = separate_ideographs(*arrays(sentences), True)
-    parted = ["\u682a  \u5f0f", sentences[1], "\u682a \u3002 \u5f0f", "\u0301 \u682a"]
-    assert [row.decode().strip() for row in rows(text, offsets)] == parted
+    separated = ["\u682a  \u5f0f", sentences[1], "\u682a \u3002 \u5f0f", "\u0301 \u682a"]
+    assert [row.decode().strip() for row in rows(text, offsets)] == separated
 
 
 @pytest.mark.parametrize("rule", ["words", "ideographs", "bare ideographs", "spaced"])
-def test_sentences_amid_others_are_taken_alone(rule: str) -> None:
+def test_a_slice_of_sentences_is_prepared_like_a_whole_text(rule: str) -> None:
     text, offsets = arrays(["x  y", "a  株", "b"])
     keys, source, own = prepare_units(rule, text, offsets[1:])  # type: ignore[arg-type]
     alone = prepare_units(rule, *arrays(["a  株", "b"]))  # type: ignore[arg-type]

@@ -1,3 +1,5 @@
+"""The memo of words gives the ids of the whole text."""
+
 import string
 import threading
 from itertools import pairwise
@@ -24,7 +26,7 @@ ODD = [
     # Combining marks, Hangul letters, characters that decompose into a space, or into many
     " ", "  ", "\u0301", "e\u0301", " \u0301x", "\u0308\u0301", "\u0338", "=\u0338", "\u1100",
     "\u1161", "\u11a8", "\u00b4", "\ufdfa",
-    # Spaces that are not ASCII's, marks of width zero, control characters
+    # Spaces outside ASCII, marks of width zero, control characters
     "\u00a0", "\u3000", "\u2003", "\u200b", "\u200d", "\ufeff", "\t", "\n", "\r", "\x00", "\x01",
     "\x1c", "\x1f", "\x7f", "\x85", "\u2028", "\ufffd",
     "ΑΣ", "Σ", "İ", "ß", "ﬁ", "Å", "株", "東京", "👍🏽", "👩\u200d🚀", "🇩🇪", ".", ",", "'", "-",
@@ -84,11 +86,11 @@ def plain_rows(tokenizer: Tokenizer, sentences: list[str]) -> list[list[int]]:
 @example(sentences=[" ".join(f"word{number}" for number in range(400))] * 2)
 def test_the_memo_gives_the_ids_of_the_whole_text(sentences: list[str]) -> None:
     text, offsets = as_arrays(sentences)
-    # To make up a text takes longer than to encode it, so that all tokenizers share it.
+    # Generating a text takes longer than encoding it, so all tokenizers share it.
     expected = {name: plain_rows(plain, sentences) for name, plain in PLAIN.items()}
     for (name, size), tokenizer in TOKENIZERS.items():
         assert tokenizer.memoizes, name
-        # The memo is kept from example to example, so that it fills up and is emptied again and
+        # The memo is kept from example to example, so that it is filled and emptied again and
         # again.
         assert rows(*tokenizer.encode(text, offsets)) == expected[name], (name, size)
         assert rows(*tokenizer.encode(text, offsets)) == expected[name], (name, size)
@@ -103,14 +105,14 @@ def test_the_cutting_into_batches_does_not_matter(sentences: list[str], cuts: li
     for size in (TINY, USUAL):
         encoded = []
         for first, last in pairwise(bounds):
-            # The batch's sentences, with those of others around them
+            # The batch's sentences, with others around them
             part = TOKENIZERS["BPE, NFKC", size].encode(text, offsets[first : last + 1])
             encoded += rows(*part)
         assert encoded == expected
 
 
 class CountingEncoder:
-    """Ids are the bytes of a text; counts the texts that it is given."""
+    """Gives the bytes of a text as its ids, and keeps the texts."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -154,8 +156,8 @@ def test_long_units_are_not_remembered() -> None:
 
 
 @pytest.mark.parametrize("length", [1, 3, 11, 60])
-def test_a_full_memo_is_emptied_and_used_anew(length: int) -> None:
-    # 15 entries, 16 words behind first ones and 64 ids: entries run out first, then entries and
+def test_a_full_memo_is_emptied_and_used_again(length: int) -> None:
+    # 15 entries, 16 words after first ones and 64 ids: entries run out first, then entries and
     # ids, then ids and words, then words.
     encoder = CountingEncoder()
     memo = make_memo(encoder, 0)
@@ -192,8 +194,8 @@ def test_ids_without_room_are_right_for_their_batch() -> None:
         assert encode(memo, "a", "bb ccc a") == [[1] * 50, [2] * 50 + [3] * 50 + [1] * 50]
 
 
-def test_units_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    # What a compiled kernel calls is compiled in, so that the plain Python functions are used here.
+def test_units_with_equal_hashes_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A kernel is compiled with the kernels that it calls: plain Python functions are used here.
     for name in ("read_unit", "find_entry", "look_up"):
         monkeypatch.setattr(kernels, name, getattr(kernels, name).py_func)
     monkeypatch.setattr(kernels, "hash_word", lambda _value, _word: np.uint64(0))

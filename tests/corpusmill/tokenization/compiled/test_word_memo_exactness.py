@@ -1,3 +1,5 @@
+"""Which tokenizers have a memo of words."""
+
 import json
 from typing import Any
 
@@ -62,7 +64,7 @@ def added(**flags: Any) -> list[dict[str, Any]]:
         (changed("BPE", added_tokens=added(lstrip=True)), "neighbours"),
         (changed("BPE", added_tokens=added(rstrip=True)), "neighbours"),
         (changed("BPE", added_tokens=added(single_word=True)), "neighbours"),
-        # Becomes " a " when normalized, and then meets the spaces around a word.
+        # Becomes " a " when normalized, next to the spaces around a word.
         (
             changed("WordPiece, cased", added_tokens=added(content="株", normalized=True)),
             "holds a space",
@@ -102,7 +104,7 @@ def test_tokenizers_that_may_look_across_spaces_take_the_plain_path(
 
 
 def test_no_character_becomes_white_space_or_nothing_where_words_own_spaces() -> None:
-    # `_KEEPING` says so of these normalizers.
+    # The condition for these normalizers to be in `_KEEPING`.
     characters = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
     solid = [character for character in characters if not character.isspace()]
     changed_ones = 0

@@ -1,3 +1,5 @@
+"""The memo of words in compiled loops."""
+
 from itertools import pairwise
 from typing import Any
 
@@ -32,7 +34,7 @@ def padded(text: bytes) -> np.ndarray:
 @settings(max_examples=150, deadline=None)
 @given(text=byte_strings)
 @example(text=b"abcdefgh")
-@example(text=b"\x21 \x21" * 5)  # a borrow behind a space
+@example(text=b"\x21 \x21" * 5)  # a borrow after a space
 def test_a_word_is_read_up_to_a_space_or_the_end(text: bytes) -> None:
     for place in range(len(text) + 1):
         for stop in range(place, len(text) + 1):
@@ -88,7 +90,7 @@ def look(
     return [array.tolist() for array in looked]
 
 
-def test_units_are_numbered_as_they_come() -> None:
+def test_units_are_numbered_in_their_order() -> None:
     memo = allocate_memo(1 << 12)
     assert look(memo, 0, b"ab  c ab") == [[0, 1, 0], [0, 3], [[0, 2], [4, 5]], []]
     assert look(memo, 2, b"", b" ", b"d c", b"ab") == [[2, 1, 0], [0, 0, 0, 2, 3], [[1, 2]], []]
@@ -102,18 +104,18 @@ def test_the_end_of_a_sentence_ends_a_unit() -> None:
     assert new == [[0, 8], [8, 12], [12, 16]]
 
 
-def test_units_too_long_are_passed_by() -> None:
+def test_long_units_are_not_remembered() -> None:
     memo = allocate_memo(1 << 12)
     text = b"x" * 8 + b" " + b"y" * 9 + b" z"
     assert look(memo, 0, text, longest=8) == [[0, -1, 1], [0, 3], [[0, 8], [19, 20]], [[9, 18]]]
 
 
-def test_units_without_room_are_passed_by() -> None:
+def test_units_without_room_are_not_remembered() -> None:
     memo = allocate_memo(0)
     entries, _, new, unremembered = look(memo, 0, b" ".join(b"%d" % n for n in range(20)))
     assert entries == [*range(15), *[-1] * 5]
     assert (len(new), len(unremembered)) == (15, 5)
-    memo = allocate_memo(0)  # 16 words behind first ones
+    memo = allocate_memo(0)  # 16 words after first ones
     entries, *_ = look(memo, 0, b" ".join(bytes([97 + n]) * 40 for n in range(4)) + b" e")
     assert entries == [0, 1, 2, -1, 3]
 
@@ -131,15 +133,15 @@ units = st.lists(
 def test_what_was_added_is_found_and_nothing_else(units: list[bytes]) -> None:
     memo = allocate_memo(1 << 12)
     for entry, unit in enumerate(units):
-        found, slot = find(memo, b"", unit)
-        assert found == -1
+        known, slot = find(memo, b"", unit)
+        assert known == -1
         assert add_entry(memo, entry, slot, padded(unit), read_plain(b"", unit))
     for entry, unit in enumerate(units):
         assert find(memo, b"x ", unit)[0] == entry
 
 
 def read_plain(before: bytes, text: bytes) -> Unit:
-    """A unit without a space of its own, its words as compiled kernels have them."""
+    """A unit that owns no space, with the types that compiled kernels take."""
     start = len(before)
     unit: Unit = read_unit(padded(before + text), start, start + len(text), 0)
     return unit._replace(first=np.uint64(unit.first), hash=np.uint64(unit.hash))

@@ -1,4 +1,4 @@
-"""Tokenizers by their name on a hub, which is a server on the loopback."""
+"""Tokenizers named by their place on the hub, which is a server on the loopback interface."""
 
 import hashlib
 import json
@@ -55,8 +55,8 @@ class HubHandler(BaseHTTPRequestHandler):
         for name, files in MODELS.items():
             if self.path in {f"/api/models/{name}", f"/api/models/{name}/revision/v1"}:
                 siblings = [{"rfilename": file} for file in files]
-                found = {"id": name, "sha": COMMIT, "siblings": siblings}
-                self.answer(200, json.dumps(found).encode(), {"Content-Type": "application/json"})
+                answer = {"id": name, "sha": COMMIT, "siblings": siblings}
+                self.answer(200, json.dumps(answer).encode(), {"Content-Type": "application/json"})
                 return
             revision, _, file = self.path.removeprefix(f"/{name}/resolve/").partition("/")
             if revision in {"main", "v1", COMMIT} and file in files:
@@ -103,7 +103,7 @@ def read(
     )  # fmt: skip
 
 
-def test_a_name_is_read_with_the_files_beside_it_and_nothing_else(hub: Hub, tmp_path: Path) -> None:
+def test_only_the_tokenizers_files_are_downloaded(hub: Hub, tmp_path: Path) -> None:
     address = f"http://127.0.0.1:{hub.server_port}"
     done = read(tmp_path, address, "org/bpe@v1")
     assert done.returncode == 0, done.stderr
@@ -131,7 +131,7 @@ def test_a_name_is_read_with_the_files_beside_it_and_nothing_else(hub: Hub, tmp_
         ),
     ],
 )
-def test_what_the_hub_does_not_give_is_refused(
+def test_what_the_hub_does_not_have_is_refused(
     hub: Hub, tmp_path: Path, name: str, cause: str
 ) -> None:
     done = read(tmp_path, f"http://127.0.0.1:{hub.server_port}", name)
@@ -140,7 +140,7 @@ def test_what_the_hub_does_not_give_is_refused(
     assert cause in message
 
 
-def test_without_a_network_one_message_says_both(tmp_path: Path) -> None:
+def test_without_a_network_the_message_names_both_causes(tmp_path: Path) -> None:
     done = read(tmp_path, "http://127.0.0.1:9", "bert-base-uncased")
     [message] = done.stderr.splitlines()
     assert "there is no such file or folder here, and the Hugging Face hub does not" in message

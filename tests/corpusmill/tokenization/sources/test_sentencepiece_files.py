@@ -18,8 +18,8 @@ from tests.tools.tokenizer_samples import TEXT, encode_with
 sentencepiece = pytest.importorskip("sentencepiece")
 
 PIECES = (" ", "  ", "\u2581", "film ", "<mask>", "<s>", "</s>", "<unk>", "<0x41>", "@-@", "Robert")
-# Characters that are one each: of a letter with combining marks the tokenizers library keeps less
-# under some rules, and the probe refuses such a corpus.
+# Without combining marks: under some rules the tokenizers library drops them from letters, and the
+# probe refuses such a corpus.
 CHARACTERS = st.characters(
     codec="utf-8", exclude_categories=("Cs", "Mn", "Me", "Mc"), max_codepoint=0x2FFF
 )
@@ -85,12 +85,12 @@ def test_the_ids_are_those_of_sentencepiece(texts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_special_tokens_in_the_text(kind: str) -> None:
+def test_special_tokens_that_occur_in_the_text(kind: str) -> None:
     processor = sentencepiece.SentencePieceProcessor(model_proto=MODELS[kind])
     text = "</s> The film</s><unk>"
-    found, plain = FILES[kind, True], FILES[kind, False]
+    special, plain = FILES[kind, True], FILES[kind, False]
     assert encode_with(plain)([text]) == [processor.encode(text)]
-    [ids] = encode_with(found)([text])
+    [ids] = encode_with(special)([text])
     assert (ids[0], ids[-2:]) == (processor.eos_id(), [processor.eos_id(), processor.unk_id()])
     assert ids[1:-2] == processor.encode(" The film")
 

@@ -45,7 +45,7 @@ def test_the_ids_are_those_of_tiktoken(texts: list[str]) -> None:
         assert find_difference(ENCODE[name], file.reference, texts) is None, name
 
 
-def test_the_end_of_text_is_a_special_token_where_it_stands_in_the_text() -> None:
+def test_the_end_of_text_is_a_special_token_if_it_occurs_in_the_text() -> None:
     file = FILES["gpt2", True]
     end = len(CONTENT.splitlines())
     assert (file.special.eos_id, file.special.all_ids, file.vocab_size) == (end, (end,), end + 1)
@@ -63,7 +63,7 @@ def test_every_text_can_be_decoded() -> None:
         assert tokenizer.decode(ids, skip_special_tokens=False) == text
 
 
-def test_the_name_tells_the_pattern() -> None:
+def test_the_files_name_selects_the_pattern() -> None:
     for name in ("gpt2", "r50k_base", "p50k_base", "cl100k_base", "o200k_base"):
         file = read(f"folder/{name}.tiktoken")
         assert file.options.tiktoken_pattern == name.removesuffix("_base")
@@ -74,18 +74,18 @@ def test_the_name_tells_the_pattern() -> None:
         read("mine.tiktoken", tiktoken_pattern="[a")
 
 
-def test_special_tokens_are_those_that_the_companion_names() -> None:
+def test_special_tokens_are_those_in_the_companion() -> None:
     companion = b"""{"added_tokens_decoder": {
         "900": {"content": "<|begin|>", "special": true}, "907": {"content": "<|end_of_text|>"}}}"""
     contents = {"m/tokenizer.model": CONTENT, "m/tokenizer_config.json": companion}
     options = TokenizerOptions(tiktoken_pattern="cl100k")
-    file = read_tokenizer("m", contents.get, options)  # as Llama 3's
+    file = read_tokenizer("m", contents.get, options)  # like Llama 3's
     assert file.special.all_ids == (900, 907)
     assert (file.special.eos_id, file.vocab_size) == (907, 908)
     assert encode_with(file)(["<|begin|>a"])[0][0] == 900
 
 
-def test_an_empty_token_is_as_good_as_none() -> None:
+def test_an_empty_token_is_ignored() -> None:
     # Whisper's multilingual.tiktoken ends with one.
     end = len(CONTENT.splitlines())
     file = read("gpt2.tiktoken", CONTENT + f"= {end}\n".encode())
@@ -103,14 +103,14 @@ def test_an_empty_token_is_as_good_as_none() -> None:
         (CONTENT + base64.b64encode(b"zzzz") + b" 7\n", "the same rank"),
     ],
 )
-def test_what_is_no_encoding_is_refused(content: bytes, message: str) -> None:
+def test_damaged_files_are_refused(content: bytes, message: str) -> None:
     with pytest.raises(UserError, match=message):
         read("gpt2.tiktoken", content)
 
 
 @pytest.fixture
 def small_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library's own encodings, patterns and special tokens, with few ranks and no network."""
+    """The library's own patterns and special tokens, with few ranks and without a network."""
     lines = [line.split() for line in CONTENT.splitlines()]
     ranks = {base64.b64decode(token): int(rank) for token, rank in lines}
     for loader in ("load_tiktoken_bpe", "data_gym_to_mergeable_bpe_ranks"):
@@ -140,7 +140,7 @@ def test_encodings_of_the_library_are_known_by_name_and_model(name: str) -> None
     assert find_difference(encode_with(file), file.reference, texts) is None
 
 
-def test_a_token_that_no_merges_lead_to_is_found_where_it_is_a_whole_piece() -> None:
+def test_a_token_without_merges_is_used_for_a_whole_piece() -> None:
     content = CONTENT + base64.b64encode(b"qxzj") + f" {len(CONTENT.splitlines())}\n".encode()
     file = read("mine.tiktoken", content, tiktoken_pattern=r"\w+|\W")
     assert file.reference is not None

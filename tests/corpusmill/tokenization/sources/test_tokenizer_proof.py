@@ -1,3 +1,5 @@
+"""Two tokenizers compared on hard texts."""
+
 import pytest
 
 from corpusmill.tokenization.sources.proof import (
@@ -21,8 +23,8 @@ def without_long_ones(texts: list[str]) -> Ids:
 def test_the_shortest_text_that_differs_is_found() -> None:
     assert find_difference(lengths, lengths, ["a", "", "abc"]) is None
     assert find_difference(lengths, without_long_ones, []) is None
-    found = find_difference(lengths, without_long_ones, ["a", "abcdef", "abcd", "abcdefgh"])
-    assert found == Difference("abcd", (4,), (3, 4))
+    difference = find_difference(lengths, without_long_ones, ["a", "abcdef", "abcd", "abcdefgh"])
+    assert difference == Difference("abcd", (4,), (3, 4))
 
 
 @pytest.mark.parametrize(

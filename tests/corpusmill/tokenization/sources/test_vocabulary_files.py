@@ -50,17 +50,17 @@ def test_the_ids_are_those_of_the_library(folder: Path, spaced: bool, texts: lis
     assert encode_with(file)(texts) == expected
 
 
-def test_all_names_of_it_mean_the_same(folder: Path) -> None:
+def test_each_of_its_paths_gives_the_same_tokenizer(folder: Path) -> None:
     files = [read(path) for path in ("m/vocab.json", "m/merges.txt", "m", "m/")]
     files.append(read_tokenizer(str(folder), read_local))
     assert {file.json for file in files} == {files[0].json}
     assert files[0].form == "vocab.json with merges.txt"
-    # As save_model writes them with a prefix.
+    # Like save_model with a prefix.
     prefixed = {"m/a-vocab.json": VOCAB, "m/a-merges.txt": MERGES}
     assert read_tokenizer("m/a-vocab.json", prefixed.get).json == files[0].json
 
 
-def test_a_folder_with_a_tokenizer_json_is_taken_as_that() -> None:
+def test_a_folders_tokenizer_json_comes_first() -> None:
     contents = {**FILES, "m/tokenizer.json": byte_level().encode()}
     assert read_tokenizer("m", contents.get).form == "tokenizer.json"
 
@@ -105,9 +105,7 @@ def test_the_files_beside_it_name_special_and_added_tokens() -> None:
         ({"m/added_tokens.json": b'{"<far>": 90000}'}, "the id 90000"),
     ],
 )
-def test_what_is_no_byte_level_tokenizer_is_refused(
-    contents: dict[str, bytes | None], message: str
-) -> None:
+def test_other_vocabularies_are_refused(contents: dict[str, bytes | None], message: str) -> None:
     with pytest.raises(UserError, match=message):
         read_tokenizer("m/vocab.json", {**FILES, **contents}.get)
 
@@ -137,7 +135,7 @@ def test_options_decide_about_a_vocab_txt(
 
 
 @pytest.mark.parametrize("in_text", [True, False])
-def test_a_special_token_that_stands_in_the_text(in_text: bool) -> None:
+def test_a_special_token_that_occurs_in_the_text(in_text: bool) -> None:
     options = TokenizerOptions(special_tokens_in_text=in_text)
     file = read_tokenizer("vocab.txt", {"vocab.txt": LOWER}.get, options)
     assert encode_with(file)(["the [SEP]"]) == [[5, 3] if in_text else [5, 1, 1, 1]]

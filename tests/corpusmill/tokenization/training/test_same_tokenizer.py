@@ -1,4 +1,4 @@
-"""The same text and options give the same file in every process, where counts are tied, too."""
+"""The same text and options give the same file in every process, even if counts are tied."""
 
 import os
 import subprocess
@@ -7,10 +7,10 @@ import sys
 import pytest
 
 from corpusmill.tokenization.training.models import MODELS
-from tests.corpusmill.tokenization.test_tokenizer_training import TIED
+from tests.corpusmill.tokenization.training.test_train_wordpiece import TIED
 from tests.tools.tokenizer_samples import TEXT
 
-# Thirty words of each of the ties, and a text.
+# Thirty of the tied words, and a text.
 SENTENCES = [*TIED, *TEXT]
 SIZES = {"wordpiece": 300, "bpe": 320, "wordlevel": 60, "unigram": 150}
 
@@ -27,7 +27,7 @@ for model, size in SIZES.items():
 
 @pytest.fixture(scope="module")
 def digests() -> list[dict[str, str]]:
-    found = []
+    digests = []
     for number in range(4):
         environment = {
             **os.environ,
@@ -39,11 +39,11 @@ def digests() -> list[dict[str, str]]:
             [sys.executable, "-c", TRAIN_IN_A_PROCESS],
             env=environment, capture_output=True, text=True, check=True,
         )  # fmt: skip
-        lines = started.stdout.splitlines()  # some empty: the library prints
-        found.append(dict(line.split(" ") for line in lines if line))
-    return found
+        lines = started.stdout.splitlines()  # some are empty, because the library prints
+        digests.append(dict(line.split(" ") for line in lines if line))
+    return digests
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_every_process_gives_the_same_file(model: str, digests: list[dict[str, str]]) -> None:
-    assert len({of[model] for of in digests}) == 1
+    assert len({by_model[model] for by_model in digests}) == 1

@@ -1,4 +1,4 @@
-"""Byte-level BPE: the file of the library's own class, from counts of words alone."""
+"""Byte-level BPE: the file of the library's own class, from the counts of words."""
 
 import json
 from pathlib import Path
@@ -41,8 +41,7 @@ def plain(text: list[str], options: ByteLevelBpeOptions, **other: Any) -> str:
         show_progress=False,
         special_tokens=list(options.special_tokens),
     )
-    found: str = tokenizer.to_str(pretty=True)
-    return found
+    return str(tokenizer.to_str(pretty=True))
 
 
 @pytest.mark.parametrize("prefix", [False, True])
@@ -94,7 +93,7 @@ def test_special_tokens_then_bytes_then_joined_pieces() -> None:
     assert tokens == [*special, *bytes_left, "ab", "Ġab"]
 
 
-def test_any_text_comes_back() -> None:
+def test_any_text_is_decoded_to_itself() -> None:
     tokenizer = Tokenizer.from_str(train_byte_level_bpe([TEXT], ByteLevelBpeOptions()))
     text = "naïve 株式会社 👍🏽 \x00 never seen: ᚠᛇ"
     encoded = tokenizer.encode(text)
@@ -102,7 +101,7 @@ def test_any_text_comes_back() -> None:
     assert "<unk>" not in encoded.tokens
 
 
-def test_dropout_is_of_the_file_and_not_of_the_training() -> None:
+def test_dropout_is_written_to_the_file_and_does_not_affect_the_training() -> None:
     with_dropout = json.loads(train_byte_level_bpe([TEXT], ByteLevelBpeOptions(dropout=0.25)))
     without = json.loads(train_byte_level_bpe([TEXT], ByteLevelBpeOptions()))
     assert with_dropout["model"].pop("dropout") == 0.25

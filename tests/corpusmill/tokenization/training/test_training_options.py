@@ -1,4 +1,4 @@
-"""Options of every model: what is refused, and what the command line knows of them."""
+"""The options of every model: their checks, and which model has which."""
 
 from dataclasses import fields
 from typing import Any
@@ -46,9 +46,10 @@ def test_an_option_of_another_model_is_refused(
 
 
 def test_every_options_default_can_be_used() -> None:
-    for model, of in MODELS.items():
-        options = model_options(model, {})
-        assert model_options(model, {f.name: f.default for f in fields(of.options)}) == options
+    for name, model in MODELS.items():
+        options = model_options(name, {})
+        defaults = {field.name: field.default for field in fields(model.options)}
+        assert model_options(name, defaults) == options
 
 
 def test_normalizers_work_in_the_given_order() -> None:
@@ -56,7 +57,7 @@ def test_normalizers_work_in_the_given_order() -> None:
     lower_first = make_normalizer(("lowercase", "nfkc", "strip-accents"))
     assert lower_first is not None
     assert lower_first.normalize_str(wide) == "a"
-    # U+2102 has no lower case until it is made a C.
+    # U+2102 has no lower case until it has become a C.
     for names, expected in ((("lowercase", "nfkc"), "C"), (("nfkc", "lowercase"), "c")):
         normalizer = make_normalizer(names)  # type: ignore[arg-type]
         assert normalizer is not None

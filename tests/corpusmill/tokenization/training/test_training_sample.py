@@ -1,4 +1,4 @@
-"""The sample: what is refused, how large it is, and that it is a matter of the ids alone."""
+"""The sample: its checks, its size, and that it depends on the ids alone."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def test_bytes_are_a_share_of_the_corpus() -> None:
 
 def test_each_document_has_the_same_chance() -> None:
     drawn = draw_documents(IDS, 0.3, 1)
-    # Five standard deviations, of all of the corpus and of each tenth of it.
+    # Five standard deviations, for the whole corpus and for each tenth.
     for part in (drawn, *np.split(drawn, 10)):
         assert abs(part.mean() - 0.3) < 5 * (0.21 / len(part)) ** 0.5
     assert draw_documents(IDS, 1.0, 1).all()

@@ -27,7 +27,7 @@ def lines(sample: Path) -> list[str]:
     return [line.strip() for line in sample.read_text("utf-8").splitlines() if line.strip()]
 
 
-def test_the_tokenizer_cuts_as_sentencepiece_does(sample: Path) -> None:
+def test_the_tokenizer_cuts_like_sentencepiece(sample: Path) -> None:
     text = lines(sample)
     options = UnigramOptions(vocab_size=1500)
     tokenizer = Tokenizer.from_str(train_unigram([text], options))
@@ -39,7 +39,7 @@ def test_the_tokenizer_cuts_as_sentencepiece_does(sample: Path) -> None:
         assert tokenizer.encode(line).tokens == expected
 
 
-def test_text_comes_back(sample: Path) -> None:
+def test_text_is_decoded_to_itself(sample: Path) -> None:
     text = lines(sample)
     tokenizer = Tokenizer.from_str(train_unigram([text], UnigramOptions(vocab_size=1500)))
     for line in text:
@@ -57,7 +57,7 @@ def test_special_tokens_then_pieces_by_probability(sample: Path) -> None:
     assert len(set(tokens)) == len(tokens) == 500
 
 
-def test_every_character_is_a_token_those_that_the_trainer_reserves_too() -> None:
+def test_every_character_is_a_token_even_if_the_trainer_reserves_it() -> None:
     text = ["a\tb \u2585 c ⁇ d", "x\0y", *TEXT]
     tokenizer = Tokenizer.from_str(train_unigram([text], UnigramOptions(vocab_size=200)))
     unknown = tokenizer.get_vocab()["<unk>"]
@@ -73,7 +73,7 @@ def test_text_without_spaces_gives_words() -> None:
     assert "".join(tokens) == "▁天气很好\uff0c公园"
 
 
-def test_a_line_of_a_million_letters_is_trained_with() -> None:
+def test_a_line_of_a_million_letters_is_used() -> None:
     text = ["東京株式" * 250_000, *TEXT]
     tokenizer = Tokenizer.from_str(train_unigram([text], UnigramOptions(vocab_size=120)))
     assert tokenizer.token_to_id("株") is not None

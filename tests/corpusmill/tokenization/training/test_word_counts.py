@@ -1,4 +1,4 @@
-"""Words counted in bounded memory, and counts as a trainer takes them."""
+"""Words counted in bounded memory, and counts handed to a trainer."""
 
 from collections import Counter
 
@@ -26,11 +26,11 @@ from corpusmill.tokenization.training.word_counts import (
         ("a ", ["a "]),
     ],
 )
-def test_text_is_cut_before_words(sentence: str, units: list[str]) -> None:
+def test_text_is_split_before_words(sentence: str, units: list[str]) -> None:
     assert split_before_words(sentence) == units
 
 
-def test_no_more_units_are_kept_than_asked_for() -> None:
+def test_the_number_of_units_is_bounded() -> None:
     kept: list[int] = []
 
     def cut(text: str) -> list[str]:
@@ -49,14 +49,14 @@ def test_text_without_spaces_is_counted_by_words_and_not_by_lines() -> None:
     assert count_words([lines], cut, most=10) == {"東": times, "京": times}
 
 
-def test_counts_come_back_from_repeated_words() -> None:
+def test_words_are_repeated_as_often_as_counted() -> None:
     counts = Counter({"a": 3, "long" * 30: 700, "b": 100_000})
     texts = list(repeat_words(counts))
     assert Counter(" ".join(texts).split()) == counts
     assert max(map(len, texts)) < 2**18
 
 
-def test_pairs_beyond_the_trainers_numbers_are_refused() -> None:
+def test_pairs_too_frequent_for_the_trainer_are_refused() -> None:
     check_pair_counts(Counter({"ab": MOST_PAIRS}))
     check_pair_counts(Counter({"ab": MOST_PAIRS, "bc": MOST_PAIRS, "x": MOST_PAIRS * 2}))
     with pytest.raises(UserError, match=r"'ab' occurs 2,147,483,648 times.*--sample 0\.95"):

@@ -1,4 +1,4 @@
-"""Whole words: the ids of seed 004's own code, which stands here as the reference."""
+"""Whole words: the ids of seed 004's own code, which is the reference here."""
 
 import re
 from pathlib import Path
@@ -82,7 +82,7 @@ def test_any_text_gives_the_seeds_ids_and_text(text: str) -> None:
     assert tokenizer.decode(ids, skip_special_tokens=False) == expected.decode(ids)
 
 
-def test_the_most_frequent_words_stay_and_ties_go_by_the_word() -> None:
+def test_the_most_frequent_words_stay_and_ties_are_broken_by_the_word() -> None:
     text = ["d d d c a b b"]
     kept = trained(text, WordLevelOptions(vocab_size=5)).get_vocab()
     assert kept == {"a": 0, "b": 1, "d": 2, "<|unk|>": 3, "<|endoftext|>": 4}
@@ -90,14 +90,14 @@ def test_the_most_frequent_words_stay_and_ties_go_by_the_word() -> None:
     assert kept == {"b": 0, "d": 1, "<|unk|>": 2, "<|endoftext|>": 3}
 
 
-def test_special_tokens_of_the_text_are_no_words() -> None:
+def test_special_tokens_in_the_text_are_not_words() -> None:
     options = WordLevelOptions(special_tokens=("<pad>", UNKNOWN), unk_token=UNKNOWN)
     tokenizer = trained(["a <pad> b"], options)
     assert tokenizer.get_vocab() == {"a": 0, "b": 1, "<pad>": 2, UNKNOWN: 3}
     assert tokenizer.encode("a c<pad>").ids == [0, 3, 2]
 
 
-def test_normalizers_come_first() -> None:
+def test_normalizers_are_applied_first() -> None:
     options = WordLevelOptions(normalizers=("nfkc", "lowercase", "strip-accents"))
     words = set(trained(["Café ﬁne \uff21 각"], options).get_vocab())
     assert words == {"cafe", "fine", "a", "각", "<|unk|>", "<|endoftext|>"}

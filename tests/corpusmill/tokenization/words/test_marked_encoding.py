@@ -1,4 +1,4 @@
-"""Marked ids: which tokens go on with a word, for tokenizers of every make."""
+"""Marked ids: which tokens continue a word, for tokenizers of every kind."""
 
 from itertools import pairwise
 
@@ -28,7 +28,7 @@ TINY, USUAL = 0, 1 << 20
 
 
 def byte_fallback() -> str:
-    """As Llama's: a space is put before the text, and what is unknown is spelt in bytes."""
+    """Like Llama's: it puts a space before the text and spells unknown characters in bytes."""
     names = ["<unk>", "\u2581", "t", "h", "e", "th", "the", "\u2581the"]
     names += [f"<0x{byte:02X}>" for byte in range(256)]
     model = models.BPE(
@@ -59,8 +59,8 @@ TOKENIZERS = {
     "Byte fallback": byte_fallback(),
 }
 MEMOIZING_NAMES = [name for name in TOKENIZERS if name not in {*PLAIN_PATH, "Byte fallback"}]
-OF_EVERY_MAKE = ["WordPiece, lower-cased", "WordPiece, cased", "BPE, NFKC", "RoBERTa, trimmed"]
-OF_EVERY_MAKE += ["GPT-2, NFKC", "CL100K", "Unigram", "Byte fallback"]
+OF_EVERY_KIND = ["WordPiece, lower-cased", "WordPiece, cased", "BPE, NFKC", "RoBERTa, trimmed"]
+OF_EVERY_KIND += ["GPT-2, NFKC", "CL100K", "Unigram", "Byte fallback"]
 LOADED = {name: Tokenizer.from_str(text) for name, text in TOKENIZERS.items()}
 MARKING = {
     (name, size): SentenceTokenizer(text, np.dtype(np.int16), memo_bytes=size, words="unicode")
@@ -70,15 +70,15 @@ MARKING = {
 
 
 def reference_continues(tokens: Spans, words: Spans) -> list[bool]:
-    """Which tokens go on with the word of the one before, one by one."""
+    """Whether each token continues the word of the token before it, one by one."""
     continues = []
     before = None
     for begin, end in tokens:
         own = [
             number
-            for number, (first, behind) in enumerate(words)
-            if max(first, begin) < min(behind, end)  # they share a character
-            or first < begin == end < behind  # it has none, and stands inside of the word
+            for number, (first, last) in enumerate(words)
+            if max(first, begin) < min(last, end)  # they share a character
+            or first < begin == end < last  # it has none and is inside the word
         ]
         continues.append(bool(own) and own[0] == before)
         before = own[0] if own else None
@@ -89,7 +89,7 @@ def reference_marks(tokenizer: Tokenizer, words: Spans, text: str) -> list[int]:
     """The marked ids of a text."""
     encoding = tokenizer.encode(text, add_special_tokens=False)
     continues = reference_continues(encoding.offsets, words)
-    return [2 * token + of for token, of in zip(encoding.ids, continues, strict=True)]
+    return [2 * token + mark for token, mark in zip(encoding.ids, continues, strict=True)]
 
 
 def reference_rows(name: str, sentences: list[str], words: str = "unicode") -> Rows:
@@ -103,11 +103,12 @@ def marked_rows(tokenizer: SentenceTokenizer, sentences: list[str]) -> Rows:
 
 
 def shown(name: str, text: str, words: str = "unicode") -> str:
-    """The tokens of a text as they are shown, + where one goes on with a word."""
+    """The tokens of a text, with + before those that continue a word."""
     tokenizer = SentenceTokenizer(TOKENIZERS[name], np.dtype(np.int32), words=words)
     [marked] = marked_rows(tokenizer, [text])
-    tokens = [LOADED[name].id_to_token(of >> 1) for of in marked]
-    return " ".join("+" * (of & 1) + str(token) for token, of in zip(tokens, marked, strict=True))
+    tokens = [LOADED[name].id_to_token(marked_id >> 1) for marked_id in marked]
+    pairs = zip(tokens, marked, strict=True)
+    return " ".join("+" * (marked_id & 1) + str(token) for token, marked_id in pairs)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +126,7 @@ def shown(name: str, text: str, words: str = "unicode") -> str:
         ("GPT-2", "\u6771\u4eac", "\u00e6\u013f +\u00b1\u00e4 \u00ba +\u00ac"),
         ("GPT-2, trimmed", "a  b", "a \u0120 \u0120 b"),
         ("RoBERTa, trimmed", "b a", "\u0120 b \u0120 a"),
-        # White space of its own is no part of a word
+        # A token of white space belongs to no word
         ("Byte fallback", "the the \u6771e", "\u2581the \u2581the \u2581 <0xE6> +<0x9D> +<0xB1> e"),
     ],
 )
@@ -180,7 +181,7 @@ EXAMPLES = [
 @settings(max_examples=60)
 @given(sentences=sentences_of_text)
 def test_marks_are_those_of_the_reference(sentences: list[str]) -> None:
-    for name in OF_EVERY_MAKE:
+    for name in OF_EVERY_KIND:
         check_marks(name, sentences)
 
 
@@ -195,7 +196,7 @@ def check_marks(name: str, sentences: list[str]) -> None:
     for size in (TINY, USUAL):
         tokenizer = MARKING[name, size]
         assert tokenizer.memoizes == (name in MEMOIZING_NAMES)
-        # The memo is kept from example to example, so that it fills up and is emptied.
+        # The memo is kept from example to example, so that it is filled and emptied again.
         assert marked_rows(tokenizer, sentences) == expected, (name, size)
         assert marked_rows(tokenizer, sentences) == expected, (name, size)
 

@@ -10,12 +10,12 @@ from corpusmill.tokenization.words.word_marks import continues_of, ids_of, mark,
     tokens=st.lists(st.tuples(st.integers(0, 2**14 - 1), st.booleans()), max_size=9),
     dtype=st.sampled_from(["int16", "uint16", "int32"]),
 )
-def test_marks_come_off_again(tokens: list[tuple[int, bool]], dtype: str) -> None:
+def test_marks_can_be_removed(tokens: list[tuple[int, bool]], dtype: str) -> None:
     ids = np.array([token for token, _ in tokens], dtype)
-    continues = np.array([of for _, of in tokens], np.bool_)
+    continues = np.array([continued for _, continued in tokens], np.bool_)
     marked = mark(ids, continues)
     assert marked.dtype == ids_of(marked).dtype == dtype
-    assert marked.tolist() == [2 * token + of for token, of in tokens]
+    assert marked.tolist() == [2 * token + continued for token, continued in tokens]
     assert ids_of(marked).tolist() == ids.tolist()
     assert continues_of(marked).tolist() == continues.tolist()
 

@@ -1,4 +1,4 @@
-"""Rules of words: what they cut, and how a name becomes one."""
+"""Rules of words: their words, and how a rule is loaded by its name."""
 
 import sys
 from importlib import metadata
@@ -19,7 +19,7 @@ from corpusmill.tokenization.words.words import Spans, WordRule, cut_unicode, fi
 from tests.tools.many_scripts import DOCUMENTS
 
 TEXTS = [*HARD_TEXTS, *(sentence for document in DOCUMENTS.values() for sentence in document)]
-# Characters of every kind that the rules of Annex 29 know, and marks that extend them.
+# Characters of every class in the rules of Annex 29, and marks that extend them.
 HOT = "ab\u05d0\u05d1\u30a2\u30a4\u682a\u304212\u0663'\".,:;_- \u00a0\u202f\t\n\u0301\u200d\u00ad"
 HOT += "\u0e01\u0e31\U0001f469\U0001f3fd\u24c2\u2764\ufe0f\U0001f1e9\U0001f1ea\u2019\u00b7\u3099"
 known_text = st.one_of(
@@ -83,7 +83,7 @@ def test_unicode_words_are_those_of_the_annex(text: str) -> None:
 
 @settings(max_examples=250)
 @given(parts=st.lists(hard_text, max_size=5))
-def test_unicode_words_are_those_of_what_lies_between_white_space(parts: list[str]) -> None:
+def test_unicode_words_are_those_of_the_text_between_white_space(parts: list[str]) -> None:
     for space in (" ", "\u3000"):
         text = space.join(parts)
         expected, base = [], 0
@@ -106,12 +106,12 @@ def test_every_character_but_white_space_is_in_one_word(text: str) -> None:
             "\u5c0f\u660e\u7855\u58eb\u6bd5\u4e1a\u4e8e\u4e2d\u56fd\u79d1\u5b66\u9662\u3002",
             "\u5c0f\u660e|\u7855\u58eb|\u6bd5\u4e1a|\u4e8e|\u4e2d\u56fd\u79d1\u5b66\u9662|\u3002",
         ),
-        # A name that the dictionary does not have
+        # A name outside the dictionary
         (
             "\u4ed6\u6765\u5230\u4e86\u7f51\u6613\u676d\u7814\u5927\u53a6",
             "\u4ed6|\u6765\u5230|\u4e86|\u7f51\u6613|\u676d\u7814|\u5927\u53a6",
         ),
-        # Phrases with letters; white space parts; the rest as Unicode has it
+        # Phrases with letters; words separated by white space; the rest cut by Unicode's rule
         ("T\u6064\u5361\u62c9OK", "T\u6064|\u5361\u62c9|OK"),
         ("\u4e2d \u56fd", "\u4e2d|\u56fd"),
         ("\u845b\U000e0100\u57ce", "\u845b\U000e0100|\u57ce"),
@@ -147,7 +147,7 @@ def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
 
 def halves(text: str) -> Spans:
     """Words of two characters."""
-    return [(at, min(at + 2, len(text))) for at in range(0, len(text), 2)]
+    return [(begin, min(begin + 2, len(text))) for begin in range(0, len(text), 2)]
 
 
 @pytest.fixture
@@ -177,9 +177,9 @@ def test_a_rule_of_an_installed_package_names_its_version() -> None:
 
 
 @pytest.mark.usefixtures("package")
-def test_a_package_brings_a_rule_by_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = EntryPoints([EntryPoint("halves", "rules_of_mine:halves", words.GROUP)])
-    monkeypatch.setattr(words, "entry_points", lambda group: found.select(group=group))
+def test_a_package_provides_a_rule_by_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = EntryPoints([EntryPoint("halves", "rules_of_mine:halves", words.GROUP)])
+    monkeypatch.setattr(words, "entry_points", lambda group: installed.select(group=group))
     rule = load_words("halves")
     assert rule is not None
     assert (rule.name, rule.cut) == ("halves", halves)
@@ -199,16 +199,16 @@ def test_a_package_brings_a_rule_by_an_entry_point(monkeypatch: pytest.MonkeyPat
         (":", "not a known rule of words"),
     ],
 )
-def test_names_that_are_no_rule_are_refused(name: str, cause: str) -> None:
+def test_names_of_other_things_are_refused(name: str, cause: str) -> None:
     with pytest.raises(UserError, match=f"--words {name}: .*{cause}"):
         load_words(name)
 
 
-def test_no_name_is_no_rule() -> None:
+def test_an_empty_name_means_no_rule() -> None:
     assert load_words("") is None
 
 
-def test_words_of_texts_are_numbered_through() -> None:
+def test_words_of_several_texts_are_counted_in_characters_of_all() -> None:
     rule = load_words("unicode")
     assert rule is not None
     spans = find_words(rule, ["", "a b", "", "cd", " "])
@@ -234,12 +234,12 @@ def test_words_of_texts_are_numbered_through() -> None:
         ["ab"],
     ],
 )
-def test_what_is_no_spans_of_words_is_refused_with_the_text(spans: Spans) -> None:
+def test_a_rule_that_returns_other_things_is_refused_with_the_text(spans: Spans) -> None:
     rule = WordRule("mine:cut", "", lambda text: spans if text == "ab" else [(0, len(text))])
     with pytest.raises(UserError, match=r"--words mine:cut: for 'ab' it returns"):
         find_words(rule, ["abcd", "ab", "abcd"])
 
 
-def test_spans_of_numpy_and_of_lists_are_taken() -> None:
+def test_spans_may_be_arrays_or_lists() -> None:
     rule = WordRule("m", "", lambda _: [[0, 1], np.array([1, 3])])  # type: ignore[list-item]
     assert find_words(rule, ["abc"]).tolist() == [[0, 1], [1, 3]]

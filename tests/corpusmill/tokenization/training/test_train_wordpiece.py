@@ -16,7 +16,7 @@ from corpusmill.tokenization.training.wordpiece import (
 )
 from tests.tools.tokenizer_samples import TEXT
 
-# Many pairs of equal count, so that chance would show.
+# Many pairs of equal count, so that any chance would show.
 TIED = [
     " ".join(first + second + third for second in "abcdefgh" for third in "xyzé")
     for first in "klmnop"
@@ -25,16 +25,16 @@ TIED = [
 TRAIN_IN_A_PROCESS = """
 import hashlib
 from corpusmill.tokenization.training.wordpiece import WordPieceOptions, train_wordpiece
-from tests.corpusmill.tokenization.test_tokenizer_training import TIED
+from tests.corpusmill.tokenization.training.test_train_wordpiece import TIED
 trained = train_wordpiece([TIED], WordPieceOptions(vocab_size=90))
 print(hashlib.sha256(trained.encode()).hexdigest())
 """
 
 
 def vocabulary(text: str) -> list[str]:
-    found: dict[str, int] = json.loads(text)["model"]["vocab"]
-    assert sorted(found.values()) == list(range(len(found)))
-    return sorted(found, key=found.__getitem__)
+    ids: dict[str, int] = json.loads(text)["model"]["vocab"]
+    assert sorted(ids.values()) == list(range(len(ids)))
+    return sorted(ids, key=ids.__getitem__)
 
 
 def test_the_same_text_gives_the_same_file_in_every_process() -> None:
@@ -83,7 +83,7 @@ def test_the_cutting_into_batches_does_not_matter() -> None:
     options = WordPieceOptions(vocab_size=120)
     whole = train_wordpiece([TEXT], options)
     assert train_wordpiece([TEXT[:4], [], TEXT[4:]], options) == whole
-    assert train_wordpiece(alone(TEXT), options) == whole
+    assert train_wordpiece(singly(TEXT), options) == whole
 
 
 def test_the_order_of_the_sentences_does_not_matter() -> None:
@@ -112,7 +112,7 @@ def test_the_text_is_consumed_batch_by_batch() -> None:
     train_wordpiece(batches(), WordPieceOptions(vocab_size=200))
 
 
-def alone(sentences: list[str]) -> Iterator[list[str]]:
+def singly(sentences: list[str]) -> Iterator[list[str]]:
     """Batches of one sentence."""
     return ([sentence] for sentence in sentences)
 
@@ -121,9 +121,12 @@ def test_the_rarest_words_are_dropped_beyond_the_bound() -> None:
     common = ["common words"] * 5
     rare = [f"{letter}q" for letter in "efghijk"]
     options = WordPieceOptions(vocab_size=60, min_frequency=1, max_distinct_words=6)
-    assert set(vocabulary(train_wordpiece(alone(common + rare), options))) >= {"common", "words"}
-    assert "q" not in vocabulary(train_wordpiece(alone([*common, *rare[:5], "x", "x"]), options))
-    assert "q" in vocabulary(train_wordpiece(alone([*common, *rare[:3]]), options))
+    assert set(vocabulary(train_wordpiece(singly(common + rare), options))) >= {
+        "common",
+        "words",
+    }
+    assert "q" not in vocabulary(train_wordpiece(singly([*common, *rare[:5], "x", "x"]), options))
+    assert "q" in vocabulary(train_wordpiece(singly([*common, *rare[:3]]), options))
 
 
 @pytest.mark.parametrize(

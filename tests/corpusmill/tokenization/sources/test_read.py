@@ -28,7 +28,7 @@ NO_UNKNOWN = '{"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "<
 
 
 def files(**contents: str | bytes) -> Callable[[str], bytes | None]:
-    """Contents by name, an underscore for the last dot."""
+    """Files by name, in which the last underscore replaces a dot."""
     named = {".".join(name.rsplit("_", 1)): content for name, content in contents.items()}
     encoded = {
         name: text.encode() if isinstance(text, str) else text for name, text in named.items()
@@ -49,7 +49,7 @@ def vocab_txt(*more: str) -> str:
     return "\n".join([*VOCAB, *more]) + "\n"
 
 
-def test_a_json_is_read_without_padding_truncation_and_dropout() -> None:
+def test_padding_truncation_and_dropout_are_removed() -> None:
     tokenizer = Tokenizer.from_str(MEMOIZING["BPE"])
     tokenizer.enable_padding(length=64)
     tokenizer.enable_truncation(max_length=3)
@@ -148,9 +148,7 @@ def test_windows_line_ends_and_a_byte_order_mark_do_not_matter() -> None:
         ("v.txt", {"v_txt": vocab_txt(), "tokenizer_config_json": b"{"}, "beside the tokenizer"),
     ],
 )
-def test_what_is_no_tokenizer_is_refused(
-    path: str, contents: dict[str, str | bytes], message: str
-) -> None:
+def test_other_files_are_refused(path: str, contents: dict[str, str | bytes], message: str) -> None:
     with pytest.raises(UserError, match=message) as raised:
         read_tokenizer(path, files(**contents))
     assert path in raised.value.value or "tokenizer_config.json" in raised.value.value
