@@ -66,9 +66,7 @@ def is_known(tokenizer_json: Part) -> bool:
 def read_merges(model: Part) -> Merges:
     """Read the tables of a BPE model of a tokenizer.json."""
     vocabulary = model["vocab"]
-    byte_ids = np.empty(256, np.int32)
-    for character, byte in byte_alphabet().items():
-        byte_ids[byte] = vocabulary[character]
+    byte_ids = np.array([vocabulary[character] for character in byte_alphabet()], np.int32)
     pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
     ids = np.array(
         [(vocabulary[left], vocabulary[right], vocabulary[left + right]) for left, right in pairs],

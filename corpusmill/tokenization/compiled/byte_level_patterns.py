@@ -30,7 +30,7 @@ PATTERNS = frozenset({GPT2, CL100K, QWEN2, O200K})
 
 @cache
 def byte_alphabet() -> dict[str, int]:
-    """The character that GPT-2 writes for each byte: itself if printable, else one from U+0100."""
+    """The bytes in order, by the characters that GPT-2 writes: printable ones as themselves."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = iter(range(0x100, 0x200))
     return {chr(byte if byte in printable else next(others)): byte for byte in range(256)}

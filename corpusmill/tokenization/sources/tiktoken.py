@@ -163,7 +163,7 @@ def _read_ranks(file: SourceFile) -> dict[bytes, int]:
 
 def _convert(file: SourceFile, form: str, encoding: Any, options: TokenizerOptions) -> Source:
     ranks, special = encoding._mergeable_ranks, encoding._special_tokens
-    characters = {byte: character for character, byte in byte_alphabet().items()}
+    characters = list(byte_alphabet())
     vocabulary = {
         "".join(map(characters.__getitem__, token)): rank for token, rank in ranks.items() if token
     }

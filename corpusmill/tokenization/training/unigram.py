@@ -89,9 +89,8 @@ def train_unigram(batches: Iterable[list[str]], options: UnigramOptions) -> str:
     cut_words = word_cutter(normalizer, pre_tokenizer)
     words = count_words(batches, cut_words, options.max_distinct_words)
     special = [(token, 0.0) for token in options.special_tokens]
-    pieces = [*special, *_train_pieces(words, options)]
     unknown = options.special_tokens.index(options.unk_token)
-    model = Unigram(pieces, unk_id=unknown, byte_fallback=False)
+    model = Unigram([*special, *_train_pieces(words, options)], unknown, byte_fallback=False)
     decoder = decoders.Metaspace()
     return write_tokenizer_json(model, normalizer, pre_tokenizer, decoder, options.special_tokens)
 
