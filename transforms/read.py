@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
 from dataclasses import asdict
 from uuid import uuid4
 
@@ -12,6 +11,7 @@ import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import TaggedOutput
 
+from corpusmill.corpus import file_range
 from corpusmill.corpus.batches import DocumentBatch, Reject
 from corpusmill.corpus.decompression import open_decompressed
 from corpusmill.corpus.input_formats import read_corpus
@@ -96,12 +96,10 @@ class TaskReader:
 
     def _read_range(self, part: FileRange) -> Iterator[DocumentBatch]:
         end = None if part.end < 0 else part.end
-        with ExitStack() as stack:
-            raw = stack.enter_context(open_file(part.file))
+        with open_file(part.file) as raw:
             stream = open_decompressed(raw, part.file)
-            yield from read_corpus(
-                stream, part.name, part.file_index, part.start, end, self._options
-            )
+            read = file_range.FileRange(part.name, part.file_index, self._options, part.start, end)
+            yield from read_corpus(stream, read)
 
 
 def tally_of_reading() -> Tally:

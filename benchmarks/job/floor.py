@@ -22,8 +22,9 @@ import pyarrow as pa
 import tyro
 
 from benchmarks.builds import read_local
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.text.line_documents import read_documents
+from corpusmill.corpus.text.reading import read_text
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.parquet import ROW_GROUP_ROWS
 from corpusmill.formats.shard_formats import FORMATS, resolve
@@ -86,7 +87,7 @@ def encode_part(plan: Plan, part: int, parts: int) -> list[pa.RecordBatch]:
     dtype = marked_dtype(tokenizer.vocab_size) if words else tokenizer.token_dtype
     encoder = SentenceTokenizer(tokenizer.json, dtype, words=words)
     with Path(plan.path).open("rb") as stream:
-        read = read_documents(stream, plan.path, 0, start, end, plan.documents)
+        read = read_text(stream, FileRange(plan.path, 0, plan.documents, start, end))
         full = (batch.documents for batch in read if batch.documents.num_rows)
         _encoded.extend(encode_documents(encoder, documents).documents for documents in full)
     return _encoded if plan.objective.pool_tokens else []

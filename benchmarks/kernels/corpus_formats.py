@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from benchmarks.builds import FOLDER, MEGABYTE, make_corpus
 from benchmarks.console import make_parser, print_table
 from benchmarks.measure import median_ratio, take_turns, time_call
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 
@@ -108,7 +109,7 @@ def make_records(text: Path) -> pa.Table:
     """Return the documents of a text file as records (id, text, url)."""
     texts = []
     with text.open("rb") as stream:
-        for batch in read_corpus(stream, text.name, 0, 0, None, DocumentOptions()):
+        for batch in read_corpus(stream, FileRange(text.name, 0, DocumentOptions())):
             sentences = batch.documents.column("sentences").to_pylist()
             texts += ["\n".join(document) for document in sentences]
     urls = [f"https://example.org/{number}" for number in range(len(texts))]
@@ -118,7 +119,7 @@ def make_records(text: Path) -> pa.Table:
 def count_documents(path: Path) -> int:
     """Return the number of documents that the reader of the file's format yields."""
     with path.open("rb") as stream:
-        batches = read_corpus(stream, path.name, 0, 0, None, DocumentOptions())
+        batches = read_corpus(stream, FileRange(path.name, 0, DocumentOptions()))
         return sum(batch.documents.num_rows for batch in batches)
 
 

@@ -23,6 +23,7 @@ from benchmarks.builds import MEGABYTE
 from benchmarks.console import make_parser, print_table
 from benchmarks.measure import median_ratio, take_turns, time_call
 from benchmarks.synthetic.corpus import write_corpus
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 
@@ -66,7 +67,7 @@ def read_all(case: Case) -> None:
     """Read the file as the job does."""
     size = case.path.stat().st_size
     with case.path.open("rb") as stream:
-        for _ in read_corpus(stream, str(case.path), 0, 0, size, case.options):
+        for _ in read_corpus(stream, FileRange(str(case.path), 0, case.options, 0, size)):
             pass
 
 

@@ -30,8 +30,9 @@ from benchmarks.measure import time_call
 from benchmarks.synthetic.corpus import write_corpus
 from benchmarks.synthetic.scripts import SCRIPTS, write_script
 from corpusmill.arrays import ragged
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.text.line_documents import read_documents
+from corpusmill.corpus.text.reading import read_text
 from corpusmill.tokenization.compiled.byte_level_patterns import GPT2, byte_alphabet
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.read import read_tokenizer
@@ -49,7 +50,7 @@ SLOW_BYTES = 3_000_000
 def read_batches(path: Path, size: int) -> list[Batch]:
     """Return the text's sentences in batches of about 1 MiB, repeated to a size in bytes."""
     with path.open("rb") as stream:
-        read = list(read_documents(stream, str(path), 0, 0, None, DocumentOptions()))
+        read = list(read_text(stream, FileRange(str(path), 0, DocumentOptions())))
     texts = [ragged.from_arrow(batch.documents.column("sentences").flatten()) for batch in read]
     once = [(text, offsets.astype(np.int64)) for text, offsets in texts]
     return once * max(1, round(size / sum(len(text) for text, _ in once)))

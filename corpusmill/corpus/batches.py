@@ -1,4 +1,4 @@
-"""What readers of every input format give: batches of documents, counts and rejects."""
+"""What the readers of every input format produce: batches of documents, counts and rejects."""
 
 from dataclasses import dataclass
 from operator import add
@@ -12,15 +12,13 @@ from corpusmill.errors import UserError
 TEXT_SCHEMA = pa.schema([("document", pa.uint64()), ("sentences", pa.list_(pa.string()))])
 OFFSET_BITS = 40
 MAX_FILES = 2**24
-# So many rejects end a batch early, so that a file of nothing else costs no memory.
-REJECTS_PER_BATCH = 1000
 
 
 def document_id(file_index: int, offset: int) -> int:
-    """The id of the document that starts at a byte of a file: file_index << 40 | offset.
+    """Return the id of the document that starts at a byte of a file: file_index << 40 | offset.
 
     Raises:
-        UserError: for more than 2**24 files, or a file beyond 2**40 bytes.
+        UserError: the index is 2**24 or more, or the offset 2**40 or more.
     """
     if not 0 <= file_index < MAX_FILES:
         cause = f"a data set is read from at most {MAX_FILES} files"
@@ -31,24 +29,29 @@ def document_id(file_index: int, offset: int) -> int:
     return file_index << OFFSET_BITS | offset
 
 
-def document_location(document: int) -> tuple[int, int]:
-    """The index of the file and the byte offset that a document id stands for."""
-    return document >> OFFSET_BITS, document & (2**OFFSET_BITS - 1)
-
-
 @dataclass(frozen=True)
 class ReadCounts:
-    """What was read; counts of several batches or ranges add up.
+    """What was read. The counts of several batches or ranges can be added.
 
-    `lines` is the sum of blank_lines, title_lines, sentence_lines, rejected_lines and, where a line
-    is a record, records; in tables, `rows` is the sum of records and rejected_rows (the header of
-    a CSV file is no row, a blank line is counted as such; a member of an archive is one, and of
-    its lines only rejected ones are counted). `documents`
-    are the rows given, among them `cut_documents` that continue
-    the row before; a record is a document, or one of the `empty_records`. `left_out_members` are
-    files of archives that a folder's listing would have left out, too.
-    `sentences` are those of the documents: as many as lines with text, or more where lines are
-    split, of which `unsplit_lines` could not be and stay whole.
+    Attributes:
+        bytes: of the files, after decompression.
+        lines: the sum of blank_lines, title_lines, sentence_lines and rejected_lines, and of
+            records where each line is one. Of CSV files only blank lines are counted, and of
+            archives only rejected ones.
+        blank_lines: lines of white space alone.
+        title_lines: lines that the document rule takes for titles.
+        sentence_lines: other lines of a text.
+        rejected_lines: lines that are rejects.
+        rows: in tables and archives, the sum of records and rejected_rows. A row is a row of a
+            table (but not the header of a CSV file) or a member of an archive.
+        rejected_rows: rows that are rejects.
+        records: lines or rows that hold a text; each is a document, unless it is empty or cut.
+        empty_records: records with nothing but white space.
+        sentences: of all documents. Where lines are split, there are more than lines with text.
+        unsplit_lines: lines that could not be split and stay whole.
+        documents: rows of the batches.
+        cut_documents: documents that continue the one before.
+        left_out_members: files of archives that are skipped, as the listing of a folder would.
     """
 
     bytes: int = 0
@@ -68,20 +71,20 @@ class ReadCounts:
     left_out_members: int = 0
 
     def __add__(self, other: "ReadCounts") -> "ReadCounts":
-        # `astuple` copies deeply, which takes longer than to read a short file.
+        # `astuple` copies deeply, which takes longer than reading a short file.
         return ReadCounts(*map(add, vars(self).values(), vars(other).values()))
 
 
 @dataclass(frozen=True)
 class Reject:
-    """One input record that became no example.
+    """An input record that became no example.
 
     Attributes:
         file: name of the input file, as the manifest lists it.
-        offset: byte of the record's first byte in the file (after decompression).
-        length: bytes of the record; -1 where its end was never seen.
-        reason: one of the reasons that the README's table lists, such as "invalid-utf-8".
-        detail: the words of the decoder or parser that refused it.
+        offset: position of the record's first byte in the file, after decompression.
+        length: bytes of the record; -1 if its end was never seen.
+        reason: one of the reasons in the README's table, such as "invalid-utf-8".
+        detail: the message of the decoder or parser that refused it.
     """
 
     file: str
@@ -91,14 +94,27 @@ class Reject:
     detail: str
 
 
+class UnreadableError(Exception):
+    """A record, a block or a file that cannot be read.
+
+    Args:
+        reason: one of the reasons in the README's table.
+        detail: what is wrong with it.
+    """
+
+    def __init__(self, reason: str, detail: str) -> None:
+        self.reason, self.detail = reason, detail
+        super().__init__(reason, detail)
+
+
 @dataclass(frozen=True)
 class DocumentBatch:
-    """Some documents of a file, and what was counted and refused since the batch before.
+    """Some documents of a file, and what was counted and rejected since the batch before.
 
     Attributes:
-        documents: rows of TEXT_SCHEMA, in the order of the file; may have none.
-        rejects: lines that became no sentence.
-        counts: increments since the batch before.
+        documents: rows of TEXT_SCHEMA in the order of the file; there may be none.
+        rejects: lines, rows, members or blocks that were refused.
+        counts: what was read since the batch before.
     """
 
     documents: pa.RecordBatch
@@ -112,13 +128,13 @@ def text_batch(
     lengths: npt.NDArray[np.int64],
     text: npt.NDArray[np.uint8],
 ) -> pa.RecordBatch:
-    """Rows of TEXT_SCHEMA over the given text, which is not copied.
+    """Make rows of TEXT_SCHEMA over a text, without copying it.
 
     Args:
-        ids: uint64 [documents].
-        sentences: int64 [documents], how many each has.
-        lengths: int64 [sentences], bytes of each.
-        text: uint8 [bytes], the sentences one behind the other, valid UTF-8.
+        ids: uint64[documents].
+        sentences: int64[documents], the number of sentences in each.
+        lengths: int64[sentences], the bytes of each.
+        text: uint8[bytes], the sentences one after the other, valid UTF-8.
     """
     buffers = [None, pa.py_buffer(_offsets(lengths)), pa.py_buffer(text)]
     flat = pa.Array.from_buffers(pa.string(), len(lengths), buffers)
@@ -127,7 +143,7 @@ def text_batch(
 
 
 def _offsets(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-    """Arrow's offsets of pieces with the given lengths: [2, 3] gives [0, 2, 5]."""
+    """Return Arrow's offsets of pieces with these lengths: [2, 3] gives [0, 2, 5]."""
     offsets = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
     return offsets

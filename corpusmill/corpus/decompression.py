@@ -1,4 +1,4 @@
-"""Compressed input files as byte streams that tell damage from a failing disk or network."""
+"""Compressed input files as byte streams; damage is kept apart from a failing disk or network."""
 
 import bz2
 import io
@@ -9,17 +9,17 @@ from typing import BinaryIO, Protocol, cast
 
 import pyarrow as pa
 
-# What is read and given at a time: small, as damage costs the text of one step before it.
+# Bytes that are read and returned at a time: few, as damage costs the text of a step before it.
 COMPRESSED_STEP, TEXT_STEP = 2**14, 2**15
 ARROW_STEP = 2**12
 
 
 class DamagedStreamError(Exception):
-    """A compressed file is truncated, or its bytes are not what its format says."""
+    """A compressed file is truncated, or its bytes do not follow its format."""
 
 
 class _Decompressor(Protocol):
-    """Decoder of one member: the interface that the decoders of bz2 and lzma share."""
+    """A decoder of one member, with the interface that the decoders of bz2 and lzma share."""
 
     @property
     def eof(self) -> bool: ...
@@ -53,13 +53,13 @@ class _GzipDecompressor:
 
 
 class _Source:
-    """The compressed file, noting its own errors so that they are not taken for damage."""
+    """A compressed file that keeps its own errors, so that they are not taken for damage."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw
         self.error: Exception | None = None
         self.is_empty = True
-        self.closed = False  # asked for by Arrow
+        self.closed = False  # Arrow reads this
 
     def read(self, size: int) -> bytes:
         try:
@@ -77,8 +77,8 @@ class _Source:
 class _Members:
     """Reads member after member to the end of a file.
 
-    Unlike the file classes of the standard library it takes bytes behind a member that are neither
-    a member nor padding for damage, and does not leave them out in silence.
+    Bytes after a member that are neither a member nor padding are damage; the file classes of the
+    standard library would skip them silently.
     """
 
     def __init__(self, source: _Source, new_decompressor: Callable[[], _Decompressor]) -> None:
@@ -87,14 +87,13 @@ class _Members:
         self._next_input = b""
 
     def read(self) -> bytes:
-        """Some text; none at the end of the last member."""
+        """Read some text; none at the end of the last member."""
         while not self._decompressor.eof or self._start_next_member():
             data, self._next_input = self._next_input, b""
+            exhausted = False
             if not data and self._decompressor.needs_input:
                 data = self._source.read(COMPRESSED_STEP)
                 exhausted = not data
-            else:
-                exhausted = False
             if text := self._decompressor.decompress(data, TEXT_STEP):
                 return text
             if exhausted:
@@ -102,7 +101,7 @@ class _Members:
         return b""
 
     def _start_next_member(self) -> bool:
-        """Make what follows a member the next one; false if that is zeros (padding) or nothing."""
+        """Start the member that follows; return false if only zeros (padding) or nothing does."""
         data = self._decompressor.unused_data.lstrip(b"\0")
         while not data:
             if not (block := self._source.read(COMPRESSED_STEP)):
@@ -113,14 +112,14 @@ class _Members:
 
 
 class _Frames:
-    """Reads the frames of a Zstandard file by Arrow's decoder."""
+    """Reads the frames of a Zstandard file with Arrow's decoder."""
 
     def __init__(self, source: _Source) -> None:
         self._source = source
         self._stream = pa.CompressedInputStream(pa.PythonFile(source, mode="r"), "zstd")
 
     def read(self) -> bytes:
-        """Some text; none at the end of the last frame."""
+        """Read some text; none at the end of the last frame."""
         text = self._stream.read(ARROW_STEP)
         if self._source.is_empty:
             raise EOFError("the file is empty")
@@ -140,26 +139,26 @@ class _DecompressedStream(io.RawIOBase):
 
     def read(self, size: int | None = -1, /) -> bytes:
         """Read size bytes, fewer only at the end or before damage; all of them for -1 or None."""
-        wanted = 2**62 if size is None or size < 0 else size
-        parts, found = [self._text], len(self._text)
-        while found < wanted and (part := self._decode()):
+        limit = 2**62 if size is None or size < 0 else size
+        parts, count = [self._text], len(self._text)
+        while count < limit and (part := self._decode()):
             parts.append(part)
-            found += len(part)
+            count += len(part)
         text = b"".join(parts)
-        self._text = text[wanted:]
-        if self._damage and wanted and not text:
+        self._text = text[limit:]
+        if self._damage and limit and not text:
             raise self._damage
-        return text[:wanted]
+        return text[:limit]
 
     def _decode(self) -> bytes:
-        """Some more text; none at the end and, with the damage noted, where that begins."""
+        """Read some more text; none at the end, or at damage, which is then kept."""
         if self._damage:
             return b""
         try:
             return self._decoder.read()
         except (EOFError, OSError, ValueError, zlib.error, lzma.LZMAError) as error:
             if self._source.error:
-                raise self._source.error  # noqa: B904  the decoder only passed it on
+                raise self._source.error  # noqa: B904  the decoder only passed it through
             self._damage = DamagedStreamError(str(error))
             return b""
 
@@ -191,15 +190,15 @@ COMPRESSED_SUFFIXES = tuple(_DECODERS)
 
 
 def is_compressed(path: str) -> bool:
-    """Whether a path names a compressed file, by its suffix in small or capital letters."""
+    """Whether a path names a compressed file, by its suffix in lower or upper case."""
     return path.lower().endswith(COMPRESSED_SUFFIXES)
 
 
 def has_suffix(name: str, suffixes: Sequence[str]) -> bool:
-    """Whether a file's name ends with one of some suffixes, not counting that of its compression.
+    """Whether a file's name ends with one of some suffixes, with or without its compression's.
 
     Example:
-        "A.txt.gz" ends with ".txt" and with ".gz"; without suffixes any name will do.
+        "A.txt.gz" ends with ".txt" and with ".gz". Without suffixes every name is accepted.
     """
     wanted = tuple(suffix.lower() for suffix in suffixes)
     name = name.lower()
@@ -208,18 +207,18 @@ def has_suffix(name: str, suffixes: Sequence[str]) -> bool:
 
 
 def open_decompressed(raw: BinaryIO, path: str) -> BinaryIO:
-    """The text of a file that may be compressed, by its suffix.
+    """Open the text of a file that is compressed if its suffix says so.
 
     Members (gz, bz2, xz) or frames (zst) that follow each other are read to the last one, with a
-    bounded amount in memory. A file without compression is given back as it is.
+    bounded amount in memory. A file without compression is returned as it is.
 
     Args:
-        raw: the file's bytes, read forward only; closed with the stream that is returned.
+        raw: the file's bytes, read forward only; closed with the returned stream.
         path: its path, for the suffix.
 
     Returns:
         A stream whose `read` raises DamagedStreamError where the file is truncated or corrupt,
-        after it gave the text before that place; errors of raw itself pass through unchanged.
+        after it returned the text before that place. Errors of raw itself pass through unchanged.
     """
     for suffix, new_decoder in _DECODERS.items():
         if path.lower().endswith(suffix):

@@ -5,48 +5,38 @@ from typing import Literal, Self, get_args
 
 from corpusmill.errors import UserError
 
-# Keeps the text of a batch, with a document and a line on top, within Arrow's 32-bit offsets.
+# Keeps the text of a batch, even with one more document and line, within Arrow's 32-bit offsets.
 MAX_LIMIT_BYTES = 2**28
-
 
 DocumentRule = Literal["wikitext", "wikitext-articles", "blank-lines", "whole-file"]
 SentenceRule = Literal["line", "split", "document"]
+InputFormat = Literal[
+    "auto", "text", "json-lines", "lines", "parquet", "arrow", "avro", "csv", "tsv", "tar", "wet"
+]
 
 
 @dataclass(frozen=True)
 class DocumentOptions:
-    """How files become documents. A rule that is None reads as WikiText's, or by lines.
+    """How files become documents. A rule of None means WikiText's documents and lines as sentences.
 
     Raises:
-        UserError: for an unknown rule, a language without a rule that needs it or the other way
-            round, or a limit below 1 or above 2**28.
+        UserError: a rule does not exist, a language is missing or not used, or a limit is below 1
+            or above 2**28.
     """
 
-    input_format: Literal[
-        "auto",
-        "text",
-        "json-lines",
-        "lines",
-        "parquet",
-        "arrow",
-        "avro",
-        "csv",
-        "tsv",
-        "tar",
-        "wet",
-    ] = "auto"
+    input_format: InputFormat = "auto"
     """What the files hold: "text" is documents of many lines, "lines" one document a line,
     "json-lines" one JSON object a line; "parquet", "arrow" (files, streams, Feather, what Hugging
     Face's save_to_disk writes), "avro", "csv" and "tsv" (below a header) one document a row, "tar"
     one document a member, "wet" one a web page. "auto" goes by the names: .jsonl, .ndjson and .json
     are JSON lines; .parquet and .pq, .arrow and .feather, .avro, .csv, .tsv, .tar, .tgz and .wet
-    what they say; all others text."""
+    are the formats of those names; all others are text."""
     text_field: str = "text"
     """Name of the field that holds a record's text, in formats that have fields."""
     document_rule: DocumentRule | None = None
     """What separates the documents of a text: "wikitext" is a line that is empty or starts with "="
-    (a title), "wikitext-articles" is a title of the first level alone (" = Title = ", with an empty
-    line behind it), "blank-lines" is an empty line alone; with "whole-file" each file is one
+    (a title), "wikitext-articles" is a title of the first level alone (" = Title = ", followed by
+    an empty line), "blank-lines" is an empty line alone; with "whole-file" each file is one
     document. White space around a line does not count. By default what the objective expects."""
     sentence_rule: SentenceRule | None = None
     """What a sentence is: "line" is a line of the text; with "split" each line is running text,
@@ -61,30 +51,39 @@ class DocumentOptions:
     max_document_bytes: int = 16 * 2**20
     """A document with more text than this is cut between lines into several (a single line is
     never cut), before any line is split into sentences. A whole file that is one text is cut
-    behind the line that reaches a multiple of this, so that many workers can read it."""
+    after the line that reaches a multiple of this, so that many workers can read it."""
     max_line_bytes: int = 16 * 2**20
     """A line with more bytes than this is rejected."""
 
     def __post_init__(self) -> None:
-        rules = get_args(DocumentRule)
-        if self.document_rule not in {None, *rules}:
-            value, cause = f"document_rule={self.document_rule!r}", "there is no such rule"
-            raise UserError(value, cause, f"Use one of {', '.join(rules)}")
-        self._check_sentence_rule()
+        self._check_rule("document_rule", get_args(DocumentRule))
+        self._check_rule("sentence_rule", get_args(SentenceRule))
+        if self.sentence_rule == "split" and self.language is None:
+            cause = "sentences are split by the rules of a language, and none is given"
+            raise UserError("--sentence-rule split", cause, "Add --language en, or another code")
+        if self.sentence_rule != "split" and self.language is not None:
+            cause = "a language is only used to split sentences"
+            raise UserError(f"--language {self.language}", cause, "Add --sentence-rule split")
         if not all(self.suffixes):
             raise UserError("--suffixes", "one of them is empty", "Give ends of names such as .txt")
         for name in ("max_document_bytes", "max_line_bytes"):
             limit = getattr(self, name)
             if not 1 <= limit <= MAX_LIMIT_BYTES:
-                cause = f"the limit lies outside 1 to {MAX_LIMIT_BYTES} bytes"
                 raise UserError(
                     f"--{name.replace('_', '-')} {limit}",
-                    cause,
+                    f"the limit is not between 1 and {MAX_LIMIT_BYTES} bytes",
                     "The default is right for most corpora",
                 )
 
+    def _check_rule(self, name: str, rules: tuple[str, ...]) -> None:
+        rule = getattr(self, name)
+        if rule not in {None, *rules}:
+            raise UserError(
+                f"{name}={rule!r}", "there is no such rule", f"Use one of {', '.join(rules)}"
+            )
+
     def or_else(self, document_rule: DocumentRule, sentence_rule: SentenceRule) -> Self:
-        """With these rules where none is given."""
+        """Return the options with these rules in place of those that are None."""
         return replace(
             self,
             document_rule=self.document_rule or document_rule,
@@ -97,28 +96,16 @@ class DocumentOptions:
         return self.sentence_rule == "document"
 
     def require_sentences(self, objective: str) -> Self:
-        """The same, for an objective whose examples are made of sentences.
+        """Return the options for an objective whose examples are made of sentences.
 
         Raises:
-            UserError: documents are whole texts here.
+            UserError: documents are whole texts.
         """
         if self.keeps_text:
             raise UserError(
                 "--sentence-rule document",
-                f"{objective} makes its examples of sentences; a document that is one alone would "
-                "be cut to a single sequence",
-                "Take line, or split with --language",
+                f"{objective} makes its examples of sentences; a document that is one sentence "
+                "would be cut to a single sequence",
+                "Use line, or split with --language",
             )
         return self
-
-    def _check_sentence_rule(self) -> None:
-        rules = get_args(SentenceRule)
-        if self.sentence_rule not in {None, *rules}:
-            value, cause = f"sentence_rule={self.sentence_rule!r}", "there is no such rule"
-            raise UserError(value, cause, f"Use one of {', '.join(rules)}")
-        if self.sentence_rule == "split" and self.language is None:
-            cause = "the rules of sentences are those of a language, and none is given"
-            raise UserError("--sentence-rule split", cause, "Add --language en, or another's code")
-        if self.sentence_rule != "split" and self.language is not None:
-            cause = "only sentences that are split go by a language"
-            raise UserError(f"--language {self.language}", cause, "Add --sentence-rule split")

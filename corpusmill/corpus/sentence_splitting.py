@@ -1,12 +1,13 @@
-"""Running text to sentences: each line of a document is cut where the rules of its language say.
+"""Running text into sentences: each line of a document is cut by the rules of its language.
 
 Chinese and Japanese are cut by their punctuation, all other languages by sentencex (Wikimedia's
-rules: abbreviations, initials, decimals, quotes, ellipses, lists). No character but white space at
-a cut is lost, which is checked for every line and not left to the library.
+rules: abbreviations, initials, decimals, quotes, ellipses, lists). Only white space at a cut is
+lost: this is checked for every line, whatever the library returns.
 """
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib.metadata import version
 from itertools import accumulate, pairwise
 
@@ -14,24 +15,25 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
+from corpusmill.corpus.batches import DocumentBatch, ReadCounts
 from corpusmill.errors import UserError
 
 BY_PUNCTUATION = ("ja", "yue", "zh")
-# Those that sentencex has rules for; it takes any other code, too, and treats it as English.
+# Languages that sentencex has rules for. It accepts any other code, and treats it as English.
 BY_LIBRARY = (
     "am", "ar", "bg", "bn", "ca", "da", "de", "el", "en", "es", "fi", "fr", "gu", "hi", "hy", "it",
     "kk", "kn", "ml", "mr", "my", "nl", "pa", "pl", "pt", "ru", "sk", "ta", "te", "uk",
 )  # fmt: skip
 
-# The library looks back to the last white space at each full stop, so that a line's cost may grow
-# with the square of its length; it is given so many characters of a longer line at a time.
+# At each full stop the library looks back to the last white space, so that the cost of a line may
+# grow with the square of its length. It gets this many characters of a longer line at a time.
 WINDOW = 8192
 
 Split = Callable[[str], list[str]]
 
-# A run of marks, the quotes and brackets that close behind it, and no cut where the clause goes on.
+# A run of marks and the quotes and brackets that close after it, unless the clause continues there.
 # "!" and "?" of ASCII may be part of an address, "．" of a number. Titles and short asides are
-# passed over as a whole.
+# skipped as a whole.
 _PUNCTUATION = re.compile(
     r"""
       《[^《》]{0,64}》 | 〈[^〈〉]{0,64}〉 | （[^（）]{0,64}(?<!。)）
@@ -48,10 +50,10 @@ _WIDE_SPACE = re.compile("[\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u20
 
 
 def splitter_of(language: str | None) -> str | None:
-    """What cuts the sentences of a language, with its version, as the manifest names it.
+    """Name what cuts the sentences of a language, with its version, for the manifest.
 
     Args:
-        language: None where a line is a sentence, which nothing cuts.
+        language: None if sentences are not cut.
 
     Raises:
         UserError: the library is not installed, or does not know the language.
@@ -63,7 +65,7 @@ def splitter_of(language: str | None) -> str | None:
 
 
 def load_splitter(language: str) -> Split:
-    """The function that cuts a line of a language into pieces, which together are the line.
+    """Return the function that cuts a line of a language into pieces, which add up to the line.
 
     Raises:
         UserError: the language is not known, or the library for it is not installed.
@@ -74,12 +76,12 @@ def load_splitter(language: str) -> Split:
         known = ", ".join(sorted(BY_PUNCTUATION + BY_LIBRARY))
         raise UserError(
             f"--language {language}",
-            f"no rules are known for it; those of {known} are",
-            "Give one that is written alike (en knows the full stops of all scripts), or"
+            f"there are no rules for it, only for {known}",
+            "Give a language with similar punctuation (en knows the full stops of all scripts), or"
             " --sentence-rule line",
         )
     try:
-        from sentencex import segment  # noqa: PLC0415  an extra, which most jobs do without
+        from sentencex import segment  # noqa: PLC0415  an extra that most jobs do not need
     except ImportError:
         raise UserError(
             "--sentence-rule split",
@@ -90,7 +92,7 @@ def load_splitter(language: str) -> Split:
 
 
 def split_by_punctuation(line: str) -> list[str]:
-    """Cut a line of Chinese or Japanese behind 。！？；… and what closes behind them.
+    """Cut a line of Chinese or Japanese after 。！？；… and the quotes that close there.
 
     Example:
         "他说：“你好！”然后走了。" gives ["他说：“你好！”", "然后走了。"].
@@ -101,51 +103,48 @@ def split_by_punctuation(line: str) -> list[str]:
 
 
 def split_in_windows(line: str, segment: Split, window: int = WINDOW) -> list[str]:
-    """Cut a line with a function that is given at most `window` characters of it at a time.
+    """Cut a line with a function that gets at most `window` characters of it at a time.
 
-    A window starts with the sentence that the one before left open; where it ends is no cut, so
-    that a sentence longer than a window stays whole.
+    A window starts with the sentence that the one before left open. The end of a window is not a
+    cut, so a sentence longer than a window stays whole.
 
     Args:
         line: of any length.
-        segment: cuts a text into pieces, which together are the text.
-        window: characters.
+        segment: cuts a text into pieces, which add up to the text.
+        window: number of characters.
     """
     if line.isascii() and len(line) <= window:
         return segment(line)
     narrow = line if line.isascii() else _WIDE_SPACE.sub(" ", line)
-    cuts, at = [0], 0
+    cuts, start = [0], 0
     while True:
-        pieces = segment(narrow[at : at + window])
-        is_last = at + window >= len(line)
-        ends = list(accumulate(map(len, pieces if is_last else pieces[:-1]), initial=at))[1:]
+        pieces = segment(narrow[start : start + window])
+        is_last = start + window >= len(line)
+        ends = list(accumulate(map(len, pieces if is_last else pieces[:-1]), initial=start))[1:]
         cuts += ends
         if is_last:
             return [line[begin:end] for begin, end in pairwise(cuts)]
-        at = ends[-1] if ends and ends[-1] > at else at + window
+        start = ends[-1] if ends and ends[-1] > start else start + window
 
 
-def split_sentences(documents: pa.RecordBatch, language: str) -> tuple[pa.RecordBatch, int]:
-    """Cut the sentences of documents further; white space around the new ones is stripped.
+def split_sentences(batch: DocumentBatch, language: str) -> DocumentBatch:
+    """Cut the sentences of documents further, and strip white space around the new ones.
 
-    Each line is cut for itself, so that it does not matter which lines come in one batch.
+    Each line is cut on its own, so it does not matter which lines are in one batch. Lines on which
+    the library fails, or changes the text, stay whole; they are counted as `unsplit_lines`.
 
     Args:
-        documents: rows of `corpusmill.corpus.batches.TEXT_SCHEMA`, whose sentences are lines.
+        batch: documents whose sentences are lines.
         language: code of ISO 639, one of BY_PUNCTUATION or BY_LIBRARY.
 
-    Returns:
-        The same documents; and how many lines stay whole because the library failed on them or
-        gave something else than the line's own text.
-
     Raises:
-        UserError: as `load_splitter`.
+        UserError: there are no rules for the language, or the library is not installed.
 
     Example:
-        [["Hi. I am here.", "So"]] of "en" gives [["Hi.", "I am here.", "So"]].
+        [["Hi. I am here.", "So"]] in "en" gives [["Hi.", "I am here.", "So"]].
     """
     split = load_splitter(language)
-    lists = documents.column("sentences")
+    lists = batch.documents.column("sentences")
     sentences: list[str] = []
     ends, unsplit = [0], 0
     for line in lists.flatten().to_pylist():
@@ -157,8 +156,10 @@ def split_sentences(documents: pa.RecordBatch, language: str) -> tuple[pa.Record
     cut = ragged.to_arrow(
         pa.array(sentences, pa.string()), np.array(ends, np.int32)[offsets - offsets[0]]
     )
-    columns = [documents.column("document"), cut]
-    return pa.RecordBatch.from_arrays(columns, schema=documents.schema), unsplit
+    counts = ReadCounts(sentences=len(sentences) - len(ends) + 1, unsplit_lines=unsplit)
+    columns = [batch.documents.column("document"), cut]
+    documents = pa.RecordBatch.from_arrays(columns, schema=batch.documents.schema)
+    return replace(batch, documents=documents, counts=batch.counts + counts)
 
 
 def _stripped(pieces: list[str]) -> Iterator[str]:
@@ -166,12 +167,12 @@ def _stripped(pieces: list[str]) -> Iterator[str]:
 
 
 def _split_or_keep(line: str, split: Split) -> list[str] | None:
-    """The pieces of a line; None where the library cannot be trusted with it."""
+    """Return the pieces of a line; None if the library fails on it."""
     try:
         pieces = split(line)
-    except BaseException as failure:
-        # A panic of Rust, which is no Exception, so that it is not met by chance.
-        if type(failure).__name__ == "PanicException":
+    except BaseException as error:
+        # A panic of Rust is not an Exception, so that nobody catches it by accident.
+        if type(error).__name__ == "PanicException":
             return None
         raise
     return pieces if "".join(pieces) == line else None

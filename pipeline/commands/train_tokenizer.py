@@ -13,6 +13,7 @@ from tokenizers import Tokenizer
 
 from corpusmill.corpus.batches import DocumentBatch
 from corpusmill.corpus.decompression import open_decompressed
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
@@ -116,7 +117,7 @@ class _Corpus:
         for index, file in enumerate(self._files):
             with open_file(file.path) as raw:
                 stream = open_decompressed(raw, file.path)
-                for batch in read_corpus(stream, file.path, index, 0, None, self._options):
+                for batch in read_corpus(stream, FileRange(file.path, index, self._options)):
                     line.add(batch.counts.bytes)
                     yield self._take(batch)
         if self.documents and not self.taken:

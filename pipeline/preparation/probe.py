@@ -12,6 +12,7 @@ from rich.console import Console
 from tokenizers import Tokenizer
 
 from corpusmill.corpus.decompression import DamagedStreamError, open_decompressed
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
@@ -68,7 +69,7 @@ def _read_sentences(
         stream: BinaryIO = open_decompressed(raw, file.path)
         if options.input_format in _OF_LINES:
             stream = io.BytesIO(_read_lines(stream, start > 0))
-        for batch in read_corpus(stream, file.path, 0, 0, None, options):
+        for batch in read_corpus(stream, FileRange(file.path, 0, options)):
             for sentence in batch.documents.column("sentences").flatten().to_pylist():
                 yield sentence
                 left -= len(sentence.encode())

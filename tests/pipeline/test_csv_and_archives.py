@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from corpusmill.corpus.decompression import open_decompressed
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import guess_format, read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.verify import verify
@@ -108,7 +109,7 @@ def read_all(folder: Path) -> Documents:
     for index, path in enumerate(sorted(folder.iterdir())):
         with path.open("rb") as raw:
             stream = open_decompressed(raw, path.name)
-            for batch in read_corpus(stream, path.name, index, 0, None, DocumentOptions()):
+            for batch in read_corpus(stream, FileRange(path.name, index, DocumentOptions())):
                 found += batch.documents.column("sentences").to_pylist()
     return found
 

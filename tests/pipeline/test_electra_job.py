@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer
 
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.text.line_documents import read_documents
+from corpusmill.corpus.text.reading import read_text
 from corpusmill.dataset.verify import verify
 from corpusmill.layout.placement import draw_keys, sort_order
 from corpusmill.objectives.electra import ElectraOptions
@@ -57,7 +58,7 @@ def test_the_job_writes_what_the_kernels_build(
     with sample.open("rb") as stream:
         batches = [
             encode_documents(to_ids, batch.documents).documents
-            for batch in read_documents(stream, sample.name, 0, 0, None, rule)
+            for batch in read_text(stream, FileRange(sample.name, 0, rule))
         ]
     examples = pa.concat_batches(
         [

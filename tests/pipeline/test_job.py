@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from corpusmill.arrays.randomness import MAX_SEED
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.text.line_documents import read_documents
+from corpusmill.corpus.text.reading import read_text
 from corpusmill.layout.placement import VALIDATION, Layout, assign_splits, draw_keys, sort_order
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.tokenization.encoding import encode_documents
@@ -27,7 +28,7 @@ Row = dict[str, Any]
 def tokenized_documents(text: Path, tokenizer: TokenizerFile) -> Iterator[pa.RecordBatch]:
     sentences_to_ids = SentenceTokenizer(tokenizer.json, tokenizer.token_dtype)
     with text.open("rb") as stream:
-        for batch in read_documents(stream, text.name, 0, 0, None, DocumentOptions()):
+        for batch in read_text(stream, FileRange(text.name, 0, DocumentOptions())):
             yield encode_documents(sentences_to_ids, batch.documents).documents
 
 

@@ -10,6 +10,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from corpusmill.corpus.decompression import open_decompressed
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import FORMATS, read_corpus, resolve_format
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.verify import verify
@@ -84,7 +85,7 @@ def test_every_format_gives_its_texts_as_they_stand(kind: str, tmp_path: Path) -
     for index, path in enumerate(paths):
         with path.open("rb") as raw:
             stream = open_decompressed(raw, path.name)
-            for batch in read_corpus(stream, path.name, index, 0, None, options):
+            for batch in read_corpus(stream, FileRange(path.name, index, options)):
                 found += batch.documents.column("sentences").to_pylist()
     assert found == [[text] for text in expected]
 

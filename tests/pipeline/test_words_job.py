@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 from tokenizers import Tokenizer
 
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
@@ -54,7 +55,7 @@ def build_words(
 def read_documents(corpus: Path) -> list[list[str]]:
     options = DocumentOptions(input_format="text", document_rule="blank-lines")
     with corpus.open("rb") as stream:
-        batches = list(read_corpus(stream, corpus.name, 0, 0, None, options))
+        batches = list(read_corpus(stream, FileRange(corpus.name, 0, options)))
     return [of for batch in batches for of in batch.documents.column("sentences").to_pylist()]
 
 

@@ -15,8 +15,9 @@ import pyarrow as pa
 from tokenizers import Tokenizer
 
 from corpusmill.arrays import ragged
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.text.line_documents import read_documents
+from corpusmill.corpus.text.reading import read_text
 from corpusmill.dataset.distributions import add_counts
 from corpusmill.dataset.manifest import (
     TOKENIZER,
@@ -126,7 +127,7 @@ def _documents(tokenizer: TokenizerFile, words: str, options: DocumentOptions) -
     dtype = marked_dtype(tokenizer.vocab_size) if words else tokenizer.token_dtype
     encoder = SentenceTokenizer(tokenizer.json, dtype, words=words)
     with _SAMPLE.open("rb") as stream:
-        read = read_documents(stream, _SAMPLE.name, 0, 0, _SAMPLE.stat().st_size, options)
+        read = read_text(stream, FileRange(_SAMPLE.name, 0, options, 0, _SAMPLE.stat().st_size))
         full = [batch.documents for batch in read if batch.documents.num_rows]
     return pa.concat_batches([encode_documents(encoder, batch).documents for batch in full])
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpusmill.corpus.batches import ReadCounts
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 
@@ -105,7 +106,7 @@ def read(data: bytes, options: DocumentOptions, cuts: Sequence[int] = ()) -> Fou
     found = Found()
     ends = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
     for start, end in pairwise(ends):
-        for batch in read_corpus(io.BytesIO(data), "f", 3, start, end, options):
+        for batch in read_corpus(io.BytesIO(data), FileRange("f", 3, options, start, end)):
             rows = batch.documents.to_pydict()
             found.documents += zip(rows["document"], rows["sentences"], strict=True)
             found.rejects += [(of.offset, of.length, of.reason, of.detail) for of in batch.rejects]

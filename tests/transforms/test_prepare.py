@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.text.line_documents import read_documents
+from corpusmill.corpus.text.reading import read_text
 from corpusmill.layout.placement import Layout
 from corpusmill.tokenization.encoding import encode_documents, tokenized_schema
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
@@ -67,7 +68,7 @@ def test_tasks_give_the_documents_that_the_kernels_give(
     given = prepare(text, tokenizer, tmp_path, limit=2**64 - 1)
     plain = SentenceTokenizer(tokenizer.json, np.dtype(np.int16))
     with text.open("rb") as stream:
-        batches = [of.documents for of in read_documents(stream, "", 0, 0, None, OPTIONS)]
+        batches = [of.documents for of in read_text(stream, FileRange("", 0, OPTIONS))]
     encoded = [encode_documents(plain, batch) for batch in batches]
     documents = [row for of in encoded for row in of.documents.to_pylist()]
     # Each document goes to two shards, one a repeat; a single shard takes both.

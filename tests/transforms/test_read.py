@@ -6,8 +6,9 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.text.line_documents import read_documents
+from corpusmill.corpus.text.reading import read_text
 from tests.tools.local_pipeline import collect, local_pipeline, sums
 from transforms.plan import PlanTasks, cut_ranges, group_ranges, write_plan
 from transforms.read import DOCUMENTS, REJECTS, ReadDocuments
@@ -46,7 +47,7 @@ def test_ranges_of_any_size_give_the_documents_of_the_whole_file(
 ) -> None:
     with sample.open("rb") as stream:
         whole = [
-            batch.documents for batch in read_documents(stream, "", 0, 0, None, DocumentOptions())
+            batch.documents for batch in read_text(stream, FileRange("", 0, DocumentOptions()))
         ]
     given = read([sample], range_bytes, tmp_path)
     assert rows(given[DOCUMENTS]) == rows(whole)

@@ -1,81 +1,67 @@
-"""Tar archives: each regular file in one is a document, its lines are sentences."""
+"""Tar archives: each regular file in one is a document, and its lines are the sentences."""
 
 import tarfile
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import BinaryIO, cast
 
 from corpusmill.corpus.archives.members import (
     ForwardStream,
     Member,
-    Members,
+    MemberCollector,
     MemberText,
     read_archive,
-    refused_member,
-    without_documents,
 )
-from corpusmill.corpus.batches import DocumentBatch, ReadCounts
+from corpusmill.corpus.batches import DocumentBatch
 from corpusmill.corpus.decompression import DamagedStreamError, has_suffix, is_compressed
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.file_range import FileRange
 
 
-def read_tar(
-    stream: BinaryIO,
-    file: str,
-    file_index: int,
-    _start: int,
-    _end: int | None,
-    options: DocumentOptions,
-    batch_bytes: int = 2**20,
-) -> Iterator[DocumentBatch]:
+def read_tar(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
     """Read the files of a tar archive one by one, with a bounded amount in memory.
 
-    What the listing of a folder leaves out is left out here, and counted in `left_out_members`:
-    names that start with a point, and those without any of the suffixes that are wanted; likewise
-    links and devices. Folders are not counted.
+    Members that the listing of a folder would leave out are skipped, and counted in
+    `left_out_members`: names that start with a point, and those without any of the wanted suffixes;
+    likewise links and devices. Folders are not counted.
 
     Args:
         stream: the archive's bytes, decompressed, read forward only.
-        file: path for the rejects.
-        file_index: index of the archive in the sorted list of inputs, for the documents' ids, which
-            hold the byte of the archive at which the document starts.
-        _start: 0, as a file is read whole.
-        _end: None.
-        options: suffixes and limits.
-        batch_bytes: about how much of the archive a batch is of.
+        part: the whole archive, with suffixes and limits.
 
     Yields:
-        At least one batch. A member that is compressed itself, or sparse, is a reject
-        ("unsupported-member"), as is the rest of an archive behind damage ("damaged-archive").
+        At least one batch. Ids hold the byte of the archive at which the document starts. A member
+        that is compressed itself, or sparse, is a reject ("unsupported-member"), as is the rest of
+        an archive after damage ("damaged-archive").
 
     Raises:
-        UserError: for a file index or an offset that does not fit a document id.
+        UserError: an offset does not fit a document id.
     """
-    members = partial(_choose_members, file=file, suffixes=options.suffixes)
-    return read_archive(members, stream, file, file_index, options, batch_bytes)
+    return read_archive(_choose_members, stream, part)
 
 
-def _choose_members(stream: ForwardStream, file: str, suffixes: Sequence[str]) -> Members:
+def _choose_members(stream: ForwardStream, collector: MemberCollector) -> Iterator[Member | None]:
+    suffixes = collector.part.options.suffixes
     for member in _list_members(stream):
         name = PurePosixPath(member.name).name
         place = member.offset_data, member.size
         if member.isdir():
             continue
         if not member.isreg() or name.startswith(".") or not has_suffix(name, suffixes):
-            yield without_documents(ReadCounts(left_out_members=1))
+            collector.leave_out()
+            yield None
         elif is_compressed(name) or member.issparse():
             detail = f"{member.name!r} is compressed itself, or sparse"
-            yield refused_member(file, *place, "unsupported-member", detail)
+            collector.refuse_member(*place, "unsupported-member", detail)
+            yield None
         else:
             yield Member(*place, MemberText(stream, member.size))
 
 
 def _list_members(stream: ForwardStream) -> Iterator[tarfile.TarInfo]:
-    """The members' headers; the stream stands behind each when it is given.
+    """Yield the members' headers; the stream is then at the end of the header.
 
     Raises:
-        DamagedStreamError: the archive is truncated, or something in it is no header.
+        DamagedStreamError: the archive is truncated, or part of it is not a tar archive.
     """
     try:
         archive = tarfile.TarFile(fileobj=cast(BinaryIO, stream))
@@ -83,11 +69,11 @@ def _list_members(stream: ForwardStream) -> Iterator[tarfile.TarInfo]:
             archive.members.clear()  # type: ignore[attr-defined]  # it keeps all it has met
             yield member
     except tarfile.ReadError as error:
-        if stream.position:  # an empty file is no damage
+        if stream.position:  # an empty file is not damaged
             raise DamagedStreamError(str(error)) from None
-    # It takes a block that is no header for the end, and does not look behind that.
+    # The library takes a block that is not a header for the end, and does not look beyond it.
     rest = stream.last
     while not rest.strip(b"\0"):
         if not (rest := stream.read(2**16)):
             return
-    raise DamagedStreamError("something follows the last member that is none")
+    raise DamagedStreamError("data after the last member is not a tar header")

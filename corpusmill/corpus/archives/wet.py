@@ -1,11 +1,10 @@
-"""WET files, the text of web pages as Common Crawl gives it: each page is a document.
+"""WET files, which hold the text of web pages as Common Crawl extracts it: a page is a document.
 
-WARC files proper hold pages as they were served; their text has to be extracted first.
+Other WARC files hold pages as they were served, whose text has to be extracted first.
 """
 
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
 from itertools import islice
 from typing import BinaryIO
 
@@ -16,30 +15,29 @@ from warcio.recordloader import ArcWarcRecord, ArcWarcRecordLoader
 from corpusmill.corpus.archives.members import (
     ForwardStream,
     Member,
-    Members,
+    MemberCollector,
     MemberText,
     read_archive,
-    refused_member,
-    without_documents,
 )
-from corpusmill.corpus.batches import DocumentBatch, ReadCounts
+from corpusmill.corpus.batches import DocumentBatch
 from corpusmill.corpus.decompression import DamagedStreamError
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
 
-# Enough for the records about the file and its first page.
+# Enough for the records that describe the file, and its first page.
 _PROBE_RECORDS = 3
-_TEXT, _ABOUT = "conversion", ("warcinfo", "metadata")
+_TEXT, _DESCRIPTIONS = "conversion", ("warcinfo", "metadata")
 _MAX_HEADER_BYTES = 2**20
 
 
 class _Lines(BufferedReader):
-    """warcio's reader of lines, with an end to the headers that it holds."""
+    """warcio's reader of lines, with a limit to the headers that it holds."""
 
     header_bytes = 0
 
     def readline(self, _length: int | None = None) -> bytes:
-        """The next line of a header."""
+        """Read the next line of a header."""
         line: bytes = super().readline(_MAX_HEADER_BYTES)
         self.header_bytes += len(line)
         if self.header_bytes > _MAX_HEADER_BYTES:
@@ -48,74 +46,62 @@ class _Lines(BufferedReader):
 
 
 def check_wet(stream: BinaryIO, file: str, _options: DocumentOptions) -> None:
-    """Refuse a file of pages that are not text yet.
+    """Refuse a file of pages whose text has not been extracted.
 
     Args:
         stream: the start of a file, decompressed.
         file: its path.
-        _options: not looked at.
+        _options: not used.
 
     Raises:
-        UserError: its first records are none of a WET file.
+        UserError: its first records are not those of a WET file.
     """
     with suppress(DamagedStreamError):
         for _, record in islice(_records(ForwardStream(stream)), _PROBE_RECORDS):
-            if record.rec_type not in (_TEXT, *_ABOUT):
+            if record.rec_type not in (_TEXT, *_DESCRIPTIONS):
                 raise UserError(
                     f"--input {file}",
-                    f"it holds a record of type {record.rec_type}, a page and not its text",
+                    f"it holds a record of type {record.rec_type}, which is not the text of a page",
                     "Give WET files, or extract the text first",
                 )
 
 
-def read_wet(
-    stream: BinaryIO,
-    file: str,
-    file_index: int,
-    _start: int,
-    _end: int | None,
-    options: DocumentOptions,
-    batch_bytes: int = 2**20,
-) -> Iterator[DocumentBatch]:
+def read_wet(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
     """Read the pages of a WET file one by one, with a bounded amount in memory.
 
     Args:
         stream: the file's bytes, decompressed, read forward only.
-        file: path for the rejects.
-        file_index: index of the file in the sorted list of inputs, for the documents' ids, which
-            hold the byte at which the document starts.
-        _start: 0, as a file is read whole.
-        _end: None.
-        options: limits.
-        batch_bytes: about how much of the file a batch is of.
+        part: the whole file, with limits.
 
     Yields:
-        At least one batch. Records about the file are counted in `left_out_members`; those of other
-        types are rejects ("not-plain-text"), as is the rest behind damage ("damaged-archive").
+        At least one batch. Ids hold the byte of the file at which the document starts. Records
+        that describe the file are counted in `left_out_members`; those of other types are rejects
+        ("not-plain-text"), as is the rest of a file after damage ("damaged-archive").
 
     Raises:
-        UserError: for a file index or an offset that does not fit a document id.
+        UserError: an offset does not fit a document id.
     """
-    pages = partial(_choose_pages, file=file)
-    return read_archive(pages, stream, file, file_index, options, batch_bytes)
+    return read_archive(_choose_pages, stream, part)
 
 
-def _choose_pages(stream: ForwardStream, file: str) -> Members:
+def _choose_pages(stream: ForwardStream, collector: MemberCollector) -> Iterator[Member | None]:
     for offset, record in _records(stream):
         if record.rec_type == _TEXT:
             yield Member(offset, record.length, MemberText(record.raw_stream, record.length))
-        elif record.rec_type in _ABOUT:
-            yield without_documents(ReadCounts(left_out_members=1))
+        elif record.rec_type in _DESCRIPTIONS:
+            collector.leave_out()
+            yield None
         else:
             detail = f"a record of type {record.rec_type}, whose text has to be extracted first"
-            yield refused_member(file, offset, record.length, "not-plain-text", detail)
+            collector.refuse_member(offset, record.length, "not-plain-text", detail)
+            yield None
 
 
 def _records(stream: ForwardStream) -> Iterator[tuple[int, ArcWarcRecord]]:
-    """The records, and the byte at which the text of each starts.
+    """Yield the byte at which the text of each record starts, and the record.
 
     Raises:
-        DamagedStreamError: the file is truncated, or something in it is no record.
+        DamagedStreamError: the file is truncated, or part of it is not a record.
     """
     reader, loader = _Lines(stream), ArcWarcRecordLoader()
     while line := reader.readline():
@@ -126,7 +112,7 @@ def _records(stream: ForwardStream) -> Iterator[tuple[int, ArcWarcRecord]]:
         except (ArchiveLoadFailed, EOFError) as error:
             raise DamagedStreamError(str(error)) from None
         if not record.rec_headers.get_header("Content-Length", "").isdecimal():
-            raise DamagedStreamError("a record does not tell its length")
+            raise DamagedStreamError("a record does not declare its length")
         reader.header_bytes = 0
         yield stream.position - reader.rem_length(), record
         rest = MemberText(record.raw_stream, record.raw_stream.limit)

@@ -1,9 +1,9 @@
 """Rows of CSV and TSV files, by Python's `csv` module: the cell of one column is a document.
 
-A quoted cell may hold newlines, so that only a reading from the start tells where rows begin: a
-file is read whole. Rows are parsed strictly (a quote within a quoted cell is an error, not guessed
-at). Behind a row that fails, the line after the row's first is the next row: a stray quote costs
-one line, not the file.
+A quoted cell may hold newlines, so where rows begin can only be found by reading from the start: a
+file is read whole. Rows are parsed strictly: a stray quote within a quoted cell is an error. After
+a row that fails, the line after its first line is the next row, so that a stray quote costs one
+line, not the file.
 """
 
 import csv
@@ -15,88 +15,81 @@ from typing import BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from corpusmill.corpus.batches import (
-    REJECTS_PER_BATCH,
-    DocumentBatch,
-    ReadCounts,
-    Reject,
-    document_id,
-)
+from corpusmill.corpus.batches import DocumentBatch, ReadCounts
 from corpusmill.corpus.decompression import DamagedStreamError
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import MAX_LIMIT_BYTES, DocumentOptions
-from corpusmill.corpus.records.documents import documents_of, no_such_field
+from corpusmill.corpus.records.documents import RecordCollector, no_such_field
 from corpusmill.corpus.text.line_kernels import INVALID_UTF_8, TOO_LONG
 from corpusmill.corpus.text.lines import BYTE_ORDER_MARK, LineBlock, LineReader, reject_line
 from corpusmill.errors import UserError
 
-# Enough for a header; a longer one is met by the run itself.
+# Enough for a header; a longer one is judged by the run itself.
 _PROBE_BYTES = 2**20
 _DIALECTS: dict[str, type[csv.Dialect]] = {"csv": csv.excel, "tsv": csv.excel_tab}
-# A row whose quoted cell is not closed by the end of the lines that wait.
+# Reason and detail for which a row is refused.
+_Failure = tuple[str, str]
+# The quoted cell of a row is not closed by the end of the waiting lines.
 _OPEN = ("open", "")
 
 
-class _AfterLines:
-    """Notes whether a reader asked for more lines than there are, being within a quoted cell."""
+class _LinesEnd:
+    """Ends an iterator of lines; notes whether a row within a quoted cell needed more of them."""
 
     def __init__(self) -> None:
-        self.reached = False
+        self.was_reached = False
 
-    def __iter__(self) -> "_AfterLines":
+    def __iter__(self) -> "_LinesEnd":
         return self
 
     def __next__(self) -> str:
-        self.reached = True
+        self.was_reached = True
         raise StopIteration
 
 
-class _Rows:
-    """Parses lines as rows, and keeps those of a row that has not ended yet.
+class _Rows(RecordCollector):
+    """Parses lines as rows; the lines of a row that has not ended yet wait.
 
-    Attributes:
-        rejects: of the rows that failed since the last `take`.
-        offset: byte of the file at which the first line that waits starts.
+    Args:
+        part: the file.
     """
 
-    def __init__(self, file: str, file_index: int, options: DocumentOptions) -> None:
-        self._file, self._options = file, options
-        self._file_index, self._first_id = file_index, np.uint64(document_id(file_index, 0))
-        self._fields: list[str] | None = None
-        # Where the text is in a row of so many cells; without a text column no row has -1 of them.
+    def __init__(self, part: FileRange) -> None:
+        super().__init__(part)
+        self._dialect = _DIALECTS[part.options.input_format]
+        self._header: list[str] | None = None
+        # The index of the text column, and the number of columns. Without a text column the number
+        # is -1, which no row has.
         self._column, self._columns = 0, -1
-        # The lines that wait, where each starts and the last one ends, and what is wrong with the
-        # one that starts at a byte.
+        # The lines that wait, the byte at which each starts and the last one ends, and what is
+        # wrong with the line that starts at a byte.
         self._lines: list[str] = []
         self._offsets = [0]
-        self._bad: dict[int, tuple[str, str]] = {}
-        self._enough = 0  # bytes that have to wait until it is worth to parse them again
-        self._clear()
-
-    @property
-    def offset(self) -> int:
-        return self._offsets[0]
-
-    def _clear(self) -> None:
-        self._texts: list[str] = []
+        self._bad: dict[int, _Failure] = {}
+        # Waiting lines are parsed again when they have this many bytes.
+        self._enough_bytes = 0
+        # Of the rows just parsed, the texts and the bytes at which the rows start.
+        self._cells: list[str] = []
         self._starts: list[int] = []
-        self._blank_lines = self._bytes = 0
-        self.rejects: list[Reject] = []
+        self._blank_lines = 0
 
-    def add(self, block: LineBlock) -> None:
-        """Take lines; the row that is open at a line that is too long is too long as well."""
+    def add_lines(self, block: LineBlock) -> None:
+        """Add lines. A line that is too long ends an open row, which is too long as well."""
         first = 0
         for line in np.flatnonzero(block.kinds == TOO_LONG).tolist():
-            self._gather(block, first, line)
-            self.parse(("row-too-long", "a quoted cell of it goes on in a line that is too long"))
-            self._refuse(reject_line(self._file, block, line, self._options.max_line_bytes))
+            self._wait(block, first, line)
+            self.parse(("row-too-long", "a quoted cell continues in a line that is too long"))
+            self._find_header([])
+            self.rejects.append(reject_line(self.part, block, line))
             self._offsets = [int(block.offsets[line + 1])]
-            self._bytes += int(block.offsets[line + 1] - block.offsets[line])
+            size = int(block.offsets[line + 1] - block.offsets[line])
+            self.counts += ReadCounts(bytes=size)
             first = line + 1
-        self._gather(block, first, len(block.kinds))
-        if self._offsets[-1] - self._offsets[0] >= self._enough:
+        self._wait(block, first, len(block.kinds))
+        if self._offsets[-1] - self._offsets[0] >= self._enough_bytes:
             self.parse()
 
-    def _gather(self, block: LineBlock, first: int, last: int) -> None:
+    def _wait(self, block: LineBlock, first: int, last: int) -> None:
         """Let the lines of a block from first up to last wait."""
         if first == last:
             return
@@ -109,7 +102,7 @@ class _Rows:
         text = data.decode(errors="replace" if invalid else "strict")
         lines = list(io.StringIO(text, newline="\n")) or [""]  # a byte order mark alone
         for line in invalid:
-            reject = reject_line(self._file, block, first + line, 0)
+            reject = reject_line(self.part, block, first + line)
             self._bad[offsets[line]] = reject.reason, reject.detail
         if "\0" in text:
             with_nul = (at for at, line in zip(offsets, lines, strict=False) if "\0" in line)
@@ -117,13 +110,13 @@ class _Rows:
         self._lines += lines
         self._offsets[-1:] = offsets
 
-    def parse(self, if_open: tuple[str, str] = _OPEN) -> None:
-        """Parse the lines that wait.
+    def parse(self, if_open: _Failure = _OPEN) -> None:
+        """Parse the waiting lines.
 
         Args:
-            if_open: why to refuse the row that is open at their end; by default it waits on.
+            if_open: why to refuse a row that is open at their end; by default it keeps waiting.
         """
-        # The limit is the process'; here a cell is bounded by the length of a row.
+        # The limit is one of the process; here the length of a row is what bounds a cell.
         csv.field_size_limit(max(csv.field_size_limit(), MAX_LIMIT_BYTES))
         start = 0
         while start < len(self._lines):
@@ -133,25 +126,29 @@ class _Rows:
                 break
             if failure:
                 # All quotes in the lines up to where a row failed come in pairs, or it would have
-                # ended there: none of these opens such a row again, and the work stays linear.
+                # ended there. So none of these lines opens such a row again, and the work stays
+                # linear.
                 self._refuse_row(start, start + 1, *failure)
                 start += 1
-        self._bytes += self._offsets[start] - self._offsets[0]
+        self.add(np.array(self._starts, np.int64), [pa.array(self._cells, pa.large_string())])
+        size, blank = self._offsets[start] - self._offsets[0], self._blank_lines
+        self.counts += ReadCounts(bytes=size, lines=blank, blank_lines=blank)
+        self._starts, self._cells, self._blank_lines = [], [], 0
         del self._lines[:start], self._offsets[:start]
         if self._bad:
-            self._bad = {at: of for at, of in self._bad.items() if at >= self.offset}
-        # As much again keeps the work linear where a row has many lines.
-        self._enough = 2 * (self._offsets[-1] - self.offset)
+            self._bad = {at: bad for at, bad in self._bad.items() if at >= self._offsets[0]}
+        # Doubling keeps the work linear where a row has many lines.
+        self._enough_bytes = 2 * (self._offsets[-1] - self._offsets[0])
 
-    def _parse_rows(self, start: int) -> tuple[int, tuple[str, str] | None]:
+    def _parse_rows(self, start: int) -> tuple[int, _Failure | None]:
         """Take rows up to one that fails.
 
         Returns:
-            The first line of the row that failed, and why; or the number of lines.
+            The first line of the row that failed, and why; or the number of lines and None.
         """
-        base, after_lines, offsets = start, _AfterLines(), self._offsets
+        base, end_of_lines, offsets = start, _LinesEnd(), self._offsets
         lines = map(self._lines.__getitem__, range(start, len(self._lines)))
-        reader = csv.reader(chain(lines, after_lines), self._dialect(), strict=True)
+        reader = csv.reader(chain(lines, end_of_lines), self._dialect, strict=True)
         failure = None
         try:
             for row in reader:
@@ -159,7 +156,7 @@ class _Rows:
                 if end - start > 1 and self._is_too_long(start, end):
                     break
                 if len(row) == self._columns and not self._bad:
-                    self._texts.append(row[self._column])
+                    self._cells.append(row[self._column])
                     self._starts.append(offsets[start])
                 else:
                     self._take_other_row(row, start, end)
@@ -168,85 +165,67 @@ class _Rows:
                 return start, None
         except csv.Error as error:
             end = base + reader.line_num
-            failure = _OPEN if after_lines.reached else ("invalid-csv", str(error))
+            failure = _OPEN if end_of_lines.was_reached else ("invalid-csv", str(error))
         if self._is_too_long(start, end):
-            limit = f"--max-line-bytes {self._options.max_line_bytes}"
-            return start, ("row-too-long", f"a quoted cell of it goes on beyond {limit}")
+            limit = f"--max-line-bytes {self.part.options.max_line_bytes}"
+            return start, ("row-too-long", f"a quoted cell continues beyond {limit}")
         return start, failure
 
-    def _dialect(self) -> type[csv.Dialect]:
-        return _DIALECTS[self._options.input_format]
-
     def _is_too_long(self, start: int, end: int) -> bool:
-        """Whether a row of several lines is; single lines that are do not get here."""
-        if end - start == 1:
-            return False
-        return self._length(start, end) > self._options.max_line_bytes
+        """Whether a row of several lines is too long; a single line was checked before."""
+        return end - start > 1 and self._length(start, end) > self.part.options.max_line_bytes
 
     def _length(self, start: int, end: int) -> int:
-        """Bytes of some lines without the last newline."""
+        """Return the bytes of some lines without the last newline."""
         newline = self._lines[end - 1].endswith("\n")
         return self._offsets[end] - self._offsets[start] - newline
 
     def _take_other_row(self, row: list[str], start: int, end: int) -> None:
-        failure = self._failure_of_lines(start, end) if self._bad else None
-        if failure:
-            self._refuse_row(start, end, *failure)
+        # A bad byte in a name of the header hurts no text.
+        bad = None if self._header is None else self._first_failure(start, end)
+        if bad:
+            self._refuse_row(start, end, *bad)
         elif len(row) == self._columns:
-            self._texts.append(row[self._column])
+            self._cells.append(row[self._column])
             self._starts.append(self._offsets[start])
         elif end - start == 1 and not self._lines[start].strip():
             self._blank_lines += 1
-        elif self._fields is None:
-            self._fields = row
-            if row.count(self._options.text_field) == 1:
-                self._column, self._columns = row.index(self._options.text_field), len(row)
+        elif self._header is None:
+            self._find_header(row)
         elif self._columns < 0:
-            found = ", ".join(self._fields) or "unknown"
-            self._refuse_row(start, end, "missing-field", f"the fields of the header are {found}")
+            names = ", ".join(self._header) or "unknown"
+            self._refuse_row(start, end, "missing-field", f"the fields of the header are {names}")
         else:
             detail = f"{len(row)} columns, the header has {self._columns}"
             self._refuse_row(start, end, "wrong-columns", detail)
 
-    def _failure_of_lines(self, start: int, end: int) -> tuple[str, str] | None:
-        if self._fields is None:  # a byte that is wrong in a name of the header hurts no text
-            return None
-        bad = (self._bad[at] for at in self._offsets[start:end] if at in self._bad)
-        return next(bad, None)
+    def _find_header(self, row: list[str]) -> None:
+        """Take the first row for the header; one that cannot be read names no fields."""
+        if self._header is None:
+            self._header = row
+            if row.count(self.part.options.text_field) == 1:
+                self._column = row.index(self.part.options.text_field)
+                self._columns = len(row)
+
+    def _first_failure(self, start: int, end: int) -> _Failure | None:
+        return next((self._bad[at] for at in self._offsets[start:end] if at in self._bad), None)
 
     def _refuse_row(self, start: int, end: int, reason: str, detail: str) -> None:
-        place = self._offsets[start], self._length(start, end)
-        self._refuse(Reject(self._file, *place, reason, detail))
+        self._find_header([])
+        self.refuse(self._offsets[start], self._length(start, end), reason, detail)
 
-    def _refuse(self, reject: Reject) -> None:
-        if self._fields is None:  # a header that cannot be read names no fields
-            self._fields = []
-        self.rejects.append(reject)
-
-    def is_full(self, batch_bytes: int) -> bool:
-        """Whether enough was gathered."""
-        return self._bytes >= batch_bytes or len(self.rejects) >= REJECTS_PER_BATCH
+    def end(self, damage: DamagedStreamError | None) -> None:
+        """Parse the rest of the file, or what comes before its damage."""
+        if damage is None:
+            self.parse(("unclosed-quote", "a quoted cell is still open where the file ends"))
+        else:
+            self.parse()
+            self.refuse(self._offsets[0], -1, "damaged-compression", str(damage))
 
     def take(self) -> DocumentBatch:
-        """Give what was gathered."""
-        if self._starts:
-            document_id(self._file_index, self._starts[-1])  # refuses what does not fit an id
-        counts = ReadCounts(
-            bytes=self._bytes,
-            lines=self._blank_lines,
-            blank_lines=self._blank_lines,
-            rows=len(self._texts) + len(self.rejects),
-            rejected_rows=len(self.rejects),
-        )
-        batch = documents_of(
-            np.array(self._starts, np.uint64) + self._first_id,
-            pa.array(self._texts, pa.large_string()),
-            self._options,
-            self.rejects,
-            counts,
-        )
-        self._clear()
-        return batch
+        rejected = len(self.rejects)
+        self.counts += ReadCounts(rows=self.rows + rejected, rejected_rows=rejected)
+        return super().take()
 
 
 def check_csv_field(stream: BinaryIO, file: str, options: DocumentOptions) -> None:
@@ -258,7 +237,7 @@ def check_csv_field(stream: BinaryIO, file: str, options: DocumentOptions) -> No
         options: with the text field and the format.
 
     Raises:
-        UserError: with the fields that exist. A header that cannot be read is left to the run.
+        UserError: names the existing fields. A header that cannot be read is left to the run.
     """
     data = stream.read(_PROBE_BYTES)
     whole = data if len(data) < _PROBE_BYTES else data[: data.rfind(b"\n") + 1]
@@ -278,43 +257,29 @@ def check_csv_field(stream: BinaryIO, file: str, options: DocumentOptions) -> No
         )
 
 
-def read_csv(
-    stream: BinaryIO,
-    file: str,
-    file_index: int,
-    _start: int,
-    _end: int | None,
-    options: DocumentOptions,
-    batch_bytes: int = 2**20,
-) -> Iterator[DocumentBatch]:
+def read_csv(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
     """Read the rows of a file; the first one that is not blank is the header.
 
     Args:
         stream: the file's bytes, decompressed, read forward only.
-        file: path for the rejects.
-        file_index: index of the file in the sorted list of inputs, for the documents' ids, which
-            hold the byte at which a row starts.
-        _start: 0, as a file is read whole.
-        _end: None.
-        options: format ("csv" or "tsv"), text field and limits; `max_line_bytes` is a row's.
-        batch_bytes: how much is read at a time, and about how much text a batch has.
+        part: the whole file, with the format ("csv" or "tsv"), text field and limits;
+            `max_line_bytes` limits a row.
 
     Yields:
-        At least one batch. Rows are counted as `rows`, blank lines as `lines`, and the header not
-        at all.
+        At least one batch. Ids hold the byte at which a row starts. Rows are counted as `rows`,
+        blank lines as `lines`, and the header is not counted.
 
     Raises:
-        UserError: for a file index or an offset that does not fit a document id.
+        UserError: an offset does not fit a document id.
     """
-    rows = _Rows(file, file_index, options)
-    lines = LineReader(stream, 0, False, batch_bytes, options.max_line_bytes, False)
+    rows = _Rows(part)
+    damage: DamagedStreamError | None = None
     try:
-        for block in lines:
-            rows.add(block)
-            if rows.is_full(batch_bytes):
+        for block in LineReader(stream, part):
+            rows.add_lines(block)
+            if rows.is_full:
                 yield rows.take()
-        rows.parse(("unclosed-quote", "a quoted cell of it is still open where the file ends"))
-    except DamagedStreamError as damage:
-        rows.parse()
-        rows.rejects.append(Reject(file, rows.offset, -1, "damaged-compression", str(damage)))
+    except DamagedStreamError as error:
+        damage = error
+    rows.end(damage)
     yield rows.take()

@@ -1,9 +1,7 @@
-"""Documents that come one a record: the text of a record is a document, its lines are sentences.
+"""Documents from records: the text of a record is a document, and its lines are the sentences.
 
-Or, by the rule "document", the text is one sentence as it stands.
-
-Each format of records (JSON lines, one document a line, ...) gives texts and ids; what makes
-documents of them is here.
+With the sentence rule "document", the text is one sentence, as it stands. The formats of records
+(JSON lines, tables, archives, ...) give texts and their places; they become documents here.
 """
 
 from collections.abc import Sequence
@@ -14,24 +12,103 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.corpus.batches import DocumentBatch, ReadCounts, Reject, text_batch
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.batches import DocumentBatch, ReadCounts, text_batch
+from corpusmill.corpus.collector import Collector
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.text.line_kernels import find_newline, join_text, strip_line
 from corpusmill.errors import UserError
 
+# A batch ends early at this many records, which bounds the Python objects made of them.
+MAX_BATCH_ROWS = 8192
+
+_Bounds = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]
+
+
+class RecordCollector(Collector):
+    """Gathers the records of a range until they are taken as a batch of documents.
+
+    A text above the limit of documents is cut between lines, into pieces whose ids follow that of
+    the first. A record must therefore own as many ids as its text has bytes, or `max_pieces`.
+
+    Args:
+        part: the range.
+        max_pieces: the most pieces of a text; the last one has all that is left.
+        enough: the share of `part.batch_bytes` that fills a batch.
+
+    Attributes:
+        rows: records that were added since the last `take`.
+    """
+
+    def __init__(self, part: FileRange, max_pieces: int = 2**62, enough: float = 1.0) -> None:
+        super().__init__(part, enough)
+        self._max_pieces = max_pieces
+
+    def _start_batch(self) -> None:
+        super()._start_batch()
+        self.rows, self._ids = 0, [np.empty(0, np.uint64)]
+        self._texts: list[pa.Array] = []
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is enough for a batch, in text, records or rejects."""
+        return self.rows >= MAX_BATCH_ROWS or super().is_full
+
+    def add(self, offsets: npt.NDArray[np.int64], texts: Sequence[pa.Array]) -> None:
+        """Add records.
+
+        Args:
+            offsets: int64[records], ascending; the low bits of their ids.
+            texts: pa.large_string or pa.large_binary without nulls, in all as many.
+        """
+        self._ids.append(self.part.ids(offsets))
+        self._texts.extend(texts)
+        self.rows += len(offsets)
+        self.text_bytes += sum(some.nbytes for some in texts)
+
+    def take(self) -> DocumentBatch:
+        """Return the records as documents, with what was counted and refused."""
+        ids = np.concatenate(self._ids)
+        text, offsets = ragged.from_arrow(join_arrays(self._texts))
+        limits = self.part.options.max_document_bytes, self._max_pieces
+        if self.part.options.keeps_text:
+            begins, ends, pieces = cut_texts(text, offsets, *limits)
+            record, piece = pieces.T
+            sentences = np.ones(len(pieces), np.int64)
+        else:
+            begins, ends, pieces = split_texts(text, offsets, *limits)
+            record, piece, sentences = pieces.T
+        with_text = int((piece == 0).sum())
+        self.counts += ReadCounts(
+            records=len(ids),
+            empty_records=len(ids) - with_text,
+            sentences=len(begins),
+            documents=len(pieces),
+            cut_documents=len(pieces) - with_text,
+        )
+        joined = join_text(text, begins, ends)
+        ids = ids[record] + piece.astype(np.uint64)
+        return self._to_batch(text_batch(ids, sentences, ends - begins, joined))
+
+
+def join_arrays(texts: list[pa.Array]) -> pa.Array:
+    """Join arrays of one type; a single one is not copied."""
+    if len(texts) == 1:
+        return texts[0]
+    return pa.concat_arrays(texts) if texts else pa.array([], pa.large_binary())
+
 
 def no_such_field(file: str, text_field: str, fields: Sequence[str]) -> UserError:
-    """The error for records that lack the text field.
+    """Make the error for records that lack the text field.
 
     Args:
         file: path of the file.
-        text_field: as the user gave it.
-        fields: names of those that the first record has.
+        text_field: its name, as the user wrote it.
+        fields: the names of the first record's fields.
     """
-    found = ", ".join(fields) or "none"
+    names = ", ".join(fields) or "none"
     return UserError(
         f"--text-field {text_field}",
-        f"the first record of {file} has no such field; its fields are {found}",
+        f"the first record of {file} has no such field; its fields are {names}",
         "Name the field that holds the text",
     )
 
@@ -42,19 +119,20 @@ def split_texts(
     offsets: npt.NDArray[np.int64],
     max_document_bytes: int,
     max_pieces: int,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+) -> _Bounds:
     r"""Cut texts at newlines into sentences, and group these into documents.
 
     Args:
-        text: uint8 [bytes], the texts one behind the other.
-        offsets: int64 [texts + 1] into text.
-        max_document_bytes: a document's text is cut before the sentence that goes beyond.
-        max_pieces: documents that a text is cut into at most; the last one has all that is left.
+        text: uint8[bytes], the texts one after the other.
+        offsets: int64[texts + 1] into text.
+        max_document_bytes: a document is cut before the sentence that would exceed this.
+        max_pieces: the most documents of a text; the last one has all that is left.
 
     Returns:
-        begins: int64 [sentences], where the stripped text of each begins; blank lines are none.
-        ends: int64 [sentences].
-        documents: int64 [documents, 3], the text each is of, which piece of it, and its sentences.
+        begins: int64[sentences], where the stripped text of each begins; blank lines are left out.
+        ends: int64[sentences].
+        documents: int64[documents, 3], index of the text, index of the piece in it, and the number
+            of sentences.
 
     Example:
         "a\n\n b" and "" with offsets [0, 5, 5] give begins [0, 4], ends [1, 5] and
@@ -66,26 +144,26 @@ def split_texts(
     begins, ends = np.empty(most, np.int64), np.empty(most, np.int64)
     documents = np.empty((most, 3), np.int64)
     sentence = document = 0
-    for of in range(len(offsets) - 1):
-        piece = sentences = held = 0
-        start = offsets[of]
-        while start < offsets[of + 1]:
-            end = find_newline(text, start, offsets[of + 1])
+    for index in range(len(offsets) - 1):
+        piece = sentences = size = 0
+        start = offsets[index]
+        while start < offsets[index + 1]:
+            end = find_newline(text, start, offsets[index + 1])
             begin, stop = strip_line(text, start, end)
             start = end + 1
             if begin == stop:
                 continue
-            is_full = held + stop - begin > max_document_bytes and piece + 1 < max_pieces
+            is_full = size + stop - begin > max_document_bytes and piece + 1 < max_pieces
             if sentences and is_full:
-                documents[document] = of, piece, sentences
+                documents[document] = index, piece, sentences
                 document += 1
-                piece, sentences, held = piece + 1, 0, 0
+                piece, sentences, size = piece + 1, 0, 0
             begins[sentence], ends[sentence] = begin, stop
             sentence += 1
             sentences += 1
-            held += stop - begin
+            size += stop - begin
         if sentences:
-            documents[document] = of, piece, sentences
+            documents[document] = index, piece, sentences
             document += 1
     return begins[:sentence], ends[:sentence], documents[:document]
 
@@ -96,38 +174,38 @@ def cut_texts(
     offsets: npt.NDArray[np.int64],
     max_document_bytes: int,
     max_pieces: int,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    r"""Cut texts that are too long behind newlines; the others stay as they are.
+) -> _Bounds:
+    r"""Cut texts that are too long after newlines; keep the others as they are.
 
     Args:
-        text: uint8 [bytes], the texts one behind the other.
-        offsets: int64 [texts + 1] into text.
-        max_document_bytes: a text is cut before the line that goes beyond.
-        max_pieces: pieces that a text is cut into at most; the last one has all that is left.
+        text: uint8[bytes], the texts one after the other.
+        offsets: int64[texts + 1] into text.
+        max_document_bytes: a text is cut before the line that would exceed this.
+        max_pieces: the most pieces of a text; the last one has all that is left.
 
     Returns:
-        begins: int64 [pieces], where each begins in the text; those of white space alone are none.
-        ends: int64 [pieces].
-        documents: int64 [pieces, 2], the text each is of, and which piece of it.
+        begins: int64[pieces], where each begins in the text; those of white space are left out.
+        ends: int64[pieces].
+        documents: int64[pieces, 2], index of the text, and index of the piece in it.
 
     Example:
-        " a\nb\n" and " " with offsets [0, 5, 6] give begins [0], ends [5], documents [[0, 0]]; for
+        " a\nb\n" and " " with offsets [0, 5, 6] give begins [0], ends [5], documents [[0, 0]]; with
         at most 3 bytes, begins [0, 3], ends [3, 5] and documents [[0, 0], [0, 1]].
     """
     most = len(offsets) - 1 + 2 * (offsets[-1] - offsets[0]) // max_document_bytes
     begins, ends = np.empty(most, np.int64), np.empty(most, np.int64)
     documents = np.empty((most, 2), np.int64)
     count = 0
-    for of in range(len(offsets) - 1):
-        piece, begin = 0, offsets[of]
-        while begin < offsets[of + 1]:
-            end = offsets[of + 1]
+    for index in range(len(offsets) - 1):
+        piece, begin = 0, offsets[index]
+        while begin < offsets[index + 1]:
+            end = offsets[index + 1]
             if end - begin > max_document_bytes and piece + 1 < max_pieces:
                 end = _end_of_lines(text, begin, end, max_document_bytes)
             start, stop = strip_line(text, begin, end)
             if start < stop:
                 begins[count], ends[count] = begin, end
-                documents[count] = of, piece
+                documents[count] = index, piece
                 count, piece = count + 1, piece + 1
             begin = end
     return begins[:count], ends[:count], documents[:count]
@@ -135,54 +213,9 @@ def cut_texts(
 
 @njit
 def _end_of_lines(text: npt.NDArray[np.uint8], begin: int, end: int, most: int) -> int:
-    """Where the last line ends that ends within so many bytes, or else the first line."""
+    """Return the end of the last line that ends within `most` bytes, or else of the first line."""
     for at in range(begin + most, begin, -1):
         if text[at - 1] == 10:
             return at
     newline: int = find_newline(text, begin + most, end)
     return min(newline + 1, end)
-
-
-def documents_of(
-    ids: npt.NDArray[np.uint64],
-    texts: pa.Array,
-    options: DocumentOptions,
-    rejects: Sequence[Reject],
-    counts: ReadCounts,
-    max_pieces: int = 2**62,
-) -> DocumentBatch:
-    """The documents of some records.
-
-    Args:
-        ids: uint64 [records], as `corpusmill.corpus.batches.document_id` makes them. The pieces
-            of a text that is cut have the ids that follow, so that a record must own as many as
-            its text has bytes, or `max_pieces`.
-        texts: pa.large_string [records], without nulls.
-        options: sentence rule; documents above the limit are cut between lines.
-        rejects: records that were refused since the batch before.
-        counts: what else was counted since then.
-        max_pieces: documents that a text is cut into at most.
-    """
-    text, offsets = ragged.from_arrow(texts)
-    if options.keeps_text:
-        begins, ends, pieces = cut_texts(text, offsets, options.max_document_bytes, max_pieces)
-        of, piece = pieces.T
-        sentences = np.ones(len(pieces), np.int64)
-    else:
-        begins, ends, pieces = split_texts(text, offsets, options.max_document_bytes, max_pieces)
-        of, piece, sentences = pieces.T
-    with_text = int((piece == 0).sum())
-    documents = text_batch(
-        ids[of] + piece.astype(np.uint64),
-        sentences,
-        ends - begins,
-        join_text(text, begins, ends),
-    )
-    own = ReadCounts(
-        records=len(ids),
-        empty_records=len(ids) - with_text,
-        sentences=len(begins),
-        documents=len(pieces),
-        cut_documents=len(pieces) - with_text,
-    )
-    return DocumentBatch(documents, tuple(rejects), counts + own)

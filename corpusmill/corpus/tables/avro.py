@@ -1,7 +1,7 @@
-"""Records of an Avro file, decoded by fastavro: a block of the file is one here.
+"""Avro object container files, decoded by fastavro, block by block.
 
-Blocks are decompressed here, so that every codec of the format's specification works with what is
-installed, and none can fill the memory. https://avro.apache.org/docs/1.12.0/specification/
+Blocks are decompressed here, so that every codec of the specification works with the packages that
+are installed, and none can fill the memory. https://avro.apache.org/docs/1.12.0/specification/
 """
 
 import bz2
@@ -15,11 +15,11 @@ from typing import Any, cast
 import fastavro
 import pyarrow as pa
 
+from corpusmill.corpus.batches import UnreadableError
+from corpusmill.corpus.records.documents import MAX_BATCH_ROWS
 from corpusmill.corpus.tables.table import (
     BATCH_BYTES,
-    MAX_BATCH_ROWS,
     MAX_BLOCK_BYTES,
-    BadTableError,
     Block,
     TableStream,
     TextRows,
@@ -39,9 +39,9 @@ HEADER = fastavro.parse_schema(
         ],
     }
 )
-# The first of them is enough for nearly any schema.
+# Bytes of the file in which its header is looked for; the first is enough for nearly any schema.
 _HEADER_STEPS = (2**20, 2**26)
-_COUNTS_BYTES = 20  # two numbers in front of a block
+_COUNTS_BYTES = 20  # the most of the two numbers before a block
 
 
 def _inflate(data: memoryview) -> bytes:
@@ -52,7 +52,7 @@ def _unpack_snappy(data: memoryview) -> bytes:
     size = _read_long(BytesIO(data[:10]), zigzag=False)
     if size > MAX_BLOCK_BYTES:
         raise too_large(size)
-    # Four bytes behind the block are a checksum of the text.
+    # The last four bytes are a checksum of the text.
     text: bytes = pa.Codec("snappy").decompress(data[:-4], size, asbytes=True)
     if zlib.crc32(text) != int.from_bytes(data[-4:], "big"):
         raise ValueError("the checksum differs")
@@ -75,7 +75,7 @@ _DECOMPRESS: dict[str, Callable[[memoryview], bytes]] = {
 
 
 def _read_long(stream: BytesIO, zigzag: bool = True) -> int:
-    """A number of Avro: seven bits a byte, the lowest first, the sign in the lowest bit."""
+    """Read a number of Avro: seven bits a byte, the lowest first, the sign in the lowest bit."""
     number = shift = 0
     while True:
         byte = stream.read(1)
@@ -88,7 +88,7 @@ def _read_long(stream: BytesIO, zigzag: bool = True) -> int:
 
 
 def write_long(number: int) -> bytes:
-    """A number that is not negative, as Avro writes it."""
+    """Encode a number that is not negative as Avro does."""
     number <<= 1
     written = bytearray()
     while number > 127:
@@ -97,20 +97,20 @@ def write_long(number: int) -> bytes:
     return bytes([*written, number])
 
 
-def _in_words(of: Any) -> str:
-    """A type of an Avro schema: {"type": "array", "items": "int"} is an array."""
-    match of:
+def _in_words(kind: Any) -> str:
+    """Name a type of an Avro schema: {"type": "array", "items": "int"} is an "array"."""
+    match kind:
         case list():
-            return " or ".join(map(_in_words, of))
+            return " or ".join(map(_in_words, kind))
         case {"logicalType": str(name)} | {"type": str(name)}:
             return name
         case {"type": nested}:
             return _in_words(nested)
-    return str(of)
+    return str(kind)
 
 
 class AvroTable:
-    """An Avro object container file; see `corpusmill.corpus.tables.table.Table`.
+    """An Avro object container file, as a `corpusmill.corpus.tables.table.Table`.
 
     Args:
         stream: the file.
@@ -118,11 +118,11 @@ class AvroTable:
         text_field: name of the field to read.
 
     Attributes:
-        codec: by the specification's name.
-        schema: as it was written.
+        codec: its name in the specification.
+        schema: the schema that it was written with.
 
     Raises:
-        BadTableError: its header cannot be read, or its codec is none of the specification's.
+        UnreadableError: its header cannot be read, or its codec is not in the specification.
     """
 
     def __init__(self, stream: TableStream, size: int, text_field: str) -> None:
@@ -133,82 +133,78 @@ class AvroTable:
             self.codec = meta.get("avro.codec", b"null").decode()
             if self.codec not in {"null", *_DECOMPRESS}:
                 names = ", ".join(["null", *_DECOMPRESS])
-                detail = f"its codec is {self.codec}, none of {names}"
-                raise BadTableError("damaged-file", detail)
+                detail = f"its codec {self.codec} is not one of {names}"
+                raise UnreadableError("damaged-file", detail)
             self.schema = schema = json.loads(meta["avro.schema"])
             self._feed = BytesIO()
             plain = header | {"meta": meta | {"avro.codec": b"null"}}
             fastavro.schemaless_writer(self._feed, HEADER, plain)
             self._feed.seek(0)
-            # Decodes one block after the other, as those of a file that is not compressed. Bytes
-            # that are no UTF-8 become surrogates, which tell of them, and do not cost the block.
+            # Decodes one block after the other as if the file were not compressed. Bytes that are
+            # not UTF-8 become surrogates, so that they cost their record and not the block.
             self._decoder = fastavro.block_reader(
                 self._feed, handle_unicode_errors="surrogateescape"
             )
             listed = schema.get("fields", ()) if isinstance(schema, dict) else ()
-            self.fields = {of["name"]: _in_words(of["type"]) for of in listed}
+            self.fields = {field["name"]: _in_words(field["type"]) for field in listed}
         self.text_fields = tuple(
-            name for name, of in self.fields.items() if {"string", "bytes"} & {*of.split(" or ")}
+            name
+            for name, kind in self.fields.items()
+            if {"string", "bytes"} & {*kind.split(" or ")}
         )
 
     def _read_header(self) -> tuple[dict[str, Any], int]:
         for step in _HEADER_STEPS:
-            self._stream.seek(0)
-            start = BytesIO(self._stream.read(step))
+            start = BytesIO(self._stream.read_at(0, step))
             if not start.getvalue().startswith(MAGIC):
-                raise BadTableError("damaged-file", "it does not begin as Avro")
+                raise UnreadableError("damaged-file", "it does not begin as Avro does")
             try:
                 return fastavro.schemaless_reader(start, HEADER, None), start.tell()  # type: ignore[return-value]
             except EOFError:
                 if self._size <= step:
                     raise
-        raise BadTableError("damaged-file", "its header has no end")
+        raise UnreadableError("damaged-file", "its header does not end")
 
     def blocks(self) -> Iterator[Block]:
-        """The blocks of the file; each tells only how far it is to the next."""
-        at, index, head = self._begin, 0, b""
-        while at < self._size:
+        """Yield the blocks of the file; each tells only how far away the next one is."""
+        start, index, head = self._begin, 0, b""
+        while start < self._size:
             rows = 0
             try:
                 with self._stream.damage_is("damaged-block"):
-                    counts = BytesIO(head or self._read(at, _COUNTS_BYTES))
+                    counts = BytesIO(head or self._stream.read_at(start, _COUNTS_BYTES))
                     rows, length = _read_long(counts), _read_long(counts)
                     if rows < 0 or length < 0:
                         raise ValueError(f"{rows} rows in {length} bytes")
-                    end = at + counts.tell() + length + SYNC_BYTES
+                    end = start + counts.tell() + length + SYNC_BYTES
                     if end > self._size:
                         raise EOFError("the file ends in it")
-                    behind = self._read(end - SYNC_BYTES, SYNC_BYTES + _COUNTS_BYTES)
-                    if not behind.startswith(self._sync):
+                    mark = self._stream.read_at(end - SYNC_BYTES, SYNC_BYTES + _COUNTS_BYTES)
+                    if not mark.startswith(self._sync):
                         rows = 0
                         raise ValueError("it does not end with the mark of the file's blocks")
-            except BadTableError as fault:
-                yield Block(index, at, self._size - at, max(0, rows), fault)
+            except UnreadableError as error:
+                yield Block(index, start, self._size - start, max(0, rows), error)
                 return
-            yield Block(
-                index, at, end - at, rows, too_large(length) if length > MAX_BLOCK_BYTES else None
-            )
-            at, index, head = end, index + 1, behind[SYNC_BYTES:]
-
-    def _read(self, offset: int, length: int) -> bytes:
-        self._stream.seek(offset)
-        return self._stream.read(length)
+            fault = too_large(length) if length > MAX_BLOCK_BYTES else None
+            yield Block(index, start, end - start, rows, fault)
+            start, index, head = end, index + 1, mark[SYNC_BYTES:]
 
     def texts(self, block: Block) -> Iterator[TextRows]:
-        """The rows of a block, decompressed at once."""
+        """Yield the rows of a block, decompressed at once."""
         with self._stream.damage_is("damaged-block"):
-            yield from self._decode(self._read(block.offset, block.length))
+            yield from self._decode(self._stream.read_at(block.offset, block.length))
 
     def content(self, block: Block) -> bytes:
-        """The rows of a block as they are encoded, decompressed.
+        """Return the encoded rows of a block, decompressed.
 
         Raises:
-            BadTableError: it is damaged, or too large.
+            UnreadableError: it is damaged, or too large.
         """
         if block.fault:
             raise block.fault
         with self._stream.damage_is("damaged-block"):
-            return bytes(self._decompress(self._read(block.offset, block.length)))
+            return bytes(self._decompress(self._stream.read_at(block.offset, block.length)))
 
     def _decompress(self, data: bytes) -> bytes | memoryview:
         counts = BytesIO(data[:_COUNTS_BYTES])
@@ -228,14 +224,14 @@ class AvroTable:
         self._feed.write(data)
         self._feed.seek(0)
         values: list[Any] = []
-        held = 0
+        size = 0
         for record in cast(Iterator[dict[str, Any]], next(self._decoder)):
             value = record[self._text_field]
             values.append(value)
-            held += len(value) if isinstance(value, str | bytes) else 0
-            if held >= BATCH_BYTES or len(values) >= MAX_BATCH_ROWS:
+            size += len(value) if isinstance(value, str | bytes) else 0
+            if size >= BATCH_BYTES or len(values) >= MAX_BATCH_ROWS:
                 yield _to_rows(values)
-                values, held = [], 0
+                values, size = [], 0
         yield _to_rows(values)
 
 
@@ -244,13 +240,13 @@ def _to_rows(values: list[Any]) -> TextRows:
         return TextRows(pa.array(values, pa.large_binary()))
     except (pa.ArrowException, TypeError, ValueError):
         kinds = {
-            at: f"a value of type {type(value).__name__}"
-            for at, value in enumerate(values)
+            index: f"a value of type {type(value).__name__}"
+            for index, value in enumerate(values)
             if not (value is None or isinstance(value, str | bytes))
         }
     texts = [
         value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
         for value in values
     ]
-    texts = [None if at in kinds else text for at, text in enumerate(texts)]
+    texts = [None if index in kinds else text for index, text in enumerate(texts)]
     return TextRows(pa.array(texts, pa.large_binary()), kinds)

@@ -1,4 +1,4 @@
-"""Tables that hold a text a row, as blocks that are decoded one by one: what each format gives."""
+"""Tables with one text in each row, read block by block: what each format implements."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -8,33 +8,22 @@ from types import MappingProxyType
 from typing import BinaryIO, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-# What is decoded whole, compressed or not, has at most so many bytes.
+from corpusmill.corpus.batches import UnreadableError
+from corpusmill.corpus.records.documents import MAX_BATCH_ROWS
+
+# The most bytes that are decoded at once, compressed or not.
 MAX_BLOCK_BYTES = 2**30
-# About so much text is given at a time, in at most so many rows; the latter bounds the objects that
-# are made of bad ones.
+# About this much text is yielded at a time.
 BATCH_BYTES = 2**20
-MAX_BATCH_ROWS = 8192
 
 
-class BadTableError(Exception):
-    """A file or a block of it that cannot be read.
-
-    Args:
-        reason: one of the reasons of the README's table.
-        detail: what was found.
-    """
-
-    def __init__(self, reason: str, detail: str) -> None:
-        self.reason, self.detail = reason, detail
-        super().__init__(reason, detail)
-
-
-def too_large(num_bytes: int) -> BadTableError:
-    """The error for a block that is not read, as it would have to be decoded whole."""
-    detail = f"{num_bytes} bytes, of which at most {MAX_BLOCK_BYTES} are read at a time"
-    return BadTableError("block-too-large", detail)
+def too_large(num_bytes: int) -> UnreadableError:
+    """Make the error for a block that is not read, as it would have to be decoded at once."""
+    detail = f"{num_bytes} bytes, above the limit of {MAX_BLOCK_BYTES} for a block"
+    return UnreadableError("block-too-large", detail)
 
 
 @dataclass(frozen=True)
@@ -43,17 +32,17 @@ class Block:
 
     Attributes:
         index: its number in the file.
-        offset: its first byte in the file; not before that of the block in front.
-        length: its own bytes, without what may lie between it and the next.
-        rows: by the file's own account; 0 where that cannot be known.
-        fault: why it is not read, where that is already known.
+        offset: its first byte in the file; never before that of the previous block.
+        length: its own bytes, without what may lie between it and the next block.
+        rows: as many as the file declares; 0 if that cannot be known.
+        fault: why it cannot be read, if that is already known.
     """
 
     index: int
     offset: int
     length: int
     rows: int
-    fault: BadTableError | None = None
+    fault: UnreadableError | None = None
 
 
 class TextRows(NamedTuple):
@@ -61,7 +50,7 @@ class TextRows(NamedTuple):
 
     Attributes:
         texts: pa.large_binary, not yet checked to be UTF-8; null where there is no text.
-        kinds: what stands there instead, by its row in `texts`; rows not listed hold null.
+        kinds: what a row without text holds, by its index in `texts`; null if it is not listed.
     """
 
     texts: pa.Array
@@ -69,7 +58,7 @@ class TextRows(NamedTuple):
 
 
 class Table(Protocol):
-    """A file that was opened."""
+    """An open file."""
 
     @property
     def fields(self) -> Mapping[str, str]:
@@ -78,24 +67,24 @@ class Table(Protocol):
 
     @property
     def text_fields(self) -> tuple[str, ...]:
-        """Names of those that hold text."""
+        """The names of the fields that hold text."""
         ...
 
     def blocks(self) -> Iterator[Block]:
-        """All blocks in the order of the file, without reading their rows."""
+        """Yield all blocks in the order of the file, without reading their rows."""
         ...
 
     def texts(self, block: Block) -> Iterator[TextRows]:
-        """The rows of a block in their order, in pieces of bounded size.
+        """Yield the rows of a block in their order, in pieces of bounded size.
 
         Raises:
-            BadTableError: from where on it is damaged, or that it is too large.
+            UnreadableError: it is damaged from here on, or too large.
         """
         ...
 
 
 class TableStream:
-    """A seekable file, noting its own errors so that they are not taken for damage.
+    """A seekable file that keeps its own errors, so that they are not taken for damage.
 
     Args:
         raw: the file; it stays open.
@@ -103,69 +92,74 @@ class TableStream:
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw
-        self.error: Exception | None = None
-        self.closed = False  # asked for by Arrow
+        self._error: Exception | None = None
+        self.closed = False  # Arrow reads this
 
     def read(self, size: int = -1) -> bytes:
-        """As of any file."""
+        """Read as any file does."""
         try:
             return self._raw.read(size)
         except Exception as error:
-            self.error = error
+            self._error = error
             raise
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        """Read up to size bytes from an offset on."""
+        self.seek(offset)
+        return self.read(size)
 
     def read_into(self, buffer: memoryview, offset: int) -> None:
         """Fill a buffer with the file's bytes from an offset on.
 
         Raises:
-            EOFError: the file ends before.
+            EOFError: the file ends too early.
         """
         self.seek(offset)
         filled = 0
         while filled < len(buffer):
             data = self.read(min(len(buffer) - filled, 2**24))
             if not data:
-                raise EOFError("the file ends before")
+                raise EOFError("the file ends too early")
             buffer[filled : filled + len(data)] = data
             filled += len(data)
 
     def seek(self, offset: int, whence: int = SEEK_SET) -> int:
-        """As of any file."""
+        """Seek as any file does."""
         try:
             return self._raw.seek(offset, whence)
         except Exception as error:
-            self.error = error
+            self._error = error
             raise
 
     def tell(self) -> int:
-        """As of any file."""
+        """Return the position as any file does."""
         return self.seek(0, SEEK_CUR)
 
     def close(self) -> None:
-        """Nothing: the file is its opener's."""
+        """Do nothing: whoever opened the file closes it."""
 
     @contextmanager
     def damage_is(self, reason: str) -> Iterator[None]:
-        """Make what a decoder raises a BadTableError, but not what the file itself raised."""
+        """Turn a decoder's error into an UnreadableError, but not one of the file itself."""
         try:
             yield
-        except (BadTableError, MemoryError):
+        except (UnreadableError, MemoryError):
             raise
         except Exception as error:  # decoders raise nearly anything when they meet garbage
-            if self.error:
-                raise self.error from None
-            raise BadTableError(reason, f"{type(error).__name__}: {error}") from None
+            if self._error:
+                raise self._error from None
+            raise UnreadableError(reason, f"{type(error).__name__}: {error}") from None
 
 
-def is_text_type(of: pa.DataType) -> bool:
-    """Whether a column may hold text: strings, or bytes that are then checked, maybe encoded.
+def is_text_type(kind: pa.DataType) -> bool:
+    """Whether a column may hold text: strings, or bytes to be checked, perhaps as a dictionary.
 
     Example:
         string, large_binary and dictionary<values=string> may; int64 and list<string> may not.
     """
-    if pa.types.is_dictionary(of):
-        return is_text_type(of.value_type)
-    return of in _AS_BINARY or of in _AS_BINARY.values()
+    if pa.types.is_dictionary(kind):
+        return is_text_type(kind.value_type)
+    return kind in _AS_BINARY or kind in _AS_BINARY.values()
 
 
 _AS_BINARY = {
@@ -176,30 +170,30 @@ _AS_BINARY = {
 
 
 def _as_large_binary(texts: pa.Array) -> pa.Array:
-    # Arrow takes the offsets and the UTF-8 of what it reads on trust. Seen as bytes, the offsets
-    # alone are checked.
+    # Arrow trusts the offsets and the UTF-8 of what it reads. Viewed as bytes, only the offsets
+    # are checked.
     viewed = texts.view(_AS_BINARY.get(texts.type, texts.type))
     viewed.validate(full=True)
     return viewed.cast(pa.large_binary())
 
 
-def lengths_of(texts: pa.Array) -> np.ndarray:
-    """Bytes of each text of a pa.large_binary array, int64; those of a null may be any number."""
+def lengths_of(texts: pa.Array) -> npt.NDArray[np.int64]:
+    """Return int64[n], the bytes of each text of pa.large_binary; any number for a null."""
     offsets = np.frombuffer(texts.buffers()[1] or bytes(8), np.int64)
     return np.diff(offsets[texts.offset : texts.offset + len(texts) + 1])
 
 
-def cut_texts(texts: pa.Array) -> Iterator[TextRows]:
+def slice_texts(texts: pa.Array) -> Iterator[TextRows]:
     """Cut a column into pieces of about a megabyte.
 
     Args:
-        texts: of a type for which `is_text_type` is true, straight from a file.
+        texts: a column straight from a file, of a type for which `is_text_type` is true.
 
     Yields:
         Pieces of 1 to MAX_BATCH_ROWS rows and BATCH_BYTES of text, unless one row alone has more.
 
     Raises:
-        pa.ArrowInvalid: offsets or indices lie outside of what they point into.
+        pa.ArrowInvalid: offsets or indices point outside of their target.
     """
     column = texts
     if pa.types.is_dictionary(texts.type):

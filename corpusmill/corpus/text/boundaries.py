@@ -1,6 +1,6 @@
 """Where the documents of a text begin and end, line by line: the rules of documents."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -17,34 +17,37 @@ _SHORTEST_HEADING = len("= T =")
 
 
 class Boundaries(NamedTuple):
-    """What n lines are to the documents around them.
+    """Where documents begin and end among n lines.
 
     Attributes:
-        separators: bool [n], lines that end the document before them and are part of none.
-        begins: bool [n], lines that end the document before them and begin another.
+        separators: bool[n], lines that end the document before them and are part of none.
+        begins: bool[n], lines that end the document before them and begin another.
     """
 
     separators: npt.NDArray[np.bool_]
     begins: npt.NDArray[np.bool_]
 
 
+BoundedLines = tuple[LineBlock, Boundaries]
+
+
 def find_boundaries(
-    blocks: Iterator[LineBlock], options: DocumentOptions
-) -> Iterator[tuple[LineBlock, Boundaries]]:
-    """The blocks of lines of a file, each with its boundaries.
+    blocks: Iterable[LineBlock], options: DocumentOptions
+) -> Iterator[BoundedLines]:
+    """Find the boundaries of documents in each block of lines of a file.
 
     Args:
         blocks: lines that follow each other, of the whole file or a part of it.
         options: document rule and sentence rule.
 
     Raises:
-        DamagedStreamError: as the blocks do, behind all that came before.
+        DamagedStreamError: as the blocks do, after everything that came before.
     """
     match options.document_rule:
         case "wikitext-articles":
             for block, headings in _with_headings(blocks):
                 nothing = np.zeros_like(headings)
-                # A title is kept where text is, and has no sentence where sentences are.
+                # A whole document begins with its title; a document of sentences leaves it out.
                 order = (nothing, headings) if options.keeps_text else (headings, nothing)
                 yield block, Boundaries(*order)
         case "whole-file" if options.keeps_text:
@@ -62,23 +65,23 @@ def find_headings(
     begins: npt.NDArray[np.int64],
     ends: npt.NDArray[np.int64],
     kinds: npt.NDArray[np.uint8],
-    blank_behind: bool,
+    blank_after: bool,
 ) -> npt.NDArray[np.bool_]:
     r"""Find the titles of articles of WikiText (Merity et al. 2016), raw or tokenized.
 
     Such a title stands between single equals signs, " = Title = ", while those of sections have
-    more, " = = Section = = ". A line behind it is blank: the text of articles has lines such as
-    " = Played , W = ", too, where a legend was broken into lines, and other text follows these.
+    more, " = = Section = = ". The line after it is blank: articles also have lines of text such as
+    " = Played , W = ", where a legend was broken into lines, and other text follows these.
 
     Args:
-        data: uint8 [bytes].
-        begins: int64 [n], where the stripped text of each line begins.
-        ends: int64 [n], and where it ends.
-        kinds: uint8 [n], kind of each line.
-        blank_behind: whether the line behind the last one is blank, or the file ends there.
+        data: uint8[bytes].
+        begins: int64[n], where the stripped text of each line begins.
+        ends: int64[n], where it ends.
+        kinds: uint8[n], kind of each line.
+        blank_after: whether the line after the last one is blank, or the file ends there.
 
     Returns:
-        bool [n]. "= T =\n\n= = S = =\n\n= Won , L =\nLost" gives [True, False, False, ...].
+        bool[n]. "= T =\n\n= = S = =\n\n= Won , L =\nLost" gives [True, False, False, ...].
     """
     headings = np.zeros(kinds.size, np.bool_)
     for line in range(kinds.size):
@@ -87,41 +90,40 @@ def find_headings(
             continue
         spaced = data[begin + 1] == _SPACE and data[end - 2] == _SPACE and data[end - 1] == _EQUALS
         is_first_level = data[begin + 2] != _EQUALS and data[end - 3] != _EQUALS
-        followed = kinds[line + 1] == BLANK if line + 1 < kinds.size else blank_behind
+        followed = kinds[line + 1] == BLANK if line + 1 < kinds.size else blank_after
         headings[line] = spaced and is_first_level and followed
     return headings
 
 
 def _with_headings(
-    blocks: Iterator[LineBlock],
+    blocks: Iterable[LineBlock],
 ) -> Iterator[tuple[LineBlock, npt.NDArray[np.bool_]]]:
-    """Blocks with their headings; one that may end in a heading waits for the line behind it."""
-    held: tuple[LineBlock, npt.NDArray[np.bool_]] | None = None
+    """Yield blocks with their headings; one that may end in a heading waits for the next line."""
+    waiting: tuple[LineBlock, npt.NDArray[np.bool_]] | None = None
     try:
         for block in blocks:
-            if held:
-                # A block without lines tells of a line too long to be held.
-                held[1][-1] = len(block.kinds) > 0 and block.kinds[0] == BLANK
-                yield held
-            data = np.frombuffer(block.data, np.uint8)
-            headings = find_headings(data, block.begins, block.ends, block.kinds, True)
-            held = (block, headings) if headings[-1:].any() else None
-            if not held:
+            if waiting:
+                # A block without lines is part of a line that is too long to be held.
+                waiting[1][-1] = len(block.kinds) > 0 and block.kinds[0] == BLANK
+                yield waiting
+            headings = find_headings(block.view, block.begins, block.ends, block.kinds, True)
+            waiting = (block, headings) if headings[-1:].any() else None
+            if not waiting:
                 yield block, headings
     except DamagedStreamError:
-        if held:
-            yield held
+        if waiting:
+            yield waiting
         raise
-    if held:
-        yield held
+    if waiting:
+        yield waiting
 
 
-def _at_multiples(blocks: Iterator[LineBlock], size: int) -> Iterator[tuple[LineBlock, Boundaries]]:
-    """Cut a file before the first line that begins at or behind each multiple of a size.
+def _at_multiples(blocks: Iterable[LineBlock], size: int) -> Iterator[BoundedLines]:
+    """Cut a file before the first line that begins at or after each multiple of a size.
 
-    Where that is does not depend on what else was read of the file. Behind a line that is too long
-    to be held, of which the reader of a range may not know the beginning, there is a cut as well,
-    unless it lies before the first multiple.
+    The places do not depend on what else was read of the file. There is also a cut after a line
+    that is too long to be held, as the reader of a range may not know where that line begins,
+    unless the cut would lie before the first multiple.
     """
     before, after_long = 0, False
     for block in blocks:

@@ -1,6 +1,6 @@
-"""Compiled loops over the bytes of text: lines, their kinds and text, and runs of them.
+"""Compiled loops over the bytes of text: lines, their kinds, their text, and runs of them.
 
-White space is what Python's `str.strip` takes for it, found in UTF-8 without decoding.
+White space is what Python's `str.strip` strips, found in UTF-8 without decoding.
 """
 
 from typing import NamedTuple
@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from corpusmill.arrays.kernel_cache import njit
 
-# Kinds of line. Separators come first, rejected lines last, so that one comparison tells them.
+# Kinds of line. Separators come first and rejected lines last, so that one comparison finds them.
 BLANK, TITLE, SENTENCE, INVALID_UTF_8, TOO_LONG = range(5)
 
 _IS_ASCII_SPACE = np.array([chr(byte).isspace() and byte < 0x80 for byte in range(256)], np.uint8)
 
-# Whose document the lines being read belong to.
+# The owner of the document that a line belongs to: none, this range, or another one.
 NOBODYS, OURS, FOREIGN = range(3)
 
 
@@ -23,7 +23,7 @@ NOBODYS, OURS, FOREIGN = range(3)
 def _space_at(  # noqa: PLR0911  one return for each lead byte reads best
     data: npt.NDArray[np.uint8], at: int, end: int
 ) -> int:
-    """Width in bytes of the white space (`str.isspace`) that starts at a byte; 0 for other text."""
+    """Return the width of the white space (`str.isspace`) at a byte, in bytes; 0 for other text."""
     first = data[at]
     if first < 0xC2:
         return 1 if first == 0x20 or 0x09 <= first <= 0x0D or 0x1C <= first <= 0x1F else 0
@@ -45,7 +45,7 @@ def _space_at(  # noqa: PLR0911  one return for each lead byte reads best
 
 @njit
 def _space_before(data: npt.NDArray[np.uint8], begin: int, end: int) -> int:
-    """Width in bytes of the white space that ends just before a byte; 0 for other text."""
+    """Return the width of the white space that ends before a byte, in bytes; 0 for other text."""
     widest = 1 if data[end - 1] < 0x80 else min(3, end - begin)
     # No first byte of these characters can continue another one, so looking back is exact.
     for width in range(1, widest + 1):
@@ -56,9 +56,9 @@ def _space_before(data: npt.NDArray[np.uint8], begin: int, end: int) -> int:
 
 @njit
 def strip_line(data: npt.NDArray[np.uint8], begin: int, end: int) -> tuple[int, int]:
-    """Begin and end of a line's text without the white space around it."""
-    # Nearly every line begins and ends with ASCII other than white space, or with single spaces
-    # before that: told apart here, as the calls take four times as long as all else.
+    """Return where a line's text begins and ends without the white space around it."""
+    # Nearly every line begins and ends with ASCII other than white space, or with spaces around
+    # that. Those are handled here, as the calls take four times as long as everything else.
     while begin < end and not 0x20 < data[begin] < 0x7F:
         width = 1 if data[begin] == 0x20 else _space_at(data, begin, end)
         if width == 0:
@@ -74,13 +74,13 @@ def strip_line(data: npt.NDArray[np.uint8], begin: int, end: int) -> tuple[int, 
 
 @njit
 def find_newline(data: npt.NDArray[np.uint8], at: int, end: int) -> int:
-    """Where the first newline of data[at:end] is; end if there is none."""
-    # A loop without a way out is compiled to vector instructions: 64 bytes are looked at together.
+    """Return the position of the first newline in data[at:end]; end if there is none."""
+    # A loop without a break is compiled to vector instructions, which read 64 bytes together.
     while at + 64 <= end:
-        found = False
+        has_newline = False
         for byte in data[at : at + 64]:
-            found |= byte == 10
-        if found:
+            has_newline |= byte == 10
+        if has_newline:
             break
         at += 64
     while at < end and data[at] != 10:
@@ -92,19 +92,23 @@ def find_newline(data: npt.NDArray[np.uint8], at: int, end: int) -> int:
 def scan_lines(
     data: npt.NDArray[np.uint8], skip: int, max_line_bytes: int, titles: bool
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    r"""Find the lines of a buffer; bytes behind the last newline are a line too.
+    r"""Find the lines of a buffer; bytes after the last newline are a line, too.
 
     Args:
-        data: uint8 [bytes], beginning at the start of a line.
-        skip: bytes of the first line that are no text (a byte order mark).
+        data: uint8[bytes], beginning at the start of a line.
+        skip: bytes of the first line that are not text (a byte order mark).
         max_line_bytes: a line with more bytes, newline not counted, is TOO_LONG.
         titles: whether a text that starts with "=" is a TITLE.
 
     Returns:
-        starts int64 [n + 1] of each line, and of what follows the last one;
-        text int64 [3, n]: line ends (newline not counted), begins and ends of stripped text;
-        kinds uint8 [n]. "a\n\n = b = \n" gives starts [0, 2, 3, 11], text
-        [[1, 2, 10], [0, 2, 4], [1, 2, 9]], kinds [SENTENCE, BLANK, TITLE].
+        starts: int64[n + 1], the start of each line, and the end of the last one.
+        text: int64[3, n], the lines' ends (newline not counted), and the begins and ends of their
+            stripped text.
+        kinds: uint8[n].
+
+    Example:
+        "a\n\n = b = \n" gives starts [0, 2, 3, 11], text [[1, 2, 10], [0, 2, 4], [1, 2, 9]] and
+        kinds [SENTENCE, BLANK, TITLE].
     """
     count = 0
     for at in range(data.size):
@@ -133,11 +137,44 @@ def scan_lines(
     return starts, text, kinds
 
 
-class OpenDocument(NamedTuple):
-    """The document that the last line read belongs to, as far as it was read."""
+@njit
+def measure_breaks(
+    data: npt.NDArray[np.uint8],
+    bounds: npt.NDArray[np.int64],
+    lengths: npt.NDArray[np.int64],
+    kinds: npt.NDArray[np.uint8],
+) -> npt.NDArray[np.int64]:
+    r"""Measure the line break at each line's end: 1 byte of "\n", 2 of "\r\n", 0 at a file's end.
 
-    owner: int  # NOBODYS after a separator, OURS, or FOREIGN where another range has it
-    offset: int  # byte of the file at which it starts (its last piece, where it was cut)
+    Args:
+        data: uint8[bytes].
+        bounds: int64[n + 1], the start of each line in data, and the end of the last one.
+        lengths: int64[n], bytes of each line without its newline.
+        kinds: uint8[n], kind of each line.
+
+    Returns:
+        int64[n], bytes of each line's line break; 0 for lines that are rejects.
+    """
+    breaks = np.zeros(kinds.size, np.int64)
+    for line in range(kinds.size):
+        end = bounds[line] + lengths[line]
+        if kinds[line] < INVALID_UTF_8 and end < bounds[line + 1]:
+            breaks[line] = 2 if lengths[line] and data[end - 1] == 0x0D else 1
+    return breaks
+
+
+class OpenDocument(NamedTuple):
+    """The document that the last line belongs to, as far as it was read.
+
+    Attributes:
+        owner: NOBODYS after a separator, OURS, or FOREIGN if another range reads it.
+        offset: byte of the file at which it starts, or its last piece if it was cut.
+        sentences: their number.
+        text_bytes: bytes of the sentences.
+    """
+
+    owner: int
+    offset: int
     sentences: int
     text_bytes: int
 
@@ -148,26 +185,26 @@ def group_lines(
     text_bytes: npt.NDArray[np.int64],
     kinds: npt.NDArray[np.uint8],
     document: OpenDocument,
-    start: int,
-    end: int,
+    limits: tuple[int, int],
     max_document_bytes: int,
     separators: npt.NDArray[np.bool_],
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64], int, OpenDocument]:
     """Find the documents that end among some lines, and the lines that are the range's.
 
     Args:
-        block_offsets: int64 [n + 1], byte of the file at which each line starts.
-        text_bytes: int64 [n], bytes of each line's text.
-        kinds: uint8 [n], kind of each line.
-        document: the one left open by the lines before.
-        start: first byte of the range.
-        end: byte after the range.
-        max_document_bytes: a document's text is cut before the sentence that goes beyond.
-        separators: bool [n], whether each line ends the document before it and is part of none.
+        block_offsets: int64[n + 1], byte of the file at which each line starts.
+        text_bytes: int64[n], bytes of each line's text.
+        kinds: uint8[n], kind of each line.
+        document: the one that the lines before left open.
+        limits: first byte of the range, and the byte after it.
+        max_document_bytes: a document is cut before the sentence that would exceed this.
+        separators: bool[n], whether each line ends the document before it and is part of none.
 
     Returns:
-        bool [n] whether each line is the range's; int64 [m, 3] offset, sentences and text bytes of
-        each document that ended; how many of these ended in a cut; the document left open.
+        ours: bool[n], whether each line is the range's.
+        ended: int64[m, 3], offset, sentences and text bytes of each document that ended.
+        cuts: the number of these that ended because they were cut.
+        document: the one that is left open.
     """
     ours = np.zeros(kinds.size, np.bool_)
     ended = np.empty((kinds.size, 3), np.int64)
@@ -175,7 +212,7 @@ def group_lines(
     owner, offset, sentences, text = document
     for line in range(kinds.size):
         at = block_offsets[line]
-        in_range = start <= at < end
+        in_range = limits[0] <= at < limits[1]
         separator = separators[line]
         cut = kinds[line] == SENTENCE and text + text_bytes[line] > max_document_bytes
         if sentences and (separator or cut):
@@ -197,7 +234,7 @@ def group_lines(
 def join_text(
     data: npt.NDArray[np.uint8], begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.uint8]:
-    """The pieces data[begins[i] : ends[i]], uint8, one after the other."""
+    """Copy the pieces data[begins[i] : ends[i]] one after the other into a uint8 array."""
     joined = np.empty((ends - begins).sum(), np.uint8)
     at = 0
     for piece in range(begins.size):
@@ -212,14 +249,13 @@ def join_text(
 
 @njit
 def count_words(text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> tuple[int, int]:
-    """Count the characters of some pieces of text, and their words.
+    """Count the characters and the words of some pieces of text.
 
-    A word is a run of text between white space (`str.split`); it never goes from one piece to the
-    next.
+    A word is a run of text between white space (`str.split`) within one piece.
 
     Args:
-        text: uint8 [bytes], valid UTF-8.
-        offsets: integers [pieces + 1] into text.
+        text: uint8[bytes], valid UTF-8.
+        offsets: integers[pieces + 1] into text.
 
     Returns:
         The number of characters, and of words: "the sea" and "calm" give 11 and 3.

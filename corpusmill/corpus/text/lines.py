@@ -1,21 +1,34 @@
 """The lines of a stream, block by block: where their text is, and of which kind they are.
 
-Lines end at a newline byte alone. Their text is what Python's `str.strip` leaves, found in UTF-8
-without decoding; a compiled loop (scanning.py) does so for a megabyte at a time.
+A line ends at a newline byte and nowhere else. Its text is what Python's `str.strip` leaves, found
+in UTF-8 without decoding; a compiled loop (line_kernels.py) does so for a megabyte at a time.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from corpusmill.corpus.batches import Reject
-from corpusmill.corpus.text.line_kernels import INVALID_UTF_8, SENTENCE, TITLE, TOO_LONG, scan_lines
+from corpusmill.corpus.batches import DocumentBatch, ReadCounts, Reject
+from corpusmill.corpus.collector import Collector
+from corpusmill.corpus.decompression import DamagedStreamError
+from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.text.line_kernels import (
+    BLANK,
+    INVALID_UTF_8,
+    SENTENCE,
+    TITLE,
+    TOO_LONG,
+    scan_lines,
+)
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# A collector of lines is full with half a batch, as each block has as much text as a whole one.
+ENOUGH = 0.5
+_Block = TypeVar("_Block")
 
 
 @dataclass(frozen=True)
@@ -23,14 +36,14 @@ class LineBlock:
     """n lines that follow each other in a file.
 
     Attributes:
-        data: the lines' bytes, and maybe more behind them; empty for a line that was streamed past.
-        offsets: int64 [n + 1], the byte of the file at which each line starts, and at which the
-            line after the last one will; with n = 0 the start of a line not yet whole, or
-            a byte in it.
-        lengths: int64 [n], bytes of each line without its newline.
-        begins: int64 [n], where the stripped text of each line begins in data.
-        ends: int64 [n], and where it ends.
-        kinds: uint8 [n], BLANK, TITLE, SENTENCE, INVALID_UTF_8 or TOO_LONG.
+        data: the lines' bytes, and perhaps more after them; empty for a line that was skipped.
+        offsets: int64[n + 1], the byte of the file at which each line starts, and at which the
+            line after the last one will. With n = 0, the start of an incomplete line, or a byte
+            in it.
+        lengths: int64[n], bytes of each line without its newline.
+        begins: int64[n], where the stripped text of each line begins in data.
+        ends: int64[n], where it ends.
+        kinds: uint8[n], BLANK, TITLE, SENTENCE, INVALID_UTF_8 or TOO_LONG.
     """
 
     data: bytes
@@ -39,6 +52,19 @@ class LineBlock:
     begins: npt.NDArray[np.int64]
     ends: npt.NDArray[np.int64]
     kinds: npt.NDArray[np.uint8]
+
+    @property
+    def view(self) -> npt.NDArray[np.uint8]:
+        """The data as uint8[bytes]."""
+        return np.frombuffer(self.data, np.uint8)
+
+    def whole_lines(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return int64[n] begins and ends in data of whole lines, without a byte order mark."""
+        bounds = self.offsets - self.offsets[0]
+        begins = bounds[:-1].copy()
+        if self.offsets[0] == 0 and self.data.startswith(BYTE_ORDER_MARK):
+            begins[0] = len(BYTE_ORDER_MARK)
+        return begins, bounds[1:]
 
 
 def is_utf_8(data: bytes, count: int) -> bool:
@@ -52,40 +78,61 @@ def is_utf_8(data: bytes, count: int) -> bool:
     return True
 
 
-def reject_line(file: str, block: LineBlock, line: int, max_line_bytes: int) -> Reject:
-    """What is said of a line that is TOO_LONG or, of any other kind, not UTF-8.
+def reject_line(part: FileRange, block: LineBlock, line: int) -> Reject:
+    """Make the reject for a line that is TOO_LONG or, if it is of another kind, not UTF-8.
 
     Args:
-        file: path of the file.
-        block: that the line is of.
-        line: its place there.
-        max_line_bytes: the limit that a line beyond it is above.
+        part: the range that is read.
+        block: the lines.
+        line: index of the line in the block.
     """
     offset, length = int(block.offsets[line]), int(block.lengths[line])
     if block.kinds[line] == TOO_LONG:
-        detail = f"{length} bytes, above --max-line-bytes {max_line_bytes}"
-        return Reject(file, offset, length, "line-too-long", detail)
+        detail = f"{length} bytes, above --max-line-bytes {part.options.max_line_bytes}"
+        return part.reject(offset, length, "line-too-long", detail)
     begin = offset - int(block.offsets[0])
     try:
         detail = str(block.data[begin : begin + length], "utf-8")
     except UnicodeDecodeError as error:
         detail = str(error)
-    return Reject(file, offset, length, "invalid-utf-8", detail)
+    return part.reject(offset, length, "invalid-utf-8", detail)
+
+
+def count_lines(collector: Collector, block: LineBlock, ours: npt.NDArray[np.bool_]) -> None:
+    """Count those lines of a block that are the range's, and refuse the bad ones.
+
+    Args:
+        collector: receives the counts and the rejects.
+        block: n lines.
+        ours: bool[n], whether each is the range's.
+    """
+    refused = np.flatnonzero(ours & (block.kinds >= INVALID_UTF_8)).tolist()
+    collector.rejects.extend(reject_line(collector.part, block, line) for line in refused)
+    kinds = np.bincount(block.kinds[ours], minlength=3)
+    collector.counts += ReadCounts(
+        bytes=int(np.diff(block.offsets)[ours].sum()),
+        lines=int(ours.sum()),
+        blank_lines=int(kinds[BLANK]),
+        title_lines=int(kinds[TITLE]),
+        sentence_lines=int(kinds[SENTENCE]),
+        rejected_lines=len(refused),
+    )
 
 
 class LineReader:
-    """Cuts a stream into blocks of whole lines, holding no line that is too long.
+    """Cuts a range of a stream into blocks of whole lines, holding no line that is too long.
+
+    It starts with the line before the range, as that one tells whether a document of another range
+    continues, and does not stop at the end of the range.
 
     Args:
-        stream: read forward only.
-        position: byte of the file at which the stream stands.
-        in_long_line: whether that byte lies in a line already known to be too long.
-        block_bytes: how much is read at a time.
-        max_line_bytes: a longer line is streamed past, and given as TOO_LONG without its bytes.
+        stream: the file's bytes, decompressed; sought in only to read a part of the file.
+        part: the range.
         titles: whether a text that starts with "=" is a title.
-        check_utf_8: whether to look for lines that are INVALID_UTF_8. If not, they are given as
-            SENTENCE, for callers whose next step finds them anyway.
-        check_titles: whether to look for them among titles, too, for callers that keep these.
+        check_utf_8: whether to look for lines that are INVALID_UTF_8. If not, they are SENTENCE,
+            for callers whose next step detects them anyway.
+        check_titles: whether to look for such lines among titles, too, for callers that keep
+            titles.
 
     Attributes:
         position: byte of the file up to which the stream was read.
@@ -94,32 +141,37 @@ class LineReader:
     def __init__(
         self,
         stream: BinaryIO,
-        position: int,
-        in_long_line: bool,
-        block_bytes: int,
-        max_line_bytes: int,
-        titles: bool,
+        part: FileRange,
+        titles: bool = False,
         check_utf_8: bool = True,
         check_titles: bool = False,
     ) -> None:
-        self.position = position
-        self._stream = stream
-        self._in_long_line = in_long_line
-        self._block_bytes = block_bytes
-        self._max_line_bytes = max_line_bytes
-        self._titles = titles
-        self._check_utf_8 = check_utf_8
+        self.position = 0
+        self._stream, self._part = stream, part
+        self._block_bytes, self._max_line_bytes = part.batch_bytes, part.options.max_line_bytes
+        self._titles, self._check_utf_8 = titles, check_utf_8
         self._checked = (TITLE, SENTENCE) if check_titles else (SENTENCE,)
 
     def __iter__(self) -> Iterator[LineBlock]:
-        rest = (yield from self._pass_long_line(0)) if self._in_long_line else b""
+        rest = (yield from self._skip_long_line(0)) if self._seek_start() else b""
         # Reading as much again as is left over keeps the work linear where lines are long.
         while block := self._read(max(self._block_bytes, len(rest))):
             rest = yield from self._whole_lines(rest + block)
             if len(rest) > self._max_line_bytes:
-                rest = yield from self._pass_long_line(len(rest))
+                rest = yield from self._skip_long_line(len(rest))
         if rest:
             yield self._scan(rest, len(rest))
+
+    def _seek_start(self) -> bool:
+        """Move to the line before the range; return whether that is within a line too long."""
+        in_long_line = False
+        if self._part.start > 0:
+            self.position, in_long_line = seek_line_before(
+                self._stream, self._part.start, self._max_line_bytes
+            )
+        elif self._part.end is not None:
+            self._stream.seek(0)
+        return in_long_line
 
     def _read(self, size: int) -> bytes:
         block = self._stream.read(size)
@@ -127,14 +179,14 @@ class LineReader:
         return block
 
     def _whole_lines(self, data: bytes) -> Generator[LineBlock, None, bytes]:
-        """Yield the lines of data that have ended; return what is left of it."""
+        """Yield the complete lines of data; return the rest."""
         whole = data.rfind(b"\n") + 1
         if whole:
             yield self._scan(data, whole)
         return data[whole:]
 
     def _scan(self, data: bytes, count: int) -> LineBlock:
-        """The lines of data[:count], where data ends at the stream's position."""
+        """Find the lines of data[:count], where data ends at the stream's position."""
         base = self.position - len(data)
         marked = base == 0 and data.startswith(BYTE_ORDER_MARK)
         skip = len(BYTE_ORDER_MARK) if marked else 0
@@ -147,11 +199,11 @@ class LineReader:
                     kinds[line] = INVALID_UTF_8
         return LineBlock(data, base + starts, text[0] - starts[:-1], text[1], text[2], kinds)
 
-    def _pass_long_line(self, seen: int) -> Generator[LineBlock, None, bytes]:
+    def _skip_long_line(self, seen: int) -> Generator[LineBlock, None, bytes]:
         """Read to the end of a line of which some bytes were read; yield it without its bytes.
 
-        An empty block after each read lets the reader of a range stop within the line, where it
-        started before the range (nothing was seen of it before).
+        An empty block after each read lets the reader of a range stop within the line, if it
+        started before the range (so that nothing of it was seen before).
         """
         start = self.position - seen
         while block := self._read(self._block_bytes):
@@ -166,7 +218,7 @@ class LineReader:
 
 
 def _without_bytes(offsets: list[int], lengths: list[int]) -> LineBlock:
-    """A block of lines too long to be held."""
+    """Make a block of lines that are too long to be held."""
     nowhere = np.zeros(len(lengths), np.int64)
     kinds = np.full(len(lengths), TOO_LONG, np.uint8)
     return LineBlock(
@@ -174,14 +226,43 @@ def _without_bytes(offsets: list[int], lengths: list[int]) -> LineBlock:
     )
 
 
+def collect_lines(
+    lines: LineReader,
+    blocks: Iterable[_Block],
+    add: Callable[[_Block], bool],
+    collector: Collector,
+) -> Iterator[DocumentBatch]:
+    """Read a range of lines into batches; a damaged stream ends the file with a reject.
+
+    Args:
+        lines: the range.
+        blocks: the lines themselves, or what was made of them.
+        add: adds a block to the collector; returns whether more of the range may follow.
+        collector: gathers the documents.
+
+    Yields:
+        At least one batch.
+    """
+    try:
+        for block in blocks:
+            if not add(block):
+                break
+            if collector.is_full:
+                yield collector.take()
+    except DamagedStreamError as damage:
+        collector.refuse(lines.position, -1, "damaged-compression", str(damage))
+    collector.close()
+    yield collector.take()
+
+
 def seek_line_before(stream: BinaryIO, start: int, max_line_bytes: int) -> tuple[int, bool]:
     """Move a seekable stream to the first byte of the line that holds the byte before start.
 
-    Looks back in windows that double, no further than shows that the line is too long.
+    Looks back in windows that double, and no further than shows that the line is too long.
 
     Returns:
-        The position that the stream now has, and whether that lies within a line that is too long
-        (it is start - 1 then, so that the line's end is still found).
+        The new position of the stream, and whether it lies within a line that is too long (it is
+        start - 1 then, so that the line's end is still found).
     """
     window, farthest = min(4096, max_line_bytes + 2), min(start, max_line_bytes + 2)
     while True:
@@ -198,7 +279,7 @@ def seek_line_before(stream: BinaryIO, start: int, max_line_bytes: int) -> tuple
 
 
 def _read_fully(stream: BinaryIO, size: int) -> bytes:
-    """The next bytes of a stream whose single reads may be short."""
+    """Read the next bytes of a stream whose single reads may be short."""
     parts = []
     while size > 0 and (part := stream.read(size)):
         parts.append(part)

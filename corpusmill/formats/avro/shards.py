@@ -22,8 +22,9 @@ import pyarrow as pa
 
 from corpusmill.arrays.columns import Column
 from corpusmill.arrays.flat_rows import check_numbers, chunk_rows, cut_chunks, flatten, restore
+from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.tables.avro import HEADER, MAGIC, SYNC_BYTES, AvroTable, write_long
-from corpusmill.corpus.tables.table import BadTableError, TableStream
+from corpusmill.corpus.tables.table import TableStream
 from corpusmill.errors import UserError
 from corpusmill.formats.avro.kernels import decode_rows
 from corpusmill.formats.options import OutputOptions
@@ -90,7 +91,7 @@ class AvroFormat(ShardFormat):
                     raise ValueError(f"block {block.index}: {error}") from None
                 for start in range(0, rows.num_rows, batch_rows):
                     yield rows.slice(start, batch_rows)
-        except BadTableError as error:
+        except UnreadableError as error:
             raise ValueError(f"{error.reason}: {error.detail}") from None
 
     def explain_loading(

@@ -4,6 +4,7 @@ import io
 
 import pytest
 
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import check_start, guess_format, read_corpus, resolve_format
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
@@ -52,7 +53,7 @@ def test_names_of_several_formats_are_refused() -> None:
 )
 def test_each_format_has_its_reader(name: str, given_format: str, sentences: object) -> None:
     options = DocumentOptions(input_format=given_format)  # type: ignore[arg-type]
-    [batch] = read_corpus(io.BytesIO(b"a\nb\n"), name, 0, 0, None, options)
+    [batch] = read_corpus(io.BytesIO(b"a\nb\n"), FileRange(name, 0, options))
     assert batch.documents.column("sentences").to_pylist() == sentences
 
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.corpus import sentence_splitting as sentences
-from corpusmill.corpus.batches import TEXT_SCHEMA, ReadCounts
+from corpusmill.corpus.batches import TEXT_SCHEMA, DocumentBatch, ReadCounts
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import check_start, read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.sentence_splitting import (
@@ -29,18 +30,21 @@ from corpusmill.errors import UserError
 SPLIT_ENGLISH = DocumentOptions(sentence_rule="split", language="en")
 
 
-def batch_of(documents: list[list[str]]) -> pa.RecordBatch:
+def batch_of(documents: list[list[str]]) -> DocumentBatch:
     columns = [list(range(len(documents))), documents]
-    arrays = [pa.array(of, kind.type) for of, kind in zip(columns, TEXT_SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=TEXT_SCHEMA)
+    arrays = [
+        pa.array(values, kind.type) for values, kind in zip(columns, TEXT_SCHEMA, strict=True)
+    ]
+    batch = pa.RecordBatch.from_arrays(arrays, schema=TEXT_SCHEMA)
+    return DocumentBatch(batch, (), ReadCounts(sentences=sum(map(len, documents))))
 
 
 def split(line: str, language: str) -> list[str]:
-    documents, unsplit = split_sentences(batch_of([[line]]), language)
-    assert unsplit == 0
-    [found] = documents.column("sentences").to_pylist()
-    assert isinstance(found, list)
-    return found
+    batch = split_sentences(batch_of([[line]]), language)
+    [sentences] = batch.documents.column("sentences").to_pylist()
+    assert isinstance(sentences, list)
+    assert (batch.counts.sentences, batch.counts.unsplit_lines) == (len(sentences), 0)
+    return sentences
 
 
 @pytest.mark.parametrize(
@@ -169,13 +173,15 @@ def test_slices_are_split_as_the_whole(
     documents: list[list[str]], data: st.DataObject, language: str
 ) -> None:
     batch = batch_of(documents)
-    whole, _ = split_sentences(batch, language)
+    whole = split_sentences(batch, language).documents
     whole.validate(full=True)
     assert whole.schema == TEXT_SCHEMA
-    assert whole.column("document") == batch.column("document")
+    assert whole.column("document") == batch.documents.column("document")
     cuts = sorted(data.draw(st.lists(st.integers(0, len(documents)), max_size=3)))
     parts = [
-        split_sentences(batch.slice(start, end - start), language)[0]
+        split_sentences(
+            replace(batch, documents=batch.documents.slice(start, end - start)), language
+        ).documents
         for start, end in pairwise([0, *cuts, len(documents)])
     ]
     assert pa.Table.from_batches(parts) == pa.Table.from_batches([whole])
@@ -195,9 +201,9 @@ def test_what_the_library_gets_wrong_stays_whole_and_is_counted(
         return line.split(". ")
 
     monkeypatch.setattr(sentences, "load_splitter", lambda _: careless)
-    documents, unsplit = split_sentences(batch_of([["panic. Now.", "a. b", "c"]]), "en")
-    assert documents.column("sentences").to_pylist() == [["panic. Now.", "a. b", "c"]]
-    assert unsplit == 2
+    batch = split_sentences(batch_of([["panic. Now.", "a. b", "c"]]), "en")
+    assert batch.documents.column("sentences").to_pylist() == [["panic. Now.", "a. b", "c"]]
+    assert (batch.counts.sentences, batch.counts.unsplit_lines) == (3, 2)
 
 
 def test_an_interrupt_is_no_failure_of_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,7 +262,8 @@ def test_a_file_in_ranges_has_the_same_sentences_and_counts(cut: int) -> None:
     found: list[list[list[str]]] = [[], []]
     for ranges, into in (([0, len(data)], 0), ([0, cut, len(data)], 1)):
         for start, end in pairwise(ranges):
-            for batch in read_corpus(io.BytesIO(data), "f", 0, start, end, SPLIT_ENGLISH):
+            part = FileRange("f", 0, SPLIT_ENGLISH, start, end)
+            for batch in read_corpus(io.BytesIO(data), part):
                 found[into] += batch.documents.column("sentences").to_pylist()
                 if into:
                     parts += batch.counts
@@ -269,8 +276,7 @@ def test_a_file_in_ranges_has_the_same_sentences_and_counts(cut: int) -> None:
 
 def test_limits_hold_before_lines_are_split() -> None:
     options = replace(SPLIT_ENGLISH, max_document_bytes=20)
-    [batch] = read_corpus(
-        io.BytesIO(b"One. Two. Three. Four. Five.\nSix.\n"), "f", 0, 0, None, options
-    )
+    stream = io.BytesIO(b"One. Two. Three. Four. Five.\nSix.\n")
+    [batch] = read_corpus(stream, FileRange("f", 0, options))
     assert [len(of) for of in batch.documents.column("sentences").to_pylist()] == [5, 1]
     assert batch.counts.cut_documents == 1

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from corpusmill.corpus.batches import TEXT_SCHEMA
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.inspection.corpus_measures import (
@@ -126,7 +127,7 @@ def test_nothing_has_no_lengths() -> None:
 def test_a_corpus_is_measured_from_python(sample: Path, tokenizer: TokenizerFile) -> None:
     options = DocumentOptions(input_format="text")
     with sample.open("rb") as stream:
-        batches = [of.documents for of in read_corpus(stream, "a", 0, 0, None, options)]
+        batches = [of.documents for of in read_corpus(stream, FileRange("a", 0, options))]
     sentence_tokenizer = SentenceTokenizer(tokenizer.json, tokenizer.token_dtype)
     measures = measure_corpus(batches, sentence_tokenizer, tokenizer.special, tokenizer.vocab_size)
     plain = Tokenizer.from_str(tokenizer.json)

@@ -14,6 +14,7 @@ from corpusmill.corpus.archives.members import ForwardStream
 from corpusmill.corpus.archives.tar import read_tar
 from corpusmill.corpus.batches import DocumentBatch, ReadCounts
 from corpusmill.corpus.decompression import has_suffix, open_decompressed
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import check_start, guess_format, read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
@@ -48,7 +49,7 @@ class Found:
 
     def __init__(self, data: bytes, options: DocumentOptions) -> None:
         self.batches: list[DocumentBatch] = list(
-            read_corpus(io.BytesIO(data), "f", 0, 0, None, options)
+            read_corpus(io.BytesIO(data), FileRange("f", 0, options))
         )
         rows = [row for of in self.batches for row in of.documents.to_pylist()]
         self.texts = [row["sentences"] for row in rows]
@@ -160,7 +161,7 @@ class Zeros(io.RawIOBase):
 def test_a_line_of_a_gigabyte_in_a_member_is_passed_by() -> None:
     stream = Zeros(2**30)
     options = replace(TAR, max_line_bytes=2**20)
-    batches = list(read_tar(stream, "f", 0, 0, None, options))  # type: ignore[arg-type]
+    batches = list(read_tar(stream, FileRange("f", 0, options)))  # type: ignore[arg-type]
     [reject] = [reject for of in batches for reject in of.rejects]
     assert (reject.reason, reject.length) == ("line-too-long", 2**30)
     assert stream.most <= 2**21
@@ -215,7 +216,7 @@ def test_a_truncated_wet_file_keeps_what_lies_before() -> None:
 def test_damaged_compression_of_an_archive_is_a_reject() -> None:
     packed = gzip.compress(tar_of({str(of): b"words %d\n" % of * 50 for of in range(900)}))
     stream = open_decompressed(io.BytesIO(packed[: len(packed) // 2]), "f.tgz")
-    batches = list(read_corpus(stream, "f.tgz", 0, 0, None, TAR))
+    batches = list(read_corpus(stream, FileRange("f.tgz", 0, TAR)))
     [reject] = [reject for of in batches for reject in of.rejects]
     assert reject.reason == "damaged-archive"
     assert sum(of.documents.num_rows for of in batches) > 100

@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.hub.wikitext import fetch_wikitext
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.text.line_documents import read_documents
+from corpusmill.corpus.text.reading import read_text
 from corpusmill.errors import UserError
 from tests.conftest import CHECKOUT
 
@@ -147,7 +148,7 @@ def test_the_rows_become_lines_in_the_order_of_the_files(hub: Hub, tmp_path: Pat
     assert list(out.iterdir()) == [path]
     assert path.read_text("utf-8") == "".join(row.rstrip("\n") + "\n" for row in FIRST + SECOND)
     with path.open("rb") as stream:
-        (batch,) = read_documents(stream, str(path), 0, 0, None, DocumentOptions())
+        (batch,) = read_text(stream, FileRange(str(path), 0, DocumentOptions()))
     crossing, last = batch.documents.column("sentences").to_pylist()
     assert crossing == [FIRST[3].strip(), SECOND[0].strip()]
     assert last == ["Another", "one"]

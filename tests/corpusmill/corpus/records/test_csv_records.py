@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from corpusmill.corpus.batches import ReadCounts, document_id
 from corpusmill.corpus.decompression import open_decompressed
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import check_start
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.records.csv_rows import read_csv
@@ -30,7 +31,7 @@ class Found:
         self.details: list[str] = []
         self.counts = ReadCounts()
         self.largest = 0
-        for batch in read_csv(io.BytesIO(data), "f", 2, 0, None, options, size):
+        for batch in read_csv(io.BytesIO(data), FileRange("f", 2, options, batch_bytes=size)):
             rows = batch.documents.to_pydict()
             self.documents += zip(rows["document"], rows["sentences"], strict=True)
             self.rejects += [(of.offset, of.length, of.reason) for of in batch.rejects]
@@ -205,7 +206,7 @@ def test_a_damaged_file_keeps_the_rows_before_the_damage() -> None:
     )
     packed = gzip.compress(rows)
     stream = open_decompressed(io.BytesIO(packed[: len(packed) // 2]), "f.csv.gz")
-    batches = list(read_csv(stream, "f", 0, 0, None, CSV))
+    batches = list(read_csv(stream, FileRange("f", 0, CSV)))
     texts = [of for batch in batches for of in batch.documents.column("sentences").to_pylist()]
     assert len(texts) > 5000
     assert texts == [[f"text {of * 7919}", "more"] for of in range(len(texts))]

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.corpus.batches import ReadCounts, Reject, document_id
+from corpusmill.corpus.batches import ReadCounts, Reject, UnreadableError, document_id
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.records.json_lines import BadRecordError, parse_json, read_line_records
+from corpusmill.corpus.records.json_lines import parse_json, read_line_records
 
 JSON = DocumentOptions(input_format="json-lines", max_line_bytes=60, max_document_bytes=12)
 LINES = replace(JSON, input_format="lines")
@@ -48,7 +49,7 @@ class Found:
         self, data: bytes, options: DocumentOptions, start: int, end: int | None, size: int
     ) -> None:
         stream = io.BytesIO(data)
-        for batch in read_line_records(stream, "f", 3, start, end, options, size):
+        for batch in read_line_records(stream, FileRange("f", 3, options, start, end, size)):
             rows = batch.documents.to_pydict()
             self.documents += zip(rows["document"], rows["sentences"], strict=True)
             self.rejects += [(of.offset, of.length, of.reason) for of in batch.rejects]
@@ -173,14 +174,14 @@ def test_every_cut_of_a_small_file() -> None:
     ],
 )
 def test_what_is_refused_says_why(line: bytes, reason: str, detail: str) -> None:
-    with pytest.raises(BadRecordError) as refused:
+    with pytest.raises(UnreadableError) as refused:
         parse_json(line, "text")
     assert refused.value.reason == reason
     assert detail in refused.value.detail
 
 
 def test_a_reject_names_the_line() -> None:
-    [batch] = read_line_records(io.BytesIO(b'{"text": "a"}\n{"x": 1}\n'), "f", 0, 0, None, JSON)
+    [batch] = read_line_records(io.BytesIO(b'{"text": "a"}\n{"x": 1}\n'), FileRange("f", 0, JSON))
     assert batch.rejects == (Reject("f", 14, 8, "missing-field", "its fields are x"),)
     assert batch.documents.to_pylist() == [{"document": 0, "sentences": ["a"]}]
 
@@ -196,7 +197,7 @@ def test_what_is_not_utf_8_is_told_from_what_is_not_json(
 ) -> None:
     line = before + line[:place] + wrong + line[place:]
     options = replace(JSON, max_line_bytes=200)
-    [batch] = read_line_records(io.BytesIO(line + b"\n"), "f", 0, 0, None, options)
+    [batch] = read_line_records(io.BytesIO(line + b"\n"), FileRange("f", 0, options))
     with pytest.raises(UnicodeDecodeError) as error:
         line.decode()
     assert batch.rejects == (Reject("f", 0, len(line), "invalid-utf-8", str(error.value)),)
@@ -224,6 +225,6 @@ def test_a_block_of_many_records_keeps_them_all_in_order() -> None:
 
 
 def test_an_empty_file_gives_one_empty_batch() -> None:
-    [batch] = read_line_records(io.BytesIO(), "f", 0, 0, None, JSON)
+    [batch] = read_line_records(io.BytesIO(), FileRange("f", 0, JSON))
     assert batch.documents.num_rows == 0
     assert batch.counts == ReadCounts()

@@ -9,6 +9,7 @@ import datasets
 import pyarrow as pa
 import pytest
 
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import check_start, read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.tables import arrow as arrow_records
@@ -90,7 +91,7 @@ def test_dictionaries_of_a_file_may_stand_behind_their_batches() -> None:
 def test_a_batch_that_is_too_large_is_not_even_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrow_records, "MAX_BLOCK_BYTES", 50_000)
     stream = CountingStream(arrow_stream([b"a", b"b" * 100_000], 1))
-    batches = list(read_corpus(stream, "f", 0, 0, None, OPTIONS))
+    batches = list(read_corpus(stream, FileRange("f", 0, OPTIONS)))
     assert [of.reason for batch in batches for of in batch.rejects] == ["block-too-large"]
     assert stream.taken < 10_000
 
@@ -117,7 +118,7 @@ def test_what_follows_the_end_of_a_stream_is_told() -> None:
     data = arrow_stream(CONTENT, 3)
     found = read(data + data, OPTIONS, [len(data) + 1])
     assert found.reasons == ["not-text", "damaged-block"]
-    assert "more follows the end" in found.rejects[1][3]
+    assert "more data after the end of the stream" in found.rejects[1][3]
     assert found.rejects[1][:2] == (len(data), len(data))
 
 

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import check_start, read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.tables.table import BATCH_BYTES
@@ -46,7 +47,7 @@ def test_only_the_text_is_read() -> None:
     sink = io.BytesIO()
     pq.write_table(table, sink, compression="none", use_dictionary=False)
     stream = CountingStream(sink.getvalue())
-    counts = [of.counts.records for of in read_corpus(stream, "f", 0, 0, None, OPTIONS)]
+    counts = [of.counts.records for of in read_corpus(stream, FileRange("f", 0, OPTIONS))]
     assert sum(counts) == 400
     assert stream.taken < len(sink.getvalue()) / 10
 
@@ -57,7 +58,7 @@ def test_a_text_that_stands_in_many_rows_is_not_unpacked_at_once() -> None:
     pq.write_table(pa.table({"text": texts * 200}), sink)
     assert len(sink.getvalue()) < 10**6
     before = pa.total_allocated_bytes()
-    for batch in read_corpus(io.BytesIO(sink.getvalue()), "f", 0, 0, None, OPTIONS):
+    for batch in read_corpus(io.BytesIO(sink.getvalue()), FileRange("f", 0, OPTIONS)):
         assert batch.documents.nbytes < 2 * BATCH_BYTES
         assert pa.total_allocated_bytes() - before < 20 * 2**20
 

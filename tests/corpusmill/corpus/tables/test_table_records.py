@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import check_start, read_corpus
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.records.documents import MAX_BATCH_ROWS
 from corpusmill.corpus.tables import arrow as arrow_records
 from corpusmill.corpus.tables import avro as avro_records
 from corpusmill.corpus.tables import reading as table_records
@@ -81,7 +83,9 @@ def test_a_reject_names_the_row_and_its_block(kind: str) -> None:
     assert (null_bytes, second[1], third[1]) == (0, 1, 61)
     assert 0 < first < second[0] < third[0] < len(data)
     # The block is read by the range that holds the byte which its rejects name.
-    alone = list(read_corpus(io.BytesIO(data), "f", 3, third[0], third[0] + 1, options_for(kind)))
+    alone = list(
+        read_corpus(io.BytesIO(data), FileRange("f", 3, options_for(kind), third[0], third[0] + 1))
+    )
     assert [batch.counts.rows for batch in alone] == [2]
 
 
@@ -102,7 +106,9 @@ def test_batches_are_of_bounded_size(kind: str) -> None:
     content = [b"word " * 200] * 9000
     data = write(kind, content, 2500)
     options = DocumentOptions(input_format=options_for(kind).input_format)
-    sizes = [of.documents.nbytes for of in read_corpus(io.BytesIO(data), "f", 0, 0, None, options)]
+    sizes = [
+        of.documents.nbytes for of in read_corpus(io.BytesIO(data), FileRange("f", 0, options))
+    ]
     assert len(sizes) >= 6
     assert max(sizes) < 3 * 2**20
 
@@ -110,9 +116,9 @@ def test_batches_are_of_bounded_size(kind: str) -> None:
 @kinds
 def test_many_bad_rows_leave_in_several_batches(kind: str) -> None:
     data = write(kind, [None] * 30_000, 30_000)
-    batches = list(read_corpus(io.BytesIO(data), "f", 0, 0, None, options_for(kind)))
+    batches = list(read_corpus(io.BytesIO(data), FileRange("f", 0, options_for(kind))))
     assert sum(len(of.rejects) for of in batches) == 30_000
-    assert max(len(of.rejects) for of in batches) <= 2 * tables.MAX_BATCH_ROWS
+    assert max(len(of.rejects) for of in batches) <= 2 * MAX_BATCH_ROWS
 
 
 @kinds
@@ -206,7 +212,7 @@ def test_more_rows_than_there_are_ids_for_are_refused(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(table_records, "MAX_ROWS", 400)
-    with pytest.raises(UserError, match=r"row 600 of f: .* at most 400 rows.* Split the file"):
+    with pytest.raises(UserError, match=r"row 600 of f: at most 400 rows.* Split the file"):
         read(write(kind, [b"a"] * 600, 300), options_for(kind))
 
 
@@ -224,7 +230,7 @@ class _BrokenDisk(io.BytesIO):
 def test_a_failing_disk_is_not_taken_for_damage(kind: str) -> None:
     stream = _BrokenDisk(write(kind, [b"a" * 50_000] * 6, 1))
     with pytest.raises(OSError, match="the disk is gone"):
-        list(read_corpus(stream, "f", 0, 0, None, options_for(kind)))
+        list(read_corpus(stream, FileRange("f", 0, options_for(kind))))
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,11 @@ from corpusmill.corpus.batches import (
     ReadCounts,
     Reject,
     document_id,
-    document_location,
 )
 from corpusmill.corpus.decompression import DamagedStreamError, open_decompressed
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.text.line_documents import read_documents
+from corpusmill.corpus.text.reading import read_text
 from corpusmill.errors import UserError
 from tests.conftest import CHECKOUT
 
@@ -61,7 +61,7 @@ def read(
     """The documents of all ranges between the cuts."""
     stream, found = io.BytesIO(data), Everything()
     for start, end in pairwise([0, *sorted(cuts), len(data)]):
-        found.add(read_documents(stream, "f", 3, start, end, options, batch_bytes))
+        found.add(read_text(stream, FileRange("f", 3, options, start, end, batch_bytes)))
     return found
 
 
@@ -200,7 +200,6 @@ def test_ids_of_documents_are_their_places() -> None:
         (document_id(3, 6), ["one", "two"]),
         (document_id(3, 17), ["three"]),
     ]
-    assert [document_location(document) for document, _ in found.documents] == [(3, 6), (3, 17)]
     assert [(reject.offset, reject.length) for reject in found.rejects] == [(6, 1)]
 
 
@@ -211,19 +210,19 @@ def test_places_that_fit_no_id_are_refused(file_index: int, offset: int) -> None
 
 
 def test_the_last_id_fits() -> None:
-    document = document_id(2**24 - 1, 2**40 - 1)
-    assert document == 2**64 - 1
-    assert document_location(document) == (2**24 - 1, 2**40 - 1)
+    assert document_id(2**24 - 1, 2**40 - 1) == 2**64 - 1
 
 
 def test_an_empty_file_gives_one_empty_batch() -> None:
-    (batch,) = read_documents(io.BytesIO(), "f", 0, 0, None, DocumentOptions())
+    (batch,) = read_text(io.BytesIO(), FileRange("f", 0, DocumentOptions()))
     assert (batch.documents.num_rows, batch.rejects, batch.counts) == (0, (), ReadCounts())
 
 
 def test_batches_are_about_as_large_as_asked() -> None:
     data = b"a sentence of forty bytes, more or less.\n\n" * 20_000
-    batches = list(read_documents(io.BytesIO(data), "f", 0, 0, None, DocumentOptions(), 50_000))
+    batches = list(
+        read_text(io.BytesIO(data), FileRange("f", 0, DocumentOptions(), batch_bytes=50_000))
+    )
     sizes = [batch.documents.nbytes for batch in batches[:-1]]
     assert len(sizes) > 10
     assert all(25_000 < size < 150_000 for size in sizes)
@@ -256,7 +255,7 @@ class OnlyRead(io.RawIOBase):
 def test_a_compressed_stream_is_read_forward_in_short_reads() -> None:
     data = b"one\ntwo\n\n= t =\nthree\n" * 5
     stream = cast(BinaryIO, OnlyRead(data))
-    found = Everything().add(read_documents(stream, "f", 3, 0, None, TINY))
+    found = Everything().add(read_text(stream, FileRange("f", 3, TINY)))
     assert found == reference(data, TINY)
 
 
@@ -266,7 +265,7 @@ def test_damage_keeps_what_was_complete(batch_bytes: int) -> None:
     damaged = gzip.compress(text)[:-4000]
     stream = open_decompressed(io.BytesIO(damaged), "f.gz")
     found = Everything().add(
-        read_documents(stream, "f", 3, 0, None, DocumentOptions(), batch_bytes)
+        read_text(stream, FileRange("f", 3, DocumentOptions(), batch_bytes=batch_bytes))
     )
     (reject,) = found.rejects
     assert (reject.reason, reject.length) == ("damaged-compression", -1)
@@ -290,7 +289,9 @@ def test_damage_anywhere_loses_no_complete_line(batch_bytes: int) -> None:
     text = b"one\n\xff\n\n" + b"z" * 70 + b"\ntwo\n\n= t =\nthree\n"
     for size in range(len(text) + 1):
         stream = Damaged(text[:size])
-        found = Everything().add(read_documents(stream, "f", 3, 0, None, TINY, batch_bytes))
+        found = Everything().add(
+            read_text(stream, FileRange("f", 3, TINY, batch_bytes=batch_bytes))
+        )
         expected = reference(text[: text[:size].rfind(b"\n") + 1], TINY)
         expected.rejects.append(Reject("f", size, -1, "damaged-compression", "bad check sum"))
         assert found == expected, size

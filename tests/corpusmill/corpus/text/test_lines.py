@@ -7,9 +7,10 @@ from typing import BinaryIO, cast
 import numpy as np
 
 from corpusmill.corpus.batches import ReadCounts, Reject
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.text.line_documents import read_documents
 from corpusmill.corpus.text.line_kernels import BLANK, SENTENCE, TITLE, TOO_LONG, scan_lines
+from corpusmill.corpus.text.reading import read_text
 
 
 def test_white_space_is_what_strip_takes_for_it() -> None:
@@ -61,10 +62,10 @@ def test_a_gigabyte_in_one_line_costs_no_memory_and_is_read_once() -> None:
     documents: list[dict[str, object]] = []
     rejects: list[Reject] = []
     counts = ReadCounts()
-    list(read_documents(io.BytesIO(b"compile\n"), "f", 0, 0, None, options))
+    list(read_text(io.BytesIO(b"compile\n"), FileRange("f", 0, options)))
     tracemalloc.start()
     for start, end in pairwise([*range(0, stream.size, 2**28), stream.size]):
-        for batch in read_documents(cast(BinaryIO, stream), "f", 0, start, end, options):
+        for batch in read_text(cast(BinaryIO, stream), FileRange("f", 0, options, start, end)):
             documents += batch.documents.to_pylist()
             rejects += batch.rejects
             counts += batch.counts

@@ -12,6 +12,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from corpusmill.corpus.batches import ReadCounts
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.sentence_splitting import BY_LIBRARY, BY_PUNCTUATION, load_splitter
@@ -34,7 +35,7 @@ def read(data: bytes, options: DocumentOptions, cuts: list[int]) -> tuple[list[o
     found: list[object] = []
     counts = ReadCounts()
     for start, end in pairwise([0, *cuts, len(data)]):
-        for batch in read_corpus(io.BytesIO(data), "f", 3, start, end, options):
+        for batch in read_corpus(io.BytesIO(data), FileRange("f", 3, options, start, end)):
             assert batch.rejects == ()
             batch.documents.validate(full=True)
             found += batch.documents.to_pylist()

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusmill.corpus.batches import ReadCounts, Reject, document_id
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import reads_in_ranges
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.text.whole_documents import read_text
+from corpusmill.corpus.text.reading import read_text
 from tests.corpusmill.corpus.text.test_documents import (
     FILES,
     WIKITEXT_2,
@@ -38,7 +39,7 @@ def read(
     """The documents of all ranges between the cuts."""
     stream, found = io.BytesIO(data), Everything()
     for start, end in pairwise([0, *sorted(cuts), len(data)]):
-        found.add(read_text(stream, "f", 3, start, end, options, batch_bytes))
+        found.add(read_text(stream, FileRange("f", 3, options, start, end, batch_bytes)))
     return found
 
 
@@ -185,7 +186,7 @@ def test_pieces_of_a_file_are_read_by_the_ranges_that_hold_them() -> None:
     pieces = read(data, WHOLE_FILE)
     assert "".join(text for _, [text] in pieces.documents).encode() == data
     assert pieces.counts.documents == pieces.counts.cut_documents + 1 == -(-len(data) // 50)
-    [batch] = read_text(io.BytesIO(data), "f", 3, 100, 150, WHOLE_FILE)
+    [batch] = read_text(io.BytesIO(data), FileRange("f", 3, WHOLE_FILE, 100, 150))
     assert batch.counts.documents == 1
     assert batch.counts.bytes < 70
     assert reads_in_ranges(replace(WHOLE_FILE, input_format="text"))
@@ -197,7 +198,7 @@ def test_damage_anywhere_loses_no_complete_line(options: DocumentOptions) -> Non
     for size in range(len(text) + 1):
         for batch_bytes in (1, 64):
             stream, found = Damaged(text[:size]), Everything()
-            found.add(read_text(stream, "f", 3, 0, None, options, batch_bytes))
+            found.add(read_text(stream, FileRange("f", 3, options, batch_bytes=batch_bytes)))
             expected = reference(text[: text[:size].rfind(b"\n") + 1], options)
             expected.rejects.append(Reject("f", size, -1, "damaged-compression", "bad check sum"))
             assert found == expected, size
@@ -207,7 +208,7 @@ def test_white_space_without_end_is_not_held() -> None:
     options = DocumentOptions(sentence_rule="document", max_document_bytes=2**16)
     for rule in RULES:
         given = replace(options, document_rule=rule)  # type: ignore[arg-type]
-        batches = list(read_text(io.BytesIO(b" \n" * 2**21), "f", 0, 0, None, given))
+        batches = list(read_text(io.BytesIO(b" \n" * 2**21), FileRange("f", 0, given)))
         assert max(batch.documents.nbytes for batch in batches) < 2**10
         assert sum(batch.counts.blank_lines for batch in batches) == 2**21
 
