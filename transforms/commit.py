@@ -10,6 +10,7 @@ import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.dataset import manifest as manifests
+from corpusmill.dataset import manifest_json
 from corpusmill.dataset.accounting import (
     Expected,
     find_imbalances,
@@ -115,7 +116,7 @@ class _Commit(beam.DoFn):
         for path, entry in self._join_rejects(rejects):
             moves.append(Move(path, self._final(entry.file), entry.bytes))
             files.append(entry)
-        header = manifests.from_json(record["header"])
+        header = manifest_json.from_json(record["header"])
         manifest = _add_results(header, sums, shards_of, files)
         contents = {manifests.TOKENIZER: tokenizer_json, **_describe(manifest, tokenizer_json)}
         # Joining may have taken a while.
@@ -216,12 +217,12 @@ def _describe(manifest: Manifest, tokenizer_json: bytes) -> dict[str, bytes]:
     )
     manifest = manifest.with_files(files)
     card = {manifests.CARD: render_card(manifest)}
-    content = manifests.encode(manifest.with_files(card))
+    content = manifest_json.encode(manifest.with_files(card))
     return {
         **files,
         **card,
         manifests.MANIFEST: content,
-        manifests.SUCCESS: manifests.seal(content),
+        manifests.SUCCESS: manifest_json.seal(content),
     }
 
 

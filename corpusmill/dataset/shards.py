@@ -5,7 +5,8 @@ from contextlib import ExitStack
 
 import pyarrow as pa
 
-from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest, decode, seal
+from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
+from corpusmill.dataset.manifest_json import decode, seal
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
 from corpusmill.formats.shard_formats import FORMATS

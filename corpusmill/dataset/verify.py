@@ -11,16 +11,8 @@ import numpy as np
 
 from corpusmill.dataset.accounting import Expected, find_imbalances
 from corpusmill.dataset.distributions import Counts, add_counts, recount
-from corpusmill.dataset.manifest import (
-    MANIFEST,
-    SUCCESS,
-    FileEntry,
-    Manifest,
-    Shard,
-    Split,
-    decode,
-    seal,
-)
+from corpusmill.dataset.manifest import MANIFEST, SUCCESS, FileEntry, Manifest, Shard, Split
+from corpusmill.dataset.manifest_json import decode, seal
 from corpusmill.dataset.storage import Folder, UrlFolder
 from corpusmill.errors import UserError
 from corpusmill.formats.shard_formats import FORMATS

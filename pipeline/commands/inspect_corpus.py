@@ -20,7 +20,7 @@ from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.dataset.manifest import to_json
+from corpusmill.dataset.manifest_json import to_json
 from corpusmill.errors import UserError, check_option
 from corpusmill.formats.options import OutputOptions
 from corpusmill.inspection.corpus_measures import measure_text, measure_tokens

@@ -10,14 +10,8 @@ from uuid import uuid4
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
-from corpusmill.dataset.manifest import (
-    CARD,
-    MANIFEST,
-    REJECTS,
-    SUCCESS,
-    TOKENIZER,
-    decode,
-)
+from corpusmill.dataset.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER
+from corpusmill.dataset.manifest_json import decode
 from corpusmill.errors import UserError
 from corpusmill.formats.shard_formats import FORMATS, all_suffixes
 from corpusmill.formats.shard_names import matcher_of

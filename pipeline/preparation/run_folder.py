@@ -18,7 +18,8 @@ from uuid import uuid4
 import psutil
 from apache_beam.io.filesystems import FileSystems
 
-from corpusmill.dataset.manifest import SUCCESS, Manifest, to_json
+from corpusmill.dataset.manifest import SUCCESS, Manifest
+from corpusmill.dataset.manifest_json import to_json
 from corpusmill.errors import UserError
 from pipeline.preparation.inputs import InputFile, absolute, is_local, read_bytes
 from pipeline.preparation.output import make_temporary_folder, remove_empty_folders

@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from corpusmill.dataset.manifest import Manifest, to_json
+from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.manifest_json import to_json
 from corpusmill.dataset.shards import read_manifest, read_shard
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.formats.shard_formats import FORMATS

@@ -29,10 +29,9 @@ from corpusmill.dataset.manifest import (
     SourceFile,
     Split,
     TokenizerEntry,
-    seal,
     shard_name,
-    to_json,
 )
+from corpusmill.dataset.manifest_json import seal, to_json
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
 from corpusmill.objectives.bert import Bert, BertOptions

@@ -11,15 +11,8 @@ import numpy as np
 import pytest
 
 from corpusmill.arrays.columns import Role
-from corpusmill.dataset.manifest import (
-    FORMAT_VERSION,
-    FileEntry,
-    Manifest,
-    Split,
-    decode,
-    encode,
-    to_json,
-)
+from corpusmill.dataset.manifest import FileEntry, Manifest, Split
+from corpusmill.dataset.manifest_json import FORMAT_VERSION, decode, encode, to_json
 from corpusmill.dataset.shards import read_manifest, read_shard
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify

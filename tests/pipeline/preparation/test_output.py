@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from corpusmill.dataset.manifest import Split, encode
+from corpusmill.dataset.manifest import Split
+from corpusmill.dataset.manifest_json import encode
 from corpusmill.errors import UserError
 from pipeline.preparation.beam_folder import BeamFolder
 from pipeline.preparation.output import check_output, temporary_folder

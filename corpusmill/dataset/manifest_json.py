@@ -1,0 +1,198 @@
+"""The manifest's bytes, and back: the JSON of `dataset.json`, with every entry checked."""
+
+import hashlib
+import json
+from dataclasses import fields
+from typing import Any
+
+import msgspec
+
+from corpusmill.arrays.columns import ANY_LENGTH, NO_PAD, Role
+from corpusmill.dataset.manifest import MANIFEST, FileEntry, Manifest, Shard
+from corpusmill.dataset.version_2 import upgrade
+from corpusmill.errors import UserError
+from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.shard_formats import FORMATS
+
+FORMAT, FORMAT_VERSION = "corpusmill", 3
+
+# A distribution with more values is written as a table of those that occur.
+_LONGEST_LIST = 65536
+# No row has more tokens; a hostile manifest must not fill the memory.
+_LARGEST_VALUE = 2**28
+
+_DTYPES = frozenset({"int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"})
+
+
+def to_json(manifest: Manifest) -> dict[str, Any]:
+    """The manifest's entries as JSON has them.
+
+    A distribution of values above 65,535, few of which occur, becomes {"value": count}.
+    """
+    entries: dict[str, Any] = msgspec.to_builtins(manifest)
+    padded = manifest.output.options.is_padded
+    for entry, column in zip(entries["columns"], manifest.columns, strict=True):
+        entry["type"] = str(column.arrow_field(padded).type)
+    if manifest.tokenizer.words is None:
+        # An entry with its default value, in a manifest that was read, is left away by msgspec.
+        entries["tokenizer"].pop("words", None)
+    for split in entries["splits"].values():
+        split["shards"] = [
+            {name: value for name, value in shard.items() if value is not None}
+            for shard in split["shards"]
+        ]
+        split["distributions"] = {
+            name: _shorten(counts) for name, counts in split["distributions"].items()
+        }
+    return {"format": FORMAT, "format_version": FORMAT_VERSION, **entries}
+
+
+def encode(manifest: Manifest) -> bytes:
+    """The manifest's bytes: JSON that a person can read."""
+    return (json.dumps(to_json(manifest), indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def seal(content: bytes) -> bytes:
+    """The content of `_SUCCESS`, which makes a damaged manifest as visible as a damaged shard."""
+    return f"{hashlib.sha256(content).hexdigest()}\n".encode()
+
+
+def _shorten(counts: list[int]) -> list[int] | dict[str, int]:
+    if len(counts) <= _LONGEST_LIST:
+        return counts
+    return {str(value): number for value, number in enumerate(counts) if number}
+
+
+def _lengthen(counts: Any) -> Any:
+    if not isinstance(counts, dict):
+        return counts
+    smallest, longest = min(map(int, counts)), max(map(int, counts))
+    if smallest < 0 or longest > _LARGEST_VALUE:
+        raise ValueError(f"a distribution goes from {smallest} to {longest}")
+    numbers = [0] * (1 + longest)
+    for value, number in counts.items():
+        numbers[int(value)] = number
+    return numbers
+
+
+def decode(content: bytes, place: str) -> Manifest:
+    """A manifest from its bytes, with every entry checked; a data set may come from anywhere.
+
+    Args:
+        content: of dataset.json.
+        place: the data set's folder, for messages.
+
+    Raises:
+        UserError: it is not a manifest, is of another format version, or has an entry that is
+            missing, of a wrong type or not allowed.
+    """
+    name = f"{place}/{MANIFEST}"
+    try:
+        entries = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise UserError(name, f"it is not JSON ({error})", "Build the data set again") from None
+    _check_version(entries, name)
+    try:
+        return from_json(entries)
+    except (LookupError, TypeError, AttributeError, ValueError, UserError) as error:
+        problem = f"no entry {error}" if isinstance(error, KeyError) else str(error)
+        cause = f"an entry is missing, of a wrong kind or not allowed ({problem})"
+        raise UserError(name, cause, "Copy or build the data set again") from None
+
+
+def _check_version(entries: Any, name: str) -> None:
+    if not isinstance(entries, dict) or entries.get("format") != FORMAT:
+        cause = "it is not a manifest of corpusmill"
+        raise UserError(name, cause, "Give the folder that a build wrote")
+    version = entries.get("format_version")
+    if version in (2, FORMAT_VERSION):  # a tuple, as the version may be of any type
+        return
+    cause = f"it has {f'format version {version}' if version else 'no format version'}; this reads "
+    newer = isinstance(version, int) and version > FORMAT_VERSION
+    older_cure = "Use the version of corpusmill that wrote it, or build it again"
+    raise UserError(
+        name, f"{cause}2 and {FORMAT_VERSION}", "Update corpusmill" if newer else older_cure
+    )
+
+
+def from_json(entries: dict[str, Any]) -> Manifest:
+    """A manifest from its entries; the opposite of `to_json`.
+
+    Raises:
+        ValueError: an entry is of a wrong type or not allowed (KeyError and others, where entries
+            are of wrong kinds).
+    """
+    if entries["format_version"] == 2:
+        entries = upgrade(entries)
+    splits = {
+        name: {
+            **split,
+            "distributions": {
+                kind: _lengthen(counts) for kind, counts in split["distributions"].items()
+            },
+        }
+        for name, split in entries["splits"].items()
+    }
+    manifest = msgspec.convert({**entries, "splits": splits}, Manifest)
+    if not 0 <= manifest.seed < 2**64:
+        raise ValueError(f"the seed {manifest.seed}")
+    _check_columns(manifest, [column["type"] for column in entries["columns"]])
+    for name, entry in manifest.splits.items():
+        if not name.isidentifier():
+            raise ValueError(f"the split {name!r}")
+        if sum(shard.rows for shard in entry.shards) != entry.rows:
+            raise ValueError(f"the rows of {name}, which are not those of its shards")
+        if entry.rows and "length" not in entry.distributions:
+            raise ValueError(f"the lengths of {name}")
+    _check_files(manifest)
+    _check_fields(entries["output"]["options"], OutputOptions)
+    for file in entries["files"]:
+        _check_fields(file, FileEntry)
+    for split in entries["splits"].values():
+        for shard in split["shards"]:
+            _check_fields(shard, Shard)
+    return manifest
+
+
+def _check_fields(entry: dict[str, Any], kind: type) -> None:
+    if unknown := entry.keys() - {field.name for field in fields(kind)}:
+        raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
+
+
+def _check_columns(manifest: Manifest, types: list[str]) -> None:
+    columns = manifest.columns
+    for column in columns:
+        if not (column.name.isascii() and column.name.isidentifier() and column.name[0] != "_"):
+            raise ValueError(f"the column {column.name!r}")
+        if column.dtype not in _DTYPES:
+            raise ValueError(f"the type {column.dtype!r} of {column.name}")
+        if not (ANY_LENGTH <= column.width < 2**31 and NO_PAD <= column.pad < 2**32):
+            raise ValueError(f"the width or the filling of {column.name}")
+        if (column.role in {Role.CLASS, Role.VALUE}) == bool(column.width):
+            raise ValueError(f"the role {column.role} of {column.name}, with its width")
+        texts = (column.meaning, column.title, column.feature, *column.value_names)
+        if not all(text.isprintable() for text in texts):
+            raise ValueError(f"a text of {column.name}")
+    names = [column.name for column in columns]
+    if len(set(names)) < len(names) or not columns or columns[0].role is not Role.TOKEN_IDS:
+        raise ValueError(f"the columns {', '.join(names)}")
+    padded = manifest.output.options.is_padded
+    expected = [str(column.arrow_field(padded).type) for column in columns]
+    if types != expected:
+        raise ValueError(f"the columns' types {types}, which are not {expected}")
+
+
+def _check_files(manifest: Manifest) -> None:
+    """Every file of every shard must be listed."""
+    output = manifest.output
+    if output.format not in FORMATS or output.format != output.options.output_format:
+        raise ValueError(f"the format {output.format!r}")
+    entries = manifest.entries
+    shards = sum(len(split.shards) for split in manifest.splits.values())
+    if len(entries) != len(manifest.files) + shards:
+        raise ValueError("two entries of one file")
+    for split in manifest.splits.values():
+        for shard in split.shards:
+            for part in manifest.parts(shard.file):
+                if part not in entries:
+                    raise ValueError(f"no entry of {part}")
