@@ -107,8 +107,11 @@ def write_by_protobuf(bert: Bert, batch: pa.RecordBatch) -> bytes:
         example = new_example()
         for feature, (values, offsets) in zip(features, numbers, strict=True):
             message = example.features.feature[feature.name]
-            target = message.floatlist if feature.kind == "weights" else message.int64list
-            target.value.extend(values[offsets[row] : offsets[row + 1]].tolist())
+            own = values[offsets[row] : offsets[row + 1]]
+            if feature.kind == "weights":
+                message.floatlist.value.extend(own.view("<f4").tolist())
+            else:
+                message.int64list.value.extend(own.tolist())
         data = example.SerializeToString(deterministic=True)
         length = struct.pack("<Q", len(data))
         parts += [length, struct.pack("<I", masked_checksum(length)), data]

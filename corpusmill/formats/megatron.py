@@ -18,6 +18,7 @@ from pathlib import PurePosixPath
 from typing import BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.arrays.columns import Column
@@ -62,12 +63,9 @@ class MegatronFormat(TokenFileFormat):
         size, pointer = np.dtype(dtype).itemsize, 0
         for begin in range(0, rows, batch_rows):
             count = min(batch_rows, rows - begin)
-            index.seek(_HEADER.size + 4 * begin)
-            lengths = read_array(index, count, "<i4").astype(np.int64)
-            index.seek(_HEADER.size + 4 * rows + 8 * begin)
-            pointers = read_array(index, count, "<i8")
-            index.seek(_HEADER.size + 12 * rows + 8 * begin)
-            documents = read_array(index, count, "<i8")
+            lengths = _read_index(index, 4 * begin, count, "<i4").astype(np.int64)
+            pointers = _read_index(index, 4 * rows + 8 * begin, count, "<i8")
+            documents = _read_index(index, 12 * rows + 8 * begin, count, "<i8")
             ends = pointer + size * np.cumsum(lengths)
             if (pointers != ends - size * lengths).any():
                 raise ValueError("a pointer of its index is not the sum of the lengths before it")
@@ -75,8 +73,7 @@ class MegatronFormat(TokenFileFormat):
                 raise ValueError("a document of its index is not one sequence")
             pointer = int(ends[-1])
             yield from read_tokens(tokens, lengths, dtype, columns[0])
-        index.seek(_HEADER.size + 20 * rows)
-        if read_array(index, 1, "<i8")[0] != rows:
+        if _read_index(index, 20 * rows, 1, "<i8")[0] != rows:
             raise ValueError("its index does not end with the number of its sequences")
         check_end(index, ".idx")
         check_end(tokens, ".bin")
@@ -111,6 +108,12 @@ class _Writer:
         self._index.write(_HEADER.pack(_MAGIC, _VERSION, self._code, rows, rows + 1))
         for numbers in (lengths, pointers, np.arange(rows + 1, dtype="<i8")):
             self._index.write(numbers.tobytes())
+
+
+def _read_index(index: BinaryIO, place: int, count: int, dtype: str) -> npt.NDArray[np.integer]:
+    """Read numbers from a place after the header."""
+    index.seek(_HEADER.size + place)
+    return read_array(index, count, dtype)
 
 
 def _read_header(index: BinaryIO, code: int) -> int:

@@ -17,37 +17,36 @@ class OutputOptions:
     output_format: Literal["parquet", "tfrecord", "avro", "megatron", "nanogpt", "ernie-text"] = (
         "parquet"
     )
-    """The file format of the shards: "tfrecord" as Google's trainers read it; "megatron" is
-    Megatron-LM's .bin and .idx, "nanogpt" its train.bin and val.bin, both for `gpt --mode stream`
-    alone; "ernie-text" is the gzip text of ERNIE's own trainer, for `ernie` alone."""
+    """The file format of the shards: "tfrecord" as Google's trainers read it; "megatron"
+    (Megatron-LM's .bin and .idx) and "nanogpt" (its train.bin and val.bin), both for `gpt --mode
+    stream` only; "ernie-text", the gzip text of ERNIE's own trainer, for `ernie` only."""
     padding: Padding | None = None
-    """"max_length" fills every list to its full width, with "do_not_pad" rows keep their own
-    length; by default what the trainers that read the format expect."""
+    """"max_length" pads every list to its full width; with "do_not_pad" rows keep their own
+    lengths. The default is what the trainers that read the format expect."""
     compression: Compression | None = None
-    """Codec; by default the format's own."""
+    """Codec; the default depends on the format."""
     compression_level: int | None = None
-    """Level of the codec: 1 to 22 for zstd (1 by default; above 3 little is gained on token ids), 1
-    to 9 for gzip and deflate (6 by default, 4 for ernie-text)."""
+    """Level of the codec: 1 to 22 for zstd (default 1; levels above 3 gain little on token ids), 1
+    to 9 for gzip and deflate (default 6; 4 for ernie-text)."""
     bin_size: int | None = None
-    """Write the examples of each range of so many lengths into shards of their own: 64 parts those
-    of 1 to 64 tokens from those of 65 to 128, and so on, so that batches of one bin pad little. By
-    default lengths are mixed."""
-
+    """Write the examples of each range of this many lengths into shards of their own, so that
+    batches from one bin need little padding: 64 separates examples of 1 to 64 tokens from those of
+    65 to 128, and so on. By default lengths are mixed."""
     shard_name: str | None = None
-    """Pattern of the shards' names, with {shard}, {shards} and {split} in it; {shard:05d} has five
-    digits. By default "{split}-{shard:05d}-of-{shards:05d}" and the format's suffix; Google's
+    """Pattern of the shards' names, with {shard}, {shards} and {split}; {shard:05d} has five
+    digits. The default is "{split}-{shard:05d}-of-{shards:05d}" and the format's suffix; Google's
     ELECTRA reads "pretrain_data.tfrecord-{shard}-of-{shards}"."""
 
     @property
     def is_padded(self) -> bool:
-        """Whether rows are padded, once nothing is left to the format."""
+        """Whether rows are padded; meaningful once the padding is not None."""
         return self.padding == "max_length"
 
     def __post_init__(self) -> None:
         """Check each value.
 
         Raises:
-            UserError: a level that no codec has, or a pattern that names no shards.
+            UserError: no codec has the level, a bin is empty, or the pattern does not name shards.
         """
         if self.shard_name is not None:
             check_pattern(self.shard_name)

@@ -1,10 +1,11 @@
 """The names of shards: a pattern with {split}, {shard} and {shards}.
 
-Google's ELECTRA reads files that are named "pretrain_data.tfrecord-{shard}-of-{shards}", numbered
-from 0 and without leading zeros.
+Google's ELECTRA reads files named "pretrain_data.tfrecord-{shard}-of-{shards}", numbered from 0 and
+without leading zeros.
 """
 
 import re
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 from string import Formatter
 
@@ -14,58 +15,59 @@ DEFAULT = "{split}-{shard:05d}-of-{shards:05d}"
 
 _FLAG = "--shard-name"
 _PLAIN = re.compile(r"[A-Za-z0-9._=+-]*")
-_SPECS = {
-    "split": re.compile(""),
-    "shard": re.compile("(0[1-9])?d?"),
-    "shards": re.compile("(0[1-9])?d?"),
-}
+_NUMBER = re.compile("(0[1-9])?d?")
+_FORMATS = {"split": re.compile(""), "shard": _NUMBER, "shards": _NUMBER}
 
 
 def check_pattern(pattern: str) -> None:
-    """Refuse a pattern that names no shards.
+    """Refuse a pattern that does not name shards.
 
     Raises:
-        UserError: it is not a pattern, lacks {shard}, or has characters that do not belong into the
-            name of a file.
+        UserError: it is not a pattern, lacks {shard}, or has characters that names of shards must
+            not have.
     """
+    for cause, cure in _find_faults(pattern):
+        raise UserError(f"{_FLAG} {pattern}", cause, cure)
+
+
+def _find_faults(pattern: str) -> Iterator[tuple[str, str]]:
+    """Yield cause and cure of each fault."""
     try:
         parts = list(Formatter().parse(pattern))
     except ValueError as error:
-        raise UserError(
-            f"{_FLAG} {pattern}", str(error), "Write {split}, {shard}, {shards}"
-        ) from None
-    for plain, field, spec, conversion in parts:
+        yield str(error), "Write {split}, {shard}, {shards}"
+        return
+    for plain, field, form, conversion in parts:
         if field is not None and (
-            field not in _SPECS or conversion or not _SPECS[field].fullmatch(spec or "")
+            field not in _FORMATS or conversion or not _FORMATS[field].fullmatch(form or "")
         ):
-            raise UserError(
-                f"{_FLAG} {pattern}",
-                f"{{{field}}} is none of its parts, or is written in a way that it lacks",
-                "Write {split}, {shard}, {shards}, or {shard:05d} for five digits",
-            )
+            cause = f"{{{field}}} is not one of {{split}}, {{shard}}, {{shards}}"
+            if field in _FORMATS:
+                cause = f"{{{field}}} has an unsupported format"
+            yield cause, "Write {split}, {shard}, {shards}, or {shard:05d} for five digits"
         if not _PLAIN.fullmatch(plain):
-            raise UserError(
-                f"{_FLAG} {pattern}",
-                f"{plain!r} has a character that the names of shards do not have",
-                "Take letters, digits and . _ - + =",
-            )
-    if "shard" not in {field for _, field, _, _ in parts}:
-        raise UserError(f"{_FLAG} {pattern}", "all shards would have one name", "Add {shard}")
+            cause = f"{plain!r} has a character that names of shards must not have"
+            yield cause, "Use letters, digits and . _ - + ="
+    if "shard" not in _fields(pattern):
+        yield "all shards would have the same name", "Add {shard}"
     if pattern.startswith((".", "_")):
-        raise UserError(
-            f"{_FLAG} {pattern}", f"names with {pattern[0]} in front are hidden", "Begin otherwise"
+        yield (
+            f"files whose names begin with {pattern[0]} are hidden",
+            "Begin otherwise",
         )
 
 
+def _fields(pattern: str) -> set[str | None]:
+    return {field for _, field, _, _ in Formatter().parse(pattern)}
+
+
 def check_splits(pattern: str | None, validation: bool) -> None:
-    """Refuse a pattern by which two splits would have the same names.
+    """Refuse a pattern that gives two splits the same names.
 
     Raises:
-        UserError: there is a validation split, and the pattern has no {split}.
+        UserError: there is a validation split, and the pattern lacks {split}.
     """
-    if pattern is None or not validation:
-        return
-    if "split" not in {field for _, field, _, _ in Formatter().parse(pattern)}:
+    if pattern is not None and validation and "split" not in _fields(pattern):
         raise UserError(
             f"{_FLAG} {pattern}",
             "the shards of train and validation would have the same names",
@@ -74,7 +76,7 @@ def check_splits(pattern: str | None, validation: bool) -> None:
 
 
 def fill(pattern: str, split: str, shard: int, shards: int) -> str:
-    """The name of a shard: the default pattern gives "train-00003-of-00008"."""
+    """Return the name of a shard: the default pattern gives "train-00003-of-00008"."""
     return pattern.format(split=split, shard=shard, shards=shards)
 
 
@@ -82,9 +84,9 @@ def shard_glob(pattern: str | None, split: str, file: str) -> str:
     """Return a glob of all shards of a split.
 
     Args:
-        pattern: of the shards' names; None for the default.
+        pattern: of the shards' names; None means the default, followed by the suffix of `file`.
         split: "train" or "validation".
-        file: name of one of the shards, whose suffix the default pattern takes.
+        file: name of one of the shards.
 
     Example:
         None, "train" and "train-00003-of-00008.parquet" give "train-*.parquet".
@@ -97,11 +99,10 @@ def shard_glob(pattern: str | None, split: str, file: str) -> str:
 
 
 def matcher_of(pattern: str) -> re.Pattern[str]:
-    """What all names that a pattern can give look like."""
+    """Return a regular expression that matches every name that a pattern can give."""
     texts = []
-    for plain, field, spec, _ in Formatter().parse(pattern):
-        width = int(re.sub(r"\D", "", spec or "") or 1)
-        known = {"split": r"(train|validation)(-bin-\d+-of-\d+)?", None: ""}
-        of = known.get(field, rf"\d{{{width},}}")
-        texts += [re.escape(plain), of]
+    for plain, field, form, _ in Formatter().parse(pattern):
+        digits = int(re.sub(r"\D", "", form or "") or 1)
+        other = {"split": r"(train|validation)(-bin-\d+-of-\d+)?", None: ""}
+        texts += [re.escape(plain), other.get(field, rf"\d{{{digits},}}")]
     return re.compile("".join(texts))

@@ -24,7 +24,7 @@ from corpusmill.arrays.columns import Column
 from corpusmill.arrays.flat_rows import check_numbers, chunk_rows, cut_chunks, flatten, restore
 from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.tables.avro import HEADER, MAGIC, SYNC_BYTES, AvroTable, write_long
-from corpusmill.corpus.tables.table import TableStream
+from corpusmill.corpus.tables.table import Block, TableStream
 from corpusmill.errors import UserError
 from corpusmill.formats.avro.kernels import decode_rows
 from corpusmill.formats.options import OutputOptions
@@ -85,10 +85,7 @@ class AvroFormat(ShardFormat):
             _check_header(table, columns, options)
             for block in table.blocks():
                 data = np.frombuffer(table.content(block), np.uint8)
-                try:
-                    rows = _decode(data, block.rows, columns, options.is_padded)
-                except ValueError as error:
-                    raise ValueError(f"block {block.index}: {error}") from None
+                rows = _decode(data, block, columns, options.is_padded)
                 for start in range(0, rows.num_rows, batch_rows):
                     yield rows.slice(start, batch_rows)
         except UnreadableError as error:
@@ -181,13 +178,13 @@ def _check_header(table: AvroTable, columns: Columns, options: OutputOptions) ->
         raise ValueError(f"its codec is {table.codec}, the manifest says {codec}")
 
 
-def _decode(data: np.ndarray, count: int, columns: Columns, padded: bool) -> pa.RecordBatch:
+def _decode(data: np.ndarray, block: Block, columns: Columns, padded: bool) -> pa.RecordBatch:
     # Every row has a field, and every field takes a byte.
-    if not 0 <= count <= len(data):
-        raise ValueError(f"{count:,} rows in {len(data):,} bytes")
+    if not 0 <= block.rows <= len(data):
+        raise ValueError(f"block {block.index}: {block.rows:,} rows in {len(data):,} bytes")
     is_list = np.array([bool(column.width) for column in columns])
-    values, starts, ends, damaged = decode_rows(data, count, is_list)
+    values, starts, ends, damaged = decode_rows(data, block.rows, is_list)
     if damaged >= 0:
-        raise ValueError(f"row {damaged} of {count:,} is not whole")
+        raise ValueError(f"block {block.index}: row {damaged} of {block.rows:,} is damaged")
     rows = [gather(values, starts[i], ends[i]) for i in range(len(columns))]
     return restore(columns, rows, padded)

@@ -13,9 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays.columns import Column, Role
-from corpusmill.arrays.flat_rows import check_numbers, flatten
+from corpusmill.arrays.flat_rows import flatten
 from corpusmill.arrays.ragged import is_padded, row_lengths
-from corpusmill.errors import UserError
 from corpusmill.formats.tfrecord.kernels import FLOAT_LIST, INT64_LIST
 
 Kind = Literal["values", "mask", "weights"]
@@ -54,8 +53,9 @@ class Feature:
             batch: with the column.
 
         Returns:
-            values: integers[total], or float32[total] for weights; read-only.
-            offsets: int64[rows + 1].
+            values: integers[total], or uint8[4 * total] for weights, the bytes of little-endian
+                float32; read-only.
+            offsets: int64[rows + 1] into values.
 
         Example:
             a mask of the padded rows [[5, 6, 0], [5, 0, 0]] is [1, 1, 0, 1, 0, 0].
@@ -64,14 +64,14 @@ class Feature:
         values, offsets = flatten(array)
         if self.kind == "values":
             return values, offsets
-        dtype = np.int8 if self.kind == "mask" else np.float32
         if is_padded(array):
             lengths = row_lengths(array, self.column.pad)
-            is_value = np.arange(self.column.width) < lengths[:, None]
-            ones = is_value.ravel().astype(dtype)
+            ones = (np.arange(self.column.width) < lengths[:, None]).ravel().astype(np.int8)
         else:
             offsets = offsets - offsets[0]
-            ones = np.ones(offsets[-1], dtype)
+            ones = np.ones(offsets[-1], np.int8)
+        if self.kind == "weights":
+            ones, offsets = ones.astype("<f4").view(np.uint8), offsets * 4
         ones.flags.writeable = False
         return ones, offsets
 
@@ -88,20 +88,6 @@ def features_of(columns: Sequence[Column]) -> tuple[Feature, ...]:
             name, kind = _DERIVED[column.role]
             features.append(Feature(name, column, kind))
     return tuple(sorted(features, key=lambda feature: feature.name.encode()))
-
-
-def check_features(columns: Sequence[Column]) -> None:
-    """Refuse columns that cannot be features.
-
-    Raises:
-        UserError: a column is not of integers, or two would have the same name.
-    """
-    check_numbers(columns, "tfrecord")
-    names = [feature.name for feature in features_of(columns)]
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        cause = f"two columns would have the name {repeated[0]}"
-        raise UserError("--output-format tfrecord", cause, "Choose parquet")
 
 
 def shape_of(feature: Feature, padded: bool) -> tuple[str, int]:

@@ -106,23 +106,6 @@ def put_feature_heads(
 
 
 @njit
-def put_bytes(data: np.ndarray, offsets: np.ndarray, out: np.ndarray, places: np.ndarray) -> None:
-    """Write the bytes of each row to its own place, and move the place past them.
-
-    Args:
-        data: uint8[total].
-        offsets: int64[rows + 1] into data.
-        out: uint8[bytes], changed.
-        places: int64[rows] in out, changed.
-    """
-    for row in range(len(places)):
-        place, start = places[row], offsets[row]
-        for i in range(offsets[row + 1] - start):
-            out[place + i] = data[start + i]
-        places[row] = place + offsets[row + 1] - start
-
-
-@njit
 def _enter(data: np.ndarray, place: int, end: int, tag: int) -> tuple[int, int]:
     """Return start and end of a field's content; (-1, -1) unless the whole field is there."""
     if place < 0 or place >= end or data[place] != tag:

@@ -13,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from corpusmill.arrays.flat_rows import chunk_rows, cut_chunks, restore
+from corpusmill.arrays.flat_rows import check_numbers, chunk_rows, cut_chunks, restore
+from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_format import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
 from corpusmill.formats.shard_names import shard_glob
 from corpusmill.formats.tfrecord import kernels
-from corpusmill.formats.tfrecord.features import Feature, check_features, features_of, shape_of
+from corpusmill.formats.tfrecord.features import Feature, features_of, shape_of
 from corpusmill.formats.tfrecord.records import (
     HEAD_BYTES,
     TAIL_BYTES,
@@ -59,7 +60,12 @@ class TFRecordFormat(ShardFormat):
         Raises:
             UserError: a column is not of integers, or two would have the same name.
         """
-        check_features(columns)
+        check_numbers(columns, self.name)
+        names = [feature.name for feature in features_of(columns)]
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            cause = f"two columns would have the name {repeated[0]}"
+            raise UserError("--output-format tfrecord", cause, "Choose parquet")
 
     def open_writer(self, sinks: Sinks, columns: Columns, options: OutputOptions) -> ShardWriter:
         """Open a writer of one record per row."""
@@ -108,7 +114,7 @@ class _Writer:
             self._gzip = zlib.compressobj(level, zlib.DEFLATED, zlib.MAX_WBITS | 16)
 
     def write(self, rows: pa.RecordBatch) -> None:
-        numbers = [_encode_floats(*feature.flatten(rows)) for feature in self._features]
+        numbers = [feature.flatten(rows) for feature in self._features]
         for chunk in cut_chunks(numbers, chunk_rows(self._columns)):
             records = _encode(self._features, chunk)
             self._sink.write(self._gzip.compress(records) if self._gzip else records)
@@ -116,13 +122,6 @@ class _Writer:
     def close(self) -> None:
         if self._gzip:
             self._sink.write(self._gzip.flush())
-
-
-def _encode_floats(values: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return floats as the bytes that are written; other numbers as they are."""
-    if values.dtype != np.float32:
-        return values, offsets
-    return values.astype("<f4").view(np.uint8), offsets * values.itemsize
 
 
 def _encode(features: Sequence[Feature], numbers: Sequence[tuple[np.ndarray, np.ndarray]]) -> bytes:
@@ -143,10 +142,8 @@ def _encode(features: Sequence[Feature], numbers: Sequence[tuple[np.ndarray, np.
     kernels.put_example_heads(feature_sizes, out, places)
     for i, (values, offsets) in enumerate(numbers):
         kernels.put_feature_heads(names[i], kinds[i], packed[i], out, places)
-        if kinds[i] == kernels.FLOAT_LIST:
-            kernels.put_bytes(values, offsets, out, places)
-        else:
-            put_rows(values, offsets, packed[i], False, out, places)
+        # The bytes of floats, of which each has the size of one byte, are copied.
+        put_rows(values, offsets, packed[i], False, out, places)
     put_frames(out, starts, sizes)
     return out.tobytes()
 
@@ -199,10 +196,7 @@ def _unpack(
     feature: Feature, records: Records, starts: np.ndarray, ends: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     if feature.kind == "weights":
-        data, offsets = gather(records.data, starts, ends)
-        if (offsets % 4).any():
-            raise ValueError(f"{feature.name} ends within a number")
-        return data.view("<f4"), offsets // 4
+        return gather(records.data, starts, ends)
     values, offsets, damaged = kernels.unpack_numbers(records.data, starts, ends)
     if damaged >= 0:
         raise ValueError(f"record {records.first + damaged}: {feature.name} holds no numbers")

@@ -47,39 +47,39 @@ def test_every_name_is_matched(pattern: str, split: str, shard: int, shards: int
         "pretrain_data.tfrecord-0-of-1.bak", "x/pretrain_data.tfrecord-0-of-1",
     ],
 )  # fmt: skip
-def test_other_names_are_not(name: str) -> None:
+def test_other_names_are_not_matched(name: str) -> None:
     assert not matcher_of(ELECTRA).fullmatch(name)
 
 
 @pytest.mark.parametrize(
     ("pattern", "cause"),
     [
-        ("data", "all shards would have one name"),
-        ("", "all shards would have one name"),
-        ("data-{shards}", "all shards would have one name"),
+        ("data", "all shards would have the same name"),
+        ("", "all shards would have the same name"),
+        ("data-{shards}", "all shards would have the same name"),
         ("data-{shard", "expected '}'"),
-        ("data-{number}", "{number} is none of its parts"),
-        ("data-{}", "{} is none of its parts"),
-        ("data-{shard!r}", "{shard} is none of its parts"),
-        ("data-{shard:>5}", "{shard} is none of its parts"),
-        ("data-{shard:x}", "{shard} is none of its parts"),
-        ("data-{shard.real}", "{shard.real} is none of its parts"),
-        ("{split:9}-{shard}", "{split} is none of its parts"),
+        ("data-{number}", "{number} is not one of {split}, {shard}, {shards}"),
+        ("data-{}", "{} is not one of {split}, {shard}, {shards}"),
+        ("data-{shard!r}", "{shard} has an unsupported format"),
+        ("data-{shard:>5}", "{shard} has an unsupported format"),
+        ("data-{shard:x}", "{shard} has an unsupported format"),
+        ("data-{shard.real}", "{shard.real} is not one of {split}, {shard}, {shards}"),
+        ("{split:9}-{shard}", "{split} has an unsupported format"),
         ("more/{shard}", "'more/' has a character"),
         ("{shard} a", "' a' has a character"),
         ("{shard}*", "'*' has a character"),
         ("{{{shard}}}", "'{' has a character"),
-        (".{shard}", "names with . in front are hidden"),
-        ("_temporary-{shard}", "names with _ in front are hidden"),
+        (".{shard}", "names begin with . are hidden"),
+        ("_temporary-{shard}", "names begin with _ are hidden"),
     ],
 )
-def test_patterns_that_name_no_shards_are_refused(pattern: str, cause: str) -> None:
+def test_patterns_that_do_not_name_shards_are_refused(pattern: str, cause: str) -> None:
     with pytest.raises(UserError, match=re.escape(cause)) as caught:
         OutputOptions(shard_name=pattern)
     assert caught.value.value == f"--shard-name {pattern}"
 
 
-def test_two_splits_need_two_names() -> None:
+def test_two_splits_need_different_names() -> None:
     check_splits(None, validation=True)
     check_splits(ELECTRA, validation=False)
     check_splits("{split}-{shard}", validation=True)
@@ -87,7 +87,7 @@ def test_two_splits_need_two_names() -> None:
         check_splits(ELECTRA, validation=True)
 
 
-def test_only_tfrecord_does_without_its_suffix() -> None:
+def test_only_tfrecord_allows_names_without_its_suffix() -> None:
     assert resolve(OutputOptions("tfrecord", shard_name=ELECTRA), BERT).shard_name == ELECTRA
     name: Literal["parquet", "avro"]
     for name in ("parquet", "avro"):
