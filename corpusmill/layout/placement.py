@@ -1,6 +1,6 @@
-"""Where a document and an example go: split, shard, and place in the shard.
+"""Where documents and examples go: their split, their shard, and their place in the shard.
 
-All of it is a function of the seed and of stable ids; see DESIGN of the shuffle in the README.
+All of it is a function of the seed and of stable ids.
 """
 
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ SPLIT_NAMES = ("train", "validation")
 
 
 def assign_splits(seed: int, documents: np.ndarray, validation_share: float) -> np.ndarray:
-    """The split of each document, decided before it is repeated.
+    """Return the split of each document, which is decided before the document is repeated.
 
     Args:
         seed: the data set's seed.
         documents: uint64[documents], ids.
-        validation_share: expected share of documents in the validation split.
+        validation_share: expected share of the documents in the validation split, 0 to 1.
 
     Returns:
         uint8[documents], TRAIN or VALIDATION.
@@ -31,7 +31,7 @@ def assign_splits(seed: int, documents: np.ndarray, validation_share: float) -> 
 
 
 def count_validation_shards(num_shards: int, validation_share: float) -> int:
-    """Shards of the validation split: in proportion, at least one where there is a split."""
+    """Return the number of validation shards: in proportion, at least one if there is a share."""
     return max(1, round(num_shards * validation_share)) if validation_share else 0
 
 
@@ -39,14 +39,14 @@ def count_validation_shards(num_shards: int, validation_share: float) -> int:
 class Layout:
     """How a data set is spread over shards; the same for every runner and number of workers.
 
-    The repeats of a document go to shards next to each other, so that no shard shows a trainer the
-    same text twice in a short time: its *home* is the shard of repeat 0, and repeat r goes to the
-    r-th shard behind it, round and round within its split.
+    The repeats of a document go to consecutive shards, so that a trainer does not see the same text
+    twice in a short time. A document's *home* is the shard of repeat 0; repeat r goes to the r-th
+    shard after it, in a circle of its split's shards.
 
     Attributes:
         seed: the data set's seed.
-        train_shards: number of the train split's shards.
-        validation_shards: number of the validation split's shards, which follow.
+        train_shards: number of the train split's shards, which come first.
+        validation_shards: number of the validation split's shards.
     """
 
     seed: int
@@ -55,11 +55,11 @@ class Layout:
 
     @property
     def shards(self) -> int:
-        """All shards."""
+        """Number of all shards."""
         return self.train_shards + self.validation_shards
 
     def homes(self, documents: np.ndarray, splits: np.ndarray) -> np.ndarray:
-        """The home of each document.
+        """Return the home of each document.
 
         Args:
             documents: uint64[documents], ids.
@@ -75,29 +75,29 @@ class Layout:
         return homes
 
     def split_of(self, shard: int) -> int:
-        """TRAIN or VALIDATION."""
+        """Return the split of a shard, TRAIN or VALIDATION."""
         return VALIDATION if shard >= self.train_shards else TRAIN
 
     def shards_of(self, home: int, repeats: int) -> list[int]:
-        """The shards that build documents of a home, in the order of the repeats.
+        """Return the shards that build the documents of a home, in the order of the repeats.
 
         Example:
-            of five train shards, home 3 and three repeats are the shards [3, 4, 0].
+            with five train shards, home 3 and three repeats give [3, 4, 0].
         """
-        first, count = self._stretch(home)
+        first, count = self._split_range(home)
         return [first + (home - first + repeat) % count for repeat in range(min(repeats, count))]
 
     def repeats_of(self, shard: int, home: int, repeats: int) -> range:
-        """The repeats with which a shard builds the documents of a home.
+        """Return the repeats in which a shard builds the documents of a home.
 
         Example:
-            of five train shards, shard 0 builds home 3 with the repeats 2, 7, 12, ...
+            with five train shards, shard 0 builds home 3 in the repeats 2, 7, 12, ...
         """
-        _, count = self._stretch(home)
+        _, count = self._split_range(home)
         return range((shard - home) % count, repeats, count)
 
-    def _stretch(self, shard: int) -> tuple[int, int]:
-        """The first shard of the split that a shard is of, and the split's number of shards."""
+    def _split_range(self, shard: int) -> tuple[int, int]:
+        """Return the first shard of a shard's split, and the split's number of shards."""
         if self.split_of(shard) == VALIDATION:
             return self.train_shards, self.validation_shards
         return 0, self.train_shards
@@ -107,12 +107,12 @@ class Layout:
 def draw_keys(
     documents: np.ndarray, repeats: np.ndarray, indices: np.ndarray, seed: int
 ) -> np.ndarray:
-    """The keys by which the rows of a shard are sorted.
+    """Draw the keys by which the rows of a shard are sorted.
 
     Args:
         documents: uint64[examples].
         repeats: integers[examples].
-        indices: integers[examples], place in the document's pass.
+        indices: integers[examples], of the example in this repeat of its document.
         seed: the data set's seed.
 
     Returns:
@@ -127,7 +127,7 @@ def draw_keys(
 def sort_order(
     keys: np.ndarray, documents: np.ndarray, repeats: np.ndarray, indices: np.ndarray
 ) -> np.ndarray:
-    """The order of a shard's rows: by (key, document, repeat, index), which is total.
+    """Sort a shard's rows by (key, document, repeat, index), which is a total order.
 
     Args:
         keys: uint64[rows].
@@ -136,7 +136,7 @@ def sort_order(
         indices: integers[rows].
 
     Returns:
-        int64[rows], as `np.argsort` gives it.
+        int64[rows], the number of the row for each place, as from `np.argsort`.
     """
     order = np.argsort(keys)
     ordered = keys[order]

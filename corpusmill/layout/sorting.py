@@ -9,7 +9,7 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import IDENTITY_SCHEMA, Column, arrow_schema
 from corpusmill.layout.placement import draw_keys, sort_order
 
-# What a group has at most, whatever its rows are: 64 MB, and less than BERT's groups ever reach.
+# The most tokens of a group of long rows: 64 MB. Groups of BERT's rows never have as many.
 GROUP_TOKENS = 2**24
 
 KEY = pa.field("key", pa.uint64(), nullable=False)
@@ -21,10 +21,10 @@ def keyed_schema(columns: Iterable[Column]) -> pa.Schema:
 
 
 def add_keys(examples: pa.RecordBatch, seed: int) -> pa.RecordBatch:
-    """The examples with their key as the first column.
+    """Prepend the column of keys to examples.
 
     Args:
-        examples: begins with the identity columns.
+        examples: their first columns are the identity.
         seed: the data set's seed.
     """
     identity = (examples.column(name).to_numpy() for name in IDENTITY_SCHEMA.names)
@@ -36,30 +36,30 @@ def add_keys(examples: pa.RecordBatch, seed: int) -> pa.RecordBatch:
 def order_by_bucket(
     batches: list[pa.RecordBatch], buckets: list[np.ndarray]
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of all batches, grouped: (bucket, its rows), buckets ascending.
+    """Yield (bucket, its rows) for all buckets of the batches, in ascending order.
 
     Args:
-        batches: of one schema.
-        buckets: uint32[rows] for each batch.
+        batches: of the same schema.
+        buckets: uint32[rows] of each batch.
     """
-    of_rows = np.concatenate(buckets)
-    # NumPy sorts 16-bit integers by radix, ten times as fast.
-    narrow = of_rows.astype(np.uint16) if of_rows.max() < 65536 else of_rows
+    row_buckets = np.concatenate(buckets)
+    # NumPy sorts 16-bit integers by radix, which is ten times as fast.
+    narrow = row_buckets.astype(np.uint16) if row_buckets.max() < 65536 else row_buckets
     order = np.argsort(narrow, kind="stable")
     rows = pa.concat_batches(batches)
-    starts = np.flatnonzero(np.diff(of_rows[order].astype(np.int64), prepend=-1))
-    stops = np.append(starts[1:], len(of_rows))
-    # A bucket at a time: the copies then share a little memory instead of filling as much again.
+    starts = np.flatnonzero(np.diff(row_buckets[order].astype(np.int64), prepend=-1))
+    stops = np.append(starts[1:], len(row_buckets))
+    # One bucket at a time: the copies then share a little memory in place of doubling it.
     for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
-        yield int(of_rows[order[start]]), ragged.take_rows(rows, order[start:stop])
+        yield int(row_buckets[order[start]]), ragged.take_rows(rows, order[start:stop])
 
 
 def sort_rows(batches: list[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """All rows in the order in which they are written, `rows` at a time.
+    """Yield all rows in the order in which they are written, `rows` at a time.
 
     Args:
-        batches: of `keyed_schema`. The list is emptied, so that the rows are not kept twice.
-        rows: rows of a batch that is given; the last has fewer.
+        batches: of `keyed_schema`; the list is emptied, so that the rows are not kept twice.
+        rows: of each batch but the last, which may have fewer.
     """
     joined = pa.concat_batches(batches)
     batches.clear()
@@ -72,12 +72,12 @@ def sort_rows(batches: list[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBat
 def cut_into_groups(
     batches: Iterable[pa.RecordBatch], rows: int, tokens: int = GROUP_TOKENS
 ) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches that no reader of the slices sees: they follow from the rows alone.
+    """Yield the same rows in groups that depend on the rows alone, not on the batches.
 
     Args:
         batches: with a list column `input_ids`.
-        rows: most of a batch. All have so many but for the last, and those with enough tokens.
-        tokens: a batch ends with the row by which it has as many.
+        rows: of each group but the last and those that reach `tokens` before.
+        tokens: a group ends with the row that makes it reach this number of tokens.
     """
     waiting: list[pa.RecordBatch] = []
     missing_rows, missing_tokens = rows, tokens

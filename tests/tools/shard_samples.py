@@ -1,4 +1,4 @@
-"""Rows of several objectives' columns, for tests of file formats."""
+"""Rows of several tables of columns, for tests of file formats."""
 
 import io
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ BERT = (
     Column("masked_lm_positions", "int8", "places", 3),
     Column("masked_lm_ids", "int16", "ids", 3),
 )
-# Numbers of every size, a filling that is not 0, and names that no trainer knows.
+# Numbers of every size, padding other than 0, and names that trainers do not know.
 ODD = (
     Column("seg_labels", "int8", "0, 1 and -1", 4, -1),
     Column("wide", "int64", "any number", 3),
@@ -43,17 +43,17 @@ def pad_row(row: Row, columns: Sequence[Column]) -> Row:
 
 
 def to_batch(rows: list[Row], columns: tuple[Column, ...], padded: bool) -> pa.RecordBatch:
-    """Rows of a shard as an objective finishes them."""
+    """Rows as an objective's `finish` returns them."""
     if padded:
         rows = [pad_row(row, columns) for row in rows]
     schema = arrow_schema(columns, padded)
-    arrays = [pa.array([row[of.name] for row in rows], of.type) for of in schema]
+    arrays = [pa.array([row[field.name] for row in rows], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 @cache
 def bert_batch(count: int, padded: bool) -> pa.RecordBatch:
-    """Rows as BERT's are: as many types as tokens, as many ids as places."""
+    """Rows like BERT's: as many types as tokens, and as many ids as positions."""
     draw = Random(count)  # noqa: S311 - test data, no secret
     rows: list[Row] = []
     for _ in range(count):
@@ -78,7 +78,10 @@ def odd_rows() -> st.SearchStrategy[list[Row]]:
         return st.integers(int(limits.min), int(limits.max))
 
     values = {
-        of.name: st.lists(numbers(of), max_size=of.width) if of.width else numbers(of) for of in ODD
+        column.name: st.lists(numbers(column), max_size=column.width)
+        if column.width
+        else numbers(column)
+        for column in ODD
     }
     return st.lists(st.fixed_dictionaries(values), max_size=5)
 

@@ -21,7 +21,7 @@ from tests.tools.builders import SPECIAL
 
 COLUMNS = ernie(max_seq_length=40).columns
 OPTIONS = OutputOptions("ernie-text")
-OF = FORMATS["ernie-text"]
+ERNIE_TEXT = FORMATS["ernie-text"]
 ROW = {
     "input_ids": [1, 1010, 28, 2, 75, 2],
     "token_type_ids": [0, 0, 0, 0, 1, 1],
@@ -37,7 +37,7 @@ def batch(rows: list[dict[str, Any]], columns: tuple[Column, ...] = COLUMNS) -> 
 
 def write(groups: Sequence[pa.RecordBatch], columns: tuple[Column, ...] = COLUMNS) -> bytes:
     stream = io.BytesIO()
-    writer = OF.open_writer([stream], columns, resolve(OPTIONS, columns))
+    writer = ERNIE_TEXT.open_writer([stream], columns, resolve(OPTIONS, columns))
     for group in groups:
         writer.write(group)
     writer.close()
@@ -48,13 +48,13 @@ def write(groups: Sequence[pa.RecordBatch], columns: tuple[Column, ...] = COLUMN
 def read(
     content: bytes, batch_rows: int = 1000, columns: tuple[Column, ...] = COLUMNS
 ) -> list[dict[str, Any]]:
-    found = []
+    rows = []
     options = resolve(OPTIONS, columns)
-    for part in OF.read([io.BytesIO(content)], columns, options, batch_rows):
+    for part in ERNIE_TEXT.read([io.BytesIO(content)], columns, options, batch_rows):
         assert part.schema == arrow_schema(columns)
         assert 0 < part.num_rows <= batch_rows
-        found += part.to_pylist()
-    return found
+        rows += part.to_pylist()
+    return rows
 
 
 @st.composite
@@ -131,7 +131,7 @@ def test_columns_in_another_order_and_a_slice() -> None:
     assert read(write([group], columns), columns=columns) == rows[2:4]
 
 
-def test_bytes_hold_no_time_no_name_and_not_the_cuts_of_groups() -> None:
+def test_bytes_contain_neither_time_nor_name_nor_the_cuts_of_groups() -> None:
     rows = [{**ROW, "next_sentence_label": i % 2} for i in range(2000)]
     content = write([batch(rows)])
     assert content == write([batch(rows)])
@@ -176,7 +176,7 @@ def test_a_last_line_without_its_end_is_read() -> None:
         ("\n", "other than numbers"),
     ],
 )
-def test_a_line_that_is_none_is_named(line: str, message: str) -> None:
+def test_a_malformed_line_is_named(line: str, message: str) -> None:
     content = gzip.compress((LINE * 3 + line + LINE).encode())
     with pytest.raises(ValueError, match=rf"line 4: .*{message}"):
         read(content)
@@ -221,19 +221,25 @@ TRAIN = {"train": ["train-00000-of-00002.gz", "train-00001-of-00002.gz"]}
 
 def test_lists_of_files_as_the_originals_trainer_reads_them(tokenizer_path: Path) -> None:
     tokenizer_json = tokenizer_path.read_text()
-    files = OF.companion_files(TRAIN, tokenizer_json, {"mask_word_prob": 0.75})
+    files = ERNIE_TEXT.companion_files(TRAIN, tokenizer_json, {"mask_word_prob": 0.75})
     assert set(files) == {"train_filelist", "vocab.txt"}
     lines = files["train_filelist"].decode().splitlines()
-    found = [line.strip().split("\t") for line in lines]
-    assert found == [["train-00000-of-00002.gz", "0.75"], ["train-00001-of-00002.gz", "0.75"]]
+    fields = [line.strip().split("\t") for line in lines]
+    assert fields == [["train-00000-of-00002.gz", "0.75"], ["train-00001-of-00002.gz", "0.75"]]
     both = {**TRAIN, "validation": ["validation-00000-of-00001.gz"]}
-    files = OF.companion_files(both, tokenizer_json, {})
-    assert set(files) == {"train_filelist", "valid_filelist", "vocab.txt"} == {*OF.companion_names}
+    files = ERNIE_TEXT.companion_files(both, tokenizer_json, {})
+    assert (
+        set(files)
+        == {"train_filelist", "valid_filelist", "vocab.txt"}
+        == {*ERNIE_TEXT.companion_names}
+    )
     assert files["valid_filelist"] == b"validation-00000-of-00001.gz\t1.0\n"
 
 
 def test_a_vocabulary_as_the_originals_trainer_reads_it(tokenizer_path: Path) -> None:
-    vocabulary = OF.companion_files(TRAIN, tokenizer_path.read_text(), {})["vocab.txt"].decode()
+    vocabulary = ERNIE_TEXT.companion_files(TRAIN, tokenizer_path.read_text(), {})[
+        "vocab.txt"
+    ].decode()
     ids = {}
     for line in io.StringIO(vocabulary):
         token, number = line.strip().split("\t")
@@ -244,4 +250,4 @@ def test_a_vocabulary_as_the_originals_trainer_reads_it(tokenizer_path: Path) ->
 
 def test_other_tokenizers_have_no_vocabulary_of_this_kind() -> None:
     tokenizer_json = '{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}'
-    assert set(OF.companion_files(TRAIN, tokenizer_json, {})) == {"train_filelist"}
+    assert set(ERNIE_TEXT.companion_files(TRAIN, tokenizer_json, {})) == {"train_filelist"}

@@ -25,7 +25,7 @@ WIDTHS = {"input_ids": 40, "token_type_ids": 40, "masked_lm_positions": 5, "mask
 
 
 def make_examples() -> pa.RecordBatch:
-    """About 200 examples, some with an empty second segment."""
+    """About 200 examples; some have an empty second segment."""
     corpus = numbered_corpus(
         [
             [1 + (7 * document + 5 * place) % 23 for place in range(document % 6 + 1)]
@@ -93,8 +93,8 @@ def test_pyarrow_reads_what_was_written(shard: Path, padded: bool) -> None:
 def test_pandas_reads_what_was_written(shard: Path, padded: bool) -> None:
     frame = pd.read_parquet(shard)
     assert list(frame.columns) == [column.name for column in BERT.columns]
-    for found, expected in zip(frame.to_dict("records"), expected_rows(padded), strict=True):
-        assert {name: np.asarray(value).tolist() for name, value in found.items()} == expected
+    for row, expected in zip(frame.to_dict("records"), expected_rows(padded), strict=True):
+        assert {name: np.asarray(value).tolist() for name, value in row.items()} == expected
 
 
 def test_polars_reads_what_was_written(shard: Path, padded: bool) -> None:
@@ -129,7 +129,7 @@ def test_bytes_do_not_show_how_the_rows_arrived(cuts: list[int], padded: bool) -
 
 
 def test_where_pages_end_does_not_depend_on_the_slice() -> None:
-    """Rows enough for several pages, as the whole of one batch and as the end of a larger one."""
+    """The rows fill several pages; they are a whole batch, and the end of a larger one."""
     rows = pa.concat_batches([EXAMPLES] * 40)
     larger = pa.concat_batches([EXAMPLES.slice(0, 77), rows])
     digests = {
@@ -158,7 +158,7 @@ def test_an_empty_group_can_be_written() -> None:
 
 
 class OnlyWritten(io.RawIOBase):
-    """A stream as an object store gives it: it can be written to, and that is all."""
+    """A stream that can only be written to, like an object store's."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Megatron-LM's and nanoGPT's files, byte by byte and as their own readers read them."""
+"""Megatron-LM's and nanoGPT's files, byte by byte and as their own programs read them."""
 
 import io
 import struct
@@ -28,12 +28,12 @@ def column_of(dtype: str, width: int = ANY_LENGTH) -> Column:
 
 
 def write(output_format: str, rows: Rows, dtype: str, cuts: Sequence[int] = ()) -> list[bytes]:
-    """The files of a shard that is written in the given pieces."""
+    """The files of a shard whose rows are written in pieces."""
     columns = (column_of(dtype),)
     options = resolve(OutputOptions(output_format=output_format), columns)  # type: ignore[arg-type]
-    of = FORMATS[output_format]
-    streams = [io.BytesIO() for _ in of.suffixes(options)]
-    writer = of.open_writer(streams, columns, options)
+    shard_format = FORMATS[output_format]
+    streams = [io.BytesIO() for _ in shard_format.suffixes(options)]
+    writer = shard_format.open_writer(streams, columns, options)
     batch = pa.RecordBatch.from_pylist(
         [{"input_ids": row} for row in rows], schema=arrow_schema(columns)
     )
@@ -79,9 +79,9 @@ def open_as_megatron(tokens: bytes, index: bytes) -> IndexedDataset:
     offset = stream.tell()
     lengths = np.frombuffer(index, np.int32, sequences, offset)
     pointers = np.frombuffer(index, np.int64, sequences, offset + lengths.nbytes)
-    behind = offset + lengths.nbytes + pointers.nbytes
+    end = offset + lengths.nbytes + pointers.nbytes
     return IndexedDataset(
-        dtype, lengths, pointers, np.frombuffer(index, np.int64, documents, behind), tokens
+        dtype, lengths, pointers, np.frombuffer(index, np.int64, documents, end), tokens
     )
 
 
@@ -182,7 +182,7 @@ def test_a_token_beyond_the_column_is_refused() -> None:
         ("nanogpt", (column_of("int32"),), "more than 65,536"),
     ],
 )
-def test_what_is_no_stream_is_refused(
+def test_rows_that_are_not_a_stream_are_refused(
     output_format: str, columns: tuple[Column, ...], cause: str
 ) -> None:
     with pytest.raises(UserError, match=cause):

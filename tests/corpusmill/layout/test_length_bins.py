@@ -1,4 +1,4 @@
-"""Rows by their length: every row in its bin, in order, in groups of one size."""
+"""Rows by length: every row is in its bin, in order, in groups of equal size."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ COLUMNS = (Column("label", "int8", ""), Column("input_ids", "int16", "", LONGEST
 
 
 def batch_of(lengths: list[int], first: int = 0) -> pa.RecordBatch:
-    """Rows that are numbered from `first` on, in their column and in each of their ids."""
+    """Rows with consecutive numbers, which are in a column and in each of their ids."""
     numbers = np.arange(first, first + len(lengths), dtype=np.int16)
     ids = ragged.to_arrow(np.repeat(numbers, lengths), offsets_of(lengths))
     return pa.RecordBatch.from_arrays([pa.array(numbers), ids], names=["number", "input_ids"])
@@ -31,7 +31,7 @@ def test_the_bins_of_a_length() -> None:
         LengthBin(1, 21, 40),
         LengthBin(2, 41, 50),
     )
-    assert [of.max_length for of in cut_lengths(COLUMNS, 25)] == [25, 50]
+    assert [length_bin.max_length for length_bin in cut_lengths(COLUMNS, 25)] == [25, 50]
     assert cut_lengths(COLUMNS, None) == ()
 
 
@@ -50,7 +50,7 @@ def test_too_many_bins_are_refused() -> None:
 
 @pytest.mark.parametrize("columns", [(), (Column("input_ids", "int16", ""),)])
 def test_rows_without_a_length_are_refused(columns: tuple[Column, ...]) -> None:
-    with pytest.raises(UserError, match="no length"):
+    with pytest.raises(UserError, match="have no lengths"):
         cut_lengths(columns, 20)
 
 
@@ -64,18 +64,18 @@ def test_every_row_is_in_its_bin_in_order(
 ) -> None:
     bins = cut_lengths(COLUMNS, bin_size)
     firsts = offsets_of(map(len, batches)).tolist()
-    given_batches = [batch_of(*of) for of in zip(batches, firsts, strict=False)]
-    found: list[list[int]] = [[] for _ in bins]
+    pieces = [batch_of(*piece) for piece in zip(batches, firsts, strict=False)]
+    numbers: list[list[int]] = [[] for _ in bins]
     sizes: list[list[int]] = [[] for _ in bins]
-    for number, group in split_into_bins(given_batches, bins, rows):
-        found[number] += group.column("number").to_pylist()
+    for number, group in split_into_bins(pieces, bins, rows):
+        numbers[number] += group.column("number").to_pylist()
         sizes[number].append(group.num_rows)
         for name, ids in zip(*(group.column(i).to_pylist() for i in (0, 1)), strict=True):
             assert set(ids) == {name}
             assert bins[number].min_length <= len(ids) <= bins[number].max_length
     lengths = np.array([length for batch in batches for length in batch], np.int64)
     for number in range(len(bins)):
-        assert found[number] == np.flatnonzero((lengths - 1) // bin_size == number).tolist()
+        assert numbers[number] == np.flatnonzero((lengths - 1) // bin_size == number).tolist()
         assert all(size == rows for size in sizes[number][:-1])
         assert all(0 < size <= rows for size in sizes[number])
 
@@ -84,8 +84,8 @@ def test_every_row_is_in_its_bin_in_order(
 def test_without_bins_rows_are_cut_alone(lengths: list[int], rows: int) -> None:
     groups = list(split_into_bins([batch_of(lengths)], (), rows))
     assert {number for number, _ in groups} <= {0}
-    found = [number for _, group in groups for number in group.column("number").to_pylist()]
-    assert found == list(range(len(lengths)))
+    numbers = [number for _, group in groups for number in group.column("number").to_pylist()]
+    assert numbers == list(range(len(lengths)))
     assert all(group.num_rows == rows for _, group in groups[:-1])
 
 
@@ -100,8 +100,8 @@ def test_no_more_rows_wait_than_one_group_of_each_bin() -> None:
             yield batch_of(rng.integers(1, LONGEST + 1, 40).tolist())
 
     bins = cut_lengths(COLUMNS, 10)
-    given_back = 0
+    yielded = 0
     for _, group in split_into_bins(batches(), bins, 16):
-        given_back += group.num_rows
-        assert read - given_back <= len(bins) * 16 + 40
-    assert given_back == read == 2400
+        yielded += group.num_rows
+        assert read - yielded <= len(bins) * 16 + 40
+    assert yielded == read == 2400

@@ -19,9 +19,9 @@ DOCUMENTS = np.arange(20_000, dtype=np.uint64) * np.uint64(997)
 
 
 def homes(layout: Layout, split: int = TRAIN) -> np.ndarray:
-    found = layout.homes(DOCUMENTS, np.full(len(DOCUMENTS), split, np.uint8))
-    assert found.dtype == np.uint32
-    return found.astype(np.int64)
+    shards = layout.homes(DOCUMENTS, np.full(len(DOCUMENTS), split, np.uint8))
+    assert shards.dtype == np.uint32
+    return shards.astype(np.int64)
 
 
 def keys_of(documents: np.ndarray, repeat: int = 0, index: int = 0, seed: int = 1) -> np.ndarray:
@@ -53,7 +53,7 @@ def test_a_larger_share_keeps_the_documents_of_the_smaller() -> None:
     assert (large[small == VALIDATION] == VALIDATION).all()
 
 
-def test_another_seed_splits_otherwise() -> None:
+def test_another_seed_gives_other_splits() -> None:
     assert (assign_splits(1, DOCUMENTS, 0.5) != assign_splits(2, DOCUMENTS, 0.5)).any()
 
 
@@ -92,15 +92,15 @@ def test_another_seed_gives_other_homes() -> None:
 
 @given(st.integers(1, 40), st.integers(0, 5), st.integers(1, 45))
 def test_each_repeat_is_built_in_one_shard(train: int, validation: int, repeats: int) -> None:
-    """Next to that of the repeat before, and never in another split."""
+    """In the shard after that of the repeat before, and never in another split."""
     layout = Layout(1, train, validation)
     for home in range(layout.shards):
-        of_repeats = {
+        shard_of_repeat = {
             repeat: shard
             for shard in layout.shards_of(home, repeats)
             for repeat in layout.repeats_of(shard, home, repeats)
         }
-        assert sorted(of_repeats) == list(range(repeats))
+        assert sorted(shard_of_repeat) == list(range(repeats))
         assert (
             sum(
                 len(layout.repeats_of(shard, home, repeats))
@@ -108,10 +108,10 @@ def test_each_repeat_is_built_in_one_shard(train: int, validation: int, repeats:
             )
             == repeats
         )
-        assert of_repeats[0] == home
+        assert shard_of_repeat[0] == home
         split = layout.split_of(home)
         first, count = (train, validation) if split == VALIDATION else (0, train)
-        for repeat, shard in of_repeats.items():
+        for repeat, shard in shard_of_repeat.items():
             assert layout.split_of(shard) == split
             assert shard == first + (home - first + repeat) % count
 
@@ -148,7 +148,7 @@ def test_every_example_has_its_own_key() -> None:
     st.booleans(),
 )
 def test_the_order_is_total(rows: list[tuple[int, int, int, int]], wide: bool) -> None:
-    """Equal keys are told apart by document, repeat and index."""
+    """Rows with equal keys are ordered by document, repeat and index."""
     if wide:
         rows = [
             (2**64 - 1 - key, 2**64 - 1 - document, repeat, index)

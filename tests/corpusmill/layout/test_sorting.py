@@ -38,7 +38,7 @@ def examples_of(rows: Sequence[Row]) -> pa.RecordBatch:
 
 
 def many_examples(number: int) -> pa.RecordBatch:
-    """Documents of three repeats of two examples, each with ids of its own."""
+    """Documents of three repeats of two examples, each with different ids."""
     return examples_of(
         [
             (place // 6 * 37, place % 6 // 2, place % 2, [place, -place][: 1 + place % 2])
@@ -69,15 +69,17 @@ def test_rows_are_grouped_by_bucket_in_the_order_they_came(
         np.random.default_rng(seed).choice([0, largest // 2, largest], rows + 1).astype(np.uint32)
     )
     batches = cut(batch, cuts)
-    of_batches = np.split(buckets, np.cumsum([part.num_rows for part in batches])[:-1])
-    found = list(order_by_bucket(batches, of_batches))
-    assert [bucket for bucket, _ in found] == sorted(set(buckets.tolist()))
-    for bucket, grouped in found:
+    split_buckets = np.split(buckets, np.cumsum([part.num_rows for part in batches])[:-1])
+    grouped = list(order_by_bucket(batches, split_buckets))
+    assert [bucket for bucket, _ in grouped] == sorted(set(buckets.tolist()))
+    for bucket, bucket_rows in grouped:
         expected = [
-            row for row, of_row in zip(batch.to_pylist(), buckets, strict=True) if of_row == bucket
+            row
+            for row, row_bucket in zip(batch.to_pylist(), buckets, strict=True)
+            if row_bucket == bucket
         ]
-        assert grouped.to_pylist() == expected
-        assert grouped.schema == EXAMPLE_SCHEMA
+        assert bucket_rows.to_pylist() == expected
+        assert bucket_rows.schema == EXAMPLE_SCHEMA
 
 
 # Rows of a bucket
@@ -102,11 +104,11 @@ def test_rows_are_sorted_the_same_however_they_arrive(
     keyed = pa.RecordBatch.from_arrays(
         [keys, *examples.columns], schema=pa.schema([KEY, *EXAMPLE_SCHEMA])
     )
-    given_batches = cut(keyed, cuts)
-    found = list(sort_rows(given_batches, size))
-    assert given_batches == []
-    assert [of.num_rows for of in found[:-1]] == [size] * (len(found) - 1)
-    assert [tuple(row.values()) for of in found for row in of.to_pylist()] == expected
+    pieces = cut(keyed, cuts)
+    groups = list(sort_rows(pieces, size))
+    assert pieces == []
+    assert [group.num_rows for group in groups[:-1]] == [size] * (len(groups) - 1)
+    assert [tuple(row.values()) for group in groups for row in group.to_pylist()] == expected
 
 
 @given(seeds, st.integers(1, 50), cuts_of_rows)
@@ -132,8 +134,8 @@ def test_groups_do_not_show_how_the_rows_were_cut(
     assert [row for group in groups for row in group.to_pylist()] == batch.to_pylist()
 
 
-def test_groups_are_given_as_soon_as_they_are_full() -> None:
-    """No more than one group and one batch are held."""
+def test_groups_are_yielded_as_soon_as_they_are_full() -> None:
+    """No more than one group and one batch are kept."""
     read = 0
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -147,7 +149,7 @@ def test_groups_are_given_as_soon_as_they_are_full() -> None:
 
 
 @given(st.lists(st.integers(0, 9), max_size=30), st.integers(1, 12), cuts_of_rows)
-def test_groups_end_with_the_row_by_which_they_have_enough_tokens(
+def test_groups_end_with_the_row_that_makes_them_reach_the_tokens(
     lengths: list[int], tokens: int, cuts: list[int]
 ) -> None:
     batch = examples_of([(number, 0, 0, [1] * length) for number, length in enumerate(lengths)])
@@ -160,7 +162,7 @@ def test_groups_end_with_the_row_by_which_they_have_enough_tokens(
         assert len(sizes) == 5 or sum(sizes) >= tokens or place == len(groups) - 1
 
 
-def test_what_is_sorted() -> None:
+def test_the_schema_of_sorted_rows() -> None:
     objective = Bert(BertOptions(), SPECIAL, 1000, "int16")
     names = ["key", "document", "repeat", "index", "input_ids", "first_length"]
     names += ["next_sentence_label", "masked_lm_positions", "masked_lm_ids"]

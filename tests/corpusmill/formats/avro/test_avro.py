@@ -34,12 +34,12 @@ from tests.tools.shard_samples import (
 both_layouts = pytest.mark.parametrize("padded", [False, True], ids=["ragged", "padded"])
 all_codecs = pytest.mark.parametrize("compression", ["deflate", "zstd", "none"])
 
-# A schema's names are of ASCII alone.
+# The names in a schema are ASCII.
 NAMED = (*ODD[:3], Column("last", "uint16", "", 2, 7))
 
 
 def rename(rows: list[Row]) -> list[Row]:
-    return [{"last" if name == "α" else name: of for name, of in row.items()} for row in rows]
+    return [{"last" if name == "α" else name: value for name, value in row.items()} for row in rows]
 
 
 # What is written
@@ -80,7 +80,7 @@ def test_polars_reads_what_was_written() -> None:
 
 
 def test_the_schema_is_made_from_the_columns() -> None:
-    types = {of["name"]: of["type"] for of in schema_of(NAMED)["fields"]}
+    types = {field["name"]: field["type"] for field in schema_of(NAMED)["fields"]}
     assert types == {
         "seg_labels": {"type": "array", "items": "int"},
         "wide": {"type": "array", "items": "long"},
@@ -109,7 +109,7 @@ def test_the_mark_between_blocks_is_the_same_each_time(compression: Any) -> None
     assert written[-16:] != other[-16:]
 
 
-def test_rows_keep_their_lengths_unless_asked_otherwise() -> None:
+def test_rows_keep_their_lengths_by_default() -> None:
     options = resolve(OutputOptions("avro"), BERT)
     assert not options.is_padded
     assert options.compression == "deflate"
@@ -126,7 +126,7 @@ def test_columns_that_avro_lacks_are_refused(name: str, dtype: str, cause: str) 
 
 
 @pytest.mark.parametrize("compression", ["gzip", "snappy"])
-def test_a_codec_that_it_lacks_is_refused_with_those_it_has(compression: Any) -> None:
+def test_an_unsupported_codec_is_refused_and_the_others_are_named(compression: Any) -> None:
     with pytest.raises(UserError, match=f"{compression}.*deflate, zstd, none"):
         resolve(OutputOptions("avro", compression=compression), BERT)
 
@@ -150,8 +150,8 @@ def test_rows_are_read_as_they_were_written(
 def test_any_number_is_read_as_it_was_written(rows: list[Row], padded: bool) -> None:
     options = options_of("avro", padded)
     batch = to_batch(rename(rows), NAMED, padded)
-    found = read_shard(write_shard([batch], NAMED, options), NAMED, options)
-    assert found.equals(pa.Table.from_batches([batch]))
+    rows_read = read_shard(write_shard([batch], NAMED, options), NAMED, options)
+    assert rows_read.equals(pa.Table.from_batches([batch]))
 
 
 def test_what_fastavro_writes_is_read() -> None:
@@ -163,7 +163,7 @@ def test_what_fastavro_writes_is_read() -> None:
 
 
 def test_arrays_in_several_blocks_are_read() -> None:
-    # [5], then two numbers whose block says its bytes: -2, 2 bytes; and a number of its own.
+    # [5], then a block that says its size, -2 numbers in 2 bytes; and a column of one number.
     data = np.frombuffer(bytes([2, 10, 3, 4, 1, 2, 0, 14]), np.uint8)
     values, starts, ends, damaged = decode_rows(data, 1, np.array([True, False]))
     assert values.tolist() == [5, -1, 1, 7]
@@ -175,14 +175,14 @@ def test_arrays_in_several_blocks_are_read() -> None:
 @pytest.mark.parametrize(
     ("data", "damaged"),
     [
-        (b"\x02\x0a\x00\x0e\x0e", 1),  # a byte behind the last row
+        (b"\x02\x0a\x00\x0e\x0e", 1),  # a byte after the last row
         (b"\x02\x0a\x00", 0),  # the last number is missing
         (b"\x02\x80", 0),  # a number without an end
         (b"\x7e\x0a", 0),  # 63 items in one byte
         (b"\xff" * 11, 0),  # a number of eleven bytes
     ],
 )
-def test_a_row_that_is_not_whole_is_found(data: bytes, damaged: int) -> None:
+def test_a_damaged_row_is_found(data: bytes, damaged: int) -> None:
     assert decode_rows(np.frombuffer(data, np.uint8), 1, np.array([True, False]))[3] == damaged
 
 
@@ -190,9 +190,9 @@ def test_a_row_that_is_not_whole_is_found(data: bytes, damaged: int) -> None:
 def test_a_file_that_ends_early_is_found(data: st.DataObject) -> None:
     options = options_of("avro", False)
     written = write_shard([bert_batch(20, False)], BERT, options)
-    # Behind the header no block may stand, and behind the block nothing.
+    # A file may end after the header, and must end after its only block.
     header = len(write_shard([], BERT, options))
-    end = data.draw(st.integers(0, len(written) - 1).filter(lambda at: at != header))
+    end = data.draw(st.integers(0, len(written) - 1).filter(lambda place: place != header))
     with pytest.raises(ValueError, match=r"damaged|too-large"):
         read_shard(written[:end], BERT, options)
 
@@ -203,7 +203,7 @@ def test_a_changed_byte_gives_no_other_error(compression: Any, data: st.DataObje
     options = options_of("avro", True, compression)
     written = bytearray(write_shard([bert_batch(20, True)], BERT, options))
     written[data.draw(st.integers(0, len(written) - 1))] ^= 1 << data.draw(st.integers(0, 7))
-    # Avro has no checksum: that every change is found is up to the manifest's.
+    # Avro has no checksums; those of the manifest find every change.
     with suppress(ValueError, OSError):
         read_shard(bytes(written), BERT, options)
 

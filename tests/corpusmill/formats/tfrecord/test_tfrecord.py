@@ -1,4 +1,4 @@
-"""TFRecord against Protocol Buffers' own library, and Beam's reader of the framing."""
+"""TFRecord compared with Protocol Buffers' own library, and with Beam's reader of records."""
 
 import gzip
 import struct
@@ -41,18 +41,18 @@ Example = define_example()
 
 
 def to_example(row: Row, columns: tuple[Column, ...], real: Row) -> Any:
-    """The example of a row, as Google's programs make it; `real` is the row without filling."""
+    """The example of a row, as Google's programs make it; `real` is the row without padding."""
     example = Example()
     names = {"token_type_ids": "segment_ids", "next_sentence_label": "next_sentence_labels"}
     for column in columns:
         value = row[column.name]
         values = value if isinstance(value, list) else [value]
         feature = example.features.feature[names.get(column.name, column.name)]
-        # Also an empty list is said to be one of int64.
+        # An empty list has the type int64, too.
         feature.int64list.SetInParent()
         feature.int64list.value.extend(values)
-        filled = real[column.name]
-        ones = len(filled) if isinstance(filled, list) else 1
+        unpadded = real[column.name]
+        ones = len(unpadded) if isinstance(unpadded, list) else 1
         mask = [1] * ones + [0] * (len(values) - ones)
         if column.name == "input_ids":
             example.features.feature["input_mask"].int64list.value.extend(mask)
@@ -62,19 +62,19 @@ def to_example(row: Row, columns: tuple[Column, ...], real: Row) -> Any:
 
 
 def unframe(content: bytes) -> list[bytes]:
-    """The data of all records; checksums are not looked at."""
-    records, at = [], 0
-    while at < len(content):
-        (length,) = struct.unpack_from("<Q", content, at)
-        records.append(content[at + 12 : at + 12 + length])
-        at += 12 + length + 4
+    """The data of all records; their checksums are ignored."""
+    records, place = [], 0
+    while place < len(content):
+        (length,) = struct.unpack_from("<Q", content, place)
+        records.append(content[place + 12 : place + 12 + length])
+        place += 12 + length + 4
     return records
 
 
 def frame(record: bytes) -> bytes:
     """A record with its checksums."""
     length = struct.pack("<Q", len(record))
-    checksums = [struct.pack("<I", masked_checksum(of)) for of in (length, record)]
+    checksums = [struct.pack("<I", masked_checksum(data)) for data in (length, record)]
     return length + checksums[0] + record + checksums[1]
 
 
@@ -90,7 +90,7 @@ def test_records_are_byte_for_byte_what_protobuf_serializes(padded: bool) -> Non
     written = write_shard([bert_batch(300, padded)], BERT, options_of("tfrecord", padded))
     records = unframe(written)
     rows, real = bert_batch(300, padded).to_pylist(), bert_batch(300, False).to_pylist()
-    expected = [to_example(row, BERT, of) for row, of in zip(rows, real, strict=True)]
+    expected = [to_example(row, BERT, unpadded) for row, unpadded in zip(rows, real, strict=True)]
     assert [Example.FromString(record) for record in records] == expected
     assert records == [serialize(example) for example in expected]
 
@@ -156,14 +156,14 @@ def test_features_have_the_names_that_trainers_parse() -> None:
 
 
 def test_the_shapes_are_those_of_google_s_parser() -> None:
-    shapes = {of.name: shape_of(of, padded=True) for of in features_of(BERT)}
+    shapes = {feature.name: shape_of(feature, padded=True) for feature in features_of(BERT)}
     assert shapes["input_mask"] == ("int64", 12)
     assert shapes["masked_lm_weights"] == ("float32", 3)
     assert shapes["next_sentence_labels"] == ("int64", 1)
     assert shape_of(features_of(BERT)[0], padded=False) == ("int64", 0)
 
 
-def test_rows_are_padded_unless_asked_otherwise() -> None:
+def test_rows_are_padded_by_default() -> None:
     assert resolve(OutputOptions("tfrecord"), BERT).is_padded
     assert FORMATS["tfrecord"].suffixes(options_of("tfrecord", True)) == (".tfrecord",)
     assert FORMATS["tfrecord"].suffixes(options_of("tfrecord", True, "gzip")) == (".tfrecord.gz",)
@@ -186,7 +186,7 @@ def test_columns_that_cannot_be_features_are_refused(added: Column, cause: str) 
 
 
 @pytest.mark.parametrize("compression", ["zstd", "snappy", "deflate"])
-def test_a_codec_that_it_lacks_is_refused_with_those_it_has(compression: Any) -> None:
+def test_an_unsupported_codec_is_refused_and_the_others_are_named(compression: Any) -> None:
     with pytest.raises(UserError, match=f"{compression}.*none, gzip"):
         resolve(OutputOptions("tfrecord", compression=compression), BERT)
 
@@ -210,8 +210,8 @@ def test_rows_are_read_as_they_were_written(
 def test_any_number_is_read_as_it_was_written(rows: list[Row], padded: bool) -> None:
     options = options_of("tfrecord", padded)
     batch = to_batch(rows, ODD, padded)
-    found = read_shard(write_shard([batch], ODD, options), ODD, options)
-    assert found.equals(pa.Table.from_batches([batch]))
+    rows_read = read_shard(write_shard([batch], ODD, options), ODD, options)
+    assert rows_read.equals(pa.Table.from_batches([batch]))
 
 
 @both_codecs
@@ -219,9 +219,9 @@ def test_any_number_is_read_as_it_was_written(rows: list[Row], padded: bool) -> 
 def test_a_changed_byte_is_found(compression: Any, data: st.DataObject) -> None:
     options = options_of("tfrecord", True, compression)
     written = bytearray(write_shard([bert_batch(3, True)], BERT, options))
-    # gzip's header holds ten bytes of which some mean nothing.
-    at = data.draw(st.integers(10 if compression == "gzip" else 0, len(written) - 1))
-    written[at] ^= 1 << data.draw(st.integers(0, 7))
+    # Some of the ten bytes of gzip's header have no meaning.
+    place = data.draw(st.integers(10 if compression == "gzip" else 0, len(written) - 1))
+    written[place] ^= 1 << data.draw(st.integers(0, 7))
     with pytest.raises((ValueError, OSError)):
         read_shard(bytes(written), BERT, options)
 
@@ -253,7 +253,7 @@ def test_damage_is_described_by_its_record() -> None:
 
 
 def change(example: Any, what: str) -> bytes:
-    """A serialised example that is not what the data set says."""
+    """A serialised example that does not fit the data set."""
     features = example.features.feature
     match what:
         case "unknown":
@@ -304,7 +304,7 @@ def test_a_feature_that_comes_twice_is_found() -> None:
 
 
 @given(st.data())
-def test_no_bytes_make_the_parser_read_beyond_them(data: st.DataObject) -> None:
+def test_the_parser_never_reads_beyond_its_bytes(data: st.DataObject) -> None:
     options = options_of("tfrecord", True)
     record = bytearray(unframe(write_shard([bert_batch(1, True)], BERT, options))[0])
     for _ in range(data.draw(st.integers(1, 3))):
