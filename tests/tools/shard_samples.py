@@ -12,13 +12,18 @@ from hypothesis import strategies as st
 from corpusmill.arrays.columns import Column, arrow_schema
 from corpusmill.formats.options import Compression, OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
+from corpusmill.objectives.columns import (
+    NEXT_SENTENCE_LABEL,
+    prediction_columns,
+    segment_column,
+    token_column,
+)
 
 BERT = (
-    Column("input_ids", "int16", "tokens", 12),
-    Column("token_type_ids", "int8", "segments", 12),
-    Column("next_sentence_label", "int8", "label"),
-    Column("masked_lm_positions", "int8", "places", 3),
-    Column("masked_lm_ids", "int16", "ids", 3),
+    token_column("int16", "tokens", 12, 0),
+    segment_column(12),
+    NEXT_SENTENCE_LABEL,
+    *prediction_columns("int16", 3, 12),
 )
 # Numbers of every size, padding other than 0, and names that trainers do not know.
 ODD = (

@@ -19,6 +19,7 @@ from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
 from corpusmill.formats.tfrecord.features import features_of, shape_of
 from corpusmill.formats.tfrecord.records import masked_checksum
+from corpusmill.objectives.columns import SENTENCE_ORDER_LABEL
 from tests.tools.shard_samples import (
     BERT,
     ODD,
@@ -137,10 +138,8 @@ def test_bytes_do_not_show_how_the_rows_arrived(compression: Any) -> None:
 # Names
 
 
-def names_of(*columns: str) -> list[str]:
-    widths = {"next_sentence_label": 0, "sentence_order_label": 0}
-    table = [Column(name, "int16", "", widths.get(name, 8)) for name in columns]
-    return [feature.name for feature in features_of(table)]
+def names_of(*columns: Column) -> list[str]:
+    return [feature.name for feature in features_of(columns)]
 
 
 def test_features_have_the_names_that_trainers_parse() -> None:
@@ -148,11 +147,12 @@ def test_features_have_the_names_that_trainers_parse() -> None:
         "input_ids", "input_mask", "masked_lm_ids", "masked_lm_positions", "masked_lm_weights",
         "next_sentence_labels", "segment_ids",
     ]  # fmt: skip
-    columns = ["input_ids", "token_type_ids", "masked_lm_positions", "masked_lm_ids"]
-    assert names_of(*columns, "next_sentence_label") == bert
-    assert names_of(*columns, "sentence_order_label") == bert
-    assert names_of("input_ids", "token_type_ids") == ["input_ids", "input_mask", "segment_ids"]
-    assert names_of("input_ids", "position_ids") == ["input_ids", "input_mask", "position_ids"]
+    tokens, segments, next_sentence, *predictions = BERT
+    assert names_of(tokens, segments, next_sentence, *predictions) == bert
+    assert names_of(tokens, segments, SENTENCE_ORDER_LABEL, *predictions) == bert
+    assert names_of(tokens, segments) == ["input_ids", "input_mask", "segment_ids"]
+    positions = Column("position_ids", "int16", "", 12)
+    assert names_of(tokens, positions) == ["input_ids", "input_mask", "position_ids"]
 
 
 def test_the_shapes_are_those_of_google_s_parser() -> None:
@@ -172,10 +172,7 @@ def test_rows_are_padded_by_default() -> None:
 @pytest.mark.parametrize(
     ("added", "cause"),
     [
-        (
-            Column("sentence_order_label", "int8", ""),
-            "two columns would have the name next_sentence_labels",
-        ),
+        (SENTENCE_ORDER_LABEL, "two columns would have the name next_sentence_labels"),
         (Column("input_mask", "int8", "", 12), "two columns would have the name input_mask"),
         (Column("score", "float32", ""), "the column score is of float32"),
     ],
