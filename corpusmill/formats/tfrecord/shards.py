@@ -196,7 +196,8 @@ def _unpack(
     feature: Feature, records: Records, starts: np.ndarray, ends: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     if feature.kind == "weights":
-        return gather(records.data, starts, ends)
+        data, offsets = gather(records.data, starts, ends)
+        return data, offsets
     values, offsets, damaged = kernels.unpack_numbers(records.data, starts, ends)
     if damaged >= 0:
         raise ValueError(f"record {records.first + damaged}: {feature.name} holds no numbers")
