@@ -1,11 +1,11 @@
-"""Digests taken while bytes pass by, so that no file is read twice."""
+"""Digests of files, computed while they are written, so that no file is read twice."""
 
 import hashlib
 from typing import BinaryIO
 
 
 class HashingWriter:
-    """A writable stream that forwards what it is given and remembers its size and sha256.
+    """Forwards bytes to a stream, and computes their number and sha256.
 
     Args:
         stream: where the bytes go.
@@ -23,24 +23,13 @@ class HashingWriter:
 
     @property
     def sha256(self) -> str:
-        """Hexadecimal digest of what was written so far."""
+        """Hexadecimal digest of the bytes written so far."""
         return self._digest.hexdigest()
 
     def write(self, data: bytes) -> int:
-        """Forward the bytes."""
+        """Forward the bytes, and return their number."""
         self._digest.update(data)
         self._stream.write(data)
-        self.bytes += memoryview(data).nbytes
-        return memoryview(data).nbytes
-
-    def tell(self) -> int:
-        """How many bytes were written."""
-        return self.bytes
-
-    def flush(self) -> None:
-        """Forward the request."""
-        self._stream.flush()
-
-    def close(self) -> None:
-        """Close the stream."""
-        self._stream.close()
+        size = memoryview(data).nbytes
+        self.bytes += size
+        return size
