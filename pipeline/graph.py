@@ -22,7 +22,7 @@ from corpusmill.tokenization.encoding import tokenized_schema
 from transforms.build import SHARDS, BuildShards
 from transforms.commit import CommitDataset, CommitOptions
 from transforms.plan import Plan, PlanTasks
-from transforms.pool import CANDIDATES, POOL, WritePool
+from transforms.pool import CANDIDATES, POOL, PoolOptions, WritePool
 from transforms.prepare import SEGMENTS, Preparation, PrepareDocuments
 from transforms.read import REJECTS
 from transforms.shuffle import GatherShards, Routes
@@ -68,11 +68,13 @@ class Job:
 
 def build_dataset(pipeline: beam.Pipeline, job: Job) -> None:
     """Add the job's stages to a pipeline."""
+    pool_tokens = job.objective.pool_tokens
     tasks = pipeline | "PlanTasks" >> PlanTasks(job.plan)
-    prepared = tasks | "PrepareDocuments" >> PrepareDocuments(_prepare(job))
+    prepare = PrepareDocuments(plan_preparation(job, pool_tokens))
+    prepared = tasks | "PrepareDocuments" >> prepare
     counts, pool = [prepared[COUNTS]], None
-    if job.objective.pool_tokens:
-        drawn = prepared[CANDIDATES] | "WritePool" >> _write_pool(job)
+    if pool_tokens:
+        drawn = prepared[CANDIDATES] | "WritePool" >> WritePool(plan_pool(job, pool_tokens))
         pool = drawn[POOL]
         counts.append(drawn[COUNTS])
     schema = tokenized_schema(job.tokenizing.token_dtype)
@@ -87,16 +89,17 @@ def build_dataset(pipeline: beam.Pipeline, job: Job) -> None:
     )
 
 
-def _prepare(job: Job) -> Preparation:
-    budget = job.objective.pool_tokens
-    limit = candidate_limit(budget, job.corpus_bytes) if budget else None
+def plan_preparation(job: Job, pool_tokens: int) -> Preparation:
+    """Return how tasks are prepared, with candidates for a pool unless it has no tokens."""
+    limit = candidate_limit(pool_tokens, job.corpus_bytes) if pool_tokens else None
     return Preparation(job.documents, job.tokenizing, job.routes, limit, job.temp_folder)
 
 
-def _write_pool(job: Job) -> WritePool:
-    return WritePool(
+def plan_pool(job: Job, tokens: int) -> PoolOptions:
+    """Return how a pool of at most so many tokens is drawn."""
+    return PoolOptions(
         job.layout.seed,
-        job.objective.pool_tokens,
+        tokens,
         job.routes.validation_share,
         job.tokenizing.token_dtype,
         job.temp_folder,

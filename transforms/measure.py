@@ -1,7 +1,8 @@
-"""Batches to what is counted of them, and all of it to the numbers of a corpus."""
+"""Measure the documents of a corpus, and collect all counts as the numbers of a corpus."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
@@ -16,78 +17,103 @@ from corpusmill.inspection.build_estimate import (
     estimate_build,
     spread_sample,
 )
-from corpusmill.inspection.corpus_measures import DISTRIBUTIONS, Measures, read_histogram
+from corpusmill.inspection.corpus_measures import (
+    DISTRIBUTIONS,
+    Measures,
+    measure_text,
+    read_histogram,
+)
 from corpusmill.inspection.corpus_numbers import collect_numbers
 from corpusmill.layout.placement import Layout
 from corpusmill.objectives.objective import Objective
-from transforms.elements import NamedOutputs, RejectsFile, in_global_window
-from transforms.pool import map_pool
+from transforms.elements import Candidates, NamedOutputs, RejectsFile, Task
+from transforms.plan import read_task
+from transforms.pool import CANDIDATES, map_pool
+from transforms.prepare import Preparation, TaskDoFn
+from transforms.read import REJECTS
 from transforms.storage.files import create_file, open_file
-from transforms.tally import COUNTS, Count, Tally
+from transforms.tally import COUNTS, Count
 
 LARGEST = "largest"
 STAGE = "measure"
 
-# Of each reason so many rejects are shown.
-_EXAMPLES_A_REASON = 3
+# How many rejects of each reason are shown.
+_EXAMPLES_PER_REASON = 3
 
 
-class _MeasureBatch(beam.DoFn):
-    """A batch to nothing; what was counted comes when the bundle ends."""
+class _MeasureTask(TaskDoFn):
+    """Measure the documents of a task."""
 
-    def __init__(self, measure: Callable[[pa.RecordBatch], Measures]) -> None:
-        self._measure = measure
+    def __init__(
+        self, preparation: Preparation, measure_tokens: Callable[[pa.RecordBatch], Measures]
+    ) -> None:
+        super().__init__(preparation)
+        self._measure_tokens = measure_tokens
 
-    def setup(self) -> None:
-        self._tally = Tally(STAGE)
-
-    def start_bundle(self) -> None:
-        self._tally.start()
-        self._measures = Measures()
-
-    def process(self, element: pa.RecordBatch) -> None:
-        self._measures.add(self._measure(element))
-
-    def finish_bundle(self) -> Iterator[TaggedOutput]:
-        for name, number in self._measures.counts.items():
-            self._tally.add(name, number)
-        yield from self._tally.finish()
-        for largest in in_global_window(sorted(self._measures.largest.items())):
-            yield TaggedOutput(LARGEST, largest)
+    def process(self, element: Task) -> Iterator[Count | TaggedOutput]:
+        measures = Measures()
+        for text, documents in self.prepare(read_task(element)):
+            measures.add(measure_text(text))
+            if documents.num_rows:
+                measures.add(self._measure_tokens(documents))
+        for tag, value in self.finish(element):
+            yield value if tag == COUNTS else TaggedOutput(tag, value)
+        yield from ((f"{STAGE}.{name}", number) for name, number in measures.counts.items())
+        yield from (TaggedOutput(LARGEST, largest) for largest in measures.largest.items())
 
 
-class MeasureBatches(beam.PTransform):
-    """Measure batches; gives a tuple of the collections COUNTS and LARGEST.
+class MeasureDocuments(beam.PTransform):
+    """Read, tokenize and measure the documents of tasks.
+
+    Returns the collections COUNTS, LARGEST, CANDIDATES and REJECTS.
 
     Args:
-        measure: of a batch (`corpusmill.inspection.corpus_measures`).
+        preparation: how tasks are prepared.
+        measure_tokens: measures a batch of tokenized documents
+            (`corpusmill.inspection.corpus_measures`).
     """
 
-    def __init__(self, measure: Callable[[pa.RecordBatch], Measures]) -> None:
+    def __init__(
+        self, preparation: Preparation, measure_tokens: Callable[[pa.RecordBatch], Measures]
+    ) -> None:
         super().__init__()
-        self._measure = measure
+        self._measure = _MeasureTask(preparation, measure_tokens)
 
-    def expand(self, batches: beam.PCollection[pa.RecordBatch]) -> NamedOutputs:
-        """One DoFn in the stage of its input."""
-        measure = beam.ParDo(_MeasureBatch(self._measure)).with_output_types(
-            Count, **{COUNTS: Count, LARGEST: Count}
-        )
-        return batches | "MeasureBatch" >> measure.with_outputs(COUNTS, LARGEST)
+    def expand(self, tasks: beam.PCollection[Task]) -> NamedOutputs:
+        """Apply one DoFn."""
+        tags: dict[str, type | object] = {
+            LARGEST: Count,
+            CANDIDATES: Candidates,
+            REJECTS: RejectsFile,
+        }
+        measure = beam.ParDo(self._measure).with_output_types(Count, **tags)
+        return tasks | "MeasureTask" >> measure.with_outputs(*tags, main=COUNTS)
+
+
+@dataclass(frozen=True)
+class CollectOptions:
+    """How the numbers of a corpus are collected.
+
+    Attributes:
+        objective: the objective whose build is estimated.
+        output_options: how shards would be written, with nothing left to the format.
+        layout: how the data set would be spread over shards.
+        expected: what the counts must add up to.
+        path: file of the numbers.
+    """
+
+    objective: Objective
+    output_options: OutputOptions
+    layout: Layout
+    expected: Expected
+    path: str
 
 
 class _CollectNumbers(beam.DoFn):
-    """Runs once: builds the sample, and writes the numbers to a file."""
+    """Build the sample, and write the numbers to a file; runs once."""
 
-    def __init__(
-        self,
-        objective: Objective,
-        output_options: OutputOptions,
-        layout: Layout,
-        expected: Expected,
-        path: str,
-    ) -> None:
-        self._objective, self._options, self._layout = objective, output_options, layout
-        self._expected, self._path = expected, path
+    def __init__(self, options: CollectOptions) -> None:
+        self._options = options
 
     def process(
         self,
@@ -97,63 +123,63 @@ class _CollectNumbers(beam.DoFn):
         largest: list[Count],
         rejects: list[RejectsFile],
     ) -> Iterator[str]:
-        sums = {**dict(counts), "write.rejects": sum(part.rejects for part in rejects)}
-        check_counts(sums, self._expected)
+        sums = {**dict(counts), "write.rejects": sum(file.rejects for file in rejects)}
+        check_counts(sums, self._options.expected)
         shown = list(first_rejects(rejects, count_reasons(sums)))
         numbers = collect_numbers(sums, dict(largest), shown)
         numbers["build"] = self._estimate(sample, sums, dict(largest))
-        with create_file(self._path) as stream:
+        with create_file(self._options.path) as stream:
             stream.write(json.dumps(numbers).encode())
-        yield self._path
+        yield self._options.path
 
     def _estimate(
         self, sample: str, counts: Mapping[str, int], largest: Mapping[str, int]
     ) -> dict[str, Any]:
-        pool = map_pool(sample)
-        prefix = f"{STAGE}."
-        measured = {name.removeprefix(prefix): of for name, of in counts.items()}
-        scale = compare(
-            pool, self._layout.seed, read_histogram(DISTRIBUTIONS[0], measured, largest)
-        )
-        layout = self._layout
-        if scale.share < 1:
-            layout = spread_sample(layout, self._objective.repeats)
-        built = build_sample(self._objective, pool, layout, self._options)
-        return estimate_build(self._objective, scale, built, self._layout)
+        pool, objective, layout = map_pool(sample), self._options.objective, self._options.layout
+        measured = {name.removeprefix(f"{STAGE}."): number for name, number in counts.items()}
+        histogram = read_histogram(DISTRIBUTIONS[0], measured, largest)
+        scale = compare(pool, layout.seed, histogram)
+        spread = spread_sample(layout, objective.repeats) if scale.share < 1 else layout
+        built = build_sample(objective, pool, spread, self._options.output_options)
+        return estimate_build(objective, scale, built, layout)
 
 
 def check_counts(counts: Mapping[str, int], expected: Expected) -> None:
-    """Make sure that nothing was lost between reading and measuring.
+    """Check that nothing was lost between reading and measuring.
+
+    Args:
+        counts: the counts of all stages.
+        expected: what they must add up to.
 
     Raises:
-        RuntimeError: something was.
+        RuntimeError: something was lost.
     """
     # Nothing is built but the sample.
     read = Expected(expected.ranges, expected.bytes, shards=0, repeats=0)
     problems = find_imbalances(counts, read, written_rows=0, shards=0)
     for name in ("documents", "tokens"):
-        measured, given = counts.get(f"{STAGE}.{name}", 0), counts.get(f"tokenize.{name}", 0)
-        if measured != given:
-            problems.append(f"{measured:,} {name} measured, but {given:,} {name} tokenized")
+        measured, tokenized = counts.get(f"{STAGE}.{name}", 0), counts.get(f"tokenize.{name}", 0)
+        if measured != tokenized:
+            problems.append(f"{measured:,} {name} measured, but {tokenized:,} {name} tokenized")
     if problems:
         raise RuntimeError("the counts of the stages disagree: " + "; ".join(problems))
 
 
 def first_rejects(
-    files: Iterable[RejectsFile], reasons: Mapping[str, int], most: int = _EXAMPLES_A_REASON
+    files: Iterable[RejectsFile], reasons: Mapping[str, int], most: int = _EXAMPLES_PER_REASON
 ) -> Iterator[dict[str, Any]]:
-    """The first rejects of each reason, in the order of the corpus.
+    """Yield the first rejects of each reason, in the order of the corpus.
 
     Args:
-        files: in any order.
-        reasons: how many there are of each.
-        most: of each reason.
+        files: files of rejects, in any order.
+        reasons: number of rejects of each reason.
+        most: largest number of rejects of a reason that are yielded.
     """
     wanted = {reason: min(most, number) for reason, number in reasons.items()}
-    for part in sorted(files):
+    for file in sorted(files):
         if not any(wanted.values()):
             return
-        with open_file(part.path) as stream:
+        with open_file(file.path) as stream:
             for line in stream:
                 reject = json.loads(line)
                 if wanted.get(reject["reason"]):
@@ -162,48 +188,37 @@ def first_rejects(
 
 
 class CollectNumbers(beam.PTransform):
-    """All that was counted, and a sample of the documents, to one file of numbers (its path).
+    """Write all counts and the estimate of a build to one file; return its path.
+
+    The input is the path of the sample of documents that is built.
 
     Args:
-        objective: whose build is estimated.
-        output_options: how shards would be written, with nothing left to the format.
-        layout: how the data set would be spread.
-        expected: from the plan.
-        counts: of all stages.
-        largest: of all measures.
-        rejects: of all ranges.
-        path: the file.
+        options: how the numbers are collected.
+        counts: the counts of all stages.
+        largest: the largest value of each measured distribution.
+        rejects: the rejects of all tasks.
     """
 
     def __init__(
         self,
-        objective: Objective,
-        output_options: OutputOptions,
-        layout: Layout,
-        expected: Expected,
+        options: CollectOptions,
         counts: Sequence[beam.PCollection[Count]],
-        largest: Sequence[beam.PCollection[Count]],
+        largest: beam.PCollection[Count],
         rejects: beam.PCollection[RejectsFile],
-        path: str,
     ) -> None:
         super().__init__()
-        self._collect = _CollectNumbers(objective, output_options, layout, expected, path)
+        self._options = options
         self._counts, self._largest, self._rejects = counts, largest, rejects
 
     def expand(self, sample: beam.PCollection[str]) -> beam.PCollection[str]:
-        """Add up the counts and run once, behind all of them."""
-        sums = (
-            self._counts | "JoinCounts" >> beam.Flatten() | "AddCounts" >> beam.CombinePerKey(_add)
-        )
-        largest = (
-            self._largest
-            | "JoinLargest" >> beam.Flatten()
-            | "FindLargest" >> beam.CombinePerKey(_largest)
-        )
-        inputs = (beam.pvalue.AsList(of) for of in (sums, largest, self._rejects))
+        """Add up the counts, and run once after all of them."""
+        joined = self._counts | "JoinCounts" >> beam.Flatten()
+        sums = joined | "AddCounts" >> beam.CombinePerKey(_add)
+        largest = self._largest | "FindLargest" >> beam.CombinePerKey(_largest)
+        inputs = (beam.pvalue.AsList(side) for side in (sums, largest, self._rejects))
         once = sample.pipeline | "StartCollecting" >> beam.Impulse()
         return once | "Collect" >> beam.ParDo(
-            self._collect, beam.pvalue.AsSingleton(sample), *inputs
+            _CollectNumbers(self._options), beam.pvalue.AsSingleton(sample), *inputs
         ).with_output_types(str)
 
 

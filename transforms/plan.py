@@ -1,6 +1,7 @@
-"""The plan: which stretches of which files each task reads.
+"""The plan: which ranges of which files each task reads.
 
-It goes to the workers as a file. A graph that held it would grow with the number of input files.
+The plan reaches the workers as a file. A graph that held it would grow with the number of input
+files.
 """
 
 import json
@@ -12,20 +13,21 @@ import apache_beam as beam
 from transforms.elements import Task
 from transforms.storage.files import create_file, open_file
 
-# What opening a file costs, as bytes that could be read in the same time.
+# The cost of opening a file, as the number of bytes that could be read in the same time.
 FILE_BYTES = 2**16
 
 
-class FileRange(NamedTuple):
-    """A stretch of an input file.
+class PlannedRange(NamedTuple):
+    """A range of an input file.
 
     Attributes:
-        number: place of the range in the plan, from 0.
-        file: path, as Beam's filesystems know it.
-        name: of the file in the manifest, and in what is said of its records.
-        file_index: place of the file in the sorted list of inputs.
+        number: position of the range in the plan, from 0.
+        file: path of the file.
+        name: name of the file in the manifest and in messages about its records.
+        file_index: position of the file in the sorted list of inputs.
         start: first byte.
-        end: one behind the last byte; -1 for a file that is read whole, as compressed ones are.
+        end: end of the range, exclusive; -1 for a file that is read whole, such as a compressed
+            one.
     """
 
     number: int
@@ -37,12 +39,12 @@ class FileRange(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """A plan that was written.
+    """A plan that has been written.
 
     Attributes:
-        path: of the file; a line a task.
-        tasks: their number.
-        ranges: their ranges' number.
+        path: path of the file, which has a line for each task.
+        tasks: number of tasks.
+        ranges: number of ranges.
     """
 
     path: str
@@ -52,37 +54,38 @@ class Plan(NamedTuple):
 
 def cut_ranges(
     files: Sequence[tuple[str, str, int, bool]], range_bytes: int
-) -> Iterator[FileRange]:
-    """Cut files into ranges of equal size, at most `range_bytes` long.
+) -> Iterator[PlannedRange]:
+    """Cut files into ranges of equal size.
 
     Args:
-        files: path, name, bytes, and whether the file can be cut, in the order that numbers them.
-        range_bytes: upper bound.
+        files: (path, name, size in bytes, whether the file can be cut) of each file, in the order
+            that numbers them.
+        range_bytes: largest size of a range.
     """
     number = 0
     for file_index, (path, name, size, splittable) in enumerate(files):
         if not splittable:
-            yield FileRange(number, path, name, file_index, 0, -1)
+            yield PlannedRange(number, path, name, file_index, 0, -1)
             number += 1
             continue
         pieces = max(1, -(-size // range_bytes))
         for piece in range(pieces):
             start, end = size * piece // pieces, size * (piece + 1) // pieces
-            yield FileRange(number, path, name, file_index, start, end)
+            yield PlannedRange(number, path, name, file_index, start, end)
             number += 1
 
 
 def group_ranges(
-    ranges: Iterable[FileRange], sizes: Sequence[int], task_bytes: int
-) -> Iterator[list[FileRange]]:
-    """Put neighbouring ranges into tasks, so that many small files are few tasks.
+    ranges: Iterable[PlannedRange], sizes: Sequence[int], task_bytes: int
+) -> Iterator[list[PlannedRange]]:
+    """Group neighboring ranges into tasks, so that many small files make few tasks.
 
     Args:
-        ranges: in order.
-        sizes: bytes of each file.
-        task_bytes: most bytes of a task, but for one that a single range fills.
+        ranges: the ranges in order.
+        sizes: size in bytes of each file.
+        task_bytes: largest size of a task that has more than one range.
     """
-    task: list[FileRange] = []
+    task: list[PlannedRange] = []
     room = task_bytes
     for part in ranges:
         cost = FILE_BYTES + (sizes[part.file_index] if part.end < 0 else part.end - part.start)
@@ -95,8 +98,8 @@ def group_ranges(
         yield task
 
 
-def write_plan(path: str, tasks: Iterable[list[FileRange]]) -> Plan:
-    """Write a plan, a JSON line a task; tasks are numbered in the order in which they are given."""
+def write_plan(path: str, tasks: Iterable[list[PlannedRange]]) -> Plan:
+    """Write a plan with a JSON line for each task; tasks are numbered in their order."""
     number = ranges = 0
     with create_file(path) as stream:
         for task in tasks:
@@ -105,15 +108,15 @@ def write_plan(path: str, tasks: Iterable[list[FileRange]]) -> Plan:
     return Plan(path, number, ranges)
 
 
-def read_task(task: Task) -> list[FileRange]:
-    """The ranges of a task."""
+def read_task(task: Task) -> list[PlannedRange]:
+    """Read the ranges of a task from the plan."""
     with open_file(task.plan) as stream:
         stream.seek(task.offset)
-        return [FileRange(*part) for part in json.loads(stream.read(task.length))]
+        return [PlannedRange(*part) for part in json.loads(stream.read(task.length))]
 
 
 class _ListTasks(beam.DoFn):
-    """A plan to its tasks."""
+    """List the tasks of a plan."""
 
     def process(self, element: str) -> Iterator[Task]:
         offset = 0
@@ -124,10 +127,10 @@ class _ListTasks(beam.DoFn):
 
 
 class PlanTasks(beam.PTransform):
-    """Give the tasks of the plan, spread over all workers.
+    """Spread the tasks of a plan over all workers.
 
     Args:
-        plan: as it was written.
+        plan: the plan.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -135,7 +138,7 @@ class PlanTasks(beam.PTransform):
         self._plan = plan
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[Task]:
-        """List the tasks and break the fusion behind them."""
+        """List the tasks, and keep the next stage from being fused with the list."""
         return (
             begin
             | "CreatePlan" >> beam.Create([self._plan.path]).with_output_types(str)
@@ -144,5 +147,5 @@ class PlanTasks(beam.PTransform):
         )
 
     def display_data(self) -> dict[str, int]:
-        """How much there is to read."""
+        """Show the size of the plan."""
         return {"tasks": self._plan.tasks, "ranges": self._plan.ranges}

@@ -1,7 +1,8 @@
-"""The pool of random documents: candidates from every range, one pool from the candidates."""
+"""The pool of random documents: candidates from every task, one pool from all candidates."""
 
 import shutil
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
@@ -9,15 +10,15 @@ from uuid import uuid4
 
 import apache_beam as beam
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import TaggedOutput
-from apache_beam.utils.windowed_value import WindowedValue
 
 from corpusmill.layout.placement import TRAIN, VALIDATION, assign_splits
 from corpusmill.objectives import random_documents as pools
 from corpusmill.objectives.random_documents import ARRAYS, Pool, open_pool
-from transforms.elements import Candidates, NamedOutputs, in_global_window
+from transforms.elements import Candidates, NamedOutputs
 from transforms.recovery.journal import Journal, Output
 from transforms.storage.files import create_file, open_file, read_part
 from transforms.storage.parallel import map_ahead
@@ -25,24 +26,45 @@ from transforms.tally import COUNTS, Count, Tally
 
 POOL, CANDIDATES = "pool", "candidates"
 
+# Size from which candidates are written. In a large corpus a task has few, which make one reference
+# together.
+CANDIDATE_BYTES = 2**20
 
-class CandidateFile:
-    """Documents that may enter the pool, in a file that is made for the first of them.
 
-    Args:
-        seed: the data set's seed.
-        limit: largest priority of a candidate
-            (`corpusmill.objectives.random_documents.candidate_limit`). temp_folder: where the file
-            lies. tally: of the stage "candidates". gather_bytes: kept documents wait for so many
-            more, where all that are added follow each other in the corpus; 0 where others may lie
-            between batches.
+@dataclass(frozen=True)
+class PoolOptions:
+    """How the pool is drawn.
+
+    Attributes:
+        seed: seed of the data set.
+        tokens: largest number of tokens in the pool.
+        validation_share: expected share of documents in the validation split.
+        token_dtype: NumPy name of the type of a token id.
+        temp_folder: folder of the candidates and the pool; every worker must reach it.
     """
 
-    def __init__(
-        self, seed: int, limit: int, temp_folder: str, tally: Tally, gather_bytes: int = 0
-    ) -> None:
+    seed: int
+    tokens: int
+    validation_share: float
+    token_dtype: str
+    temp_folder: str
+
+
+class CandidateFile:
+    """A file of documents that may enter the pool, created with the first of them.
+
+    The documents must follow each other in the corpus: batches of candidates never overlap.
+
+    Args:
+        seed: seed of the data set.
+        limit: largest priority of a candidate
+            (`corpusmill.objectives.random_documents.candidate_limit`).
+        temp_folder: folder of the file.
+        tally: counts of the stage "candidates".
+    """
+
+    def __init__(self, seed: int, limit: int, temp_folder: str, tally: Tally) -> None:
         self._seed, self._limit, self._tally = seed, limit, tally
-        self._gather_bytes = gather_bytes
         self._waiting: list[pa.RecordBatch] = []
         self._path = FileSystems.join(temp_folder, f"candidates-{uuid4().hex}.arrow")
         self._stream: BinaryIO | None = None
@@ -50,18 +72,16 @@ class CandidateFile:
         self._offset = 0
 
     def add(self, documents: pa.RecordBatch) -> None:
-        """Keep those of a batch that may enter."""
+        """Keep the candidates of a batch."""
         candidates = pools.keep_candidates(self._seed, documents, self._limit)
         if not candidates.num_rows:
             return
         self._tally.add("documents", candidates.num_rows)
         self._waiting.append(candidates)
-        if sum(batch.nbytes for batch in self._waiting) >= self._gather_bytes:
+        if sum(batch.nbytes for batch in self._waiting) >= CANDIDATE_BYTES:
             self._write()
 
     def _write(self) -> None:
-        if not self._waiting:
-            return
         if self._stream is None:
             self._stream = create_file(self._path)
         candidates = pa.concat_batches(self._waiting)
@@ -78,91 +98,73 @@ class CandidateFile:
         self._offset += message.size
 
     def close(self) -> list[Candidates]:
-        """All that was kept, a batch each."""
-        self._write()
+        """Write the remaining candidates and return the references to all of them."""
+        if self._waiting:
+            self._write()
         if self._stream is not None:
             self._stream.close()
         return self._written
 
 
-class _SpillCandidates(beam.DoFn):
-    """The documents that may enter the pool to one file a bundle; the references go on."""
-
-    def __init__(self, seed: int, limit: int, temp_folder: str) -> None:
-        self._seed, self._limit, self._temp_folder = seed, limit, temp_folder
-
-    def setup(self) -> None:
-        self._tally = Tally("candidates")
-
-    def start_bundle(self) -> None:
-        self._tally.start()
-        self._file = CandidateFile(self._seed, self._limit, self._temp_folder, self._tally)
-
-    def process(self, element: pa.RecordBatch) -> None:
-        self._file.add(element)
-
-    def finish_bundle(self) -> Iterator[WindowedValue]:
-        yield from in_global_window(self._file.close())
-        yield from self._tally.finish()
-
-
 class _WritePool(beam.DoFn):
-    """All candidates to one pool."""
+    """Draw one pool from all candidates."""
 
-    def __init__(
-        self, seed: int, pool_tokens: int, validation_share: float, token_dtype: str, folder: str
-    ) -> None:
-        self._seed, self._pool_tokens, self._share = seed, pool_tokens, validation_share
-        self._token_dtype, self._folder = token_dtype, folder
+    def __init__(self, options: PoolOptions) -> None:
+        self._options = options
 
     def process(self, element: tuple[int, Iterable[Candidates]]) -> Iterator[str]:
-        outputs, _ = Journal(self._folder).once(POOL, lambda: self._write(element[1]), _files_of)
+        journal = Journal(self._options.temp_folder)
+        outputs, _ = journal.once(POOL, lambda: self._write(element[1]), _pool_files)
         for tag, value in outputs:
             yield TaggedOutput(tag, value) if tag else value
 
-    def _write(self, given: Iterable[Candidates]) -> Iterator[Output]:
-        path = FileSystems.join(self._folder, f"pool-{uuid4().hex}")
+    def _write(self, references: Iterable[Candidates]) -> Iterator[Output]:
+        path = FileSystems.join(self._options.temp_folder, f"pool-{uuid4().hex}")
         FileSystems.mkdirs(path)
         # Batches never overlap, so that the order of their first ids is the order of all ids.
-        candidates = sorted((c for c in given if c.path), key=lambda c: int(c.first_document))
+        candidates = sorted((c for c in references if c.path), key=lambda c: int(c.first_document))
         shape, limit, number = self._measure(candidates)
+        splits = (TRAIN, VALIDATION) if self._options.validation_share else (TRAIN,)
         batches = (
             chosen
-            for split in ((TRAIN, VALIDATION) if self._share else (TRAIN,))
+            for split in splits
             for batch in map_ahead(_load, candidates)
-            if (chosen := self._keep(batch, limit, split)).num_rows
+            if (chosen := self._choose(batch, limit, split)).num_rows
         )
-        streams = [create_file(file) for file in files_of_pool(path)]
-        pools.write_pool(batches, shape, streams)
+        pools.write_pool(batches, shape, [create_file(file) for file in files_of_pool(path)])
         yield "", path
         yield COUNTS, ("pool.candidates", number)
         yield COUNTS, ("pool.documents", shape.documents)
         yield COUNTS, ("pool.tokens", shape.tokens)
 
     def _measure(self, candidates: list[Candidates]) -> tuple[pools.PoolShape, int, int]:
+        """Return the pool's shape, its largest priority and the number of candidates."""
+        options = self._options
         sizes = list(map_ahead(_read_sizes, candidates))
         ids, sentences, tokens = np.concatenate([np.empty((0, 3), np.uint64), *sizes]).T
-        priorities = pools.priorities(self._seed, ids)
-        limit = pools.choose(priorities, ids, tokens, self._pool_tokens)
+        priorities = pools.priorities(options.seed, ids)
+        limit = pools.choose(priorities, ids, tokens, options.tokens)
         kept = priorities <= np.uint64(limit) if limit >= 0 else np.zeros(len(ids), np.bool_)
-        train = assign_splits(self._seed, ids[kept], self._share) == TRAIN
+        train = assign_splits(options.seed, ids[kept], options.validation_share) == TRAIN
         shape = pools.PoolShape(
             int(kept.sum()),
             int(sentences[kept].sum()),
             int(tokens[kept].sum()),
             int(train.sum()),
-            np.dtype(self._token_dtype),
+            np.dtype(options.token_dtype),
         )
         return shape, limit, len(ids)
 
-    def _keep(self, batch: pa.RecordBatch, limit: int, split: int) -> pa.RecordBatch:
-        ids = batch.column("document").to_numpy()
-        kept = pools.priorities(self._seed, ids) <= np.uint64(max(limit, 0))
-        kept &= (assign_splits(self._seed, ids, self._share) == split) & (limit >= 0)
+    def _choose(self, batch: pa.RecordBatch, limit: int, split: int) -> pa.RecordBatch:
+        """Return the documents of a batch that are in the pool's part of a split."""
+        seed, ids = self._options.seed, batch.column("document").to_numpy()
+        kept = pools.priorities(seed, ids) <= np.uint64(max(limit, 0))
+        in_split = assign_splits(seed, ids, self._options.validation_share) == split
+        kept &= in_split & (limit >= 0)
         return batch if kept.all() else batch.filter(pa.array(kept))
 
 
-def _read_sizes(candidates: Candidates) -> np.ndarray:
+def _read_sizes(candidates: Candidates) -> npt.NDArray[np.uint64]:
     sizes = _read(candidates, 0, candidates.documents * pools.BYTES_OF_SIZES)
     return np.frombuffer(sizes, np.uint64).reshape(-1, 3)
 
@@ -178,101 +180,59 @@ def _read(candidates: Candidates, begin: int, length: int) -> bytes:
 
 
 def files_of_pool(path: str) -> list[str]:
-    """The files of a pool, in the order of `corpusmill.objectives.random_documents.ARRAYS`."""
+    """Return the files of a pool, in the order of its `ARRAYS`."""
     return [str(FileSystems.join(path, f"{name}.npy")) for name in ARRAYS]
 
 
-def _files_of(outputs: Iterable[Output]) -> list[str]:
+def _pool_files(outputs: Iterable[Output]) -> list[str]:
     return [file for tag, path in outputs if not tag for file in files_of_pool(path)]
 
 
 def map_pool(path: str) -> Pool:
-    """Map a pool; one that does not lie on this machine is copied here first."""
+    """Map a pool into memory; a pool elsewhere is first copied to this machine."""
     if Path(path).is_dir():
         return open_pool(path)
     with TemporaryDirectory(prefix="corpusmill-pool-") as folder:
-        for name in ARRAYS:
-            with (
-                open_file(FileSystems.join(path, f"{name}.npy")) as source,
-                (Path(folder) / f"{name}.npy").open("wb") as target,
-            ):
+        for file in files_of_pool(path):
+            copy = Path(folder) / FileSystems.split(file)[1]
+            with open_file(file) as source, copy.open("wb") as target:
                 shutil.copyfileobj(source, target, 2**20)
         # The mapping outlives the file's name.
         return open_pool(folder)
 
 
 class WritePool(beam.PTransform):
-    """Draw the pool from its candidates: the collections POOL (one path) and COUNTS.
+    """Draw the pool from its candidates.
+
+    Returns the collections POOL (one path) and COUNTS.
 
     Args:
-        seed: the data set's seed.
-        pool_tokens: the budget.
-        validation_share: expected share of documents in the validation split.
-        token_dtype: NumPy name of the type of a token id.
-        temp_folder: where candidates and the pool lie; every worker must reach it.
+        options: how the pool is drawn.
     """
 
-    def __init__(
-        self,
-        seed: int,
-        pool_tokens: int,
-        validation_share: float,
-        token_dtype: str,
-        temp_folder: str,
-    ) -> None:
+    def __init__(self, options: PoolOptions) -> None:
         super().__init__()
-        self._seed, self._pool_tokens, self._share = seed, pool_tokens, validation_share
-        self._token_dtype, self._temp_folder = token_dtype, temp_folder
+        self._options = options
 
     def expand(self, candidates: beam.PCollection[Candidates]) -> NamedOutputs:
         """Bring the references together and write one pool."""
-        # A corpus without any candidate still needs a pool, if an empty one.
+        # A corpus without candidates needs a pool too, an empty one.
         nothing = candidates.pipeline | "CreateNoCandidates" >> beam.Create(
             [Candidates("0", 0, "", 0, 0)]
         ).with_output_types(Candidates)
-        write = _WritePool(
-            self._seed, self._pool_tokens, self._share, self._token_dtype, self._temp_folder
-        )
+        write = beam.ParDo(_WritePool(self._options)).with_output_types(str, **{COUNTS: Count})
         return (
             (candidates, nothing)
             | "JoinCandidates" >> beam.Flatten()
             | "KeyCandidates" >> beam.Map(_to_one_key)
             | "GatherCandidates" >> beam.GroupByKey()
-            | "WritePool"
-            >> beam.ParDo(write)
-            .with_output_types(str, **{COUNTS: Count})
-            .with_outputs(COUNTS, main=POOL)
+            | "WritePool" >> write.with_outputs(COUNTS, main=POOL)
         )
 
     def display_data(self) -> dict[str, str | int]:
-        """The budget, and the seed as text: Beam shows no integer above 2**63."""
-        return {"pool_tokens": self._pool_tokens, "seed": str(self._seed)}
+        """Show the budget, and the seed as text: Beam shows no integer above 2**63."""
+        return {"pool_tokens": self._options.tokens, "seed": str(self._options.seed)}
 
 
 def _to_one_key(candidates: Candidates) -> tuple[int, Candidates]:
     return 0, candidates
-
-
-class SamplePool(beam.PTransform):
-    """Draw the pool from tokenized documents: the collections POOL (one path) and COUNTS.
-
-    Args:
-        limit: largest priority of a candidate
-            (`corpusmill.objectives.random_documents.candidate_limit`). write: how the pool is drawn
-            from the candidates. seed: the data set's seed. temp_folder: where candidates lie; every
-            worker must reach it.
-    """
-
-    def __init__(self, limit: int, write: WritePool, seed: int, temp_folder: str) -> None:
-        super().__init__()
-        self._limit, self._write, self._seed, self._temp_folder = limit, write, seed, temp_folder
-
-    def expand(self, documents: beam.PCollection[pa.RecordBatch]) -> NamedOutputs:
-        """Spill candidates in the stage of the documents, and write one pool."""
-        spill = _SpillCandidates(self._seed, self._limit, self._temp_folder)
-        spilled = documents | "SpillCandidates" >> beam.ParDo(spill).with_output_types(
-            Candidates, **{COUNTS: Count}
-        ).with_outputs(COUNTS, main=CANDIDATES)
-        written = spilled[CANDIDATES] | "WritePool" >> self._write
-        counts = (spilled[COUNTS], written[COUNTS]) | "JoinCounts" >> beam.Flatten()
-        return {POOL: written[POOL], COUNTS: counts}

@@ -1,11 +1,11 @@
-"""A task to tokenized documents on their way to the shards: read, tokenize, spill.
+"""Prepare the documents of each task for the shards: read, tokenize, spill.
 
-The three are one DoFn, because a task is the unit of the journal: what a task gives must be known
-when it ends.
+The three steps are one DoFn, because a task is the unit of the journal: all outputs of a task must
+be known when it ends.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import apache_beam as beam
@@ -15,34 +15,31 @@ from apache_beam.utils.shared import Shared
 
 from corpusmill.corpus.options import DocumentOptions
 from transforms.elements import Candidates, NamedOutputs, RejectsFile, Segment, Task
-from transforms.plan import read_task
+from transforms.plan import PlannedRange, read_task
 from transforms.pool import CANDIDATES, CandidateFile
-from transforms.read import REJECTS, TaskReader, tally_of_reading
+from transforms.read import REJECTS, TaskReader
 from transforms.recovery.journal import Journal, Output
 from transforms.shuffle import BUFFER_BYTES, Routes
 from transforms.spill import Spill
 from transforms.tally import COUNTS, Count, Tally
-from transforms.tokenize import Tokenizing, tally_of_tokenizing, tokenize_batch
+from transforms.tokenize import Tokenizing, tokenize_batch
 from transforms.work_log import log_begin, log_end
 
 SEGMENTS = "segments"
 
-# Of a large corpus a task has few candidates for the pool: they make one reference then.
-CANDIDATE_BYTES = 2**20
-
 
 @dataclass(frozen=True)
 class Preparation:
-    """What is done with a task.
+    """How tasks are prepared.
 
     Attributes:
-        documents: the corpus' rules.
-        tokenizing: how text becomes ids.
+        documents: how the corpus is read.
+        tokenizing: how text is tokenized.
         routes: how documents reach their shards.
-        candidate_limit: largest priority of a document that may enter the pool; None where there
-            is no pool.
+        candidate_limit: largest priority of a document that may enter the pool; None without a
+            pool.
         temp_folder: a folder that every worker reaches.
-        buffer_bytes: what a task holds before it writes a file.
+        buffer_bytes: size from which the documents of a task are written to a file.
     """
 
     documents: DocumentOptions
@@ -53,74 +50,96 @@ class Preparation:
     buffer_bytes: int = BUFFER_BYTES
 
 
-class _PrepareTask(beam.DoFn):
-    """Read, tokenize and spill one task, unless the journal has it finished."""
+class TaskDoFn(beam.DoFn):
+    """Base of DoFns that read and tokenize a task at a time.
+
+    Args:
+        preparation: how tasks are prepared.
+    """
 
     def __init__(self, preparation: Preparation) -> None:
         self._preparation, self._shared = preparation, Shared()
 
     def setup(self) -> None:
+        """Load the tokenizer, once for each process."""
         tokenizing, folder = self._preparation.tokenizing, self._preparation.temp_folder
         self._tokenizer = self._shared.acquire(tokenizing.load, tag=tokenizing.path)
-        self._tallies = tally_of_reading(), tally_of_tokenizing(), Tally("candidates")
+        self._tallies = (
+            Tally("read", live=("bytes",)),
+            Tally("tokenize", live=("documents",)),
+            Tally("candidates"),
+        )
         self._reader = TaskReader(self._preparation.documents, folder, self._tallies[0])
-        self._journal = Journal(folder)
 
-    def process(self, element: Task) -> Iterator[tuple[int, Segment]]:
-        name, begin = f"task-{element.number}", time.monotonic()
-        outputs, found = self._journal.once(name, lambda: self._spill(element))
-        log_end(name, begin, (value for tag, value in outputs if tag == COUNTS), found)
-        segments = [segment for tag, segment in outputs if tag == SEGMENTS]
-        yield from self._preparation.routes.send(element.number, segments)
-        for tag, value in outputs:
-            if tag != SEGMENTS:
-                yield TaggedOutput(tag, value)
-            if found and tag == COUNTS:
-                for tally in self._tallies:
-                    tally.show(value)
+    def prepare(
+        self, ranges: Iterable[PlannedRange]
+    ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+        """Yield the batches of a task, as text and tokenized; further outputs are in `finish`.
 
-    def _spill(self, task: Task) -> Iterator[Output]:
+        Args:
+            ranges: the ranges of the task.
+        """
         for tally in self._tallies:
             tally.start()
-        candidates = self._open_candidates()
-        spill = Spill(self._preparation.temp_folder, self._preparation.buffer_bytes)
-        for documents in self._tokenize(task):
-            if candidates:
-                candidates.add(documents)
-            spill.add(documents, self._preparation.routes.buckets(documents))
-        spill.write()
-        yield from ((SEGMENTS, segment) for segment in spill.segments)
-        if candidates:
-            yield from ((CANDIDATES, file) for file in candidates.close())
+        _, tokenized, drawn = self._tallies
+        limit, seed = self._preparation.candidate_limit, self._preparation.routes.layout.seed
+        folder = self._preparation.temp_folder
+        self._candidates = None if limit is None else CandidateFile(seed, limit, folder, drawn)
+        for text in self._reader.read(ranges):
+            documents = tokenize_batch(self._tokenizer, text, tokenized)
+            if self._candidates:
+                self._candidates.add(documents)
+            yield text, documents
+
+    def finish(self, task: Task) -> Iterator[Output]:
+        """Yield the candidates, rejects and counts of the task that was prepared last."""
+        if self._candidates:
+            yield from ((CANDIDATES, candidates) for candidates in self._candidates.close())
         yield from ((REJECTS, rejects) for rejects in self._reader.write_rejects(task.number))
         for tally in self._tallies:
             yield from ((COUNTS, count) for count in tally.drain())
 
-    def _open_candidates(self) -> CandidateFile | None:
-        limit, seed = self._preparation.candidate_limit, self._preparation.routes.layout.seed
-        if limit is None:
-            return None
-        folder = self._preparation.temp_folder
-        return CandidateFile(seed, limit, folder, self._tallies[2], CANDIDATE_BYTES)
 
-    def _tokenize(self, task: Task) -> Iterator[pa.RecordBatch]:
-        """Yield the batches of a task's tokenized documents that are not empty."""
+class _PrepareTask(TaskDoFn):
+    """Spill the documents of a task, unless the journal says that it is finished."""
+
+    def setup(self) -> None:
+        super().setup()
+        self._journal = Journal(self._preparation.temp_folder)
+
+    def process(self, element: Task) -> Iterator[tuple[int, Segment]]:
+        name, begin = f"task-{element.number}", time.monotonic()
+        outputs, is_repeated = self._journal.once(name, lambda: self._spill(element))
+        log_end(name, begin, (value for tag, value in outputs if tag == COUNTS), is_repeated)
+        segments = [segment for tag, segment in outputs if tag == SEGMENTS]
+        yield from self._preparation.routes.route(element.number, segments)
+        for tag, value in outputs:
+            if tag != SEGMENTS:
+                yield TaggedOutput(tag, value)
+            if is_repeated and tag == COUNTS:
+                for tally in self._tallies:
+                    tally.show(value)
+
+    def _spill(self, task: Task) -> Iterator[Output]:
         ranges = read_task(task)
         log_begin(f"task-{task.number}", ranges)
-        for batch in self._reader.read(ranges):
-            documents = tokenize_batch(self._tokenizer, batch, self._tallies[1])
+        spill = Spill(self._preparation.temp_folder, self._preparation.buffer_bytes)
+        for _, documents in self.prepare(ranges):
             if documents.num_rows:
-                yield documents
+                spill.add(documents, self._preparation.routes.buckets(documents))
+        spill.write()
+        yield from ((SEGMENTS, segment) for segment in spill.segments)
+        yield from self.finish(task)
 
 
 class PrepareDocuments(beam.PTransform):
-    """Read, tokenize and send documents on their way.
+    """Read, tokenize and spill the documents of tasks.
 
-    Gives a tuple of the collections SEGMENTS (keyed by merge where files have two levels, else by
-    shard), CANDIDATES, REJECTS and COUNTS.
+    Returns the collections SEGMENTS (keyed by merge where files have two levels, else by shard),
+    CANDIDATES, REJECTS and COUNTS.
 
     Args:
-        preparation: what is done with a task.
+        preparation: how tasks are prepared.
     """
 
     def __init__(self, preparation: Preparation) -> None:
@@ -128,24 +147,24 @@ class PrepareDocuments(beam.PTransform):
         self._preparation = preparation
 
     def expand(self, tasks: beam.PCollection[Task]) -> NamedOutputs:
-        """One DoFn."""
-        others: dict[str, type | object] = {
+        """Apply one DoFn."""
+        tags: dict[str, type | object] = {
             CANDIDATES: Candidates,
             REJECTS: RejectsFile,
             COUNTS: Count,
         }
-        typed = beam.ParDo(_PrepareTask(self._preparation)).with_output_types(
-            tuple[int, Segment], **others
+        prepare = beam.ParDo(_PrepareTask(self._preparation)).with_output_types(
+            tuple[int, Segment], **tags
         )
-        return tasks | "PrepareTask" >> typed.with_outputs(*others, main=SEGMENTS)
+        return tasks | "PrepareTask" >> prepare.with_outputs(*tags, main=SEGMENTS)
 
     def display_data(self) -> dict[str, str | int]:
-        """The corpus' rules, as far as they are given, and the tokenizer."""
-        of = self._preparation
+        """Show how the corpus is read and tokenized."""
+        documents, tokenizing = self._preparation.documents, self._preparation.tokenizing
         return {
-            "input_format": of.documents.input_format,
-            "document_rule": of.documents.document_rule or "",
-            "tokenizer": of.tokenizing.path,
-            "words": of.tokenizing.words,
-            "shards": of.routes.layout.shards,
+            "input_format": documents.input_format,
+            "document_rule": documents.document_rule or "",
+            "tokenizer": tokenizing.path,
+            "words": tokenizing.words,
+            "shards": self._preparation.routes.layout.shards,
         }

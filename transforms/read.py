@@ -1,4 +1,4 @@
-"""Ranges of files to batches of documents."""
+"""Read ranges of files as batches of documents."""
 
 import json
 from collections import Counter
@@ -6,36 +6,33 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from uuid import uuid4
 
-import apache_beam as beam
 import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.pvalue import TaggedOutput
 
-from corpusmill.corpus import file_range
 from corpusmill.corpus.batches import DocumentBatch, Reject
 from corpusmill.corpus.decompression import open_decompressed
+from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
-from transforms.elements import NamedOutputs, RejectsFile, Task
-from transforms.plan import FileRange, read_task
+from transforms.elements import RejectsFile
+from transforms.plan import PlannedRange
 from transforms.storage.files import create_file, open_file
-from transforms.tally import COUNTS, Count, Tally
+from transforms.tally import Tally
 
-DOCUMENTS, REJECTS = "documents", "rejects"
+REJECTS = "rejects"
 
-
-# Each batch costs every step behind it as much time as some 100 kB of text.
+# Each batch costs every following step as much time as about 100 kB of text.
 _SMALL_BYTES = 2**19
 
 
 def join_small(
     batches: Iterable[pa.RecordBatch], small: int = _SMALL_BYTES
 ) -> Iterator[pa.RecordBatch]:
-    """The same rows in the same order, with small batches joined until they are not.
+    """Yield the same rows in the same order, with small batches joined into larger ones.
 
     Args:
-        batches: of one schema.
-        small: bytes from which a batch is large enough.
+        batches: batches of one schema.
+        small: size in bytes from which a batch is left as it is.
     """
     waiting: list[pa.RecordBatch] = []
     num_bytes = 0
@@ -50,38 +47,45 @@ def join_small(
 
 
 class TaskReader:
-    """Reads the ranges of tasks; rejects go to a file of the task's own.
+    """Reads the documents of tasks, and writes the rejects of each task to a file of its own.
 
     Args:
-        options: the corpus' rules.
-        temp_folder: where rejects wait for the commit.
-        tally: of the stage "read".
+        options: how the corpus is read.
+        temp_folder: folder of the files of rejects.
+        tally: counts of the stage "read".
     """
 
     def __init__(self, options: DocumentOptions, temp_folder: str, tally: Tally) -> None:
         self._options, self._temp_folder, self._tally = options, temp_folder, tally
         self._rejects: list[Reject] = []
 
-    def read(self, ranges: Iterable[FileRange]) -> Iterator[pa.RecordBatch]:
-        """The documents of a task, in batches, none of them empty; small files share one."""
+    def read(self, ranges: Iterable[PlannedRange]) -> Iterator[pa.RecordBatch]:
+        """Yield the documents of a task in batches, none of them empty; small files share one."""
         self._rejects = []
         yield from join_small(self._read_all(ranges))
 
-    def _read_all(self, ranges: Iterable[FileRange]) -> Iterator[pa.RecordBatch]:
-        for part in ranges:
+    def _read_all(self, ranges: Iterable[PlannedRange]) -> Iterator[pa.RecordBatch]:
+        for planned in ranges:
             self._tally.add("ranges", 1)
-            for batch in self._read_range(part):
+            for batch in self._read_range(planned):
                 for name, number in vars(batch.counts).items():
                     self._tally.add(name, number)
                 self._rejects += batch.rejects
                 if batch.documents.num_rows:
                     yield batch.documents
 
+    def _read_range(self, planned: PlannedRange) -> Iterator[DocumentBatch]:
+        path, name, index, start = planned[1:5]
+        end = None if planned.end < 0 else planned.end
+        with open_file(path) as raw:
+            stream = open_decompressed(raw, path)
+            yield from read_corpus(stream, FileRange(name, index, self._options, start, end))
+
     def write_rejects(self, number: int) -> Iterator[RejectsFile]:
-        """Write the rejects of the task that was read last, if there are any.
+        """Write the rejects of the task that was read last; yield nothing if there are none.
 
         Args:
-            number: of the task.
+            number: number of the task.
         """
         if not self._rejects:
             return
@@ -90,67 +94,6 @@ class TaskReader:
             for reject in self._rejects:
                 stream.write((json.dumps(asdict(reject), ensure_ascii=False) + "\n").encode())
         self._tally.add("rejects", len(self._rejects))
-        for reason, of_reason in Counter(reject.reason for reject in self._rejects).items():
-            self._tally.add(f"rejects.{reason}", of_reason)
+        for reason, rejects in Counter(reject.reason for reject in self._rejects).items():
+            self._tally.add(f"rejects.{reason}", rejects)
         yield RejectsFile(number, path, len(self._rejects))
-
-    def _read_range(self, part: FileRange) -> Iterator[DocumentBatch]:
-        end = None if part.end < 0 else part.end
-        with open_file(part.file) as raw:
-            stream = open_decompressed(raw, part.file)
-            read = file_range.FileRange(part.name, part.file_index, self._options, part.start, end)
-            yield from read_corpus(stream, read)
-
-
-def tally_of_reading() -> Tally:
-    """The counts of the stage; its bytes are live."""
-    return Tally("read", live=("bytes",))
-
-
-class _ReadTask(beam.DoFn):
-    """A task to its documents; rejects go to REJECTS, counts to COUNTS."""
-
-    def __init__(self, options: DocumentOptions, temp_folder: str) -> None:
-        self._options, self._temp_folder = options, temp_folder
-
-    def setup(self) -> None:
-        self._tally = tally_of_reading()
-        self._reader = TaskReader(self._options, self._temp_folder, self._tally)
-
-    def start_bundle(self) -> None:
-        self._tally.start()
-
-    def process(self, element: Task) -> Iterator[pa.RecordBatch]:
-        yield from self._reader.read(read_task(element))
-        for rejects in self._reader.write_rejects(element.number):
-            yield TaggedOutput(REJECTS, rejects)
-
-    def finish_bundle(self) -> Iterator[TaggedOutput]:
-        yield from self._tally.finish()
-
-
-class ReadDocuments(beam.PTransform):
-    """Read tasks as batches of documents (`corpusmill.corpus.batches.TEXT_SCHEMA`).
-
-    Gives a tuple of the collections DOCUMENTS, REJECTS and COUNTS.
-
-    Args:
-        options: the corpus' rules.
-        temp_folder: where rejects wait for the commit.
-    """
-
-    def __init__(self, options: DocumentOptions, temp_folder: str) -> None:
-        super().__init__()
-        self._options, self._temp_folder = options, temp_folder
-
-    def expand(self, tasks: beam.PCollection[Task]) -> NamedOutputs:
-        """One DoFn; its output goes on in the same stage."""
-        read = beam.ParDo(_ReadTask(self._options, self._temp_folder)).with_output_types(
-            pa.RecordBatch, **{REJECTS: RejectsFile, COUNTS: Count}
-        )
-        return tasks | "ReadTask" >> read.with_outputs(REJECTS, COUNTS, main=DOCUMENTS)
-
-    def display_data(self) -> dict[str, str | int]:
-        """The corpus' rules, as far as they are given."""
-        given = {name: of for name, of in asdict(self._options).items() if of is not None}
-        return given | {"suffixes": " ".join(self._options.suffixes)}

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import apache_beam as beam
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.layout.placement import Layout, assign_splits
@@ -25,24 +26,38 @@ from transforms.storage.parallel import map_ahead
 
 KeyedSegment = tuple[int, Segment]
 
-# A task's buffer; ordering it takes three times as much.
+# The buffer of a task; ordering it takes three times as much.
 BUFFER_BYTES = 32 * 2**20
 
 # Segments smaller than this cost more to open than to read; then files are merged in two levels.
 SMALLEST_SEGMENT_BYTES = 256 * 2**10
 
-# What one call of the second level merges; its segments are a few MB then.
+# What one call of the second level merges; its segments have a few megabytes then.
 MERGE_BYTES = 4 * 2**30
 
 
-def cut_groups(layout: Layout, buffer_bytes: int) -> int:
-    """Groups of homes of the first level of files; as many as homes where one level is enough."""
+def count_groups(layout: Layout, buffer_bytes: int) -> int:
+    """Return the number of groups of homes on the first level of files.
+
+    It is the number of shards where one level is enough.
+    """
     return min(layout.shards, max(1, buffer_bytes // SMALLEST_SEGMENT_BYTES))
 
 
-def group_of(homes: np.ndarray, groups: int, of: int) -> np.ndarray:
-    """uint32[documents]: the group of each of `of` homes; neighbours share one."""
-    return (homes.astype(np.uint64) * np.uint64(groups) // np.uint64(of)).astype(np.uint32)
+def assign_groups(
+    homes: npt.NDArray[np.uint32], groups: int, shards: int
+) -> npt.NDArray[np.uint32]:
+    """Return the group of each home; neighboring homes share a group.
+
+    Args:
+        homes: uint32[n], homes below `shards`.
+        groups: number of groups.
+        shards: number of homes.
+
+    Returns:
+        uint32[n]: homes [0, 1, 2, 3] of 4 in 2 groups are in groups [0, 0, 1, 1].
+    """
+    return (homes.astype(np.uint64) * np.uint64(groups) // np.uint64(shards)).astype(np.uint32)
 
 
 @dataclass(frozen=True)
@@ -50,49 +65,46 @@ class Routes:
     """How documents reach their shards.
 
     Attributes:
-        layout: how the data set is spread.
+        layout: how the data set is spread over shards.
         validation_share: expected share of documents in the validation split.
         repeats: how many times each document is built.
-        groups: of homes, on the first of two levels of files; as many as homes where one level is
-            enough.
-        tasks_a_merge: tasks whose files one call of the second level merges.
+        groups: number of groups of homes on the first of two levels of files; the number of shards
+            where one level is enough.
+        tasks_per_merge: number of tasks whose files one call of the second level merges.
     """
 
     layout: Layout
     validation_share: float
     repeats: int
     groups: int
-    tasks_a_merge: int = 1
+    tasks_per_merge: int = 1
 
     @property
     def two_levels(self) -> bool:
-        """Whether groups of homes come first."""
+        """Whether documents are first grouped by groups of homes."""
         return self.groups < self.layout.shards
 
-    def homes(self, documents: pa.RecordBatch) -> np.ndarray:
-        """uint32[documents]: the home of each."""
+    def homes(self, documents: pa.RecordBatch) -> npt.NDArray[np.uint32]:
+        """Return the home of each document, uint32[documents]."""
         ids = documents.column("document").to_numpy()
         splits = assign_splits(self.layout.seed, ids, self.validation_share)
         return self.layout.homes(ids, splits)
 
-    def buckets(self, documents: pa.RecordBatch) -> np.ndarray:
-        """uint32[documents]: what the first level's files are ordered by."""
+    def buckets(self, documents: pa.RecordBatch) -> npt.NDArray[np.uint32]:
+        """Return the bucket of each document on the first level of files, uint32[documents]."""
         homes = self.homes(documents)
-        return group_of(homes, self.groups, self.layout.shards) if self.two_levels else homes
+        return assign_groups(homes, self.groups, self.layout.shards) if self.two_levels else homes
 
-    def send(self, task: int, segments: Iterable[Segment]) -> Iterator[KeyedSegment]:
-        """Key what a task wrote: by merge where files have two levels, else by shard."""
-        if self.two_levels:
-            return self.to_merges(task, segments)
-        return self.to_shards(segments)
-
-    def to_merges(self, task: int, segments: Iterable[Segment]) -> Iterator[KeyedSegment]:
-        """Each segment of a task with the number of the merge that takes it."""
+    def route(self, task: int, segments: Iterable[Segment]) -> Iterator[KeyedSegment]:
+        """Key the segments of a task by merge where files have two levels, else by shard."""
+        if not self.two_levels:
+            yield from self.to_shards(segments)
+            return
         for segment in segments:
-            yield task // self.tasks_a_merge * self.groups + segment.bucket, segment
+            yield task // self.tasks_per_merge * self.groups + segment.bucket, segment
 
     def to_shards(self, segments: Iterable[Segment]) -> Iterator[KeyedSegment]:
-        """Each segment of a home, with every shard that builds its documents."""
+        """Key each segment of a home by every shard that builds its documents."""
         for segment in segments:
             for shard in self.layout.shards_of(segment.bucket, self.repeats):
                 yield shard, segment
@@ -101,22 +113,22 @@ class Routes:
 def plan_routes(
     layout: Layout, validation_share: float, repeats: int, tasks: int, stored_bytes: int
 ) -> Routes:
-    """The routes of a data set.
+    """Plan the routes of a data set.
 
     Args:
-        layout: how it is spread.
+        layout: how it is spread over shards.
         validation_share: expected share of documents in the validation split.
         repeats: how many times each document is built.
-        tasks: that the input is cut into.
-        stored_bytes: an estimate of all documents' bytes as token ids.
+        tasks: number of tasks of the input.
+        stored_bytes: an estimate of the size of all documents as token ids.
     """
-    groups = cut_groups(layout, BUFFER_BYTES)
+    groups = count_groups(layout, BUFFER_BYTES)
     merges = max(1, -(-stored_bytes // (groups * MERGE_BYTES)))
     return Routes(layout, validation_share, repeats, groups, max(1, -(-tasks // merges)))
 
 
 class _MergeGroup(beam.DoFn):
-    """The second level: the documents of a group of homes to files ordered by home."""
+    """The second level: write the documents of a group of homes to a file ordered by home."""
 
     def __init__(self, routes: Routes, temp_folder: str, schema: pa.Schema) -> None:
         self._routes, self._temp_folder, self._schema = routes, temp_folder, schema
@@ -141,12 +153,12 @@ class _MergeGroup(beam.DoFn):
 
 
 class GatherShards(beam.PTransform):
-    """Bring together what each shard builds; also a shard without any document has a group.
+    """Group the segments of each shard; a shard without documents has a group, too.
 
     Args:
         routes: how documents reach their shards.
         temp_folder: a folder that every worker reaches.
-        schema: of the documents (`corpusmill.tokenization.encoding.tokenized_schema`).
+        schema: schema of the documents (`corpusmill.tokenization.encoding.tokenized_schema`).
     """
 
     def __init__(self, routes: Routes, temp_folder: str, schema: pa.Schema) -> None:
@@ -156,7 +168,7 @@ class GatherShards(beam.PTransform):
     def expand(
         self, segments: beam.PCollection[KeyedSegment]
     ) -> beam.PCollection[tuple[int, Iterable[Segment]]]:
-        """One level of files, or two where segments would be too small to read."""
+        """Use one level of files, or two where segments would be too small to read."""
         if self._routes.two_levels:
             merge = _MergeGroup(self._routes, self._temp_folder, self._schema)
             segments = (
@@ -177,7 +189,7 @@ class GatherShards(beam.PTransform):
         )
 
     def display_data(self) -> dict[str, int]:
-        """How the documents are spread."""
+        """Show how the documents are spread."""
         return {"shards": self._routes.layout.shards, "repeats": self._routes.repeats}
 
 

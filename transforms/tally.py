@@ -1,16 +1,13 @@
-"""Counts that are data, so that a retried or lost bundle cannot make them lie.
+"""Counts that are data, so that a retried or lost bundle cannot falsify them.
 
-Beam's counters are for the progress line alone. What the manifest says, and what is balanced before
-`_SUCCESS`, travels as ("stage.name", number) elements with the very work that it counts.
+Beam's counters serve the progress line only. The counts of the manifest, which are balanced before
+`_SUCCESS` is written, travel as ("stage.name", number) elements with the work that they count.
 """
 
 from collections import Counter
 from collections.abc import Iterator
 
 from apache_beam.metrics import Metrics
-from apache_beam.pvalue import TaggedOutput
-
-from transforms.elements import in_global_window
 
 COUNTS = "counts"
 Count = tuple[str, int]
@@ -18,11 +15,11 @@ NAMESPACE = "corpusmill"
 
 
 class Tally:
-    """The counts of one bundle, or of one unit of work, of one stage.
+    """The counts of one stage for one unit of work.
 
     Args:
         stage: first part of the names.
-        live: names that the progress line shows meanwhile.
+        live: names that the progress line shows while the work runs.
     """
 
     def __init__(self, stage: str, live: tuple[str, ...] = ()) -> None:
@@ -33,27 +30,22 @@ class Tally:
         }
 
     def add(self, name: str, number: int) -> None:
-        """Count `number` more of `name`."""
+        """Add `number` to the count `name`."""
         self._counts[name] += number
         self.show((f"{self._stage}.{name}", number))
 
     def show(self, count: Count) -> None:
-        """Let the progress line know of a count that needs no counting."""
+        """Add to the progress line only, for work that was counted before."""
         name, number = count
         if name in self._live:
             self._live[name].inc(number)
 
     def start(self) -> None:
-        """Forget what an attempt that failed left behind."""
+        """Drop the counts of an attempt that failed."""
         self._counts.clear()
 
     def drain(self) -> Iterator[Count]:
-        """The counts, sorted by name; there are none afterwards."""
+        """Yield the counts sorted by name, and reset them."""
         counts = sorted(self._counts.items())
         self._counts.clear()
         yield from ((f"{self._stage}.{name}", int(number)) for name, number in counts)
-
-    def finish(self) -> Iterator[TaggedOutput]:
-        """What `finish_bundle` yields: the counts under the tag COUNTS."""
-        for count in in_global_window(self.drain()):
-            yield TaggedOutput(COUNTS, count)

@@ -168,7 +168,7 @@ def _count_calls(counted: Counted) -> Iterator[None]:
 
         return count
 
-    write, add_rows, add = spill.Spill.write, sort.RowSorter.add, spill.Buffer.add
+    write, add_rows, add = spill.Spill.write, sort.RowSorter.add, spill.Spill.add
 
     def count_write(self: spill.Spill) -> None:
         before = len(self.segments)
@@ -179,7 +179,7 @@ def _count_calls(counted: Counted) -> Iterator[None]:
         counted.sorted_bytes += rows.nbytes
         add_rows(self, rows)
 
-    def count_add(self: spill.Buffer, batch: pa.RecordBatch, buckets: Any) -> None:
+    def count_add(self: spill.Spill, batch: pa.RecordBatch, buckets: Any) -> None:
         if "document" in batch.schema.names and "key" not in batch.schema.names:
             counted.buffered_bytes += batch.nbytes
         add(self, batch, buckets)
@@ -188,7 +188,7 @@ def _count_calls(counted: Counted) -> Iterator[None]:
         for name in CALLS:
             patches.enter_context(patch.object(LocalFileSystem, name, counting(name)))
         patches.enter_context(patch.object(spill.Spill, "write", count_write))
-        patches.enter_context(patch.object(spill.Buffer, "add", count_add))
+        patches.enter_context(patch.object(spill.Spill, "add", count_add))
         patches.enter_context(patch.object(sort.RowSorter, "add", count_rows))
         yield
 

@@ -17,7 +17,7 @@ from corpusmill.objectives.random_documents import candidate_limit
 from corpusmill.tokenization.encoding import tokenized_schema
 from pipeline.graph import Job
 from transforms.build import SORT_BYTES
-from transforms.prepare import CANDIDATE_BYTES
+from transforms.pool import CANDIDATE_BYTES
 from transforms.shuffle import BUFFER_BYTES
 from transforms.spill import JOINED_BYTES
 
@@ -146,7 +146,7 @@ class Scale:
         routes = self.job.routes
         if not routes.two_levels:
             return 0
-        return ceil(self.job.plan.tasks / routes.tasks_a_merge) * routes.groups
+        return ceil(self.job.plan.tasks / routes.tasks_per_merge) * routes.groups
 
     @property
     def merged_segments(self) -> float:

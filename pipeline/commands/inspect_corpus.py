@@ -23,7 +23,7 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.manifest_json import to_json
 from corpusmill.errors import UserError, check_option
 from corpusmill.formats.options import OutputOptions
-from corpusmill.inspection.corpus_measures import measure_text, measure_tokens
+from corpusmill.inspection.corpus_measures import measure_tokens
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.random_documents import BYTES_OF_SIZES, candidate_limit
 from corpusmill.tokenization.sources.read import read_tokenizer
@@ -34,7 +34,7 @@ from pipeline.console.html_report import render_corpus_page
 from pipeline.console.progress import Work
 from pipeline.console.run_log import LogOptions, log_event
 from pipeline.console.terminal_report import print_corpus
-from pipeline.graph import Job
+from pipeline.graph import Job, plan_pool, plan_preparation
 from pipeline.options import DatasetOptions, RunOptions
 from pipeline.preparation.assembly import assemble_job, estimate_read_bytes
 from pipeline.preparation.inputs import (
@@ -50,12 +50,11 @@ from pipeline.preparation.run_folder import RunFolder
 from pipeline.runners.launch import Launch, prepare_launch
 from pipeline.runners.setting import Reach
 from transforms.build import SORT_BYTES
-from transforms.measure import LARGEST, CollectNumbers, MeasureBatches
+from transforms.measure import LARGEST, CollectNumbers, CollectOptions, MeasureDocuments
 from transforms.plan import PlanTasks
-from transforms.pool import POOL, SamplePool, WritePool
-from transforms.read import DOCUMENTS, REJECTS, ReadDocuments
+from transforms.pool import CANDIDATES, POOL, WritePool
+from transforms.read import REJECTS
 from transforms.tally import COUNTS
-from transforms.tokenize import TOKENS, TokenizeDocuments
 
 _NUMBERS = "numbers.json"
 _MOST_SAMPLE_TOKENS = 10**9
@@ -207,35 +206,26 @@ def measure_job(
         tokenizer: of the job.
         sample_tokens: budget of the sample.
     """
-    tasks = pipeline | "PlanTasks" >> PlanTasks(job.plan)
-    read = tasks | "ReadDocuments" >> ReadDocuments(job.documents, job.temp_folder)
-    tokenized = read[DOCUMENTS] | "TokenizeDocuments" >> TokenizeDocuments(job.tokenizing)
-    of_tokens = partial(
+    measure = partial(
         measure_tokens,
         special=tokenizer.special,
         vocab_size=tokenizer.vocab_size,
         marked=bool(job.objective.words),
     )
-    measured = (
-        read[DOCUMENTS] | "MeasureText" >> MeasureBatches(measure_text),
-        tokenized[TOKENS] | "MeasureTokens" >> MeasureBatches(of_tokens),
+    tasks = pipeline | "PlanTasks" >> PlanTasks(job.plan)
+    measured = tasks | "MeasureDocuments" >> MeasureDocuments(
+        plan_preparation(job, sample_tokens), measure
     )
-    seed, folder = job.layout.seed, job.temp_folder
-    write = WritePool(
-        seed, sample_tokens, job.routes.validation_share, job.tokenizing.token_dtype, folder
-    )
-    limit = candidate_limit(sample_tokens, job.corpus_bytes)
-    sample = SamplePool(limit, write, seed, folder)
-    sampled = tokenized[TOKENS] | "SampleDocuments" >> sample
-    _ = sampled[POOL] | "CollectNumbers" >> CollectNumbers(
+    drawn = measured[CANDIDATES] | "WritePool" >> WritePool(plan_pool(job, sample_tokens))
+    options = CollectOptions(
         job.objective,
         job.output_options,
         job.layout,
         job.commit.expected,
-        [read[COUNTS], tokenized[COUNTS], sampled[COUNTS], *(of[COUNTS] for of in measured)],
-        [of[LARGEST] for of in measured],
-        read[REJECTS],
         _numbers_path(job),
+    )
+    _ = drawn[POOL] | "CollectNumbers" >> CollectNumbers(
+        options, [measured[COUNTS], drawn[COUNTS]], measured[LARGEST], measured[REJECTS]
     )
 
 

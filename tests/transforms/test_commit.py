@@ -9,7 +9,9 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
+from corpusmill.arrays.columns import ANY_LENGTH, Column
 from corpusmill.dataset.accounting import Expected
+from corpusmill.dataset.manifest import describe_columns
 from corpusmill.errors import UserError
 from corpusmill.layout.placement import Layout
 from tests.tools.local_pipeline import local_pipeline
@@ -40,7 +42,7 @@ HEADER = {
         "file": "tokenizer.json", "name": "t", "sha256": "", "vocab_size": 9, "special": {},
     },
     "output": {"format": "parquet", "options": {"padding": "do_not_pad"}, "validation_share": 0.3},
-    "columns": [{"name": "input_ids", "type": "list<element: int16 not null>", "meaning": "ids"}],
+    "columns": describe_columns((Column("input_ids", "int16", "ids", ANY_LENGTH),), False),
     "corpus": {"options": {}, "bytes": 100, "files": [{"path": "text", "bytes": 100}]},
 }  # fmt: skip
 

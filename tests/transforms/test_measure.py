@@ -1,39 +1,66 @@
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-import apache_beam as beam
+import numpy as np
 import pytest
 
+from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.text.reading import read_text
 from corpusmill.dataset.accounting import Expected
-from corpusmill.inspection.corpus_measures import Measures, measure_tokens
-from tests.tools.builders import SPECIAL, batch_of
+from corpusmill.inspection.corpus_measures import measure_corpus, measure_tokens
+from corpusmill.layout.placement import Layout
+from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.local_pipeline import collect, local_pipeline, sums
 from transforms.elements import RejectsFile
-from transforms.measure import LARGEST, MeasureBatches, check_counts, first_rejects
+from transforms.measure import LARGEST, MeasureDocuments, check_counts, first_rejects
+from transforms.plan import PlanTasks, cut_ranges, group_ranges, write_plan
+from transforms.pool import CANDIDATES
+from transforms.prepare import Preparation
+from transforms.read import REJECTS
+from transforms.shuffle import Routes
 from transforms.tally import COUNTS
+from transforms.tokenize import Tokenizing
 
 
-def measure(batch: object) -> Measures:
-    return measure_tokens(batch, SPECIAL, 100)
-
-
-def test_measures_of_all_bundles_come_with_the_stage_in_front() -> None:
-    batches = [batch_of({1: [[10, 11], [1]]}), batch_of({2: [[10]]}), batch_of({3: [[12] * 9]})]
+def test_a_corpus_measured_in_tasks_is_the_corpus_measured_in_one_pass(
+    sample: Path, tokenizer: TokenizerFile, tmp_path: Path
+) -> None:
+    (tmp_path / "tokenizer.json").write_text(tokenizer.json)
+    size = sample.stat().st_size
+    ranges = cut_ranges([(str(sample), "text", size, True)], 3_000)
+    plan = write_plan(str(tmp_path / "plan"), group_ranges(ranges, [size], 200_000))
+    assert plan.tasks > 1
+    options = DocumentOptions(input_format="text")
+    preparation = Preparation(
+        options,
+        Tokenizing(str(tmp_path / "tokenizer.json"), "int16"),
+        Routes(Layout(3, 4, 1), 0.2, 2, 5),
+        2**64 - 1,
+        str(tmp_path),
+    )
+    measure = partial(measure_tokens, special=tokenizer.special, vocab_size=tokenizer.vocab_size)
     with local_pipeline() as pipeline:
-        measured = (
-            pipeline
-            | beam.Create([0, 1, 2])
-            | beam.Reshuffle()
-            | beam.Map(batches.__getitem__)
-            | MeasureBatches(measure)
-        )
+        measured = pipeline | PlanTasks(plan) | MeasureDocuments(preparation, measure)
         counts, largest = collect(measured[COUNTS]), collect(measured[LARGEST])
-    whole = Measures()
-    for batch in batches:
-        whole.add(measure(batch))
-    assert sums(counts) == {f"measure.{name}": of for name, of in whole.counts.items()}
-    assert max(of for name, of in largest if name == "tokens_per_document") == 9
+        candidates, rejects = collect(measured[CANDIDATES]), collect(measured[REJECTS])
+    with sample.open("rb") as stream:
+        batches = [of.documents for of in read_text(stream, FileRange("", 0, options))]
+    plain = SentenceTokenizer(tokenizer.json, np.dtype(np.int16))
+    whole = measure_corpus(batches, plain, tokenizer.special, tokenizer.vocab_size)
+    counted = sums(counts)
+    assert {name: of for name, of in counted.items() if name.startswith("measure.")} == {
+        f"measure.{name}": of for name, of in whole.counts.items()
+    }
+    for name, value in whole.largest.items():
+        assert max(of for largest_name, of in largest if largest_name == name) == value
+    assert counted["read.bytes"] == size
+    assert counted["tokenize.documents"] == counted["candidates.documents"]
+    assert sum(of.documents for of in candidates) == counted["tokenize.documents"]
+    assert rejects == []
 
 
 @pytest.fixture

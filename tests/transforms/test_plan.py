@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tests.tools.local_pipeline import collect, local_pipeline
 from transforms.plan import (
     FILE_BYTES,
-    FileRange,
     Plan,
+    PlannedRange,
     PlanTasks,
     cut_ranges,
     group_ranges,
@@ -31,10 +31,10 @@ def test_compressed_files_are_whole_and_every_range_has_its_number() -> None:
     assert list(
         cut_ranges([("/a", "a", 10, True), ("/b.gz", "b.gz", 99, False), ("/c", "c", 3, True)], 5)
     ) == [
-        FileRange(0, "/a", "a", 0, 0, 5),
-        FileRange(1, "/a", "a", 0, 5, 10),
-        FileRange(2, "/b.gz", "b.gz", 1, 0, -1),
-        FileRange(3, "/c", "c", 2, 0, 3),
+        PlannedRange(0, "/a", "a", 0, 0, 5),
+        PlannedRange(1, "/a", "a", 0, 5, 10),
+        PlannedRange(2, "/b.gz", "b.gz", 1, 0, -1),
+        PlannedRange(3, "/c", "c", 2, 0, 3),
     ]
 
 

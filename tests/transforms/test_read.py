@@ -3,16 +3,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
 import pytest
 
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.reading import read_text
-from tests.tools.local_pipeline import collect, local_pipeline, sums
-from transforms.plan import PlanTasks, cut_ranges, group_ranges, write_plan
-from transforms.read import DOCUMENTS, REJECTS, ReadDocuments
-from transforms.tally import COUNTS
+from tests.tools.local_pipeline import collect, local_pipeline
+from transforms.plan import PlanTasks, cut_ranges, group_ranges, read_task, write_plan
+from transforms.read import TaskReader
+from transforms.tally import Tally
 
 
 def read(
@@ -21,8 +20,8 @@ def read(
     temp: Path,
     splittable: bool = True,
     task_bytes: int = 200_000,
-) -> dict[str, list[Any]]:
-    """What ReadDocuments gives for some files, collection by collection."""
+) -> dict[str, Any]:
+    """The documents, rejects and counts of some files, read task by task."""
     sizes = [file.stat().st_size for file in files]
     parts = [
         (str(file), file.name, size, splittable) for file, size in zip(files, sizes, strict=True)
@@ -30,9 +29,15 @@ def read(
     tasks = group_ranges(cut_ranges(parts, range_bytes), sizes, task_bytes)
     plan = write_plan(str(temp / "plan"), tasks)
     with local_pipeline() as pipeline:
-        given = pipeline | PlanTasks(plan) | ReadDocuments(DocumentOptions(), str(temp))
-        # Filled when the block ends.
-        return {name: collect(given[name]) for name in (DOCUMENTS, REJECTS, COUNTS)}
+        planned = collect(pipeline | PlanTasks(plan))
+    tally = Tally("read")
+    reader = TaskReader(DocumentOptions(), str(temp), tally)
+    documents: list[Any] = []
+    rejects: list[Any] = []
+    for task in planned:
+        documents += reader.read(read_task(task))
+        rejects += reader.write_rejects(task.number)
+    return {"documents": documents, "rejects": rejects, "counts": dict(tally.drain())}
 
 
 def rows(batches: list[Any]) -> list[dict[str, Any]]:
@@ -50,19 +55,19 @@ def test_ranges_of_any_size_give_the_documents_of_the_whole_file(
             batch.documents for batch in read_text(stream, FileRange("", 0, DocumentOptions()))
         ]
     given = read([sample], range_bytes, tmp_path)
-    assert rows(given[DOCUMENTS]) == rows(whole)
-    counts = sums(given[COUNTS])
+    assert rows(given["documents"]) == rows(whole)
+    counts = given["counts"]
     assert counts["read.ranges"] == -(-sample.stat().st_size // range_bytes)
     assert counts["read.bytes"] == sample.stat().st_size
     assert counts["read.documents"] == len(rows(whole)) == 105
-    assert given[REJECTS] == []
+    assert given["rejects"] == []
 
 
 def test_the_documents_of_a_file_carry_its_place_in_the_list(tmp_path: Path) -> None:
     files = [tmp_path / "a", tmp_path / "b"]
     for file in files:
         file.write_text("One .\n\nTwo .\n")
-    given = rows(read(files, 4, tmp_path)[DOCUMENTS])
+    given = rows(read(files, 4, tmp_path)["documents"])
     assert [row["document"] for row in given] == [0, 7, 1 << 40, (1 << 40) + 7]
 
 
@@ -70,14 +75,14 @@ def test_rejects_are_lines_of_json_in_a_file_of_the_task(tmp_path: Path) -> None
     file = tmp_path / "text"
     file.write_bytes(b"Fine .\nNot \xff fine .\nFine again .\n")
     given = read([file], 10**9, tmp_path)
-    [rejects] = given[REJECTS]
-    assert rejects.rejects == sums(given[COUNTS])["read.rejects"] == 1
+    [rejects] = given["rejects"]
+    assert rejects.rejects == given["counts"]["read.rejects"] == 1
     [line] = Path(rejects.path).read_text().splitlines()
     reject = json.loads(line)
     detail = reject.pop("detail")
     assert reject == {"file": "text", "offset": 7, "length": 12, "reason": "invalid-utf-8"}
     assert "0xff" in detail
-    [document] = rows(given[DOCUMENTS])
+    [document] = rows(given["documents"])
     assert document["sentences"] == ["Fine .", "Fine again ."]
 
 
@@ -86,25 +91,16 @@ def test_a_damaged_file_gives_what_stood_before_the_damage(tmp_path: Path) -> No
     file = tmp_path / "text.gz"
     file.write_bytes(gzip.compress(text)[:-5000])
     given = read([file], 10**9, tmp_path, splittable=False)
-    documents = rows(given[DOCUMENTS])
+    documents = rows(given["documents"])
     assert 1000 < len(documents) < 20_000
     assert [row["sentences"] for row in documents[:2]] == [
         ["This is line 0 ."],
         ["This is line 1 ."],
     ]
-    [rejects] = given[REJECTS]
+    [rejects] = given["rejects"]
     [line] = Path(rejects.path).read_text().splitlines()
     assert json.loads(line)["reason"] == "damaged-compression"
 
 
 def test_a_plan_without_ranges_gives_nothing(tmp_path: Path) -> None:
-    with local_pipeline() as pipeline:
-        given = (
-            pipeline
-            | PlanTasks(write_plan(str(tmp_path / "plan"), []))
-            | ReadDocuments(DocumentOptions(), str(tmp_path))
-        )
-        documents = collect(given[DOCUMENTS])
-        counted = collect(given[COUNTS] | beam.CombinePerKey(sum))
-    assert documents == []
-    assert counted == []
+    assert read([], 1, tmp_path) == {"documents": [], "rejects": [], "counts": {}}

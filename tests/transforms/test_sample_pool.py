@@ -12,8 +12,9 @@ from corpusmill.objectives import random_documents as pools
 from corpusmill.objectives.random_documents import Pool
 from tests.tools.builders import Corpus, batch_of, numbered_corpus
 from tests.tools.local_pipeline import collect, local_pipeline, sums
-from transforms.pool import POOL, SamplePool, WritePool, map_pool
-from transforms.tally import COUNTS
+from transforms.elements import Candidates
+from transforms.pool import POOL, CandidateFile, PoolOptions, WritePool, map_pool
+from transforms.tally import COUNTS, Tally
 
 SEED = 7
 # Sixty documents with ids far apart; no token occurs twice, so that a token tells where it is from.
@@ -30,14 +31,18 @@ def batches(size: int) -> list[pa.RecordBatch]:
 def draw(
     given: list[pa.RecordBatch], budget: int, share: float, temp: Path, limit: int = 2**64 - 1
 ) -> tuple[Pool, dict[str, int]]:
+    """The pool drawn from batches, each written as candidates by itself, in backward order."""
+    tally, references = Tally("candidates"), []
+    for batch in reversed(given):
+        file = CandidateFile(SEED, limit, str(temp), tally)
+        file.add(batch)
+        references += file.close()
     with local_pipeline() as pipeline:
-        documents = pipeline | beam.Create(given, reshuffle=False).with_output_types(pa.RecordBatch)
-        sampled = documents | SamplePool(
-            limit, WritePool(SEED, budget, share, "int16", str(temp)), SEED, str(temp)
-        )
-        paths, counts = collect(sampled[POOL]), collect(sampled[COUNTS])
+        candidates = pipeline | beam.Create(references).with_output_types(Candidates)
+        drawn = candidates | WritePool(PoolOptions(SEED, budget, share, "int16", str(temp)))
+        paths, counts = collect(drawn[POOL]), collect(drawn[COUNTS])
     [path] = paths
-    return map_pool(path), sums(counts)
+    return map_pool(path), sums([*counts, *tally.drain()])
 
 
 def contents(pool: Pool) -> dict[int, list[list[int]]]:

@@ -19,8 +19,8 @@ from transforms.shuffle import (
     GatherShards,
     KeyedSegment,
     Routes,
-    cut_groups,
-    group_of,
+    assign_groups,
+    count_groups,
     plan_routes,
 )
 from transforms.spill import Spill, load_segment
@@ -73,7 +73,7 @@ def send(name: str, routes: Routes, temp: Path, given: list[pa.RecordBatch]) -> 
             one = batch.slice(row, 1)
             spill.add(one, routes.buckets(one))
         spill.write()
-        keyed += routes.send(task, spill.segments)
+        keyed += routes.route(task, spill.segments)
     return keyed
 
 
@@ -82,7 +82,7 @@ def gather(
 ) -> list[tuple[int, list[Segment]]]:
     """What comes to the shards."""
     groups = 2 if name == "two levels of files" else layout.shards
-    routes = Routes(layout, SHARE, repeats, groups, tasks_a_merge=2)
+    routes = Routes(layout, SHARE, repeats, groups, tasks_per_merge=2)
     keyed = send(name, routes, temp, given)
     with local_pipeline() as pipeline:
         segments = pipeline | beam.Create(keyed, reshuffle=False).with_output_types(KeyedSegment)
@@ -113,7 +113,7 @@ def test_a_document_is_written_once_for_all_repeats(tmp_path: Path) -> None:
 
 
 def test_a_merge_takes_so_many_tasks_as_it_is_told(tmp_path: Path) -> None:
-    routes = Routes(LAYOUT, SHARE, 1, groups=2, tasks_a_merge=2)
+    routes = Routes(LAYOUT, SHARE, 1, groups=2, tasks_per_merge=2)
     keys = {key for key, _ in send("two levels of files", routes, tmp_path, batches())}
     # Two groups of the first two tasks, two of the third.
     assert keys == {0, 1, 2, 3}
@@ -127,14 +127,14 @@ def test_a_shard_without_any_document_is_there(number: int, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("tasks", "stored_bytes", "tasks_a_merge"),
+    ("tasks", "stored_bytes", "tasks_per_merge"),
     [(9, 10**6, 9), (800_000, 25 * 10**12, 17_392), (3, 10**15, 1)],
 )
 def test_a_merge_stays_of_a_size_that_one_call_can_do(
-    tasks: int, stored_bytes: int, tasks_a_merge: int
+    tasks: int, stored_bytes: int, tasks_per_merge: int
 ) -> None:
     routes = plan_routes(Layout(0, 99_999, 0), 0.0, 10, tasks, stored_bytes)
-    assert (routes.groups, routes.tasks_a_merge) == (128, tasks_a_merge)
+    assert (routes.groups, routes.tasks_per_merge) == (128, tasks_per_merge)
 
 
 @given(of=st.integers(1, 5000), groups=st.integers(1, 300))
@@ -142,7 +142,7 @@ def test_neighbouring_homes_share_a_group_and_groups_are_of_equal_size(
     of: int, groups: int
 ) -> None:
     groups = min(groups, of)
-    given_groups = group_of(np.arange(of, dtype=np.uint32), groups, of)
+    given_groups = assign_groups(np.arange(of, dtype=np.uint32), groups, of)
     assert (np.diff(given_groups.astype(np.int64)) >= 0).all()
     sizes = np.bincount(given_groups, minlength=groups)
     assert len(sizes) == groups
@@ -150,6 +150,6 @@ def test_neighbouring_homes_share_a_group_and_groups_are_of_equal_size(
 
 
 def test_a_buffer_has_as_many_groups_as_keep_segments_worth_reading() -> None:
-    assert cut_groups(Layout(0, 8, 0), 64 * 2**20) == 8
-    assert cut_groups(Layout(0, 1000, 0), 64 * 2**20) == 256
-    assert cut_groups(Layout(0, 8, 0), 1) == 1
+    assert count_groups(Layout(0, 8, 0), 64 * 2**20) == 8
+    assert count_groups(Layout(0, 1000, 0), 64 * 2**20) == 256
+    assert count_groups(Layout(0, 8, 0), 1) == 1

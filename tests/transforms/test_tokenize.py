@@ -1,6 +1,5 @@
 from pathlib import Path
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -9,9 +8,8 @@ from corpusmill.corpus.batches import TEXT_SCHEMA
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
-from tests.tools.local_pipeline import collect, local_pipeline, sums
-from transforms.tally import COUNTS
-from transforms.tokenize import TOKENS, TokenizeDocuments, Tokenizing
+from transforms.tally import Tally
+from transforms.tokenize import Tokenizing, tokenize_batch
 
 
 @pytest.fixture
@@ -28,6 +26,15 @@ def batch(*documents: tuple[int, list[str]]) -> pa.RecordBatch:
     )
 
 
+def tokenize(
+    batches: list[pa.RecordBatch], complete_json: str
+) -> tuple[list[pa.RecordBatch], dict[str, int]]:
+    """The tokenized batches and the counts."""
+    tokenizer, tally = Tokenizing(complete_json, "int16").load(), Tally("tokenize")
+    tokens = [tokenize_batch(tokenizer, of, tally) for of in batches]
+    return tokens, dict(tally.drain())
+
+
 def test_batches_are_encoded_as_the_library_does(
     tokenizer: TokenizerFile, complete_json: str
 ) -> None:
@@ -35,18 +42,12 @@ def test_batches_are_encoded_as_the_library_does(
         batch((3, ["The lamp .", "A light ."]), (9, ["Sea ."])),
         batch((2**60, ["Rocks and shoals ."])),
     ]
-    with local_pipeline() as pipeline:
-        given = (
-            pipeline | beam.Create(batches) | TokenizeDocuments(Tokenizing(complete_json, "int16"))
-        )
-        tokens, counts = collect(given[TOKENS]), collect(given[COUNTS])
+    tokens, counts = tokenize(batches, complete_json)
     plain = SentenceTokenizer(tokenizer.json, np.dtype(np.int16))
     expected = [encode_documents(plain, of) for of in batches]
-    assert sorted(str(of.to_pylist()) for of in tokens) == sorted(
-        str(of.documents.to_pylist()) for of in expected
-    )
+    assert [of.to_pylist() for of in tokens] == [of.documents.to_pylist() for of in expected]
     assert tokens[0].column("sentences").type.value_type.value_type == pa.int16()
-    assert sums(counts) == {
+    assert counts == {
         "tokenize.documents": 3,
         "tokenize.tokens": sum(of.tokens for of in expected),
         "tokenize.empty_sentences": 0,
@@ -56,15 +57,11 @@ def test_batches_are_encoded_as_the_library_does(
 
 def test_text_without_tokens_is_counted_and_left_out(complete_json: str) -> None:
     batches = [batch((1, ["\u200b", "Sea ."]), (2, ["\u200b"])), batch((3, ["\u200b"]))]
-    with local_pipeline() as pipeline:
-        given = (
-            pipeline | beam.Create(batches) | TokenizeDocuments(Tokenizing(complete_json, "int16"))
-        )
-        tokens, counts = collect(given[TOKENS]), collect(given[COUNTS])
-    [left] = tokens
+    tokens, counts = tokenize(batches, complete_json)
+    left, empty = tokens
+    assert empty.num_rows == 0
     assert left.column("document").to_pylist() == [1]
     assert len(left.column("sentences")[0]) == 1
-    counted = sums(counts)
-    assert counted["tokenize.documents"] == 1
-    assert counted["tokenize.empty_documents"] == 2
-    assert counted["tokenize.empty_sentences"] == 3
+    assert counts["tokenize.documents"] == 1
+    assert counts["tokenize.empty_documents"] == 2
+    assert counts["tokenize.empty_sentences"] == 3

@@ -1,7 +1,7 @@
-"""Files and object stores: what Beam's filesystems do, with one client and no byte wasted.
+"""Files and object stores: the work of Beam's filesystems, with one client and no wasted bytes.
 
 Measured on Beam 2.77: each call to its filesystem for S3 makes a new client (0.26 s of processor
-time); each read of a piece fetches 16 MB, on S3 the rest of the object; S3 refuses an empty file
-that Beam writes; a file whose writer fails becomes visible all the same, cut short; and deleting a
-folder without a slash at its end deletes nothing and says nothing.
+time). Each read of a piece fetches 16 MB, on S3 the rest of the object. S3 refuses an empty file
+that Beam writes. A file whose writer fails becomes visible nevertheless, cut short. Deleting a
+folder without a slash at its end deletes nothing, without an error.
 """

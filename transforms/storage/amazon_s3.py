@@ -12,47 +12,50 @@ from botocore import UNSIGNED
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoCredentialsError
 
-from transforms.storage.store import Found, Store, Upload
+from transforms.storage.store import Fault, Store, StoredFile, Upload
 
-_MOST_DELETED = 1000
-# An object above this is copied in parts; the store takes up to 5 GB at once.
+_DELETES_PER_REQUEST = 1000
+# A larger object is copied in parts; the store copies up to 5 GB at once.
 _ONE_COPY_BYTES, _COPY_PART_BYTES = 2**30, 256 * 2**20
 _ATTEMPTS = 7
-_DENIED = {
-    "401", "403", "AccessDenied", "AllAccessDisabled", "ExpiredToken", "Forbidden",
-    "InvalidAccessKeyId", "InvalidToken", "SignatureDoesNotMatch", "TokenRefreshRequired",
+_FAULTS: dict[str, Fault] = {
+    **dict.fromkeys(("NoSuchBucket", "InvalidBucketName"), "no bucket"),
+    **dict.fromkeys(("404", "NoSuchKey", "NotFound"), "no object"),
+    **dict.fromkeys(("PreconditionFailed", "ConditionalRequestConflict"), "exists"),
+    **dict.fromkeys(
+        (
+            "401", "403", "AccessDenied", "AllAccessDisabled", "ExpiredToken", "Forbidden",
+            "InvalidAccessKeyId", "InvalidToken", "SignatureDoesNotMatch", "TokenRefreshRequired",
+        ),
+        "refused",
+    ),
 }  # fmt: skip
-_TAKEN = {"PreconditionFailed", "ConditionalRequestConflict"}
-_LOG_IN = (
-    "Run 'aws configure' or 'aws sso login', or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-)
-
 
 _clients: dict[tuple[object, ...], Any] = {}
 
 
 def _make_client(options: PipelineOptions) -> tuple[Any, bool]:
-    """A client, and whether it has credentials.
+    """Return a client, and whether it has credentials.
 
-    A client takes a quarter of a second of the processor, and threads and buckets may share it; a
+    A client takes a quarter of a second of the processor. Threads and buckets may share it; a
     forked process must not share its parent's connections.
     """
-    given = options.view_as(S3Options)
+    s3 = options.view_as(S3Options)
     session = boto3.session.Session(
-        aws_access_key_id=given.s3_access_key_id,
-        aws_secret_access_key=given.s3_secret_access_key,
-        aws_session_token=given.s3_session_token,
-        region_name=given.s3_region_name,
+        aws_access_key_id=s3.s3_access_key_id,
+        aws_secret_access_key=s3.s3_secret_access_key,
+        aws_session_token=s3.s3_session_token,
+        region_name=s3.s3_region_name,
     )
     credentials = session.get_credentials()
     settings = {
-        "api_version": given.s3_api_version,
-        "use_ssl": not given.s3_disable_ssl,
-        "verify": given.s3_verify,
-        "endpoint_url": given.s3_endpoint_url,
+        "api_version": s3.s3_api_version,
+        "use_ssl": not s3.s3_disable_ssl,
+        "verify": s3.s3_verify,
+        "endpoint_url": s3.s3_endpoint_url,
     }
-    who = credentials and credentials.access_key
-    key = (os.getpid(), who, session.region_name, *settings.values())
+    user = credentials and credentials.access_key
+    key = (os.getpid(), user, session.region_name, *settings.values())
     if key not in _clients:
         config = Config(
             retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
@@ -63,66 +66,74 @@ def _make_client(options: PipelineOptions) -> tuple[Any, bool]:
     return _clients[key], credentials is not None
 
 
+def _code(error: ClientError) -> str:
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
 class _S3Upload(Upload):
     def __init__(self, store: "AmazonS3Store", name: str) -> None:
         self._store, self._name = store, name
-        self._of = {"Bucket": store.bucket, "Key": name}
+        self._target = {"Bucket": store.bucket, "Key": name}
         self._parts: list[dict[str, Any]] = []
         with store.explained(name):
-            begun = store.client.create_multipart_upload(**self._of)
-        self._of["UploadId"] = begun["UploadId"]
+            upload = store.client.create_multipart_upload(**self._target)
+        self._target["UploadId"] = upload["UploadId"]
 
     def add(self, part: bytes) -> None:
         number = len(self._parts) + 1
         with self._store.explained(self._name):
-            sent = self._store.client.upload_part(**self._of, PartNumber=number, Body=part)
+            sent = self._store.client.upload_part(**self._target, PartNumber=number, Body=part)
         self._parts.append({"ETag": sent["ETag"], "PartNumber": number})
 
     def finish(self) -> None:
+        parts = {"Parts": self._parts}
         with self._store.explained(self._name):
-            self._store.client.complete_multipart_upload(
-                **self._of, MultipartUpload={"Parts": self._parts}
-            )
+            self._store.client.complete_multipart_upload(**self._target, MultipartUpload=parts)
 
     def abort(self) -> None:
         with self._store.explained(self._name):
-            self._store.client.abort_multipart_upload(**self._of)
+            self._store.client.abort_multipart_upload(**self._target)
 
 
 class AmazonS3Store(Store):
     """A bucket of Amazon S3.
 
     Args:
-        bucket: its name.
-        options: Beam's; those that begin with s3_ count.
+        bucket: name of the bucket.
+        options: options of Beam; those that begin with s3_ are used.
 
     Attributes:
-        client: boto3's; threads may share it.
+        client: the client of boto3; threads may share it.
     """
 
     scheme = "s3"
+    log_in = (
+        "Run 'aws configure' or 'aws sso login', or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    )
 
     def __init__(self, bucket: str, options: PipelineOptions) -> None:
         super().__init__(bucket)
         with self.explained(""):
-            self.client, self._has_credentials = _make_client(options)
+            self.client, self.has_credentials = _make_client(options)
 
-    def find(self, name: str) -> Found:
-        """See `Store`."""
+    def find(self, name: str) -> StoredFile:
+        """Find an object by its name."""
         with self.explained(name):
-            got = self.client.head_object(Bucket=self.bucket, Key=name)
-        return Found(name, int(got["ContentLength"]), got["LastModified"].timestamp())
+            head = self.client.head_object(Bucket=self.bucket, Key=name)
+        return StoredFile(
+            self.path(name), int(head["ContentLength"]), head["LastModified"].timestamp()
+        )
 
     def read(self, name: str, start: int, end: int) -> bytes:
-        """See `Store`."""
+        """Read a part of an object; an answer that breaks off is requested again."""
         with self.explained(name):
             for attempt in range(_ATTEMPTS):
-                # The client tries again until an answer begins, but not where one breaks off.
+                # The client retries only until an answer begins.
                 try:
-                    got = self.client.get_object(
+                    answer = self.client.get_object(
                         Bucket=self.bucket, Key=name, Range=f"bytes={start}-{end - 1}"
                     )
-                    content: bytes = got["Body"].read()
+                    content: bytes = answer["Body"].read()
                     return content
                 except HTTPClientError:
                     if attempt == _ATTEMPTS - 1:
@@ -130,81 +141,75 @@ class AmazonS3Store(Store):
                     time.sleep(min(20, 0.2 * 2**attempt))
         raise AssertionError("not reached")
 
-    def list(self, prefix: str) -> Iterator[Found]:
-        """See `Store`."""
-        pages = self.client.get_paginator("list_objects_v2")
+    def list(self, prefix: str) -> Iterator[StoredFile]:
+        """List the objects whose names begin with a prefix."""
+        for entry in self._list_pages("list_objects_v2", "Contents", prefix):
+            modified = entry["LastModified"].timestamp()
+            yield StoredFile(self.path(entry["Key"]), int(entry["Size"]), modified)
+
+    def _list_pages(self, request: str, entries: str, prefix: str) -> Iterator[dict[str, Any]]:
+        pages = self.client.get_paginator(request)
         with self.explained(prefix):
             for page in pages.paginate(Bucket=self.bucket, Prefix=prefix):
-                for of in page.get("Contents", ()):
-                    yield Found(of["Key"], int(of["Size"]), of["LastModified"].timestamp())
+                yield from page.get(entries, ())
 
     def put(self, name: str, content: bytes, new: bool = False) -> None:
-        """See `Store`."""
+        """Write a small object; a few stores with S3's protocol cannot keep a name for one."""
         condition = {"IfNoneMatch": "*"} if new else {}
         with self.explained(name):
             try:
                 self.client.put_object(Bucket=self.bucket, Key=name, Body=content, **condition)
             except ClientError as error:
-                code = error.response.get("Error", {}).get("Code")
-                if code in _TAKEN:
-                    raise self.taken(name) from None
-                if not (new and code == "NotImplemented"):  # by some that speak S3's protocol
+                if not (new and _code(error) == "NotImplemented"):
                     raise
                 self.put(name, content)
 
     def begin_upload(self, name: str) -> Upload:
-        """See `Store`."""
+        """Begin to write a large object."""
         return _S3Upload(self, name)
 
     def copy(self, source: Store, source_name: str, name: str, size: int) -> None:
-        """See `Store`."""
-        given = {"CopySource": {"Bucket": source.bucket, "Key": source_name}}
-        target = {"Bucket": self.bucket, "Key": name}
+        """Copy an object, a large one in parts."""
+        places = {
+            "CopySource": {"Bucket": source.bucket, "Key": source_name},
+            "Bucket": self.bucket,
+            "Key": name,
+        }
         with source.explained(source_name):
             if size <= _ONE_COPY_BYTES:
-                self.client.copy_object(**given, **target)
+                self.client.copy_object(**places)
             else:
                 parts = TransferConfig(
                     multipart_threshold=_ONE_COPY_BYTES, multipart_chunksize=_COPY_PART_BYTES
                 )
-                self.client.copy(**given, **target, Config=parts)
+                self.client.copy(**places, Config=parts)
 
     def delete(self, names: Sequence[str]) -> None:
-        """See `Store`."""
-        for begin in range(0, len(names), _MOST_DELETED):
-            given = [{"Key": name} for name in names[begin : begin + _MOST_DELETED]]
-            with self.explained(given[0]["Key"]):
-                done = self.client.delete_objects(
-                    Bucket=self.bucket, Delete={"Objects": given, "Quiet": True}
+        """Delete objects, many with one request."""
+        for begin in range(0, len(names), _DELETES_PER_REQUEST):
+            keys = [{"Key": name} for name in names[begin : begin + _DELETES_PER_REQUEST]]
+            with self.explained(keys[0]["Key"]):
+                answer = self.client.delete_objects(
+                    Bucket=self.bucket, Delete={"Objects": keys, "Quiet": True}
                 )
-            if failed := done.get("Errors"):
+            if failed := answer.get("Errors"):
                 message = f"{self.path(failed[0]['Key'])} and {len(failed) - 1:,} others"
                 code = failed[0].get("Code", "no code")
-                kind = PermissionError if code in _DENIED else OSError
+                kind = PermissionError if _FAULTS.get(code) == "refused" else OSError
                 raise kind(f"{message} cannot be deleted ({code})")
 
     def abort_uploads(self, prefix: str) -> None:
-        """See `Store`."""
-        pages = self.client.get_paginator("list_multipart_uploads")
-        with self.explained(prefix):
-            for page in pages.paginate(Bucket=self.bucket, Prefix=prefix):
-                for of in page.get("Uploads", ()):
-                    self.client.abort_multipart_upload(
-                        Bucket=self.bucket, Key=of["Key"], UploadId=of["UploadId"]
-                    )
+        """Remove the parts that dead writers left; S3 keeps them for ever."""
+        for upload in self._list_pages("list_multipart_uploads", "Uploads", prefix):
+            with self.explained(upload["Key"]):
+                self.client.abort_multipart_upload(
+                    Bucket=self.bucket, Key=upload["Key"], UploadId=upload["UploadId"]
+                )
 
-    def explain(self, error: Exception, name: str) -> Exception | None:
-        """See `Store`."""
+    def classify(self, error: Exception) -> Fault | None:
+        """Say what an error of boto3 means."""
         if isinstance(error, NoCredentialsError):
-            return self.denied(name, str(error), False, _LOG_IN)
-        if isinstance(error, BotoCoreError):
-            return self.out_of_reach(error)
-        if not isinstance(error, ClientError):
-            return None
-        code = error.response.get("Error", {}).get("Code", "")
-        if code in _DENIED:
-            return self.denied(name, str(error), self._has_credentials, _LOG_IN)
-        if code in {"404", "NoSuchKey", "NotFound"}:
-            return self.no_object(name)
-        no_bucket = code in {"NoSuchBucket", "InvalidBucketName"}
-        return self.no_bucket() if no_bucket else self.out_of_reach(error)
+            return "refused"
+        if isinstance(error, ClientError):
+            return _FAULTS.get(_code(error), "out of reach")
+        return "out of reach" if isinstance(error, BotoCoreError) else None

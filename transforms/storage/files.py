@@ -1,14 +1,14 @@
-"""Files of any of Beam's filesystems, of object stores, and of the hub."""
+"""Files of any of Beam's filesystems, of object stores, and of the Hugging Face hub."""
 
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from errno import ENOENT
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, cast
 
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileSystem
 from apache_beam.io.filesystems import FileSystems
@@ -16,34 +16,20 @@ from apache_beam.io.filesystems import FileSystems
 from corpusmill.corpus.hub.data_sets import is_hub_path, open_hub_file
 from corpusmill.errors import UserError
 from transforms.storage.objects import create_object, find_object, is_object_path, open_object
-from transforms.storage.store import Found
+from transforms.storage.store import Store, StoredFile
 
 _LOGGER = logging.getLogger(__name__)
-# What the names of runs' folders begin with.
+# First part of the names of runs' folders.
 TEMPORARY = "_temporary-"
 _MAGIC = re.compile(r"[*?[]")
 
 
-class FoundFile(NamedTuple):
-    """A file that is there.
-
-    Attributes:
-        path: of the file.
-        bytes: its size.
-        modified: when it was written, in seconds since 1970; 0 where that is not known.
-    """
-
-    path: str
-    bytes: int
-    modified: float
-
-
 def open_file(path: str) -> BinaryIO:
-    """Open a file for reading, from any place; compressed bytes as they are.
+    """Open a file for reading at any position; compressed bytes are left as they are.
 
     Raises:
-        OSError: it is not there, or cannot be read.
-        UserError: its bucket is not there, cannot be reached or refuses.
+        OSError: the file does not exist or cannot be read.
+        UserError: its bucket does not exist, cannot be reached or refuses.
     """
     if is_hub_path(path):
         return open_hub_file(path)
@@ -54,29 +40,29 @@ def open_file(path: str) -> BinaryIO:
 
 
 def create_file(path: str) -> BinaryIO:
-    """Create a file, to be written as it is; in a store it is seen whole or not at all.
+    """Create a file, whose bytes are written as they are; a store shows it whole or not at all.
 
     Raises:
-        FileNotFoundError: it is of a run whose folder is gone. Beam would make the folder anew, for
-            an attempt that the engine has lost sight of, and nobody would remove it again.
+        FileNotFoundError: it belongs to a run whose folder is gone. Beam would create the folder
+            again for an attempt that the engine has lost sight of, and nobody would remove it.
     """
     if is_object_path(path):
         return cast(BinaryIO, create_object(path))
-    if FileSystems.get_scheme(path) is None and _is_of_a_gone_run(Path(path).parent):
+    if FileSystems.get_scheme(path) is None and _belongs_to_ended_run(Path(path).parent):
         raise FileNotFoundError(ENOENT, os.strerror(ENOENT), str(Path(path).parent))
     plain = CompressionTypes.UNCOMPRESSED
     return cast(BinaryIO, FileSystems.create(path, compression_type=plain))
 
 
-def _is_of_a_gone_run(folder: Path) -> bool:
+def _belongs_to_ended_run(folder: Path) -> bool:
     return any(part.startswith(TEMPORARY) for part in folder.parts) and not folder.is_dir()
 
 
 def read_part(path: str, offset: int, length: int) -> bytes:
-    """A stretch of a file; from a store with one request, and no byte too many.
+    """Read a part of a file; from a store with one request of exactly this size.
 
     Raises:
-        OSError: the file is not there, or ends before.
+        OSError: the file does not exist, or ends before the part does.
     """
     if not length:
         return b""
@@ -98,87 +84,85 @@ def write_file(path: str, content: bytes) -> None:
         stream.write(content)
 
 
-def find_file(path: str) -> FoundFile:
-    """A file by its path.
+def file_size(path: str) -> int:
+    """Return the size of a file in bytes.
 
     Raises:
-        OSError: it is not there.
+        OSError: the file does not exist.
     """
     if is_object_path(path):
         store, name = find_object(path)
-        return FoundFile(path, *store.find(name)[1:])
-    return FoundFile(path, int(FileSystems.get_filesystem(path).size(path)), 0)
+        return store.find(name).bytes
+    return int(FileSystems.get_filesystem(path).size(path))
 
 
 def file_exists(path: str) -> bool:
-    """Whether there is such a file, or for local paths a folder."""
+    """Return whether a file exists, or a local folder."""
     if not is_object_path(path):
         return bool(FileSystems.exists(path))
     try:
-        find_file(path)
+        file_size(path)
     except FileNotFoundError:
         return False
     return True
 
 
-def find_files(pattern: str) -> list[FoundFile]:
-    """The files that a pattern names, in order.
+def find_files(pattern: str) -> list[StoredFile]:
+    """Return the files that a pattern names, in order.
 
-    In a store a name that is an object's stands for that, whatever signs are in it; a folder (with
-    a slash at its end or without) for all that lies below it; any other for the objects that match
-    it, as in Beam. Placeholders for empty folders, which some tools make, are left out.
+    In a store the name of an object names this object, even with wildcards in it. A folder, with or
+    without a slash at its end, names all objects below it. Any other pattern names the objects that
+    match it, as in Beam. Placeholders for empty folders, which some tools make, are left out.
 
     Raises:
-        UserError: the bucket is not there, cannot be reached or refuses.
-        BeamIOError: of any other filesystem.
+        UserError: the bucket does not exist, cannot be reached or refuses.
+        BeamIOError: another filesystem failed.
     """
     if is_object_path(pattern):
-        return list(_find_objects(pattern))
-    found = FileSystems.match([f"{pattern}**" if pattern.endswith("/") else pattern])
+        return _find_objects(pattern)
+    [match] = FileSystems.match([f"{pattern}**" if pattern.endswith("/") else pattern])
     return [
-        FoundFile(file.path, file.size_in_bytes, file.last_updated_in_seconds or 0.0)
-        for file in found[0].metadata_list
+        StoredFile(file.path, file.size_in_bytes, file.last_updated_in_seconds or 0.0)
+        for file in match.metadata_list
     ]
 
 
-def _find_objects(pattern: str) -> Iterator[FoundFile]:
+def _find_objects(pattern: str) -> list[StoredFile]:
     store, name = find_object(pattern)
-
-    def files(found: Iterable[Found]) -> Iterator[FoundFile]:
-        objects = (of for of in found if not of.name.endswith("/"))
-        return (FoundFile(store.path(of.name), of.bytes, of.modified) for of in objects)
-
     if name and not name.endswith("/"):
         with suppress(FileNotFoundError):
-            yield from files([store.find(name)])
-            return
-    below = list(files(store.list(f"{name.rstrip('/')}/" if name else "")))
-    if below or not _MAGIC.search(name):
-        yield from below
-        return
-    matches = re.compile(FileSystem.translate_pattern(name)).match
-    yield from files(of for of in store.list(_MAGIC.split(name)[0]) if matches(of.name))
+            return [store.find(name)]
+    files = _list_objects(store, f"{name.rstrip('/')}/" if name else "")
+    if files or not _MAGIC.search(name):
+        return files
+    matches = re.compile(FileSystem.translate_pattern(pattern)).match
+    return [file for file in _list_objects(store, _MAGIC.split(name)[0]) if matches(file.path)]
+
+
+def _list_objects(store: Store, prefix: str) -> list[StoredFile]:
+    return [file for file in store.list(prefix) if not file.path.endswith("/")]
 
 
 def list_files(pattern: str) -> dict[str, int]:
-    """Bytes of the files that a pattern names, by their paths; as `find_files`."""
+    """Return {path: size in bytes} of the files that a pattern names (see `find_files`)."""
     return {file.path: file.bytes for file in find_files(pattern)}
 
 
 def delete_files(paths: Sequence[str]) -> None:
-    """Delete files; one that is not there is fine."""
+    """Delete files; paths without a file are ignored."""
     objects = [find_object(path) for path in paths if is_object_path(path)]
-    for store in dict.fromkeys(store for store, _ in objects):
-        store.delete([name for of, name in objects if of is store])
+    for bucket in dict.fromkeys(store for store, _ in objects):
+        bucket.delete([name for store, name in objects if store is bucket])
     for path in paths:
         if not is_object_path(path) and FileSystems.exists(path):
             FileSystems.delete([path])
 
 
 def remove_folder(path: str) -> None:
-    """Remove a folder and all that is in it, and what dead writers have left for it.
+    """Remove a folder with all its files, and the parts that dead writers left for it.
 
-    One that is not there, or goes meanwhile, is fine; one that a store does not let go is said.
+    A folder that does not exist, or disappears meanwhile, is ignored. If a store refuses, a warning
+    is logged.
     """
     if not is_object_path(path):
         with suppress(BeamIOError, OSError):
@@ -189,7 +173,7 @@ def remove_folder(path: str) -> None:
     if prefix == "/":
         raise ValueError(f"{path} is a whole bucket")
     try:
-        store.delete([of.name for of in store.list(prefix)])
+        store.delete([file.path.removeprefix(store.path("")) for file in store.list(prefix)])
         store.abort_uploads(prefix)
     except (UserError, OSError) as error:
         _LOGGER.warning("%s is not removed: %s", path, error)
@@ -197,12 +181,12 @@ def remove_folder(path: str) -> None:
 
 @contextmanager
 def scratch_folder(temp_folder: str) -> Iterator[str]:
-    """A folder for files that no other process reads: a run's own, or one of this machine.
+    """Yield a folder for files that no other process reads: the run's own, or one of this machine.
 
-    An object store takes as long for a small piece of a file as for a megabyte.
+    For a small piece of a file an object store takes as long as for a megabyte.
 
     Args:
-        temp_folder: of the run; taken where it is a folder of a file system that is mounted.
+        temp_folder: folder of the run; used if it is in a mounted file system.
     """
     if FileSystems.get_scheme(temp_folder) is None:
         yield temp_folder

@@ -17,28 +17,25 @@ from google.cloud.storage.exceptions import InvalidResponse
 from google.cloud.storage.retry import DEFAULT_RETRY
 from requests.exceptions import RequestException
 
-from transforms.storage.store import Found, Store, Upload
+from transforms.storage.store import Fault, Store, StoredFile, Upload
 
-# A name that no server answers to is a mistake rather than a fault that passes.
+# A name without a server is a mistake rather than a temporary fault.
 _FIRST_ANSWER_SECONDS = 20
 _PART_BYTES = 16 * 2**20
-_LOG_IN = (
-    "Run 'gcloud auth application-default login', or set GOOGLE_APPLICATION_CREDENTIALS to the "
-    "file of a service account"
-)
+_REFUSED = {401, 403}
 
 
 class _ImpatientRequest(Request):  # type: ignore[misc, unused-ignore]
-    """Asks whether this machine is one of Google's, and does not wait for an answer for long."""
+    """Asks whether this machine is one of Google's, and waits a second at most for the answer."""
 
-    def __call__(self, *args: Any, timeout: float = 1, **given: Any) -> Any:
-        return super().__call__(*args, timeout=min(timeout, 1), **given)
+    def __call__(self, *args: Any, timeout: float = 1, **keywords: Any) -> Any:
+        return super().__call__(*args, timeout=min(timeout, 1), **keywords)
 
 
 def _make_client(options: PipelineOptions) -> tuple[storage.Client, bool]:
-    """A client, and whether it has credentials."""
-    # It would ask for the bucket's region, from a thread of its own; workers are forked before
-    # there is any.
+    """Return a client, and whether it has credentials."""
+    # The client would look up the bucket's region in a thread of its own, but workers are forked
+    # before the first thread is started.
     os.environ.setdefault("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
     if os.environ.get("STORAGE_EMULATOR_HOST"):
         return storage.Client.create_anonymous_client(), True
@@ -51,15 +48,10 @@ def _make_client(options: PipelineOptions) -> tuple[storage.Client, bool]:
     return client, auth.get_service_credentials(options) is not None
 
 
-def _found(blob: storage.Blob) -> Found:
-    return Found(blob.name, int(blob.size), blob.updated.timestamp())
-
-
 class _GoogleUpload(Upload):
     def __init__(self, store: "GoogleCloudStore", name: str) -> None:
         self._store, self._name = store, name
-        blob = store.blob(name)
-        self._writer = blob.open(
+        self._writer = store.blob(name).open(
             "wb", chunk_size=_PART_BYTES, ignore_flush=True, retry=DEFAULT_RETRY
         )
 
@@ -79,16 +71,21 @@ class GoogleCloudStore(Store):
     """A bucket of Google Cloud Storage.
 
     Args:
-        bucket: its name.
-        options: Beam's, for its credentials and headers.
+        bucket: name of the bucket.
+        options: options of Beam, for its credentials and headers.
     """
 
     scheme = "gs"
+    log_in = (
+        "Run 'gcloud auth application-default login', or set GOOGLE_APPLICATION_CREDENTIALS to the "
+        "file of a service account"
+    )
 
     def __init__(self, bucket: str, options: PipelineOptions) -> None:
         super().__init__(bucket)
         with self.explained(""):
-            self._client, self._has_credentials = _make_client(options)
+            client, self.has_credentials = _make_client(options)
+        self._client, self._bucket = client, client.bucket(bucket)
         self.answered = False
 
     @property
@@ -96,19 +93,22 @@ class GoogleCloudStore(Store):
         return DEFAULT_RETRY if self.answered else DEFAULT_RETRY.with_timeout(_FIRST_ANSWER_SECONDS)
 
     def blob(self, name: str) -> storage.Blob:
-        """The client's object of this name."""
-        return self._client.bucket(self.bucket).blob(name)
+        """Return the client's object for a name."""
+        return self._bucket.blob(name)
 
-    def find(self, name: str) -> Found:
-        """See `Store`."""
+    def _describe(self, blob: storage.Blob) -> StoredFile:
+        return StoredFile(self.path(blob.name), int(blob.size), blob.updated.timestamp())
+
+    def find(self, name: str) -> StoredFile:
+        """Find an object by its name."""
         with self.explained(name):
-            blob = self._client.bucket(self.bucket).get_blob(name, retry=self._retry)
+            blob = self._bucket.get_blob(name, retry=self._retry)
         if blob is None:
-            raise self.no_object(name)
-        return _found(blob)
+            raise self.explain("no object", name)
+        return self._describe(blob)
 
     def read(self, name: str, start: int, end: int) -> bytes:
-        """See `Store`."""
+        """Read a part of an object."""
         with self.explained(name):
             # The store knows no checksum of a part.
             content: bytes = self.blob(name).download_as_bytes(
@@ -116,22 +116,20 @@ class GoogleCloudStore(Store):
             )
         return content
 
-    def list(self, prefix: str) -> Iterator[Found]:
-        """See `Store`."""
+    def list(self, prefix: str) -> Iterator[StoredFile]:
+        """List the objects whose names begin with a prefix."""
+        fields = "items(name,size,updated),nextPageToken"
         with self.explained(prefix):
             try:
                 for blob in self._client.list_blobs(
-                    self.bucket,
-                    prefix=prefix,
-                    fields="items(name,size,updated),nextPageToken",
-                    retry=self._retry,
+                    self.bucket, prefix=prefix, fields=fields, retry=self._retry
                 ):
-                    yield _found(blob)
+                    yield self._describe(blob)
             except api.NotFound:
-                raise self.no_bucket() from None
+                raise self.explain("no bucket", prefix) from None
 
     def put(self, name: str, content: bytes, new: bool = False) -> None:
-        """See `Store`."""
+        """Write a small object."""
         with self.explained(name):
             try:
                 self.blob(name).upload_from_string(
@@ -141,21 +139,18 @@ class GoogleCloudStore(Store):
                     retry=self._retry,
                 )
             except api.NotFound:
-                raise self.no_bucket() from None
-            except api.PreconditionFailed:
-                raise self.taken(name) from None
+                raise self.explain("no bucket", name) from None
 
     def begin_upload(self, name: str) -> Upload:
-        """See `Store`."""
+        """Begin to write a large object."""
         return _GoogleUpload(self, name)
 
-    def copy(self, source: Store, source_name: str, name: str, size: int) -> None:  # noqa: ARG002  of S3
-        """See `Store`."""
+    def copy(self, source: Store, source_name: str, name: str, size: int) -> None:  # noqa: ARG002  for S3
+        """Copy an object; between regions this takes several requests."""
         assert isinstance(source, GoogleCloudStore)  # noqa: S101  for the type checker
         target, token = self.blob(name), None
         with self.explained(name):
             try:
-                # What lies in another place is copied in several steps; else this is one.
                 while True:
                     token, _, _ = target.rewrite(
                         source.blob(source_name), token=token, retry=self._retry
@@ -163,10 +158,10 @@ class GoogleCloudStore(Store):
                     if token is None:
                         break
             except api.NotFound:
-                raise source.no_object(source_name) from None
+                raise source.explain("no object", source_name) from None
 
     def delete(self, names: Sequence[str]) -> None:
-        """See `Store`."""
+        """Delete objects, many with one request."""
         with self.explained(names[0] if names else ""):
             paths = [self.path(name) for name in names]
             results = GcsIO(storage_client=self._client).delete_batch(paths)
@@ -174,20 +169,18 @@ class GoogleCloudStore(Store):
         if failed:
             path, status = failed[0]
             message = f"{path} and {len(failed) - 1:,} others cannot be deleted (status {status})"
-            raise PermissionError(message) if status in {401, 403} else OSError(message)
+            raise PermissionError(message) if status in _REFUSED else OSError(message)
 
-    def explain(self, error: Exception, name: str) -> Exception | None:
-        """See `Store`."""
-        code = getattr(error, "code", None)
+    def classify(self, error: Exception) -> Fault | None:
+        """Say what an error of Google's client means."""
+        status = getattr(error, "code", None)
         if isinstance(error, InvalidResponse):
-            code = error.response.status_code
-        if isinstance(error, GoogleAuthError):
-            return self.denied(name, str(error), True, _LOG_IN)
-        if code in {401, 403}:
-            return self.denied(name, str(error), self._has_credentials, _LOG_IN)
-        if code == 404:
-            no_bucket = "bucket does not exist" in str(error)
-            return self.no_bucket() if no_bucket else self.no_object(name)
-        if isinstance(error, (api.GoogleAPIError, InvalidResponse, RequestException)):
-            return self.out_of_reach(error)
-        return None
+            status = error.response.status_code
+        if isinstance(error, GoogleAuthError) or status in _REFUSED:
+            return "refused"
+        if status == 404:
+            return "no bucket" if "bucket does not exist" in str(error) else "no object"
+        if status == 412:
+            return "exists"
+        known = isinstance(error, (api.GoogleAPIError, InvalidResponse, RequestException))
+        return "out of reach" if known else None

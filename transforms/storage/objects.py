@@ -1,4 +1,4 @@
-"""Objects by their paths: which bucket keeps one, and files to read and to write."""
+"""Objects by path: find the bucket of an object; read and write objects as files."""
 
 import io
 import os
@@ -14,13 +14,15 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from corpusmill.errors import UserError
 from transforms.storage.store import Store, Upload
 
-# What one request reads, at least, where a file is read from one end to the other.
+# Smallest size of a request when a file is read from one end to the other.
 _READ_BYTES = 4 * 2**20
-# What is written in one request, and the first parts of what is larger. S3 takes at most 10,000
-# parts, so that they grow.
+# Size of the first parts of an upload; a smaller object takes one request. The parts grow, as S3
+# takes at most 10,000 of them.
 _PART_BYTES, _PARTS_OF_ONE_SIZE = 16 * 2**20, 1000
 
 _PATH = re.compile(r"(gs|s3)://([^/]*)(?:/(.*))?", re.DOTALL)
+# The client's package, and the extra of Beam that installs it.
+_PACKAGES = {"gs": ("google.cloud.storage", "gcp"), "s3": ("boto3", "aws")}
 
 # The options are kept with the store made from them, so that their id stays theirs.
 _stores: dict[tuple[str, str, int, int], tuple[PipelineOptions, Store]] = {}
@@ -28,23 +30,23 @@ _lock = threading.Lock()
 
 
 def is_object_path(path: str) -> bool:
-    """Whether a path is of a store that this package knows."""
+    """Return whether a path belongs to an object store that this package knows."""
     return _PATH.fullmatch(path) is not None
 
 
 def find_object(path: str) -> tuple[Store, str]:
-    """The bucket that a path names, and the name in it.
+    """Return the bucket of an object, and the object's name in it.
 
     Args:
-        path: one of which `is_object_path` is true.
+        path: a path for which `is_object_path` is true.
 
     Raises:
-        UserError: no bucket is named, or the store's client is not installed.
+        UserError: the path names no bucket, or the store's client is not installed.
     """
-    found = _PATH.fullmatch(path)
-    if not found or not found[2]:
+    match = _PATH.fullmatch(path)
+    if not match or not match[2]:
         raise UserError(path, "it names no bucket", "Write gs://bucket/path or s3://bucket/path")
-    scheme, bucket, name = found.groups()
+    scheme, bucket, name = match.groups()
     options = FileSystems._pipeline_options or PipelineOptions([])
     # A forked process must not share its parent's connections.
     key = (scheme, bucket, os.getpid(), id(options))
@@ -55,28 +57,24 @@ def find_object(path: str) -> tuple[Store, str]:
 
 
 def _make_store(scheme: str, bucket: str, options: PipelineOptions) -> Store:
+    package, extra = _PACKAGES[scheme]
+    if find_spec(package) is None:
+        cure = f"Install it: pip install 'apache-beam[{extra}]'"
+        raise UserError(f"{scheme}://", f"the package {package} is not installed", cure)
     if scheme == "gs":
-        _check_installed("gs", "google.cloud.storage", "gcp")
-        from transforms.storage.google_cloud import GoogleCloudStore  # noqa: PLC0415  may be missing
+        from transforms.storage.google_cloud import GoogleCloudStore  # noqa: PLC0415  optional
 
         return GoogleCloudStore(bucket, options)
-    _check_installed("s3", "boto3", "aws")
-    from transforms.storage.amazon_s3 import AmazonS3Store  # noqa: PLC0415  may be missing
+    from transforms.storage.amazon_s3 import AmazonS3Store  # noqa: PLC0415  optional
 
     return AmazonS3Store(bucket, options)
 
 
-def _check_installed(scheme: str, module: str, extra: str) -> None:
-    if find_spec(module) is None:
-        cure = f"Install it: pip install 'apache-beam[{extra}]'"
-        raise UserError(f"{scheme}://", f"the package {module} is not installed", cure)
-
-
 class _ObjectReader(io.RawIOBase):
-    """An object, read in the ranges that are asked for."""
+    """Reads an object range by range."""
 
     def __init__(self, store: Store, name: str, size: int) -> None:
-        self._store, self._name, self._size, self._place = store, name, size, 0
+        self._store, self._name, self._size, self._position = store, name, size, 0
 
     def readable(self) -> bool:
         return True
@@ -85,33 +83,33 @@ class _ObjectReader(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        return self._place
+        return self._position
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._size}[whence]
-        self._place = max(0, start + offset)
-        return self._place
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
+        self._position = max(0, start + offset)
+        return self._position
 
     def readinto(self, buffer: Any) -> int:
-        end = min(self._size, self._place + len(buffer))
-        if end <= self._place:
+        end = min(self._size, self._position + len(buffer))
+        if end <= self._position:
             return 0
-        content = self._store.read(self._name, self._place, end)
-        if len(content) != end - self._place:
+        content = self._store.read(self._name, self._position, end)
+        if len(content) != end - self._position:
             raise OSError(f"{self._store.path(self._name)} changed while it was read")
         buffer[: len(content)] = content
-        self._place = end
+        self._position = end
         return len(content)
 
     def readall(self) -> bytes:
-        # The base class would ask for 8 KB at a time.
-        content = bytearray(max(0, self._size - self._place))
+        # The base class would request 8 KB at a time.
+        content = bytearray(max(0, self._size - self._position))
         self.readinto(content)
         return bytes(content)
 
 
 class _ObjectWriter(io.RawIOBase):
-    """An object that becomes visible when it is closed, and never where its writer fails."""
+    """Writes an object that becomes visible when it is closed, and never if its writer fails."""
 
     def __init__(self, store: Store, name: str) -> None:
         self._store, self._name = store, name
@@ -167,7 +165,7 @@ class _ObjectWriter(io.RawIOBase):
             super().close()
 
     def __del__(self) -> None:
-        # What nobody closed was not finished; the base class would write it.
+        # An object that nobody closed is not finished; the base class would write it.
         pass
 
     def _abort(self) -> None:
@@ -176,21 +174,21 @@ class _ObjectWriter(io.RawIOBase):
 
 
 def open_object(path: str) -> io.BufferedReader:
-    """Open an object for reading, from any place.
+    """Open an object for reading at any position.
 
     Raises:
-        FileNotFoundError: it is not there.
-        UserError: the bucket is not there, cannot be reached or refuses.
+        FileNotFoundError: the object does not exist.
+        UserError: the bucket does not exist, cannot be reached or refuses.
     """
     store, name = find_object(path)
     return io.BufferedReader(_ObjectReader(store, name, store.find(name).bytes), _READ_BYTES)
 
 
 def create_object(path: str) -> io.RawIOBase:
-    """Create an object, to be written from its begin to its end.
+    """Create an object, to be written from its beginning to its end.
 
-    It becomes visible when it is closed. Left by an exception, the `with` that it stands in leaves
-    nothing of it, and what had its name before stays.
+    It becomes visible when it is closed. If an exception leaves its `with` block, its parts are
+    removed, and an earlier object of this name stays.
     """
     store, name = find_object(path)
     return _ObjectWriter(store, name)

@@ -1,28 +1,28 @@
-"""Calls to a file system side by side: to an object store each takes long, and costs nothing."""
+"""Concurrent calls to a file system: each call to an object store takes long and costs little."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-Given = TypeVar("Given")
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 CALLS_AT_ONCE = 16
 
 
 def map_ahead(
-    call: Callable[[Given], Result], items: Iterable[Given], ahead: int = CALLS_AT_ONCE
+    call: Callable[[Item], Result], items: Iterable[Item], ahead: int = CALLS_AT_ONCE
 ) -> Iterator[Result]:
-    """The results of a call in the order of its items, made by threads a few items ahead.
+    """Yield the results of a call in the order of its items; threads work a few items ahead.
 
     Args:
-        call: safe to be made by several threads at once.
-        items: of the calls.
-        ahead: so many results wait at most, which bounds the memory.
+        call: a function that several threads may call at once.
+        items: the arguments of the calls.
+        ahead: largest number of results that wait, which bounds the memory.
 
     Raises:
-        Exception: what the first call that failed did; no further one is begun then.
+        Exception: the error of the first call that failed; no further call begins then.
     """
     waiting: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(ahead) as threads:
@@ -34,5 +34,5 @@ def map_ahead(
             while waiting:
                 yield waiting.popleft().result()
         finally:
-            for left in waiting:
-                left.cancel()
+            for future in waiting:
+                future.cancel()

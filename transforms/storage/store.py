@@ -1,23 +1,26 @@
-"""What a bucket can do, whoever keeps it."""
+"""The interface of a bucket in an object store."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from corpusmill.errors import UserError
 
+# What an error of a store's client means.
+Fault = Literal["refused", "no bucket", "no object", "exists", "out of reach"]
 
-class Found(NamedTuple):
-    """An object that is there.
+
+class StoredFile(NamedTuple):
+    """A file or object that exists.
 
     Attributes:
-        name: in its bucket.
-        bytes: its size.
-        modified: when it was written, in seconds since 1970.
+        path: path of the file.
+        bytes: size of the file.
+        modified: when it was written, in seconds since 1970; 0 if this is not known.
     """
 
-    name: str
+    path: str
     bytes: int
     modified: float
 
@@ -35,59 +38,63 @@ class Upload(ABC):
 
     @abstractmethod
     def abort(self) -> None:
-        """Leave nothing of it."""
+        """Remove the parts."""
 
 
 class Store(ABC):
     """A bucket.
 
-    Every method raises UserError where the bucket is not there, cannot be reached or refuses, and
-    FileNotFoundError where an object that it reads is not there. Faults that pass are retried
-    inside, for up to about two minutes.
+    Every method raises UserError if the bucket does not exist, cannot be reached or refuses, and
+    FileNotFoundError if an object that it reads does not exist. Temporary faults are retried, for
+    up to about two minutes.
 
     Args:
-        bucket: its name.
+        bucket: name of the bucket.
 
     Attributes:
-        scheme: of its paths, such as "gs".
-        bucket: its name.
-        answered: whether it ever did; one that never did is not waited for so long.
+        scheme: scheme of the paths, such as "gs".
+        log_in: how the user makes credentials known.
+        bucket: name of the bucket.
+        has_credentials: whether credentials were found.
+        answered: whether the store has ever answered; if not, it is not retried for so long.
     """
 
-    scheme: str
+    scheme: ClassVar[str]
+    log_in: ClassVar[str]
 
     def __init__(self, bucket: str) -> None:
         self.bucket = bucket
+        self.has_credentials = True
         self.answered = False
 
     def path(self, name: str) -> str:
-        """The whole path of an object."""
+        """Return the full path of an object."""
         return f"{self.scheme}://{self.bucket}/{name}"
 
     @abstractmethod
-    def find(self, name: str) -> Found:
-        """An object by its name."""
+    def find(self, name: str) -> StoredFile:
+        """Find an object by its name."""
 
     @abstractmethod
     def read(self, name: str, start: int, end: int) -> bytes:
-        """The bytes of an object from `start` up to, not including, `end`; at least one."""
+        """Read the bytes of an object from `start` to `end`, exclusive; at least one byte."""
 
     @abstractmethod
-    def list(self, prefix: str) -> Iterator[Found]:
-        """All objects whose names begin so, in the order of their names."""
+    def list(self, prefix: str) -> Iterator[StoredFile]:
+        """List the objects whose names begin with a prefix, sorted by name."""
 
     @abstractmethod
     def put(self, name: str, content: bytes, new: bool = False) -> None:
-        """Write a small object in one request; what had this name is replaced at once.
+        """Write a small object in one request; an object of this name is replaced atomically.
 
         Args:
-            name: of the object.
-            content: all of it.
-            new: whether nothing may have this name; of two writers at once one gets it.
+            name: name of the object.
+            content: the whole content.
+            new: whether the name must be free; of two writers at once only one succeeds.
 
         Raises:
-            FileExistsError: something has the name of a new object; it may be one that this very
-                call has written, if the store's answer was lost.
+            FileExistsError: the name is not free. This very call may have written the object, if
+                the store's answer was lost.
         """
 
     @abstractmethod
@@ -96,68 +103,63 @@ class Store(ABC):
 
     @abstractmethod
     def copy(self, source: "Store", source_name: str, name: str, size: int) -> None:
-        """Copy an object inside the store, without its bytes passing through here.
+        """Copy an object inside the store, without reading its bytes.
 
         Args:
             source: bucket of the same kind of store.
-            source_name: of the object to copy.
-            name: of the copy; what had this name is replaced at once.
-            size: bytes of the object.
+            source_name: name of the object to copy.
+            name: name of the copy; an object of this name is replaced atomically.
+            size: size of the object in bytes.
         """
 
     @abstractmethod
     def delete(self, names: Sequence[str]) -> None:
-        """Delete objects; one that is not there is fine."""
+        """Delete objects; names without an object are ignored."""
 
     def abort_uploads(self, prefix: str) -> None:  # noqa: B027  most stores have nothing to do
-        """Remove what dead writers have left of objects whose names begin so."""
+        """Remove the parts that dead writers left for objects whose names begin with a prefix."""
 
     @abstractmethod
-    def explain(self, error: Exception, name: str) -> Exception | None:
-        """The store's own error as what this class raises; None where it is no error of a store."""
+    def classify(self, error: Exception) -> Fault | None:
+        """Say what an error of the store's client means; None for any other error."""
 
     @contextmanager
     def explained(self, name: str) -> Iterator[None]:
-        """Raise the store's own errors as this class says."""
+        """Turn the errors of the store's client into those that the class promises.
+
+        Args:
+            name: name of the object that the block works on.
+        """
         try:
             yield
         except (UserError, FileNotFoundError, FileExistsError):
             raise
         except Exception as error:
-            meant = self.explain(error, name)
-            if meant is None:
+            fault = self.classify(error)
+            if fault is None:
                 raise
-            raise meant from error
+            raise self.explain(fault, name, str(error)) from error
         self.answered = True
 
-    def no_bucket(self) -> UserError:
-        """There is no such bucket."""
-        cause = f"there is no bucket {self.bucket}"
-        return UserError(f"{self.scheme}://{self.bucket}", cause, "Check its name, or create it")
-
-    def no_object(self, name: str) -> FileNotFoundError:
-        """There is no such object."""
-        return FileNotFoundError(2, "No such object", self.path(name))
-
-    def taken(self, name: str) -> FileExistsError:
-        """Something has the name of a new object."""
-        return FileExistsError(17, "Object exists", self.path(name))
-
-    def denied(self, name: str, said: str, has_credentials: bool, log_in: str) -> UserError:
-        """The bucket refuses, or knows nobody to allow."""
-        if not has_credentials:
+    def explain(self, fault: Fault, name: str, details: str = "") -> Exception:
+        """Make the error that says what is wrong with an object or its bucket."""
+        path, bucket = self.path(name), f"{self.scheme}://{self.bucket}"
+        details = next(iter(details.strip().splitlines()), "no details").rstrip(".")[:300]
+        if fault == "no object":
+            return FileNotFoundError(2, "No such object", path)
+        if fault == "exists":
+            return FileExistsError(17, "Object exists", path)
+        if fault == "no bucket":
+            cause = f"there is no bucket {self.bucket}"
+            return UserError(bucket, cause, "Check its name, or create it")
+        if fault == "out of reach":
+            cause = f"the store cannot be reached or does not work ({details})"
+            return UserError(bucket, cause, "Check the network and the endpoint, then run again")
+        if not self.has_credentials:
             cause = "no credentials were found on this machine, and it is not public"
-            return UserError(self.path(name), cause, log_in)
-        cause = f"access is denied ({_first_line(said)})"
-        cure = "Ask for the permission to list, read and write objects there, or use others' keys"
-        return UserError(self.path(name), cause, cure)
-
-    def out_of_reach(self, error: Exception) -> UserError:
-        """Nothing answers, or only with errors."""
-        cause = f"the store cannot be reached or does not work ({_first_line(str(error))})"
-        place = f"{self.scheme}://{self.bucket}"
-        return UserError(place, cause, "Check the network and the endpoint, then run again")
-
-
-def _first_line(text: str) -> str:
-    return next(iter(text.strip().splitlines()), "no details").rstrip(".")[:300]
+            return UserError(path, cause, self.log_in)
+        return UserError(
+            path,
+            f"access is denied ({details})",
+            "Ask for permission to list, read and write objects there, or use other credentials",
+        )

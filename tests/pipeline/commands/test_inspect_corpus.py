@@ -27,7 +27,6 @@ from pipeline.preparation.run_folder import RunFolder
 from pipeline.runners.launch import prepare_launch
 from tests.pipeline.test_graph import collections, leaf_coders
 from tests.tools.jobs import Outcome, assert_refused, build, leftovers, run_here
-from transforms.elements import ArrowBatchCoder
 
 Inspect = Callable[..., Outcome]
 
@@ -325,6 +324,6 @@ def test_nothing_that_travels_is_pickled(
         type(leaf) for _, coder in collections(graph.to_runner_api()) for leaf in leaf_coders(coder)
     }
     assert leaves <= {
-        ArrowBatchCoder, coders.RowCoder, coders.VarIntCoder, coders.StrUtf8Coder,
+        coders.RowCoder, coders.VarIntCoder, coders.StrUtf8Coder,
         coders.BytesCoder, coders.TupleCoder, coders.IterableCoder,
     }  # fmt: skip
