@@ -19,7 +19,7 @@ from corpusmill.layout.placement import Layout
 from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.random_documents import candidate_limit
 from corpusmill.tokenization.encoding import tokenized_schema
-from transforms.build import SHARDS, BuildShards
+from transforms.build import SHARDS, BuildShards, ShardOptions
 from transforms.commit import CommitDataset, CommitOptions
 from transforms.plan import Plan, PlanTasks
 from transforms.pool import CANDIDATES, POOL, PoolOptions, WritePool
@@ -80,9 +80,8 @@ def build_dataset(pipeline: beam.Pipeline, job: Job) -> None:
     schema = tokenized_schema(job.tokenizing.token_dtype)
     gather = GatherShards(job.routes, job.temp_folder, schema)
     shards = prepared[SEGMENTS] | "GatherShards" >> gather
-    built = shards | "BuildShards" >> BuildShards(
-        job.objective, job.output_options, job.layout, schema, job.temp_folder, pool
-    )
+    options = ShardOptions(job.objective, job.output_options, job.layout, schema, job.temp_folder)
+    built = shards | "BuildShards" >> BuildShards(options, pool)
     counts.append(built[COUNTS])
     _ = built[SHARDS] | "CommitDataset" >> CommitDataset(
         job.commit, job.layout, counts, prepared[REJECTS]

@@ -1,6 +1,5 @@
-"""The documents of each shard to its examples, sorted, in one file under a temporary name."""
+"""Build the examples of each shard, sort them, and write them to a file with a temporary name."""
 
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -30,78 +29,90 @@ from transforms.sort import RowSorter
 from transforms.spill import load_segment
 from transforms.storage.files import create_file, scratch_folder
 from transforms.tally import COUNTS, Count, Tally
-from transforms.work_log import log_end
+from transforms.work_log import run_once
 
 SHARDS = "shards"
 
-# What is sorted in memory; a shard of the default size fits.
+# Size of the rows that are sorted in memory; a shard of the default size fits.
 SORT_BYTES = 256 * 2**20
+
+
+@dataclass(frozen=True)
+class ShardOptions:
+    """How shards are built.
+
+    Attributes:
+        objective: the objective that builds the examples.
+        output: how shards are written, with nothing left to the format.
+        layout: how the data set is spread over shards.
+        documents_schema: schema of the segments
+            (`corpusmill.tokenization.encoding.tokenized_schema`).
+        temp_folder: folder of the files until the commit; every worker must reach it.
+    """
+
+    objective: Objective
+    output: OutputOptions
+    layout: Layout
+    documents_schema: pa.Schema
+    temp_folder: str
 
 
 @dataclass
 class _OpenShard:
-    """The files of a shard, or of one of its bins, while they are written."""
+    """The files of a shard, or of one of its length bins, while they are written."""
 
     paths: list[str]
     sinks: list[HashingWriter]
     writer: ShardWriter
-    rows: int
-    tokens: int
+    rows: int = 0
+    tokens: int = 0
 
 
 class _BuildShard(beam.DoFn):
     """Build, sort and write one shard."""
 
-    def __init__(
-        self,
-        objective: Objective,
-        options: OutputOptions,
-        layout: Layout,
-        documents_schema: pa.Schema,
-        temp_folder: str,
-    ) -> None:
-        self._objective, self._options, self._layout = objective, options, layout
-        self._documents_schema, self._temp_folder = documents_schema, temp_folder
-        self._shared = Shared()
+    def __init__(self, options: ShardOptions) -> None:
+        self._options, self._shared = options, Shared()
+        self._objective, self._layout = options.objective, options.layout
 
     def setup(self) -> None:
         self._built = Tally("build", live=("passes", "examples"))
         self._written = Tally("write", live=("rows",))
-
-        self._journal = Journal(self._temp_folder)
+        self._tallies = (self._built, self._written)
+        self._journal = Journal(self._options.temp_folder)
 
     def process(
         self, element: tuple[int, Iterable[Segment]], pool_path: str = ""
     ) -> Iterator[WrittenFile]:
         shard, segments = element
-        name, begin = f"shard-{shard}", time.monotonic()
-        outputs, found = self._journal.once(name, lambda: self._make(shard, segments, pool_path))
-        log_end(name, begin, (value for tag, value in outputs if tag == COUNTS), found)
+        outputs = run_once(
+            self._journal,
+            f"shard-{shard}",
+            lambda: self._make(shard, segments, pool_path),
+            self._tallies,
+        )
         for tag, value in outputs:
             yield TaggedOutput(tag, value) if tag else value
-            if found and tag:
-                self._built.show(value)
-                self._written.show(value)
 
     def _make(self, shard: int, segments: Iterable[Segment], pool_path: str) -> Iterator[Output]:
-        self._built.start()
-        self._written.start()
+        for tally in self._tallies:
+            tally.start()
         pool = (
             self._shared.acquire(lambda: map_pool(pool_path), tag=pool_path) if pool_path else None
         )
-        with scratch_folder(self._temp_folder) as scratch:
+        with scratch_folder(self._options.temp_folder) as scratch:
             rows = RowSorter(keyed_schema(self._objective.built_columns), scratch, SORT_BYTES)
             for segment in segments:
                 if segment.rows:
                     for examples in self._build(shard, segment, pool):
                         rows.add(examples)
-            written = self._objective.pack(rows.drain(ROW_GROUP_ROWS))
-            yield from (("", file) for file in self._write(shard, written))
-        for tally in (self._built, self._written):
+            packed = self._objective.pack(rows.drain(ROW_GROUP_ROWS))
+            yield from (("", file) for file in self._write(shard, packed))
+        for tally in self._tallies:
             yield from ((COUNTS, count) for count in tally.drain())
 
     def _build(self, shard: int, segment: Segment, pool: Pool | None) -> Iterator[pa.RecordBatch]:
-        documents, seed = load_segment(segment, self._documents_schema), self._layout.seed
+        documents, seed = load_segment(segment, self._options.documents_schema), self._layout.seed
         splits = np.full(documents.num_rows, self._layout.split_of(shard), np.uint8)
         for repeat in self._layout.repeats_of(shard, segment.bucket, self._objective.repeats):
             examples = self._objective.build(documents, repeat, pool, splits, seed)
@@ -111,33 +122,35 @@ class _BuildShard(beam.DoFn):
                 self._built.add(name, number)
             yield add_keys(examples, seed)
 
-    def _write(self, shard: int, written: Iterable[pa.RecordBatch]) -> Iterator[WrittenFile]:
-        split = SPLIT_NAMES[self._layout.split_of(shard)]
-        bins = cut_lengths(self._objective.columns, self._options.bin_size)
+    def _write(self, shard: int, batches: Iterable[pa.RecordBatch]) -> Iterator[WrittenFile]:
+        split, output = SPLIT_NAMES[self._layout.split_of(shard)], self._options.output
+        bins = cut_lengths(self._objective.columns, output.bin_size)
         with ExitStack() as files:
-            opened = [self._open(shard, number, files) for number in range(len(bins) or 1)]
-            for number, group in split_into_bins(written, bins, ROW_GROUP_ROWS):
-                file = opened[number]
+            shards = [self._open(shard, number, files) for number in range(len(bins) or 1)]
+            for number, group in split_into_bins(batches, bins, ROW_GROUP_ROWS):
+                file = shards[number]
                 file.tokens += self._measure(group, split)
                 file.rows += group.num_rows
                 self._written.add("rows", group.num_rows)
-                file.writer.write(self._objective.finish(group, self._options.is_padded))
-            for file in opened:
+                file.writer.write(self._objective.finish(group, output.is_padded))
+            for file in shards:
                 file.writer.close()
-        for number, file in enumerate(opened):
+        for number, file in enumerate(shards):
             for part, (path, sink) in enumerate(zip(file.paths, file.sinks, strict=True)):
                 content = (0, 0) if part else (file.rows, file.tokens)
                 yield WrittenFile(shard, part, path, *content, sink.bytes, sink.sha256, number)
 
-    def _open(self, shard: int, length_bin: int, files: ExitStack) -> "_OpenShard":
-        of = FORMATS[self._options.output_format]
-        name = FileSystems.join(self._temp_folder, f"shard-{shard}-{length_bin}-{uuid4().hex}")
-        paths = [name + suffix for suffix in of.suffixes(self._options)]
+    def _open(self, shard: int, length_bin: int, files: ExitStack) -> _OpenShard:
+        output, folder = self._options.output, self._options.temp_folder
+        shard_format = FORMATS[output.output_format]
+        name = FileSystems.join(folder, f"shard-{shard}-{length_bin}-{uuid4().hex}")
+        paths = [name + suffix for suffix in shard_format.suffixes(output)]
         sinks = [HashingWriter(files.enter_context(create_file(path))) for path in paths]
-        writer = of.open_writer(sinks, self._objective.columns, self._options)
-        return _OpenShard(paths, sinks, writer, 0, 0)
+        writer = shard_format.open_writer(sinks, self._objective.columns, output)
+        return _OpenShard(paths, sinks, writer)
 
     def _measure(self, group: pa.RecordBatch, split: str) -> int:
+        """Count the distributions of some rows, and return their tokens."""
         distributions = self._objective.measure(group)
         for name, counts in distributions.items():
             for value in np.flatnonzero(counts).tolist():
@@ -150,47 +163,35 @@ class _BuildShard(beam.DoFn):
 
 
 class BuildShards(beam.PTransform):
-    """Build, sort and write each shard; gives a tuple of the collections SHARDS and COUNTS.
+    """Build, sort and write each shard.
 
-    The counts hold the distributions of the rows, as ("write.<split>.<name>.<value>", number).
+    Returns the collections SHARDS and COUNTS. The counts hold the distributions of the rows, as
+    ("write.<split>.<name>.<value>", number).
 
     Args:
-        objective: what is built.
-        options: of the shards, with nothing left to the format.
-        layout: how the data set is spread.
-        documents_schema: of the segments (`corpusmill.tokenization.encoding.tokenized_schema`).
-        temp_folder: where the files wait for the commit.
-        pool: a collection of one path, the pool of random documents; None where none is drawn.
+        options: how shards are built.
+        pool: a collection of one path, the pool of random documents; None without a pool.
     """
 
-    def __init__(
-        self,
-        objective: Objective,
-        options: OutputOptions,
-        layout: Layout,
-        documents_schema: pa.Schema,
-        temp_folder: str,
-        pool: beam.PCollection[str] | None,
-    ) -> None:
+    def __init__(self, options: ShardOptions, pool: beam.PCollection[str] | None) -> None:
         super().__init__()
-        self._objective, self._options, self._layout = objective, options, layout
-        self._documents_schema, self._temp_folder, self._pool = documents_schema, temp_folder, pool
+        self._options, self._pool = options, pool
 
     def expand(self, shards: beam.PCollection[tuple[int, Iterable[Segment]]]) -> NamedOutputs:
-        """One DoFn behind the shuffle; the pool's path is its side input."""
-        build = _BuildShard(
-            self._objective, self._options, self._layout, self._documents_schema, self._temp_folder
-        )
+        """Apply one DoFn to each shard; the pool's path is its side input."""
         paths = [] if self._pool is None else [beam.pvalue.AsSingleton(self._pool)]
-        typed = beam.ParDo(build, *paths).with_output_types(WrittenFile, **{COUNTS: Count})
-        return shards | "BuildShard" >> typed.with_outputs(COUNTS, main=SHARDS)
+        build = beam.ParDo(_BuildShard(self._options), *paths).with_output_types(
+            WrittenFile, **{COUNTS: Count}
+        )
+        return shards | "BuildShard" >> build.with_outputs(COUNTS, main=SHARDS)
 
     def display_data(self) -> dict[str, str | int | float | bool]:
-        """What is built; the seed as text, as Beam shows no integer above 2**63."""
+        """Show what is built; the seed as text, as Beam shows no integer above 2**63."""
+        output = self._options.output
         return {
-            "objective": self._objective.name,
-            "seed": str(self._layout.seed),
-            "output_format": self._options.output_format,
-            "compression": self._options.compression or "",
-            "padded": self._options.is_padded,
+            "objective": self._options.objective.name,
+            "seed": str(self._options.layout.seed),
+            "output_format": output.output_format,
+            "compression": output.compression or "",
+            "padded": output.is_padded,
         }

@@ -4,7 +4,6 @@ The three steps are one DoFn, because a task is the unit of the journal: all out
 be known when it ends.
 """
 
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -23,7 +22,7 @@ from transforms.shuffle import BUFFER_BYTES, Routes
 from transforms.spill import Spill
 from transforms.tally import COUNTS, Count, Tally
 from transforms.tokenize import Tokenizing, tokenize_batch
-from transforms.work_log import log_begin, log_end
+from transforms.work_log import log_begin, run_once
 
 SEGMENTS = "segments"
 
@@ -108,17 +107,13 @@ class _PrepareTask(TaskDoFn):
         self._journal = Journal(self._preparation.temp_folder)
 
     def process(self, element: Task) -> Iterator[tuple[int, Segment]]:
-        name, begin = f"task-{element.number}", time.monotonic()
-        outputs, is_repeated = self._journal.once(name, lambda: self._spill(element))
-        log_end(name, begin, (value for tag, value in outputs if tag == COUNTS), is_repeated)
+        name = f"task-{element.number}"
+        outputs = run_once(self._journal, name, lambda: self._spill(element), self._tallies)
         segments = [segment for tag, segment in outputs if tag == SEGMENTS]
         yield from self._preparation.routes.route(element.number, segments)
         for tag, value in outputs:
             if tag != SEGMENTS:
                 yield TaggedOutput(tag, value)
-            if is_repeated and tag == COUNTS:
-                for tally in self._tallies:
-                    tally.show(value)
 
     def _spill(self, task: Task) -> Iterator[Output]:
         ranges = read_task(task)

@@ -6,10 +6,11 @@ engine reads what a worker prints, and a worker whose output nobody reads stops.
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from transforms.plan import PlannedRange
-from transforms.tally import Count
+from transforms.recovery.journal import Journal, Output
+from transforms.tally import COUNTS, Count, Tally
 
 _LOG = logging.getLogger(__name__)
 _LOGGED = {
@@ -35,17 +36,26 @@ def log_begin(unit: str, ranges: Sequence[PlannedRange]) -> None:
         _LOG.info("%s begins: %s from %d to %s %s", unit, first.name, first.start, last.name, end)
 
 
-def log_end(unit: str, begin: float, counts: Iterable[Count], is_repeated: bool = False) -> None:
-    """Log that a unit of work is done.
+def run_once(
+    journal: Journal, name: str, work: Callable[[], Iterable[Output]], tallies: Sequence[Tally]
+) -> list[Output]:
+    """Do a unit of work unless it is finished, log that it is done, and return its outputs.
 
     Args:
-        unit: name of the unit, such as "task-12".
-        begin: when it began, by `time.monotonic`.
-        counts: all counts of the unit.
-        is_repeated: whether it was finished before.
+        journal: journal of the run.
+        name: name of the unit, such as "task-12".
+        work: does the work.
+        tallies: the tallies of the unit's counts, which show them if the unit was finished before.
     """
+    begin = time.monotonic()
+    outputs, is_repeated = journal.once(name, work)
+    counts: list[Count] = [value for tag, value in outputs if tag == COUNTS]
     if is_repeated:
-        _LOG.info("%s was finished before", unit)
-        return
-    logged = ", ".join(f"{name}={number}" for name, number in counts if name in _LOGGED)
-    _LOG.info("%s is done: seconds=%.1f, %s", unit, time.monotonic() - begin, logged)
+        _LOG.info("%s was finished before", name)
+        for count in counts:
+            for tally in tallies:
+                tally.show(count)
+    else:
+        logged = ", ".join(f"{count}={number}" for count, number in counts if count in _LOGGED)
+        _LOG.info("%s is done: seconds=%.1f, %s", name, time.monotonic() - begin, logged)
+    return outputs

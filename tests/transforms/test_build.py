@@ -18,7 +18,7 @@ from corpusmill.objectives.random_documents import ARRAYS, Pool
 from corpusmill.tokenization.encoding import tokenized_schema
 from tests.tools.builders import SPECIAL, batch_of, numbered_corpus, pool_of
 from tests.tools.local_pipeline import collect, local_pipeline, sums
-from transforms.build import SHARDS, BuildShards
+from transforms.build import SHARDS, BuildShards, ShardOptions
 from transforms.elements import Segment, WrittenFile
 from transforms.spill import Spill
 from transforms.tally import COUNTS
@@ -84,13 +84,9 @@ def write(
     with local_pipeline() as pipeline:
         path = pipeline | "Pool" >> beam.Create([save(pool, temp / "pool")])
         gathered = pipeline | "Shards" >> beam.Create(shards, reshuffle=False)
+        output, schema = resolve(OutputOptions(), BERT.columns), tokenized_schema("int16")
         written = gathered | BuildShards(
-            BERT,
-            resolve(OutputOptions(), BERT.columns),
-            LAYOUT,
-            tokenized_schema("int16"),
-            str(temp),
-            path,
+            ShardOptions(BERT, output, LAYOUT, schema, str(temp)), path
         )
         files, counts = collect(written[SHARDS]), collect(written[COUNTS])
     return sorted(files), sums(counts)

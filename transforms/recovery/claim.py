@@ -1,9 +1,9 @@
-"""Which run writes into an output folder, so that of two runs one wins whole.
+"""Claims on output folders, so that of two runs into one folder only one writes.
 
-A run leaves its *claim* in the folder before it works, and the commit goes on only while the claim
-is still its own. A local folder and a bucket of Google Cloud Storage or S3 give a claim to exactly
-one of two runs that ask at once; elsewhere the last one keeps it, and the other one sees that when
-it looks again.
+A run leaves its *claim* in the folder before it works, and the commit continues only while the
+claim is still its own. In a local folder and a bucket of Google Cloud Storage or S3 exactly one of
+two simultaneous runs gets the claim. Elsewhere the last one keeps it, and the other one notices
+that when it looks again.
 """
 
 import json
@@ -26,12 +26,12 @@ class Claim:
     """A run's claim on an output folder.
 
     Attributes:
-        token: of one start of a run; one that goes on has a new one.
-        temp_folder: of the run.
-        host: where it was started.
-        process: its process there.
-        started: when that process was, in seconds since 1970, by which it is told from a later one
-            of the same number.
+        token: identifies one start of a run; a resumed run has a new token.
+        temp_folder: temporary folder of the run.
+        host: machine on which it was started.
+        process: number of its process there.
+        started: when that process was started, in seconds since 1970, by which it is distinguished
+            from a later one with the same number.
     """
 
     token: str
@@ -42,7 +42,7 @@ class Claim:
 
 
 def read_claim(output: str) -> Claim | None:
-    """The claim on a folder; None where there is none, or none that can be read."""
+    """Read the claim on a folder; None if there is none that can be read."""
     try:
         with open_file(_path(output)) as stream:
             return Claim(**json.loads(stream.read()))
@@ -55,57 +55,57 @@ def take_claim(output: str, claim: Claim, over: str | None = None) -> None:
 
     Args:
         output: the folder.
-        claim: of this run.
-        over: token of the claim that it may take over.
+        claim: the claim of this run.
+        over: token of the claim that it may replace.
 
     Raises:
-        UserError: another run has one.
+        UserError: another run has a claim.
     """
     content = json.dumps(asdict(claim)).encode()
-    known = read_claim(output)
-    if known is not None and known.token != over:
-        raise _taken(output, known)
-    if FileSystems.get_scheme(output) is None and known is None:
+    current = read_claim(output)
+    if current is not None and current.token != over:
+        raise _refusal(output, current)
+    if FileSystems.get_scheme(output) is None and current is None:
         try:
             with Path(_path(output)).open("xb") as stream:
                 stream.write(content)
         except FileExistsError:
-            raise _taken(output, read_claim(output)) from None
+            raise _refusal(output, read_claim(output)) from None
         return
     if is_object_path(output):
         store, name = find_object(_path(output))
-        # Where it is there all the same, it may be this run's own, whose receipt was lost.
+        # An object that exists after all may be this run's own, whose receipt was lost.
         with suppress(FileExistsError):
-            store.put(name, content, new=known is None)
+            store.put(name, content, new=current is None)
     else:
         write_file(_path(output), content)
     check_claim(output, claim.token)
 
 
 def check_claim(output: str, token: str) -> None:
-    """Make sure that a folder is still this run's.
+    """Check that a folder still belongs to this run.
 
     Raises:
-        UserError: it is another run's.
+        UserError: it belongs to another run.
     """
-    known = read_claim(output)
-    if known is None or known.token != token:
-        raise _taken(output, known)
+    current = read_claim(output)
+    if current is None or current.token != token:
+        raise _refusal(output, current)
 
 
 def drop_claim(output: str, token: str) -> None:
-    """Take this run's claim away; another run's stays."""
-    known = read_claim(output)
-    if known is not None and known.token == token:
+    """Remove this run's claim; the claim of another run stays."""
+    current = read_claim(output)
+    if current is not None and current.token == token:
         delete_files([_path(output)])
 
 
-def _taken(output: str, claim: Claim | None) -> UserError:
+def _refusal(output: str, claim: Claim | None) -> UserError:
     who = f" (process {claim.process} on {claim.host})" if claim else ""
     return UserError(
         f"--output {output}",
         f"another run{who} writes into this folder",
-        "Wait for it, or give another folder",
+        "Wait for it to end, or choose another folder",
     )
 
 

@@ -1,9 +1,8 @@
-"""Finished files to their final names: the one step in which a data set becomes visible."""
+"""Give finished files their final names."""
 
 import errno
 import shutil
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -14,18 +13,19 @@ from apache_beam.io.filesystems import FileSystems
 
 from transforms.storage.files import create_file, file_exists, list_files, open_file
 from transforms.storage.objects import find_object, is_object_path
+from transforms.storage.parallel import map_ahead
 
-# Copies at a time; a store takes 50 to 100 ms for each, whatever their number.
+# Number of copies at once; a store takes 50 to 100 ms for each, whatever their number.
 _COPIERS = 16
 
 
 class Move(NamedTuple):
-    """A finished file and where it is to stand.
+    """A finished file and its final place.
 
     Attributes:
-        source: its temporary path.
-        destination: its final path; what stands there is replaced.
-        bytes: its size, by which a file that was moved before is known.
+        source: temporary path.
+        destination: final path; a file there is replaced.
+        bytes: size of the file, by which a file that was moved before is recognized.
     """
 
     source: str
@@ -34,27 +34,24 @@ class Move(NamedTuple):
 
 
 def publish(moves: Sequence[Move]) -> None:
-    """Give finished files their final names, so that doing it twice does no harm.
+    """Give finished files their final names; doing it twice does no harm.
 
-    In a store a file is copied there, by the store itself and many at a time, and its source stays
-    until its folder is deleted: nothing is ever missing at either place, and whoever comes again
-    copies again. Elsewhere it is renamed; and where the two places are of different filesystems its
-    bytes pass through here.
+    The store itself copies an object, many at a time, and the source stays until its folder is
+    deleted: nothing is ever missing at either place, and a second attempt copies again. Other files
+    are renamed. Between different filesystems the bytes pass through this process.
 
     Raises:
         RuntimeError: a file is at neither place.
     """
-    in_stores = [move for move in moves if _is_in_store(move)]
-    with ThreadPoolExecutor(_COPIERS) as copiers:
-        for _ in copiers.map(_copy, in_stores):
-            pass
+    for _ in map_ahead(_copy, (move for move in moves if _is_in_store(move)), _COPIERS):
+        pass
     for move in moves:
         if not _is_in_store(move):
             _rename(move)
 
 
 def _is_in_store(move: Move) -> bool:
-    """Whether a store can copy it by itself."""
+    """Return whether a store can copy the file by itself."""
     scheme = FileSystems.get_scheme(move.source)
     return is_object_path(move.source) and scheme == FileSystems.get_scheme(move.destination)
 
@@ -65,28 +62,25 @@ def _copy(move: Move) -> None:
     try:
         store.copy(source, source_name, name, move.bytes)
     except FileNotFoundError:
-        # Of two runs of the commit the other one is through, and its folder is being deleted.
-        if not _stands(move):
-            raise _neither(move) from None
+        # Another attempt at the commit has ended, and is deleting its folder.
+        _check_moved(move)
 
 
 def _rename(move: Move) -> None:
     if FileSystems.get_scheme(move.source) != FileSystems.get_scheme(move.destination):
         if file_exists(move.source):
-            _carry(move.source, move.destination)
-        elif not _stands(move):
-            raise _neither(move)
+            _transfer(move.source, move.destination)
+        else:
+            _check_moved(move)
         return
     try:
-        # What stands there is replaced, and never missing.
+        # A file at the destination is replaced, and never missing.
         FileSystems.rename([move.source], [move.destination])
     except BeamIOError as error:
         if not file_exists(move.source):
-            # It was moved before, or just now by another run of the commit.
-            if _stands(move):
-                return
-            raise _neither(move) from None
-        if any(getattr(of, "errno", 0) == errno.EXDEV for of in _causes(error)):
+            # It was moved before, or just now by another attempt at the commit.
+            _check_moved(move)
+        elif any(getattr(cause, "errno", 0) == errno.EXDEV for cause in _causes(error)):
             _rename_across_disks(move)
         elif FileSystems.exists(move.destination):  # HDFS refuses to replace a file
             FileSystems.delete([move.destination])
@@ -98,38 +92,35 @@ def _rename(move: Move) -> None:
 def _causes(error: BeamIOError) -> list[BaseException]:
     # The local filesystem wraps the system's error once.
     causes = list((error.exception_details or {}).values())
-    return [*causes, *(of.args[0] for of in causes if of.args and isinstance(of.args[0], OSError))]
+    wrapped = (cause.args[0] for cause in causes if cause.args)
+    return [*causes, *(cause for cause in wrapped if isinstance(cause, OSError))]
 
 
 def _rename_across_disks(move: Move) -> None:
-    """By way of a copy under a temporary name, so that nobody sees half a file."""
-    folder = beside(move)
+    """Copy a file under a temporary name and rename the copy, so that nobody sees half a file."""
+    folder = transfer_folder(move)
     folder.mkdir(exist_ok=True)
     copy = folder / f"copy-{uuid4().hex}"
-    _carry(move.source, str(copy))
+    _transfer(move.source, str(copy))
     copy.replace(move.destination)
     Path(move.source).unlink(missing_ok=True)
-    with suppress(OSError):  # another run of the commit works there
+    with suppress(OSError):  # another attempt at the commit works there
         folder.rmdir()
 
 
-def beside(move: Move) -> Path:
-    """The folder by way of which a file comes from another disk; one that dies leaves it."""
+def transfer_folder(move: Move) -> Path:
+    """Return the folder for copies from another disk, which a killed attempt leaves behind."""
     return Path(move.destination).parent / Path(move.source).parent.name
 
 
-def _carry(source: str, destination: str) -> None:
-    with open_file(source) as taken, create_file(destination) as given:
-        shutil.copyfileobj(taken, given, 2**20)
+def _transfer(source: str, destination: str) -> None:
+    with open_file(source) as reader, create_file(destination) as writer:
+        shutil.copyfileobj(reader, writer, 2**20)
 
 
-def _stands(move: Move) -> bool:
-    try:
-        return list_files(move.destination).get(move.destination) == move.bytes
-    except BeamIOError:
-        return False
-
-
-def _neither(move: Move) -> RuntimeError:
-    cause = f"{move.source} is gone, and {move.destination} is not what it was to become"
-    return RuntimeError(cause)
+def _check_moved(move: Move) -> None:
+    """Check that a file whose source is gone has been moved."""
+    with suppress(BeamIOError):
+        if list_files(move.destination).get(move.destination) == move.bytes:
+            return
+    raise RuntimeError(f"{move.source} is gone, but {move.destination} does not hold the same file")

@@ -1,8 +1,9 @@
-"""Finished files to a data set: the step of the commit that others see.
+"""Make a data set of finished files: the step of the commit that others see.
 
-An attempt at it may be killed at any moment and made again, and on an engine that lost sight of it
-it may still go on while another one is made. So each step does no harm where it has been done, and
-nothing is taken away, not even for a moment, that another attempt may just have put there.
+An attempt at the commit may be killed at any moment and made again, and on an engine that lost
+sight of it, it may still run while another attempt is made. So each step does no harm if it has
+been done before, and nothing is removed, not even for a moment, that another attempt may just have
+put there.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +13,7 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.dataset.manifest import SUCCESS
-from transforms.recovery.publish import Move, beside, publish
+from transforms.recovery.publish import Move, publish, transfer_folder
 from transforms.storage.files import delete_files, file_exists, open_file, remove_folder, write_file
 from transforms.storage.objects import is_object_path
 
@@ -27,15 +28,16 @@ def reveal(
     """Make a data set of finished files; whoever sees `_SUCCESS` sees all of it.
 
     Args:
-        output: the data set's folder.
-        temp_folder: where further files are prepared.
+        output: folder of the data set.
+        temp_folder: folder in which further files are prepared.
         moves: the large files.
-        contents: the small ones by their names, in the order in which they are written; the last is
-            `_SUCCESS`.
-        stale: files of an earlier data set; those that do not come again are removed.
+        contents: {name: content} of the small files, in the order in which they are written; the
+            last is `_SUCCESS`.
+        stale: names of the files of an earlier data set, which are removed unless they are
+            replaced.
 
     Raises:
-        RuntimeError: a large file is neither under its temporary nor under its final name.
+        RuntimeError: a large file has neither its temporary nor its final name.
     """
     _remove_seal(output, temp_folder, contents[SUCCESS])
     final = {*(_final(output, name) for name in contents), *(move.destination for move in moves)}
@@ -46,36 +48,36 @@ def reveal(
         if _read(_final(output, name)) != content:
             _write(_final(output, name), temp_folder, content)
     if not is_object_path(output):
-        for folder in {str(beside(move)) for move in moves} - {temp_folder}:
+        for folder in {str(transfer_folder(move)) for move in moves} - {temp_folder}:
             remove_folder(folder)
 
 
 def _remove_seal(output: str, temp_folder: str, ours: bytes) -> None:
-    """Remove the `_SUCCESS` of another data set; our own says that an attempt had come so far."""
+    """Remove the `_SUCCESS` of another data set; our own means that an attempt came this far."""
     seal = _final(output, SUCCESS)
     if _read(seal) in {None, ours}:
         return
-    taken = _new_path(temp_folder)
-    if FileSystems.get_scheme(seal) != FileSystems.get_scheme(taken) or is_object_path(seal):
+    aside = _new_path(temp_folder)
+    if FileSystems.get_scheme(seal) != FileSystems.get_scheme(aside) or is_object_path(seal):
         delete_files([seal])
         return
     try:
-        FileSystems.rename([seal], [taken])
+        FileSystems.rename([seal], [aside])
     except BeamIOError:
         if not file_exists(temp_folder):
             raise
         delete_files([seal])  # the temporary folder is on another disk
         return
     # Another attempt may just have put ours there.
-    if _read(taken) == ours:
-        FileSystems.rename([taken], [seal])
+    if _read(aside) == ours:
+        FileSystems.rename([aside], [seal])
 
 
 def _write(path: str, temp_folder: str, content: bytes) -> None:
     if is_object_path(path):
         write_file(path, content)
         return
-    # A name of this attempt's own: another one may be writing the same file.
+    # A name of this attempt's own: another attempt may be writing the same file.
     temporary = _new_path(temp_folder)
     write_file(temporary, content)
     publish([Move(temporary, path, len(content))])

@@ -71,28 +71,23 @@ def _code(error: ClientError) -> str:
 
 
 class _S3Upload(Upload):
-    def __init__(self, store: "AmazonS3Store", name: str) -> None:
-        self._store, self._name = store, name
-        self._target = {"Bucket": store.bucket, "Key": name}
-        self._parts: list[dict[str, Any]] = []
-        with store.explained(name):
-            upload = store.client.create_multipart_upload(**self._target)
+    def __init__(self, client: Any, bucket: str, name: str) -> None:
+        self._client, self._target = client, {"Bucket": bucket, "Key": name}
+        upload = client.create_multipart_upload(**self._target)
         self._target["UploadId"] = upload["UploadId"]
+        self._parts: list[dict[str, Any]] = []
 
     def add(self, part: bytes) -> None:
         number = len(self._parts) + 1
-        with self._store.explained(self._name):
-            sent = self._store.client.upload_part(**self._target, PartNumber=number, Body=part)
+        sent = self._client.upload_part(**self._target, PartNumber=number, Body=part)
         self._parts.append({"ETag": sent["ETag"], "PartNumber": number})
 
     def finish(self) -> None:
         parts = {"Parts": self._parts}
-        with self._store.explained(self._name):
-            self._store.client.complete_multipart_upload(**self._target, MultipartUpload=parts)
+        self._client.complete_multipart_upload(**self._target, MultipartUpload=parts)
 
     def abort(self) -> None:
-        with self._store.explained(self._name):
-            self._store.client.abort_multipart_upload(**self._target)
+        self._client.abort_multipart_upload(**self._target)
 
 
 class AmazonS3Store(Store):
@@ -166,7 +161,7 @@ class AmazonS3Store(Store):
 
     def begin_upload(self, name: str) -> Upload:
         """Begin to write a large object."""
-        return _S3Upload(self, name)
+        return _S3Upload(self.client, self.bucket, name)
 
     def copy(self, source: Store, source_name: str, name: str, size: int) -> None:
         """Copy an object, a large one in parts."""

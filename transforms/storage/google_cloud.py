@@ -49,19 +49,16 @@ def _make_client(options: PipelineOptions) -> tuple[storage.Client, bool]:
 
 
 class _GoogleUpload(Upload):
-    def __init__(self, store: "GoogleCloudStore", name: str) -> None:
-        self._store, self._name = store, name
-        self._writer = store.blob(name).open(
+    def __init__(self, blob: storage.Blob) -> None:
+        self._writer = blob.open(
             "wb", chunk_size=_PART_BYTES, ignore_flush=True, retry=DEFAULT_RETRY
         )
 
     def add(self, part: bytes) -> None:
-        with self._store.explained(self._name):
-            self._writer.write(part)
+        self._writer.write(part)
 
     def finish(self) -> None:
-        with self._store.explained(self._name):
-            self._writer.close()
+        self._writer.close()
 
     def abort(self) -> None:
         self._writer.terminate()
@@ -92,8 +89,7 @@ class GoogleCloudStore(Store):
     def _retry(self) -> Retry:
         return DEFAULT_RETRY if self.answered else DEFAULT_RETRY.with_timeout(_FIRST_ANSWER_SECONDS)
 
-    def blob(self, name: str) -> storage.Blob:
-        """Return the client's object for a name."""
+    def _blob(self, name: str) -> storage.Blob:
         return self._bucket.blob(name)
 
     def _describe(self, blob: storage.Blob) -> StoredFile:
@@ -111,7 +107,7 @@ class GoogleCloudStore(Store):
         """Read a part of an object."""
         with self.explained(name):
             # The store knows no checksum of a part.
-            content: bytes = self.blob(name).download_as_bytes(
+            content: bytes = self._blob(name).download_as_bytes(
                 start=start, end=end - 1, raw_download=True, checksum=None, retry=self._retry
             )
         return content
@@ -132,7 +128,7 @@ class GoogleCloudStore(Store):
         """Write a small object."""
         with self.explained(name):
             try:
-                self.blob(name).upload_from_string(
+                self._blob(name).upload_from_string(
                     content,
                     content_type="application/octet-stream",
                     if_generation_match=0 if new else None,
@@ -143,17 +139,17 @@ class GoogleCloudStore(Store):
 
     def begin_upload(self, name: str) -> Upload:
         """Begin to write a large object."""
-        return _GoogleUpload(self, name)
+        return _GoogleUpload(self._blob(name))
 
     def copy(self, source: Store, source_name: str, name: str, size: int) -> None:  # noqa: ARG002  for S3
         """Copy an object; between regions this takes several requests."""
         assert isinstance(source, GoogleCloudStore)  # noqa: S101  for the type checker
-        target, token = self.blob(name), None
+        target, token = self._blob(name), None
         with self.explained(name):
             try:
                 while True:
                     token, _, _ = target.rewrite(
-                        source.blob(source_name), token=token, retry=self._retry
+                        source._blob(source_name), token=token, retry=self._retry
                     )
                     if token is None:
                         break

@@ -128,8 +128,9 @@ class _ObjectWriter(io.RawIOBase):
         self._buffer += view
         self._bytes += view.nbytes
         while len(self._buffer) > (part := self._part_bytes()):
-            self._upload = self._upload or self._store.begin_upload(self._name)
-            self._upload.add(bytes(memoryview(self._buffer)[:part]))
+            with self._store.explained(self._name):
+                self._upload = self._upload or self._store.begin_upload(self._name)
+                self._upload.add(bytes(memoryview(self._buffer)[:part]))
             del self._buffer[:part]
             self._parts += 1
         return view.nbytes
@@ -144,8 +145,9 @@ class _ObjectWriter(io.RawIOBase):
             if self._upload is None:
                 self._store.put(self._name, bytes(self._buffer))
             else:
-                self._upload.add(bytes(self._buffer))
-                self._upload.finish()
+                with self._store.explained(self._name):
+                    self._upload.add(bytes(self._buffer))
+                    self._upload.finish()
         except BaseException:
             self._abort()
             raise
@@ -170,7 +172,8 @@ class _ObjectWriter(io.RawIOBase):
 
     def _abort(self) -> None:
         if self._upload is not None:
-            self._upload.abort()
+            with self._store.explained(self._name):
+                self._upload.abort()
 
 
 def open_object(path: str) -> io.BufferedReader:

@@ -26,7 +26,10 @@ class StoredFile(NamedTuple):
 
 
 class Upload(ABC):
-    """An object that is written in parts; nobody sees it before `finish`."""
+    """An object that is written in parts; nobody sees it before `finish`.
+
+    Its methods raise the errors of the store's client (see `Store.explained`).
+    """
 
     @abstractmethod
     def add(self, part: bytes) -> None:
