@@ -11,7 +11,7 @@ from tests.tools.object_stores import Bucket, ObjectStores
 def bucket(
     request: pytest.FixtureRequest, object_stores: ObjectStores, monkeypatch: pytest.MonkeyPatch
 ) -> Bucket:
-    """A new bucket of each store, which this process and those that it starts can reach."""
+    """A new bucket of each store, which this process and its children can reach."""
     for name, value in object_stores.environment().items():
         monkeypatch.setenv(name, value)
     options = PipelineOptions(list(object_stores.beam_arguments()))

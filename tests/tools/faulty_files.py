@@ -1,4 +1,4 @@
-"""Beam's filesystems as a process sees them that is killed at one of its calls."""
+"""Beam's filesystems, seen by a process that is killed at one of its calls."""
 
 import threading
 from collections.abc import Callable
@@ -10,75 +10,81 @@ from apache_beam.io.filesystems import FileSystems
 
 _CALLS = ("exists", "match", "delete", "rename", "mkdirs", "copy", "open", "create")
 
-# When the kill comes: the call has done nothing, half of its work, or all of it.
+# When the process is killed: before the call, after half of its work, or after all of its work.
 BEFORE, HALF, AFTER = "before", "half of", "after"
 
 
 class KilledError(BaseException):
-    """As a signal: no handler of errors stops it."""
+    """Stands for a signal: no handler of errors catches it."""
 
 
 class FaultyFiles:
-    """Counts the calls, kills the caller at one of them, and lets others look on after each.
+    """Counts the calls, kills the caller at one of them, and calls an observer after each.
 
     Args:
-        monkeypatch: takes everything back at the end of the test.
+        monkeypatch: restores the filesystems at the end of the test.
+
+    Attributes:
+        kill_at: number of the call that kills, -1 for none.
+        moment: when it kills.
+        observe: called after each call.
+        calls: names of the calls.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.at, self.moment = -1, AFTER
-        self.look_on: Callable[[], None] = lambda: None
+        self.kill_at, self.moment = -1, AFTER
+        self.observe: Callable[[], None] = lambda: None
         self.calls: list[str] = []
-        self._looking = False
+        self._is_observing = False
         self._slow: tuple[threading.Thread, int, Callable[[], None]] | None = None
         self._real = {name: getattr(FileSystems, name) for name in _CALLS}
         for name in _CALLS:
             monkeypatch.setattr(FileSystems, name, staticmethod(self._wrap(name)))
 
     def kill(self, at: int, moment: str) -> None:
-        """Begin to count anew; `at` is the number of the call that kills, -1 for none."""
-        self.at, self.moment, self.calls = at, moment, []
+        """Start counting; kill at the call with the number `at`, or never if it is -1."""
+        self.kill_at, self.moment, self.calls = at, moment, []
 
-    def stand_still(self, at: int, thread: threading.Thread, wait: Callable[[], None]) -> None:
-        """Let a thread wait behind the call of that number of its own."""
+    def pause(self, at: int, thread: threading.Thread, wait: Callable[[], None]) -> None:
+        """Let a thread wait after its own call with the number `at`."""
         self._slow = (thread, at, wait)
 
     def _wrap(self, name: str) -> Callable[..., Any]:
         real = self._real[name]
 
-        def call(*given: Any, **named: Any) -> Any:
-            if self._looking:
-                return real(*given, **named)
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            if self._is_observing:
+                return real(*arguments, **keywords)
             result = self.count(
-                name, lambda: real(*given, **named), lambda: self._half(name, given)
+                name, lambda: real(*arguments, **keywords), lambda: self._half(name, arguments)
             )
             return _Stream(result, self) if name == "create" else result
 
         return call
 
-    def _half(self, name: str, given: tuple[Any, ...]) -> None:
-        # As of an object store, where a rename copies and then deletes.
+    def _half(self, name: str, arguments: tuple[Any, ...]) -> None:
+        # As in an object store, where a rename copies and then deletes.
         if name == "rename":
-            self._real["copy"](*given)
+            self._real["copy"](*arguments)
 
     def count(self, name: str, do: Callable[[], Any], half: Callable[[], object]) -> Any:
-        """Do a call, or die of it."""
-        dies = len(self.calls) == self.at
+        """Make a call, or be killed at it."""
+        dies = len(self.calls) == self.kill_at
         self.calls.append(name)
         if not dies:
             result = do()
-            self._look()
-            self._stand_still()
+            self._notify()
+            self._pause()
             return result
         with suppress(OSError):  # its answer reaches nobody
             if self.moment == HALF:
                 half()
             elif self.moment == AFTER:
                 do()
-        self._look()
-        raise KilledError(f"{self.moment} call {self.at}, {name}")
+        self._notify()
+        raise KilledError(f"{self.moment} call {self.kill_at}, {name}")
 
-    def _stand_still(self) -> None:
+    def _pause(self) -> None:
         if not self._slow or threading.current_thread() is not self._slow[0]:
             return
         thread, at, wait = self._slow
@@ -86,16 +92,16 @@ class FaultyFiles:
         if at == 0:
             wait()
 
-    def _look(self) -> None:
-        self._looking = True
+    def _notify(self) -> None:
+        self._is_observing = True
         try:
-            self.look_on()
+            self.observe()
         finally:
-            self._looking = False
+            self._is_observing = False
 
 
 class _Stream:
-    """A file that is written, of which each write and its end are calls."""
+    """A file whose writes and whose close are calls."""
 
     def __init__(self, stream: BinaryIO, files: FaultyFiles) -> None:
         self._stream, self._files = stream, files

@@ -1,4 +1,4 @@
-"""Pipelines on Beam's in-process runner whose collections can be looked at once they have run."""
+"""Pipelines on Beam's in-process runner, and the contents of their collections after the run."""
 
 from typing import Any
 from uuid import uuid4
@@ -11,9 +11,9 @@ _COLLECTED: dict[str, list[Any]] = {}
 
 
 def local_pipeline() -> TestPipeline:
-    """A pipeline that runs when its `with` block ends.
+    """Return a pipeline that runs when its `with` block ends.
 
-    The runner is named, because DirectRunner would look for another one first.
+    The runner is named because DirectRunner would look for another one first.
     """
     return TestPipeline(runner=FnApiRunner())
 
@@ -23,7 +23,7 @@ def _keep(element: Any, name: str) -> None:
 
 
 def collect(collection: beam.PCollection) -> list[Any]:
-    """The elements of a collection, in no order; empty until the pipeline has run."""
+    """Return the elements of a collection, in any order; empty until the pipeline has run."""
     name = uuid4().hex
     _COLLECTED[name] = []
     _ = collection | f"Collect {name}" >> beam.Map(_keep, name)
@@ -31,8 +31,8 @@ def collect(collection: beam.PCollection) -> list[Any]:
 
 
 def sums(counts: list[tuple[str, int]]) -> dict[str, int]:
-    """The counts of all bundles together."""
-    together: dict[str, int] = {}
+    """Add up the counts of all bundles by name."""
+    totals: dict[str, int] = {}
     for name, number in counts:
-        together[name] = together.get(name, 0) + number
-    return together
+        totals[name] = totals.get(name, 0) + number
+    return totals

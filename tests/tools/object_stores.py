@@ -1,4 +1,4 @@
-"""Emulators of Google Cloud Storage and S3, each behind a proxy that counts and makes faults."""
+"""Emulators of Google Cloud Storage and S3, each with a proxy that counts and injects faults."""
 
 import os
 import re
@@ -19,8 +19,8 @@ from urllib.parse import unquote, urlsplit
 
 import requests
 
-# What becomes of a request: an answer without its work done, an answer that is lost when the work
-# is done, an answer that breaks off in its middle, or nothing at all.
+# What happens to a request: it is refused with a status, its answer is lost after the work is done,
+# its answer breaks off in the middle, or the connection is closed.
 Fault = Literal["503", "403", "404", "lost", "cut", "refused"]
 
 
@@ -30,11 +30,11 @@ class Request:
 
     Attributes:
         method: GET, PUT, ...
-        path: without its query, unquoted.
-        query: the rest.
-        range: of bytes that are asked for.
-        bytes: of its body.
-        name: of the object, where the body says it.
+        path: path without its query, unquoted.
+        query: query of the URL.
+        range: the header that requests a range of bytes.
+        bytes: size of the body.
+        name: name of the object, if the body holds it.
     """
 
     method: str
@@ -47,12 +47,12 @@ class Request:
 
 @dataclass
 class Proxy:
-    """Stands before an emulator.
+    """A proxy of an emulator.
 
     Attributes:
-        url: where it is reached.
-        requests: what was asked for.
-        fault: what becomes of a request; None lets it pass.
+        url: URL of the proxy.
+        requests: the requests that came.
+        fault: chooses what happens to a request; None forwards it.
     """
 
     url: str
@@ -61,24 +61,24 @@ class Proxy:
     lock: Lock = field(default_factory=Lock)
 
     def judge(self, request: Request) -> Fault | None:
-        """Count a request, and say what becomes of it."""
+        """Record a request and return its fault."""
         with self.lock:
             self.requests.append(request)
             return self.fault(request)
 
     def clear(self) -> None:
-        """Forget what was asked for, and let all pass."""
+        """Forget the requests, and forward all further ones."""
         self.requests, self.fault = [], lambda _: None
 
     def counts(self) -> Counter[str]:
-        """How many requests of each method there were."""
+        """Return the number of requests of each method."""
         return Counter(request.method for request in self.requests)
 
 
 def on_kth(
     k: int, fault: Fault, wanted: Callable[[Request], bool]
 ) -> Callable[[Request], Fault | None]:
-    """A fault for one request only: the k-th, from 0, of those that are wanted."""
+    """Return a fault for a single request: the k-th, from 0, of those that are wanted."""
     numbers = count()
 
     def judge(request: Request) -> Fault | None:
@@ -101,11 +101,11 @@ class _Handler(BaseHTTPRequestHandler):
     def do_any(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         parts = urlsplit(self.path)
-        asked = Request(
+        request = Request(
             self.command, unquote(parts.path), parts.query,
             self.headers.get("Range", ""), len(body), _name_in(parts.query, body),
         )  # fmt: skip
-        fault = self.proxy.judge(asked)
+        fault = self.proxy.judge(request)
         if fault == "refused":
             self.connection.close()
             self.close_connection = True
@@ -131,9 +131,9 @@ class _Handler(BaseHTTPRequestHandler):
         self, status: int, headers: Mapping[str, str], content: bytes, cut: bool = False
     ) -> None:
         self.send_response_only(status)
-        left_out = {"connection", "transfer-encoding", "content-length"}
+        hop_by_hop = {"connection", "transfer-encoding", "content-length"}
         for name, value in headers.items():
-            if name.lower() not in left_out:
+            if name.lower() not in hop_by_hop:
                 self.send_header(name, value)
         length = headers.get("Content-Length", "0") if self.command == "HEAD" else len(content)
         self.send_header("Content-Length", str(length))
@@ -151,11 +151,11 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _name_in(query: str, body: bytes) -> str:
-    """The name in the first part of an upload to Google's store."""
+    """Return the name in the first part of an upload to Google Cloud Storage."""
     if "uploadType" not in query:
         return ""
-    found = re.search(rb'"name": ?"([^"]*)"', body[:2000])
-    return found.group(1).decode() if found else ""
+    match = re.search(rb'"name": ?"([^"]*)"', body[:2000])
+    return match.group(1).decode() if match else ""
 
 
 @contextmanager
@@ -203,36 +203,36 @@ def _start_emulator(make: Callable[[int], list[str]]) -> Iterator[str]:
 
 @dataclass
 class ObjectStores:
-    """Both stores.
+    """Both emulators.
 
     Attributes:
-        proxies: by scheme, "gs" and "s3".
+        proxies: {scheme: proxy} for "gs" and "s3".
     """
 
     proxies: dict[str, Proxy]
     _numbers: Iterator[int] = field(default_factory=count)
 
     def environment(self) -> dict[str, str]:
-        """What a process needs to reach them, beside `--s3_endpoint_url`."""
+        """Return the environment of a process that uses them with `beam_arguments`."""
         return {
             "STORAGE_EMULATOR_HOST": self.proxies["gs"].url,
-            "AWS_ACCESS_KEY_ID": "of-a-test",
-            "AWS_SECRET_ACCESS_KEY": "of-a-test",
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
             "AWS_DEFAULT_REGION": "us-east-1",
         }
 
     def beam_arguments(self) -> tuple[str, ...]:
-        """What stands behind `--`."""
+        """Return the arguments after `--`."""
         return (f"--s3_endpoint_url={self.proxies['s3'].url}",)
 
     def create_bucket(self, scheme: str) -> str:
-        """A new bucket, such as gs://bucket-3."""
+        """Create a bucket and return its URL, such as gs://bucket-3."""
         name, url = f"bucket-{os.getpid()}-{next(self._numbers)}", self.proxies[scheme].url
         if scheme == "gs":
-            made = requests.post(f"{url}/storage/v1/b", json={"name": name}, timeout=60)
+            answer = requests.post(f"{url}/storage/v1/b", json={"name": name}, timeout=60)
         else:
-            made = requests.put(f"{url}/{name}", timeout=60)
-        assert made.ok, made.text
+            answer = requests.put(f"{url}/{name}", timeout=60)
+        assert answer.ok, answer.text
         return f"{scheme}://{name}"
 
 
@@ -241,9 +241,9 @@ class Bucket:
     """A bucket for one test.
 
     Attributes:
-        url: such as gs://bucket-3.
-        proxy: that stands before its store.
-        beam_arguments: what stands behind `--`.
+        url: URL of the bucket, such as gs://bucket-3.
+        proxy: proxy of its store.
+        beam_arguments: arguments after `--`.
     """
 
     url: str
@@ -257,7 +257,7 @@ class Bucket:
 
 @contextmanager
 def start_object_stores() -> Iterator[ObjectStores]:
-    """Start both emulators, bound to the loopback."""
+    """Start both emulators on the loopback interface."""
 
     def bind(port: int) -> list[str]:
         return ["--host=127.0.0.1", f"--port={port}"]

@@ -119,7 +119,7 @@ def test_a_commit_killed_at_any_call_is_finished_by_the_next_attempt(
 ) -> None:
     files = FaultyFiles(monkeypatch)
     expected, calls = undisturbed(case, files)
-    files.look_on = lambda: assert_whole_or_unfinished(case.folders.output)
+    files.observe = lambda: assert_whole_or_unfinished(case.folders.output)
     for number, name in enumerate(calls):
         # Behind a call is before the next one.
         last = (AFTER,) if number == len(calls) - 1 else ()
@@ -141,7 +141,7 @@ class _Attempt:
         self._case, self._stands, self._goes_on = case, threading.Event(), threading.Event()
         self.failure: BaseException | None = None
         self._thread = threading.Thread(target=self._work, daemon=True)
-        files.stand_still(at, self._thread, self._wait)
+        files.pause(at, self._thread, self._wait)
         self._thread.start()
         self._stands.wait()
 
@@ -167,7 +167,7 @@ def test_a_commit_that_another_attempt_overtakes_at_any_call_does_no_harm(
 ) -> None:
     files = FaultyFiles(monkeypatch)
     expected, calls = undisturbed(case, files)
-    files.look_on = lambda: assert_whole_or_unfinished(case.folders.output)
+    files.observe = lambda: assert_whole_or_unfinished(case.folders.output)
     for number, name in enumerate(calls):
         slow = _Attempt(case, files, number)
         try:
