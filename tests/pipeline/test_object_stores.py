@@ -137,7 +137,7 @@ def test_a_run_that_fails_leaves_no_data_set_and_goes_on(
     filled.proxy.fault = lambda of: "403" if "shard-" in of.path and of.method != "GET" else None
     failed = build(filled)
     filled.proxy.clear()
-    assert_refused(failed, 2, filled.url, "access is denied", "Ask for the permission", "--resume")
+    assert_refused(failed, 2, filled.url, "access is denied", "Ask for permission", "--resume")
     listed = BeamFolder(f"{filled.url}/out").list()
     left = [name for name in listed if not name.startswith("_temporary-")]
     assert not {"_SUCCESS", "dataset.json"}.intersection(left)
