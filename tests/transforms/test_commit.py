@@ -9,12 +9,12 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
-from corpusmill.arrays.columns import ANY_LENGTH, Column
 from corpusmill.dataset.accounting import Expected
-from corpusmill.dataset.manifest import describe_columns
+from corpusmill.dataset.manifest import to_json
 from corpusmill.errors import UserError
 from corpusmill.layout.placement import Layout
 from tests.tools.local_pipeline import local_pipeline
+from tests.tools.manifests import small_manifest
 from transforms.commit import CommitDataset, CommitOptions, check_rejects
 from transforms.elements import RejectsFile, WrittenFile
 from transforms.recovery.claim import CLAIM, Claim, take_claim
@@ -35,16 +35,7 @@ COUNTS = {
     "build.passes": 10, "build.examples": 9, "write.rows": 9,
     "write.train.length.10": 7, "write.validation.length.10": 2,
 }  # fmt: skip
-HEADER = {
-    "format": "corpusmill", "format_version": 1, "corpusmill_version": "0", "seed": 0,
-    "objective": {"name": "bert", "options": {}},
-    "tokenizer": {
-        "file": "tokenizer.json", "name": "t", "sha256": "", "vocab_size": 9, "special": {},
-    },
-    "output": {"format": "parquet", "options": {"padding": "do_not_pad"}, "validation_share": 0.3},
-    "columns": describe_columns((Column("input_ids", "int16", "ids", ANY_LENGTH),), False),
-    "corpus": {"options": {}, "bytes": 100, "files": [{"path": "text", "bytes": 100}]},
-}  # fmt: skip
+HEADER = to_json(small_manifest())
 
 
 class Folders:

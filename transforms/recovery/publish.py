@@ -123,4 +123,4 @@ def _check_moved(move: Move) -> None:
     with suppress(BeamIOError):
         if list_files(move.destination).get(move.destination) == move.bytes:
             return
-    raise RuntimeError(f"{move.source} is gone, but {move.destination} does not hold the same file")
+    raise RuntimeError(f"{move.source} is gone, and {move.destination} does not hold the same file")
