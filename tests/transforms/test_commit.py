@@ -10,7 +10,7 @@ import apache_beam as beam
 import pytest
 
 from corpusmill.dataset.accounting import Expected
-from corpusmill.dataset.manifest import to_json
+from corpusmill.dataset.manifest_json import to_json
 from corpusmill.errors import UserError
 from corpusmill.layout.placement import Layout
 from tests.tools.local_pipeline import local_pipeline
