@@ -1,11 +1,11 @@
-"""Build the two wheels that workers elsewhere need: the library's, and one with the job itself.
+"""Build the two wheels for workers on other machines: the library's and the job's.
 
-    python deploy/build_wheels.py OUT_FOLDER
+    python deploy/build_wheels.py FOLDER
 
-`corpusmill` is what a trainer installs. `corpusmill-job` holds `transforms` and `pipeline`, which
-run from the checkout on one machine; it is for container images and for Beam's `--extra_package`,
-which is given both, the library's first. Python and pip are all that is needed. The same sources
-and the same setuptools give the same bytes, and nothing is written into the checkout.
+`corpusmill` is the library, which trainers install. `corpusmill-job` has `transforms` and
+`pipeline`, which run from the checkout on a single machine. Container images install both, and so
+do workers if `--extra_package` names both, the library's first. This needs only Python and pip. The
+same sources and setuptools give the same bytes, and nothing is written into the checkout.
 """
 
 import argparse
@@ -22,9 +22,9 @@ from typing import Any
 CHECKOUT = Path(__file__).resolve().parent.parent
 JOB_PACKAGES = ("transforms", "pipeline")
 
-# What else could differ between two builds: the times and the modes of files. The oldest time that
-# an archive can hold is as good as any.
-_SECONDS_OF_FILES, _MODE_OF_FILES, _UMASK = "315532800", 0o644, 0o022
+# Builds could otherwise differ in the times and the modes of files. The time is the oldest one that
+# a ZIP file can hold.
+_FILE_TIME, _FILE_MODE, _UMASK = "315532800", 0o644, 0o022
 _NOT_SOURCES = shutil.ignore_patterns("__pycache__", "*.egg-info")
 
 
@@ -32,13 +32,13 @@ def build_wheels(folder: Path) -> tuple[Path, Path]:
     """Build both wheels.
 
     Args:
-        folder: where they are put; it is made.
+        folder: of the wheels; it is created if it does not exist.
 
     Returns:
-        The library's wheel and the job's, in the order in which they are to be installed.
+        The library's wheel and the job's, in the order of installation.
 
     Raises:
-        subprocess.CalledProcessError: pip could not build them, and has said why.
+        subprocess.CalledProcessError: pip failed, and has printed the reason.
     """
     folder.mkdir(parents=True, exist_ok=True)
     project = (CHECKOUT / "pyproject.toml").read_text(encoding="utf-8")
@@ -47,17 +47,20 @@ def build_wheels(folder: Path) -> tuple[Path, Path]:
 
 
 def _describe_job(library: str) -> str:
-    """The job's pyproject.toml: it wants the library of its own version, and what `job` names."""
+    """Return the job's pyproject.toml, which requires this library and the extra `job`."""
     toml = tomllib.loads(library)
-    of: dict[str, Any] = toml["project"]
-    # A JSON text, or an array of them, is TOML, too.
+    project: dict[str, Any] = toml["project"]
+    # Strings in JSON, and arrays of them, are also valid TOML.
     values = {
         "name": "corpusmill-job",
-        "version": of["version"],
+        "version": project["version"],
         "description": "The batch job of corpusmill, for its workers. Trainers need corpusmill.",
-        "requires-python": of["requires-python"],
-        "license": of["license"],
-        "dependencies": [f"corpusmill=={of['version']}", *of["optional-dependencies"]["job"]],
+        "requires-python": project["requires-python"],
+        "license": project["license"],
+        "dependencies": [
+            f"corpusmill=={project['version']}",
+            *project["optional-dependencies"]["job"],
+        ],
     }
     patterns = [f"{package}*" for package in JOB_PACKAGES]
     return "\n".join([
@@ -74,7 +77,7 @@ def _describe_job(library: str) -> str:
 
 
 def _build(name: str, project: str, packages: tuple[str, ...], folder: Path) -> Path:
-    """Build one wheel from a copy, as setuptools leaves files behind where it builds."""
+    """Build one wheel from a copy, as setuptools leaves files in the folder of a build."""
     with TemporaryDirectory(prefix="corpusmill-wheel-") as temporary:
         source = Path(temporary)
         for package in packages:
@@ -85,10 +88,10 @@ def _build(name: str, project: str, packages: tuple[str, ...], folder: Path) -> 
         for file in ("README.md", "LICENSE"):
             _copy_file(CHECKOUT / file, source / file)
         (source / "pyproject.toml").write_text(project, encoding="utf-8")
-        subprocess.run(  # noqa: S603  all arguments are ours
+        subprocess.run(  # noqa: S603  the arguments are constants
             [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-cache-dir",
              "--disable-pip-version-check", "--wheel-dir", folder, source],
-            env={**os.environ, "SOURCE_DATE_EPOCH": _SECONDS_OF_FILES},
+            env={**os.environ, "SOURCE_DATE_EPOCH": _FILE_TIME},
             umask=_UMASK,
             check=True,
         )  # fmt: skip
@@ -98,13 +101,13 @@ def _build(name: str, project: str, packages: tuple[str, ...], folder: Path) -> 
 
 def _copy_file(source: str | Path, target: str | Path) -> None:
     shutil.copyfile(source, target)
-    Path(target).chmod(_MODE_OF_FILES)
+    Path(target).chmod(_FILE_MODE)
 
 
 def main() -> None:
-    """Build them where the command line says, and print where they are."""
+    """Build both wheels and print their paths."""
     parser = argparse.ArgumentParser(description="Build the wheels of corpusmill and of its job.")
-    parser.add_argument("folder", type=Path, help="where they are put")
+    parser.add_argument("folder", type=Path, help="of the wheels")
     for wheel in build_wheels(parser.parse_args().folder):
         sys.stdout.write(f"{wheel}\n")
 

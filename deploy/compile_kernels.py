@@ -1,10 +1,10 @@
-"""Compile every kernel that workers may call, when an image is built and not when they start.
+"""Compile all kernels while an image is built, so that workers need not compile them.
 
     python deploy/compile_kernels.py
 
-A kernel is compiled anew for each type of token ids, so each objective is built from the bundled
-sample with vocabularies of the three types, in every format. Run it where the library is installed
-and as the workers will run: with their NUMBA_CPU_NAME, NUMBA_CPU_FEATURES and NUMBA_CACHE_DIR.
+A kernel is compiled separately for each type of token ids; therefore each objective is built from
+the bundled sample with vocabularies of all three types, and in every format. Run this with the
+installed library and with the workers' NUMBA_CPU_NAME, NUMBA_CPU_FEATURES and NUMBA_CACHE_DIR.
 """
 
 import json
@@ -16,7 +16,8 @@ from tempfile import TemporaryDirectory
 SAMPLE = Path(__file__).resolve().parent.parent / "samples" / "wiki.sample.tokens"
 END_OF_TEXT = "<|endoftext|>"
 
-# Entries that make ids int16, uint16 and int32; ids that say where words begin take twice as many.
+# Vocabulary sizes whose ids are int16, uint16 and int32. Ids that also mark the beginning of a word
+# need twice as many values.
 VOCABULARIES = (1_000, 60_000, 140_000)
 
 BUILDS = (
@@ -36,13 +37,13 @@ _TRAINING = {"wordpiece": (), "bpe": ("--model", "bpe", "--special-tokens", END_
 
 
 def compile_kernels(folder: Path) -> None:
-    """Build small data sets until every kernel was called.
+    """Build small data sets that call every kernel.
 
     Args:
-        folder: for what is built.
+        folder: for the tokenizers and the data sets.
 
     Raises:
-        subprocess.CalledProcessError: a build failed, and has said why.
+        subprocess.CalledProcessError: a build failed, and has printed the reason.
     """
     for model, flags in _TRAINING.items():
         trained = folder / f"{model}.json"
@@ -56,7 +57,7 @@ def compile_kernels(folder: Path) -> None:
 
 
 def _write_larger(trained: Path, entries: int, path: Path) -> None:
-    """A tokenizer with entries that no text has."""
+    """Write a tokenizer with additional entries, which do not occur in any text."""
     tokenizer = json.loads(trained.read_text(encoding="utf-8"))
     vocabulary = tokenizer["model"]["vocab"]
     for number in range(len(vocabulary), entries):
@@ -65,13 +66,13 @@ def _write_larger(trained: Path, entries: int, path: Path) -> None:
 
 
 def _run(command: str, *arguments: str) -> None:
-    subprocess.run(  # noqa: S603  all arguments are ours
+    subprocess.run(  # noqa: S603  the arguments are constants
         [sys.executable, "-m", "pipeline", command, "--input", str(SAMPLE), *arguments], check=True
     )
 
 
 def main() -> None:
-    """Compile them."""
+    """Compile the kernels of the installed library."""
     with TemporaryDirectory(prefix="corpusmill-kernels-") as folder:
         compile_kernels(Path(folder))
 

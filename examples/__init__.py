@@ -1,1 +1,1 @@
-"""Programs to read and to begin from: what a trainer does with a data set."""
+"""Programs that train with a data set, to be read and changed."""

@@ -1,4 +1,4 @@
-"""The losses of a training run of BERT: a picture, and beside them what guessing would give."""
+"""A plot of the losses of a BERT training run, with the losses of guessing."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 
 _BLUE, _ORANGE, _GREY = "#3b6fb6", "#d9702b", "#6b6b6b"
 
-# Batches that a curve is the mean of; the loss of a single one says little.
+# Number of batches in the moving average; the loss of a single batch says little.
 SMOOTHED = 50
 
 
@@ -22,7 +22,7 @@ class Losses(NamedTuple):
     """The mean losses of a batch, or of held-out text, in nats.
 
     Attributes:
-        step: how many steps were done.
+        step: number of steps so far.
         mlm: cross-entropy of the masked tokens.
         nsp: cross-entropy of the next-sentence labels.
     """
@@ -33,14 +33,14 @@ class Losses(NamedTuple):
 
 
 class Baselines(NamedTuple):
-    """The losses of models that look at no word, in nats.
+    """The losses of models that ignore the words, in nats.
 
     Attributes:
-        uniform_mlm: all tokens of the vocabulary are as likely.
+        uniform_mlm: all tokens of the vocabulary are equally likely.
         frequency_mlm: tokens are as likely as they are frequent.
-        coin_nsp: a coin is tossed.
-        lengths_nsp: all that is seen is whether there is a second segment, which random pairs
-            alone may lack.
+        coin_nsp: both labels are equally likely.
+        lengths_nsp: the label depends only on whether the second segment is empty, which happens
+            only in random pairs.
     """
 
     uniform_mlm: float
@@ -50,27 +50,27 @@ class Baselines(NamedTuple):
 
 
 def find_baselines(examples: Sequence[Mapping[str, Any]], vocab_size: int) -> Baselines:
-    """What guessing gives on masked examples.
+    """Return the losses of guessing on masked examples.
 
     Args:
         examples: with `token_type_ids`, `masked_lm_ids` and `next_sentence_label`.
         vocab_size: of the tokenizer.
     """
-    asked = np.bincount(
+    counts = np.bincount(
         np.concatenate([example["masked_lm_ids"] for example in examples]), minlength=vocab_size
     )
-    # The second [SEP] has type 1 itself.
+    # The second [SEP] has type 1, too.
     has_second = np.array([example["token_type_ids"].sum() > 1 for example in examples])
     labels = np.array([example["next_sentence_label"] for example in examples])
     lengths_nsp = sum(
         (has_second == kind).mean() * entropy(np.bincount(labels[has_second == kind]))
         for kind in np.unique(has_second)
     )
-    return Baselines(np.log(vocab_size), entropy(asked), np.log(2), lengths_nsp)
+    return Baselines(np.log(vocab_size), entropy(counts), np.log(2), lengths_nsp)
 
 
 def entropy(counts: npt.NDArray[np.int64]) -> float:
-    """The lowest loss of giving always the same probabilities, in nats.
+    """Return the lowest loss of constant probabilities, in nats.
 
     Example:
         [10, 10] gives ln 2 = 0.693.
@@ -80,7 +80,7 @@ def entropy(counts: npt.NDArray[np.int64]) -> float:
 
 
 def smooth(values: Sequence[float]) -> list[float]:
-    """The mean of each value and those before it, at most SMOOTHED in all."""
+    """Return the mean of each value and those before it, at most SMOOTHED in total."""
     sums = np.cumsum([0.0, *values])
     ends = np.arange(1, len(values) + 1)
     begins = np.maximum(0, ends - SMOOTHED)
@@ -89,15 +89,15 @@ def smooth(values: Sequence[float]) -> list[float]:
 
 
 def judge(name: str, training: float, validation: float, guessing: float) -> str:
-    """What a final loss says, in a sentence."""
+    """Return a sentence about a final loss."""
     if validation < 0.98 * guessing:
-        verdict = "what was learned holds for text that was never read"
+        verdict = "the model generalizes to text that it has never read"
     elif training < 0.98 * guessing:
         verdict = (
-            "the training text was learned by heart, which helps with no other: give more text"
+            "the model knows the training text by heart but does not generalize: use more text"
         )
     else:
-        verdict = "nothing was learned yet: give more steps"
+        verdict = "the model has not learned anything yet: train for more steps"
     return (
         f"{name}: {training:.2f} in training, {validation:.2f} in validation, "
         f"{guessing:.2f} by guessing; {verdict}"
@@ -111,14 +111,18 @@ def draw_losses(
     validation: Sequence[Losses],
     baselines: Baselines,
 ) -> None:
-    """Write a PNG: the masked language model on the left, the next sentence on the right."""
+    """Write a PNG with the masked language model on the left and the next sentence on the right."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), dpi=150, layout="constrained")
     figure.suptitle(title)
     _draw_lines(
-        left, [(of.step, of.mlm) for of in training], [(of.step, of.mlm) for of in validation]
+        left,
+        [(losses.step, losses.mlm) for losses in training],
+        [(losses.step, losses.mlm) for losses in validation],
     )
     _draw_lines(
-        right, [(of.step, of.nsp) for of in training], [(of.step, of.nsp) for of in validation]
+        right,
+        [(losses.step, losses.nsp) for losses in training],
+        [(losses.step, losses.nsp) for losses in validation],
     )
     _draw_baseline(left, baselines.uniform_mlm, "ln of the vocabulary")
     _draw_baseline(left, baselines.frequency_mlm, "guessing by frequency")
@@ -143,7 +147,7 @@ def _draw_lines(axes: Axes, training: _Points, validation: _Points) -> None:
         *zip(*validation, strict=True), color=_ORANGE, marker="o", markersize=4, label="validation"
     )
     axes.set_xlabel("step")
-    # Single batches may leave the picture; what is drawn strongly does not.
+    # Single batches may be out of view, the other curves may not.
     shown = [*smooth(losses), *(loss for _, loss in validation)]
     axes.set_ylim(min(shown) - 0.1 * np.ptp(shown), max(shown) + 0.1 * np.ptp(shown))
     axes.spines[["top", "right"]].set_visible(False)
@@ -157,6 +161,6 @@ def _draw_baseline(axes: Axes, loss: float, name: str, *, below: bool = False) -
         f"{name}: {loss:.2f}", (1, loss), xycoords=("axes fraction", "data"),
         xytext=(-2, -4 if below else 4), textcoords="offset points",
         ha="right", va="top" if below else "bottom", fontsize=9, color=_GREY,
-        zorder=1.5,  # over single batches, under the curves
+        zorder=1.5,  # above single batches, below the curves
         bbox={"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1},
     )  # fmt: skip

@@ -1,19 +1,19 @@
-"""What the flex template's launcher runs: its parameters as a command of the job.
+"""The program of the flex template's launcher, which turns parameters into a command of the job.
 
-The launcher gives everything as flags, `--name=value`: the template's parameters (metadata.json)
-and Beam's own options. The former become the command line, the latter follow behind `--`.
+The launcher passes everything as flags (`--name=value`): the template's parameters (metadata.json)
+and Beam's options. The parameters become the command line; the options follow after `--`.
 """
 
 import shlex
 import sys
 from collections.abc import Sequence
 
-# Of the template, in the order of the command line; the others are Beam's.
-OURS = ("objective", "input", "tokenizer", "output", "flags")
+# The template's parameters, in the order of the command line; other flags are Beam's.
+PARAMETERS = ("objective", "input", "tokenizer", "output", "flags")
 
 
 def command_line(arguments: Sequence[str]) -> list[str]:
-    """The arguments of `python -m pipeline`.
+    """Return the arguments of `python -m pipeline`.
 
     Example:
         ["--objective=bert", "--input=gs://a/* gs://b/*", "--tokenizer=gs://t.json",
@@ -23,31 +23,31 @@ def command_line(arguments: Sequence[str]) -> list[str]:
         "--region=us-central1"].
 
     Args:
-        arguments: as the launcher gives them.
+        arguments: of the launcher.
 
     Raises:
         SystemExit: a parameter is missing.
     """
-    given, beams = {}, []
+    parameters, options = {}, []
     for argument in arguments:
         name, _, value = argument.removeprefix("--").partition("=")
-        if name in OURS:
-            given[name] = value
+        if name in PARAMETERS:
+            parameters[name] = value
         else:
-            beams.append(argument)
-    missing = [name for name in ("objective", "input", "tokenizer", "output") if name not in given]
+            options.append(argument)
+    missing = [name for name in PARAMETERS[:-1] if name not in parameters]
     if missing:
         raise SystemExit(f"error: the template's parameters lack {', '.join(missing)}")
     return [
-        given["objective"],
-        "--input", *shlex.split(given["input"]),
-        "--tokenizer", given["tokenizer"],
-        "--output", given["output"],
+        parameters["objective"],
+        "--input", *shlex.split(parameters["input"]),
+        "--tokenizer", parameters["tokenizer"],
+        "--output", parameters["output"],
         "--runner", "DataflowRunner",
-        # The launcher's machine ends once the job is submitted.
+        # The launcher ends once the job is submitted.
         "--no-wait",
-        *shlex.split(given.get("flags", "")),
-        "--", *beams,
+        *shlex.split(parameters.get("flags", "")),
+        "--", *options,
     ]  # fmt: skip
 
 

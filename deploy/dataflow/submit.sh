@@ -1,24 +1,24 @@
 #!/bin/sh
-# Submit a job to Dataflow from a checkout: what is the same for all jobs comes from the environment.
+# Submit a job to Dataflow from a checkout. The environment has the settings that all jobs share.
 #
 #   PROJECT=my-project REGION=us-central1 BUCKET=my-temporary-bucket IMAGE=REGISTRY/corpusmill:1 \
 #     deploy/dataflow/submit.sh bert --input 'gs://corpus/*.txt' --tokenizer gs://corpus/tokenizer.json \
-#     --output gs://data/bert [-- Beam's further options]
+#     --output gs://data/bert [-- further options of Beam]
 #
 # SERVICE_ACCOUNT=name@project.iam.gserviceaccount.com and SUBNETWORK=regions/R/subnetworks/S are
-# used where they are given; with a subnetwork the workers have no public addresses.
+# optional; with a subnetwork the workers do not have public addresses.
 set -eu
 : "${PROJECT:?the project that pays}" "${REGION:?the region of the workers and of the buckets}"
 : "${BUCKET:?a bucket for staged files, without gs://}" "${IMAGE:?the image of deploy/dataflow}"
 
 flags=
 beam=
-behind=
+after_dashes=
 for argument in "$@"; do
   quoted="'$(printf %s "$argument" | sed "s/'/'\\\\''/g")'"
-  if [ "$argument" = -- ] && [ -z "$behind" ]; then
-    behind=yes
-  elif [ -n "$behind" ]; then
+  if [ "$argument" = -- ] && [ -z "$after_dashes" ]; then
+    after_dashes=yes
+  elif [ -n "$after_dashes" ]; then
     beam="$beam $quoted"
   else
     flags="$flags $quoted"

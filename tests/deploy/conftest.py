@@ -7,5 +7,5 @@ from deploy.build_wheels import build_wheels
 
 @pytest.fixture(scope="session")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The library's and the job's."""
+    """The library's wheel and the job's."""
     return build_wheels(tmp_path_factory.mktemp("wheels"))

@@ -1,8 +1,8 @@
-"""Machines for tests: namespaces with a network, a name, processes and a root folder of their own.
+"""Simulated machines: namespaces with their own network, name, processes and root folder.
 
-A host sees the system, Python, the packages that are installed beside the project, and one folder
-that it shares with the others. It sees neither the checkout nor any other folder of this machine,
-and no network but a cable to the driver.
+A host has the system, Python, the installed packages except the project, and one folder that all
+hosts share. It sees neither the checkout nor any other folder of this machine, and its network is a
+cable to the driver.
 """
 
 import os
@@ -23,7 +23,7 @@ from corpusmill.arrays.kernel_cache import kernel_folder
 from tests.conftest import CHECKOUT
 
 POOL_PORT = 50000
-# The two ends of a host's cable. Of the driver's ends each is reached from every host.
+# The two ends of a host's cable. Every host can reach all of the driver's ends.
 _DRIVER_ADDRESS, _HOST_ADDRESS = "10.0.{number}.1", "10.0.{number}.2"
 DRIVER_ADDRESS = _DRIVER_ADDRESS.format(number=0)
 
@@ -31,7 +31,7 @@ _ENVIRONMENT, _PACKAGES, _BOOT = "/venv", "/opt/packages", "/opt/apache/beam/boo
 _KERNELS = "/opt/corpusmill/kernels"
 _SYSTEM = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "etc", "dev")
 
-# What Beam's images set, too; and no package index.
+# The environment variables of Beam's images, without a package index.
 _VARIABLES = {
     "PATH": f"{_ENVIRONMENT}/bin:/usr/bin:/bin",
     "RUN_PYTHON_SDK_IN_DEFAULT_ENVIRONMENT": "1",
@@ -45,10 +45,10 @@ class Host:
     """A machine with a pool of workers.
 
     Attributes:
-        name: as its processes see it.
-        address: by which the driver reaches it.
-        root: its root folder, seen from here.
-        log: what its pool says.
+        name: within the host.
+        address: for the driver.
+        root: the root folder, as seen from outside.
+        log: of the pool.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Host:
 
 @dataclass(frozen=True)
 class Network:
-    """A driver, which is this machine with another network, and its hosts.
+    """Hosts and a driver, which is this machine with another network.
 
     Attributes:
         driver: name of the driver's network.
@@ -71,11 +71,11 @@ class Network:
 
     @property
     def pools(self) -> list[str]:
-        """Where pools of workers listen."""
+        """The addresses of the pools."""
         return [f"{host.address}:{POOL_PORT}" for host in self.hosts]
 
     def start(self, *arguments: str | Path, log: Path) -> "subprocess.Popen[str]":
-        """Start a Python program of the checkout on the driver; what it says goes to a file."""
+        """Start a Python program of the checkout on the driver; its output goes to a file."""
         with log.open("w") as stream:
             return subprocess.Popen(
                 ["ip", "netns", "exec", self.driver, sys.executable, *map(str, arguments)],
@@ -83,33 +83,33 @@ class Network:
             )  # fmt: skip
 
 
-def say_missing(what: str) -> None:
-    """Skip the test, but fail it in continuous integration, which has to have everything."""
+def report_missing(reason: str) -> None:
+    """Skip the test, but fail it in continuous integration, where everything must be there."""
     if os.environ.get("CI"):
-        pytest.fail(what)
-    pytest.skip(what)
+        pytest.fail(reason)
+    pytest.skip(reason)
 
 
 def find_boot() -> Path:
-    """The program that Beam's containers begin with."""
-    found = Path(os.environ.get("BEAM_BOOT") or Path(sys.prefix, "bin", "beam-boot"))
-    if not found.is_file():
-        say_missing("Beam's boot program is missing: `make test-hosts` installs it with Go")
-    return found
+    """Return the program that starts Beam's containers."""
+    boot = Path(os.environ.get("BEAM_BOOT") or Path(sys.prefix, "bin", "beam-boot"))
+    if not boot.is_file():
+        report_missing("Beam's boot program is missing: `make test-hosts` installs it with Go")
+    return boot
 
 
 @contextmanager
 def connect_hosts(folder: Path, shared: Path, names: tuple[str, ...]) -> Iterator[Network]:
-    """Make hosts with a started pool of workers each; all are gone at the end of the block.
+    """Create hosts with a running pool of workers; the end of the block removes them.
 
     Args:
         folder: for the hosts' root folders and logs.
-        shared: the folder that all see, at the same path.
+        shared: the folder that all hosts have, at the same path.
         names: of the hosts.
     """
     boot = find_boot()
     if not shutil.which("ip") or not shutil.which("unshare"):
-        say_missing("`ip` or `unshare` is missing: install iproute2 and util-linux")
+        report_missing("`ip` or `unshare` is missing: install iproute2 and util-linux")
     driver = f"corpusmill-{os.getpid()}"
     with ExitStack() as stack:
         _add_network(driver, stack)
@@ -126,9 +126,11 @@ def connect_hosts(folder: Path, shared: Path, names: tuple[str, ...]) -> Iterato
 
 
 def _add_network(name: str, stack: ExitStack) -> None:
-    made = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)
-    if made.returncode:
-        pytest.skip(f"this machine allows no network namespaces: {made.stderr.strip()}")
+    outcome = subprocess.run(
+        ["ip", "netns", "add", name], capture_output=True, text=True, check=False
+    )
+    if outcome.returncode:
+        pytest.skip(f"network namespaces are not allowed here: {outcome.stderr.strip()}")
     stack.callback(_ip, "netns", "delete", name)
     _ip("-n", name, "link", "set", "lo", "up")
 
@@ -150,13 +152,13 @@ def _ip(*arguments: str) -> None:
 
 
 def _make_root(root: Path, boot: Path, shared: Path) -> None:
-    """A root folder with a Python that has every package but the project's."""
+    """Make a root folder with a Python that has all packages except the project's."""
     environment = root / _ENVIRONMENT[1:]
     venv.create(environment, symlinks=True)
     packages = environment / _site_packages().relative_to(sys.prefix)
-    # A folder that a .pth file names has no say in the path, and so the editable install none.
+    # .pth files within a folder that a .pth file names are ignored, and so the editable install is.
     (packages / "packages.pth").write_text(f"{_PACKAGES}\n")
-    # Images hold compiled kernels, too; numba looks for them by the place of their sources.
+    # Images have compiled kernels, too; numba finds them by the path of their sources.
     kernels = root / _KERNELS[1:] / kernel_folder().name
     for source in (CHECKOUT / "corpusmill").rglob("*/"):
         compiled = kernel_folder() / _subfolder_of_kernels(source)
@@ -203,7 +205,7 @@ def _start_pool(host: Host, network: str, shared: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        # The first process of the host takes all others with it.
+        # The end of the host's first process ends all others.
         started.kill()
         started.wait()
 

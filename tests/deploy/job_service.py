@@ -1,6 +1,6 @@
-"""Beam's own local job service, with a worker on each of several hosts.
+"""Beam's local job service, with a worker on each of several hosts.
 
-As it stands the service has one worker a job, and tells it that the service is on its own machine.
+Unpatched, the service has one worker per job, which must be on the same machine.
 """
 
 import sys
@@ -17,7 +17,7 @@ from apache_beam.runners.portability.fn_api_runner import fn_runner, worker_hand
 
 
 class _WorkerElsewhere(worker_handlers.ExternalWorkerHandler):
-    """The worker of the next host."""
+    """A worker on the next host."""
 
     service = ""
     hosts = 0
@@ -42,14 +42,14 @@ class _Job(local_job_service.BeamJob):
 
 
 def main(port_file: str, address: str, *pools: str) -> None:
-    """Serve until the process is ended.
+    """Serve until the process is killed.
 
     Args:
-        port_file: gets the port on which jobs are taken, on the loopback.
-        address: by which hosts reach this machine.
-        pools: the hosts' pools of workers.
+        port_file: the file for the port of the service, on the loopback interface.
+        address: of this machine, for the hosts.
+        pools: the addresses of the hosts' pools.
     """
-    # Its timed flush loses elements, as the local runner's does.
+    # The timed flush loses elements, as it does in the local runner.
     worker_handlers.DATA_BUFFER_TIME_LIMIT_MS = 0
     _WorkerElsewhere.service, _WorkerElsewhere.hosts = address, len(pools)
     _WorkerElsewhere.pools = cycle(pools)

@@ -1,4 +1,4 @@
-"""What deploy/dataflow gives a user: the template's launcher, its parameters, the submit script."""
+"""The files of deploy/dataflow: the template's launcher and parameters, the submit script."""
 
 import json
 import os
@@ -14,23 +14,23 @@ from pipeline.commands.builds import BUILDS, BuildBert
 from tests.conftest import CHECKOUT
 
 FOLDER = CHECKOUT / "deploy" / "dataflow"
-GIVEN = (
+FLAGS = (
     "--objective=bert", "--input=gs://a/*.txt 'gs://b c/*'", "--tokenizer=gs://t.json",
     "--output=gs://out", "--flags=--num-shards 3 --seed 1", "--region=us-central1",
     "--sdk_container_image=image:1",
 )  # fmt: skip
-SAY_ARGUMENTS = '#!/bin/sh\nfor argument in "$@"; do printf "%s\\n" "$argument"; done\n'
+PRINT_ARGUMENTS = '#!/bin/sh\nfor argument in "$@"; do printf "%s\\n" "$argument"; done\n'
 
 
-def test_the_templates_parameters_become_a_command_of_the_job() -> None:
-    own, beams = split(launch.command_line(GIVEN))
-    command = parse(own)
+def test_template_parameters_become_a_command_of_the_job() -> None:
+    arguments, options = split(launch.command_line(FLAGS))
+    command = parse(arguments)
     assert isinstance(command, BuildBert)
     assert command.dataset.input == ("gs://a/*.txt", "gs://b c/*")
     assert command.dataset.num_shards == 3
     assert command.run.runner == "DataflowRunner"
     assert not command.run.wait
-    assert beams == ["--region=us-central1", "--sdk_container_image=image:1"]
+    assert options == ["--region=us-central1", "--sdk_container_image=image:1"]
 
 
 def split(arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -40,34 +40,34 @@ def split(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 def test_a_missing_parameter_is_named() -> None:
     with pytest.raises(SystemExit, match="lack tokenizer, output"):
-        launch.command_line(GIVEN[:2])
+        launch.command_line(FLAGS[:2])
 
 
-def test_the_template_describes_the_parameters_that_its_launcher_takes() -> None:
+def test_the_template_describes_the_parameters_of_its_launcher() -> None:
     metadata = json.loads((FOLDER / "metadata.json").read_text())
-    parameters = {of["name"]: of for of in metadata["parameters"]}
-    assert set(parameters) == {*launch.OURS, "sdk_container_image"}
-    optional = {name for name, of in parameters.items() if of.get("isOptional")}
+    parameters = {parameter["name"]: parameter for parameter in metadata["parameters"]}
+    assert set(parameters) == {*launch.PARAMETERS, "sdk_container_image"}
+    optional = {name for name, entry in parameters.items() if entry.get("isOptional")}
     assert optional == {"flags"}
     objectives = parameters["objective"]["regexes"][0].strip("^()$").split("|")
     assert set(objectives) == set(BUILDS)
 
 
-def test_the_submit_script_gives_the_services_options_behind_the_jobs(tmp_path: Path) -> None:
+def test_the_submit_script_puts_the_services_options_after_the_jobs(tmp_path: Path) -> None:
     python = tmp_path / "python"
-    python.write_text(SAY_ARGUMENTS)
+    python.write_text(PRINT_ARGUMENTS)
     python.chmod(python.stat().st_mode | stat.S_IXUSR)
     environment = {
         "PATH": os.environ["PATH"], "PYTHON": str(python), "PROJECT": "project",
         "REGION": "us-central1", "BUCKET": "bucket", "IMAGE": "image:1",
         "SUBNETWORK": "regions/us-central1/subnetworks/inner",
     }  # fmt: skip
-    given = ("bert", "--input", "gs://a b/*", "it's", "--", "--max_num_workers=3")
-    said = subprocess.run(
-        ["sh", FOLDER / "submit.sh", *given], env=environment, capture_output=True, text=True,
+    arguments = ("bert", "--input", "gs://a b/*", "it's", "--", "--max_num_workers=3")
+    printed = subprocess.run(
+        ["sh", FOLDER / "submit.sh", *arguments], env=environment, capture_output=True, text=True,
         check=True,
     ).stdout.splitlines()  # fmt: skip
-    assert said == [
+    assert printed == [
         "-m", "pipeline", "bert", "--input", "gs://a b/*", "it's", "--runner", "DataflowRunner",
         "--", "--project=project", "--region=us-central1", "--temp_location=gs://bucket/beam",
         "--sdk_container_image=image:1", "--subnetwork=regions/us-central1/subnetworks/inner",
@@ -75,7 +75,7 @@ def test_the_submit_script_gives_the_services_options_behind_the_jobs(tmp_path: 
     ]  # fmt: skip
     del environment["IMAGE"]
     refused = subprocess.run(
-        ["sh", FOLDER / "submit.sh", *given], env=environment, capture_output=True, text=True,
+        ["sh", FOLDER / "submit.sh", *arguments], env=environment, capture_output=True, text=True,
         check=False,
     )  # fmt: skip
     assert refused.returncode

@@ -1,4 +1,4 @@
-"""Workers on machines that have nothing of the project but what Beam's own staging brings them."""
+"""Workers on machines that have only those parts of the project that Beam's staging brings."""
 
 import shutil
 import time
@@ -14,29 +14,29 @@ from tests.tools.jobs import Outcome, assert_refused, digests, run_here
 
 pytestmark = pytest.mark.hosts
 
-# Ernie's labels need a rule of words, its pairs the pool of random documents.
+# ERNIE's labels need word boundaries, and its pairs the pool of random documents.
 JOB = ("--max-seq-length", "64", "--duplicates", "2", "--validation-share", "0.2", "--seed", "1")
 SHARDS = ("--num-shards", "4", "--output-format", "avro")
 
 
 @pytest.fixture(scope="module")
 def shared(sample: Path, tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that all machines mount: a corpus with a reject, and a tokenizer."""
+    """The shared folder of all machines, with a corpus, which has a reject, and a tokenizer."""
     folder = tmp_path_factory.mktemp("shared")
     (folder / "text").write_bytes(sample.read_bytes() + b"Not \xff text .\n")
     shutil.copy(tokenizer_path, folder)
     return folder
 
 
-def given(shared: Path, output: str) -> tuple[str | Path, ...]:
+def file_flags(shared: Path, output: str) -> tuple[str | Path, ...]:
     tokenizer = shared / "tokenizer.json"
     return ("--input", shared / "text", "--tokenizer", tokenizer, "--output", shared / output)
 
 
 @pytest.fixture(scope="module")
 def reference(shared: Path) -> dict[str, str]:
-    """The digests of a data set built in this process, which compiles the kernels as well."""
-    outcome = run_here("ernie", *given(shared, "local"), *JOB, *SHARDS)
+    """The digests of a data set built in this process, which also compiles the kernels."""
+    outcome = run_here("ernie", *file_flags(shared, "local"), *JOB, *SHARDS)
     assert outcome.status == 0, outcome.errors
     return digests(shared / "local")
 
@@ -47,8 +47,8 @@ class Cluster:
 
     Attributes:
         network: driver and hosts.
-        service: where the driver gives jobs to.
-        folder: for logs.
+        service: the address of the service.
+        folder: of the logs.
     """
 
     network: Network
@@ -56,11 +56,11 @@ class Cluster:
     folder: Path
 
     def run(self, *arguments: str | Path, wheels: Sequence[Path] = ()) -> tuple[int, str]:
-        """Run a command of the job there; gives its exit status and what it says.
+        """Run a command of the job on the driver; return its exit status and its output.
 
         Args:
-            arguments: the command.
-            wheels: which the workers are to install.
+            arguments: of the command.
+            wheels: for the workers to install.
         """
         log = self.folder / "job.log"
         beam = (
@@ -77,7 +77,7 @@ class Cluster:
             job.kill()
 
     def logs(self) -> str:
-        """What hosts and service say."""
+        """Return the logs of the hosts and the service."""
         return "\n".join(path.read_text() for path in sorted(self.folder.glob("*.log")))
 
 
@@ -85,7 +85,7 @@ class Cluster:
 def cluster(
     shared: Path, reference: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Cluster]:
-    assert reference  # hosts are given what it has compiled
+    assert reference  # the hosts get its compiled kernels
     folder = tmp_path_factory.mktemp("cluster")
     port = folder / "port"
     with connect_hosts(folder, shared, ("north", "south")) as network:
@@ -103,29 +103,27 @@ def cluster(
             service.wait()
 
 
-def test_workers_that_lack_the_code_are_told_of_with_the_cure(
-    cluster: Cluster, shared: Path
-) -> None:
-    status, said = cluster.run("ernie", *given(shared, "nothing"), *JOB, *SHARDS)
-    announced, _, errors = said.partition("\n")
-    assert announced.startswith("PortableRunner: job ")
+def test_missing_code_is_reported_with_the_cure(cluster: Cluster, shared: Path) -> None:
+    status, output = cluster.run("ernie", *file_flags(shared, "nothing"), *JOB, *SHARDS)
+    first_line, _, errors = output.partition("\n")
+    assert first_line.startswith("PortableRunner: job ")
     assert_refused(Outcome(status, "", errors), USER_ERROR, "No module named", "build_wheels.py")
 
 
-def test_the_bytes_of_workers_that_have_what_staging_brought(
+def test_workers_with_staged_code_write_the_same_bytes(
     cluster: Cluster, shared: Path, reference: dict[str, str], wheels: tuple[Path, Path]
 ) -> None:
-    hosts, ours = cluster.network.hosts, {"corpusmill", "transforms", "pipeline"}
-    assert not any(ours & packages_of(host) for host in hosts)
+    hosts, packages = cluster.network.hosts, {"corpusmill", "transforms", "pipeline"}
+    assert not any(packages & list_packages(host) for host in hosts)
     small_ranges = ("--range-bytes", "3000")
-    job = ("ernie", *given(shared, "out"), *JOB, *SHARDS, *small_ranges)
-    status, said = cluster.run(*job, wheels=wheels)
-    assert status == 0, said + cluster.logs()
+    job = ("ernie", *file_flags(shared, "out"), *JOB, *SHARDS, *small_ranges)
+    status, output = cluster.run(*job, wheels=wheels)
+    assert status == 0, output + cluster.logs()
     assert digests(shared / "out") == reference
-    assert all(ours <= packages_of(host) for host in hosts)
+    assert all(packages <= list_packages(host) for host in hosts)
 
 
-def packages_of(host: Host) -> set[str]:
-    """What is installed on a host, beside the packages that it shares with this machine."""
+def list_packages(host: Host) -> set[str]:
+    """Return the packages of a host that it does not share with this machine."""
     [folder] = host.root.glob("venv/lib/*/site-packages")
     return {path.name for path in folder.iterdir() if (path / "__init__.py").exists()}

@@ -1,4 +1,4 @@
-"""Data sets that the programs and recipes of examples/ are tried with, built once a session."""
+"""Data sets for the tests of examples/, built once in a session."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +14,7 @@ Builder = Callable[..., Path]
 
 @pytest.fixture(scope="session")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Builder:
-    """Builds a data set `out` of the bundled sample, and gives the folder that it lies in."""
+    """A function that builds a data set `out` of the bundled sample and returns its parent."""
     built: dict[Recipe, Path] = {}
 
     def build_once(

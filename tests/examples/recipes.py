@@ -1,4 +1,4 @@
-"""The code blocks of examples/README.md, to be run as their readers run them."""
+"""The code blocks of examples/README.md, run as users run them."""
 
 import os
 import re
@@ -14,31 +14,31 @@ _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def read_blocks(page: Path = PAGE) -> dict[str, list[str]]:
-    """The Python of each section that has any, by its heading."""
+    """Return the Python blocks of each section that has some, by its heading."""
     _, *parts = _HEADING.split(page.read_text())
     sections = zip(parts[::2], parts[1::2], strict=True)
-    return {heading: found for heading, text in sections if (found := _BLOCK.findall(text))}
+    return {heading: blocks for heading, text in sections if (blocks := _BLOCK.findall(text))}
 
 
 def run_recipes(folder: Path, *recipes: str) -> dict[str, Any]:
-    """Go to a folder where `out` is, and run blocks there, one behind the other.
+    """Change to the folder with the data set `out`, and run blocks there in order.
 
     Args:
-        folder: where to go; fixtures of pytest come back from it.
-        recipes: headings; "GPT 2" is the second block of that section alone.
+        folder: the folder; a fixture changes back.
+        recipes: headings; "GPT 2" is only the second block of that section.
 
     Returns:
-        The names that they have defined.
+        The names that the blocks have defined.
     """
     os.chdir(folder)
     names: dict[str, Any] = {"__name__": "recipe"}
     for recipe in recipes:
-        exec(compile(find_code(recipe), recipe, "exec"), names)  # noqa: S102  our own page's
+        exec(compile(find_code(recipe), recipe, "exec"), names)  # noqa: S102  the code of our page
     return names
 
 
 def find_code(recipe: str) -> str:
-    """The code of a section, or of one of its blocks."""
+    """Return the code of a section, or of one of its blocks."""
     heading, _, number = recipe.rpartition(" ")
     blocks = read_blocks()
     if number.isdigit():

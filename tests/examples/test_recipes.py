@@ -1,4 +1,4 @@
-"""The recipes of examples/README.md, run as they stand there."""
+"""The recipes of examples/README.md."""
 
 import json
 import os
@@ -37,14 +37,14 @@ def test_every_recipe_is_run_by_a_test() -> None:
         assert f'"{heading}' in tests, heading
 
 
-def test_what_the_readme_shows_are_recipes() -> None:
+def test_the_readme_shows_recipes() -> None:
     recipes = [code for blocks in read_blocks(PAGE).values() for code in blocks]
     for code in read_blocks(CHECKOUT / "README.md").get("Training", []):
         assert code in recipes
 
 
 @pytest.mark.parametrize("options", [_STATIC, _DYNAMIC], ids=["static", "dynamic"])
-def test_bert_learns_and_goes_on(options: BertOptions, build: Builder) -> None:
+def test_bert_learns_and_resumes(options: BertOptions, build: Builder) -> None:
     names = run_recipes(build(options), "Batches", "BERT", "Going on")
     _assert_falling(names["losses"])
     assert names["loader"].epoch == 2
@@ -80,10 +80,9 @@ def test_electra_learns(build: Builder) -> None:
 def test_packed_documents_do_not_see_each_other(build: Builder) -> None:
     names = run_recipes(build(GptOptions(mode="pack", max_seq_length=64)), "Batches", "GPT 2")
     model, batch = names["model"].eval(), names["batch"]
-    row, place = (
-        of[0].item() for of in (batch["position_ids"][:, 2:-2] == 0).nonzero(as_tuple=True)
-    )
-    begin = place + 2  # of a document behind another one
+    starts = (batch["position_ids"][:, 2:-2] == 0).nonzero()
+    row, begin = starts[0].tolist()
+    begin += 2  # of a document after another one
     with torch.no_grad():
         before = model(**batch).logits[row, begin:]
         batch["input_ids"][row, :begin] = 5
@@ -95,7 +94,7 @@ def test_trainer_learns(build: Builder, tmp_path: Path) -> None:
     names = run_recipes(tmp_path, "Batches", "BERT 1", "Trainer")
     logged = [entry["loss"] for entry in names["trainer"].state.log_history if "loss" in entry]
     assert logged[-1] < logged[0] - 0.3
-    assert names["dataset"].epoch == 1  # so that each epoch has masks of its own
+    assert names["dataset"].epoch == 1  # so that each epoch has its own masks
 
 
 def test_lightning_learns(build: Builder, tmp_path: Path) -> None:
@@ -114,7 +113,7 @@ def test_lightning_learns(build: Builder, tmp_path: Path) -> None:
     assert another.state_dict()["number"] == 3 * len(names["samples"])
 
 
-# What each rank has read and learned is written behind the recipe's own lines.
+# These lines around the recipe record what each rank reads and learns.
 _RECORD = """
 import json
 from pathlib import Path
@@ -150,10 +149,10 @@ def test_two_ranks_read_every_example_once_and_learn_the_same(
     assert Counter(first["read"] + second["read"]) == Counter(range(first["all"]))
     assert abs(len(first["read"]) - len(second["read"])) <= 1
     assert first["learned"] == second["learned"]
-    assert first["loss"] != second["loss"]  # each on batches of its own
+    assert first["loss"] != second["loss"]  # each with its own batches
 
 
-def test_dataloader_reads_all_in_its_order_or_in_ours(build: Builder) -> None:
+def test_dataloader_reads_everything_in_its_order_and_in_ours(build: Builder) -> None:
     names = run_recipes(build(_DYNAMIC), "Batches", "DataLoader")
     size = len(names["samples"])
     by_number, ours, streaming = (
@@ -166,18 +165,19 @@ def test_dataloader_reads_all_in_its_order_or_in_ours(build: Builder) -> None:
         assert all(torch.equal(ordered[name], streamed[name]) for name in ordered)
 
 
-# Importing them fails, as where they are not installed.
+# Importing these fails, as if they were not installed.
 _WITHOUT_TORCH = """
 import sys
 sys.modules.update(dict.fromkeys(("torch", "transformers", "datasets")))
 """
 _SAVE = """
 import numpy
-numpy.savez("batches.npz", *(of[name] for of in Loader(loader.batches) for name in sorted(of)))
+batches = Loader(loader.batches)
+numpy.savez("batches.npz", *(batch[name] for batch in batches for name in sorted(batch)))
 """
 
 
-def test_numpy_gives_the_batches_of_torch_without_it(build: Builder, tmp_path: Path) -> None:
+def test_numpy_batches_equal_those_of_torch(build: Builder, tmp_path: Path) -> None:
     (tmp_path / "out").symlink_to(build(_DYNAMIC) / "out")
     recipes = [find_code(recipe) for recipe in ("Batches", "NumPy and JAX")]
     program = "\n".join([_WITHOUT_TORCH, *recipes, _SAVE])
@@ -207,7 +207,7 @@ rows = [row.tolist() for batch in dataset for row in batch["input_ids"].numpy()]
 Path("rows.json").write_text(json.dumps(sorted(rows)))
 """
     program = find_code("TensorFlow") + save
-    # A process of its own: TensorFlow and PyTorch do not always go together in one.
+    # A separate process, as TensorFlow and PyTorch do not always work together in one.
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)
     data_set = DataSet(tmp_path / "out")
     expected = [

@@ -1,4 +1,4 @@
-"""The training demo: losses that go down, a picture of them, and a run that goes on."""
+"""The training demo: falling losses, their plot, and a resumed run."""
 
 from pathlib import Path
 
@@ -18,21 +18,21 @@ _OPTIONS = BertOptions(max_seq_length=64, duplicates=5, mask="dynamic")
 
 def _run(data: Path, results: Path, steps: int, *flags: str) -> train_bert.Training:
     small = ("--hidden-size", "32", "--batch-size", "32", "--validation-batches", "2")
-    given = train_bert.parse_arguments(
+    options = train_bert.parse_arguments(
         [str(data), "--results", str(results), "--steps", str(steps), *small, *flags]
     )
-    return train_bert.train(given)
+    return train_bert.train(options)
 
 
-def test_losses_go_down_and_are_drawn(
+def test_losses_go_down_and_are_plotted(
     build: Builder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = train_bert.parse_arguments(
+    options = train_bert.parse_arguments(
         [str(build(_OPTIONS) / "out"), "--results", str(tmp_path), "--steps", "40",
          "--save-every", "8", "--hidden-size", "64", "--learning-rate", "5e-3"]
     )  # fmt: skip
-    training = train_bert.train(given)
-    train_bert.conclude(given, training)
+    training = train_bert.train(options)
+    train_bert.conclude(options, training)
 
     mlm = [losses.mlm for losses in training.losses]
     assert len(mlm) == 40
@@ -44,15 +44,15 @@ def test_losses_go_down_and_are_drawn(
     assert picture.shape[1] > 1000
     assert picture.std() > 0.01
     output = capsys.readouterr().out.splitlines()
-    assert output[-1] == f"40 steps; the losses are drawn in {tmp_path / 'losses.png'}"
+    assert output[-1] == f"40 steps; the losses are plotted in {tmp_path / 'losses.png'}"
 
 
-def test_a_run_that_goes_on_ends_as_one_that_was_never_stopped(
+def test_a_resumed_run_ends_like_one_that_never_stopped(
     build: Builder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = build(_OPTIONS) / "out"
     whole = _run(data, tmp_path, 30, "--save-every", "10")
-    assert 20 < len(DataSet(data)) / 32 < 30  # the second epoch is begun
+    assert 20 < len(DataSet(data)) / 32 < 30  # the second epoch has begun
 
     def stop(training: train_bert.Training, _seconds: float) -> None:
         if len(training.losses) == 20:
@@ -69,7 +69,7 @@ def test_a_run_that_goes_on_ends_as_one_that_was_never_stopped(
         assert torch.equal(tensor, resumed.model.state_dict()[name]), name
 
 
-def test_guessing_is_reckoned_from_the_examples() -> None:
+def test_losses_of_guessing_come_from_the_examples() -> None:
     def example(masked: list[int], second: int, label: int) -> dict[str, object]:
         types = np.array([0, 0] + [1] * second)
         return {
@@ -77,24 +77,26 @@ def test_guessing_is_reckoned_from_the_examples() -> None:
         }  # fmt: skip
 
     pairs = [example([5, 6], 4, 0), example([5, 6], 3, 1), example([5], 1, 1), example([6], 1, 1)]
-    found = find_baselines(pairs, vocab_size=8)
-    assert found.frequency_mlm == pytest.approx(np.log(2))  # 5 and 6 are asked for as often
-    assert found.uniform_mlm == pytest.approx(np.log(8))
-    # Where the second segment is empty the label is sure; that is half of them.
-    assert found.lengths_nsp == pytest.approx(np.log(2) / 2)
+    baselines = find_baselines(pairs, vocab_size=8)
+    assert baselines.frequency_mlm == pytest.approx(np.log(2))  # 5 and 6 are equally frequent
+    assert baselines.uniform_mlm == pytest.approx(np.log(8))
+    # Half of the pairs have an empty second segment, and their label is certain.
+    assert baselines.lengths_nsp == pytest.approx(np.log(2) / 2)
     assert entropy(np.array([3, 0, 0])) == 0
 
 
-def test_curves_are_means_of_what_came_before() -> None:
+def test_curves_are_moving_averages() -> None:
     assert smooth([4.0, 2.0, 0.0]) == [4.0, 3.0, 2.0]
     assert smooth([100.0] + [1.0] * 99)[-1] == 1.0
 
 
 @pytest.mark.parametrize(
     ("training", "validation", "verdict"),
-    [(0.4, 0.5, "never read"), (0.1, 0.9, "by heart"), (0.69, 0.69, "nothing was learned yet")],
+    [
+        (0.4, 0.5, "generalizes to text"),
+        (0.1, 0.9, "by heart"),
+        (0.69, 0.69, "not learned anything yet"),
+    ],
 )
-def test_what_is_said_of_the_end_is_true_of_it(
-    training: float, validation: float, verdict: str
-) -> None:
+def test_the_verdict_fits_the_losses(training: float, validation: float, verdict: str) -> None:
     assert verdict in judge("next sentence", training, validation, guessing=0.69)
