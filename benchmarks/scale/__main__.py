@@ -123,8 +123,7 @@ def show(planned: dict[str, Planned]) -> None:
     sizes = planned.values()
     rows = [[name, *(f"{value(size):,.0f}" for size in sizes)] for name, value in _NUMBERS.items()]
     rows += [
-        [f"{name}, bytes", *(_format_bytes(value(size)) for size in sizes)]
-        for name, value in _BYTES.items()
+        [name, *(_format_bytes(value(size)) for size in sizes)] for name, value in _BYTES.items()
     ]
     print_table(("", *planned), rows)
     for name, size in planned.items():

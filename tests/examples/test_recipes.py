@@ -45,7 +45,7 @@ def test_the_readme_shows_recipes() -> None:
 
 @pytest.mark.parametrize("options", [_STATIC, _DYNAMIC], ids=["static", "dynamic"])
 def test_bert_learns_and_resumes(options: BertOptions, build: Builder) -> None:
-    names = run_recipes(build(options), "Batches", "BERT", "Going on")
+    names = run_recipes(build(options), "Batches", "BERT", "Resuming")
     _assert_falling(names["losses"])
     assert names["loader"].epoch == 2
     assert next(iter(names["loader"]))["input_ids"].shape[0] == 8
