@@ -14,8 +14,9 @@ import pyarrow as pa
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
 from corpusmill.objectives.columns import NEXT_SENTENCE_LABEL, SENTENCE_ORDER_LABEL
+from corpusmill.objectives.documents import Documents, unpack_documents
 from corpusmill.objectives.examples import full_sentences
-from corpusmill.objectives.examples import next_sentence_pairs as pairs
+from corpusmill.objectives.examples import next_sentence_pairs as pairing
 from corpusmill.objectives.examples.pair_rows import NUM_SPECIAL, assemble_pairs
 from corpusmill.objectives.examples.sentence_order_pairs import draw_ordered_pairs
 from corpusmill.objectives.random_documents import Pool
@@ -97,43 +98,34 @@ class RowMaker:
         seed: int,
     ) -> UnmaskedRows:
         """See `corpusmill.objectives.objective.Objective.build`."""
-        ids = documents.column("document").to_numpy()
-        sentences, offsets = ragged.from_arrow(documents.column("sentences"))
-        token_ids, sentence_offsets = ragged.from_arrow(sentences)
-        spans = (sentence_offsets.astype(np.int64), offsets.astype(np.int64))
+        index, token_ids = unpack_documents(documents)
         if self.segments not in _LABELS:
-            return self._pieces(token_ids, *spans)
-        rule = (
-            np.uint64(seed), repeat, self.max_seq_length - NUM_SPECIAL, self.short_seq_prob,
-        )  # fmt: skip
+            return self._pieces(index, token_ids)
+        rule = pairing.PairRule(self.max_seq_length - NUM_SPECIAL, self.short_seq_prob)
+        draws = (np.uint64(seed), repeat, rule)
         if self.segments == "sentence-order":
-            return self._pairs(draw_ordered_pairs(*spans, ids, *rule), token_ids, token_ids)
+            return self._pairs(draw_ordered_pairs(index, *draws), token_ids, token_ids)
         if pool is None:
             raise ValueError("next-sentence pairs need a pool of random documents")
-        places = (pool.sentence_offsets, pool.document_offsets, pool.documents)
-        found = pairs.draw_pairs(*spans, ids, pool.candidates(splits), *places, *rule)
-        return self._pairs(found, token_ids, pool.token_ids)
+        pairs = pairing.draw_pairs(index, pool.index, pool.candidates(splits), *draws)
+        return self._pairs(pairs, token_ids, pool.token_ids)
 
     def _pairs(
-        self, found: np.ndarray, token_ids: np.ndarray, pool_token_ids: np.ndarray
+        self, pairs: np.ndarray, token_ids: np.ndarray, pool_token_ids: np.ndarray
     ) -> UnmaskedRows:
-        rows, offsets = assemble_pairs(found, token_ids, pool_token_ids, self.cls_id, self.sep_id)
-        first_lengths = found[:, pairs.FIRST_LENGTH].astype(np.uint16)
-        further = [first_lengths, found[:, pairs.IS_RANDOM].astype(np.int8)]
-        indices = found[:, pairs.INDEX].astype(np.uint32)
-        return UnmaskedRows(found[:, pairs.DOCUMENT], indices, rows, offsets, further)
+        rows, offsets = assemble_pairs(pairs, token_ids, pool_token_ids, self.cls_id, self.sep_id)
+        first_lengths = pairs[:, pairing.FIRST_LENGTH].astype(np.uint16)
+        further = [first_lengths, pairs[:, pairing.IS_RANDOM].astype(np.int8)]
+        indices = pairs[:, pairing.INDEX].astype(np.uint32)
+        return UnmaskedRows(pairs[:, pairing.DOCUMENT], indices, rows, offsets, further)
 
-    def _pieces(
-        self, token_ids: np.ndarray, sentence_offsets: np.ndarray, document_offsets: np.ndarray
-    ) -> UnmaskedRows:
+    def _pieces(self, documents: Documents, token_ids: np.ndarray) -> UnmaskedRows:
         room = self.max_seq_length - full_sentences.NUM_SPECIAL
-        found, lengths, ends = full_sentences.cut_documents(
-            sentence_offsets, document_offsets, room
-        )
-        rows, offsets = full_sentences.assemble_pieces(found, token_ids, self.cls_id, self.sep_id)
+        pieces, lengths, ends = full_sentences.cut_documents(documents, room)
+        rows, offsets = full_sentences.assemble_pieces(pieces, token_ids, self.cls_id, self.sep_id)
         further: list[np.ndarray | pa.Array] = []
         if self.segments == "full-sentences":
-            ones = np.ones(len(found), np.uint16)
+            ones = np.ones(len(pieces), np.uint16)
             further = [ragged.to_arrow(lengths, ends), ones, ones]
-        indices = found[:, full_sentences.INDEX].astype(np.uint32)
-        return UnmaskedRows(found[:, full_sentences.DOCUMENT], indices, rows, offsets, further)
+        indices = pieces[:, full_sentences.INDEX].astype(np.uint32)
+        return UnmaskedRows(pieces[:, full_sentences.DOCUMENT], indices, rows, offsets, further)

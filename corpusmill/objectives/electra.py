@@ -18,6 +18,7 @@ from corpusmill.arrays.columns import IDENTITY_SCHEMA, Column, arrow_schema
 from corpusmill.corpus.options import DocumentOptions, DocumentRule
 from corpusmill.errors import UserError, check_option
 from corpusmill.objectives.columns import segment_column, token_column
+from corpusmill.objectives.documents import unpack_documents
 from corpusmill.objectives.examples import electra_packs as packing
 from corpusmill.objectives.examples.pair_rows import NUM_SPECIAL, finish_rows
 from corpusmill.objectives.masking.masked_lm import MaskedLm
@@ -167,27 +168,21 @@ class Electra(Objective):
         seed: int,
     ) -> pa.RecordBatch:
         """See Objective."""
-        ids = documents.column("document").to_numpy()
-        sentences, document_offsets = ragged.from_arrow(documents.column("sentences"))
-        token_ids, sentence_offsets = ragged.from_arrow(sentences)
-        packs, spans = packing.draw_packs(
-            sentence_offsets.astype(np.int64),
-            document_offsets.astype(np.int64),
-            ids,
-            np.uint64(seed),
-            repeat,
+        index, token_ids = unpack_documents(documents)
+        rule = packing.PackRule(
             self.options.max_seq_length,
             self.options.short_seq_prob,
             self.options.single_segment_prob,
             self.options.overflow == "keep",
         )
+        packs, spans = packing.draw_packs(index, np.uint64(seed), repeat, rule)
         input_ids, offsets = packing.assemble_packs(
             packs, spans, token_ids, self.special.cls_id, self.special.sep_id
         )
         schema = pa.schema([*IDENTITY_SCHEMA, *arrow_schema(self.built_columns)])
         trimmed = packs[:, [packing.FIRST_TRIMMED, packing.SECOND_TRIMMED]].astype(np.uint32)
         columns = [
-            ids[packs[:, packing.DOCUMENT]],
+            index.ids[packs[:, packing.DOCUMENT]],
             np.full(len(packs), repeat, np.uint16),
             packs[:, packing.INDEX].astype(np.uint32),
             ragged.to_arrow(input_ids, offsets),

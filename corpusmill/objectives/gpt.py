@@ -38,6 +38,7 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError, check_option
 from corpusmill.layout.sorting import cut_into_groups
 from corpusmill.objectives.columns import token_column
+from corpusmill.objectives.documents import unpack_documents
 from corpusmill.objectives.examples.best_fit_packing import pack_best_fit
 from corpusmill.objectives.examples.windows import cut_windows
 from corpusmill.objectives.objective import Objective, ObjectiveOptions
@@ -168,13 +169,11 @@ class Gpt(Objective):
     ) -> pa.RecordBatch:
         """See Objective."""
         options = self.options
-        ids = documents.column("document").to_numpy()
-        sentences, document_offsets = ragged.from_arrow(documents.column("sentences"))
-        token_ids, sentence_offsets = ragged.from_arrow(sentences)
-        # A document's tokens are those of its sentences, which lie one behind the other.
+        index, token_ids = unpack_documents(documents)
+        # A document's tokens are those of its sentences, which are contiguous.
         input_ids, offsets, owners, indices = cut_windows(
             token_ids,
-            sentence_offsets[document_offsets].astype(np.int64),
+            index.sentence_offsets[index.offsets],
             _WHOLE if options.mode == "stream" else options.max_seq_length,
             options.overlap,
             -1
@@ -182,7 +181,7 @@ class Gpt(Objective):
             else self.special.eos_id,
         )
         columns = [
-            ids[owners],
+            index.ids[owners],
             np.full(len(owners), repeat, np.uint16),
             indices,
             ragged.to_arrow(input_ids, offsets),

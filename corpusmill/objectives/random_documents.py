@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.randomness import POOL, derive_keys
+from corpusmill.objectives.documents import Documents
 
 ARRAYS = ("documents", "document_offsets", "sentence_offsets", "token_ids", "split_offsets")
 
@@ -40,6 +41,11 @@ class Pool:
     sentence_offsets: np.ndarray
     token_ids: np.ndarray
     split_offsets: np.ndarray
+
+    @property
+    def index(self) -> Documents:
+        """The documents as kernels take them."""
+        return Documents(self.documents, self.document_offsets, self.sentence_offsets)
 
     def candidates(self, splits: np.ndarray) -> np.ndarray:
         """The stretch of the pool that each document may draw from: its own split's.

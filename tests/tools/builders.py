@@ -8,6 +8,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from corpusmill.arrays import ragged
+from corpusmill.objectives.documents import Documents
 from corpusmill.objectives.random_documents import ARRAYS, Pool, PoolShape, open_pool, write_pool
 from corpusmill.tokenization.special_tokens import SpecialTokens
 
@@ -32,6 +33,11 @@ def flatten(corpus: Corpus) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndar
         offsets_of(len(sentence) for sentence in sentences),
         np.array([token for sentence in sentences for token in sentence], np.int16),
     )
+
+
+def index_of(corpus: Corpus) -> Documents:
+    """The documents of a corpus as kernels take them, in its own order."""
+    return Documents(*flatten(corpus)[:3])
 
 
 def batch_of(corpus: Corpus) -> pa.RecordBatch:

@@ -16,6 +16,7 @@ share examples.
 import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
+from corpusmill.objectives.documents import Documents
 
 # Special tokens of a piece, [CLS] and [SEP]; every further document of an example adds a [SEP].
 NUM_SPECIAL = 2
@@ -25,15 +26,12 @@ DOCUMENT, INDEX, START, LENGTH = range(4)
 
 
 @njit
-def cut_documents(
-    sentence_offsets: np.ndarray, document_offsets: np.ndarray, room: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Documents as pieces of whole sentences.
+def cut_documents(documents: Documents, room: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Cut documents into pieces of whole sentences.
 
     Args:
-        sentence_offsets: int64[sentences + 1] into the batch's tokens; no sentence is empty.
-        document_offsets: int64[documents + 1] into the sentences; no document is empty.
-        room: most tokens of a piece.
+        documents: the batch; no document is empty.
+        room: the most tokens of a piece.
 
     Returns:
         pieces: int64[pieces, 4]: DOCUMENT (place in the batch), INDEX (within the document), START
@@ -43,9 +41,10 @@ def cut_documents(
         sentence_ends: int64[pieces + 1] into them; full pieces have none.
 
     Example:
-        of one document with sentences of 3, 4, 2 and 1 tokens, room 7 gives the pieces
+        a document with sentences of 3, 4, 2 and 1 tokens and room 7 give the pieces
         [[0, 0, 0, 7], [0, 1, 7, 3]], the sentence_lengths [2, 1] and the sentence_ends [0, 0, 2].
     """
+    sentence_offsets, document_offsets = documents.sentence_offsets, documents.offsets
     sentences, tokens = len(sentence_offsets) - 1, sentence_offsets[-1] - sentence_offsets[0]
     most = sentences + tokens // room
     pieces = np.empty((most, 4), np.int64)

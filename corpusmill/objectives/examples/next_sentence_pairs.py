@@ -4,14 +4,16 @@ The algorithm is the article's ("Preparing Data for BERT Training", after Google
 create_pretraining_data.py): scan sentences up to a target length, split them at random into two
 segments, replace the second by a stretch of a random document half of the time and put the unused
 sentences back, then cut the longer segment at a random end until the pair fits. Because the
-sentences of a document lie one behind the other, a segment is a span (start, length); nothing is
-copied here.
+sentences of a document are contiguous, a segment is a span (start, length); nothing is copied here.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import PAIRS, count_bits, derive_key, draw, to_below, to_uniform
+from corpusmill.objectives.documents import Documents
 
 # Columns of what `draw_pairs` returns.
 (
@@ -28,11 +30,31 @@ from corpusmill.arrays.randomness import PAIRS, count_bits, derive_key, draw, to
 _ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
+class PairRule(NamedTuple):
+    """How long pairs are.
+
+    Attributes:
+        max_num_tokens: the most tokens of a pair, without special tokens.
+        short_seq_prob: the probability of a shorter target, drawn once per pass over a document.
+    """
+
+    max_num_tokens: int
+    short_seq_prob: float
+
+
+@njit
+def draw_target_length(key: np.uint64, rule: PairRule) -> int:
+    """Draw the target length of a document's pairs from the first two draws of its stream."""
+    if to_uniform(draw(key, 0)) < rule.short_seq_prob:
+        return int(2 + to_below(draw(key, 1), rule.max_num_tokens - 1))
+    return rule.max_num_tokens
+
+
 @njit
 def truncate_lengths(first: int, second: int, max_num_tokens: int) -> tuple[int, int]:
-    """The lengths left when the longer segment gives token after token until the pair fits.
+    """Return the segments' lengths after the longer one has lost token after token until both fit.
 
-    Of two equal segments the second gives, as in the article.
+    If both are equal, the second loses a token, as in the article.
 
     Example:
         (9, 4) cut to 10 gives (6, 4); (5, 5) cut to 7 gives (4, 3).
@@ -51,10 +73,10 @@ def truncate_lengths(first: int, second: int, max_num_tokens: int) -> tuple[int,
 
 @njit
 def draw_front_cut(key: np.uint64, counter: int, removed: int) -> tuple[int, int]:
-    """How many of `removed` tokens go from the front, each with probability one half.
+    """Draw how many of `removed` tokens are cut from the front, each with probability one half.
 
     Returns:
-        The number, and the counter of the stream's next unused draw.
+        The number of tokens, and the number of the stream's next unused draw.
     """
     front = 0
     while removed > 0:
@@ -68,10 +90,37 @@ def draw_front_cut(key: np.uint64, counter: int, removed: int) -> tuple[int, int
 
 
 @njit
-def scan_chunk(sentence_offsets: np.ndarray, begin: int, end: int, target_length: int) -> int:
-    """How many sentences from `begin` a pair is made of.
+def cut_pair(
+    first: tuple[int, int],
+    second: tuple[int, int],
+    max_num_tokens: int,
+    key: np.uint64,
+    counter: int,
+) -> tuple[tuple[int, int], tuple[int, int], int]:
+    """Cut the segments of a pair at random ends until the pair fits.
 
-    As in the article the sentence that follows the one that reaches `target_length` is taken too.
+    Args:
+        first: start and length of the first segment.
+        second: start and length of the second segment.
+        max_num_tokens: the most tokens of the pair.
+        key: the key of the stream.
+        counter: the number of the stream's first unused draw.
+
+    Returns:
+        Both segments, and the number of the stream's next unused draw.
+    """
+    first_length, second_length = truncate_lengths(first[1], second[1], max_num_tokens)
+    first_cut, counter = draw_front_cut(key, counter, first[1] - first_length)
+    second_cut, counter = draw_front_cut(key, counter, second[1] - second_length)
+    first, second = (first[0] + first_cut, first_length), (second[0] + second_cut, second_length)
+    return first, second, counter
+
+
+@njit
+def scan_chunk(sentence_offsets: np.ndarray, begin: int, end: int, target_length: int) -> int:
+    """Return how many sentences from `begin` on make up a pair.
+
+    As in the article, the sentence after the one that reaches `target_length` is included.
     """
     count = 1
     running_length = 0
@@ -85,24 +134,22 @@ def scan_chunk(sentence_offsets: np.ndarray, begin: int, end: int, target_length
 def draw_random_segment(
     key: np.uint64,
     counter: int,
-    own_document: int,
+    pool: Documents,
     candidates_begin: int,
     candidates_end: int,
-    pool_sentence_offsets: np.ndarray,
-    pool_document_offsets: np.ndarray,
+    own_document: int,
     wanted: int,
 ) -> tuple[int, int]:
-    """A stretch of whole sentences, at least `wanted` tokens where the document has them.
+    """Draw a stretch of whole sentences, of at least `wanted` tokens if the document has them.
 
     Args:
-        key: of the stream.
-        counter: of the first of the two draws taken.
-        own_document: place in the pool of the document that must not be drawn, or -1.
-        candidates_begin: first document of the pool that may be drawn.
-        candidates_end: one behind the last. At least one of them must not be `own_document`.
-        pool_sentence_offsets: int64[sentences + 1] into the pool's tokens.
-        pool_document_offsets: int64[documents + 1] into the pool's sentences.
-        wanted: tokens that fill the pair up to its target; none are given for 0 or less.
+        key: the key of the stream.
+        counter: the number of the first of the two draws used.
+        pool: the random documents.
+        candidates_begin: the first document of the pool that may be drawn.
+        candidates_end: the one after the last. At least one of them must not be `own_document`.
+        own_document: the place in the pool of the document that must not be drawn, or -1.
+        wanted: the tokens that fill the pair up to its target; 0 or less give an empty segment.
 
     Returns:
         Start and length of the segment in the pool's tokens.
@@ -111,104 +158,79 @@ def draw_random_segment(
     document = candidates_begin + to_below(draw(key, counter), others)
     if own_document >= 0 and document >= own_document:
         document += 1
-    begin, end = pool_document_offsets[document], pool_document_offsets[document + 1]
+    begin, end = pool.offsets[document], pool.offsets[document + 1]
     sentence = begin + to_below(draw(key, counter + 1), end - begin)
-    start = pool_sentence_offsets[sentence]
+    start = pool.sentence_offsets[sentence]
     stop = start
     while sentence < end and stop - start < wanted:
         sentence += 1
-        stop = pool_sentence_offsets[sentence]
+        stop = pool.sentence_offsets[sentence]
     return start, stop - start
 
 
 @njit
 def find_in_pool(pool_documents: np.ndarray, begin: int, end: int, document: np.uint64) -> int:
-    """Place of a document among the sorted ids pool_documents[begin:end], or -1."""
+    """Return a document's place among the sorted ids pool_documents[begin:end], or -1."""
     place = begin + int(np.searchsorted(pool_documents[begin:end], document))
     return place if place < end and pool_documents[place] == document else -1
 
 
 @njit
 def draw_pairs(
-    sentence_offsets: np.ndarray,
-    document_offsets: np.ndarray,
-    documents: np.ndarray,
+    documents: Documents,
+    pool: Documents,
     candidates: np.ndarray,
-    pool_sentence_offsets: np.ndarray,
-    pool_document_offsets: np.ndarray,
-    pool_documents: np.ndarray,
     seed: int,
     repeat: int,
-    max_num_tokens: int,
-    short_seq_prob: float,
+    rule: PairRule,
 ) -> np.ndarray:
-    """The segment pairs of one pass over a batch of documents.
+    """Draw the segment pairs of one pass over a batch of documents.
 
-    Where the pool holds no document but the pair's own, the pair keeps its own second segment; with
-    none of its own either, the second segment is empty and the pair counts as not random.
+    If the pool holds no document but the pair's own, the pair keeps its own second segment; if it
+    has none either, the second segment is empty and the pair does not count as random.
 
     Args:
-        sentence_offsets: int64[sentences + 1] into the batch's tokens; no sentence is empty.
-        document_offsets: int64[documents + 1] into the sentences.
-        documents: uint64[documents], ids.
-        candidates: int64[documents, 2], the stretch of the pool each document may draw from.
-        pool_sentence_offsets: int64[pool sentences + 1] into the pool's tokens.
-        pool_document_offsets: int64[pool documents + 1] into the pool's sentences.
-        pool_documents: uint64[pool documents], sorted ids within each stretch.
+        documents: the batch.
+        pool: the random documents; the ids are sorted within each stretch.
+        candidates: int64[documents, 2], the stretch of the pool that each document may draw from.
         seed: the data set's seed.
-        repeat: which pass over the documents.
-        max_num_tokens: tokens of a pair, special tokens not counted.
-        short_seq_prob: probability of a shorter target, drawn once a pass over a document.
+        repeat: the number of the pass over the documents.
+        rule: how long pairs are.
 
     Returns:
         int64[pairs, 8]: the columns DOCUMENT (place in the batch), INDEX (within the document's
         pass), FIRST_START, FIRST_LENGTH, SECOND_START, SECOND_LENGTH, SECOND_SOURCE (0: the batch's
         tokens, 1: the pool's), IS_RANDOM (1: the second segment is of a random document).
     """
+    ids, offsets, sentence_offsets = documents
     pairs = np.empty((len(sentence_offsets) - 1, 8), np.int64)
     written = 0
-    for place in range(len(documents)):
-        key = derive_key(seed, documents[place], repeat, PAIRS)
-        target_length = max_num_tokens
-        if to_uniform(draw(key, 0)) < short_seq_prob:
-            target_length = 2 + to_below(draw(key, 1), max_num_tokens - 1)
+    for place in range(len(ids)):
+        key = derive_key(seed, ids[place], repeat, PAIRS)
+        target_length = draw_target_length(key, rule)
         counter = 2
         pool_begin, pool_end = candidates[place, 0], candidates[place, 1]
-        own = find_in_pool(pool_documents, pool_begin, pool_end, documents[place])
+        own = find_in_pool(pool.ids, pool_begin, pool_end, ids[place])
         has_others = pool_end - pool_begin > (1 if own >= 0 else 0)
-        begin, end = document_offsets[place], document_offsets[place + 1]
+        begin, end = offsets[place], offsets[place + 1]
         index = 0
         while begin < end:
-            taken = scan_chunk(sentence_offsets, begin, end, target_length)
-            kept = 1 + to_below(draw(key, counter), taken - 1) if taken > 1 else 1
-            first_start, second_start = sentence_offsets[begin], sentence_offsets[begin + kept]
-            first_length = second_start - first_start
-            second_length = sentence_offsets[begin + taken] - second_start
-            is_random = has_others and (taken == 1 or to_uniform(draw(key, counter + 1)) < 0.5)
+            count = scan_chunk(sentence_offsets, begin, end, target_length)
+            kept = 1 + to_below(draw(key, counter), count - 1) if count > 1 else 1
+            middle = sentence_offsets[begin + kept]
+            first = (sentence_offsets[begin], middle - sentence_offsets[begin])
+            second = (middle, sentence_offsets[begin + count] - middle)
+            is_random = has_others and (count == 1 or to_uniform(draw(key, counter + 1)) < 0.5)
             counter += 2
             if is_random:
-                second_start, second_length = draw_random_segment(
-                    key,
-                    counter,
-                    own,
-                    pool_begin,
-                    pool_end,
-                    pool_sentence_offsets,
-                    pool_document_offsets,
-                    target_length - first_length,
-                )
+                wanted = target_length - first[1]
+                second = draw_random_segment(key, counter, pool, pool_begin, pool_end, own, wanted)
                 counter += 2
-                begin += kept
-            else:
-                begin += taken
-            new_first, new_second = truncate_lengths(first_length, second_length, max_num_tokens)
-            first_cut, counter = draw_front_cut(key, counter, first_length - new_first)
-            second_cut, counter = draw_front_cut(key, counter, second_length - new_second)
+            begin += kept if is_random else count
+            first, second, counter = cut_pair(first, second, rule.max_num_tokens, key, counter)
             pairs[written, DOCUMENT], pairs[written, INDEX] = place, index
-            pairs[written, FIRST_START] = first_start + first_cut
-            pairs[written, FIRST_LENGTH] = new_first
-            pairs[written, SECOND_START] = second_start + second_cut
-            pairs[written, SECOND_LENGTH] = new_second
+            pairs[written, FIRST_START], pairs[written, FIRST_LENGTH] = first
+            pairs[written, SECOND_START], pairs[written, SECOND_LENGTH] = second
             pairs[written, SECOND_SOURCE] = pairs[written, IS_RANDOM] = is_random
             written += 1
             index += 1

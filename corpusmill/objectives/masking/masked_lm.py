@@ -14,7 +14,12 @@ import pyarrow as pa
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
 from corpusmill.objectives.columns import prediction_columns, word_column
-from corpusmill.objectives.masking.tokens import MASK_REPLACE_PROB, RANDOM_REPLACE_PROB, mask_rows
+from corpusmill.objectives.masking.tokens import (
+    MASK_REPLACE_PROB,
+    RANDOM_REPLACE_PROB,
+    MaskingRule,
+    mask_rows,
+)
 from corpusmill.objectives.masking.words import count_words, label_words, mask_words
 from corpusmill.tokenization.special_tokens import SpecialTokens
 
@@ -102,21 +107,21 @@ class MaskedLm:
             [2, 10, 4, 3, 12, 3], where 4 is [MASK]; positions [2], labels [11],
             prediction_offsets [0, 1].
         """
-        rule = (
-            _replacement_ids(self.special, self.vocab_size),
-            self.num_special,
-            self.special.mask_id,
+        rule = MaskingRule(
             self.masked_lm_prob,
             self.max_predictions,
+            self.num_special,
+            self.special.mask_id or 0,
+            self.mask_replace_prob,
+            self.random_replace_prob,
         )
-        replace = (self.mask_replace_prob, self.random_replace_prob)
+        ids = _replacement_ids(self.special, self.vocab_size)
         masked: tuple[np.ndarray, np.ndarray, np.ndarray]
         if self.whole_words:
-            ngrams = (self.max_ngram, *replace)
-            masked = mask_words(input_ids, seg_labels, offsets, keys, *rule, *ngrams)
+            masked = mask_words(input_ids, seg_labels, offsets, keys, ids, rule, self.max_ngram)
         else:
             maskable_ids = _maskable_ids(self.special, self.vocab_size)
-            masked = mask_rows(input_ids, offsets, keys, maskable_ids, *rule, *replace)
+            masked = mask_rows(input_ids, offsets, keys, maskable_ids, ids, rule)
         return masked
 
     def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:

@@ -1,10 +1,10 @@
-"""Masking for the masked language model: 80 % [MASK], 10 % random, 10 % unchanged.
+"""Masking of single tokens for the masked language model: 80 % [MASK], 10 % random, 10 % unchanged.
 
 The rule is BERT's (Devlin et al. 2018, section 3.1) in the article's form: the number of
 predictions is `round(tokens * masked_lm_prob)`, at least one, at most `max_predictions_per_seq`.
-The same function masks once, when a data set is built, and anew for each epoch, when rows that
-were left unmasked are loaded: another key gives other places. Whole words and n-grams are masked
-by `corpusmill.objectives.masking.words`.
+The same function masks rows once, when a data set is built, and anew in each epoch, when unmasked
+rows are loaded: another key draws other places. Whole words and n-grams are masked by
+`corpusmill.objectives.masking.words`.
 """
 
 from typing import NamedTuple
@@ -20,17 +20,37 @@ MASK_REPLACE_PROB, RANDOM_REPLACE_PROB = 0.8, 0.1
 _NO_BIT, _ONE_BIT = np.uint64(0), np.uint64(1)
 
 
+class MaskingRule(NamedTuple):
+    """How many tokens of a row are predicted, and what replaces them.
+
+    Attributes:
+        masked_lm_prob: the share of a row's tokens to predict.
+        max_predictions: the most predictions of a row.
+        num_special: the special tokens of a row, which `masked_lm_prob` does not count.
+        mask_id: the id of [MASK].
+        mask_replace_prob: the probability that a chosen token becomes [MASK].
+        random_replace_prob: the probability that it becomes a random token; otherwise it stays.
+    """
+
+    masked_lm_prob: float
+    max_predictions: int
+    num_special: int
+    mask_id: int
+    mask_replace_prob: float = MASK_REPLACE_PROB
+    random_replace_prob: float = RANDOM_REPLACE_PROB
+
+
 @njit
 def count_predictions(
     num_tokens: int, maskable: int, masked_lm_prob: float, max_predictions: int
 ) -> int:
-    """How many of a row's tokens are predicted; halves round to even, as Python's `round` does.
+    """Return how many tokens of a row are predicted; halves round to even, as in Python's `round`.
 
     Args:
-        num_tokens: tokens of the row, special tokens not counted.
+        num_tokens: the row's tokens, without special tokens.
         maskable: how many of them may be chosen.
-        masked_lm_prob: the share.
-        max_predictions: the cap.
+        masked_lm_prob: the share to predict.
+        max_predictions: the most predictions.
     """
     wanted = int(np.rint(num_tokens * masked_lm_prob))
     return min(maskable, max_predictions, max(1, wanted))
@@ -38,13 +58,13 @@ def count_predictions(
 
 @njit
 def row_keys(seed: int, documents: np.ndarray, repeat: int, indices: np.ndarray) -> np.ndarray:
-    """The keys by which rows are masked, from what tells rows apart.
+    """Derive the keys by which rows are masked from what identifies the rows.
 
     Args:
         seed: the data set's seed.
-        documents: uint64[rows], id of each row's document; a reader may give its shard instead.
-        repeat: which pass over the documents; a reader may give the epoch.
-        indices: integers[rows], place of each row in its document's pass, or in the shard.
+        documents: uint64[rows], the id of each row's document; a reader may pass its shard.
+        repeat: the number of the pass over the documents; a reader may pass the epoch.
+        indices: integers[rows], each row's place in its document's pass, or in the shard.
 
     Returns:
         uint64[rows].
@@ -60,12 +80,12 @@ def row_keys(seed: int, documents: np.ndarray, repeat: int, indices: np.ndarray)
 
 
 class Scratch(NamedTuple):
-    """Room for what is drawn for a row.
+    """Memory for what is drawn for a row.
 
     Attributes:
-        chosen: uint64[longest / 64, rounded up], a bit a place, from the lowest of the first; all
-            zero between rows. Bits are found with a step for each that is set, where bytes would
-            take one for each place, and a wrong guess of the processor's for each that is chosen.
+        chosen: uint64[longest / 64, rounded up], one bit per place, the lowest bit of the first
+            number first; all zero between rows. Finding the chosen places takes one step per set
+            bit; bytes would take one per place, and a branch misprediction per chosen place.
         places: int64[longest].
         shares: float64[longest].
     """
@@ -77,7 +97,7 @@ class Scratch(NamedTuple):
 
 @njit
 def make_scratch(longest: int) -> Scratch:
-    """Room for rows of up to so many places."""
+    """Allocate memory for rows of up to `longest` tokens."""
     chosen = np.zeros((longest + 63) // 64, np.uint64)
     return Scratch(chosen, np.empty(longest, np.int64), np.empty(longest))
 
@@ -90,38 +110,35 @@ def choose(chosen: np.ndarray, place: int) -> None:
 
 @njit
 def is_chosen(chosen: np.ndarray, place: int) -> bool:
-    """Whether a place's bit is set."""
+    """Return whether a place's bit is set."""
     is_set: bool = (chosen[place >> 6] >> np.uint64(place & 63)) & _ONE_BIT != _NO_BIT
     return is_set
 
 
-# Inlined, as is `mask_row`: counting references to a row's slices takes a fifth of the time else.
+# Inlined, as is `mask_row`; otherwise counting references to a row's slices takes a fifth of the
+# time.
 @njit(inline="always")
 def corrupt_chosen(
     row: np.ndarray,
     scratch: Scratch,
     replacement_ids: np.ndarray,
-    mask_id: int,
+    rule: MaskingRule,
     key: np.uint64,
     counter: int,
     positions: np.ndarray,
     labels: np.ndarray,
-    mask_replace_prob: float = MASK_REPLACE_PROB,
-    random_replace_prob: float = RANDOM_REPLACE_PROB,
 ) -> None:
-    """Corrupt the chosen places of a row, each by its own 80/10/10.
+    """Corrupt the chosen places of a row, each by its own draws.
 
     Args:
         row: integers[length], changed.
-        scratch: `chosen` has the places, and is cleared; the rest is changed.
-        replacement_ids: integers[ids], what the random tenth is drawn from.
-        mask_id: id of [MASK].
-        key: of the row's stream.
-        counter: of the stream's first draw that is not yet used.
-        positions: integers[as many as are chosen], filled, ascending.
-        labels: integers[as many], filled with the original ids.
-        mask_replace_prob: probability that a chosen token becomes [MASK].
-        random_replace_prob: probability that it becomes a random token; else it stays.
+        scratch: `chosen` holds the places, and is cleared; the other arrays are changed.
+        replacement_ids: integers[ids], from which random replacements are drawn.
+        rule: what replaces a chosen token.
+        key: the key of the row's stream.
+        counter: the number of the stream's first unused draw.
+        positions: integers[chosen places], filled, ascending.
+        labels: integers[chosen places], filled with the original ids.
     """
     chosen, drawn, shares = scratch
     written = 0
@@ -133,17 +150,17 @@ def corrupt_chosen(
             bits ^= lowest
             positions[written] = (word << 6) + count_bits(lowest - _ONE_BIT)
             written += 1
-    # All draws first, of which the processor makes several at a time, and no branch on them.
+    # All draws come first: the processor makes several at a time, and branches on none of them.
     for i in range(written):
         shares[i] = to_uniform(draw(key, counter + 2 * i))
     for i in range(written):
         drawn[i] = to_below(draw(key, counter + 2 * i + 1), len(replacement_ids))
-    replaced = mask_replace_prob + random_replace_prob
+    replaced = rule.mask_replace_prob + rule.random_replace_prob
     for i in range(written):
         token = row[positions[i]]
         labels[i] = token
         other = replacement_ids[drawn[i]] if shares[i] < replaced else token
-        row[positions[i]] = mask_id if shares[i] < mask_replace_prob else other
+        row[positions[i]] = rule.mask_id if shares[i] < rule.mask_replace_prob else other
 
 
 @njit(inline="always")
@@ -152,60 +169,44 @@ def mask_row(
     scratch: Scratch,
     maskable_ids: np.ndarray,
     replacement_ids: np.ndarray,
-    mask_id: int,
-    predictions: int,
+    rule: MaskingRule,
     key: np.uint64,
     positions: np.ndarray,
     labels: np.ndarray,
-    mask_replace_prob: float = MASK_REPLACE_PROB,
-    random_replace_prob: float = RANDOM_REPLACE_PROB,
 ) -> None:
-    """Choose `predictions` maskable places of a row and corrupt them in place.
+    """Choose maskable places of a row, as many as `positions` holds, and corrupt them in place.
 
     Places are drawn until enough different maskable ones are found, which makes every set of them
     equally likely without a list of candidates.
 
     Args:
-        row: integers[length], changed.
-        scratch: changed, but for `chosen`, which is all zero before and after.
-        maskable_ids: bool[vocabulary].
-        replacement_ids: integers[ids], what the random tenth is drawn from.
-        mask_id: id of [MASK].
-        predictions: how many places; the row must hold as many maskable ones.
-        key: of the row's stream.
+        row: integers[length], changed; it must hold enough maskable tokens.
+        scratch: changed, except `chosen`, which is all zero before and after.
+        maskable_ids: bool[vocabulary], false for ids that are never predicted.
+        replacement_ids: integers[ids], from which random replacements are drawn.
+        rule: what replaces a chosen token.
+        key: the key of the row's stream.
         positions: integers[predictions], filled, ascending.
         labels: integers[predictions], filled with the original ids.
-        mask_replace_prob: as in `corrupt_chosen`, and the next one, too.
-        random_replace_prob: see there.
     """
     chosen, places = scratch.chosen, scratch.places
+    predictions = len(positions)
     for i in range(predictions):
         places[i] = to_below(draw(key, i), len(row))
-    found = 0
+    num_chosen = 0
     for place in places[:predictions]:
-        fresh = not is_chosen(chosen, place) and maskable_ids[row[place]]
-        if fresh:
+        is_new = not is_chosen(chosen, place) and maskable_ids[row[place]]
+        if is_new:
             choose(chosen, place)
-        found += fresh
+        num_chosen += is_new
     counter = predictions
-    while found < predictions:
+    while num_chosen < predictions:
         place = to_below(draw(key, counter), len(row))
         counter += 1
         if not is_chosen(chosen, place) and maskable_ids[row[place]]:
             choose(chosen, place)
-            found += 1
-    corrupt_chosen(
-        row,
-        scratch,
-        replacement_ids,
-        mask_id,
-        key,
-        counter,
-        positions,
-        labels,
-        mask_replace_prob,
-        random_replace_prob,
-    )
+            num_chosen += 1
+    corrupt_chosen(row, scratch, replacement_ids, rule, key, counter, positions, labels)
 
 
 @njit
@@ -215,12 +216,7 @@ def mask_rows(
     keys: np.ndarray,
     maskable_ids: np.ndarray,
     replacement_ids: np.ndarray,
-    num_special: int,
-    mask_id: int,
-    masked_lm_prob: float,
-    max_predictions: int,
-    mask_replace_prob: float = MASK_REPLACE_PROB,
-    random_replace_prob: float = RANDOM_REPLACE_PROB,
+    rule: MaskingRule,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mask every row of a batch in place.
 
@@ -229,17 +225,12 @@ def mask_rows(
         offsets: int64[rows + 1].
         keys: uint64[rows], one for each row's draws (`row_keys`).
         maskable_ids: bool[vocabulary], false for ids that are never predicted.
-        replacement_ids: integers[ids], what the random tenth is drawn from.
-        num_special: special tokens of a row, which `masked_lm_prob` does not count.
-        mask_id: id of [MASK].
-        masked_lm_prob: share of a row's tokens to predict.
-        max_predictions: cap a row.
-        mask_replace_prob: as in `corrupt_chosen`, and the next one, too.
-        random_replace_prob: see there.
+        replacement_ids: integers[ids], from which random replacements are drawn.
+        rule: how the rows are masked.
 
     Returns:
         positions: int32[predictions], ascending in each row.
-        labels: the type of input_ids[predictions], the ids that stood there.
+        labels: the type of input_ids[predictions], the original ids.
         prediction_offsets: int64[rows + 1].
 
     Example:
@@ -252,10 +243,12 @@ def mask_rows(
     for i in range(rows):
         length = offsets[i + 1] - offsets[i]
         longest = max(longest, length)
-        wanted = count_predictions(length - num_special, length, masked_lm_prob, max_predictions)
+        wanted = count_predictions(
+            length - rule.num_special, length, rule.masked_lm_prob, rule.max_predictions
+        )
         maskable = 0
         for token in input_ids[offsets[i] : offsets[i + 1]]:
-            if maskable == wanted:  # mostly reached early, and a row need not be read to its end
+            if maskable == wanted:  # usually reached early, so that a row is not read to its end
                 break
             maskable += maskable_ids[token]
         prediction_offsets[i + 1] = prediction_offsets[i] + maskable
@@ -269,12 +262,9 @@ def mask_rows(
             scratch,
             maskable_ids,
             replacement_ids,
-            mask_id,
-            end - begin,
+            rule,
             keys[i],
             positions[begin:end],
             labels[begin:end],
-            mask_replace_prob,
-            random_replace_prob,
         )
     return positions, labels, prediction_offsets

@@ -1,20 +1,21 @@
-"""Masking of whole words and of n-grams of them, when a data set is built or when it is loaded.
+"""Masking of whole words and of n-grams of words, when a data set is built or when it is loaded.
 
 Whole words: Google's create_pretraining_data.py with `do_whole_word_mask`. The words of a row are
-taken in random order until the number of predictions is reached; one that would exceed it is passed
-by. n-grams: the same program of ALBERT (Lan et al. 2020, section 4.1), where each word in that
-order begins an n-gram, whose n is 1 to `max_ngram` with a probability proportional to 1/n. One that
-would exceed the number is shortened word by word; one that meets a masked word is passed by.
+taken in random order until the number of predictions is reached; a word that would exceed it is
+skipped. n-grams: the same program of ALBERT (Lan et al. 2020, section 4.1), where each word in that
+order begins an n-gram, whose n is 1 to `max_ngram` with a probability proportional to 1/n. An
+n-gram that would exceed the number is shortened word by word; one that meets a masked word is
+skipped.
 
-Each token of what is taken is corrupted by its own 80/10/10, as there, and the number of
-predictions is that of `corpusmill.objectives.masking.tokens`. As words are not split to reach it,
-it is the most that a row gets: one whose every word is too long for it gets none.
+Each chosen token is corrupted by its own 80/10/10, as in these programs, and the number of
+predictions is that of `corpusmill.objectives.masking.tokens`. As words are not split to reach it, a
+row may get fewer predictions, and none if each of its words is too long.
 
 Two things differ from these programs, on purpose. They join the later half of a word that was cut
-to the word before the last [SEP], and ALBERT's n-grams run from one segment into the other; here
-what stands behind a special token begins a word, and an n-gram ends with its segment, so that its
-words follow each other in a text. And what is a word is not told from the spelling of tokens but
-from labels, so that it is exact for any tokenizer.
+to the word before the last [SEP], and ALBERT's n-grams continue from one segment into the other;
+here the token after a special token begins a word, and an n-gram ends with its segment, so that its
+words are consecutive in a text. And words are recognized by labels, not by the spelling of tokens,
+which is exact for any tokenizer.
 """
 
 import numpy as np
@@ -22,8 +23,7 @@ import numpy as np
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import draw, to_below, to_uniform
 from corpusmill.objectives.masking.tokens import (
-    MASK_REPLACE_PROB,
-    RANDOM_REPLACE_PROB,
+    MaskingRule,
     Scratch,
     choose,
     corrupt_chosen,
@@ -32,7 +32,7 @@ from corpusmill.objectives.masking.tokens import (
     make_scratch,
 )
 
-# Labels of a row's tokens, as ERNIE's data sets have them.
+# Labels of a row's tokens, as in ERNIE's data sets.
 FIRST_OF_WORD, LATER_IN_WORD, NO_WORD = 0, 1, -1
 
 
@@ -40,18 +40,19 @@ FIRST_OF_WORD, LATER_IN_WORD, NO_WORD = 0, 1, -1
 def label_words(
     input_ids: np.ndarray, continues: np.ndarray, offsets: np.ndarray, maskable_ids: np.ndarray
 ) -> np.ndarray:
-    """Which tokens of assembled rows begin a word, and which continue one.
+    """Label the tokens of assembled rows that begin a word, and those that continue one.
 
-    What is left of a word behind a special token, or at the begin of a row, begins a word.
+    The rest of a word after a special token, or at the beginning of a row, is a word of its own.
 
     Args:
         input_ids: integers[tokens].
         continues: integers or bool[tokens], true where a token continues the word before it.
         offsets: int64[rows + 1].
-        maskable_ids: bool[vocabulary], false for special tokens, which are no words.
+        maskable_ids: bool[vocabulary], false for special tokens, which belong to no word.
 
     Returns:
-        seg_labels: int8[tokens], 0 for the first token of a word, 1 for a later one, -1 for none.
+        seg_labels: int8[tokens], 0 for the first token of a word, 1 for a later one, -1 for a
+            special token.
 
     Example:
         input_ids [2, 10, 11, 3, 12, 13, 3], where 2 and 3 are special, with continues
@@ -73,16 +74,16 @@ def label_words(
 
 @njit
 def ngram_thresholds(max_ngram: int) -> np.ndarray:
-    """Where the lengths of n-grams part the interval from 0 to 1.
+    """Return the thresholds that divide the interval from 0 to 1 into the lengths of n-grams.
 
     Args:
-        max_ngram: words of the longest n-gram.
+        max_ngram: the words of the longest n-gram.
 
     Returns:
         float64[max_ngram - 1]; a uniform draw that reaches k of them is an n-gram of k + 1 words.
 
     Example:
-        3 gives [6/11, 9/11], as 1, 1/2 and 1/3 are to each other as 6, 3 and 2.
+        3 gives [6/11, 9/11], as the probabilities are proportional to 1, 1/2 and 1/3.
     """
     inverse = 1 / np.arange(1, max_ngram + 1)
     thresholds: np.ndarray = (np.cumsum(inverse) / inverse.sum())[:-1]
@@ -91,20 +92,20 @@ def ngram_thresholds(max_ngram: int) -> np.ndarray:
 
 @njit
 def end_of_ngram(seg_labels: np.ndarray, start: int, max_words: int, max_tokens: int) -> int:
-    """Where the longest n-gram ends that begins at a word and has room.
+    """Find the end of the longest n-gram that begins at a word and fits.
 
     Args:
-        seg_labels: int8[length], as `label_words` gives them.
-        start: place of the first token of a word.
-        max_words: most words of the n-gram.
-        max_tokens: most tokens of it.
+        seg_labels: int8[length], from `label_words`.
+        start: the place of a word's first token.
+        max_words: the most words of the n-gram.
+        max_tokens: its most tokens.
 
     Returns:
-        place behind its last token; `start` where the first word has no room.
+        the place after its last token; `start` if the first word does not fit.
 
     Example:
-        of seg_labels [-1, 0, 1, 0, 0, -1], start 1 and three words, room for 9, 3 and 1 tokens
-        gives 5, 4 and 1.
+        seg_labels [-1, 0, 1, 0, 0, -1] with start 1, three words and at most 9, 3 and 1 tokens
+        give 5, 4 and 1.
     """
     stop = min(len(seg_labels), start + max_tokens + 1)
     end = start
@@ -130,15 +131,15 @@ def choose_words(
     """Choose whole words of a row until `predictions` tokens are chosen or no word is left.
 
     Args:
-        seg_labels: int8[length], as `label_words` gives them.
+        seg_labels: int8[length], from `label_words`.
         thresholds: float64[longest n-gram - 1], from `ngram_thresholds`; empty for single words.
-        predictions: most tokens to choose.
-        key: of the row's stream.
+        predictions: the most tokens to choose.
+        key: the key of the row's stream.
         scratch: the bits of chosen tokens are set in `chosen`; `places` is changed.
 
     Returns:
-        found: how many tokens are chosen.
-        counter: of the stream's first draw that is not yet used.
+        num_chosen: how many tokens are chosen.
+        counter: the number of the stream's first unused draw.
     """
     chosen, starts = scratch.chosen, scratch.places
     words = 0
@@ -146,28 +147,28 @@ def choose_words(
         starts[words] = place
         words += seg_labels[place] == FIRST_OF_WORD
     counter = 0
-    found = 0
-    taken = 0
-    while found < predictions and taken < words:
-        # The next word of a shuffle that is made no further than it is needed.
-        other = taken + to_below(draw(key, counter), words - taken)
+    num_chosen = 0
+    drawn_words = 0
+    while num_chosen < predictions and drawn_words < words:
+        # The next word of a shuffle that is made only as far as needed.
+        other = drawn_words + to_below(draw(key, counter), words - drawn_words)
         start = starts[other]
-        starts[other] = starts[taken]
-        taken += 1
+        starts[other] = starts[drawn_words]
+        drawn_words += 1
         counter += 1
         ngram = 1
         if len(thresholds):
             ngram += np.searchsorted(thresholds, to_uniform(draw(key, counter)), "right")
             counter += 1
-        end = end_of_ngram(seg_labels, start, ngram, predictions - found)
-        covered = False
+        end = end_of_ngram(seg_labels, start, ngram, predictions - num_chosen)
+        is_covered = False
         for place in range(start, end):
-            covered |= is_chosen(chosen, place)
-        if not covered:
+            is_covered |= is_chosen(chosen, place)
+        if not is_covered:
             for place in range(start, end):
                 choose(chosen, place)
-            found += end - start
-    return found, counter
+            num_chosen += end - start
+    return num_chosen, counter
 
 
 @njit
@@ -177,18 +178,13 @@ def mask_words(
     offsets: np.ndarray,
     keys: np.ndarray,
     replacement_ids: np.ndarray,
-    num_special: int,
-    mask_id: int,
-    masked_lm_prob: float,
-    max_predictions: int,
+    rule: MaskingRule,
     max_ngram: int,
-    mask_replace_prob: float = MASK_REPLACE_PROB,
-    random_replace_prob: float = RANDOM_REPLACE_PROB,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mask whole words, or n-grams of them, of every row of a batch in place.
+    """Mask whole words, or n-grams of them, in every row of a batch in place.
 
-    A data set that is masked at load time has `input_ids` and `seg_labels` as columns; the keys of
-    an epoch are `corpusmill.objectives.masking.tokens.row_keys(seed, shards, epoch, rows)`.
+    A data set that is masked when it is loaded has the columns `input_ids` and `seg_labels`; the
+    keys of an epoch are `corpusmill.objectives.masking.tokens.row_keys(seed, shards, epoch, rows)`.
 
     Args:
         input_ids: integers[tokens], changed.
@@ -196,24 +192,19 @@ def mask_words(
             tokens, which are never predicted.
         offsets: int64[rows + 1].
         keys: uint64[rows], one for each row's draws.
-        replacement_ids: integers[ids], what the random tenth is drawn from.
-        num_special: special tokens of a row, which `masked_lm_prob` does not count.
-        mask_id: id of [MASK].
-        masked_lm_prob: share of a row's tokens to predict.
-        max_predictions: cap a row.
-        max_ngram: words of the longest n-gram; 1 for whole words.
-        mask_replace_prob: as in `tokens.corrupt_chosen`, and the next one.
-        random_replace_prob: see there.
+        replacement_ids: integers[ids], from which random replacements are drawn.
+        rule: how the rows are masked.
+        max_ngram: the words of the longest n-gram; 1 for whole words.
 
     Returns:
         positions: int32[predictions], ascending in each row.
-        labels: the type of input_ids[predictions], the ids that stood there.
+        labels: the type of input_ids[predictions], the original ids.
         prediction_offsets: int64[rows + 1].
 
     Example:
-        input_ids [2, 10, 11, 3, 12, 3] with seg_labels [-1, 0, 1, -1, 0, -1] and room for two
+        input_ids [2, 10, 11, 3, 12, 3] with seg_labels [-1, 0, 1, -1, 0, -1] and at most two
         predictions may become [2, 4, 4, 3, 12, 3] with mask_id 4; positions [1, 2], labels
-        [10, 11], prediction_offsets [0, 2]. With room for one, 12 alone can be masked.
+        [10, 11], prediction_offsets [0, 2]. With at most one, only 12 can be masked.
     """
     rows = len(offsets) - 1
     most = np.zeros(rows + 1, np.int64)
@@ -225,7 +216,7 @@ def mask_words(
         length = offsets[i + 1] - offsets[i]
         longest = max(longest, length)
         most[i + 1] = most[i] + count_predictions(
-            length - num_special, maskable, masked_lm_prob, max_predictions
+            length - rule.num_special, maskable, rule.masked_lm_prob, rule.max_predictions
         )
     positions = np.empty(most[-1], np.int32)
     labels = np.empty(most[-1], input_ids.dtype)
@@ -234,22 +225,20 @@ def mask_words(
     thresholds = ngram_thresholds(max_ngram)
     for i in range(rows):
         row_labels = seg_labels[offsets[i] : offsets[i + 1]]
-        found, counter = choose_words(
+        num_chosen, counter = choose_words(
             row_labels, thresholds, most[i + 1] - most[i], keys[i], scratch
         )
         begin = prediction_offsets[i]
-        end = begin + found
+        end = begin + num_chosen
         corrupt_chosen(
             input_ids[offsets[i] : offsets[i + 1]],
             scratch,
             replacement_ids,
-            mask_id,
+            rule,
             keys[i],
             counter,
             positions[begin:end],
             labels[begin:end],
-            mask_replace_prob,
-            random_replace_prob,
         )
         prediction_offsets[i + 1] = end
     written = prediction_offsets[-1]
@@ -258,7 +247,7 @@ def mask_words(
 
 @njit
 def count_words(seg_labels: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Words of each sequence.
+    """Count the words of each sequence.
 
     Args:
         seg_labels: int8[tokens].

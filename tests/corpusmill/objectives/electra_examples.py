@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from corpusmill.arrays.randomness import PACKS, derive_keys
 from corpusmill.objectives.electra import Electra, ElectraOptions
 from corpusmill.objectives.examples import electra_packs as packing
-from corpusmill.objectives.examples.electra_packs import draw_packs
+from corpusmill.objectives.examples.electra_packs import PackRule, draw_packs
 from tests.corpusmill.objectives.reference_electra import (
     ExampleBuilder,
     ReferenceExample,
     Sentence,
     generate_examples,
 )
-from tests.tools.builders import SPECIAL, Corpus, flatten, numbered_corpus
+from tests.tools.builders import SPECIAL, Corpus, flatten, index_of, numbered_corpus
 
 # Up to five documents of up to twelve sentences, some longer than any example.
 corpora = st.lists(
@@ -52,7 +52,9 @@ class KernelDraws:
         """Begins the next example."""
         self.index += 1
         return int(
-            packing.draw_target_length(self.key, self.index, max_length, self.short_seq_prob)
+            packing.draw_target_length(
+                self.key, self.index, PackRule(max_length, self.short_seq_prob, 0.0, False)
+            )
         )
 
     def is_single(self) -> bool:
@@ -99,18 +101,14 @@ def kernel_packs(
     corpus: Corpus, given: ElectraOptions, seed: int = 1, repeat: int = 0
 ) -> list[Pack]:
     """The packs of a corpus, in the kernel's order; `document` is its place in the corpus."""
-    documents, document_offsets, sentence_offsets, token_ids = flatten(corpus)
-    packs, spans = draw_packs(
-        sentence_offsets,
-        document_offsets,
-        documents,
-        np.uint64(seed),
-        repeat,
+    token_ids = flatten(corpus)[3]
+    rule = PackRule(
         given.max_seq_length,
         given.short_seq_prob,
         given.single_segment_prob,
         given.overflow == "keep",
     )
+    packs, spans = draw_packs(index_of(corpus), np.uint64(seed), repeat, rule)
     assert (spans[:, 1] > 0).all()
     ends = [*packs[1:, packing.FIRST_SPAN].tolist(), len(spans)]
     return [

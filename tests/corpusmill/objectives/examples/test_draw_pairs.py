@@ -14,10 +14,11 @@ from corpusmill.objectives.examples.next_sentence_pairs import (
     SECOND_LENGTH,
     SECOND_SOURCE,
     SECOND_START,
+    PairRule,
     draw_pairs,
 )
 from corpusmill.objectives.random_documents import Pool
-from tests.tools.builders import Corpus, corpora, flatten, numbered_corpus, pool_of
+from tests.tools.builders import Corpus, corpora, flatten, index_of, numbered_corpus, pool_of
 from tests.tools.distributions import assert_counts, assert_uniform
 
 seeds = st.integers(0, MAX_SEED)
@@ -32,14 +33,12 @@ def pairs_of(
     seed: int = 1,
     repeat: int = 0,
 ) -> np.ndarray:
-    documents, document_offsets, sentence_offsets, _ = flatten(corpus)
-    candidates = pool.candidates(np.zeros(len(documents), np.uint8))
-    found: np.ndarray = draw_pairs(
-        sentence_offsets, document_offsets, documents, candidates, pool.sentence_offsets,
-        pool.document_offsets, pool.documents, np.uint64(seed), repeat, max_num_tokens,
-        short_seq_prob,
-    )  # fmt: skip
-    return found
+    candidates = pool.candidates(np.zeros(len(corpus), np.uint8))
+    rule = PairRule(max_num_tokens, short_seq_prob)
+    pairs: np.ndarray = draw_pairs(
+        index_of(corpus), pool.index, candidates, np.uint64(seed), repeat, rule
+    )
+    return pairs
 
 
 def alike_corpus(sentence_lengths: list[int], documents: int) -> Corpus:

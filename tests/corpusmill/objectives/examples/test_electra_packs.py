@@ -28,8 +28,12 @@ def keys(number: int) -> np.ndarray:
     return drawn
 
 
+def rule(max_seq_length: int, short_seq_prob: float) -> packing.PackRule:
+    return packing.PackRule(max_seq_length, short_seq_prob, 0.1, False)
+
+
 def test_target_lengths_are_the_full_one_or_uniform() -> None:
-    lengths = [packing.draw_target_length(key, 3, 12, 0.4) for key in keys(20_000)]
+    lengths = [packing.draw_target_length(key, 3, rule(12, 0.4)) for key in keys(20_000)]
     counts = np.bincount(lengths, minlength=13)
     assert counts[:5].sum() == 0
     assert_counts(counts[5:], [0.4 / 8] * 7 + [0.4 / 8 + 0.6], "target length")
@@ -38,7 +42,7 @@ def test_target_lengths_are_the_full_one_or_uniform() -> None:
 def test_targets_of_the_examples_of_a_document_are_drawn_anew() -> None:
     lengths = np.array(
         [
-            [packing.draw_target_length(key, index, 7, 1.0) - 5 for index in (0, 1)]
+            [packing.draw_target_length(key, index, rule(7, 1.0)) - 5 for index in (0, 1)]
             for key in keys(5000)
         ]
     )

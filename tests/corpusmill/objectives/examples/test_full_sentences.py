@@ -15,13 +15,12 @@ from corpusmill.objectives.examples.full_sentences import (
     cut_documents,
 )
 from tests.corpusmill.objectives import reference_roberta
-from tests.tools.builders import Corpus, corpora, flatten, numbered_corpus
+from tests.tools.builders import Corpus, corpora, flatten, index_of, numbered_corpus
 
 
 def pieces_of(corpus: Corpus, room: int) -> tuple[np.ndarray, list[list[int]]]:
     """The pieces, and the sentence lengths of each."""
-    _, document_offsets, sentence_offsets, _ = flatten(corpus)
-    pieces, lengths, ends = cut_documents(sentence_offsets, document_offsets, room)
+    pieces, lengths, ends = cut_documents(index_of(corpus), room)
     assert len(ends) == len(pieces) + 1
     assert ends[-1] == len(lengths)
     return pieces, [lengths[ends[i] : ends[i + 1]].tolist() for i in range(len(pieces))]

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from corpusmill.arrays.randomness import derive_keys
+from corpusmill.objectives.documents import Documents
 from corpusmill.objectives.examples.next_sentence_pairs import (
     draw_front_cut,
     draw_random_segment,
@@ -17,6 +18,8 @@ from corpusmill.objectives.examples.next_sentence_pairs import (
 from tests.corpusmill.objectives import reference_bert
 from tests.tools.builders import offsets_of
 from tests.tools.distributions import assert_counts
+
+NO_IDS = np.empty(0, np.uint64)
 
 # Truncation
 
@@ -98,12 +101,10 @@ def test_find_in_pool_looks_in_its_stretch_alone() -> None:
 def test_random_document_and_its_first_sentence_are_uniform_and_never_the_own(own: int) -> None:
     begin, end = 2, 6
     sentences = [1, 1, 3, 1, 2, 4, 5]  # a document; one token a sentence
-    document_offsets = offsets_of(sentences)
+    pool = Documents(NO_IDS, offsets_of(sentences), offsets_of([1] * sum(sentences)))
     counts = np.zeros(sum(sentences), np.int64)
     for key in derive_keys(2, np.arange(20_000, dtype=np.uint64), 0, 1):
-        start, length = draw_random_segment(
-            key, 0, own, begin, end, offsets_of([1] * sum(sentences)), document_offsets, 1
-        )
+        start, length = draw_random_segment(key, 0, pool, begin, end, own, 1)
         assert length == 1
         counts[start] += 1
     allowed = [document for document in range(begin, end) if document != own]
@@ -130,9 +131,9 @@ def test_random_document_and_its_first_sentence_are_uniform_and_never_the_own(ow
 def test_random_segment_has_whole_sentences_up_to_what_is_wanted(
     wanted: int, lengths_from_each_start: list[int]
 ) -> None:
-    sentence_offsets, document_offsets = offsets_of([7, 4, 2, 3, 8]), offsets_of([1, 3, 1])
+    pool = Documents(NO_IDS, offsets_of([1, 3, 1]), offsets_of([7, 4, 2, 3, 8]))
     found = {
-        draw_random_segment(key, 0, -1, 1, 2, sentence_offsets, document_offsets, wanted)
+        draw_random_segment(key, 0, pool, 1, 2, -1, wanted)
         for key in derive_keys(3, np.arange(100, dtype=np.uint64), 0, 1)
     }
     assert found == set(zip([7, 11, 13], lengths_from_each_start, strict=True))

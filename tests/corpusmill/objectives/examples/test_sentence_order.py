@@ -16,10 +16,11 @@ from corpusmill.objectives.examples.next_sentence_pairs import (
     SECOND_LENGTH,
     SECOND_SOURCE,
     SECOND_START,
+    PairRule,
 )
 from corpusmill.objectives.examples.sentence_order_pairs import IS_SWITCHED, draw_ordered_pairs
 from tests.corpusmill.objectives import reference_albert
-from tests.tools.builders import Corpus, corpora, flatten, numbered_corpus
+from tests.tools.builders import Corpus, corpora, flatten, index_of, numbered_corpus
 from tests.tools.distributions import assert_same_distribution, assert_uniform
 
 seeds = st.integers(0, MAX_SEED)
@@ -33,12 +34,9 @@ def pairs_of(
     seed: int = 1,
     repeat: int = 0,
 ) -> np.ndarray:
-    documents, document_offsets, sentence_offsets, _ = flatten(corpus)
-    found: np.ndarray = draw_ordered_pairs(
-        sentence_offsets, document_offsets, documents, np.uint64(seed), repeat, max_num_tokens,
-        short_seq_prob,
-    )  # fmt: skip
-    return found
+    rule = PairRule(max_num_tokens, short_seq_prob)
+    pairs: np.ndarray = draw_ordered_pairs(index_of(corpus), np.uint64(seed), repeat, rule)
+    return pairs
 
 
 def alike_corpus(sentence_lengths: list[int], documents: int) -> Corpus:

@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from corpusmill.arrays.randomness import MAX_SEED
-from corpusmill.objectives.masking.tokens import count_predictions, mask_rows, row_keys
+from corpusmill.objectives.masking.tokens import MaskingRule, count_predictions, mask_rows, row_keys
 from tests.tools.builders import offsets_of
 from tests.tools.distributions import assert_counts, assert_uniform
 
@@ -29,9 +29,8 @@ def mask(
     owners = np.array(range(len(rows)) if documents is None else documents, np.uint64)
     places = np.array([0] * len(rows) if indices is None else indices, np.uint32)
     keys = row_keys(np.uint64(seed), owners, repeat, places)
-    positions, labels, ends = mask_rows(
-        input_ids, offsets, keys, MASKABLE, REPLACEMENTS, num_special, MASK, share, cap
-    )
+    rule = MaskingRule(share, cap, num_special, MASK)
+    positions, labels, ends = mask_rows(input_ids, offsets, keys, MASKABLE, REPLACEMENTS, rule)
     assert labels.dtype == input_ids.dtype
     return (
         [part.tolist() for part in np.split(input_ids, offsets[1:-1])] if rows else [],

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.arrays.randomness import MAX_SEED
-from corpusmill.objectives.masking.tokens import count_predictions, row_keys
+from corpusmill.objectives.masking.tokens import MaskingRule, count_predictions, row_keys
 from corpusmill.objectives.masking.words import (
     end_of_ngram,
     label_words,
@@ -67,8 +67,9 @@ def mask(
     owners = np.array(range(len(rows)) if documents is None else documents, np.uint64)
     places = np.array([0] * len(rows) if indices is None else indices, np.uint32)
     keys = row_keys(np.uint64(seed), owners, 0, places)
+    rule = MaskingRule(share, cap, num_special, MASK)
     positions, labels, ends = mask_words(
-        input_ids, label(rows), offsets, keys, REPLACEMENTS, num_special, MASK, share, cap, ngram
+        input_ids, label(rows), offsets, keys, REPLACEMENTS, rule, ngram
     )
     assert labels.dtype == input_ids.dtype
     assert len(positions) == len(labels) == ends[-1]

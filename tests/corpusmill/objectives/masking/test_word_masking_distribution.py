@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from corpusmill.objectives.masking.tokens import row_keys
+from corpusmill.objectives.masking.tokens import MaskingRule, row_keys
 from corpusmill.objectives.masking.words import label_words, mask_words
 from tests.corpusmill.objectives import reference_word_masking
 from tests.tools.distributions import assert_counts, assert_same_distribution
@@ -81,8 +81,9 @@ def ours(of: Configuration) -> Masked:
     offsets = np.arange(ROWS + 1, dtype=np.int64) * length
     seg_labels = label_words(input_ids, continues, offsets, MASKABLE)
     keys = row_keys(np.uint64(7), np.arange(ROWS, dtype=np.uint64), 0, np.zeros(ROWS, np.uint32))
+    rule = MaskingRule(of.share, of.cap, 3, MASK)
     positions, labels, ends = mask_words(
-        input_ids, seg_labels, offsets, keys, REPLACEMENTS, 3, MASK, of.share, of.cap, of.ngram
+        input_ids, seg_labels, offsets, keys, REPLACEMENTS, rule, of.ngram
     )
     parts = zip(np.split(positions, ends[1:-1]), np.split(labels, ends[1:-1]), strict=True)
     rows = input_ids.reshape(ROWS, length).tolist()
