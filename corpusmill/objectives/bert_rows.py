@@ -1,12 +1,12 @@
-"""What BERT's examples are made of, before they are masked: pairs of segments, or whole sentences.
+"""BERT's examples before they are masked: pairs of segments, or whole sentences.
 
-A kind of example is one entry of each function here; `corpusmill.objectives.bert` masks what they
-give.
+A new kind of example is one more case in each function here; `corpusmill.objectives.bert` masks the
+rows.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,10 @@ from corpusmill.objectives.examples import full_sentences
 from corpusmill.objectives.examples import next_sentence_pairs as pairing
 from corpusmill.objectives.examples.pair_rows import NUM_SPECIAL, assemble_pairs
 from corpusmill.objectives.examples.sentence_order_pairs import draw_ordered_pairs
+from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.random_documents import Pool
+from corpusmill.tokenization.special_tokens import SpecialTokens
+from corpusmill.tokenization.words.word_marks import continues_of, ids_of, mark
 
 Segments = Literal["next-sentence", "sentence-order", "full-sentences", "doc-sentences"]
 
@@ -28,12 +31,12 @@ _LABELS = {"next-sentence": NEXT_SENTENCE_LABEL, "sentence-order": SENTENCE_ORDE
 
 
 def label_column(segments: Segments) -> Column | None:
-    """The column that a pair is classified by; None where there are no pairs."""
+    """Return the column of the pairs' class, or None if there are no pairs."""
     return _LABELS.get(segments)
 
 
 def further_columns(segments: Segments, max_seq_length: int) -> tuple[Column, ...]:
-    """What is built beside the ids of rows, in the order of `UnmaskedRows.further`."""
+    """Return the columns that are built beside the ids, in the order of `UnmaskedRows.further`."""
     label = label_column(segments)
     if label is not None:
         return (Column("first_length", "uint16", "tokens of the first segment"), label)
@@ -48,23 +51,23 @@ def further_columns(segments: Segments, max_seq_length: int) -> tuple[Column, ..
 
 
 def count_special(segments: Segments) -> int:
-    """Special tokens of a row; a [SEP] between documents of full sentences is not counted."""
+    """Return the number of a row's special tokens, without any [SEP] between documents."""
     return NUM_SPECIAL if segments in _LABELS else full_sentences.NUM_SPECIAL
 
 
 @dataclass(frozen=True)
 class UnmaskedRows:
-    """Rows of a batch of documents, in the documents' order.
+    """The rows of a batch of documents, in the documents' order.
 
     Attributes:
-        places: int64[rows], place in the batch of the document of each row.
-        indices: uint32[rows], place of each row in its document's pass.
-        token_ids: integers[tokens], special tokens included.
+        documents: uint64[rows], the id of each row's document.
+        indices: uint32[rows], each row's place in its document's pass.
+        token_ids: integers[tokens], with special tokens; marked if the documents' ids are.
         offsets: int64[rows + 1].
-        further: values of `further_columns`.
+        further: the values of `further_columns`.
     """
 
-    places: np.ndarray
+    documents: np.ndarray
     indices: np.ndarray
     token_ids: np.ndarray
     offsets: np.ndarray
@@ -72,24 +75,45 @@ class UnmaskedRows:
 
 
 @dataclass(frozen=True)
-class RowMaker:
-    """Makes the rows of a pass over documents.
+class SentenceObjective(Objective):
+    """An objective whose rows are pairs of segments or whole sentences.
 
     Attributes:
-        segments: the kind of example.
-        max_seq_length: longest row, special tokens included.
-        short_seq_prob: probability of a shorter target of a pair.
-        cls_id: [CLS] as it stands among the ids of the documents.
-        sep_id: [SEP], likewise.
+        options: its options, with `max_seq_length`, `duplicates` and `short_seq_prob`.
+        special: the tokenizer's special ids; cls, sep, mask and pad must be there.
+        vocab_size: the largest id + 1.
+        token_dtype: the NumPy name of the type of a token id.
     """
 
-    segments: Segments
-    max_seq_length: int
-    short_seq_prob: float
-    cls_id: int
-    sep_id: int
+    options: Any
+    special: SpecialTokens
+    vocab_size: int
+    token_dtype: str
 
-    def make(
+    @property
+    def segments(self) -> Segments:
+        """What a row is made of."""
+        return "next-sentence"
+
+    @property
+    def repeats(self) -> int:
+        """How many times each document is built."""
+        return int(self.options.duplicates)
+
+    @property
+    def border_ids(self) -> tuple[int, int]:
+        """[CLS] and [SEP], marked if the documents' ids say where words continue."""
+        ids = np.array([self.special.cls_id, self.special.sep_id], np.int64)
+        cls_id, sep_id = (mark(ids, np.zeros(2, np.bool_)) if self.words else ids).tolist()
+        return cls_id, sep_id
+
+    def split_marks(self, token_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ids without marks, and whether each continues a word; empty without marks."""
+        if not self.words:
+            return token_ids, np.empty(0, np.int8)
+        return ids_of(token_ids).astype(self.token_dtype, copy=False), continues_of(token_ids)
+
+    def make_unmasked(
         self,
         documents: pa.RecordBatch,
         repeat: int,
@@ -97,35 +121,46 @@ class RowMaker:
         splits: np.ndarray,
         seed: int,
     ) -> UnmaskedRows:
-        """See `corpusmill.objectives.objective.Objective.build`."""
+        """Make rows; the arguments are those of `build`."""
         index, token_ids = unpack_documents(documents)
         if self.segments not in _LABELS:
-            return self._pieces(index, token_ids)
-        rule = pairing.PairRule(self.max_seq_length - NUM_SPECIAL, self.short_seq_prob)
+            return self._make_pieces(index, token_ids)
+        options = self.options
+        rule = pairing.PairRule(options.max_seq_length - NUM_SPECIAL, options.short_seq_prob)
         draws = (np.uint64(seed), repeat, rule)
         if self.segments == "sentence-order":
-            return self._pairs(draw_ordered_pairs(index, *draws), token_ids, token_ids)
+            pairs = draw_ordered_pairs(index, *draws)
+            return self._make_pairs(index, pairs, token_ids, token_ids)
         if pool is None:
             raise ValueError("next-sentence pairs need a pool of random documents")
         pairs = pairing.draw_pairs(index, pool.index, pool.candidates(splits), *draws)
-        return self._pairs(pairs, token_ids, pool.token_ids)
+        return self._make_pairs(index, pairs, token_ids, pool.token_ids)
 
-    def _pairs(
-        self, pairs: np.ndarray, token_ids: np.ndarray, pool_token_ids: np.ndarray
+    def _make_pairs(
+        self,
+        documents: Documents,
+        pairs: np.ndarray,
+        token_ids: np.ndarray,
+        pool_token_ids: np.ndarray,
     ) -> UnmaskedRows:
-        rows, offsets = assemble_pairs(pairs, token_ids, pool_token_ids, self.cls_id, self.sep_id)
-        first_lengths = pairs[:, pairing.FIRST_LENGTH].astype(np.uint16)
-        further = [first_lengths, pairs[:, pairing.IS_RANDOM].astype(np.int8)]
+        rows, offsets = assemble_pairs(pairs, token_ids, pool_token_ids, *self.border_ids)
+        owners = documents.ids[pairs[:, pairing.DOCUMENT]]
         indices = pairs[:, pairing.INDEX].astype(np.uint32)
-        return UnmaskedRows(pairs[:, pairing.DOCUMENT], indices, rows, offsets, further)
+        first_lengths = pairs[:, pairing.FIRST_LENGTH].astype(np.uint16)
+        labels = pairs[:, pairing.IS_RANDOM].astype(np.int8)
+        return UnmaskedRows(owners, indices, rows, offsets, (first_lengths, labels))
 
-    def _pieces(self, documents: Documents, token_ids: np.ndarray) -> UnmaskedRows:
-        room = self.max_seq_length - full_sentences.NUM_SPECIAL
+    def _make_pieces(self, documents: Documents, token_ids: np.ndarray) -> UnmaskedRows:
+        room = self.options.max_seq_length - full_sentences.NUM_SPECIAL
         pieces, lengths, ends = full_sentences.cut_documents(documents, room)
-        rows, offsets = full_sentences.assemble_pieces(pieces, token_ids, self.cls_id, self.sep_id)
-        further: list[np.ndarray | pa.Array] = []
+        spans = pieces[:, full_sentences.START :]
+        rows, offsets = full_sentences.assemble_rows(
+            spans, np.arange(len(pieces) + 1), token_ids, *self.border_ids
+        )
+        owners = documents.ids[pieces[:, full_sentences.DOCUMENT]]
+        indices = pieces[:, full_sentences.INDEX].astype(np.uint32)
+        further: tuple[np.ndarray | pa.Array, ...] = ()
         if self.segments == "full-sentences":
             ones = np.ones(len(pieces), np.uint16)
-            further = [ragged.to_arrow(lengths, ends), ones, ones]
-        indices = pieces[:, full_sentences.INDEX].astype(np.uint32)
-        return UnmaskedRows(pieces[:, full_sentences.DOCUMENT], indices, rows, offsets, further)
+            further = (ragged.to_arrow(lengths, ends), ones, ones)
+        return UnmaskedRows(owners, indices, rows, offsets, further)

@@ -1,10 +1,10 @@
 """ELECTRA's examples: the sentences of a document packed into two segments.
 
-Source: Google's build_pretraining_dataset.py (seed 001), after Clark et al. 2020. The masking is
-the trainer's affair: it draws new places at each step.
-`corpusmill.objectives.examples.electra_packs` says how the draws are made independent of the order
-of documents. The original drops what is too long for an example; here it is counted, and `overflow`
-keeps it.
+Source: Google's build_pretraining_dataset.py (seed 001), after Clark et al. 2020. Masking is left
+to the trainer, which draws new places at each step.
+`corpusmill.objectives.examples.electra_packs` explains how the draws are made independent of the
+order of documents. The original drops tokens that do not fit into an example; here they are
+counted, and `overflow` keeps them.
 """
 
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
-from corpusmill.arrays.columns import IDENTITY_SCHEMA, Column, arrow_schema
+from corpusmill.arrays.columns import Column
 from corpusmill.corpus.options import DocumentOptions, DocumentRule
 from corpusmill.errors import UserError, check_option
 from corpusmill.objectives.columns import segment_column, token_column
 from corpusmill.objectives.documents import unpack_documents
 from corpusmill.objectives.examples import electra_packs as packing
-from corpusmill.objectives.examples.pair_rows import NUM_SPECIAL, finish_rows
+from corpusmill.objectives.examples.pair_rows import NUM_SPECIAL
 from corpusmill.objectives.masking.masked_lm import MaskedLm
 from corpusmill.objectives.objective import Objective, ObjectiveOptions
 from corpusmill.objectives.random_documents import Pool
@@ -40,39 +40,39 @@ class ElectraOptions(ObjectiveOptions):
     """How ELECTRA's examples are made."""
 
     max_seq_length: int = 128
-    """Longest example in tokens, [CLS] and both [SEP] included."""
+    """Longest example in tokens, with [CLS] and both [SEP]."""
     duplicates: int = 1
     """How many times each document is built, each time with other draws."""
     short_seq_prob: float = 0.05
-    """Probability that an example is made at a shorter length, uniform from 5 up."""
+    """Probability that an example has a shorter target length, uniform from 5 up."""
     single_segment_prob: float = 0.1
-    """Probability that an example has one segment only, as in classification tasks."""
+    """Probability that an example has a single segment, as in classification tasks."""
     blanks_separate_docs: bool = True
-    """Empty lines of a text separate documents; if not, a file is one document (--document-rule
-    whole-file). A file is read by one worker then, and cut between lines into several documents
-    where its text is longer than --max-document-bytes; at each cut an example ends early. In
-    formats with records a record is a document, either way."""
+    """Empty lines of a text separate documents; otherwise a file is one document (--document-rule
+    whole-file), which one worker reads, and cuts between lines into several documents if it is
+    longer than --max-document-bytes; at each cut an example ends early. In formats with records, a
+    record is always a document."""
     overflow: Literal["drop", "keep"] = "drop"
-    """What becomes of tokens that are too many for an example: "drop" leaves them out, as the
-    original does, and counts them; "keep" puts them in front of what the document's next example
-    is made of, so that no token is lost."""
+    """What becomes of tokens that do not fit into an example: "drop" leaves them out, as the
+    original does, and counts them; "keep" puts them before the sentences of the document's next
+    example, so that no token is lost."""
 
     def __post_init__(self) -> None:
-        """Check each value.
+        """Check each option.
 
         Raises:
-            UserError: a value that no example can be built with.
+            UserError: examples cannot be built with a value.
         """
-        longest = self.max_seq_length
-        check_option("max-seq-length", longest, 5 <= longest <= 65535, "5 to 65535")
-        check_option("duplicates", self.duplicates, 1 <= self.duplicates <= 65535, "1 to 65535")
-        for flag in ("short_seq_prob", "single_segment_prob"):
-            share = getattr(self, flag)
-            check_option(flag.replace("_", "-"), share, 0 <= share <= 1, "0 to 1")
+        self.check_ranges(
+            max_seq_length=(5, 65535),
+            duplicates=(1, 65535),
+            short_seq_prob=(0, 1),
+            single_segment_prob=(0, 1),
+        )
         check_option("overflow", self.overflow, self.overflow in {"drop", "keep"}, "drop or keep")
 
     def bind(self, tokenizer: Vocabulary) -> "Electra":
-        """See ObjectiveOptions."""
+        """Return the objective for a tokenizer."""
         tokenizer.special.require(tokenizer.name, "cls", "sep", "pad")
         return Electra(self, tokenizer.special, tokenizer.token_dtype.name)
 
@@ -102,41 +102,38 @@ class ElectraOptions(ObjectiveOptions):
         )
 
     def choose_documents(self, documents: DocumentOptions) -> DocumentOptions:
-        """See ObjectiveOptions; by default empty lines alone separate documents, titles do not."""
+        """Read a sentence per line; by default only empty lines separate documents, not titles."""
         wanted: DocumentRule = "blank-lines" if self.blanks_separate_docs else "whole-file"
         rule = documents.document_rule or wanted
         if self.blanks_separate_docs != (rule in _RULES_WITH_BLANKS):
             raise UserError(
                 f"--document-rule {rule}",
-                "empty lines separate documents with --blanks-separate-docs, and do not with "
-                f"--no-blanks-separate-docs, where {wanted} was expected",
-                "Leave one of the two out, or turn it round",
+                "with --blanks-separate-docs empty lines separate documents, with "
+                f"--no-blanks-separate-docs they do not; {wanted} was expected",
+                "Leave one of the two out, or reverse it",
             )
         return documents.or_else(rule, "line").require_sentences("electra")
 
 
 @dataclass(frozen=True)
 class Electra(Objective):
-    """The objective `electra`, bound to a tokenizer's ids; see `Objective`.
+    """The objective `electra`, bound to a tokenizer's ids.
 
     Attributes:
         options: how examples are made.
         special: the tokenizer's special ids; cls, sep and pad must be there.
-        token_dtype: NumPy name of the type of a token id.
+        token_dtype: the NumPy name of the type of a token id.
     """
+
+    name = "electra"
 
     options: ElectraOptions
     special: SpecialTokens
     token_dtype: str
 
     @property
-    def name(self) -> str:
-        """See Objective."""
-        return "electra"
-
-    @property
     def repeats(self) -> int:
-        """See Objective."""
+        """How many times each document is built."""
         return self.options.duplicates
 
     @property
@@ -163,11 +160,11 @@ class Electra(Objective):
         self,
         documents: pa.RecordBatch,
         repeat: int,
-        pool: Pool | None,  # noqa: ARG002 - no random document
+        pool: Pool | None,  # noqa: ARG002 - there is no pool
         splits: np.ndarray,  # noqa: ARG002
         seed: int,
     ) -> pa.RecordBatch:
-        """See Objective."""
+        """Build packs of two segments."""
         index, token_ids = unpack_documents(documents)
         rule = packing.PackRule(
             self.options.max_seq_length,
@@ -179,20 +176,17 @@ class Electra(Objective):
         input_ids, offsets = packing.assemble_packs(
             packs, spans, token_ids, self.special.cls_id, self.special.sep_id
         )
-        schema = pa.schema([*IDENTITY_SCHEMA, *arrow_schema(self.built_columns)])
-        trimmed = packs[:, [packing.FIRST_TRIMMED, packing.SECOND_TRIMMED]].astype(np.uint32)
-        columns = [
-            index.ids[packs[:, packing.DOCUMENT]],
-            np.full(len(packs), repeat, np.uint16),
-            packs[:, packing.INDEX].astype(np.uint32),
+        values = (
             ragged.to_arrow(input_ids, offsets),
             packs[:, packing.FIRST_LENGTH].astype(np.uint16),
-            *np.ascontiguousarray(trimmed.T),
-        ]
-        return ragged.to_batch(columns, schema)
+            packs[:, packing.FIRST_TRIMMED].astype(np.uint32),
+            packs[:, packing.SECOND_TRIMMED].astype(np.uint32),
+        )
+        owners = index.ids[packs[:, packing.DOCUMENT]]
+        return self.make_rows(owners, repeat, packs[:, packing.INDEX].astype(np.uint32), values)
 
     def count(self, examples: pa.RecordBatch) -> dict[str, int]:
-        """See Objective: how many tokens no example holds, and in which segment they were."""
+        """Count the tokens that were dropped from each segment."""
         first, second = (
             int(examples.column(f"{segment}_trimmed").to_numpy().sum(dtype=np.int64))
             for segment in _SEGMENTS
@@ -202,10 +196,6 @@ class Electra(Objective):
             "trimmed_tokens.first_segment": first,
             "trimmed_tokens.second_segment": second,
         }
-
-    def finish(self, examples: pa.RecordBatch, padded: bool) -> pa.RecordBatch:
-        """See Objective."""
-        return finish_rows(examples, self.columns, padded)
 
     def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:
         """See Objective."""

@@ -1,17 +1,17 @@
 """GPT's examples: the tokens of documents, as windows, as one stream, or packed.
 
-Three ways from documents to rows, for a model that predicts the next token:
+There are three ways from documents to rows, for a model that predicts the next token:
 
     windows   a row is at most max_seq_length tokens of one document, and shares `overlap` tokens
-              with the row before it; nothing is filled up. Source: "BPE vocabulary and data loading
+              with the previous row; short rows stay short. Source: "BPE vocabulary and data loading
               pipeline for training a large model from scratch"
               (`corpusmill.objectives.examples.windows`).
-    stream    a row is a document and the end-of-text token, so that the rows of a shard, one behind
-              the other, are one stream, stored once; examples of any length and stride are cut from
-              it by the reader. Source: "Building the Dataset and DataLoader for training a large
-              language model" (`corpusmill.objectives.examples.token_stream`).
+    stream    a row is a document and the end-of-text token, so that the rows of a shard in sequence
+              are one stream, stored once, from which readers cut examples of any length and stride.
+              Source: "Building the Dataset and DataLoader for training a large language model"
+              (`corpusmill.objectives.examples.token_stream`).
     pack      a row is whole documents, each with its end-of-text token, that together fill
-              max_seq_length as well as they can; only what is longer is cut. Source: Ding et al.
+              max_seq_length as well as possible; only longer documents are cut. Source: Ding et al.
               2024, "Fewer Truncations Improve Language Modeling"
               (`corpusmill.objectives.examples.best_fit_packing`).
 """
@@ -24,18 +24,9 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
-from corpusmill.arrays.columns import (
-    ANY_LENGTH,
-    IDENTITY_SCHEMA,
-    NO_PAD,
-    Column,
-    Role,
-    arrow_schema,
-    pad_rows,
-    smallest_integer,
-)
+from corpusmill.arrays.columns import ANY_LENGTH, NO_PAD, Column, Role, smallest_integer
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.errors import UserError, check_option
+from corpusmill.errors import UserError
 from corpusmill.layout.sorting import cut_into_groups
 from corpusmill.objectives.columns import token_column
 from corpusmill.objectives.documents import unpack_documents
@@ -46,11 +37,11 @@ from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.special_tokens import SpecialTokens
 from corpusmill.tokenization.tokenizer_file import Vocabulary
 
-# More than any document has: a stream's documents are not cut.
+# Longer than any document: a stream's documents are not cut.
 _WHOLE = 2**62
 
-# What is packed at a time: on WikiText-2, of 512 to 8192 tokens a row, four times as much saves 0.2
-# per mille of padding at most, and a quarter costs up to 0.6 % (rows of 8192 tokens).
+# How much is packed at a time: on WikiText-2, with 512 to 8192 tokens per row, four times as much
+# saves at most 0.2 per mille of padding, and a quarter costs up to 0.6 % (rows of 8192 tokens).
 _PACKED_TOKENS, _PACKED_ROWS, _MOST_PACKED_TOKENS = 2**22, 256, 2**25
 
 
@@ -61,26 +52,25 @@ class GptOptions(ObjectiveOptions):
     predicts_next: ClassVar[bool] = True
 
     mode: Literal["stream", "windows", "pack"] = "stream"
-    """What a row is: a document with the end-of-text token behind it, for readers that cut examples
-    from one stream of tokens (stream); at most max-seq-length tokens of one document (windows);
-    whole documents that fill max-seq-length together, with their boundaries (pack)."""
+    """What a row is: a document and the end-of-text token, for readers that cut examples from one
+    stream of tokens (stream); at most max-seq-length tokens of one document (windows); whole
+    documents that together fill max-seq-length, with their boundaries (pack)."""
     max_seq_length: int = 1024
-    """Longest row of windows and pack, in tokens. A stream is cut by its reader; there it is the
-    length that reports count examples of."""
+    """Longest row of windows and pack, in tokens. A stream is cut by its reader; for a stream this
+    is the length of the examples that reports count."""
     overlap: int = 0
-    """Tokens that a window shares with the one before it."""
+    """Tokens that a window shares with the previous one."""
     end_of_text: bool | None = None
-    """End each document with the end-of-text token; by default in stream and pack, and not in
+    """End each document with the end-of-text token; by default in stream and pack, but not in
     windows."""
 
     def __post_init__(self) -> None:
-        """Check each value.
+        """Check each option.
 
         Raises:
-            UserError: a value that no row can be built with.
+            UserError: rows cannot be built with a value.
         """
-        longest = self.max_seq_length
-        check_option("max-seq-length", longest, 2 <= longest <= 2**20, f"2 to {2**20}")
+        self.check_ranges(max_seq_length=(2, 2**20))
         if self.mode != "windows" and self.overlap:
             raise UserError(
                 f"--overlap {self.overlap}",
@@ -96,38 +86,35 @@ class GptOptions(ObjectiveOptions):
 
     @property
     def ends_documents(self) -> bool:
-        """Whether the end-of-text token is added, once nothing is left to the mode."""
+        """Whether the end-of-text token is added, by the option or else by the mode."""
         return self.mode != "windows" if self.end_of_text is None else self.end_of_text
 
     def bind(self, tokenizer: Vocabulary) -> "Gpt":
-        """See ObjectiveOptions."""
+        """Return the objective for a tokenizer."""
         if self.ends_documents:
             tokenizer.special.require(tokenizer.name, "eos")
         return Gpt(self, tokenizer.special, tokenizer.token_dtype.name)
 
     def choose_documents(self, documents: DocumentOptions) -> DocumentOptions:
-        """See ObjectiveOptions."""
+        """Read WikiText's articles by default, each as one text."""
         return documents.or_else("wikitext-articles", "document")
 
 
 @dataclass(frozen=True)
 class Gpt(Objective):
-    """The objective `gpt`, bound to a tokenizer's ids; see `Objective`.
+    """The objective `gpt`, bound to a tokenizer's ids.
 
     Attributes:
         options: how rows are made.
-        special: the tokenizer's special ids; eos must be there where documents end with it.
-        token_dtype: NumPy name of the type of a token id.
+        special: the tokenizer's special ids; eos must be there if documents end with it.
+        token_dtype: the NumPy name of the type of a token id.
     """
+
+    name = "gpt"
 
     options: GptOptions
     special: SpecialTokens
     token_dtype: str
-
-    @property
-    def name(self) -> str:
-        """See Objective."""
-        return "gpt"
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -155,19 +142,25 @@ class Gpt(Objective):
 
     @property
     def _pad_id(self) -> int:
-        """What fills a row; nothing does where it could not be told from the row's own end."""
+        """The id that fills a row; NO_PAD if it could be mistaken for the row's own end."""
         pad_id = self.special.pad_id
         return NO_PAD if pad_id is None or pad_id == self.special.eos_id else pad_id
+
+    @property
+    def _end_id(self) -> int:
+        """The id that ends documents; negative if they do not end with one."""
+        eos_id = self.special.eos_id
+        return eos_id if self.options.ends_documents and eos_id is not None else -1
 
     def build(
         self,
         documents: pa.RecordBatch,
         repeat: int,
-        pool: Pool | None,  # noqa: ARG002 - nothing is drawn
+        pool: Pool | None,  # noqa: ARG002 - nothing is random
         splits: np.ndarray,  # noqa: ARG002
         seed: int,  # noqa: ARG002
     ) -> pa.RecordBatch:
-        """See Objective."""
+        """Cut documents into rows; in the mode "pack", into the pieces that `pack` packs."""
         options = self.options
         index, token_ids = unpack_documents(documents)
         # A document's tokens are those of its sentences, which are contiguous.
@@ -176,37 +169,27 @@ class Gpt(Objective):
             index.sentence_offsets[index.offsets],
             _WHOLE if options.mode == "stream" else options.max_seq_length,
             options.overlap,
-            -1
-            if self.special.eos_id is None or not options.ends_documents
-            else self.special.eos_id,
+            self._end_id,
         )
-        columns = [
-            index.ids[owners],
-            np.full(len(owners), repeat, np.uint16),
-            indices,
-            ragged.to_arrow(input_ids, offsets),
-        ]
+        values = [ragged.to_arrow(input_ids, offsets)]
         if options.mode == "pack":
-            columns.append(self._mark_boundaries(np.diff(offsets), np.arange(len(offsets))))
-        return ragged.to_batch(columns, pa.schema([*IDENTITY_SCHEMA, *self._built_schema()]))
-
-    def _built_schema(self) -> pa.Schema:
-        return arrow_schema(self.built_columns)
+            values.append(self._mark_boundaries(np.diff(offsets), np.arange(len(offsets))))
+        return self.make_rows(index.ids[owners], repeat, indices, values)
 
     def _mark_boundaries(self, lengths: np.ndarray, row_offsets: np.ndarray) -> pa.ListArray:
-        """cu_seqlens of rows, from the lengths of their pieces, row after row."""
+        """Return the cu_seqlens of rows from the lengths of their pieces, row after row."""
         marks, offsets = cumulate(lengths, row_offsets)
         return ragged.to_arrow(marks.astype(self._boundaries.dtype), offsets)
 
     def count(self, examples: pa.RecordBatch) -> dict[str, int]:
-        """See Objective."""
+        """Count the documents that were cut: those with a second row."""
         if self.options.mode == "stream":
             return {}
-        seconds = np.count_nonzero(examples.column("index").to_numpy() == 1)
-        return {"cut_documents": int(seconds)}
+        cut_documents = np.count_nonzero(examples.column("index").to_numpy() == 1)
+        return {"cut_documents": int(cut_documents)}
 
     def pack(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """See Objective."""
+        """Pack pieces into rows, in the mode of this name."""
         if self.options.mode != "pack":
             yield from rows
             return
@@ -218,26 +201,19 @@ class Gpt(Objective):
     def _pack_window(self, window: pa.RecordBatch) -> pa.RecordBatch:
         lengths = np.diff(ragged.from_arrow(window.column("input_ids"))[1]).astype(np.int64)
         pieces, row_offsets = pack_best_fit(lengths, self.options.max_seq_length)
-        taken = ragged.take_rows(window, pieces)
-        values, offsets = ragged.from_arrow(taken.column("input_ids"))
-        # A row is known by the first piece in it.
+        packed = ragged.take_rows(window, pieces)
+        values, offsets = ragged.from_arrow(packed.column("input_ids"))
+        # A row has the identity of its first piece.
         firsts = row_offsets[:-1]
         columns = {
             "input_ids": ragged.to_arrow(values, offsets[row_offsets]),
             "cu_seqlens": self._mark_boundaries(lengths[pieces], row_offsets),
         }
-        chosen = [
-            columns[name] if name in columns else taken.column(name).to_numpy()[firsts]
-            for name in taken.schema.names
+        arrays = [
+            columns[name] if name in columns else packed.column(name).to_numpy()[firsts]
+            for name in packed.schema.names
         ]
-        return ragged.to_batch(chosen, taken.schema)
-
-    def finish(self, examples: pa.RecordBatch, padded: bool) -> pa.RecordBatch:
-        """See Objective."""
-        rows = [examples.column(column.name) for column in self.columns]
-        if padded:
-            rows = [_pad(row, column) for row, column in zip(rows, self.columns, strict=True)]
-        return ragged.to_batch(rows, arrow_schema(self.columns, padded))
+        return ragged.to_batch(arrays, packed.schema)
 
     def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:
         """See Objective."""
@@ -250,14 +226,14 @@ class Gpt(Objective):
 
 
 def cumulate(lengths: np.ndarray, row_offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where the pieces of each row begin in it, and where the last one ends.
+    """Return where the pieces of each row begin, and where the last one ends.
 
     Args:
-        lengths: int64[pieces], tokens of each piece, row after row.
+        lengths: int64[pieces], the tokens of each piece, row after row.
         row_offsets: int64[rows + 1] into the pieces.
 
     Returns:
-        marks: int64[pieces + rows], [0, ..., length of the row] for each row.
+        marks: int64[pieces + rows]: for each row, [0, ..., the row's length].
         offsets: int64[rows + 1] into marks.
 
     Example:
@@ -265,11 +241,6 @@ def cumulate(lengths: np.ndarray, row_offsets: np.ndarray) -> tuple[np.ndarray, 
     """
     sums = np.concatenate([[0], np.cumsum(lengths)])
     rows = np.repeat(np.arange(len(row_offsets) - 1), np.diff(row_offsets) + 1)
-    # The last mark of a row is the sum that the first of the next one is, too.
+    # The last mark of a row and the first one of the next row are the same sum.
     marks = sums[np.arange(len(rows)) - rows] - sums[row_offsets[rows]]
     return marks, row_offsets + np.arange(len(row_offsets))
-
-
-def _pad(row: pa.ListArray, column: Column) -> pa.FixedSizeListArray:
-    matrix = pad_rows(*ragged.from_arrow(row), column.width, column.pad)
-    return pa.FixedSizeListArray.from_arrays(matrix.ravel(), column.width)

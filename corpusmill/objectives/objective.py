@@ -4,15 +4,18 @@ The pipeline's stages know this interface only, so that a new objective is one n
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from corpusmill.arrays.columns import Column
+from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import IDENTITY_SCHEMA, Column, arrow_schema
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.errors import check_option
+from corpusmill.objectives.examples.pair_rows import finish_rows
 from corpusmill.objectives.masking.masker import Masker
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.tokenizer_file import Vocabulary
@@ -84,6 +87,25 @@ class Objective(ABC):
             IDENTITY_SCHEMA followed by `built_columns`.
         """
 
+    def make_rows(
+        self,
+        documents: np.ndarray,
+        repeat: int,
+        indices: np.ndarray,
+        values: Iterable[np.ndarray | pa.Array],
+    ) -> pa.RecordBatch:
+        """Return what `build` returns.
+
+        Args:
+            documents: uint64[rows], the id of each row's document.
+            repeat: the number of the pass.
+            indices: uint32[rows], each row's place in its document's pass.
+            values: the values of `built_columns`.
+        """
+        schema = pa.schema([*IDENTITY_SCHEMA, *arrow_schema(self.built_columns)])
+        repeats = np.full(len(documents), repeat, np.uint16)
+        return ragged.to_batch([documents, repeats, indices, *values], schema)
+
     def count(self, examples: pa.RecordBatch) -> dict[str, int]:
         """Return counts other than rows of what `build` returned, as {"trimmed_tokens": 3}."""
         return {}
@@ -100,9 +122,9 @@ class Objective(ABC):
         """
         return rows
 
-    @abstractmethod
     def finish(self, examples: pa.RecordBatch, padded: bool) -> pa.RecordBatch:
         """Return the rows as they are written: `columns` from `built_columns`, padded if asked."""
+        return finish_rows(examples, self.columns, padded)
 
     @abstractmethod
     def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:
@@ -142,3 +164,14 @@ class ObjectiveOptions(ABC):
             UserError: the tokenizer lacks a mask token.
         """
         return None
+
+    def check_ranges(self, **ranges: tuple[float, float]) -> None:
+        """Check that options lie in their ranges, as in max_seq_length=(5, 65535).
+
+        Raises:
+            UserError: an option is out of range.
+        """
+        for name, (least, most) in ranges.items():
+            value = getattr(self, name)
+            is_valid = least <= value <= most
+            check_option(name.replace("_", "-"), value, is_valid, f"{least} to {most}")

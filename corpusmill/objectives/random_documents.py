@@ -1,9 +1,9 @@
 """The pool of random documents, written once and memory-mapped by every worker.
 
-A pool is a folder of NumPy arrays, so that it can be written in one stream of bounded memory and
+A pool is a folder of NumPy arrays, so that it can be written in one pass with bounded memory and
 mapped without being read:
 
-    documents.npy         uint64[documents]      ids; the train split's sorted, then validation's
+    documents.npy         uint64[documents]      ids; sorted in each split, train before validation
     document_offsets.npy  int64[documents + 1]   into the sentences
     sentence_offsets.npy  int64[sentences + 1]   into the tokens
     token_ids.npy         integers[tokens]
@@ -17,24 +17,25 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.randomness import POOL, derive_keys
-from corpusmill.objectives.documents import Documents
+from corpusmill.objectives.documents import Documents, unpack_documents
 
 ARRAYS = ("documents", "document_offsets", "sentence_offsets", "token_ids", "split_offsets")
 
-# What `measure_documents` gives for one document.
+# The size of a row of `measure_documents`.
 BYTES_OF_SIZES = 3 * 8
 
-# English has more bytes a token than this, so a pool is rather chosen from too many candidates.
+# English has more bytes per token, so that there are too many candidates rather than too few.
 _BYTES_PER_TOKEN = 4
 
 
 @dataclass(frozen=True)
 class Pool:
-    """The arrays of the module's docstring, as mapped from disk."""
+    """The arrays that the module's docstring lists, mapped from disk."""
 
     documents: np.ndarray
     document_offsets: np.ndarray
@@ -48,13 +49,13 @@ class Pool:
         return Documents(self.documents, self.document_offsets, self.sentence_offsets)
 
     def candidates(self, splits: np.ndarray) -> np.ndarray:
-        """The stretch of the pool that each document may draw from: its own split's.
+        """Return the stretch of the pool that each document may draw from: its own split's.
 
         Args:
             splits: uint8[documents], 0 for train and 1 for validation.
 
         Returns:
-            int64[documents, 2]: first and one behind the last.
+            int64[documents, 2]: the first document, and the one after the last.
         """
         return np.stack(
             [self.split_offsets[splits], self.split_offsets[splits.astype(np.intp) + 1]], axis=1
@@ -68,52 +69,59 @@ def open_pool(folder: str | Path) -> Pool:
         path = Path(folder) / f"{name}.npy"
         # An empty array cannot be mapped.
         mapped = np.load(path, mmap_mode="r") if path.stat().st_size > 128 else np.load(path)
-        # A memmap's own type would make numba compile every kernel a second time.
+        # For NumPy's own memmap type, numba would compile every kernel a second time.
         arrays[name] = np.asarray(mapped).view(np.ndarray)
     return Pool(**arrays)
 
 
 def priorities(seed: int, documents: np.ndarray) -> np.ndarray:
-    """uint64[documents]: the order in which documents enter the pool, uniform by their ids."""
+    """Return the order in which documents enter the pool, a uniform draw by each id.
+
+    Returns:
+        uint64[documents].
+    """
     keys: np.ndarray = derive_keys(np.uint64(seed), documents, 0, POOL)
     return keys
 
 
 def candidate_limit(pool_tokens: int, corpus_bytes: int) -> int:
-    """The largest priority with which a document can enter the pool, from 0 to 2**64 - 1.
+    """Return the largest priority with which a document can enter the pool, 0 to 2**64 - 1.
 
-    Only documents up to it are kept for the pool: twice as many as are expected to fit, so that
-    `choose` can fill the budget exactly, and all of them where the corpus is small.
+    Only documents up to this priority are kept as candidates: twice as many as are expected to fit,
+    so that `choose` can fill the budget, and all documents of a small corpus.
     """
     share = 2 * pool_tokens * _BYTES_PER_TOKEN / max(corpus_bytes, 1)
     return 2**64 - 1 if share >= 1 else int(share * 2**64)
 
 
 def keep_candidates(seed: int, documents: pa.RecordBatch, limit: int) -> pa.RecordBatch:
-    """The documents of a batch that may enter the pool.
+    """Return the documents of a batch that may enter the pool.
 
     Args:
         seed: the data set's seed.
-        documents: tokenized.
-        limit: largest priority (`candidate_limit`).
+        documents: tokenized documents.
+        limit: the largest priority (`candidate_limit`).
     """
     kept = priorities(seed, documents.column("document").to_numpy()) <= np.uint64(limit)
     return documents if kept.all() else ragged.take_rows(documents, np.flatnonzero(kept))
 
 
 def measure_documents(documents: pa.RecordBatch) -> np.ndarray:
-    """uint64[documents, 3]: the id, the sentences and the tokens of each tokenized document."""
-    sentences, document_offsets = ragged.from_arrow(documents.column("sentences"))
-    _, sentence_offsets = ragged.from_arrow(sentences)
-    tokens = np.diff(sentence_offsets[document_offsets])
-    ids = documents.column("document").to_numpy()
-    return np.stack([ids, np.diff(document_offsets).astype(np.uint64), tokens.astype(np.uint64)], 1)
+    """Return the id, the number of sentences and the number of tokens of each document.
+
+    Returns:
+        uint64[documents, 3].
+    """
+    index, _ = unpack_documents(documents)
+    tokens = np.diff(index.sentence_offsets[index.offsets])
+    columns = (index.ids, np.diff(index.offsets), tokens)
+    return np.stack(columns, axis=1, dtype=np.uint64, casting="unsafe")
 
 
 def choose(
     document_priorities: np.ndarray, documents: np.ndarray, num_tokens: np.ndarray, pool_tokens: int
 ) -> int:
-    """The largest priority that still fits the budget.
+    """Return the largest priority whose documents fit the budget.
 
     Args:
         document_priorities: uint64[candidates].
@@ -122,7 +130,7 @@ def choose(
         pool_tokens: the budget.
 
     Returns:
-        A priority; documents up to it make the pool. -1 where none fits.
+        A priority; the documents up to it form the pool. -1 if no document fits.
     """
     order = np.lexsort((documents, document_priorities))
     fitting = int(np.searchsorted(np.cumsum(num_tokens[order]), pool_tokens, side="right"))
@@ -147,7 +155,15 @@ class _ArrayFile:
 
 @dataclass(frozen=True)
 class PoolShape:
-    """The sizes that must be known before the first byte of a pool is written."""
+    """The sizes that must be known before the first byte of a pool is written.
+
+    Attributes:
+        documents: the number of documents.
+        sentences: the number of their sentences.
+        tokens: the number of their tokens.
+        train_documents: the number of the train split's documents.
+        token_dtype: the type of a token id.
+    """
 
     documents: int
     sentences: int
@@ -162,39 +178,35 @@ def write_pool(
     """Write a pool in one pass.
 
     Args:
-        batches: tokenized documents: the train split's in the order of their ids, then
-            validation's.
-        shape: their sizes.
-        streams: one writable binary file for each of ARRAYS, in that order. They are closed.
+        batches: tokenized documents, in the order of their ids: train, then validation.
+        shape: the pool's sizes.
+        streams: one writable binary file for each of ARRAYS, in that order; all are closed.
     """
-    lengths = (shape.documents, shape.documents + 1, shape.sentences + 1, shape.tokens, 3)
-    dtypes = (
-        np.dtype(np.uint64),
-        np.dtype(np.int64),
-        np.dtype(np.int64),
-        shape.token_dtype,
-        np.dtype(np.int64),
+    arrays: tuple[tuple[npt.DTypeLike, int], ...] = (
+        ("uint64", shape.documents),
+        ("int64", shape.documents + 1),
+        ("int64", shape.sentences + 1),
+        (shape.token_dtype, shape.tokens),
+        ("int64", 3),
     )
     with ExitStack() as stack:
         for stream in streams:
             stack.enter_context(stream)
         documents, document_offsets, sentence_offsets, token_ids, split_offsets = (
-            _ArrayFile(stream, dtype, length)
-            for stream, dtype, length in zip(streams, dtypes, lengths, strict=True)
+            _ArrayFile(stream, np.dtype(dtype), length)
+            for stream, (dtype, length) in zip(streams, arrays, strict=True)
         )
         sentences_before = tokens_before = 0
         document_offsets.append(np.zeros(1, np.int64))
         sentence_offsets.append(np.zeros(1, np.int64))
         for batch in batches:
-            sentences, of_documents = ragged.from_arrow(batch.column("sentences"))
-            tokens, of_sentences = ragged.from_arrow(sentences)
-            first, last = of_documents[0], of_documents[-1]
-            documents.append(batch.column("document").to_numpy())
-            document_offsets.append(of_documents[1:].astype(np.int64) - first + sentences_before)
-            begin, end = of_sentences[first], of_sentences[last]
-            sentence_offsets.append(
-                of_sentences[first + 1 : last + 1].astype(np.int64) - begin + tokens_before
-            )
+            index, tokens = unpack_documents(batch)
+            first, last = index.offsets[0], index.offsets[-1]
+            ends = index.sentence_offsets[first : last + 1]
+            begin, end = ends[0], ends[-1]
+            documents.append(index.ids)
+            document_offsets.append(index.offsets[1:] - first + sentences_before)
+            sentence_offsets.append(ends[1:] - begin + tokens_before)
             token_ids.append(tokens[begin:end])
             sentences_before += int(last - first)
             tokens_before += int(end - begin)

@@ -1,9 +1,9 @@
 """Best-fit packing: pieces of documents into rows of one length, so that nothing is cut that fits.
 
 Source: Ding et al. 2024, "Fewer Truncations Improve Language Modeling" (arXiv 2404.10830),
-algorithm 1: pieces in order of decreasing length, each into the row with the least room that is
-enough. Room is an integer of at most the row's length, so that the rows are kept by their room, and
-a tree over all rooms finds the smallest one that fits in O(log length), whatever their number.
+algorithm 1: pieces in order of decreasing length, each into the row with the least sufficient room.
+A row's room is an integer between 0 and the row length, so rows are grouped by their room, and a
+tree over all rooms finds the smallest one that fits in O(log length), however many rows there are.
 """
 
 import numpy as np
@@ -13,11 +13,11 @@ from corpusmill.arrays.kernel_cache import njit
 
 @njit
 def order_by_length(lengths: np.ndarray, longest: int) -> np.ndarray:
-    """The places of the longest piece first; of equal ones, in their own order.
+    """Order pieces by decreasing length; pieces of equal length keep their order.
 
     Args:
         lengths: int64[pieces], each in [0, longest].
-        longest: bound of the lengths.
+        longest: the upper bound of the lengths.
 
     Returns:
         int64[pieces].
@@ -40,7 +40,7 @@ def order_by_length(lengths: np.ndarray, longest: int) -> np.ndarray:
 
 @njit
 def _mark(tree: np.ndarray, room: int, present: bool) -> None:
-    """Note whether there is a row with the room, up to the root; node i has 2i and 2i + 1."""
+    """Note whether a row has this room, up to the root; the children of node i are 2i, 2i + 1."""
     node = (len(tree) >> 1) + room
     tree[node] = present
     while node > 1:
@@ -53,12 +53,12 @@ def _mark(tree: np.ndarray, room: int, present: bool) -> None:
 
 @njit
 def _find_room(tree: np.ndarray, least: int) -> int:
-    """The smallest room of at least `least` that a row has; -1 where none has."""
+    """Return the smallest room of at least `least` that a row has, or -1."""
     leaves = len(tree) >> 1
     node = leaves + least
     if tree[node]:
         return least
-    # Up, until a subtree of larger rooms holds a row.
+    # Ascend until a subtree of larger rooms holds a row.
     while node > 1 and (node & 1 or not tree[node + 1]):
         node >>= 1
     if node <= 1:
@@ -71,16 +71,16 @@ def _find_room(tree: np.ndarray, least: int) -> int:
 
 @njit
 def assign_rows(lengths: np.ndarray, max_seq_length: int) -> tuple[np.ndarray, int]:
-    """Best-fit decreasing.
+    """Assign pieces to rows by best-fit decreasing.
 
     Args:
         lengths: int64[pieces], each in [1, max_seq_length].
-        max_seq_length: most tokens of a row.
+        max_seq_length: the most tokens of a row.
 
     Returns:
-        rows: int64[pieces], the row of each. Row numbers follow the place of the row's longest
-            piece, so that they say nothing about lengths where the pieces' order says nothing.
-        number: of rows.
+        rows: int64[pieces], the row of each piece. Rows are numbered in the order of their longest
+            pieces, so that they reveal nothing about lengths unless the order of pieces does.
+        num_rows: the number of rows.
 
     Example:
         lengths [2, 6, 3, 4, 1] and max_seq_length 8 give [0, 0, 1, 1, 1]: 2 + 6 and 3 + 4 + 1.
@@ -89,9 +89,9 @@ def assign_rows(lengths: np.ndarray, max_seq_length: int) -> tuple[np.ndarray, i
     while leaves <= max_seq_length:
         leaves *= 2
     tree = np.zeros(2 * leaves, np.bool_)
-    # The rows of one room are a stack: its top, and for each row the one below it.
+    # Rows with the same room form a stack: `tops` holds its top, `below` the row under each row.
     tops, below = np.full(max_seq_length + 1, -1, np.int64), np.empty(len(lengths), np.int64)
-    # A row is called by its longest piece, the one that opened it.
+    # A row is identified by its longest piece, which opened it.
     openers = np.empty(len(lengths), np.int64)
     for piece in order_by_length(lengths, max_seq_length):
         room = _find_room(tree, lengths[piece])
@@ -109,36 +109,36 @@ def assign_rows(lengths: np.ndarray, max_seq_length: int) -> tuple[np.ndarray, i
         if tops[room] < 0 and room > 0:
             _mark(tree, room, True)
         tops[room] = opener
-    rows, number = np.empty(len(lengths), np.int64), 0
+    rows, num_rows = np.empty(len(lengths), np.int64), 0
     for piece in range(len(lengths)):
         if openers[piece] == piece:
-            below[piece] = number
-            number += 1
+            below[piece] = num_rows
+            num_rows += 1
     for piece in range(len(lengths)):
         rows[piece] = below[openers[piece]]
-    return rows, number
+    return rows, num_rows
 
 
 @njit
 def pack_best_fit(lengths: np.ndarray, max_seq_length: int) -> tuple[np.ndarray, np.ndarray]:
-    """The pieces of each row.
+    """Pack pieces into rows.
 
     Args:
         lengths: int64[pieces], each in [1, max_seq_length].
-        max_seq_length: most tokens of a row.
+        max_seq_length: the most tokens of a row.
 
     Returns:
-        pieces: int64[pieces], row after row; within a row in their own order.
+        pieces: int64[pieces], row after row; the pieces of a row keep their order.
         offsets: int64[rows + 1] into pieces.
 
     Example:
         lengths [2, 6, 3, 4, 1] and max_seq_length 8 give [0, 1, 2, 3, 4] and [0, 2, 5].
     """
-    rows, number = assign_rows(lengths, max_seq_length)
-    offsets = np.zeros(number + 1, np.int64)
+    rows, num_rows = assign_rows(lengths, max_seq_length)
+    offsets = np.zeros(num_rows + 1, np.int64)
     for row in rows:
         offsets[row + 1] += 1
-    for row in range(number):
+    for row in range(num_rows):
         offsets[row + 1] += offsets[row]
     places, pieces = offsets[:-1].copy(), np.empty(len(lengths), np.int64)
     for piece in range(len(lengths)):

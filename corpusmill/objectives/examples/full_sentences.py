@@ -2,15 +2,15 @@
 
 Source: RoBERTa (Liu et al. 2019, section 4.2) and the break modes of fairseq's TokenBlockDataset.
 DOC-SENTENCES (`complete_doc`): whole sentences of one document, as many as fit. FULL-SENTENCES
-(`complete`): what is left at the end of a document is continued with another document behind an
-extra [SEP].
+(`complete`): the rest at the end of a document is continued with another document after an extra
+[SEP].
 
-A document is cut into *pieces* first: whole sentences up to the room of an example, a sentence
-longer than the room into several of its own. All pieces of a document but its last are full, so
-that they are examples as they stand, which can be sorted into any order; the last pieces are joined
-by `corpusmill.objectives.examples.sentence_joins`. Where the paper walks through the documents in
-one line, and so begins most of them in the middle of an example, here only the ends of documents
-share examples.
+First, a document is cut into *pieces*: whole sentences up to the room of an example, with a
+sentence longer than the room cut into several. All pieces of a document except its last are full,
+so that they are complete examples, which can be sorted into any order; the last pieces are joined
+by `corpusmill.objectives.examples.sentence_joins`. The paper goes through all documents in a row,
+and so begins most of them in the middle of an example; here only the ends of documents share
+examples.
 """
 
 import numpy as np
@@ -18,10 +18,10 @@ import numpy as np
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.objectives.documents import Documents
 
-# Special tokens of a piece, [CLS] and [SEP]; every further document of an example adds a [SEP].
+# The special tokens of a piece, [CLS] and [SEP]; each further document of an example adds a [SEP].
 NUM_SPECIAL = 2
 
-# Columns of the pieces that `cut_documents` gives.
+# Columns of the pieces that `cut_documents` returns.
 DOCUMENT, INDEX, START, LENGTH = range(4)
 
 
@@ -36,7 +36,7 @@ def cut_documents(documents: Documents, room: int) -> tuple[np.ndarray, np.ndarr
     Returns:
         pieces: int64[pieces, 4]: DOCUMENT (place in the batch), INDEX (within the document), START
             and LENGTH in the batch's tokens.
-        sentence_lengths: uint16[sentences of the documents' last pieces]. The end of a sentence
+        sentence_lengths: uint16[sentences of the documents' last pieces]. The rest of a sentence
             that was cut counts as a sentence.
         sentence_ends: int64[pieces + 1] into them; full pieces have none.
 
@@ -58,7 +58,7 @@ def cut_documents(documents: Documents, room: int) -> tuple[np.ndarray, np.ndarr
         for sentence in range(document_offsets[document], document_offsets[document + 1]):
             rest = sentence_offsets[sentence + 1] - sentence_offsets[sentence]
             while length + rest > room:
-                # Before a sentence that does not fit, or within one that no piece can hold.
+                # Cut before a sentence that does not fit, or within one longer than a piece.
                 length = length if length else room
                 pieces[written, DOCUMENT], pieces[written, INDEX] = document, index
                 pieces[written, START], pieces[written, LENGTH] = start, length
@@ -81,31 +81,41 @@ def cut_documents(documents: Documents, room: int) -> tuple[np.ndarray, np.ndarr
 
 
 @njit
-def assemble_pieces(
-    pieces: np.ndarray, token_ids: np.ndarray, cls_id: int, sep_id: int
+def assemble_rows(
+    spans: np.ndarray, span_offsets: np.ndarray, token_ids: np.ndarray, cls_id: int, sep_id: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Each piece as a row: [CLS] sentences [SEP].
+    """Assemble rows of whole sentences: [CLS] sentences [SEP] sentences of another document [SEP].
 
     Args:
-        pieces: int64[pieces, 4], from `cut_documents`.
-        token_ids: integers[tokens] of the batch.
-        cls_id: id of [CLS].
-        sep_id: id of [SEP].
+        spans: int64[spans, 2], start and length of each document's sentences in the tokens.
+        span_offsets: int64[rows + 1] into the spans.
+        token_ids: integers[tokens].
+        cls_id: the id of [CLS].
+        sep_id: the id of [SEP].
 
     Returns:
         input_ids: the type of token_ids[total].
-        offsets: int64[pieces + 1].
+        offsets: int64[rows + 1].
 
     Example:
-        one piece [10, 11] gives [2, 10, 11, 3] and [0, 4], where cls_id is 2 and sep_id is 3.
+        a row of one span [10, 11] gives [2, 10, 11, 3] and [0, 4], where cls_id is 2 and sep_id is
+        3; one of the spans [10, 11] and [12] gives [2, 10, 11, 3, 12, 3] and [0, 6].
     """
-    offsets = np.zeros(len(pieces) + 1, np.int64)
-    for i in range(len(pieces)):
-        offsets[i + 1] = offsets[i] + pieces[i, LENGTH] + NUM_SPECIAL
+    rows = len(span_offsets) - 1
+    offsets = np.zeros(rows + 1, np.int64)
+    for i in range(rows):
+        length = 1
+        for span in range(span_offsets[i], span_offsets[i + 1]):
+            length += spans[span, 1] + 1
+        offsets[i + 1] = offsets[i] + length
     input_ids = np.empty(offsets[-1], token_ids.dtype)
-    for i in range(len(pieces)):
-        place, start, length = offsets[i], pieces[i, START], pieces[i, LENGTH]
+    for i in range(rows):
+        place = offsets[i]
         input_ids[place] = cls_id
-        input_ids[place + 1 : place + 1 + length] = token_ids[start : start + length]
-        input_ids[place + 1 + length] = sep_id
+        place += 1
+        for span in range(span_offsets[i], span_offsets[i + 1]):
+            start, length = spans[span, 0], spans[span, 1]
+            input_ids[place : place + length] = token_ids[start : start + length]
+            input_ids[place + length] = sep_id
+            place += length + 1
     return input_ids, offsets

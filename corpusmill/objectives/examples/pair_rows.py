@@ -1,4 +1,4 @@
-"""Pairs of spans as rows of token ids: [CLS] first [SEP] second [SEP]."""
+"""Pairs of spans as rows of token ids, [CLS] first [SEP] second [SEP], and rows as written."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ from corpusmill.arrays.columns import Column, arrow_schema, pad_rows
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.objectives.examples import next_sentence_pairs as pairing
 
-# Special tokens of a row.
+# The special tokens of a row.
 NUM_SPECIAL = 3
 
 
@@ -18,21 +18,21 @@ NUM_SPECIAL = 3
 def assemble_pairs(
     pairs: np.ndarray, token_ids: np.ndarray, pool_token_ids: np.ndarray, cls_id: int, sep_id: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Copy the spans of each pair behind each other: [CLS] first [SEP] second [SEP].
+    """Copy the spans of each pair into one row: [CLS] first [SEP] second [SEP].
 
     Args:
         pairs: int64[pairs, 8], from `next_sentence_pairs.draw_pairs`.
-        token_ids: integers[tokens] of the batch.
-        pool_token_ids: integers[tokens] of the pool, of the same type.
-        cls_id: id of [CLS].
-        sep_id: id of [SEP].
+        token_ids: integers[tokens], the batch's.
+        pool_token_ids: integers[tokens], the pool's, of the same type.
+        cls_id: the id of [CLS].
+        sep_id: the id of [SEP].
 
     Returns:
         input_ids: the type of token_ids[total].
         offsets: int64[pairs + 1].
 
     Example:
-        one pair with the spans [10, 11] and [12] gives [2, 10, 11, 3, 12, 3] and [0, 6], where
+        a pair with the spans [10, 11] and [12] gives [2, 10, 11, 3, 12, 3] and [0, 6], where
         cls_id is 2 and sep_id is 3.
     """
     offsets = np.zeros(len(pairs) + 1, np.int64)
@@ -60,11 +60,11 @@ def assemble_pairs(
 
 @njit
 def fill_token_types(offsets: np.ndarray, first_lengths: np.ndarray) -> np.ndarray:
-    """0 for [CLS], the first segment and its [SEP]; 1 for the second segment and its [SEP].
+    """Return 0 for [CLS], the first segment and its [SEP]; 1 for the second and its [SEP].
 
     Args:
         offsets: integers[rows + 1].
-        first_lengths: integers[rows], tokens of the first segment, special tokens not counted.
+        first_lengths: integers[rows], the tokens of the first segment, without special tokens.
 
     Returns:
         int8[total].
@@ -82,22 +82,22 @@ def fill_token_types(offsets: np.ndarray, first_lengths: np.ndarray) -> np.ndarr
 def finish_rows(
     examples: pa.RecordBatch, columns: Iterable[Column], padded: bool
 ) -> pa.RecordBatch:
-    """Built rows as they are written, with `token_type_ids` where they have segments.
+    """Return built rows as they are written, with `token_type_ids` if they have segments.
 
     Args:
-        examples: with each of the columns but `token_type_ids`, and where that is one of them, with
-            `first_length`, tokens of the first segment.
-        columns: of the data set.
+        examples: rows with all columns except `token_type_ids`; if that is one of the columns, with
+            `first_length`, the tokens of the first segment.
+        columns: the data set's columns.
         padded: whether lists are filled to their full width.
     """
     table = tuple(columns)
-    given = dict(zip(examples.schema.names, examples.columns, strict=True))
-    if "first_length" in given:
-        _, offsets = ragged.from_arrow(given["input_ids"])
-        token_types = fill_token_types(offsets, given["first_length"].to_numpy())
-        given["token_type_ids"] = ragged.to_arrow(token_types, offsets - offsets[0])
+    values = dict(zip(examples.schema.names, examples.columns, strict=True))
+    if "first_length" in values:
+        _, offsets = ragged.from_arrow(values["input_ids"])
+        token_types = fill_token_types(offsets, values["first_length"].to_numpy())
+        values["token_type_ids"] = ragged.to_arrow(token_types, offsets - offsets[0])
     rows = [
-        _pad(given[column.name], column) if padded and column.width else given[column.name]
+        _pad(values[column.name], column) if padded and column.width else values[column.name]
         for column in table
     ]
     return ragged.to_batch(rows, arrow_schema(table, padded))

@@ -1,9 +1,9 @@
-"""The ends of documents joined to full examples, in bounded memory: RoBERTa's FULL-SENTENCES.
+"""The ends of documents joined into full examples, in bounded memory: RoBERTa's FULL-SENTENCES.
 
-Source: RoBERTa (Liu et al. 2019, section 4.2): an example that reaches the end of a document goes
-on with sentences of another one, behind an extra [SEP]. Rows are pieces of documents
-(`corpusmill.objectives.examples.full_sentences`) in their final order. Full pieces are examples as
-they come; the last pieces of documents are joined in that order, and one that does not fit goes on
+Source: RoBERTa (Liu et al. 2019, section 4.2): an example that reaches the end of a document
+continues with sentences of another one, after an extra [SEP]. Rows are pieces of documents
+(`corpusmill.objectives.examples.full_sentences`) in their final order. Full pieces are complete
+examples; the last pieces of documents are joined in that order, and one that does not fit continues
 in the next example, at the start of a sentence.
 """
 
@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.objectives.examples.full_sentences import NUM_SPECIAL
+from corpusmill.objectives.examples.full_sentences import NUM_SPECIAL, assemble_rows
 
-# Columns of the spans that `plan_joins` gives.
+# Columns of the spans that `plan_joins` returns.
 ROW, SPAN_START, SPAN_LENGTH = range(3)
 
 
@@ -26,12 +26,11 @@ class JoinedRows:
     """Examples made of rows.
 
     Attributes:
-        first_rows: the row that each example begins with; no two examples begin with the same.
+        first_rows: the row that each example begins with; all differ.
         input_ids: integers[tokens].
         offsets: int64[examples + 1].
-        documents: int64[examples], how many pieces of documents are in an example; each has a [SEP]
-            behind it.
-        pieces: int64[examples], rows of which the example holds the last sentence, at least one.
+        documents: int64[examples], the pieces of documents in an example; a [SEP] follows each.
+        pieces: int64[examples], the rows whose last sentence is in the example; at least one.
     """
 
     first_rows: pa.RecordBatch
@@ -44,26 +43,26 @@ class JoinedRows:
 def join_rows(
     batches: Iterable[pa.RecordBatch], max_seq_length: int, cls_id: int, sep_id: int
 ) -> Iterator[JoinedRows]:
-    """The examples of rows that come in batches; the cuts between batches do not show.
+    """Join the rows of batches into examples, which do not depend on how rows are batched.
 
     Args:
         batches: rows in their final order, with the columns `input_ids` (a piece between [CLS] and
             [SEP]) and `sentence_lengths` (empty for full pieces), and any others. Only the rows of
-            one open example are kept from batch to batch.
-        max_seq_length: longest example, special tokens included.
-        cls_id: id of [CLS].
-        sep_id: id of [SEP].
+            one incomplete example are kept from batch to batch.
+        max_seq_length: the longest example, with special tokens.
+        cls_id: the id of [CLS].
+        sep_id: the id of [SEP].
     """
-    held: list[pa.RecordBatch] = []
+    waiting: list[pa.RecordBatch] = []
     skipped = 0
     for batch in batches:
-        rows = pa.concat_batches([*held, batch])
-        joined, held_rows, skipped = _join(rows, max_seq_length, skipped, False, cls_id, sep_id)
-        held = [ragged.take_rows(rows, held_rows)]
+        rows = pa.concat_batches([*waiting, batch])
+        joined, waiting_rows, skipped = _join(rows, max_seq_length, skipped, False, cls_id, sep_id)
+        waiting = [ragged.take_rows(rows, waiting_rows)]
         if len(joined.pieces):
             yield joined
-    if held and held[0].num_rows:
-        yield _join(held[0], max_seq_length, skipped, True, cls_id, sep_id)[0]
+    if waiting and waiting[0].num_rows:
+        yield _join(waiting[0], max_seq_length, skipped, True, cls_id, sep_id)[0]
 
 
 def _join(
@@ -71,23 +70,23 @@ def _join(
 ) -> tuple[JoinedRows, np.ndarray, int]:
     row_ids, offsets = ragged.from_arrow(rows.column("input_ids"))
     sentence_lengths, sentence_ends = ragged.from_arrow(rows.column("sentence_lengths"))
-    spans, span_offsets, pieces, held_skip = plan_joins(
+    spans, span_offsets, pieces, skipped = plan_joins(
         offsets, sentence_lengths, sentence_ends, max_seq_length, skipped
     )
-    held = spans[span_offsets[-2] :, ROW]
+    waiting = spans[span_offsets[-2] :, ROW]
     if not is_last:
         span_offsets, pieces = span_offsets[:-1], pieces[:-1]
-    input_ids, joined_offsets = assemble_joins(spans, span_offsets, row_ids, cls_id, sep_id)
+    input_ids, joined_offsets = assemble_rows(spans[:, 1:], span_offsets, row_ids, cls_id, sep_id)
     first_rows = ragged.take_rows(rows, spans[span_offsets[:-1], ROW])
     documents = np.diff(span_offsets)
-    return JoinedRows(first_rows, input_ids, joined_offsets, documents, pieces), held, held_skip
+    return JoinedRows(first_rows, input_ids, joined_offsets, documents, pieces), waiting, skipped
 
 
 @njit
 def take_sentences(
     sentence_lengths: np.ndarray, sentence: int, end: int, room: int
 ) -> tuple[int, int]:
-    """How many tokens of whole sentences fit, and the sentence that is next."""
+    """Return how many tokens of whole sentences fit, and the next sentence."""
     length = 0
     while sentence < end and length + sentence_lengths[sentence] <= room:
         length += sentence_lengths[sentence]
@@ -103,25 +102,25 @@ def plan_joins(
     max_seq_length: int,
     skipped: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    """Which spans of which rows make each example.
+    """Plan which spans of which rows make up each example.
 
-    Full rows are examples as they come. The others are gathered in one open example, which is given
-    when a sentence does not fit into it any more.
+    Full rows are complete examples. The others are collected in one open example, which ends when a
+    sentence no longer fits.
 
     Args:
-        offsets: integers[rows + 1] into the rows' ids, [CLS] and [SEP] included.
-        sentence_lengths: uint16[sentences]; each sentence fits an example.
+        offsets: integers[rows + 1] into the rows' ids, with [CLS] and [SEP].
+        sentence_lengths: uint16[sentences]; each sentence fits into an example.
         sentence_ends: integers[rows + 1] into them; full rows have none.
-        max_seq_length: longest example, special tokens included.
-        skipped: sentences of row 0 that an earlier example has taken.
+        max_seq_length: the longest example, with special tokens.
+        skipped: the sentences of row 0 that an earlier example contains.
 
     Returns:
         spans: int64[spans, 3]: ROW, SPAN_START and SPAN_LENGTH in the rows' ids, without special
             tokens.
         span_offsets: int64[examples + 1] into the spans. The last example is the open one, which
-            may have no span: its rows belong in front of the next batch, where there is one.
-        pieces: int64[examples], rows of which the example holds the last sentence.
-        skipped: sentences of the open example's first row that an earlier example has taken.
+            can be empty: its rows are put before the next batch, if there is one.
+        pieces: int64[examples], the rows whose last sentence is in the example.
+        skipped: the sentences of the open example's first row that an earlier example contains.
 
     Example:
         two rows of one sentence of 2 tokens each and max_seq_length 7 give the spans
@@ -132,24 +131,24 @@ def plan_joins(
     span_offsets = np.zeros(rows + 2, np.int64)
     pieces = np.zeros(rows + 1, np.int64)
     open_spans = np.empty((max_seq_length, 3), np.int64)
-    examples = given = waiting = used = ended = 0
+    examples = written = waiting = used = ended = 0
     for row in range(rows):
         sentence, end = sentence_ends[row], sentence_ends[row + 1]
         start = offsets[row] + 1
         if sentence == end:
-            spans[given, ROW], spans[given, SPAN_START] = row, start
-            spans[given, SPAN_LENGTH] = offsets[row + 1] - offsets[row] - NUM_SPECIAL
-            given += 1
+            spans[written, ROW], spans[written, SPAN_START] = row, start
+            spans[written, SPAN_LENGTH] = offsets[row + 1] - offsets[row] - NUM_SPECIAL
+            written += 1
             pieces[examples] = 1
             examples += 1
-            span_offsets[examples] = given
+            span_offsets[examples] = written
             continue
-        passed = skipped if row == 0 else 0
-        start += int(sentence_lengths[sentence : sentence + passed].sum())
-        sentence += passed
+        earlier = skipped if row == 0 else 0
+        start += int(sentence_lengths[sentence : sentence + earlier].sum())
+        sentence += earlier
         while sentence < end:
             room = max_seq_length - NUM_SPECIAL - used - (1 if waiting else 0)
-            length, behind = take_sentences(sentence_lengths, sentence, end, room)
+            length, following = take_sentences(sentence_lengths, sentence, end, room)
             if length:
                 if waiting == 0:
                     skipped = sentence - sentence_ends[row]
@@ -158,58 +157,21 @@ def plan_joins(
                 open_spans[waiting, SPAN_LENGTH] = length
                 waiting += 1
                 start += length
-                sentence = behind
+                sentence = following
             if sentence < end:
-                spans[given : given + waiting] = open_spans[:waiting]
-                given += waiting
+                spans[written : written + waiting] = open_spans[:waiting]
+                written += waiting
                 pieces[examples] = ended
                 examples += 1
-                span_offsets[examples] = given
+                span_offsets[examples] = written
                 waiting = used = ended = 0
         ended += 1
-    spans[given : given + waiting] = open_spans[:waiting]
+    spans[written : written + waiting] = open_spans[:waiting]
     pieces[examples] = ended
-    span_offsets[examples + 1] = given + waiting
+    span_offsets[examples + 1] = written + waiting
     return (
-        spans[: given + waiting],
+        spans[: written + waiting],
         span_offsets[: examples + 2],
         pieces[: examples + 1],
         skipped if waiting else 0,
     )
-
-
-@njit
-def assemble_joins(
-    spans: np.ndarray, span_offsets: np.ndarray, row_ids: np.ndarray, cls_id: int, sep_id: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Each example as a row: [CLS] sentences [SEP] sentences of another document [SEP] ...
-
-    Args:
-        spans: int64[spans, 3], from `plan_joins`.
-        span_offsets: int64[examples + 1] into the spans.
-        row_ids: integers[tokens], of the rows that the spans are of.
-        cls_id: id of [CLS].
-        sep_id: id of [SEP].
-
-    Returns:
-        input_ids: the type of row_ids[total].
-        offsets: int64[examples + 1].
-    """
-    examples = len(span_offsets) - 1
-    offsets = np.zeros(examples + 1, np.int64)
-    for i in range(examples):
-        length = 1
-        for span in range(span_offsets[i], span_offsets[i + 1]):
-            length += spans[span, SPAN_LENGTH] + 1
-        offsets[i + 1] = offsets[i] + length
-    input_ids = np.empty(offsets[-1], row_ids.dtype)
-    for i in range(examples):
-        place = offsets[i]
-        input_ids[place] = cls_id
-        place += 1
-        for span in range(span_offsets[i], span_offsets[i + 1]):
-            start, length = spans[span, SPAN_START], spans[span, SPAN_LENGTH]
-            input_ids[place : place + length] = row_ids[start : start + length]
-            input_ids[place + length] = sep_id
-            place += length + 1
-    return input_ids, offsets

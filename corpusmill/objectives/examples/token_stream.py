@@ -1,14 +1,14 @@
-"""Examples of a token stream, counted and found without reading it.
+"""Counting and locating the examples of a token stream without reading it.
 
-Source: "Building the Dataset and DataLoader for training a large language model" (LLMDataset): of a
-stream of tokens, example i is `context_len` tokens from place i * stride, and its targets are the
-tokens one place later; there are (tokens - context_len - 1) // stride + 1 examples.
+Source: "Building the Dataset and DataLoader for training a large language model" (LLMDataset):
+example i of a stream of tokens is `context_len` tokens from place i * stride, and its targets are
+the tokens one place later; there are (tokens - context_len - 1) // stride + 1 examples.
 
-A data set of documents that end with the end-of-text token is such a stream: its shards'
-`input_ids`, one behind the other. How many tokens each shard has is in the manifest, so that
-nothing is read to number the examples. An example may begin in one shard and end in the next (the
-whole split is one stream, as in the source), or each shard is a stream of its own, which leaves out
-up to context_len + stride tokens a shard, and needs one shard at a time.
+A data set of documents that end with the end-of-text token is such a stream: the `input_ids` of its
+shards in sequence. The manifest holds the number of tokens of each shard, so that nothing is read
+to number the examples. Either the whole split is one stream, as in the source, and an example may
+begin in one shard and end in the next; or each shard is a stream of its own, which leaves out up to
+context_len + stride tokens per shard and needs one shard at a time.
 """
 
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ import numpy.typing as npt
 
 
 class Stretch(NamedTuple):
-    """Tokens that lie next to each other in one shard.
+    """Consecutive tokens in one shard.
 
     Attributes:
-        shard: its number.
-        begin: first token.
-        end: behind the last token.
+        shard: the shard's number.
+        begin: the first token.
+        end: the one after the last token.
     """
 
     shard: int
@@ -33,12 +33,12 @@ class Stretch(NamedTuple):
 
 
 def count_examples(tokens: int, context_len: int, stride: int) -> int:
-    """How many examples a stream of tokens has.
+    """Return the number of examples in a stream of tokens.
 
     Args:
-        tokens: of the stream.
-        context_len: tokens of an example's input, 1 or more; its targets reach one token further.
-        stride: tokens from the beginning of an example to that of the next, 1 or more.
+        tokens: the tokens of the stream.
+        context_len: the tokens of an example's input, at least 1; its targets end one token later.
+        stride: the tokens from the beginning of an example to that of the next, at least 1.
 
     Example:
         10 tokens have 2 examples of context_len 4 with stride 4: inputs from 0 and 4, targets from
@@ -50,43 +50,47 @@ def count_examples(tokens: int, context_len: int, stride: int) -> int:
 def locate_in_stream(
     example: int, shard_tokens: Sequence[int], context_len: int, stride: int
 ) -> tuple[Stretch, ...]:
-    """Where the context_len + 1 tokens of an example lie, where a split's shards are one stream.
+    """Locate the context_len + 1 tokens of an example, if a split's shards are one stream.
 
-    Input and targets are all of these tokens but the last, and but the first.
+    The input is all of these tokens except the last one, the targets all except the first one.
 
     Args:
-        example: from 0, below `count_examples(sum(shard_tokens), context_len, stride)`.
-        shard_tokens: tokens of each shard.
+        example: 0 to `count_examples(sum(shard_tokens), context_len, stride)` - 1.
+        shard_tokens: the tokens of each shard.
         context_len: as in `count_examples`.
         stride: as in `count_examples`.
 
     Raises:
-        IndexError: there is no such example.
+        IndexError: the example does not exist.
 
     Example:
-        example 1 of shards with 6 and 9 tokens, context_len 4 and stride 4, is token 4 to 6 of
-        shard 0 and token 0 to 3 of shard 1.
+        example 1 of shards with 6 and 9 tokens, context_len 4 and stride 4, is the tokens 4 and 5
+        of shard 0 and 0 to 2 of shard 1.
     """
     starts = np.cumsum([0, *shard_tokens], dtype=np.int64)
-    number = count_examples(int(starts[-1]), context_len, stride)
-    if not 0 <= example < number:
-        raise IndexError(f"there is no example {example}; the stream has {number}")
+    count = count_examples(int(starts[-1]), context_len, stride)
+    if not 0 <= example < count:
+        raise IndexError(f"example {example} does not exist: the stream has {count}")
     begin = example * stride
     end = begin + context_len + 1
     first = int(np.searchsorted(starts, begin, side="right")) - 1
-    behind = int(np.searchsorted(starts, end, side="left"))
-    found = []
-    for shard in range(first, behind):
+    last = int(np.searchsorted(starts, end, side="left"))
+    stretches = []
+    for shard in range(first, last):
         start, stop = int(starts[shard]), int(starts[shard + 1])
         if start < stop:
-            found.append(Stretch(shard, max(begin, start) - start, min(end, stop) - start))
-    return tuple(found)
+            stretches.append(Stretch(shard, max(begin, start) - start, min(end, stop) - start))
+    return tuple(stretches)
 
 
 def count_shard_examples(
     shard_tokens: Sequence[int], context_len: int, stride: int
 ) -> npt.NDArray[np.int64]:
-    """int64[shards]: how many examples each shard has, where each is a stream of its own."""
+    """Return the number of examples in each shard, if each is a stream of its own.
+
+    Returns:
+        int64[shards].
+    """
     counts = [count_examples(tokens, context_len, stride) for tokens in shard_tokens]
     return np.array(counts, np.int64)
 
@@ -94,11 +98,11 @@ def count_shard_examples(
 def locate_in_shards(
     examples: npt.NDArray[np.int64], shard_tokens: Sequence[int], context_len: int, stride: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Where examples begin, where each shard is a stream of its own.
+    """Locate the beginnings of examples, if each shard is a stream of its own.
 
     Args:
-        examples: int64[n], numbered through all shards.
-        shard_tokens: tokens of each shard.
+        examples: int64[n], numbered consecutively through all shards.
+        shard_tokens: the tokens of each shard.
         context_len: as in `count_examples`.
         stride: as in `count_examples`.
 
@@ -107,16 +111,16 @@ def locate_in_shards(
         begins: int64[n], the first token's place in its shard.
 
     Raises:
-        IndexError: there is no such example.
+        IndexError: an example does not exist.
 
     Example:
         shards with 6 and 9 tokens have the examples 0 and 1, 2 with context_len 4 and stride 4;
         example 2 begins at token 4 of shard 1.
     """
-    behind = np.cumsum(count_shard_examples(shard_tokens, context_len, stride))
-    number = int(behind[-1]) if len(behind) else 0
-    if ((examples < 0) | (examples >= number)).any():
-        raise IndexError(f"there are {number} examples, numbered from 0")
-    shards = np.searchsorted(behind, examples, side="right")
-    firsts = np.concatenate([[0], behind[:-1]])
+    ends = np.cumsum(count_shard_examples(shard_tokens, context_len, stride))
+    count = int(ends[-1]) if len(ends) else 0
+    if ((examples < 0) | (examples >= count)).any():
+        raise IndexError(f"there are {count} examples, numbered from 0")
+    shards = np.searchsorted(ends, examples, side="right")
+    firsts = np.concatenate([[0], ends[:-1]])
     return shards, (examples - firsts[shards]) * stride

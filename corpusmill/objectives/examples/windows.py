@@ -1,9 +1,9 @@
-"""Documents cut into rows of at most a length, one overlapping the other.
+"""Documents cut into overlapping windows of a maximum length.
 
 Source: "BPE vocabulary and data loading pipeline for training a large model from scratch"
 (`_tokenize_and_chunk_document_stream`): windows of chunk_size tokens begin every chunk_size -
-overlap tokens, and stop once the document is covered; the last one may be short. A document that is
-to stay whole is one window of it, and one that is cut into pieces has no overlap.
+overlap tokens until the document is covered; the last one may be short. With a large length each
+document stays whole, and with an overlap of 0 it is cut into pieces.
 """
 
 import numpy as np
@@ -13,12 +13,12 @@ from corpusmill.arrays.kernel_cache import njit
 
 @njit
 def count_windows(tokens: int, length: int, overlap: int) -> int:
-    """How many windows cover a document.
+    """Return how many windows cover a document.
 
     Args:
-        tokens: of the document.
-        length: most tokens of a window.
-        overlap: tokens that a window shares with the one before it, below `length`.
+        tokens: the tokens of the document.
+        length: the most tokens of a window.
+        overlap: the tokens that a window shares with the previous one, fewer than `length`.
 
     Example:
         10 tokens have 3 windows of length 4 with overlap 1: they begin at 0, 3 and 6.
@@ -37,19 +37,19 @@ def cut_windows(
     overlap: int,
     end_of_text: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The windows of each document, one document behind the other.
+    """Cut documents into windows, document after document.
 
     Args:
         token_ids: integers[tokens].
         document_offsets: int64[documents + 1] into token_ids.
-        length: most tokens of a window.
-        overlap: tokens that a window shares with the one before it, below `length`.
-        end_of_text: id that ends each document, before it is cut; negative where none does.
+        length: the most tokens of a window.
+        overlap: the tokens that a window shares with the previous one, fewer than `length`.
+        end_of_text: the id that is added to each document before it is cut; negative for none.
 
     Returns:
         input_ids: the type of token_ids[total].
         offsets: int64[windows + 1] into input_ids.
-        owners: int64[windows], the document's place.
+        owners: int64[windows], the place of the window's document.
         indices: uint32[windows], the window's place in its document.
 
     Example:
@@ -61,22 +61,22 @@ def cut_windows(
     windows = total = 0
     for document in range(num_documents):
         tokens = document_offsets[document + 1] - document_offsets[document] + ended
-        number = count_windows(tokens, length, overlap)
-        windows += number
-        total += tokens + max(0, number - 1) * overlap
+        count = count_windows(tokens, length, overlap)
+        windows += count
+        total += tokens + max(0, count - 1) * overlap
     input_ids = np.empty(total, token_ids.dtype)
     offsets = np.zeros(windows + 1, np.int64)
     owners, indices = np.empty(windows, np.int64), np.empty(windows, np.uint32)
     row = place = 0
     for document in range(num_documents):
-        first, behind = document_offsets[document], document_offsets[document + 1]
-        for index in range(count_windows(behind - first + ended, length, overlap)):
+        first, stop = document_offsets[document], document_offsets[document + 1]
+        for index in range(count_windows(stop - first + ended, length, overlap)):
             begin = first + index * stride
-            end = min(begin + length, behind)
+            end = min(begin + length, stop)
             for token in range(begin, end):
                 input_ids[place + token - begin] = token_ids[token]
             place += end - begin
-            if ended and begin + length > behind:
+            if ended and begin + length > stop:
                 input_ids[place] = end_of_text
                 place += 1
             row += 1

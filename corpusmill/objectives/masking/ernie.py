@@ -7,11 +7,11 @@ two modes:
 - characters: each token is chosen with probability 0.15 on its own;
 - words: each word is chosen with probability 0.15, with all of its tokens.
 
-A chosen token becomes [MASK] (80 %), a random id (10 %) or stays (10 %), each token of a word on
-its own. There is no cap on their number, and a sequence may stay without any. Random ids are drawn
-from 1 to vocabulary size - 1, special tokens but 0 ([PAD] there) among them: the upper bound of the
-original's `randint(1, vocabulary size)` is excluded. The original draws the mode once a file and
-epoch, this once a sequence.
+A chosen token becomes [MASK] (80 %), a random id (10 %) or stays (10 %), each token of a word by
+its own draw. Their number has no upper limit, and a sequence may have none. Random ids are drawn
+from 1 to vocabulary size - 1, with all special tokens except 0 ([PAD] there): the upper bound of
+the original's `randint(1, vocabulary size)` is excluded. The original draws the mode once per file
+and epoch; here it is drawn once per sequence.
 """
 
 from dataclasses import dataclass
@@ -36,27 +36,27 @@ def mask_sequences(
     mask_id: int,
     vocab_size: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Mask every sequence of a batch; nothing that is given is changed.
+    """Mask every sequence of a batch; the arguments are not changed.
 
-    What becomes of a sequence depends on its own ids, labels and key alone. A reader draws other
-    masks in each epoch by the keys `row_keys(seed, shards, epoch, rows)` of
+    The mask of a sequence depends only on its own ids, labels and key. A reader draws other masks
+    in each epoch with the keys `row_keys(seed, shards, epoch, rows)` of
     `corpusmill.objectives.masking.tokens`.
 
     Args:
-        input_ids: integers[tokens], the sequences behind each other.
+        input_ids: integers[tokens], sequence after sequence.
         seg_labels: int8[tokens]: 0 for the first token of a word, 1 for its later ones, -1 for
             [CLS] and [SEP], which are never masked.
         offsets: integers[sequences + 1].
         keys: uint64[sequences].
-        mask_word_prob: probability that a sequence is masked by words, 0 to 1; float64[sequences]
-            where each has its own.
-        mask_id: id of [MASK].
+        mask_word_prob: the probability that a sequence is masked by words, 0 to 1;
+            float64[sequences] if each has its own.
+        mask_id: the id of [MASK].
         vocab_size: random ids are from 1 to `vocab_size` - 1.
 
     Returns:
         masked_ids: the type of input_ids[tokens].
         positions: int32[predictions], places within their sequences, ascending.
-        labels: the type of input_ids[predictions], the ids that stood there.
+        labels: the type of input_ids[predictions], the original ids.
         prediction_offsets: int64[sequences + 1].
 
     Example:
@@ -96,7 +96,7 @@ def _mask_sequences(
             if label == NO_WORD:
                 chosen = False
                 continue
-            # A later token of a word is chosen with the first one; its draw decides of the rest.
+            # A later token of a word is chosen with the first one; its draw decides the rest.
             follows = by_words and label == LATER_IN_WORD
             if follows and not chosen:
                 continue

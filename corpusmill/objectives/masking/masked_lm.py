@@ -1,8 +1,8 @@
-"""How an objective's rows are masked, and the columns that say so.
+"""How an objective's rows are masked, and the columns that result.
 
 Static: rows are masked when they are built, once for each pass over a document. Dynamic (RoBERTa;
-Liu et al. 2019, section 4.1): rows are stored as they are, and whoever loads them masks them anew
-for each epoch, by the same function.
+Liu et al. 2019, section 4.1): rows are stored unmasked, and readers mask them anew in each epoch,
+with the same function.
 """
 
 from dataclasses import dataclass
@@ -30,17 +30,17 @@ class MaskedLm:
 
     Attributes:
         static: whether rows are masked when they are built.
-        whole_words: whether all tokens of a word are masked, or none.
-        max_ngram: words of the longest n-gram that is masked at once.
-        masked_lm_prob: share of a row's tokens to predict.
-        max_predictions: cap a row.
-        max_seq_length: longest row.
-        num_special: special tokens of a row, which `masked_lm_prob` does not count.
+        whole_words: whether either all tokens of a word are masked or none.
+        max_ngram: the words of the longest n-gram that is masked at once.
+        masked_lm_prob: the share of a row's tokens to predict.
+        max_predictions: the most predictions of a row.
+        max_seq_length: the longest row.
+        num_special: the special tokens of a row, which `masked_lm_prob` does not count.
         special: the tokenizer's special ids; cls, sep, mask and pad must be there.
-        vocab_size: largest id + 1.
-        token_dtype: NumPy name of the type of a token id.
-        mask_replace_prob: probability that a chosen token becomes [MASK].
-        random_replace_prob: probability that it becomes a random token; else it stays.
+        vocab_size: the largest id + 1.
+        token_dtype: the NumPy name of the type of a token id.
+        mask_replace_prob: the probability that a chosen token becomes [MASK].
+        random_replace_prob: the probability that it becomes a random token; otherwise it stays.
     """
 
     static: bool
@@ -58,7 +58,7 @@ class MaskedLm:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """What is stored beside the rows' ids: predictions; or words, where a reader needs them."""
+        """The columns stored beside the ids: predictions, or words if a reader needs them."""
         if self.static:
             return prediction_columns(self.token_dtype, self.max_predictions, self.max_seq_length)
         return (word_column(self.max_seq_length),) if self.whole_words else ()
@@ -66,19 +66,18 @@ class MaskedLm:
     def build(
         self, input_ids: np.ndarray, continues: np.ndarray, offsets: np.ndarray, keys: np.ndarray
     ) -> list[pa.Array]:
-        """The values of `columns`; where masking is static the rows are masked in place.
+        """Return the values of `columns`; if masking is static, mask the rows in place.
 
         Args:
             input_ids: integers[tokens], changed.
             continues: integers[tokens], 1 where a token continues the word before it; of any length
-                where words are not masked whole.
+                if words are not masked whole.
             offsets: int64[rows + 1].
             keys: uint64[rows], one for each row's draws.
         """
         seg_labels = np.empty(0, np.int8)
         if self.whole_words:
-            maskable_ids = _maskable_ids(self.special, self.vocab_size)
-            seg_labels = label_words(input_ids, continues, offsets, maskable_ids)
+            seg_labels = label_words(input_ids, continues, offsets, self._maskable_ids)
         if self.static:
             positions, labels, ends = self.mask(input_ids, seg_labels, offsets, keys)
             positions = positions.astype(self.columns[0].dtype)
@@ -92,14 +91,14 @@ class MaskedLm:
 
         Args:
             input_ids: integers[tokens], changed; the column's values without padding.
-            seg_labels: int8[tokens], the column's values; empty where words are not masked whole.
+            seg_labels: int8[tokens], the column's values; empty if words are not masked whole.
             offsets: int64[rows + 1].
             keys: uint64[rows]; for rows of a shard `row_keys(seed, shards, epoch, rows)` of
                 `corpusmill.objectives.masking.tokens`.
 
         Returns:
             positions: int32[predictions], ascending in each row.
-            labels: the type of input_ids[predictions], the ids that stood there.
+            labels: the type of input_ids[predictions], the original ids.
             prediction_offsets: int64[rows + 1].
 
         Example:
@@ -120,9 +119,13 @@ class MaskedLm:
         if self.whole_words:
             masked = mask_words(input_ids, seg_labels, offsets, keys, ids, rule, self.max_ngram)
         else:
-            maskable_ids = _maskable_ids(self.special, self.vocab_size)
-            masked = mask_rows(input_ids, offsets, keys, maskable_ids, ids, rule)
+            masked = mask_rows(input_ids, offsets, keys, self._maskable_ids, ids, rule)
         return masked
+
+    @property
+    def _maskable_ids(self) -> np.ndarray:
+        special = self.special
+        return all_ids_but(self.vocab_size, special.cls_id, special.sep_id, special.pad_id)
 
     def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:
         """How many predictions rows have, or words, counts by value; of what is stored."""
@@ -135,11 +138,11 @@ class MaskedLm:
 
 
 @lru_cache(maxsize=4)
-def _maskable_ids(special: SpecialTokens, vocab_size: int) -> np.ndarray:
-    maskable = np.ones(vocab_size, np.bool_)
-    never = [special.cls_id, special.sep_id, special.pad_id]
-    maskable[[token for token in never if token is not None]] = False
-    return maskable
+def all_ids_but(vocab_size: int, *excluded: int | None) -> np.ndarray:
+    """Return bool[vocab_size], false for the excluded ids."""
+    is_included = np.ones(vocab_size, np.bool_)
+    is_included[[token for token in excluded if token is not None]] = False
+    return is_included
 
 
 @lru_cache(maxsize=4)

@@ -11,7 +11,7 @@ from corpusmill.objectives.examples.full_sentences import (
     INDEX,
     LENGTH,
     START,
-    assemble_pieces,
+    assemble_rows,
     cut_documents,
 )
 from tests.corpusmill.objectives import reference_roberta
@@ -89,7 +89,8 @@ def test_no_documents_give_no_pieces() -> None:
 def test_rows_are_pieces_between_special_tokens(corpus: Corpus, room: int) -> None:
     pieces, _ = pieces_of(corpus, room)
     tokens = flatten(corpus)[3]
-    input_ids, offsets = assemble_pieces(pieces, tokens, 2, 3)
+    spans, span_offsets = pieces[:, START:], np.arange(len(pieces) + 1)
+    input_ids, offsets = assemble_rows(spans, span_offsets, tokens, 2, 3)
     assert input_ids.dtype == tokens.dtype
     for i, piece in enumerate(pieces):
         span = tokens[piece[START] :][: piece[LENGTH]].tolist()
