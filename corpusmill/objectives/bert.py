@@ -26,7 +26,6 @@ from corpusmill.objectives.bert_rows import (
     label_column,
 )
 from corpusmill.objectives.columns import segment_column, token_column
-from corpusmill.objectives.examples.pair_rows import NUM_SPECIAL
 from corpusmill.objectives.examples.sentence_joins import join_rows
 from corpusmill.objectives.masking.masked_lm import MaskedLm
 from corpusmill.objectives.masking.tokens import row_keys
@@ -167,7 +166,7 @@ class Bert(SentenceObjective):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """See Objective."""
+        """The columns of the data set."""
         length, pad_id = self.options.max_seq_length, self.special.pad_id or 0
         label = label_column(self.options.segments)
         pair = "[CLS] first segment [SEP] second segment [SEP]"
@@ -181,11 +180,11 @@ class Bert(SentenceObjective):
 
     @property
     def built_columns(self) -> tuple[Column, ...]:
-        """See Objective."""
+        """The columns that `build` returns."""
         segments, length = self.options.segments, self.options.max_seq_length
         input_ids = self.columns[0]
         if self.words and segments == "full-sentences":
-            # The marks are needed once more, when rows are joined.
+            # The marks are still needed when rows are joined.
             input_ids = replace(input_ids, dtype=marked_dtype(self.vocab_size).name)
         return (input_ids, *further_columns(segments, length), *self.masked_lm.columns)
 
@@ -239,19 +238,12 @@ class Bert(SentenceObjective):
             yield ragged.to_batch(values, first.schema)
 
     def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:
-        """See Objective."""
-        offsets = examples.column("input_ids").offsets.to_numpy()
-        lengths = np.diff(offsets)
-        found = {"length": lengths}
-        for column in further_columns(self.options.segments, self.options.max_seq_length):
-            if not column.width:
-                found[column.name] = examples.column(column.name).to_numpy()
-        if "first_length" in found:
-            first_lengths = found.pop("first_length")
-            found["first_segment_length"] = first_lengths
-            found["second_segment_length"] = lengths - NUM_SPECIAL - first_lengths
-        counts = {name: np.bincount(values) for name, values in found.items()}
-        return counts | self.masked_lm.measure(examples)
+        """Count full sentences also by the documents and the pieces in an example."""
+        counts = super().measure(examples)
+        if self.segments == "full-sentences":
+            for name in ("documents", "pieces"):
+                counts[name] = np.bincount(examples.column(name))
+        return counts
 
 
 def _empty_lists(dtype: str, rows: int) -> pa.Array:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
-from corpusmill.objectives.columns import NEXT_SENTENCE_LABEL, SENTENCE_ORDER_LABEL
+from corpusmill.objectives.columns import FIRST_LENGTH, NEXT_SENTENCE_LABEL, SENTENCE_ORDER_LABEL
 from corpusmill.objectives.documents import Documents, unpack_documents
 from corpusmill.objectives.examples import full_sentences
 from corpusmill.objectives.examples import next_sentence_pairs as pairing
@@ -39,7 +39,7 @@ def further_columns(segments: Segments, max_seq_length: int) -> tuple[Column, ..
     """Return the columns that are built beside the ids, in the order of `UnmaskedRows.further`."""
     label = label_column(segments)
     if label is not None:
-        return (Column("first_length", "uint16", "tokens of the first segment"), label)
+        return (FIRST_LENGTH, label)
     if segments == "doc-sentences":
         return ()
     meaning = "tokens of the sentences of a document's last piece"

@@ -24,15 +24,17 @@ SENTENCE_ORDER_LABEL = Column(
     title="segments",
     feature="next_sentence_labels",
 )
+# Built, but not written: `token_type_ids` are derived from it.
+FIRST_LENGTH = Column("first_length", "uint16", "tokens of the first segment")
 
 
 def token_column(dtype: str, meaning: str, width: int, pad: int) -> Column:
-    """The row's tokens."""
+    """Return the column of a row's tokens."""
     return Column("input_ids", dtype, meaning, width, pad, Role.TOKEN_IDS)
 
 
 def segment_column(width: int) -> Column:
-    """The segment of each token."""
+    """Return the column of the tokens' segments."""
     return Column(
         "token_type_ids",
         "int8",
@@ -45,18 +47,18 @@ def segment_column(width: int) -> Column:
 
 
 def word_column(width: int) -> Column:
-    """The words of a row's tokens."""
+    """Return the column of the tokens' words."""
     meaning = "0 for the first token of a word, 1 for a later one, -1 for [CLS] and [SEP]"
     return Column("seg_labels", "int8", meaning, width, NO_WORD, Role.WORDS, NO_WORD, 1)
 
 
 def prediction_columns(dtype: str, width: int, max_seq_length: int) -> tuple[Column, Column]:
-    """The predictions of a row: their positions, and the original ids.
+    """Return the columns of a row's predictions: their positions, and the original ids.
 
     Args:
-        dtype: NumPy name of the type of a token id.
-        width: most predictions of a row.
-        max_seq_length: tokens of the longest row.
+        dtype: the NumPy name of the type of a token id.
+        width: the most predictions of a row.
+        max_seq_length: the tokens of the longest row.
     """
     position = smallest_integer(max_seq_length - 1).name
     meaning = "places of input_ids to predict, ascending"

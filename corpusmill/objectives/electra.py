@@ -17,10 +17,9 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
 from corpusmill.corpus.options import DocumentOptions, DocumentRule
 from corpusmill.errors import UserError, check_option
-from corpusmill.objectives.columns import segment_column, token_column
+from corpusmill.objectives.columns import FIRST_LENGTH, segment_column, token_column
 from corpusmill.objectives.documents import unpack_documents
 from corpusmill.objectives.examples import electra_packs as packing
-from corpusmill.objectives.examples.pair_rows import NUM_SPECIAL
 from corpusmill.objectives.masking.masked_lm import MaskedLm
 from corpusmill.objectives.objective import Objective, ObjectiveOptions
 from corpusmill.objectives.random_documents import Pool
@@ -31,7 +30,7 @@ _SEGMENTS = ("first", "second")
 _RULES_WITH_BLANKS = ("wikitext", "blank-lines")
 
 
-# The generator's share of masked tokens in the original.
+# The share of tokens that the original masks for the generator.
 _MASKED_LM_PROB = 0.15
 
 
@@ -79,9 +78,9 @@ class ElectraOptions(ObjectiveOptions):
     def masker(self, tokenizer: Vocabulary) -> MaskedLm:
         """Mask as the trainer of ELECTRA's generator does at each step.
 
-        Of round(tokens * 0.15) predictions, special tokens counted, 85 % become [MASK] and 15 %
-        stay. The original draws positions with replacement, so that some are drawn twice and count
-        double; here all differ.
+        Of round(tokens * 0.15) predictions, where tokens include special tokens, 85 % become [MASK]
+        and 15 % stay. The original draws positions with replacement, so that some are drawn twice
+        and count double; here all differ.
 
         Source: `mask` in pretrain/pretrain_helpers.py of google-research/electra.
         """
@@ -138,7 +137,7 @@ class Electra(Objective):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """See Objective."""
+        """The columns of the data set."""
         length, pad_id = self.options.max_seq_length, self.special.pad_id or 0
         meaning = "[CLS] first segment [SEP] second segment [SEP]; the second one may be missing"
         return (
@@ -148,10 +147,10 @@ class Electra(Objective):
 
     @property
     def built_columns(self) -> tuple[Column, ...]:
-        """See Objective."""
+        """The columns that `build` returns."""
         return (
             self.columns[0],
-            Column("first_length", "uint16", "tokens of the first segment"),
+            FIRST_LENGTH,
             Column("first_trimmed", "uint32", "tokens that were too many for the first segment"),
             Column("second_trimmed", "uint32", "tokens that were too many for the second segment"),
         )
@@ -195,16 +194,4 @@ class Electra(Objective):
             "trimmed_tokens": first + second,
             "trimmed_tokens.first_segment": first,
             "trimmed_tokens.second_segment": second,
-        }
-
-    def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:
-        """See Objective."""
-        lengths = np.diff(examples.column("input_ids").offsets.to_numpy())
-        first_lengths = examples.column("first_length").to_numpy().astype(np.int64)
-        # One segment stands between two special tokens, two of them between three.
-        second_lengths = np.maximum(0, lengths - first_lengths - NUM_SPECIAL)
-        return {
-            "length": np.bincount(lengths),
-            "first_segment_length": np.bincount(first_lengths),
-            "second_segment_length": np.bincount(second_lengths),
         }

@@ -34,10 +34,10 @@ from corpusmill.objectives.columns import (
     word_column,
 )
 from corpusmill.objectives.examples.pair_rows import NUM_SPECIAL
-from corpusmill.objectives.masking.ernie import ErnieMasker, mask_sequences
+from corpusmill.objectives.masking.ernie import ErnieMasker
 from corpusmill.objectives.masking.masked_lm import all_ids_but
 from corpusmill.objectives.masking.tokens import row_keys
-from corpusmill.objectives.masking.words import count_words, label_words
+from corpusmill.objectives.masking.words import label_words
 from corpusmill.objectives.objective import ObjectiveOptions
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.tokenizer_file import Vocabulary
@@ -116,13 +116,13 @@ class Ernie(SentenceObjective):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """See Objective."""
+        """The columns of the data set."""
         tokens, _, label, words, *masks = self.built_columns
         return (tokens, segment_column(tokens.width), words, label, *masks)
 
     @property
     def built_columns(self) -> tuple[Column, ...]:
-        """See Objective."""
+        """The columns that `build` returns."""
         length, masked = self.options.max_seq_length, self.options.mask == "static"
         meaning = "[CLS] first segment [SEP] second segment [SEP]" + masked * ", masked"
         return (
@@ -156,15 +156,8 @@ class Ernie(SentenceObjective):
         masks: list[pa.ListArray] = []
         if options.mask == "static":
             keys = row_keys(np.uint64(seed), rows.documents, repeat, rows.indices)
-            input_ids, positions, labels, ends = mask_sequences(
-                input_ids,
-                seg_labels,
-                rows.offsets,
-                keys,
-                options.mask_word_prob,
-                special.mask_id or 0,
-                self.vocab_size,
-            )
+            masker = ErnieMasker(options.mask_word_prob, special.mask_id or 0, self.vocab_size)
+            positions, labels, ends = masker.mask(input_ids, seg_labels, rows.offsets, keys)
             positions = positions.astype(self._mask_columns[0].dtype)
             masks = [ragged.to_arrow(positions, ends), ragged.to_arrow(labels, ends)]
         values = (
@@ -174,18 +167,3 @@ class Ernie(SentenceObjective):
             *masks,
         )
         return self.make_rows(rows.documents, repeat, rows.indices, values)
-
-    def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:
-        """See Objective; "words" is the number of words of an example."""
-        seg_labels, offsets = ragged.from_arrow(examples.column("seg_labels"))
-        lengths, first = np.diff(offsets), examples.column("first_length").to_numpy()
-        found = {
-            "length": lengths,
-            "first_segment_length": first,
-            "second_segment_length": lengths - NUM_SPECIAL - first,
-            "words": count_words(seg_labels, offsets),
-            "next_sentence_label": examples.column("next_sentence_label").to_numpy(),
-        }
-        if self._mask_columns:
-            found["predictions"] = np.diff(examples.column("masked_lm_positions").offsets)
-        return {name: np.bincount(values) for name, values in found.items()}

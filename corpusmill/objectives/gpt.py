@@ -118,7 +118,7 @@ class Gpt(Objective):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """See Objective."""
+        """The columns of the data set."""
         mode, length = self.options.mode, self.options.max_seq_length
         meaning = {
             "stream": "a document's tokens; the rows of a shard are one stream",
@@ -214,15 +214,6 @@ class Gpt(Objective):
             for name in packed.schema.names
         ]
         return ragged.to_batch(arrays, packed.schema)
-
-    def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:
-        """See Objective."""
-        lengths = np.diff(ragged.from_arrow(examples.column("input_ids"))[1])
-        found = {"length": np.bincount(lengths)}
-        if self.options.mode == "pack":
-            marks = np.diff(ragged.from_arrow(examples.column("cu_seqlens"))[1])
-            found["pieces"] = np.bincount(marks - 1)
-        return found
 
 
 def cumulate(lengths: np.ndarray, row_offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

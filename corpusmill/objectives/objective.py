@@ -12,11 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
-from corpusmill.arrays.columns import IDENTITY_SCHEMA, Column, arrow_schema
+from corpusmill.arrays.columns import IDENTITY_SCHEMA, Column, Role, arrow_schema
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import check_option
-from corpusmill.objectives.examples.pair_rows import finish_rows
+from corpusmill.objectives.columns import FIRST_LENGTH
+from corpusmill.objectives.examples.pair_rows import NUM_SPECIAL, finish_rows
 from corpusmill.objectives.masking.masker import Masker
+from corpusmill.objectives.masking.words import count_words
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.tokenizer_file import Vocabulary
 
@@ -126,9 +128,32 @@ class Objective(ABC):
         """Return the rows as they are written: `columns` from `built_columns`, padded if asked."""
         return finish_rows(examples, self.columns, padded)
 
-    @abstractmethod
     def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:
-        """Count the examples by value: {"length": int64[largest + 1], ...}."""
+        """Count the examples by value: {"length": int64[largest + 1], ...}.
+
+        Args:
+            examples: rows of `built_columns`, before they are finished.
+        """
+        rows = {}
+        for column in self.built_columns:
+            array = examples.column(column.name)
+            match column.role:
+                case Role.TOKEN_IDS:
+                    rows["length"] = np.diff(array.offsets)
+                case Role.WORDS:
+                    rows["words"] = count_words(*ragged.from_arrow(array))
+                case Role.POSITIONS:
+                    rows["predictions"] = np.diff(array.offsets)
+                case Role.BOUNDARIES:
+                    rows["pieces"] = np.diff(array.offsets) - 1
+                case Role.CLASS:
+                    rows[column.name] = array.to_numpy()
+            if column.name == FIRST_LENGTH.name:
+                rows["first_segment_length"] = array.to_numpy().astype(np.int64)
+                # A row without a second segment has one special token fewer.
+                second = rows["length"] - rows["first_segment_length"] - NUM_SPECIAL
+                rows["second_segment_length"] = np.maximum(0, second)
+        return {name: np.bincount(values) for name, values in rows.items()}
 
 
 @dataclass(frozen=True)

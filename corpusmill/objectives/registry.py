@@ -1,11 +1,11 @@
-"""The one table of the objectives: each by its name, imported when it is asked for."""
+"""The table of objectives by name, each imported when it is needed."""
 
 from importlib import import_module
 
 from corpusmill.errors import UserError
 from corpusmill.objectives.objective import ObjectiveOptions
 
-# Module and class of the options of each objective.
+# The module and the class of each objective's options.
 _OPTIONS = {
     "bert": ("corpusmill.objectives.bert", "BertOptions"),
     "electra": ("corpusmill.objectives.electra", "ElectraOptions"),
@@ -16,10 +16,10 @@ OBJECTIVES = tuple(_OPTIONS)
 
 
 def options_class(name: str) -> type[ObjectiveOptions]:
-    """The class of an objective's options.
+    """Return the class of an objective's options.
 
     Raises:
-        UserError: there is no objective of this name.
+        UserError: no objective has this name.
     """
     if name not in _OPTIONS:
         cause = "it is not an objective of this version of corpusmill"

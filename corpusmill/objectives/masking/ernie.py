@@ -120,11 +120,11 @@ def _mask_sequences(
 
 @dataclass(frozen=True)
 class ErnieMasker:
-    """ERNIE's masking of rows when they are loaded; a `Masker`.
+    """ERNIE's masking of rows, when they are built or when they are loaded; a `Masker`.
 
     Attributes:
-        mask_word_prob: probability that a sequence is masked by words.
-        mask_id: id of [MASK].
+        mask_word_prob: the probability that a sequence is masked by words.
+        mask_id: the id of [MASK].
         vocab_size: random ids are from 1 to vocab_size - 1.
     """
 
@@ -146,7 +146,7 @@ class ErnieMasker:
     def mask(
         self, input_ids: np.ndarray, seg_labels: np.ndarray, offsets: np.ndarray, keys: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Mask rows in place, as `Masker` says."""
+        """Mask rows in place, as `Masker` describes."""
         masked_ids, *predictions = mask_sequences(
             input_ids,
             seg_labels,

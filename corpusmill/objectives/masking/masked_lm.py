@@ -20,7 +20,7 @@ from corpusmill.objectives.masking.tokens import (
     MaskingRule,
     mask_rows,
 )
-from corpusmill.objectives.masking.words import count_words, label_words, mask_words
+from corpusmill.objectives.masking.words import label_words, mask_words
 from corpusmill.tokenization.special_tokens import SpecialTokens
 
 
@@ -126,15 +126,6 @@ class MaskedLm:
     def _maskable_ids(self) -> np.ndarray:
         special = self.special
         return all_ids_but(self.vocab_size, special.cls_id, special.sep_id, special.pad_id)
-
-    def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:
-        """How many predictions rows have, or words, counts by value; of what is stored."""
-        if not self.static:
-            if not self.whole_words:
-                return {}
-            return {"words": np.bincount(count_words(*ragged.from_arrow(examples["seg_labels"])))}
-        offsets = examples.column("masked_lm_positions").offsets.to_numpy()
-        return {"predictions": np.bincount(np.diff(offsets))}
 
 
 @lru_cache(maxsize=4)

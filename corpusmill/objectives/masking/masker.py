@@ -1,4 +1,4 @@
-"""The interface by which rows are masked anew in each epoch, when they are loaded."""
+"""The interface for masking rows anew in each epoch, when they are loaded."""
 
 from typing import Protocol
 
@@ -7,10 +7,7 @@ import numpy.typing as npt
 
 
 class Masker(Protocol):
-    """The masking of an objective's rows, by the kernels that a build masks with.
-
-    Two maskers that are equal mask alike.
-    """
+    """Masks an objective's rows with the kernels that a build uses; equal maskers mask alike."""
 
     @property
     def whole_words(self) -> bool:
@@ -27,7 +24,7 @@ class Masker(Protocol):
 
         Args:
             input_ids: integers[tokens], changed.
-            seg_labels: int8[tokens], the words; empty where `whole_words` is false.
+            seg_labels: int8[tokens], the words; empty if `whole_words` is false.
             offsets: int64[rows + 1].
             keys: uint64[rows], one for each row's draws.
 
