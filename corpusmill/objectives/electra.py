@@ -29,7 +29,6 @@ from corpusmill.tokenization.tokenizer_file import Vocabulary
 _SEGMENTS = ("first", "second")
 _RULES_WITH_BLANKS = ("wikitext", "blank-lines")
 
-
 # The share of tokens that the original masks for the generator.
 _MASKED_LM_PROB = 0.15
 
