@@ -5,6 +5,8 @@ import io
 import lzma
 import zlib
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import chain
 from typing import BinaryIO, Protocol, cast
 
 import pyarrow as pa
@@ -52,16 +54,25 @@ class _GzipDecompressor:
         return self._decoder.decompress(self._decoder.unconsumed_tail + data, max_length)
 
 
-class _Source:
-    """A compressed file that keeps its own errors, so that they are not taken for damage."""
+class SourceStream:
+    """An input file that keeps its own errors, so that they are not taken for damage.
+
+    Args:
+        raw: the file.
+
+    Attributes:
+        error: the last one.
+        is_empty: whether no byte was read.
+        closed: false; Arrow reads this.
+    """
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw
         self.error: Exception | None = None
-        self.is_empty = True
-        self.closed = False  # Arrow reads this
+        self.is_empty, self.closed = True, False
 
-    def read(self, size: int) -> bytes:
+    def read(self, size: int = -1) -> bytes:
+        """Read as any file does."""
         try:
             data = self._raw.read(size)
         except Exception as error:
@@ -71,6 +82,7 @@ class _Source:
         return data
 
     def close(self) -> None:
+        """Close the file."""
         self._raw.close()
 
 
@@ -81,7 +93,7 @@ class _Members:
     standard library would skip them silently.
     """
 
-    def __init__(self, source: _Source, new_decompressor: Callable[[], _Decompressor]) -> None:
+    def __init__(self, source: SourceStream, new_decompressor: Callable[[], _Decompressor]) -> None:
         self._source, self._new_decompressor = source, new_decompressor
         self._decompressor = new_decompressor()
         self._next_input = b""
@@ -114,7 +126,7 @@ class _Members:
 class _Frames:
     """Reads the frames of a Zstandard file with Arrow's decoder."""
 
-    def __init__(self, source: _Source) -> None:
+    def __init__(self, source: SourceStream) -> None:
         self._source = source
         self._stream = pa.CompressedInputStream(pa.PythonFile(source, mode="r"), "zstd")
 
@@ -129,7 +141,7 @@ class _Frames:
 class _DecompressedStream(io.RawIOBase):
     """The text of a compressed file, read forward only."""
 
-    def __init__(self, source: _Source, decoder: _Members | _Frames) -> None:
+    def __init__(self, source: SourceStream, decoder: _Members | _Frames) -> None:
         self._source, self._decoder = source, decoder
         self._text = b""
         self._damage: DamagedStreamError | None = None
@@ -168,25 +180,15 @@ class _DecompressedStream(io.RawIOBase):
         super().close()
 
 
-def _new_xz() -> _Decompressor:
-    return lzma.LZMADecompressor(lzma.FORMAT_XZ)
-
-
-_DECODERS: dict[str, Callable[[_Source], _Members | _Frames]] = {
-    ".gz": lambda source: _Members(source, _GzipDecompressor),
-    ".bz2": lambda source: _Members(source, bz2.BZ2Decompressor),
-    ".xz": lambda source: _Members(source, _new_xz),
-    ".zst": _Frames,
+_new_xz = partial(lzma.LZMADecompressor, lzma.FORMAT_XZ)
+# By the suffixes of compressed files, and of compressed tar archives.
+_DECODERS: dict[tuple[str, str], Callable[[SourceStream], _Members | _Frames]] = {
+    (".gz", ".tgz"): lambda source: _Members(source, _GzipDecompressor),
+    (".bz2", ".tbz2"): lambda source: _Members(source, bz2.BZ2Decompressor),
+    (".xz", ".txz"): lambda source: _Members(source, _new_xz),
+    (".zst", ".tzst"): _Frames,
 }
-
-# Names of compressed tar archives.
-_DECODERS |= {
-    ".tgz": _DECODERS[".gz"],
-    ".tbz2": _DECODERS[".bz2"],
-    ".txz": _DECODERS[".xz"],
-    ".tzst": _DECODERS[".zst"],
-}
-COMPRESSED_SUFFIXES = tuple(_DECODERS)
+COMPRESSED_SUFFIXES = tuple(chain(*_DECODERS))
 
 
 def is_compressed(path: str) -> bool:
@@ -220,8 +222,8 @@ def open_decompressed(raw: BinaryIO, path: str) -> BinaryIO:
         A stream whose `read` raises DamagedStreamError where the file is truncated or corrupt,
         after it returned the text before that place. Errors of raw itself pass through unchanged.
     """
-    for suffix, new_decoder in _DECODERS.items():
-        if path.lower().endswith(suffix):
-            source = _Source(raw)
+    for suffixes, new_decoder in _DECODERS.items():
+        if path.lower().endswith(suffixes):
+            source = SourceStream(raw)
             return cast(BinaryIO, _DecompressedStream(source, new_decoder(source)))
     return raw

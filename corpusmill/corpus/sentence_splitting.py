@@ -6,7 +6,7 @@ lost: this is checked for every line, whatever the library returns.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
 from itertools import accumulate, pairwise
@@ -150,7 +150,7 @@ def split_sentences(batch: DocumentBatch, language: str) -> DocumentBatch:
     for line in lists.flatten().to_pylist():
         pieces = _split_or_keep(line, split)
         unsplit += pieces is None
-        sentences += _stripped(pieces or [line])
+        sentences += [text for piece in pieces or [line] if (text := piece.strip())]
         ends.append(len(sentences))
     offsets = lists.offsets.to_numpy()
     cut = ragged.to_arrow(
@@ -160,10 +160,6 @@ def split_sentences(batch: DocumentBatch, language: str) -> DocumentBatch:
     columns = [batch.documents.column("document"), cut]
     documents = pa.RecordBatch.from_arrays(columns, schema=batch.documents.schema)
     return replace(batch, documents=documents, counts=batch.counts + counts)
-
-
-def _stripped(pieces: list[str]) -> Iterator[str]:
-    return (sentence for piece in pieces if (sentence := piece.strip()))
 
 
 def _split_or_keep(line: str, split: Split) -> list[str] | None:

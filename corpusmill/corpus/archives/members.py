@@ -4,7 +4,7 @@ import io
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from typing import BinaryIO, NamedTuple, Protocol, cast
+from typing import BinaryIO, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
@@ -79,19 +79,28 @@ class ForwardStream:
                 pass
 
 
-class MemberText:
+class Member:
     """The bytes of one member; it is damage if they end too early.
 
     Args:
         stream: read forward only, from the member's first byte.
-        size: bytes of the member.
+        offset: byte of the (decompressed) archive at which the member's text starts.
+        size: bytes of the text.
+
+    Attributes:
+        offset: as above.
+        size: as above.
     """
 
-    def __init__(self, stream: SupportsRead, size: int) -> None:
-        self._stream, self._left = stream, size
+    def __init__(self, stream: SupportsRead, offset: int, size: int) -> None:
+        self._stream, self.offset, self.size = stream, offset, size
+        self._left, self._seen = size, b""
 
     def read(self, size: int) -> bytes:
         """Read some of the next bytes; none at the member's end."""
+        if self._seen:
+            data, self._seen = self._seen[:size], self._seen[size:]
+            return data
         size = min(size, self._left)
         data = self._stream.read(size) if size else b""
         if size and not data:
@@ -99,19 +108,16 @@ class MemberText:
         self._left -= len(data)
         return data
 
-
-class Member(NamedTuple):
-    """A member to be read.
-
-    Attributes:
-        offset: byte of the (decompressed) archive at which its text starts.
-        size: bytes of the text.
-        text: is read from its first byte.
-    """
-
-    offset: int
-    size: int
-    text: SupportsRead
+    def read_text(self) -> str | None:
+        """Return the whole text; None, with nothing read, if it is damaged or not UTF-8."""
+        data = b""
+        try:
+            while part := self.read(self.size):
+                data += part
+            return data.removeprefix(BYTE_ORDER_MARK).decode()
+        except (DamagedStreamError, UnicodeDecodeError):
+            self._seen = data
+            return None
 
 
 class MemberCollector(RecordCollector):
@@ -156,27 +162,6 @@ class MemberCollector(RecordCollector):
 ListMembers = Callable[[ForwardStream, MemberCollector], Iterator[Member | None]]
 
 
-class _Head:
-    """The bytes of a member, which may be read ahead as one text."""
-
-    def __init__(self, stream: SupportsRead, limit: int) -> None:
-        self._stream, self._limit = stream, limit
-        self._seen = b""
-
-    def whole_text(self) -> str | None:
-        """Return the text of a small member; None if it is damaged or not UTF-8."""
-        try:
-            while part := self._stream.read(self._limit):
-                self._seen += part
-            return self._seen.removeprefix(BYTE_ORDER_MARK).decode()
-        except (DamagedStreamError, UnicodeDecodeError):
-            return None
-
-    def read(self, size: int) -> bytes:
-        seen, self._seen = self._seen[:size], self._seen[size:]
-        return seen or self._stream.read(size)
-
-
 def read_archive(
     list_members: ListMembers, stream: BinaryIO, part: FileRange
 ) -> Iterator[DocumentBatch]:
@@ -211,12 +196,11 @@ def _read_members(
     try:
         for member in list_members(archive, collector):
             if member:
-                head = _Head(member.text, limit)
-                text = head.whole_text() if member.size <= limit else None
+                text = member.read_text() if member.size <= limit else None
                 if text is None:
                     if collector.rows or collector.rejects:
                         yield collector.take()
-                    yield from _read_lines(head, member.offset, collector)
+                    yield from _read_lines(member, collector)
                 else:
                     collector.add_member(member, text)
             if collector.is_full:
@@ -227,9 +211,7 @@ def _read_members(
     yield collector.take()
 
 
-def _read_lines(
-    stream: SupportsRead, offset: int, collector: MemberCollector
-) -> Iterator[DocumentBatch]:
+def _read_lines(member: Member, collector: MemberCollector) -> Iterator[DocumentBatch]:
     """Read a member as one document, cut if it is above the limit of documents.
 
     Raises:
@@ -239,11 +221,13 @@ def _read_lines(
     part = replace(collector.part, options=options)
     documents = 0
     damage = None
-    for batch in read_text(cast(BinaryIO, stream), part):
-        rejects = [replace(reject, offset=reject.offset + offset) for reject in batch.rejects]
+    for batch in read_text(cast(BinaryIO, member), part):
+        rejects = [
+            replace(reject, offset=reject.offset + member.offset) for reject in batch.rejects
+        ]
         damage = rejects.pop() if rejects and rejects[-1].length < 0 else None
         places = batch.documents.column("document").to_numpy() % 2**OFFSET_BITS
-        ids = part.ids(places.astype(np.int64) + offset)
+        ids = part.ids(places.astype(np.int64) + member.offset)
         rows = batch.documents.set_column(0, TEXT_SCHEMA.field(0), pa.array(ids))
         documents += batch.counts.documents
         # The member is the record; only its rejected lines are counted as lines.

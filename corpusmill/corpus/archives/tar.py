@@ -9,7 +9,6 @@ from corpusmill.corpus.archives.members import (
     ForwardStream,
     Member,
     MemberCollector,
-    MemberText,
     read_archive,
 )
 from corpusmill.corpus.batches import DocumentBatch
@@ -54,7 +53,7 @@ def _choose_members(stream: ForwardStream, collector: MemberCollector) -> Iterat
             collector.refuse_member(*place, "unsupported-member", detail)
             yield None
         else:
-            yield Member(*place, MemberText(stream, member.size))
+            yield Member(stream, *place)
 
 
 def _list_members(stream: ForwardStream) -> Iterator[tarfile.TarInfo]:

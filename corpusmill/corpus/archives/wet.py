@@ -16,7 +16,6 @@ from corpusmill.corpus.archives.members import (
     ForwardStream,
     Member,
     MemberCollector,
-    MemberText,
     read_archive,
 )
 from corpusmill.corpus.batches import DocumentBatch
@@ -87,7 +86,7 @@ def read_wet(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
 def _choose_pages(stream: ForwardStream, collector: MemberCollector) -> Iterator[Member | None]:
     for offset, record in _records(stream):
         if record.rec_type == _TEXT:
-            yield Member(offset, record.length, MemberText(record.raw_stream, record.length))
+            yield Member(record.raw_stream, offset, record.length)
         elif record.rec_type in _DESCRIPTIONS:
             collector.leave_out()
             yield None
@@ -114,7 +113,8 @@ def _records(stream: ForwardStream) -> Iterator[tuple[int, ArcWarcRecord]]:
         if not record.rec_headers.get_header("Content-Length", "").isdecimal():
             raise DamagedStreamError("a record does not declare its length")
         reader.header_bytes = 0
-        yield stream.position - reader.rem_length(), record
-        rest = MemberText(record.raw_stream, record.raw_stream.limit)
+        offset = stream.position - reader.rem_length()
+        yield offset, record
+        rest = Member(record.raw_stream, offset, record.raw_stream.limit)
         while rest.read(2**16):
             pass

@@ -1,8 +1,8 @@
 """Files of data sets on the Hugging Face hub, by name: `hf://datasets/organization/name`.
 
 The hub's endpoint, token and offline mode are those of huggingface_hub (HF_ENDPOINT, HF_TOKEN or a
-login, HF_HUB_OFFLINE). Files are listed at one commit, which their paths name, and are read where
-they lie.
+login, HF_HUB_OFFLINE). Files are listed at one commit, which their paths name, and are read from
+the hub, not downloaded first.
 """
 
 import re
@@ -27,132 +27,152 @@ from corpusmill.errors import UserError
 from corpusmill.hub import TIMEOUT_SECONDS, describe_error, first_line
 
 SCHEME = "hf://"
-# Where the hub keeps what it has made Parquet of.
+# The branch on which the hub keeps the Parquet files that it made of other files.
 CONVERTED = "refs/convert/parquet"
-# Bytes that are asked for at a time.
+# Bytes of one request.
 _BLOCK_BYTES = 4 * 2**20
 
 _NAME = re.compile(
     r"hf://datasets/(?P<data_set>[^/@]+/[^/@]+)"
     r"(?:@(?P<revision>refs/(?:convert|pr)/[^/]+|[^/]+))?(?:/(?P<path>.*))?"
 )
-# As the datasets library tells splits by names.
+# The names of splits, as the datasets library recognizes them.
 _SPLITS = {
     "train": "train", "training": "train", "test": "test", "testing": "test", "eval": "test",
     "evaluation": "test", "validation": "validation", "valid": "validation", "dev": "validation",
     "val": "validation",
 }  # fmt: skip
+_LOGIN = "with a token in HF_TOKEN or after `hf auth login`"
+# Cause and cure of the errors of the hub's client, the more specific ones first.
+_EXPLANATIONS: dict[type[Exception], tuple[str, str]] = {
+    GatedRepoError: ("it is gated", f"Accept its terms on the hub, and run again {_LOGIN}"),
+    RepositoryNotFoundError: (
+        "the hub has no such data set, or you may not see it",
+        f"Check the name; a private one is read {_LOGIN}",
+    ),
+    RevisionNotFoundError: ("the data set has no such revision", "Give a branch, tag or commit"),
+    OfflineModeIsEnabled: ("HF_HUB_OFFLINE is set", "Unset it, or give local files"),
+}
 
 
 class _Named(NamedTuple):
-    """What the user named."""
+    """What a name on the hub refers to.
 
-    given: str
+    Attributes:
+        name: as the user wrote it.
+        data_set: "organization/name".
+        revision: a branch, a tag or a commit; None for the main branch.
+        path: of a file or folder, or a glob; empty for the whole data set.
+    """
+
+    name: str
     data_set: str
     revision: str | None
     path: str
 
+    def ask(self, revision: str | None) -> DatasetInfo:
+        return HfApi().dataset_info(self.data_set, revision=revision, timeout=TIMEOUT_SECONDS)
+
+    def refuse(self, cause: str, cure: str) -> UserError:
+        return UserError(f"--input {self.name}", cause, cure)
+
 
 def is_hub_path(path: str) -> bool:
-    """Whether a path is of the hub."""
+    """Whether a path names files on the hub."""
     return path.startswith(SCHEME)
 
 
 def open_hub_file(path: str) -> BinaryIO:
-    """Open a file for reading from any place; it is fetched in blocks of 4 MiB as it is read.
+    """Open a file for reading from any position; it is fetched in blocks of 4 MiB as it is read.
 
     Args:
-        path: as `list_hub_files` gives it.
+        path: one of those that `list_hub_files` returns.
     """
-    # Each process and thread has a filesystem of its own; the client gives a forked process new
-    # connections.
+    # Each process and thread has its own filesystem; the client opens new connections after a fork.
     return cast(BinaryIO, HfFileSystem().open(path, "rb", block_size=_BLOCK_BYTES))
 
 
-def list_hub_files(given: str, suffixes: Sequence[str] = ()) -> dict[str, int]:
-    """The files that a name on the hub stands for, and their bytes.
+def list_hub_files(name: str, suffixes: Sequence[str] = ()) -> dict[str, int]:
+    """List the files that a name on the hub refers to, with their bytes.
 
     Args:
-        given: `hf://datasets/organization/name`, perhaps with `@revision`, and with the path of a
-            file or folder, or a glob. Without path and suffixes it stands for the data set's
-            Parquet files, or else those that the hub has made of it; and of these for the train
-            split, where names tell splits.
-        suffixes: of the files of a folder or a whole data set that are taken.
+        name: `hf://datasets/organization/name`, optionally with `@revision`, and with the path of
+            a file or folder, or a glob. Without path and suffixes it means the Parquet files of the
+            data set, or else those that the hub has made of it; if their names tell splits, only
+            the train split.
+        suffixes: the wanted ones, of the files of a folder or a whole data set.
 
     Returns:
-        Paths with the commit as their revision: they stand for the same bytes at any later time.
+        Paths with the commit as their revision: they mean the same bytes at any later time.
 
     Raises:
-        UserError: the hub, the data set or the file cannot be had, or which files are meant is
-            not clear.
+        UserError: the hub, the data set or the file is not available, or it is not clear which
+            files are meant.
     """
-    found = _NAME.fullmatch(given.rstrip("/"))
-    if not found:
+    match = _NAME.fullmatch(name.rstrip("/"))
+    if not match:
         cure = "Write hf://datasets/organization/name, then @revision and /path where you need them"
-        raise UserError(f"--input {given}", "it names no data set of the hub", cure)
-    revision = unquote(found["revision"]) if found["revision"] else None
-    named = _Named(given, found["data_set"], revision, found["path"] or "")
-    with _explain_errors(given):
+        raise UserError(f"--input {name}", "it names no data set of the hub", cure)
+    revision = unquote(match["revision"]) if match["revision"] else None
+    named = _Named(name, match["data_set"], revision, match["path"] or "")
+    with _explain_errors(named):
         files = _list_named(named, suffixes)
         first = next((path for path, size in files.items() if size), None)
-        if first:  # whoever may list a data set need not be allowed to read it
+        if first:  # a user who may list a data set is perhaps not allowed to read it
             with HfFileSystem().open(first, "rb", cache_type="none") as stream:
                 stream.read(1)
     return files
 
 
 def _list_named(named: _Named, suffixes: Sequence[str]) -> dict[str, int]:
-    info = HfApi().dataset_info(named.data_set, revision=named.revision, timeout=TIMEOUT_SECONDS)
+    info = named.ask(named.revision)
     root = f"datasets/{named.data_set}@{info.sha}"
     if not named.path and not suffixes:
-        return _list_parquet(named, info, _find(root))
-    files = _find(f"{root}/{named.path}".rstrip("/"))
+        return _list_parquet(named, info, _list_files(root))
+    files = _list_files(f"{root}/{named.path}".rstrip("/"))
     if not files:
         cure = "Check the path; globs such as hf://datasets/a/b/*.jsonl work, quoted"
-        raise UserError(f"--input {named.given}", f"{named.data_set} has no such file", cure)
+        raise named.refuse(f"{named.data_set} has no such file", cure)
     if has_magic(named.path) or list(files) == [f"{SCHEME}{root}/{named.path}"]:
         return files
-    return {path: files[path] for path in take_suffixes(named.given, list(files), suffixes)}
+    return {path: files[path] for path in take_suffixes(named.name, list(files), suffixes)}
 
 
-def _find(path: str) -> dict[str, int]:
-    """Files of a folder or glob, in order; none whose name starts with a point."""
+def _list_files(path: str) -> dict[str, int]:
+    """List the files of a folder or glob in order, except those whose names start with a point."""
     hub = HfFileSystem()
     listed = hub.glob(path, detail=True) if has_magic(path) else hub.find(path, detail=True)
     return {
-        f"{SCHEME}{name}": of["size"]
-        for name, of in sorted(cast(dict[str, dict[str, Any]], listed).items())
-        if of["type"] == "file" and not PurePosixPath(name).name.startswith(".")
+        f"{SCHEME}{name}": entry["size"]
+        for name, entry in sorted(cast(dict[str, dict[str, Any]], listed).items())
+        if entry["type"] == "file" and not PurePosixPath(name).name.startswith(".")
     }
 
 
 def _list_parquet(named: _Named, info: DatasetInfo, files: dict[str, int]) -> dict[str, int]:
-    """The train split's Parquet files of a data set of one configuration."""
+    """Choose the Parquet files of the train split of a data set with one configuration."""
     card: Any = info.card_data or {}
-    configurations = [of.get("config_name", "") for of in card.get("configs") or []]
+    configurations = [entry.get("config_name", "") for entry in card.get("configs") or []]
     parquet = {path: size for path, size in files.items() if path.endswith(".parquet")}
+    name = named.name.rstrip("/")
     if not parquet:
         suffixes = ", ".join(sorted({PurePosixPath(path).suffix for path in files} - {""}))
         try:
-            converted = HfApi().dataset_info(
-                named.data_set, revision=CONVERTED, timeout=TIMEOUT_SECONDS
-            )
+            converted = named.ask(CONVERTED)
         except RevisionNotFoundError:
             cause = f"it has no Parquet files, and the hub made none of it (it has {suffixes})"
-            cure = f"Name files of it: {named.given.rstrip('/')}/*.jsonl"
-            raise UserError(f"--input {named.given}", cause, cure) from None
-        root = f"datasets/{named.data_set}@{converted.sha}"
-        parquet = _find(root)
+            raise named.refuse(cause, f"Name files of it: {name}/*.jsonl") from None
+        parquet = _list_files(f"datasets/{named.data_set}@{converted.sha}")
         configurations = sorted({path.split("@")[1].split("/")[1] for path in parquet})
     if len(configurations) > 1:
         cause = f"it has several configurations: {', '.join(configurations)}"
-        cure = f"Name the files of one: {named.given.rstrip('/')}/path, where * stands for any name"
-        raise UserError(f"--input {named.given}", cause, cure)
-    return take_train(named.given, parquet)
+        cure = f"Name the files of one: {name}/path, where * stands for any name"
+        raise named.refuse(cause, cure)
+    return _take_train(named, parquet)
 
 
 def split_of(path: str) -> str | None:
-    """The split that the names of a file and its folders tell, the file's own before those around.
+    """Return the split that a path tells: the file's name first, then the folders from the inside.
 
     Example:
         "data/train-00000-of-00002.parquet" and "train/test/0.parquet" tell "train" and "test".
@@ -164,51 +184,32 @@ def split_of(path: str) -> str | None:
     return None
 
 
-def take_train(given: str, files: dict[str, int]) -> dict[str, int]:
-    """The files of the train split; all of them where no name tells a split.
-
-    Args:
-        given: the data set, as the user named it.
-        files: bytes by path.
-
-    Raises:
-        UserError: names tell splits, and none tells train.
-    """
+def _take_train(named: _Named, files: dict[str, int]) -> dict[str, int]:
+    """Return the files of the train split, or all files if no name tells a split."""
     splits = {path: split_of(path.partition("@")[2].partition("/")[2]) for path in files}
     if not any(splits.values()):
         return files
     train = {path: size for path, size in files.items() if splits[path] == "train"}
     if not train:
-        others = ", ".join(sorted({of for of in splits.values() if of}))
-        cause = f"none of its files is of a train split, but of {others}"
-        raise UserError(f"--input {given}", cause, "Name the files by their path or a glob")
+        others = ", ".join(sorted({split for split in splits.values() if split}))
+        cause = f"it has files of the splits {others}, but none of a train split"
+        raise named.refuse(cause, "Name the files by their path or a glob")
     return train
 
 
 @contextmanager
-def _explain_errors(given: str) -> Iterator[None]:
-    """Make a user's error of what the hub's client raises."""
-    login = "with a token in HF_TOKEN or after `hf auth login`"
+def _explain_errors(named: _Named) -> Iterator[None]:
+    """Turn the errors of the hub's client into a user's error."""
     try:
         yield
     except UserError:
         raise
-    except GatedRepoError:
-        cause, cure = "it is gated", f"Accept its terms on the hub, and run again {login}"
-    except RepositoryNotFoundError:
-        cause = "the hub has no such data set, or you may not see it"
-        cure = f"Check the name; a private one is read {login}"
-    except RevisionNotFoundError:
-        cause, cure = "the data set has no such revision", "Give a branch, a tag or a commit of it"
     except HFValidationError as error:
-        cause, cure = f"it is no name of a data set ({first_line(error)})", "Check the name"
-    except OfflineModeIsEnabled:
-        cause, cure = "the hub's offline mode is on", "Unset HF_HUB_OFFLINE, or give local files"
-    # Its transport is requests, httpx or another, by its version, and has errors of its own.
+        cause = f"it is not the name of a data set ({first_line(error)})"
+        raise named.refuse(cause, "Check the name") from None
+    # The transport is requests, httpx or another, depending on the version, with its own errors.
     except Exception as error:
         cause = f"the hub cannot be read ({describe_error(error)})"
         cure = "Check the network, or download the files elsewhere and give their folder"
-        raise UserError(f"--input {given}", cause, cure) from error
-    else:
-        return
-    raise UserError(f"--input {given}", cause, cure) from None
+        known = (words for kind, words in _EXPLANATIONS.items() if isinstance(error, kind))
+        raise named.refuse(*next(known, (cause, cure))) from error

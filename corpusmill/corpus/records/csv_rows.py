@@ -33,20 +33,6 @@ _Failure = tuple[str, str]
 _OPEN = ("open", "")
 
 
-class _LinesEnd:
-    """Ends an iterator of lines; notes whether a row within a quoted cell needed more of them."""
-
-    def __init__(self) -> None:
-        self.was_reached = False
-
-    def __iter__(self) -> "_LinesEnd":
-        return self
-
-    def __next__(self) -> str:
-        self.was_reached = True
-        raise StopIteration
-
-
 class _Rows(RecordCollector):
     """Parses lines as rows; the lines of a row that has not ended yet wait.
 
@@ -146,10 +132,15 @@ class _Rows(RecordCollector):
         Returns:
             The first line of the row that failed, and why; or the number of lines and None.
         """
-        base, end_of_lines, offsets = start, _LinesEnd(), self._offsets
+        base, offsets, failure, ran_out = start, self._offsets, None, False
+
+        def note_end() -> Iterator[str]:
+            nonlocal ran_out
+            ran_out = True
+            yield from ()
+
         lines = map(self._lines.__getitem__, range(start, len(self._lines)))
-        reader = csv.reader(chain(lines, end_of_lines), self._dialect, strict=True)
-        failure = None
+        reader = csv.reader(chain(lines, note_end()), self._dialect, strict=True)
         try:
             for row in reader:
                 end = base + reader.line_num
@@ -165,7 +156,7 @@ class _Rows(RecordCollector):
                 return start, None
         except csv.Error as error:
             end = base + reader.line_num
-            failure = _OPEN if end_of_lines.was_reached else ("invalid-csv", str(error))
+            failure = _OPEN if ran_out else ("invalid-csv", str(error))
         if self._is_too_long(start, end):
             limit = f"--max-line-bytes {self.part.options.max_line_bytes}"
             return start, ("row-too-long", f"a quoted cell continues beyond {limit}")
@@ -182,9 +173,9 @@ class _Rows(RecordCollector):
 
     def _take_other_row(self, row: list[str], start: int, end: int) -> None:
         # A bad byte in a name of the header hurts no text.
-        bad = None if self._header is None else self._first_failure(start, end)
-        if bad:
-            self._refuse_row(start, end, *bad)
+        bad = [self._bad[at] for at in self._offsets[start:end] if at in self._bad]
+        if bad and self._header is not None:
+            self._refuse_row(start, end, *bad[0])
         elif len(row) == self._columns:
             self._cells.append(row[self._column])
             self._starts.append(self._offsets[start])
@@ -206,9 +197,6 @@ class _Rows(RecordCollector):
             if row.count(self.part.options.text_field) == 1:
                 self._column = row.index(self.part.options.text_field)
                 self._columns = len(row)
-
-    def _first_failure(self, start: int, end: int) -> _Failure | None:
-        return next((self._bad[at] for at in self._offsets[start:end] if at in self._bad), None)
 
     def _refuse_row(self, start: int, end: int, reason: str, detail: str) -> None:
         self._find_header([])

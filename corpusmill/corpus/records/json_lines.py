@@ -34,6 +34,15 @@ _PROBE_BYTES = 2**20
 # JSON is parsed in steps of this size, whose strings stay in the processor's cache until they are
 # copied to Arrow.
 _PARSED_BYTES = 2**18
+_KINDS = {
+    type(None): "null",
+    bool: "a truth value",
+    int: "a number",
+    float: "a number",
+    str: "a string",
+    list: "an array",
+    dict: "an object",
+}
 
 
 def parse_json(line: bytes, text_field: str) -> str:
@@ -64,27 +73,10 @@ def _refusal(line: bytes, text_field: str) -> UnreadableError:
         reason = "invalid-surrogate" if "surrogate" in str(error) else "invalid-json"
         return UnreadableError(reason, str(error))
     if not isinstance(record, dict):
-        return UnreadableError("not-an-object", f"the line holds {_kind_of(record)}")
+        return UnreadableError("not-an-object", f"the line holds {_KINDS[type(record)]}")
     if text_field not in record:
         return UnreadableError("missing-field", f"its fields are {', '.join(record) or 'none'}")
-    return UnreadableError("not-text", f"{text_field} holds {_kind_of(record[text_field])}")
-
-
-def _kind_of(value: object) -> str:
-    """Name a JSON value in words."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a truth value"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a string"
-        case list():
-            return "an array"
-        case _:
-            return "an object"
+    return UnreadableError("not-text", f"{text_field} holds {_KINDS[type(record[text_field])]}")
 
 
 class _Texts(NamedTuple):

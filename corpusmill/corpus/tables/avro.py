@@ -239,14 +239,10 @@ def _to_rows(values: list[Any]) -> TextRows:
     try:
         return TextRows(pa.array(values, pa.large_binary()))
     except (pa.ArrowException, TypeError, ValueError):
-        kinds = {
-            index: f"a value of type {type(value).__name__}"
-            for index, value in enumerate(values)
-            if not (value is None or isinstance(value, str | bytes))
-        }
-    texts = [
-        value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
-        for value in values
-    ]
-    texts = [None if index in kinds else text for index, text in enumerate(texts)]
-    return TextRows(pa.array(texts, pa.large_binary()), kinds)
+        kinds = {}
+    for index, value in enumerate(values):
+        if isinstance(value, str):
+            values[index] = value.encode("utf-8", "surrogateescape")
+        elif not (value is None or isinstance(value, bytes)):
+            values[index], kinds[index] = None, f"a value of type {type(value).__name__}"
+    return TextRows(pa.array(values, pa.large_binary()), kinds)

@@ -15,6 +15,7 @@ from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.records.documents import RecordCollector, join_arrays, no_such_field
 from corpusmill.corpus.tables.table import Block, Table, TableStream, lengths_of
+from corpusmill.corpus.text.lines import are_utf_8
 from corpusmill.errors import UserError
 
 # Each row owns this many bits of ids, for the documents that a long text is cut into.
@@ -148,7 +149,7 @@ class _TableReader(RecordCollector):
     def _are_good(self, texts: pa.Array) -> bool:
         longest = lengths_of(texts).max(initial=0)
         is_short = longest <= self.part.options.max_line_bytes
-        return not texts.null_count and is_short and _is_utf_8(texts)
+        return not texts.null_count and is_short and are_utf_8(texts.view(pa.large_string()))
 
     def _sift(self, rows: _Rows) -> None:
         good = np.ones(len(rows.texts), np.bool_)
@@ -175,14 +176,6 @@ class _TableReader(RecordCollector):
         except UnicodeDecodeError as error:
             return "invalid-utf-8", str(error)
         return None
-
-
-def _is_utf_8(texts: pa.Array) -> bool:
-    try:
-        texts.view(pa.large_string()).validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def check_table(

@@ -5,13 +5,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from io import SEEK_CUR, SEEK_SET
 from types import MappingProxyType
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.corpus.batches import UnreadableError
+from corpusmill.corpus.decompression import SourceStream
 from corpusmill.corpus.records.documents import MAX_BATCH_ROWS
 
 # The most bytes that are decoded at once, compressed or not.
@@ -83,25 +84,12 @@ class Table(Protocol):
         ...
 
 
-class TableStream:
+class TableStream(SourceStream):
     """A seekable file that keeps its own errors, so that they are not taken for damage.
 
     Args:
         raw: the file; it stays open.
     """
-
-    def __init__(self, raw: BinaryIO) -> None:
-        self._raw = raw
-        self._error: Exception | None = None
-        self.closed = False  # Arrow reads this
-
-    def read(self, size: int = -1) -> bytes:
-        """Read as any file does."""
-        try:
-            return self._raw.read(size)
-        except Exception as error:
-            self._error = error
-            raise
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Read up to size bytes from an offset on."""
@@ -128,7 +116,7 @@ class TableStream:
         try:
             return self._raw.seek(offset, whence)
         except Exception as error:
-            self._error = error
+            self.error = error
             raise
 
     def tell(self) -> int:
@@ -146,8 +134,8 @@ class TableStream:
         except (UnreadableError, MemoryError):
             raise
         except Exception as error:  # decoders raise nearly anything when they meet garbage
-            if self._error:
-                raise self._error from None
+            if self.error:
+                raise self.error from None
             raise UnreadableError(reason, f"{type(error).__name__}: {error}") from None
 
 

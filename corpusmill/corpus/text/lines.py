@@ -71,8 +71,13 @@ def is_utf_8(data: bytes, count: int) -> bool:
     """Whether the first count bytes of a buffer are UTF-8, by Arrow's vectorised check."""
     offsets = pa.py_buffer(np.array([0, count], np.int64))
     text = pa.Array.from_buffers(pa.large_string(), 1, [None, offsets, pa.py_buffer(data)])
+    return are_utf_8(text)
+
+
+def are_utf_8(texts: pa.Array) -> bool:
+    """Whether all texts of pa.large_string, which may come from bytes, are UTF-8."""
     try:
-        text.validate(full=True)
+        texts.validate(full=True)
     except pa.ArrowInvalid:
         return False
     return True
@@ -164,11 +169,10 @@ class LineReader:
 
     def _seek_start(self) -> bool:
         """Move to the line before the range; return whether that is within a line too long."""
-        in_long_line = False
-        if self._part.start > 0:
-            self.position, in_long_line = seek_line_before(
-                self._stream, self._part.start, self._max_line_bytes
-            )
+        start, in_long_line = self._part.start, False
+        if start:
+            limit = self._max_line_bytes
+            self.position, in_long_line = seek_line_before(self._stream, start, limit)
         elif self._part.end is not None:
             self._stream.seek(0)
         return in_long_line

@@ -91,12 +91,8 @@ def group_texts(
         is_full = is_kept and text_bytes + line_bytes[line] > max_text_bytes
         if text_bytes and (is_other or is_full):
             left_out = last_break if is_other else 0
-            ended[count, _OFFSET], ended[count, _BYTES] = offset, text_bytes
-            ended[count, _BREAK], ended[count, _HAS_TEXT] = left_out, has_text
-            ended[count, _CONTINUES] = continues
-            count += 1
-            if has_text:
-                continues = 1
+            ended[count] = offset, text_bytes, left_out, int(has_text), continues
+            count, continues = count + 1, continues | int(has_text)
             offset, text_bytes, has_text = at, 0, False
         if is_other:
             owner, continues = NOBODYS, 0

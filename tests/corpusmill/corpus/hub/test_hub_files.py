@@ -104,13 +104,13 @@ def test_suffixes_choose_files_of_a_data_set_and_of_its_folders() -> None:
         ("hf://datasets/org/plain/b.jsonl", "no such file"),
         ("hf://datasets/org/plain/*.csv", "no such file"),
         ("hf://datasets/org/plain", r"no Parquet files.*it has \.jsonl, \.md, \.txt"),
-        ("hf://datasets/org/testonly", "none of its files is of a train split, but of test"),
+        ("hf://datasets/org/testonly", "files of the splits test, but none of a train split"),
         ("hf://datasets/org/configured", "several configurations: en, de"),
         ("hf://datasets/org/many", "several configurations: de, en"),
         ("hf://datasets/org/gated/a.jsonl", "it is gated. Accept its terms .*HF_TOKEN"),
         ("hf://datasets/org", "names no data set"),
         ("hf://org/model/file.txt", "names no data set"),
-        ("hf://datasets/org/-bad-", "no name of a data set"),
+        ("hf://datasets/org/-bad-", "not the name of a data set"),
     ],
 )
 def test_what_cannot_be_had_is_said_in_one_message(given: str, cause: str) -> None:
