@@ -16,7 +16,6 @@ class Collector(ABC):
 
     Args:
         part: the range.
-        enough: the share of `part.batch_bytes` that fills a batch.
 
     Attributes:
         part: the range.
@@ -25,8 +24,11 @@ class Collector(ABC):
         text_bytes: text of the documents that are complete, about.
     """
 
-    def __init__(self, part: FileRange, enough: float = 1.0) -> None:
-        self.part, self._enough = part, enough
+    # The share of `part.batch_bytes` that fills a batch.
+    enough = 1.0
+
+    def __init__(self, part: FileRange) -> None:
+        self.part = part
         self._start_batch()
 
     def _start_batch(self) -> None:
@@ -40,7 +42,7 @@ class Collector(ABC):
     @property
     def is_full(self) -> bool:
         """Whether there is enough for a batch."""
-        is_large = self.text_bytes >= self._enough * self.part.batch_bytes
+        is_large = self.text_bytes >= self.enough * self.part.batch_bytes
         return is_large or len(self.rejects) >= REJECTS_PER_BATCH
 
     @abstractmethod

@@ -87,11 +87,9 @@ def take_suffixes(folder: str, names: Sequence[str], suffixes: Sequence[str]) ->
     chosen = chosen or [name for name in names if guess_format(name) == "tar"]
     if not chosen:
         existing = ", ".join(sorted({PurePosixPath(name).suffix or "none" for name in names}))
-        raise UserError(
-            f"--suffixes {' '.join(suffixes)}",
-            f"no file of {folder} ends with one of them; there are {existing}",
-            "Give the suffixes of the files to read",
-        )
+        cause = f"no file of {folder} ends with one of them; there are {existing}"
+        cure = "Give the suffixes of the files to read"
+        raise UserError(f"--suffixes {' '.join(suffixes)}", cause, cure)
     return chosen
 
 
@@ -124,11 +122,9 @@ def _guess_one_format(options: DocumentOptions, names: Sequence[str]) -> Documen
     formats = {guess_format(name): name for name in names}
     if len(formats) > 1:
         examples = ", ".join(f"{name} ({known})" for known, name in sorted(formats.items()))
-        raise UserError(
-            "--input-format auto",
-            f"the names of the input files tell several formats: {examples}",
-            "Give the format, or build a data set from files of one format",
-        )
+        cause = f"the names of the input files tell several formats: {examples}"
+        cure = "Give the format, or build a data set from files of one format"
+        raise UserError("--input-format auto", cause, cure)
     return replace(options, input_format=next(iter(formats)))  # type: ignore[arg-type]
 
 

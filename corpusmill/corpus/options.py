@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Literal, Self, get_args
 
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, check_option
 
 # Keeps the text of a batch, even with one more document and line, within Arrow's 32-bit offsets.
 MAX_LIMIT_BYTES = 2**28
@@ -68,19 +68,14 @@ class DocumentOptions:
             raise UserError("--suffixes", "one of them is empty", "Give ends of names such as .txt")
         for name in ("max_document_bytes", "max_line_bytes"):
             limit = getattr(self, name)
-            if not 1 <= limit <= MAX_LIMIT_BYTES:
-                raise UserError(
-                    f"--{name.replace('_', '-')} {limit}",
-                    f"the limit is not between 1 and {MAX_LIMIT_BYTES} bytes",
-                    "The default is right for most corpora",
-                )
+            allowed = f"1 to {MAX_LIMIT_BYTES}; the default is right for most corpora"
+            check_option(name.replace("_", "-"), limit, 1 <= limit <= MAX_LIMIT_BYTES, allowed)
 
     def _check_rule(self, name: str, rules: tuple[str, ...]) -> None:
         rule = getattr(self, name)
         if rule not in {None, *rules}:
-            raise UserError(
-                f"{name}={rule!r}", "there is no such rule", f"Use one of {', '.join(rules)}"
-            )
+            cure = f"Use one of {', '.join(rules)}"
+            raise UserError(f"{name}={rule!r}", "there is no such rule", cure)
 
     def or_else(self, document_rule: DocumentRule, sentence_rule: SentenceRule) -> Self:
         """Return the options with these rules in place of those that are None."""

@@ -58,11 +58,9 @@ def check_wet(stream: BinaryIO, file: str, _options: DocumentOptions) -> None:
     with suppress(DamagedStreamError):
         for _, record in islice(_records(ForwardStream(stream)), _PROBE_RECORDS):
             if record.rec_type not in (_TEXT, *_DESCRIPTIONS):
-                raise UserError(
-                    f"--input {file}",
-                    f"it holds a record of type {record.rec_type}, which is not the text of a page",
-                    "Give WET files, or extract the text first",
-                )
+                cause = f"it holds a record of type {record.rec_type}, not the text of a page"
+                cure = "Give WET files, or extract the text first"
+                raise UserError(f"--input {file}", cause, cure)
 
 
 def read_wet(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:

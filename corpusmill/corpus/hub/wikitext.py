@@ -58,22 +58,18 @@ def _lines(file: Path) -> Iterator[str]:
 
 
 def _parquet_files(name: str, split: str) -> list[Path]:
-    """The split's Parquet files in the hub's cache, in order."""
+    """Return the split's Parquet files in the hub's cache, in order."""
     pattern = f"{WIKITEXT[name]}/{split}-[0-9]*-of-[0-9]*.parquet"
     try:
         files = fetch_files(REPOSITORY, [pattern], "dataset")
+        # "train-00000-of-00002.parquet" says how many files there are.
+        if not files or len(files) != int(files[-1].stem.rpartition("-")[2]):
+            names = ", ".join(file.name for file in files) or "none"
+            raise FileNotFoundError(f"files matching {pattern} are incomplete, found: {names}")
     except Exception as error:  # the cure is the same for all of them
-        raise _unavailable(name, split, describe_error(error)) from error
-    # "train-00000-of-00002.parquet" says how many files there are.
-    if not files or len(files) != int(files[-1].stem.rpartition("-")[2]):
-        names = ", ".join(file.name for file in files) or "none"
-        raise _unavailable(name, split, f"files matching {pattern} are incomplete, found: {names}")
+        raise UserError(
+            f"{name} (split {split!r} of the data set {REPOSITORY} on the Hugging Face hub)",
+            f"it cannot be downloaded ({describe_error(error)})",
+            "Download it on a machine with access to the hub and pass the path of its text file",
+        ) from error
     return files
-
-
-def _unavailable(name: str, split: str, cause: str) -> UserError:
-    return UserError(
-        f"{name} (split {split!r} of the data set {REPOSITORY} on the Hugging Face hub)",
-        f"it cannot be downloaded ({cause})",
-        "Download it on a machine with access to the hub and pass the path of its text file",
-    )

@@ -59,6 +59,11 @@ class _Rows(RecordCollector):
         self._starts: list[int] = []
         self._blank_lines = 0
 
+    @property
+    def offset(self) -> int:
+        """The byte of the file at which the first waiting line starts."""
+        return self._offsets[0]
+
     def add_lines(self, block: LineBlock) -> None:
         """Add lines. A line that is too long ends an open row, which is too long as well."""
         first = 0
@@ -72,7 +77,7 @@ class _Rows(RecordCollector):
             self.counts += ReadCounts(bytes=size)
             first = line + 1
         self._wait(block, first, len(block.kinds))
-        if self._offsets[-1] - self._offsets[0] >= self._enough_bytes:
+        if self._offsets[-1] - self.offset >= self._enough_bytes:
             self.parse()
 
     def _wait(self, block: LineBlock, first: int, last: int) -> None:
@@ -117,14 +122,14 @@ class _Rows(RecordCollector):
                 self._refuse_row(start, start + 1, *failure)
                 start += 1
         self.add(np.array(self._starts, np.int64), [pa.array(self._cells, pa.large_string())])
-        size, blank = self._offsets[start] - self._offsets[0], self._blank_lines
+        size, blank = self._offsets[start] - self.offset, self._blank_lines
         self.counts += ReadCounts(bytes=size, lines=blank, blank_lines=blank)
         self._starts, self._cells, self._blank_lines = [], [], 0
         del self._lines[:start], self._offsets[:start]
         if self._bad:
-            self._bad = {at: bad for at, bad in self._bad.items() if at >= self._offsets[0]}
+            self._bad = {at: bad for at, bad in self._bad.items() if at >= self.offset}
         # Doubling keeps the work linear where a row has many lines.
-        self._enough_bytes = 2 * (self._offsets[-1] - self._offsets[0])
+        self._enough_bytes = 2 * (self._offsets[-1] - self.offset)
 
     def _parse_rows(self, start: int) -> tuple[int, _Failure | None]:
         """Take rows up to one that fails.
@@ -146,7 +151,7 @@ class _Rows(RecordCollector):
                 end = base + reader.line_num
                 if end - start > 1 and self._is_too_long(start, end):
                     break
-                if len(row) == self._columns and not self._bad:
+                if len(row) == self._columns and not (self._bad and self._find_bad(start, end)):
                     self._cells.append(row[self._column])
                     self._starts.append(offsets[start])
                 else:
@@ -172,13 +177,9 @@ class _Rows(RecordCollector):
         return self._offsets[end] - self._offsets[start] - newline
 
     def _take_other_row(self, row: list[str], start: int, end: int) -> None:
-        # A bad byte in a name of the header hurts no text.
-        bad = [self._bad[at] for at in self._offsets[start:end] if at in self._bad]
-        if bad and self._header is not None:
-            self._refuse_row(start, end, *bad[0])
-        elif len(row) == self._columns:
-            self._cells.append(row[self._column])
-            self._starts.append(self._offsets[start])
+        bad = self._find_bad(start, end)
+        if bad and self._header is not None:  # in the header, bad bytes of a name hurt no text
+            self._refuse_row(start, end, *bad)
         elif end - start == 1 and not self._lines[start].strip():
             self._blank_lines += 1
         elif self._header is None:
@@ -198,17 +199,12 @@ class _Rows(RecordCollector):
                 self._column = row.index(self.part.options.text_field)
                 self._columns = len(row)
 
+    def _find_bad(self, start: int, end: int) -> _Failure | None:
+        return next((self._bad[at] for at in self._offsets[start:end] if at in self._bad), None)
+
     def _refuse_row(self, start: int, end: int, reason: str, detail: str) -> None:
         self._find_header([])
         self.refuse(self._offsets[start], self._length(start, end), reason, detail)
-
-    def end(self, damage: DamagedStreamError | None) -> None:
-        """Parse the rest of the file, or what comes before its damage."""
-        if damage is None:
-            self.parse(("unclosed-quote", "a quoted cell is still open where the file ends"))
-        else:
-            self.parse()
-            self.refuse(self._offsets[0], -1, "damaged-compression", str(damage))
 
     def take(self) -> DocumentBatch:
         rejected = len(self.rejects)
@@ -238,11 +234,8 @@ def check_csv_field(stream: BinaryIO, file: str, options: DocumentOptions) -> No
     if fields and options.text_field not in fields:
         raise no_such_field(file, options.text_field, fields)
     if fields.count(options.text_field) > 1:
-        raise UserError(
-            f"--text-field {options.text_field}",
-            f"the header of {file} names it more than once ({', '.join(fields)})",
-            "Rename the other columns",
-        )
+        cause = f"the header of {file} names it more than once ({', '.join(fields)})"
+        raise UserError(f"--text-field {options.text_field}", cause, "Rename the other columns")
 
 
 def read_csv(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
@@ -261,13 +254,13 @@ def read_csv(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
         UserError: an offset does not fit a document id.
     """
     rows = _Rows(part)
-    damage: DamagedStreamError | None = None
     try:
         for block in LineReader(stream, part):
             rows.add_lines(block)
             if rows.is_full:
                 yield rows.take()
-    except DamagedStreamError as error:
-        damage = error
-    rows.end(damage)
+        rows.parse(("unclosed-quote", "a quoted cell is still open where the file ends"))
+    except DamagedStreamError as damage:
+        rows.parse()
+        rows.refuse(rows.offset, -1, "damaged-compression", str(damage))
     yield rows.take()

@@ -33,14 +33,13 @@ class RecordCollector(Collector):
     Args:
         part: the range.
         max_pieces: the most pieces of a text; the last one has all that is left.
-        enough: the share of `part.batch_bytes` that fills a batch.
 
     Attributes:
         rows: records that were added since the last `take`.
     """
 
-    def __init__(self, part: FileRange, max_pieces: int = 2**62, enough: float = 1.0) -> None:
-        super().__init__(part, enough)
+    def __init__(self, part: FileRange, max_pieces: int = 2**62) -> None:
+        super().__init__(part)
         self._max_pieces = max_pieces
 
     def _start_batch(self) -> None:
@@ -106,11 +105,8 @@ def no_such_field(file: str, text_field: str, fields: Sequence[str]) -> UserErro
         fields: the names of the first record's fields.
     """
     names = ", ".join(fields) or "none"
-    return UserError(
-        f"--text-field {text_field}",
-        f"the first record of {file} has no such field; its fields are {names}",
-        "Name the field that holds the text",
-    )
+    cause = f"the first record of {file} has no such field; its fields are {names}"
+    return UserError(f"--text-field {text_field}", cause, "Name the field that holds the text")
 
 
 @njit

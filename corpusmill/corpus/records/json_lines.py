@@ -18,9 +18,8 @@ from corpusmill.corpus.batches import DocumentBatch, Reject, UnreadableError
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.records.documents import RecordCollector, no_such_field
-from corpusmill.corpus.text.line_kernels import SENTENCE, join_text, measure_breaks
+from corpusmill.corpus.text.line_kernels import SENTENCE, join_text
 from corpusmill.corpus.text.lines import (
-    ENOUGH,
     LineBlock,
     LineReader,
     collect_lines,
@@ -35,14 +34,9 @@ _PROBE_BYTES = 2**20
 # copied to Arrow.
 _PARSED_BYTES = 2**18
 _KINDS = {
-    type(None): "null",
-    bool: "a truth value",
-    int: "a number",
-    float: "a number",
-    str: "a string",
-    list: "an array",
-    dict: "an object",
-}
+    type(None): "null", bool: "a truth value", int: "a number", float: "a number", str: "a string",
+    list: "an array", dict: "an object",
+}  # fmt: skip
 
 
 def parse_json(line: bytes, text_field: str) -> str:
@@ -111,9 +105,7 @@ def _texts_in_json(block: LineBlock, lines: npt.NDArray[np.int64], text_field: s
 def _whole_lines_as_texts(block: LineBlock, lines: npt.NDArray[np.int64]) -> _Texts:
     r"""Return the lines as they stand, without their line breaks ("\n", "\r\n")."""
     begins, ends = block.whole_lines()
-    bounds = block.offsets - block.offsets[0]
-    ends = ends - measure_breaks(block.view, bounds, block.lengths, block.kinds)
-    return _pieces(block, begins[lines], ends[lines])
+    return _pieces(block, begins[lines], (ends - block.line_breaks())[lines])
 
 
 def _lines_as_texts(block: LineBlock, lines: npt.NDArray[np.int64]) -> _Texts:
@@ -137,10 +129,13 @@ class _LineRecords(RecordCollector):
         texts_of: returns the texts of the given lines of a block.
     """
 
+    # Half a batch is enough, as each block of lines has as much text as a whole one.
+    enough = 0.5
+
     def __init__(
         self, part: FileRange, texts_of: Callable[[LineBlock, npt.NDArray[np.int64]], _Texts]
     ) -> None:
-        super().__init__(part, enough=ENOUGH)
+        super().__init__(part)
         self._texts_of = texts_of
 
     def add_lines(self, block: LineBlock) -> bool:

@@ -4,7 +4,7 @@ Rows are stored in blocks. A block is read by the range that holds its first byt
 cut anywhere. The id of a text is its row in the file, which the blocks of all formats tell.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from corpusmill.corpus.batches import OFFSET_BITS, DocumentBatch, ReadCounts, Un
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.records.documents import RecordCollector, join_arrays, no_such_field
-from corpusmill.corpus.tables.table import Block, Table, TableStream, lengths_of
+from corpusmill.corpus.tables.table import Block, Table, TableStream, TextRows, lengths_of
 from corpusmill.corpus.text.lines import are_utf_8
 from corpusmill.errors import UserError
 
@@ -54,22 +54,6 @@ def _lay_out(blocks: Iterator[Block], size: int) -> Iterator[_Stretch]:
         begin, row, block = end, row + rows, following
 
 
-class _Rows(NamedTuple):
-    """Some rows of a block.
-
-    Attributes:
-        first_row: the file's row that is the first of them.
-        block: the block.
-        texts: pa.large_binary, not checked yet.
-        kinds: what some rows without a text hold; see `TextRows`.
-    """
-
-    first_row: int
-    block: Block
-    texts: pa.Array
-    kinds: Mapping[int, str]
-
-
 class _TableReader(RecordCollector):
     """Reads blocks of a table.
 
@@ -79,7 +63,8 @@ class _TableReader(RecordCollector):
 
     def __init__(self, part: FileRange) -> None:
         super().__init__(part, 2**_PIECE_BITS)
-        self._unchecked: list[_Rows] = []
+        # The file's row that is the first of some rows, their block, and the rows.
+        self._unchecked: list[tuple[int, Block, TextRows]] = []
 
     def read(self, table: Table, stretch: _Stretch) -> Iterator[DocumentBatch]:
         """Yield the batches that are full; every row of the block is a record or rejected."""
@@ -89,16 +74,20 @@ class _TableReader(RecordCollector):
             self._check_field(table)
             if block.fault:
                 raise block.fault
-            for texts, kinds in table.texts(block):
+            for rows in table.texts(block):
                 if stretch.rows < block.rows:
                     cause = f"at most {MAX_ROWS:,} rows of a table are read"
                     last = f"row {row + block.rows:,} of {self.part.file}"
                     raise UserError(last, cause, "Split the file")
-                if row + len(texts) > end:
+                if row + len(rows.texts) > end:
                     detail = f"it has more than its declared {stretch.rows} rows"
                     raise UnreadableError("damaged-block", detail)
-                self._add_rows(_Rows(row, block, texts, kinds))
-                row += len(texts)
+                self._unchecked.append((row, block, rows))
+                # Counted once more when they are checked: at worst, a batch with rejects ends
+                # early.
+                self.text_bytes += rows.texts.nbytes
+                self.rows += len(rows.texts)
+                row += len(rows.texts)
                 if self.is_full:
                     yield self.take()
             if row < end or stretch.rows < block.rows:
@@ -120,12 +109,6 @@ class _TableReader(RecordCollector):
         if name not in table.text_fields:
             raise UnreadableError("not-text", f"{name} holds {table.fields[name]}")
 
-    def _add_rows(self, rows: _Rows) -> None:
-        self._unchecked.append(rows)
-        # Counted once more when they are checked: at worst, a batch with rejects ends early.
-        self.text_bytes += rows.texts.nbytes
-        self.rows += len(rows.texts)
-
     def take(self) -> DocumentBatch:
         self.check()
         return super().take()
@@ -134,13 +117,13 @@ class _TableReader(RecordCollector):
         """Add the rows that hold a text, and refuse the others."""
         # Rows of several blocks are checked together, as blocks may be small.
         unchecked, self._unchecked = self._unchecked, []
-        texts = join_arrays([rows.texts for rows in unchecked])
+        texts = join_arrays([rows.texts for _, _, rows in unchecked])
         if self._are_good(texts):
-            spans = [np.arange(len(rows.texts)) + rows.first_row for rows in unchecked]
+            spans = [np.arange(len(rows.texts)) + first for first, _, rows in unchecked]
             self._add_texts(np.concatenate([np.empty(0, np.int64), *spans]), texts)
         else:
-            for rows in unchecked:
-                self._sift(rows)
+            for first, block, rows in unchecked:
+                self._sift(first, block, rows)
 
     def _add_texts(self, rows: np.ndarray, texts: pa.Array) -> None:
         if len(texts):
@@ -151,18 +134,18 @@ class _TableReader(RecordCollector):
         is_short = longest <= self.part.options.max_line_bytes
         return not texts.null_count and is_short and are_utf_8(texts.view(pa.large_string()))
 
-    def _sift(self, rows: _Rows) -> None:
+    def _sift(self, first: int, block: Block, rows: TextRows) -> None:
         good = np.ones(len(rows.texts), np.bool_)
         for index, text in enumerate(rows.texts):
             fault = self._find_fault(text, rows.kinds.get(index, "null"))
             if fault:
                 good[index] = False
                 length = text.as_buffer().size if text.is_valid else 0
-                detail = f"row {rows.first_row + index}: {fault[1]}"
-                self.refuse(rows.block.offset, length, fault[0], detail)
+                detail = f"row {first + index}: {fault[1]}"
+                self.refuse(block.offset, length, fault[0], detail)
         self.counts += ReadCounts(rejected_rows=len(good) - int(good.sum()))
         texts = rows.texts.filter(pa.array(good))
-        self._add_texts(rows.first_row + np.flatnonzero(good), texts)
+        self._add_texts(first + np.flatnonzero(good), texts)
 
     def _find_fault(self, text: pa.Scalar, kind: str) -> tuple[str, str] | None:
         """Return reason and detail if a row holds no text that can be used."""

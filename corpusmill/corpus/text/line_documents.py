@@ -14,7 +14,7 @@ from corpusmill.corpus.text.line_kernels import (
     group_lines,
     join_text,
 )
-from corpusmill.corpus.text.lines import ENOUGH, count_lines
+from corpusmill.corpus.text.lines import count_lines
 
 
 class LineDocuments(Collector):
@@ -24,8 +24,11 @@ class LineDocuments(Collector):
         part: the range.
     """
 
+    # Half a batch is enough, as each block of lines has as much text as a whole one.
+    enough = 0.5
+
     def __init__(self, part: FileRange) -> None:
-        super().__init__(part, ENOUGH)
+        super().__init__(part)
         self._open = OpenDocument(NOBODYS, 0, 0, 0)
         self._texts, self._lengths = [np.empty(0, np.uint8)], [np.empty(0, np.int64)]
         self._ended = [np.empty((0, 3), np.int64)]

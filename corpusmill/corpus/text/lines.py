@@ -22,12 +22,11 @@ from corpusmill.corpus.text.line_kernels import (
     SENTENCE,
     TITLE,
     TOO_LONG,
+    measure_breaks,
     scan_lines,
 )
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-# A collector of lines is full with half a batch, as each block has as much text as a whole one.
-ENOUGH = 0.5
 _Block = TypeVar("_Block")
 
 
@@ -65,6 +64,13 @@ class LineBlock:
         if self.offsets[0] == 0 and self.data.startswith(BYTE_ORDER_MARK):
             begins[0] = len(BYTE_ORDER_MARK)
         return begins, bounds[1:]
+
+    def line_breaks(self) -> npt.NDArray[np.int64]:
+        """Return int64[n], the bytes of each line's line break; 0 for lines that are rejects."""
+        breaks: npt.NDArray[np.int64] = measure_breaks(
+            self.view, self.offsets - self.offsets[0], self.lengths, self.kinds
+        )
+        return breaks
 
 
 def is_utf_8(data: bytes, count: int) -> bool:

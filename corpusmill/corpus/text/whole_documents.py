@@ -21,9 +21,8 @@ from corpusmill.corpus.text.line_kernels import (
     NOBODYS,
     OURS,
     join_text,
-    measure_breaks,
 )
-from corpusmill.corpus.text.lines import ENOUGH, count_lines
+from corpusmill.corpus.text.lines import count_lines
 
 # Columns of texts that have ended: byte of the file, bytes of text, how many of these are a line
 # break at its end that is left out, whether the text is a document (is more than white space), and
@@ -117,8 +116,11 @@ class WholeDocuments(Collector):
         part: the range.
     """
 
+    # Half a batch is enough, as each block of lines has as much text as a whole one.
+    enough = 0.5
+
     def __init__(self, part: FileRange) -> None:
-        super().__init__(part, ENOUGH)
+        super().__init__(part)
         rule = part.options.document_rule
         self._open = OpenText(NOBODYS, 0, 0, 0, False, 0)
         self._texts = [np.empty(0, np.uint8)]
@@ -134,8 +136,7 @@ class WholeDocuments(Collector):
         begins, ends = block.whole_lines()
         breaks = np.zeros_like(begins)
         if self._leaves_breaks:
-            bounds = block.offsets - block.offsets[0]
-            breaks = measure_breaks(block.view, bounds, block.lengths, block.kinds)
+            breaks = block.line_breaks()
         ours, ended, self._open = group_texts(
             block.offsets, ends - begins, breaks, block.kinds, boundaries, self._open,
             self.part.limits, self._max_text_bytes,
