@@ -1,4 +1,4 @@
-"""Whether the counts of all stages agree: the proof that nothing was lost or built twice."""
+"""The balance of the counts of all stages: the proof that nothing was lost or built twice."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Expected:
-    """What the plan knows before the first record is read.
+    """Totals that are known before the first record is read.
 
     Attributes:
         ranges: number of ranges.
-        bytes: sum of the input files' sizes; -1 where compressed files hide it.
+        bytes: sum of the input files' sizes; -1 if files are compressed.
         shards: number of shards.
         repeats: how many times each document is built.
     """
@@ -24,13 +24,13 @@ class Expected:
 def find_imbalances(
     counts: Mapping[str, int], expected: Expected, written_rows: int, shards: int
 ) -> list[str]:
-    """The sentences that say where counts disagree; none where all is well.
+    """Describe counts that disagree, one sentence each.
 
     Args:
         counts: sums over all bundles, {"read.ranges": 9, ...}.
         expected: from the plan.
-        written_rows: rows of all shards that were written.
-        shards: number of shards that were written.
+        written_rows: rows of all written shards.
+        shards: number of written shards.
     """
     return list(_compare(counts, expected, written_rows, shards))
 
@@ -38,41 +38,44 @@ def find_imbalances(
 def _compare(
     counts: Mapping[str, int], expected: Expected, written_rows: int, shards: int
 ) -> Iterator[str]:
-    def of(name: str) -> int:
+    def count(name: str) -> int:
         return counts.get(name, 0)
 
-    documents = of("tokenize.documents") + of("tokenize.empty_documents")
-    passes = of("tokenize.documents") * expected.repeats
+    documents = count("tokenize.documents") + count("tokenize.empty_documents")
+    passes = count("tokenize.documents") * expected.repeats
     kinds = ("sentence", "blank", "title", "rejected")
-    lines = sum(of(f"read.{kind}_lines") for kind in kinds) + of("read.rejected_rows")
-    units = of("read.lines") + of("read.rows")
-    # Where several examples are packed into a row.
+    lines = sum(count(f"read.{kind}_lines") for kind in kinds) + count("read.rejected_rows")
+    units = count("read.lines") + count("read.rows")
+    # Several examples may be packed into one row.
     examples = counts.get("write.pieces", written_rows)
     comparisons = [
-        ("ranges read", of("read.ranges"), "ranges planned", expected.ranges),
-        ("lines and rows of all kinds", lines + of("read.records"), "lines and rows read", units),
-        ("documents tokenized", documents, "documents read", of("read.documents")),
-        ("passes over documents built", of("build.passes"), "passes planned", passes),
-        ("rows written", examples, "examples built", of("build.examples")),
+        ("ranges read", count("read.ranges"), "ranges planned", expected.ranges),
+        (
+            "lines and rows of all kinds",
+            lines + count("read.records"),
+            "lines and rows read",
+            units,
+        ),
+        ("documents tokenized", documents, "documents read", count("read.documents")),
+        ("passes over documents built", count("build.passes"), "passes planned", passes),
+        ("rows written", examples, "examples built", count("build.examples")),
         ("shards written", shards, "shards planned", expected.shards),
     ]
-    if of("read.records"):
-        uncut = of("read.documents") - of("read.cut_documents")
-        given = of("read.records") - of("read.empty_records")
-        comparisons.append(("records with text", given, "documents before any was cut", uncut))
+    if count("read.records"):
+        uncut = count("read.documents") - count("read.cut_documents")
+        filled = count("read.records") - count("read.empty_records")
+        comparisons.append(("records with text", filled, "documents before any was cut", uncut))
     if "write.rejects" in counts:
-        found = of("read.rejects")
-        comparisons.append(("rejects written", of("write.rejects"), "rejects found", found))
+        rejects, written = count("read.rejects"), count("write.rejects")
+        comparisons.append(("rejects written", written, "rejects found", rejects))
     if reasons := count_reasons(counts):
-        found = of("read.rejects")
-        comparisons.append(("rejects of all reasons", sum(reasons.values()), "rejects", found))
+        rejects = count("read.rejects")
+        comparisons.append(("rejects of all reasons", sum(reasons.values()), "rejects", rejects))
     if "pool.candidates" in counts:
-        given = of("pool.candidates")
-        comparisons.append(
-            ("candidates of the pool", given, "candidates kept", of("candidates.documents"))
-        )
+        candidates, kept = count("pool.candidates"), count("candidates.documents")
+        comparisons.append(("candidates of the pool", candidates, "candidates kept", kept))
     if expected.bytes >= 0:
-        comparisons.append(("bytes read", of("read.bytes"), "bytes of input", expected.bytes))
+        comparisons.append(("bytes read", count("read.bytes"), "bytes of input", expected.bytes))
     for name, number, other_name, other in comparisons:
         if number != other:
             yield f"{number:,} {name}, but {other:,} {other_name}"
@@ -87,15 +90,17 @@ def count_reasons(counts: Mapping[str, int]) -> dict[str, int]:
     """
     prefix = "read.rejects."
     reasons = [
-        (name.removeprefix(prefix), of) for name, of in counts.items() if name.startswith(prefix)
+        (name.removeprefix(prefix), number)
+        for name, number in counts.items()
+        if name.startswith(prefix)
     ]
     return dict(sorted(reasons, key=lambda reason: (-reason[1], reason[0])))
 
 
 def is_of_the_run(name: str) -> bool:
-    """Whether a count depends on how the work was cut.
+    """Whether a count depends on how the work was divided.
 
-    Such a count is balanced, but not kept: the manifest is the data set's, not the run's.
+    Such a count is checked, but not kept: the manifest describes the data set, not the run.
     """
     return name == "read.ranges"
 
@@ -103,7 +108,7 @@ def is_of_the_run(name: str) -> bool:
 def split_distributions(
     counts: Mapping[str, int],
 ) -> tuple[dict[str, int], dict[str, dict[str, list[int]]]]:
-    """The plain counts, and the distributions that `write.<split>.<name>.<value>` spell.
+    """Separate the plain counts from the distributions, `write.<split>.<name>.<value>`.
 
     Example:
         {"read.lines": 3, "write.train.length.2": 5} gives {"read.lines": 3} and

@@ -1,6 +1,6 @@
 """The Hugging Face data set card `README.md`, by which `load_dataset("out")` finds the splits.
 
-For file formats that the hub does not load, it says what does.
+For a file format that the hub does not load, it names a library that does.
 
 Source: https://huggingface.co/docs/hub/datasets-manual-configuration
 """
@@ -32,11 +32,10 @@ def render_card(manifest: Manifest) -> bytes:
     """The card of a data set, a function of its manifest alone.
 
     Args:
-        manifest: as `corpusmill.dataset.manifest` describes it; its list of files need not hold the
-            card.
+        manifest: complete, except that its files need not include the card.
 
     Returns:
-        UTF-8 Markdown behind YAML front matter.
+        YAML front matter and Markdown, in UTF-8.
     """
     sections = (
         _front_matter(manifest),
@@ -65,21 +64,21 @@ def _front_matter(manifest: Manifest) -> Iterable[str]:
 
 
 def _bins(manifest: Manifest) -> list[tuple[int, list[tuple[str, list[Shard]]]]]:
-    """The bins that hold a row, each with its shards by split; none where lengths are mixed."""
-    found: dict[int, dict[str, list[Shard]]] = {}
+    """The bins that are not empty, each with its shards by split."""
+    bins: dict[int, dict[str, list[Shard]]] = {}
     for name, split in manifest.splits.items():
         for shard in split.shards:
             if shard.bin is not None:
-                found.setdefault(shard.bin, {}).setdefault(name, []).append(shard)
-    sums = {
-        number: [(name, of) for name, of in splits.items() if sum(shard.rows for shard in of)]
-        for number, splits in sorted(found.items())
+                bins.setdefault(shard.bin, {}).setdefault(name, []).append(shard)
+    filled = {
+        number: [(name, shards) for name, shards in splits.items() if any(s.rows for s in shards)]
+        for number, splits in sorted(bins.items())
     }
-    return [(number, splits) for number, splits in sums.items() if splits]
+    return [(number, splits) for number, splits in filled.items() if splits]
 
 
 def _bin_configs(manifest: Manifest) -> Iterable[str]:
-    """A configuration for each bin, so that a trainer reads one alone."""
+    """A configuration for each bin, so that a trainer can read a single one."""
     for number, splits in _bins(manifest):
         yield from (f"- config_name: bin-{number:02d}", "  data_files:")
         for name, shards in splits:
@@ -130,7 +129,10 @@ def _splits(manifest: Manifest) -> Iterable[str]:
         for name, shards in splits
     ]
     if bins:
-        yield from ("Examples are parted by length. Each bin that is not empty is", "")
+        yield from (
+            "Examples are grouped by length. Each bin that is not empty is a configuration:",
+            "",
+        )
         yield from _table(("configuration", "lengths", "split", "examples", "tokens"), bins)
 
 
@@ -148,7 +150,9 @@ def _columns(manifest: Manifest) -> Iterable[str]:
     yield from _table(("column", "type", "meaning"), columns)
     special = asdict(manifest.tokenizer.special)
     ids = ", ".join(
-        f"{role.removesuffix('_id')} {of}" for role, of in special.items() if isinstance(of, int)
+        f"{role.removesuffix('_id')} {token}"
+        for role, token in special.items()
+        if isinstance(token, int)
     )
     yield from (f"Special ids: {ids}.", "")
 
@@ -192,10 +196,10 @@ def _corpus(manifest: Manifest) -> Iterable[str]:
 def _files(manifest: Manifest) -> Iterable[str]:
     yield from ("## Files", "")
     yield f"- `{MANIFEST}`: options, counts, and the size and sha256 of every file"
-    yield f"- `{TOKENIZER}`: the tokenizer, with which ids become text again"
+    yield f"- `{TOKENIZER}`: the tokenizer, which decodes the ids"
     if REJECTS in manifest.entries:
-        yield f"- `{REJECTS}`: input that became no example, with file, offset and reason"
-    yield f"- `{SUCCESS}`: written last, by a finished build; it holds the sha256 of `{MANIFEST}`"
+        yield f"- `{REJECTS}`: input that could not be used, with file, offset and reason"
+    yield f"- `{SUCCESS}`: written last, by a finished build; holds the sha256 of `{MANIFEST}`"
 
 
 def describe_type(arrow_type: str) -> str:
@@ -205,15 +209,15 @@ def describe_type(arrow_type: str) -> str:
         "list<element: int16 not null>" gives "list of int16", "fixed_size_list<element: int16 not
         null>[512]" gives "list of 512 int16", and "int8" stays.
     """
-    found = re.fullmatch(r"(?:fixed_size_)?list<element: (\w+)[^>]*>(?:\[(\d+)\])?", arrow_type)
-    if not found:
+    match = re.fullmatch(r"(?:fixed_size_)?list<element: (\w+)[^>]*>(?:\[(\d+)\])?", arrow_type)
+    if not match:
         return arrow_type
-    value, width = found.groups()
+    value, width = match.groups()
     return f"list of {width} {value}" if width else f"list of {value}"
 
 
 def _code(text: str) -> str:
-    """Code in a table's cell or a sentence; a fence longer than any run of ` in the text."""
+    """Code in a table's cell or a sentence, in a fence longer than any run of ` in the text."""
     plain = " ".join(text.split())
     longest = max((len(run) for run in re.findall("`+", plain)), default=0)
     fence, space = "`" * (longest + 1), " " if longest else ""

@@ -1,4 +1,4 @@
-"""The rows of a data set, shard by shard, from any folder and in any format it was written in."""
+"""The rows of a data set, shard by shard, from any folder and in any file format."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -11,29 +11,29 @@ from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
 from corpusmill.formats.shard_formats import FORMATS
 
-# What a run that writes into a folder keeps there.
+# The file that a run keeps in the folder into which it writes.
 _RUNNING = "_RUNNING"
 
 
 def read_manifest(folder: Folder) -> Manifest:
-    """The manifest of a data set that is complete.
+    """The manifest of a complete data set.
 
     Raises:
-        UserError: there is no data set, or not yet, or its manifest is damaged.
+        UserError: there is no data set, it is not complete, or its manifest is damaged.
     """
     digest, content = _read(folder, SUCCESS), _read(folder, MANIFEST)
     if digest is None or content is None:
         cause, cure = _why_none(folder, digest is not None, content is not None)
         raise UserError(folder.url, cause, cure)
     if digest.strip() != seal(content).strip():
-        cause = f"its {len(content):,} bytes are not those that {SUCCESS} vouches for"
+        cause = f"its {len(content):,} bytes do not have the sha256 in {SUCCESS}"
         cure = "Copy or build the data set again"
         raise UserError(f"{folder.url}/{MANIFEST}", cause, cure)
     return decode(content, folder.url)
 
 
 def _read(folder: Folder, name: str) -> bytes | None:
-    """The bytes of a small file; None where there is none."""
+    """The bytes of a small file; None if it does not exist."""
     try:
         return folder.read(name)
     except (FileNotFoundError, NotADirectoryError):
@@ -45,32 +45,32 @@ def _read(folder: Folder, name: str) -> bytes | None:
 
 
 def _why_none(folder: Folder, has_seal: bool, has_manifest: bool) -> tuple[str, str]:
-    """The cause and the cure where a data set is not whole."""
+    """Why a data set is not complete, and what to do."""
     local = folder.local_path("")
     if local is not None and local.is_file():
         return "it is a file", "Give the folder that a build wrote"
     if local is not None and not local.exists():
         return "there is no such folder", "Give the folder that a build wrote"
     if _read(folder, _RUNNING) is not None:
-        cause = f"a build is at work there or was stopped: there is {_RUNNING} and no {SUCCESS}"
+        cause = f"a build is running there or was stopped: there is {_RUNNING} but no {SUCCESS}"
         return cause, "Wait until it has finished, or run it again with --resume"
     if has_seal or has_manifest:
         there, missing = (SUCCESS, MANIFEST) if has_seal else (MANIFEST, SUCCESS)
-        cause = f"there is {there} and no {missing}, so it was not built or copied to its end"
+        cause = f"there is {there} but no {missing}, so the build or a copy was not finished"
         return cause, "Copy it again, with _SUCCESS last, or build it again"
-    return f"there is no {SUCCESS}, so it is no data set", "Give the folder that a build wrote"
+    return f"there is no {SUCCESS}, so it is not a data set", "Give the folder that a build wrote"
 
 
 def read_shard(
     folder: Folder, manifest: Manifest, shard: str, rows: int = 8192
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a shard, in order, in batches of at most `rows`.
+    """The rows of a shard, in order.
 
     Args:
         folder: of the data set.
-        manifest: its manifest.
-        shard: a file that the manifest lists as one.
-        rows: most in a batch.
+        manifest: of the data set.
+        shard: file name of the shard.
+        rows: most rows of a batch.
     """
     options = manifest.output.options
     with ExitStack() as files:

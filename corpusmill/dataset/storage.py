@@ -1,7 +1,7 @@
-"""A data set's folder, wherever it lies: on a disk, or behind a URL that fsspec knows.
+"""A data set's folder, on a disk or at a URL that fsspec knows.
 
-Without Beam, as trainers read. A path or a `file://` URL needs nothing; `s3://` needs the package
-s3fs, `gs://` gcsfs, `hf://` huggingface_hub, which is here already; `memory://` is fsspec's own.
+A path or a `file://` URL needs no further package; `s3://` needs s3fs, `gs://` gcsfs, and `hf://`
+huggingface_hub, which the library installs; `memory://` is fsspec's own.
 """
 
 import os
@@ -67,14 +67,14 @@ class UrlFolder:
         options: of the filesystem, as fsspec takes them (`{"anon": True}`).
 
     Raises:
-        UserError: no package that is installed knows the URL.
+        UserError: no installed package knows the URL.
     """
 
     url: str
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Find the filesystem, which fsspec keeps one of for each process and set of options."""
+        """Look up the filesystem; fsspec keeps one per process and set of options."""
         self._find()
 
     def list(self) -> dict[str, int]:
@@ -142,7 +142,7 @@ class UrlFolder:
             ) from None
         except ValueError as error:
             cure = "Give a path, or a URL such as s3://bucket/folder"
-            raise UserError(self.url, f"it is no URL of fsspec's ({error})", cure) from None
+            raise UserError(self.url, f"fsspec does not know this URL ({error})", cure) from None
 
     def _unreadable(self, error: Exception) -> UserError:
         return UserError(

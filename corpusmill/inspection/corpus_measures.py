@@ -1,8 +1,8 @@
-"""What a corpus is like, counted batch by batch: text, tokens, and how long its parts are.
+"""Text, tokens and lengths of a corpus, counted batch by batch.
 
 Measures of several batches add up, in any order. Lengths are counted in bins that grow with them,
-as in HdrHistogram (Tene, 2012): a length below 128 has a bin of its own, and above that each
-doubling has 64 bins, so that no bin is wider than 1.6 % of what it holds.
+as in HdrHistogram (Tene, 2012): each length below 128 has its own bin, and above that each doubling
+has 64 bins, so that no bin is wider than 1.6 % of its values.
 """
 
 from collections import Counter
@@ -17,8 +17,6 @@ import pyarrow as pa
 from corpusmill.arrays import ragged
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.corpus.text.line_kernels import count_words
-from corpusmill.tokenization.encoding import encode_documents
-from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.special_tokens import SpecialTokens
 from corpusmill.tokenization.words.word_marks import ids_of
 
@@ -35,7 +33,7 @@ def assign_bins(values: Int64s) -> Int64s:
     """The bin of each value.
 
     Args:
-        values: int64[n], from 0.
+        values: int64[n], not negative.
 
     Returns:
         int64[n]: [0, 127, 128, 129, 130] gives [0, 127, 128, 128, 129].
@@ -50,14 +48,14 @@ def assign_bins(values: Int64s) -> Int64s:
 
 
 def bin_edge(number: int) -> int:
-    """The smallest value of a bin: of bin 127 it is 127, of 128 128, of 129 130."""
+    """The smallest value of a bin: 127 for bin 127, 128 for bin 128, 130 for bin 129."""
     shift = max(0, (number >> _BITS) - 1)
     return (number - (shift << _BITS)) << shift
 
 
 @dataclass
 class Measures:
-    """What was counted; measures of several batches add up.
+    """Counts of a batch; those of several batches add up.
 
     Attributes:
         counts: by name; "<distribution>.<bin>.number" and "<distribution>.<bin>.sum" hold a
@@ -69,14 +67,21 @@ class Measures:
     largest: dict[str, int] = field(default_factory=dict)
 
     def add(self, other: "Measures") -> None:
-        """Take over what was counted elsewhere."""
+        """Add the counts of another batch."""
         self.counts.update(other.counts)
         for name, value in other.largest.items():
             self.largest[name] = max(value, self.largest.get(name, 0))
 
 
 class Bin(NamedTuple):
-    """The values from `first` to `last`: how many there are, and their sum."""
+    """The values of one bin.
+
+    Attributes:
+        first: the smallest value that belongs to it.
+        last: the largest value that belongs to it.
+        number: how many values it holds.
+        sum: of these values.
+    """
 
     first: int
     last: int
@@ -89,8 +94,8 @@ class Histogram:
     """How often values occur, in bins.
 
     Attributes:
-        name: what is counted ("tokens_per_document").
-        bins: those that hold anything, ascending.
+        name: the quantity ("tokens_per_document").
+        bins: those that are not empty, ascending.
         largest: the largest value.
     """
 
@@ -101,23 +106,23 @@ class Histogram:
     @property
     def total(self) -> int:
         """Number of values."""
-        return sum(of.number for of in self.bins)
+        return sum(part.number for part in self.bins)
 
     @property
     def mean(self) -> float:
-        """Mean value; 0 where there is none."""
-        return sum(of.sum for of in self.bins) / self.total if self.bins else 0.0
+        """Mean value; 0 for an empty histogram."""
+        return sum(part.sum for part in self.bins) / self.total if self.bins else 0.0
 
     def quantile(self, share: float) -> int:
-        """The value that `share` of the values do not exceed; that of its bin's mean.
+        """The value that `share` of the values do not exceed, as the mean of its bin.
 
-        It is exact below 128, and off by less than 1.6 % above; 0 where there is no value.
+        It is exact below 128, and off by less than 1.6 % above; 0 for an empty histogram.
         """
         reached = 0
-        for of in self.bins:
-            reached += of.number
+        for part in self.bins:
+            reached += part.number
             if reached >= share * self.total:
-                return round(of.sum / of.number)
+                return round(part.sum / part.number)
         return 0
 
 
@@ -141,7 +146,7 @@ def measure_text(documents: pa.RecordBatch) -> Measures:
 def measure_tokens(
     documents: pa.RecordBatch, special: SpecialTokens, vocab_size: int, marked: bool = False
 ) -> Measures:
-    """Count the tokens of documents, by kind, and how they are spread.
+    """Count the tokens of documents, by kind, and the lengths of documents and sentences.
 
     Args:
         documents: tokenized, `corpusmill.tokenization.encoding.tokenized_schema`.
@@ -150,8 +155,8 @@ def measure_tokens(
         marked: whether ids are marked (`corpusmill.tokenization.words.word_marks`).
 
     Returns:
-        The counts "documents", "sentences", "tokens", "unknown_tokens" and "special_tokens" (those
-        that are not the unknown one), and DISTRIBUTIONS.
+        The counts "documents", "sentences", "tokens", "unknown_tokens" and "special_tokens"
+        (without the unknown one), and DISTRIBUTIONS.
     """
     sentences, document_offsets = ragged.from_arrow(documents.column("sentences"))
     token_ids, sentence_offsets = ragged.from_arrow(sentences)
@@ -165,14 +170,14 @@ def measure_tokens(
     token_ids = token_ids[sentence_offsets[0] : sentence_offsets[-1]]
     if marked:
         token_ids = ids_of(token_ids)
-    of_kinds = np.bincount(kinds[token_ids], minlength=3)
+    kind_counts = np.bincount(kinds[token_ids], minlength=3)
     measures = Measures(
         Counter(
             documents=len(document_offsets) - 1,
             sentences=len(per_sentence),
             tokens=len(token_ids),
-            unknown_tokens=int(of_kinds[1]),
-            special_tokens=int(of_kinds[2]),
+            unknown_tokens=int(kind_counts[1]),
+            special_tokens=int(kind_counts[2]),
         )
     )
     values = (
@@ -180,8 +185,8 @@ def measure_tokens(
         np.diff(document_offsets),
         per_sentence,
     )
-    for name, of in zip(DISTRIBUTIONS, values, strict=True):
-        measures.add(count_values(name, of))
+    for name, numbers in zip(DISTRIBUTIONS, values, strict=True):
+        measures.add(count_values(name, numbers))
     return measures
 
 
@@ -190,7 +195,7 @@ def count_values(name: str, values: Int64s) -> Measures:
 
     Args:
         name: of the distribution.
-        values: int64[n], from 0.
+        values: int64[n], not negative.
     """
     if not len(values):
         return Measures()
@@ -217,26 +222,3 @@ def _read_bins(name: str, places: Iterable[int], counts: Mapping[str, int]) -> I
     for place in places:
         number, total = counts[f"{name}.{place}.number"], counts[f"{name}.{place}.sum"]
         yield Bin(bin_edge(place), bin_edge(place + 1) - 1, number, total)
-
-
-def measure_corpus(
-    batches: Iterable[pa.RecordBatch],
-    tokenizer: SentenceTokenizer,
-    special: SpecialTokens,
-    vocab_size: int,
-) -> Measures:
-    """Measure documents of text in one pass; the job `inspect-corpus` counts the same.
-
-    Args:
-        batches: of `corpusmill.corpus.batches.TEXT_SCHEMA`, as
-            `corpusmill.corpus.input_formats.read_corpus` gives them.
-        tokenizer: whose tokens are counted.
-        special: its special tokens.
-        vocab_size: its largest id + 1.
-    """
-    measures = Measures()
-    for batch in batches:
-        measures.add(measure_text(batch))
-        encoded = encode_documents(tokenizer, batch)
-        measures.add(measure_tokens(encoded.documents, special, vocab_size))
-    return measures

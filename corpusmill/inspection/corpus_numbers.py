@@ -20,10 +20,10 @@
                                     "distributions": {"length": [0, 0, 5, ...], ...}}},
                "temporary_bytes": 5000}}
 
-The first part is that of a data set's manifest (`corpusmill.dataset.manifest`), and so are the
-counts of the stages that a build has, too. Null stands for what cannot be said: the interval of an
-estimate (`low` and `high` hold the number in 95 of 100 samples) from very few documents, a share of
-nothing. The distributions of a split are those of the sample's examples, and not scaled.
+The first part is that of a data set's manifest (`corpusmill.dataset.manifest`), and counts of
+stages that a build has, too, have the same names. A number that cannot be computed is null: the
+95 % confidence interval of an estimate (`low` and `high`) from very few documents, or a share of
+nothing. The distributions of a split are those of the sample's examples, not scaled.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,27 +50,29 @@ _MEASURED = "measure."
 def collect_numbers(
     counts: Mapping[str, int], largest: Mapping[str, int], rejects: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """The middle part of the numbers: what the corpus is.
+    """The middle part of the numbers, about the corpus.
 
     Args:
         counts: sums of all stages; those of `corpusmill.inspection.corpus_measures.Measures` begin
             with "measure.".
         largest: of `Measures`.
-        rejects: some of them (`corpusmill.corpus.batches.Reject` as mappings).
+        rejects: examples of rejects (`corpusmill.corpus.batches.Reject` as mappings).
     """
     measured = {
         name.removeprefix(_MEASURED): number
         for name, number in counts.items()
         if name.startswith(_MEASURED)
     }
-    plain = {name: of for name, of in counts.items() if _is_plain(name)}
-    of_text = {name: measured.get(name, 0) for name in ("bytes", "characters", "words")}
+    plain = {name: number for name, number in counts.items() if _is_plain(name)}
+    text = {name: measured.get(name, 0) for name in ("bytes", "characters", "words")}
     histograms = [read_histogram(name, measured, largest) for name in DISTRIBUTIONS]
     return {
         "counts": dict(sorted(plain.items())),
-        "text": of_text,
+        "text": text,
         "tokens": describe_tokens(measured),
-        "distributions": {of.name: describe_histogram(of) for of in histograms},
+        "distributions": {
+            histogram.name: describe_histogram(histogram) for histogram in histograms
+        },
         "rejects": {
             "number": counts.get("read.rejects", 0),
             "reasons": count_reasons(counts),
@@ -80,22 +82,22 @@ def collect_numbers(
 
 
 def _is_plain(name: str) -> bool:
-    of_histogram = name.endswith((".number", ".sum"))
-    # Counts of the sample are said with the build.
-    of_sample = name.startswith(("pool.", "candidates.", "write."))
-    return not (of_histogram or of_sample or is_of_the_run(name))
+    is_histogram = name.endswith((".number", ".sum"))
+    # Counts of the sample are reported with the build.
+    is_sample = name.startswith(("pool.", "candidates.", "write."))
+    return not (is_histogram or is_sample or is_of_the_run(name))
 
 
 def describe_tokens(measured: Mapping[str, int]) -> dict[str, Any]:
-    """How the tokenizer fits the text: its fertility, and what it does not know.
+    """How well the tokenizer suits the text: its fertility, and the share of unknown tokens.
 
     Args:
         measured: the counts of `corpusmill.inspection.corpus_measures.Measures`.
     """
     tokens = measured.get("tokens", 0)
 
-    def share(part: str, of: int) -> float | None:
-        return measured.get(part, 0) / of if of else None
+    def share(part: str, whole: int) -> float | None:
+        return measured.get(part, 0) / whole if whole else None
 
     return {
         "tokens": tokens,
@@ -116,7 +118,7 @@ def describe_histogram(histogram: Histogram) -> dict[str, Any]:
         "p90": histogram.quantile(0.9),
         "p99": histogram.quantile(0.99),
         "max": histogram.largest,
-        "bins": [list(of) for of in histogram.bins],
+        "bins": [list(part) for part in histogram.bins],
     }
 
 
@@ -128,7 +130,7 @@ class Section(NamedTuple):
 
 
 def report_sections(numbers: Mapping[str, Any]) -> tuple[Section, ...]:
-    """The numbers as they are shown.
+    """The figures of a report.
 
     Args:
         numbers: complete, as in the module's docstring.
@@ -143,14 +145,14 @@ def report_sections(numbers: Mapping[str, Any]) -> tuple[Section, ...]:
 
 
 def report_build(numbers: Mapping[str, Any]) -> Report:
-    """What `inspect` would say of the data set, from the examples of the sample."""
+    """The report that `inspect` would show of the data set, from the examples of the sample."""
     objective, counts = numbers["objective"], numbers["counts"]
     columns = msgspec.convert(numbers["columns"], tuple[Column, ...])
     splits = []
     for name, split in numbers["build"]["splits"].items():
         distributions = name_distributions(split["distributions"], columns)
         figures = tuple(figures_of(distributions, objective["options"]))
-        rows, tokens, size = (split[of]["value"] for of in ("rows", "tokens", "bytes"))
+        rows, tokens, size = (split[name]["value"] for name in ("rows", "tokens", "bytes"))
         shown = tuple(distributions.values())
         splits.append(SplitReport(name, rows, tokens, size, split["shards"], figures, shown))
     return Report(
@@ -171,29 +173,31 @@ def _number(name: str, value: int, meaning: str) -> Figure:
 def _text_figures(numbers: Mapping[str, Any]) -> Iterator[Figure]:
     counts, text = numbers["counts"], numbers["text"]
 
-    def of(name: str) -> int:
+    def count(name: str) -> int:
         return int(counts.get(name, 0))
 
     files = len(numbers["corpus"]["files"])
     yield _number("files", files, f"with {numbers['corpus']['bytes']:,} bytes")
-    if of("read.lines"):
+    if count("read.lines"):
         kinds = ", ".join(
-            f"{of(f'read.{kind}_lines'):,} {kind}"
+            f"{count(f'read.{kind}_lines'):,} {kind}"
             for kind in ("blank", "title", "rejected")
-            if of(f"read.{kind}_lines")
+            if count(f"read.{kind}_lines")
         )
         yield _number(
-            "lines", of("read.lines"), f"{of('read.bytes'):,} bytes; {kinds or 'no blank'}"
+            "lines", count("read.lines"), f"{count('read.bytes'):,} bytes; {kinds or 'no blank'}"
         )
-    if of("read.rows"):
-        yield _number("rows", of("read.rows"), f"{of('read.rejected_rows'):,} of them rejected")
-    cut, empty = of("read.cut_documents"), of("tokenize.empty_documents")
-    empty += of("read.empty_records")
+    if count("read.rows"):
+        yield _number(
+            "rows", count("read.rows"), f"{count('read.rejected_rows'):,} of them rejected"
+        )
+    cut, empty = count("read.cut_documents"), count("tokenize.empty_documents")
+    empty += count("read.empty_records")
     yield _number(
-        "documents", of("read.documents"), f"{empty:,} empty, {cut:,} cut for their length"
+        "documents", count("read.documents"), f"{empty:,} empty, {cut:,} cut for their length"
     )
-    without = of("tokenize.empty_sentences")
-    yield _number("sentences", of("read.sentences"), f"{without:,} without any token")
+    without = count("tokenize.empty_sentences")
+    yield _number("sentences", count("read.sentences"), f"{without:,} without any token")
     yield _number("words", text["words"], "runs of text between white space")
     yield _number("characters", text["characters"], f"of text in {text['bytes']:,} bytes of UTF-8")
 
@@ -201,16 +205,16 @@ def _text_figures(numbers: Mapping[str, Any]) -> Iterator[Figure]:
 def _token_figures(tokens: Mapping[str, Any]) -> Iterator[Figure]:
     yield _number("tokens", tokens["tokens"], "special tokens of examples not counted")
     ratios = (
-        ("per_word", "tokens a word", "the fertility of the tokenizer"),
-        ("bytes_per_token", "bytes a token", "of text, without what separates sentences"),
-        ("characters_per_token", "characters a token", "likewise"),
+        ("per_word", "tokens per word", "the fertility of the tokenizer"),
+        ("bytes_per_token", "bytes per token", "of text, without separators of sentences"),
+        ("characters_per_token", "characters per token", "likewise"),
     )
     for name, shown, meaning in ratios:
         if tokens[name] is not None:
             yield Figure(shown, tokens[name], f"{tokens[name]:.3f}", meaning)
     shares = (
-        ("unknown_share", "unknown", "of the tokens stand for what the vocabulary cannot spell"),
-        ("special_share", "special", "of the tokens are special ones that stand in the text"),
+        ("unknown_share", "unknown", "of the tokens replace text that the vocabulary cannot spell"),
+        ("special_share", "special", "of the tokens are special tokens written in the text"),
     )
     for name, shown, meaning in shares:
         if tokens[name] is not None:
@@ -219,12 +223,12 @@ def _token_figures(tokens: Mapping[str, Any]) -> Iterator[Figure]:
 
 
 def _length_figure(distribution: tuple[str, Mapping[str, Any]]) -> Figure:
-    name, of = distribution
+    name, values = distribution
     meaning = (
-        f"on average; median {of['median']:,}, 90 % up to {of['p90']:,}, 99 % up to {of['p99']:,}, "
-        f"largest {of['max']:,}"
+        f"on average; median {values['median']:,}, 90 % up to {values['p90']:,}, "
+        f"99 % up to {values['p99']:,}, largest {values['max']:,}"
     )
-    return Figure(name.replace("_", " "), of["mean"], f"{of['mean']:,.1f}", meaning)
+    return Figure(name.replace("_", " "), values["mean"], f"{values['mean']:,.1f}", meaning)
 
 
 def _reject_figures(rejects: Mapping[str, Any], counts: Mapping[str, int]) -> Iterator[Figure]:
@@ -232,8 +236,8 @@ def _reject_figures(rejects: Mapping[str, Any], counts: Mapping[str, int]) -> It
     share = f"{rejects['number'] / units:.4%}".replace("%", " %") if units else "0 %"
     yield _number("rejects", rejects["number"], f"{share} of the lines and rows")
     for reason, number in rejects["reasons"].items():
-        shown = [of for of in rejects["examples"] if of["reason"] == reason]
-        places = "; ".join(f"{of['file']} at byte {of['offset']:,}" for of in shown)
+        shown = [reject for reject in rejects["examples"] if reject["reason"] == reason]
+        places = "; ".join(f"{reject['file']} at byte {reject['offset']:,}" for reject in shown)
         yield _number(reason, number, f"such as {places}" if places else "")
 
 
@@ -247,11 +251,13 @@ def _build_figures(build: Mapping[str, Any]) -> Iterator[Figure]:
     meaning = f"of the tokens, {sample['documents']:,} documents, were built to see this"
     yield Figure("sample", sample["share"], share, meaning)
     for name, split in build["splits"].items():
-        for of, shown in (("rows", "examples"), ("tokens", "tokens"), ("bytes", "bytes")):
-            yield _estimate_figure(f"{name} {shown}", split[of], build["exact"])
+        for key, shown in (("rows", "examples"), ("tokens", "tokens"), ("bytes", "bytes")):
+            yield _estimate_figure(f"{name} {shown}", split[key], build["exact"])
         yield _number(f"{name} shards", split["shards"], "files")
     temporary = build["temporary_bytes"]
-    yield _number("temporary bytes", temporary, "of files while it runs, beside the shards")
+    yield _number(
+        "temporary bytes", temporary, "of files during the build, in addition to the shards"
+    )
 
 
 def _estimate_figure(name: str, estimate: Mapping[str, int | None], exact: bool) -> Figure:
@@ -260,6 +266,6 @@ def _estimate_figure(name: str, estimate: Mapping[str, int | None], exact: bool)
     if exact:
         return _number(name, value, "exactly")
     if low is None or high is None:
-        return _number(name, value, "about; the sample is too small to say how near that is")
+        return _number(name, value, "about; the sample is too small for an error")
     margin = 100 * max(high - value, value - low) / max(1, value)
     return _number(name, value, f"about; {low:,} to {high:,} (\u00b1 {margin:.1f} %)")

@@ -1,4 +1,4 @@
-"""Examples turned back into words, for people to look at."""
+"""Examples decoded to words, for people to look at."""
 
 import json
 import unicodedata
@@ -23,15 +23,15 @@ Kind = Literal["plain", "masked", "replaced", "kept"]
 
 @dataclass(frozen=True)
 class Piece:
-    """One token as it is spelled.
+    """One token as text.
 
     Attributes:
-        text: what the text says there; for a predicted token the original.
+        text: the token's text; for a predicted token the original.
         joined: whether it continues the word before it, by the column of words or else by the
             tokenizer.
-        kind: "plain"; or predicted: "masked" ([MASK] stands in the input), "replaced" (another
-            token does), "kept" (the original does).
-        shown: what stands in the input.
+        kind: "plain"; or, for predicted tokens, what the input has: "masked" ([MASK]), "replaced"
+            (another token), "kept" (the original).
+        shown: the input's token.
     """
 
     text: str
@@ -48,12 +48,12 @@ class DecodedExample:
     """One example as a person reads it.
 
     Attributes:
-        segments: without [CLS], [SEP] and filling; one segment where the data set knows neither
-            pairs nor boundaries of documents.
+        segments: without [CLS], [SEP] and padding; one segment if the data set has neither pairs
+            nor boundaries of documents.
         classes: names of the example's classes, by what they are about: {"second segment":
             "random"}.
         length: tokens, special tokens included.
-        predictions: predicted tokens, None where the data set has no such columns.
+        predictions: number of predicted tokens; None if the data set has no such columns.
     """
 
     segments: tuple[Segment, ...]
@@ -118,17 +118,17 @@ def _name_class(column: Column, value: int) -> str:
 
 
 def name_segments(example: DecodedExample) -> list[str]:
-    """A and B for a pair's segments, numbers for documents that were packed."""
+    """Name the segments of a pair A and B, and number packed documents."""
     if len(example.segments) <= 2:
         return ["A", "B"][: len(example.segments)]
     return [str(number) for number in range(1, len(example.segments) + 1)]
 
 
 def write_plainly(segment: Segment) -> str:
-    """A segment in brackets and arrows, for places without colours.
+    """A segment as plain text, for terminals without colours.
 
-    `[MASK->lighthouse]`: masked; `[tree->lighthouse]`: replaced by a random token; `[=lighthouse]`:
-    predicted, but left as it is.
+    `[MASK->lighthouse]` is masked, `[tree->lighthouse]` is replaced by a random token, and
+    `[=lighthouse]` is predicted but unchanged.
     """
     words = ""
     for piece in segment:
@@ -199,7 +199,7 @@ def _speller(tokenizer_json: str) -> Callable[[int], tuple[str, bool]]:
     tokenizer = Tokenizer.from_str(tokenizer_json)
     settings = json.loads(tokenizer_json)
     prefix = settings["model"].get("continuing_subword_prefix") or ""
-    # Where spaces are part of a token, one without a leading space continues the word before it.
+    # If spaces are part of tokens, a token without a leading space continues a word.
     spaces = any(f'"type": "{kind}"' in json.dumps(settings) for kind in ("Metaspace", "ByteLevel"))
     spaces = spaces or "\u2581" in str(settings.get("decoder"))  # SentencePiece's
 
@@ -212,7 +212,7 @@ def _speller(tokenizer_json: str) -> Callable[[int], tuple[str, bool]]:
         if spaces:
             begins = token.startswith(("\u2581", "\u0120"))  # Metaspace's and ByteLevel's space
             text = tokenizer.decode([token_id], skip_special_tokens=False)
-            # A token of spaces alone is the space in front of the next one.
+            # A token of spaces only is the space before the next token.
             return _printable(text.strip(" ") if text else token), not begins
         return _printable(token), False
 

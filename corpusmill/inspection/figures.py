@@ -1,4 +1,4 @@
-"""What a data set is like, from the distributions in its manifest: the figures of `inspect`."""
+"""The figures of `inspect`: a data set described by the distributions in its manifest."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Distribution:
     """How often each value occurs.
 
     Attributes:
-        name: as the objective calls it ("length").
+        name: the objective's name of the quantity ("length").
         counts: counts[v] examples have the value v.
         value_names: names of the values, if they are classes.
         title: what the classes are about ("second segment").
@@ -43,7 +43,7 @@ class Distribution:
 
     @property
     def mean(self) -> float:
-        """Mean value; 0 where there is no example."""
+        """Mean value; 0 without examples."""
         return self.weight / self.total if self.total else 0.0
 
     @property
@@ -66,10 +66,10 @@ class Figure:
     """One number of the report.
 
     Attributes:
-        name: what it is ("random next").
+        name: its name ("padding").
         value: the number; a share is between 0 and 1.
         text: the number as it is shown ("49.8 %").
-        meaning: one clause that says what it is the share of.
+        meaning: a clause that explains it, such as what it is a share of.
     """
 
     name: str
@@ -88,7 +88,7 @@ class SplitReport:
         tokens: sum of their lengths.
         bytes: of all shards.
         shards: their number.
-        figures: what follows from the distributions.
+        figures: computed from the distributions.
         distributions: those of the manifest, in its order.
     """
 
@@ -103,17 +103,17 @@ class SplitReport:
 
 @dataclass(frozen=True)
 class Report:
-    """What `inspect` says beside the examples.
+    """The report of `inspect`, apart from decoded examples.
 
     Attributes:
         objective: its name.
         options: name and value of the objective's options.
         splits: in the manifest's order.
         counts: of all stages.
-        rejects: input records that became no example.
-        reasons: how many of them have each reason, the most frequent first.
-        lines: input lines.
-        figures: what follows from the counts, all splits together.
+        rejects: number of input records that could not be used.
+        reasons: how many rejects have each reason, the most frequent first.
+        lines: number of input lines.
+        figures: computed from the counts, for all splits together.
     """
 
     objective: str
@@ -147,7 +147,7 @@ def summarize(manifest: Manifest) -> Report:
 
 
 def _trimmed_figures(counts: Mapping[str, int], repeats: int) -> Iterator[Figure]:
-    """What an objective left out of examples, where it counts that (`Objective.count`)."""
+    """Tokens that the objective left out of examples, if it counts them (`Objective.count`)."""
     name = "build.trimmed_tokens"
     if name not in counts:
         return
@@ -157,9 +157,7 @@ def _trimmed_figures(counts: Mapping[str, int], repeats: int) -> Iterator[Figure
         for part, number in counts.items()
         if part.startswith(f"{name}.")
     ]
-    meaning = (
-        f"of the tokens are in no example, too many for it: {', '.join(parts) or counts[name]}"
-    )
+    meaning = f"of the tokens did not fit into an example: {', '.join(parts) or counts[name]}"
     yield share_figure("trimmed", counts[name] / tokens if tokens else 0.0, meaning)
 
 
@@ -194,7 +192,7 @@ def name_distributions(
 def figures_of(
     distributions: Mapping[str, Distribution], options: Mapping[str, Any]
 ) -> Iterator[Figure]:
-    """What follows from the distributions of a split.
+    """The figures of a split.
 
     Args:
         distributions: by name.
@@ -225,7 +223,7 @@ def _length_figures(lengths: Distribution, options: Mapping[str, Any]) -> Iterat
     longest = options.get("max_seq_length") or lengths.largest
     if options.get("mode") == "stream":
         number = count_examples(lengths.weight, longest, longest)
-        meaning = f"of {longest} tokens, and their targets, in the stream of all shards"
+        meaning = f"of {longest} tokens and their targets, in the stream of all shards"
         yield Figure("examples to cut", number, f"{number:,}", meaning)
         return
     yield share_figure(
@@ -234,21 +232,21 @@ def _length_figures(lengths: Distribution, options: Mapping[str, Any]) -> Iterat
     places = longest * lengths.total
     padding = 1 - lengths.weight / places if places else 0.0
     yield share_figure(
-        "padding", padding, f"of the places, where every example is padded to {longest} tokens"
+        "padding", padding, f"of the positions, if every example is padded to {longest} tokens"
     )
 
 
 def _bin_figures(
     distributions: Mapping[str, Distribution], shards: Sequence[Shard]
 ) -> Iterator[Figure]:
-    """What is left of padding where a batch is padded to the end of its bin."""
+    """The padding that remains if a batch is padded to the longest length of its bin."""
     places = sum(shard.rows * (shard.max_length or 0) for shard in shards)
     if places and "length" in distributions:
         padding = 1 - distributions["length"].weight / places
         yield share_figure(
             "padding in bins",
             padding,
-            "of the places, where every example is padded to the longest length of its bin",
+            "of the positions, if every example is padded to the longest length of its bin",
         )
 
 
@@ -282,7 +280,7 @@ def _word_figure(distributions: Mapping[str, Distribution]) -> Figure:
     tokens = sum(distributions[name].weight for name in _SEGMENTS)
     words = distributions["words"].weight
     value = tokens / words if words else 0.0
-    return Figure("tokens a word", value, f"{value:.2f}", "special tokens are in no word")
+    return Figure("tokens per word", value, f"{value:.2f}", "special tokens do not count")
 
 
 def describe(distribution: Distribution) -> Figure:
@@ -296,5 +294,5 @@ def describe(distribution: Distribution) -> Figure:
 
 
 def share_figure(name: str, value: float, meaning: str) -> Figure:
-    """A share between 0 and 1, shown in per cent."""
+    """A share between 0 and 1, shown as a percentage."""
     return Figure(name, value, f"{100 * value:.1f} %", meaning)

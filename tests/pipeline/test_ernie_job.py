@@ -211,7 +211,7 @@ def test_inspect_shows_words(chinese: Build, output_format: str) -> None:
     outcome = run_here("inspect", folder, "--examples", "20")
     assert outcome.status == 0, outcome.errors
     assert "南京市 长江大桥" in outcome.output
-    assert "tokens a word" in outcome.output
+    assert "tokens per word" in outcome.output
     assert "words" in outcome.output
 
 

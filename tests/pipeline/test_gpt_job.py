@@ -178,7 +178,7 @@ def test_packs_hold_every_token_once_and_little_padding(
     assert sum(map(len, train)) > 0.98 * 128 * len(train)
     assert manifest_of(output).counts["write.pieces"] == len(pieces)
     inspected = run_here("inspect", output)
-    assert re.search(r"padding +[01]\.\d % +of the places", inspected.output)
+    assert re.search(r"padding +[01]\.\d % +of the positions", inspected.output)
 
 
 def test_megatron_maps_the_documents(

@@ -81,7 +81,7 @@ def test_what_is_no_data_set_yet_is_refused(tmp_path: Path) -> None:
     assert UrlFolder("memory://nothing").list() == {}
     write_dataset(tmp_path / "out")
     (tmp_path / "out" / SUCCESS).unlink()
-    with pytest.raises(UserError, match="not built or copied to its end"):
+    with pytest.raises(UserError, match="the build or a copy was not finished"):
         read_manifest(UrlFolder(str(tmp_path / "out")))
 
 

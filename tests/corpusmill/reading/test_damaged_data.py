@@ -189,14 +189,14 @@ def write_tables_alone(folder: Path) -> None:
 HALF_WRITTEN: dict[str, tuple[Change, str]] = {
     "no folder": (shutil.rmtree, "there is no such folder"),
     "a file": (write_a_file, "it is a file"),
-    "empty": (empty, "there is no _SUCCESS, so it is no data set"),
-    "plain Parquet": (write_tables_alone, "there is no _SUCCESS, so it is no data set"),
-    "no _SUCCESS": (lambda of: (of / "_SUCCESS").unlink(), "there is dataset.json and no _SUCCESS"),
-    "no manifest": (lambda of: (of / "dataset.json").unlink(), "_SUCCESS and no dataset.json"),
-    "at work": (stop_the_build, "a build is at work there or was stopped"),
+    "empty": (empty, "there is no _SUCCESS, so it is not a data set"),
+    "plain Parquet": (write_tables_alone, "there is no _SUCCESS, so it is not a data set"),
+    "no _SUCCESS": (lambda of: (of / "_SUCCESS").unlink(), "there is dataset.json but no _SUCCESS"),
+    "no manifest": (lambda of: (of / "dataset.json").unlink(), "_SUCCESS but no dataset.json"),
+    "at work": (stop_the_build, "a build is running there or was stopped"),
     "half a manifest": (
         lambda of: (of / "dataset.json").write_bytes((of / "dataset.json").read_bytes()[:500]),
-        "its 500 bytes are not those that _SUCCESS vouches for",
+        "its 500 bytes do not have the sha256 in _SUCCESS",
     ),
 }
 
@@ -220,8 +220,12 @@ def reseal(folder: Path, manifest: object) -> None:
 @pytest.mark.parametrize(
     ("version", "cause", "cure"),
     [
-        (3, "it has format version 3; this reads 2", "Update corpusmill"),
-        (1, "it has format version 1; this reads 2", "Use the version of corpusmill that wrote it"),
+        (4, "it has format version 4; this reads 2 and 3", "Update corpusmill"),
+        (
+            1,
+            "it has format version 1; this reads 2 and 3",
+            "Use the version of corpusmill that wrote it",
+        ),
         (None, "it has no format version", "build it again"),
     ],
 )
