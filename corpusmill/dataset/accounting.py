@@ -44,18 +44,14 @@ def _compare(
     documents = count("tokenize.documents") + count("tokenize.empty_documents")
     passes = count("tokenize.documents") * expected.repeats
     kinds = ("sentence", "blank", "title", "rejected")
-    lines = sum(count(f"read.{kind}_lines") for kind in kinds) + count("read.rejected_rows")
+    lines = sum(count(f"read.{kind}_lines") for kind in kinds)
+    lines += count("read.rejected_rows") + count("read.records")
     units = count("read.lines") + count("read.rows")
     # Several examples may be packed into one row.
     examples = counts.get("write.pieces", written_rows)
     comparisons = [
         ("ranges read", count("read.ranges"), "ranges planned", expected.ranges),
-        (
-            "lines and rows of all kinds",
-            lines + count("read.records"),
-            "lines and rows read",
-            units,
-        ),
+        ("lines and rows of all kinds", lines, "lines and rows read", units),
         ("documents tokenized", documents, "documents read", count("read.documents")),
         ("passes over documents built", count("build.passes"), "passes planned", passes),
         ("rows written", examples, "examples built", count("build.examples")),
@@ -65,11 +61,10 @@ def _compare(
         uncut = count("read.documents") - count("read.cut_documents")
         filled = count("read.records") - count("read.empty_records")
         comparisons.append(("records with text", filled, "documents before any was cut", uncut))
+    rejects = count("read.rejects")
     if "write.rejects" in counts:
-        rejects, written = count("read.rejects"), count("write.rejects")
-        comparisons.append(("rejects written", written, "rejects found", rejects))
+        comparisons.append(("rejects written", count("write.rejects"), "rejects found", rejects))
     if reasons := count_reasons(counts):
-        rejects = count("read.rejects")
         comparisons.append(("rejects of all reasons", sum(reasons.values()), "rejects", rejects))
     if "pool.candidates" in counts:
         candidates, kept = count("pool.candidates"), count("candidates.documents")

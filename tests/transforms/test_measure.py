@@ -10,11 +10,12 @@ from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.reading import read_text
 from corpusmill.dataset.accounting import Expected
-from corpusmill.inspection.corpus_measures import measure_corpus, measure_tokens
+from corpusmill.inspection.corpus_measures import measure_tokens
 from corpusmill.layout.placement import Layout
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.local_pipeline import collect, local_pipeline, sums
+from tests.tools.measured_corpus import measure_corpus
 from transforms.elements import RejectsFile
 from transforms.measure import LARGEST, MeasureDocuments, check_counts, first_rejects
 from transforms.plan import PlanTasks, cut_ranges, group_ranges, write_plan
@@ -50,7 +51,7 @@ def test_a_corpus_measured_in_tasks_is_the_corpus_measured_in_one_pass(
     with sample.open("rb") as stream:
         batches = [of.documents for of in read_text(stream, FileRange("", 0, options))]
     plain = SentenceTokenizer(tokenizer.json, np.dtype(np.int16))
-    whole = measure_corpus(batches, plain, tokenizer.special, tokenizer.vocab_size)
+    whole = measure_corpus(batches, plain, tokenizer)
     counted = sums(counts)
     assert {name: of for name, of in counted.items() if name.startswith("measure.")} == {
         f"measure.{name}": of for name, of in whole.counts.items()

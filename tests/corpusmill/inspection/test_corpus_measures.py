@@ -26,10 +26,10 @@ from corpusmill.inspection.corpus_measures import (
     measure_tokens,
     read_histogram,
 )
-from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.builders import SPECIAL, batch_of, corpora
+from tests.tools.measured_corpus import measure_corpus
 
 # White space of all widths, its neighbours, and what surrounds it.
 texts = st.text(
@@ -129,11 +129,7 @@ def test_a_corpus_is_measured_from_python(sample: Path, tokenizer: TokenizerFile
     with sample.open("rb") as stream:
         batches = [of.documents for of in read_corpus(stream, FileRange("a", 0, options))]
     sentence_tokenizer = SentenceTokenizer(tokenizer.json, tokenizer.token_dtype)
-    measures = Measures()
-    for batch in batches:
-        encoded = encode_documents(sentence_tokenizer, batch).documents
-        measures.add(measure_text(batch))
-        measures.add(measure_tokens(encoded, tokenizer.special, tokenizer.vocab_size))
+    measures = measure_corpus(batches, sentence_tokenizer, tokenizer)
     plain = Tokenizer.from_str(tokenizer.json)
     lines = [line.strip() for line in sample.read_text().splitlines()]
     sentences = [line for line in lines if line and not line.startswith("=")]
