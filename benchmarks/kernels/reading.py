@@ -72,7 +72,7 @@ def read_all(case: Case) -> None:
 
 
 def cut_text(text: str, characters: int) -> Iterator[str]:
-    """Yield the text in pieces of whole lines, each of at least so many characters."""
+    """Yield the text in pieces of whole lines, each with at least `characters` characters."""
     start = 0
     while start < len(text):
         end = text.find("\n", start + characters)
@@ -82,7 +82,7 @@ def cut_text(text: str, characters: int) -> Iterator[str]:
 
 
 def encode_record(number: int, text: str, fields: bool) -> bytes:
-    """Return a JSON line with a text and, if asked, the other fields of crawled corpora."""
+    """Return a JSON line with a text and, with `fields`, the other fields of crawled corpora."""
     record: dict[str, object] = {"text": text}
     if fields:
         record |= {

@@ -149,10 +149,10 @@ def main() -> None:
     parser.add_argument("--num-shards", type=int)
     arguments = parser.parse_args()
     corpus = arguments.input or make_corpus(arguments.folder, arguments.bytes)
-    given = {"output_format": arguments.output_format} if arguments.output_format else {}
+    output = {"output_format": arguments.output_format} if arguments.output_format else {}
     build, rates = prepare_large_build(
         arguments.objective, corpus, arguments.folder, num_shards=arguments.num_shards,
-        run=RunOptions(workers=arguments.workers), output=OutputOptions(**given),
+        run=RunOptions(workers=arguments.workers), output=OutputOptions(**output),
     )  # fmt: skip
     CONSOLE.print(f"measured on {corpus}: {rates}")
     show({

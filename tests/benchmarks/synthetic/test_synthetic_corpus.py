@@ -23,27 +23,27 @@ def lines(corpus: Path) -> list[str]:
     return corpus.read_text(encoding="utf-8").split("\n")[:-1]
 
 
-def documents(lines: list[str]) -> list[list[int]]:
-    """Words per line of each document, by the article's rule."""
-    found: list[list[int]] = [[]]
+def count_words(lines: list[str]) -> list[list[int]]:
+    """Return the words per line of each document, by the article's rule."""
+    documents: list[list[int]] = [[]]
     for line in lines:
         words = line.split()
         if words and words[0] != "=":
-            found[-1].append(len(words))
+            documents[-1].append(len(words))
         else:
-            found.append([])
-    return [document for document in found if document]
+            documents.append([])
+    return [document for document in documents if document]
 
 
-def heaps(tokens: list[str]) -> tuple[float, float]:
-    """Exponent and constant of V(n) = k n^b, fitted from 100,000 tokens on."""
+def fit_heaps_law(tokens: list[str]) -> tuple[float, float]:
+    """Return exponent and constant of V(n) = k n^b, fitted from 100,000 tokens on."""
     points = np.geomspace(100_000, len(tokens), 15).astype(np.int64)
     first = np.sort(np.unique(np.array(tokens), return_index=True)[1])
     exponent, log_constant = np.polyfit(np.log(points), np.log(np.searchsorted(first, points)), 1)
     return float(exponent), float(np.exp(log_constant))
 
 
-def test_layout_is_wikitexts(lines: list[str]) -> None:
+def test_layout_is_that_of_wikitext(lines: list[str]) -> None:
     for line in lines[:-1]:
         assert line == " " + line.strip() + " " if line.strip() else line == " "
     titles = [line for line in lines if line.startswith(" =")]
@@ -54,10 +54,10 @@ def test_layout_is_wikitexts(lines: list[str]) -> None:
         assert title.endswith("= " * (level // 2))
 
 
-def test_vocabulary_grows_as_wikitext_2s(lines: list[str]) -> None:
+def test_vocabulary_grows_like_wikitext_2s(lines: list[str]) -> None:
     tokens = [word for line in lines for word in line.split()]
     counts = np.array(list(collections.Counter(tokens).values()))
-    exponent, constant = heaps(tokens)
+    exponent, constant = fit_heaps_law(tokens)
     rare = counts[counts < 3].sum() / len(tokens)
     thrice = int((counts >= 3).sum())
     print(f"{len(tokens):,} tokens, {len(counts):,} types, {(counts == 1).sum():,} seen once")
@@ -70,20 +70,20 @@ def test_vocabulary_grows_as_wikitext_2s(lines: list[str]) -> None:
     assert rare == pytest.approx(0.0266, abs=0.006)
 
 
-def test_documents_and_lines_are_wikitext_2s(lines: list[str]) -> None:
-    found = documents(lines)
-    words = np.concatenate(found)
-    per_megabyte = len(found) / (WIKITEXT_2_BYTES / 1e6)
-    print(f"{len(found):,} documents, {per_megabyte:.0f} per MB")
-    print(f"{len(words) / len(found):.2f} lines per document")
+def test_documents_and_lines_are_those_of_wikitext_2(lines: list[str]) -> None:
+    documents = count_words(lines)
+    words = np.concatenate(documents)
+    per_megabyte = len(documents) / (WIKITEXT_2_BYTES / 1e6)
+    print(f"{len(documents):,} documents, {per_megabyte:.0f} per MB")
+    print(f"{len(words) / len(documents):.2f} lines per document")
     print(f"{words.mean():.1f} words per line, deviation {words.std():.1f}")
     assert per_megabyte == pytest.approx(511, rel=0.06)
-    assert len(words) / len(found) == pytest.approx(3.18, rel=0.05)
+    assert len(words) / len(documents) == pytest.approx(3.18, rel=0.05)
     assert words.mean() == pytest.approx(114.3, rel=0.04)
     assert np.percentile(words, [10, 50, 90]) == pytest.approx([13, 107, 216], rel=0.1)
 
 
-def test_kinds_of_words_are_wikitext_2s(lines: list[str]) -> None:
+def test_kinds_of_words_are_those_of_wikitext_2(lines: list[str]) -> None:
     tokens = [word for line in lines for word in line.split()]
     share = {
         "numbers": sum(map(str.isdigit, tokens)) / len(tokens),
@@ -97,15 +97,15 @@ def test_kinds_of_words_are_wikitext_2s(lines: list[str]) -> None:
     assert sum(map(len, tokens)) / len(tokens) == pytest.approx(4.22, rel=0.05)
 
 
-def test_wordpiece_cuts_words_as_in_wikitext_2(lines: list[str]) -> None:
+def test_wordpiece_splits_words_as_in_wikitext_2(lines: list[str]) -> None:
     tokenizer = BertWordPieceTokenizer()
     tokenizer.train_from_iterator(lines, vocab_size=30_522, show_progress=False)
     counts = collections.Counter(word for line in lines for word in line.split())
     seen = [word for word, count in counts.items() if count >= 3]
     pieces = np.array([len(e) for e in tokenizer.encode_batch(seen, add_special_tokens=False)])
-    of_tokens = float(np.average(pieces, weights=[counts[word] for word in seen]))
-    print(f"pieces per word: {of_tokens:.3f} of tokens, {pieces.mean():.3f} of types")
-    assert of_tokens == pytest.approx(1.051, abs=0.02)
+    per_token = float(np.average(pieces, weights=[counts[word] for word in seen]))
+    print(f"pieces per word: {per_token:.3f} of tokens, {pieces.mean():.3f} of types")
+    assert per_token == pytest.approx(1.051, abs=0.02)
     assert pieces.mean() == pytest.approx(1.307, abs=0.15)
 
 
@@ -120,19 +120,19 @@ def test_new_words_keep_appearing_beyond_the_table() -> None:
     assert further == pytest.approx(2 ** (1 - synthetic_corpus.TAIL_EXPONENT), abs=0.03)
 
 
-def test_table_spells_no_word_twice_and_starts_with_the_real_ones() -> None:
+def test_table_has_unique_words_and_starts_with_real_ones() -> None:
     words = synthetic_words.word_table().tobytes().translate(None, delete=b"\0").split(b" ")[:-1]
     assert len(set(words)) == synthetic_words.TABLE_RANKS
     assert [word.decode() for word in words[: len(synthetic_words.HEAD)]] == [*synthetic_words.HEAD]
 
 
-def test_size_below_one_is_refused(tmp_path: Path) -> None:
+def test_sizes_below_one_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="at least 1"):
         synthetic_corpus.write_corpus(tmp_path / "none.txt", 0)
     assert not list(tmp_path.iterdir())
 
 
-def test_same_seed_same_bytes_and_sizes_are_exact(corpus: Path, tmp_path: Path) -> None:
+def test_seeds_determine_bytes_and_sizes_are_exact(corpus: Path, tmp_path: Path) -> None:
     whole = corpus.read_bytes()
     assert len(whole) == WIKITEXT_2_BYTES
     for size in (1, 2, 3, 1000, 300_007):
