@@ -24,8 +24,7 @@ from pipeline.commands.inspect_dataset import Inspect, inspect
 from pipeline.commands.train_tokenizer import TrainTokenizer, train_tokenizer
 from pipeline.commands.verify_dataset import Verify, verify
 from pipeline.console.run_log import LogOptions, log_event, open_log
-from pipeline.runners.failures import JobCancelledError, JobFailedError
-from pipeline.runners.local.worker_watch import WorkerDiedError
+from pipeline.runners.failures import JobCancelledError, JobFailedError, WorkerDiedError
 
 # Of a job that runs elsewhere, too; --no-wait ends with 0 once it is submitted.
 USER_ERROR, FAILURE, CANCELLED, INTERRUPTED = 2, 1, 3, 130

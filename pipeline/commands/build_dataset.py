@@ -58,13 +58,7 @@ def build(command: Build, beam_arguments: tuple[str, ...], console: Console) -> 
         work = Work(
             estimate_read_bytes(files), job.objective.repeats, job.plan.tasks, job.layout.shards
         )
-        submitted = launch.run(
-            lambda pipeline: build_dataset(pipeline, job),
-            job.corpus_bytes,
-            job.plan.tasks,
-            work,
-            folder.path,
-        )
+        submitted = launch.run(job, build_dataset, work)
         folder.handed_over = not (submitted.done or submitted.dry)
     if submitted.dry:
         console.print("a dry run: the job was translated and checked, and nothing was submitted")

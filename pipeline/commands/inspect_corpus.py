@@ -47,8 +47,8 @@ from pipeline.preparation.inputs import (
 from pipeline.preparation.output import temporary_folder, write_text
 from pipeline.preparation.probe import prove_tokenizer, read_probe
 from pipeline.preparation.run_folder import RunFolder
+from pipeline.runners.engine import Reach
 from pipeline.runners.launch import Launch, prepare_launch
-from pipeline.runners.setting import Reach
 from transforms.build import SORT_BYTES
 from transforms.measure import LARGEST, CollectNumbers, CollectOptions, MeasureDocuments
 from transforms.plan import PlanTasks
@@ -125,7 +125,7 @@ def inspect_corpus(
             "inspect-corpus --no-wait", "its report is made of what the job gives", "Leave it out"
         )
     launch = prepare_launch(command.run, beam_arguments, command.input, "", console, command.log)
-    if launch.runner.reach(beam_arguments) is not Reach.HERE and not command.run.temp_location:
+    if launch.engine.reach is not Reach.HERE and not command.run.temp_location:
         raise UserError(
             f"--runner {command.run.runner}",
             "its workers cannot reach this machine's folder of temporary files",
@@ -175,11 +175,10 @@ def _measure(command: InspectCorpus, launch: Launch, console: Console) -> dict[s
             memoize=prove_tokenizer(tokenizer, read_probe(files, documents), console, words),
         )
 
-        def build(pipeline: beam.Pipeline) -> None:
+        def measure(pipeline: beam.Pipeline, job: Job) -> None:
             measure_job(pipeline, job, tokenizer, command.sample_tokens)
 
-        work = Work(estimate_read_bytes(files), 0)
-        launch.run(build, job.corpus_bytes, job.plan.tasks, work, temp_folder)
+        launch.run(job, measure, Work(estimate_read_bytes(files), 0))
         content = read_bytes(_numbers_path(job)) or b""
     numbers = {**_header(job), **json.loads(content)}
     numbers["build"]["temporary_bytes"] = estimate_temporary_bytes(numbers, job, options.workers)

@@ -1,4 +1,4 @@
-"""Why a job failed, from what its engine says of it: often a trace of a hundred lines."""
+"""Why a job failed, from what its engine reports: often a traceback of a hundred lines."""
 
 import re
 from dataclasses import dataclass
@@ -8,18 +8,19 @@ import grpc
 from corpusmill.errors import UserError
 
 _WHERE = re.compile(r" \[while running [^\]]*\]")
-_USER_ERROR = re.compile(r"corpusmill\.faults\.UserError: ([^\n]+)")
+# As Python ends the traceback of one, which is all that an engine passes on.
+_USER_ERROR = re.compile(rf"{UserError.__module__}\.{UserError.__qualname__}: ([^\n]+)")
 _NO_SPACE = re.compile(r"No space left on device[^\n]*|Disk quota exceeded[^\n]*")
 _NO_CODE = re.compile(r"ModuleNotFoundError: (No module named '[\w.]+')")
 _NO_FILE = re.compile(r"(?:FileNotFoundError|No such file)[^\n]*_temporary-[^\n]*")
 
 
 class JobFailedError(Exception):
-    """A job ended without its data set, and not by a mistake of the user's.
+    """A job failed, and not because of a mistake of the user's.
 
     Args:
         cause: what happened.
-        cure: what to do; empty where nobody knows.
+        cure: what to do.
     """
 
     def __init__(self, cause: str, cure: str) -> None:
@@ -27,23 +28,27 @@ class JobFailedError(Exception):
         super().__init__(cause, cure)
 
     def __str__(self) -> str:
-        return f"{self.cause}. {self.cure}".rstrip()
+        return f"{self.cause}. {self.cure}"
 
 
 class JobCancelledError(Exception):
-    """A job was cancelled on its engine, by somebody else than this command."""
+    """Somebody else than this command cancelled the job on its engine."""
+
+
+class WorkerDiedError(Exception):
+    """A worker process on this machine ended before its work did."""
 
 
 @dataclass(frozen=True)
 class _Fault:
-    """What engines say of one kind of fault."""
+    """One kind of fault: what engines report of it, and what we tell the user."""
 
-    words: re.Pattern[str]
+    pattern: re.Pattern[str]
     cause: str
     cure: str
 
 
-# In the order of what tells most: of a worker that memory ran out on, it is also said to be lost.
+# The most telling first: a worker whose memory ran out is also reported as lost.
 _FAULTS = (
     _Fault(
         re.compile(
@@ -64,7 +69,7 @@ _FAULTS = (
             r"|Heartbeat of TaskManager[^\n]*timed out|ExecutorLostFailure|signal: killed"
         ),
         "a worker was lost",
-        "If its log says that memory ran out, give workers more; otherwise run again",
+        "If its log says that memory ran out, give workers more memory; otherwise run again",
     ),
     _Fault(
         re.compile(r"didn't get control connection[^\n]*|Timed out while waiting for command"),
@@ -74,24 +79,24 @@ _FAULTS = (
 )
 
 
-def raise_user_error(error: Exception) -> None:
-    """Raise what a worker reported as text as the user's error that it is, if it is one.
+def raise_user_error(trace: str) -> None:
+    """Raise the user's mistake that a worker found, if its trace shows one.
 
     Raises:
-        UserError: it is.
+        UserError: it does.
     """
-    explained = explain_failure(_text_of(error))
+    explained = explain_failure(trace)
     if isinstance(explained, UserError):
         raise explained from None
 
 
 def raise_explained(error: Exception) -> None:
-    """Raise what an engine reported as the user's error or the fault that it stands for, if any.
+    """Raise the user's mistake or the known fault that an engine's error is about, if any.
 
     Raises:
         UserError: a worker found a mistake of the user's.
         JobFailedError: the fault is a known one.
-        KeyboardInterrupt: in this process Beam makes an error of what interrupts a stage.
+        KeyboardInterrupt: Beam turned an interrupt of a stage in this process into an error.
     """
     if re.match(r"(.*\n)*KeyboardInterrupt( \[while running|\n|$)", str(error)):
         raise KeyboardInterrupt from None
@@ -99,52 +104,49 @@ def raise_explained(error: Exception) -> None:
         code = getattr(error, "code", lambda: "no answer")()
         raise JobFailedError(
             f"the connection to the engine was lost ({code})",
-            "Look at the engine whether the job goes on without it",
+            "Check on the engine whether the job is still running",
         ) from error
-    explained = explain_failure(_text_of(error))
+    # Some faults are known by the name of the error, such as MemoryError.
+    explained = explain_failure(f"{type(error).__qualname__}: {error}")
     if explained:
         raise explained from error
 
 
-def _text_of(error: Exception) -> str:
-    return f"{type(error).__module__}.{type(error).__qualname__}: {error}"
-
-
 def explain_failure(text: str) -> UserError | JobFailedError | None:
-    """What a failed job's message stands for.
+    """Explain the message of a failed job.
 
     Args:
-        text: of the engine, with the traces of workers in it.
+        text: the engine's message, with the traces of workers in it.
 
     Returns:
-        The mistake of the user's that a worker found, or the fault; None where it tells neither.
+        The user's mistake that a worker found, or the fault; None if the text shows neither.
     """
     # Engines pass a trace on as it is, or quoted with its line breaks escaped.
     text = _WHERE.sub("", text.replace("\\n", "\n"))
-    if found := _USER_ERROR.search(text):
-        value, _, rest = found.group(1).partition(": ")
+    if match := _USER_ERROR.search(text):
+        value, _, rest = match.group(1).partition(": ")
         cause, _, cure = rest.partition(". ")
         return UserError(value, cause, cure.rstrip("."))
-    if found := _NO_SPACE.search(text):
+    if match := _NO_SPACE.search(text):
         return UserError(
             "--output, --temp-location",
-            f"the disk is full ({found.group(0).strip()})",
+            f"the disk is full ({match.group().strip()})",
             "Free some space, or put temporary files on another disk with --temp-location",
         )
-    if found := _NO_CODE.search(text):
+    if match := _NO_CODE.search(text):
         return UserError(
             "--runner",
-            f"its workers lack code of the job ({found.group(1)})",
+            f"its workers lack code of the job ({match.group(1)})",
             "Install the wheels of deploy/build_wheels.py, and what they need, in the workers' "
-            "image; or give both, the library's first, with --extra_package behind --",
+            "image; or give both wheels, the library's first, with --extra_package after --",
         )
-    if found := _NO_FILE.search(text):
+    if match := _NO_FILE.search(text):
         return UserError(
             "--temp-location",
-            f"workers cannot reach the temporary folder ({found.group(0).strip()})",
-            "Give a folder that all workers and this machine share, or one of an object store",
+            f"workers cannot reach the temporary folder ({match.group().strip()})",
+            "Give a folder that all workers and this machine share, or one in an object store",
         )
     for fault in _FAULTS:
-        if said := fault.words.search(text):
-            return JobFailedError(f"{fault.cause} ({said.group(0).strip()})", fault.cure)
+        if match := fault.pattern.search(text):
+            return JobFailedError(f"{fault.cause} ({match.group().strip()})", fault.cure)
     return None

@@ -1,7 +1,7 @@
-"""From the options of a run to an engine that runs it: what all commands that need one share."""
+"""How a prepared job is given to an engine: checks, worker processes, progress, and the run."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
@@ -10,115 +10,101 @@ from rich.console import Console
 
 from pipeline.console.progress import Counters, Work, show_progress
 from pipeline.console.run_log import LogOptions, log_event
+from pipeline.graph import Job
 from pipeline.options import RunOptions
-from pipeline.runners.arguments import complete, set_by_us
-from pipeline.runners.local.runner import count_processes
-from pipeline.runners.local.workers import start_workers
-from pipeline.runners.run import Run, Submitted
-from pipeline.runners.setting import Setting, check_shards, paths_of
-from pipeline.runners.table import LOCAL, Runner, find_runner
+from pipeline.runners.dataflow import DataflowEngine
+from pipeline.runners.engine import Engine, Run, Submitted
+from pipeline.runners.flink.engine import FlinkEngine
+from pipeline.runners.local.engine import LocalEngine
+from pipeline.runners.portable import PortableEngine
+from pipeline.runners.prism import PrismEngine
 
-# Engines deal ranges out beforehand, the same number to each worker.
-_RANGES_PER_WORKER, _SMALLEST_RANGE_BYTES = 8, 2**20
+ENGINES: dict[str, type[Engine]] = {
+    "local": LocalEngine,
+    "DirectRunner": LocalEngine,
+    "FnApiRunner": LocalEngine,
+    "PrismRunner": PrismEngine,
+    "FlinkRunner": FlinkEngine,
+    "DataflowRunner": DataflowEngine,
+}
+
+_LONGEST_RANGE_BYTES, _SHORTEST_RANGE_BYTES = 64 * 2**20, 2**20
+# Engines deal ranges out in advance, the same number to each worker.
+_RANGES_PER_WORKER = 8
 
 
 @dataclass(frozen=True)
 class Launch:
-    """An engine, and the options of a run on it.
+    """An engine, and where its run is reported.
 
     Attributes:
-        runner: the engine.
-        options: as the user gave them.
-        setting: the places of the job, and Beam's own options, complete.
+        engine: the engine, with the options of the run.
         console: where a job that runs elsewhere is announced.
         log: where the log goes.
     """
 
-    runner: Runner
-    options: RunOptions
-    setting: Setting
+    engine: Engine
     console: Console
     log: LogOptions
 
     def choose_range_bytes(self, input_bytes: int) -> int:
-        """Bytes of a range: the user's or the engine's, or less for workers to end together.
+        """Return the longest range: the user's choice, or one that lets workers end together.
 
         Args:
-            input_bytes: all there is to read.
+            input_bytes: the size of the input.
         """
-        most = self.options.range_bytes or self.runner.range_bytes
-        parallelism = self.runner.parallelism(self.setting.arguments, self.options.workers)
-        even = input_bytes // ((parallelism or 1) * _RANGES_PER_WORKER)
-        return min(most, max(_SMALLEST_RANGE_BYTES, even))
+        longest = self.engine.options.range_bytes or _LONGEST_RANGE_BYTES
+        even = input_bytes // ((self.engine.parallelism or 1) * _RANGES_PER_WORKER)
+        return min(longest, max(_SHORTEST_RANGE_BYTES, even))
 
-    def run(
-        self,
-        build: Callable[[beam.Pipeline], None],
-        corpus_bytes: int,
-        tasks: int,
-        work: Work,
-        temp_folder: str,
-    ) -> Submitted:
+    def run(self, job: Job, build: Callable[[beam.Pipeline, Job], None], work: Work) -> Submitted:
         """Run a job, with a progress line.
 
         Args:
-            build: adds the job to a pipeline.
-            corpus_bytes: of text.
-            tasks: that the input was cut into.
-            work: what there is to do.
-            temp_folder: of the job's temporary files.
+            job: what is built or measured.
+            build: adds the job's stages to a pipeline.
+            work: how much there is to do, for the progress line.
 
         Raises:
             UserError: the engine cannot run it, or the job found a mistake of the user's.
-            WorkerDiedError: a worker process of the local runner died.
-            JobFailedError: the engine ended the job for a reason that is known.
+            WorkerDiedError: a worker process on this machine died.
+            JobFailedError: the job failed for a known reason.
             JobCancelledError: somebody else cancelled the job.
         """
-        options = self.options
-        self.runner.refuse(replace(self.setting, tasks=tasks), options.workers)
-        processes = 0
-        if self.runner.name != LOCAL.name:
-            check_shards(work.shards, corpus_bytes * work.repeats)
-        else:
-            processes = count_processes(options.workers, corpus_bytes, options.min_bytes_per_worker)
+        self.engine.check(job.plan.tasks)
+        self.engine.check_shards(work.shards, job.corpus_bytes * work.repeats)
         # Before the progress line starts a thread.
-        workers = start_workers(processes)
-        counters = Counters()
+        workers = self.engine.start_workers(job.corpus_bytes)
+        self._log_start(job, work, len(workers))
+        run = Run(
+            lambda pipeline: build(pipeline, job),
+            Counters(),
+            job.temp_folder,
+            workers,
+            self._announce,
+        )
+        with show_progress(run.counters, work, self.engine.options.progress, self.log):
+            return self.engine.run(run)
+
+    def _log_start(self, job: Job, work: Work, workers: int) -> None:
+        tasks, name = job.plan.tasks, self.engine.name
+        places: dict[str, list[str]] = {}
+        for flag, path in self.engine.places:
+            places.setdefault(flag.strip("-").replace("-", "_"), []).append(path)
+        counts = {"workers": workers, "bytes": work.bytes, "tasks": tasks}
         log_event(
             "run_started",
-            f"{work.bytes / 1e6:,.0f} MB in {tasks} task{'s' * (tasks != 1)} on {self.runner.name}",
-            {
-                "runner": self.runner.name,
-                "workers": processes,
-                "bytes": work.bytes,
-                "tasks": tasks,
-                **self.setting.places,
-            },
+            f"{work.bytes / 1e6:,.0f} MB in {tasks} task{'s' * (tasks != 1)} on {name}",
+            {"runner": name, **counts, **places},
         )
-        with show_progress(counters, work, options.progress, self.log):
-            return self.runner.run(
-                Run(
-                    build,
-                    self.runner.name,
-                    self.setting.arguments,
-                    counters,
-                    workers,
-                    options.wait,
-                    temp_folder,
-                    options.patience,
-                    self._announce,
-                    bool(self.runner.tie(self.setting.arguments)),
-                )
-            )
 
     def _announce(self, submitted: Submitted) -> None:
         if not submitted.job_id:
             return
-        said = f"{self.runner.name}: job {submitted.job_id}"
-        said += f", {submitted.url}" if submitted.url else ""
-        self.console.print(said, markup=False, soft_wrap=True)
-        job = {"runner": self.runner.name, "job_id": submitted.job_id, "url": submitted.url}
-        log_event("job_submitted", said, job)
+        name, job_id, url = self.engine.name, submitted.job_id, submitted.url
+        text = f"{name}: job {job_id}{', ' * bool(url)}{url}"
+        self.console.print(text, markup=False, soft_wrap=True)
+        log_event("job_submitted", text, {"runner": name, "job_id": job_id, "url": url})
 
 
 def prepare_launch(
@@ -129,22 +115,18 @@ def prepare_launch(
     console: Console,
     log: LogOptions | None = None,
 ) -> Launch:
-    """Find the engine, complete its options and say those that we set.
+    """Set up the engine, check what it can reach, and print the options that we set for it.
 
     Raises:
-        UserError: the engine cannot reach the places of the job.
+        UserError: the engine cannot run a job with these options and places.
     """
-    runner = find_runner(options.runner)
-    defaults = runner.defaults(beam_arguments)
-    arguments = complete(beam_arguments, defaults)
-    # The submitter opens files of object stores, too, with the very options of the workers.
-    FileSystems.set_options(PipelineOptions(list(arguments)))
-    paths = paths_of(inputs, output, options.temp_location)
-    given = options.range_bytes is not None
-    setting = Setting(options.runner, arguments, paths, 0, given, options.wait)
-    launch = Launch(runner, options, setting, console, log or LogOptions())
-    runner.refuse(launch.setting, options.workers)
-    ours = set_by_us(beam_arguments, defaults)
-    if ours:
-        console.print(f"{runner.name}: {' '.join(ours)}", markup=False, soft_wrap=True)
-    return launch
+    places = [("--input", path) for path in inputs]
+    places += [("--output", output), ("--temp-location", options.temp_location or "")]
+    create = ENGINES.get(options.runner, PortableEngine)
+    engine = create(options, beam_arguments, [place for place in places if place[1]])
+    # This process opens files in object stores as well, with the very options of the workers.
+    FileSystems.set_options(PipelineOptions(list(engine.arguments)))
+    engine.check()
+    if engine.ours:
+        console.print(f"{engine.name}: {' '.join(engine.ours)}", markup=False, soft_wrap=True)
+    return Launch(engine, console, log or LogOptions())

@@ -1,4 +1,4 @@
-"""The job's own counters among all that Beam reports."""
+"""Picks the job's own counters out of all that Beam reports."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from transforms.tally import NAMESPACE
 
 
 def read_counters(infos: Iterable[metrics_pb2.MonitoringInfo]) -> dict[str, int]:
-    """The sum of each of the job's counters over all stages."""
+    """Sum each of the job's counters over all stages."""
     values: dict[str, int] = {}
     for info in infos:
         namespace, name = monitoring_infos.parse_namespace_and_name(info)

@@ -1,4 +1,4 @@
-"""What Beam prints past all logging, when its workers are in or below this process."""
+"""What Beam prints without logging it, when its workers run in this process or as its children."""
 
 import subprocess
 import threading
@@ -10,9 +10,9 @@ from pipeline.runners.local.worker_watch import hide_broken_connections
 
 
 class _QuietSubprocess:
-    """`subprocess` as Beam's worker pool uses it."""
+    """Stands in for `subprocess` in Beam's worker pool."""
 
-    PIPE = subprocess.DEVNULL  # it opens one that it never reads
+    PIPE = subprocess.DEVNULL  # Beam opens a pipe that it never reads
 
     @staticmethod
     def Popen(command: list[str], **options: Any) -> "subprocess.Popen[bytes]":  # noqa: N802
@@ -20,15 +20,15 @@ class _QuietSubprocess:
 
 
 def hide_noise() -> None:
-    """Let workers print nothing: their failures are reported to the engine, which tells us.
+    """Keep workers from printing their failures, which they also report to the engine.
 
-    It holds until the process ends, as threads of Beam's may outlive the job.
+    This lasts until the process ends, because some of Beam's threads may outlive the job.
     """
-    # Each failure is printed with its trace. The module has no `print` of its own; now it has.
+    # Beam prints each failure with its trace. The module has no `print` of its own until now.
     sdk_worker.print = _print_nothing
     worker_pool_main.subprocess = _QuietSubprocess
     threading.excepthook = hide_broken_connections
 
 
 def _print_nothing(*_: object, **__: object) -> None:
-    """Instead of `print`."""
+    """Take the place of `print`."""

@@ -4,7 +4,6 @@ import logging
 import os
 import shutil
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,30 +11,22 @@ import apache_beam
 from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.errors import UserError
-from pipeline.runners import portable
-from pipeline.runners.arguments import given_flags
-from pipeline.runners.run import Run, Submitted
-from pipeline.runners.setting import Reach, Setting
+from pipeline.runners.engine import Reach, Run, Submitted
+from pipeline.runners.portable import PortableEngine
 from pipeline.runners.worker_pool import serve_worker
 
-# Names the program, as `--prism_location` does.
+# Names the program, as --prism_location does.
 LOCATION = "PRISM_LOCATION"
 _PACKAGE = f"github.com/apache/beam/sdks/v2/go/cmd/prism@v{apache_beam.__version__}"
 
 
-def defaults(arguments: Sequence[str]) -> dict[str, str]:
-    """The program that is here, unless one is running already."""
-    if "job_endpoint" in given_flags(arguments):
-        return {}
-    program = find_program()
-    # What it says of a job that goes well is no news.
-    return {**({"prism_location": program} if program else {}), "prism_log_level": "error"}
-
-
 def find_program() -> str:
-    """Where Prism is: PRISM_LOCATION, the search path, or where Go installs; empty for nowhere."""
-    if given := os.environ.get(LOCATION):
-        return given
+    """Return the path of Prism; empty if it is not installed.
+
+    It is named by PRISM_LOCATION, on the search path, or where Go installs programs.
+    """
+    if named := os.environ.get(LOCATION):
+        return named
     folders = (
         *os.environ.get("PATH", "").split(os.pathsep),
         str(Path(sys.prefix, "bin")),
@@ -45,60 +36,60 @@ def find_program() -> str:
     return shutil.which("prism", path=os.pathsep.join(filter(None, folders))) or ""
 
 
-def check(setting: Setting) -> None:
-    """Refuse to run without the program, which Beam would download without a word.
+class PrismEngine(PortableEngine):
+    """A Prism process that Beam starts, or one that is already running (--job_endpoint)."""
 
-    Raises:
-        UserError: there is none.
-    """
-    flags = given_flags(setting.arguments)
-    location = flags.get("prism_location", "")
-    if "job_endpoint" in flags or FileSystems.get_scheme(location) is not None:
-        return
-    if not Path(location).is_file():
-        raise UserError(
-            f"--prism_location {location}" if location else "--runner PrismRunner",
-            "there is no such file" if location else "the program `prism` is not found",
-            f"Install it with `go install {_PACKAGE}`, or name it in {LOCATION}",
-        )
+    # Its worker is a process of this machine.
+    reach = Reach.HERE
+    parallelism = 1
 
+    def defaults(self) -> dict[str, str]:
+        """Return the program that is installed, unless one is running already."""
+        if "job_endpoint" in self.flags:
+            return {}
+        program = find_program()
+        # What it logs of a job that succeeds is of no interest.
+        return {**({"prism_location": program} if program else {}), "prism_log_level": "error"}
 
-def reach(_: Sequence[str]) -> Reach:
-    """The worker is a process of this machine."""
-    return Reach.HERE
+    @property
+    def reason_to_wait(self) -> str:
+        """Prism or its worker, where this process starts them."""
+        if "job_endpoint" not in self.flags:
+            return "Prism ends with this process, which starts it"
+        if "environment_type" not in self.flags:
+            return "the worker ends with this process, which starts it"
+        return super().reason_to_wait
 
+    def check_options(self) -> None:
+        """Refuse to run without the program, which Beam would silently download.
 
-def tie(arguments: Sequence[str]) -> str:
-    """Prism itself, unless it was there before."""
-    if not given_flags(arguments).get("job_endpoint"):
-        return "Prism ends with this process, which starts it"
-    if "environment_type" not in given_flags(arguments):
-        return "its worker ends with this process, which starts it"
-    return portable.tie(arguments)
+        Raises:
+            UserError: it is not installed.
+        """
+        location = self.flags.get("prism_location", "")
+        if "job_endpoint" in self.flags or FileSystems.get_scheme(location) is not None:
+            return
+        if not Path(location).is_file():
+            raise UserError(
+                f"--prism_location {location}" if location else "--runner PrismRunner",
+                "there is no such file" if location else "the program `prism` is not installed",
+                f"Install it with `go install {_PACKAGE}`, or name its path in {LOCATION}",
+            )
 
+    def submit(self, run: Run) -> Submitted:
+        """Submit a job, with a worker process of ours unless the user names another.
 
-def parallelism(_: Sequence[str], __: int) -> int | None:
-    """One worker."""
-    return 1
-
-
-def submit(job: Run) -> Submitted:
-    """As of any runner of Beam's, with a worker process of ours unless the user names another.
-
-    Raises:
-        UserError: Beam does not know one of its options.
-        RuntimeError: the job ended otherwise than done.
-    """
-    # What it logs as an error, with its trace, is raised, too.
-    logging.getLogger("PrismJobServer").addFilter(_is_not_raised)
-    if "environment_type" in given_flags(job.beam_arguments):
-        return portable.submit(job)
-    with serve_worker(job.beam_arguments) as address:
-        there = ("--environment_type=EXTERNAL", f"--environment_config={address}")
-        # The worker ends with this process.
-        return portable.submit(
-            replace(job, beam_arguments=(*job.beam_arguments, *there), wait=True)
-        )
+        Raises:
+            UserError: an option is missing.
+            RuntimeError: the job failed.
+        """
+        # The errors that it logs, with their traces, are raised as well.
+        logging.getLogger("PrismJobServer").addFilter(_is_not_raised)
+        if "environment_type" in self.flags:
+            return super().submit(run)
+        with serve_worker(self.arguments) as address:
+            pool = ("--environment_type=EXTERNAL", f"--environment_config={address}")
+            return super().submit(replace(run, late_arguments=pool))
 
 
 def _is_not_raised(record: logging.LogRecord) -> bool:

@@ -1,8 +1,8 @@
-"""What a pipeline must not hold when it is given to an engine elsewhere: looked up in its proto.
+"""Checks of a pipeline's proto for what is not safe on an engine elsewhere.
 
-Such an engine finds these things late, after minutes, or never: it pickles elements that have no
-coder, groups by keys whose bytes differ from worker to worker, or refuses a request that is too
-long. Looking takes milliseconds. What lies inside Beam's own transforms is Beam's.
+Such an engine notices these faults after minutes, or never: it pickles elements that have no coder,
+groups by keys whose bytes differ from worker to worker, or refuses a request that is too long. The
+checks take milliseconds. They leave out the inside of Beam's own transforms.
 """
 
 from collections.abc import Iterator
@@ -13,10 +13,10 @@ from apache_beam.portability import common_urns, python_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.pipeline_context import PipelineContext
 
-# Options of all stages take 500 to 5,000 bytes. What grows with the input does not belong there.
+# The options of a stage take 500 to 5,000 bytes. What grows with the input does not belong there.
 LARGEST_PAYLOAD = 16 * 2**10
 
-# The service refuses requests above 10 MB, of which the pipeline is the most.
+# The service refuses requests above 10 MB, and the pipeline is most of a request.
 LARGEST_PIPELINE = 8 * 10**6
 
 _PICKLED = (
@@ -25,7 +25,7 @@ _PICKLED = (
     coders.DillCoder,
     coders.CloudpickleCoder,
 )
-# Composites of which Beam knows no more than their parts, as ours are; its own have names.
+# Composites, such as ours, of which Beam knows only the parts; its own composites have names.
 _PLAIN = {"", python_urns.GENERIC_COMPOSITE_TRANSFORM}
 _GROUPS = {
     common_urns.primitives.GROUP_BY_KEY.urn,
@@ -38,39 +38,36 @@ class ProtoFault:
     """Something that should not be in a pipeline.
 
     Attributes:
-        place: name of the transform or collection.
-        what: what is wrong there.
+        place: the name of the transform or collection.
+        what: what is wrong with it.
     """
 
     place: str
     what: str
 
 
-def find_faults(
-    proto: beam_runner_api_pb2.Pipeline, largest_payload: int = LARGEST_PAYLOAD
-) -> list[ProtoFault]:
-    """All that is wrong with a pipeline; nothing where all is well.
+def find_faults(proto: beam_runner_api_pb2.Pipeline) -> list[ProtoFault]:
+    """Find everything that is wrong with a pipeline.
 
     Args:
-        proto: as `Pipeline.to_runner_api` gives it, or an engine's own translation of it.
-        largest_payload: bytes that a DoFn may take, pickled.
+        proto: what `Pipeline.to_runner_api` returns, or an engine's own translation of it.
     """
-    return list(_Checks(proto, largest_payload).find())
+    return list(_Checks(proto).find())
 
 
 class _Checks:
-    def __init__(self, proto: beam_runner_api_pb2.Pipeline, largest_payload: int) -> None:
-        self._proto, self._largest_payload = proto, largest_payload
+    def __init__(self, proto: beam_runner_api_pb2.Pipeline) -> None:
+        self._proto = proto
         self._transforms = proto.components.transforms
         self._collections = proto.components.pcollections
         self._coders = PipelineContext(proto.components).coders
         theirs = set(self._inside_beam(proto.root_transform_ids, inside=False))
-        self._ours = {name: of for name, of in self._transforms.items() if name not in theirs}
+        self._ours = [part for name, part in self._transforms.items() if name not in theirs]
 
     def find(self) -> Iterator[ProtoFault]:
         yield from self._check_size()
         yield from self._check_collections()
-        for transform in self._ours.values():
+        for transform in self._ours:
             name, urn = transform.unique_name, transform.spec.urn
             if urn in _GROUPS:
                 yield from self._check_key(transform)
@@ -80,7 +77,7 @@ class _Checks:
                 yield from self._check_side_inputs(transform, payload)
 
     def _inside_beam(self, names: list[str], inside: bool) -> Iterator[str]:
-        """Transforms that one of Beam's own composites is made of."""
+        """List the transforms inside of Beam's own composites."""
         for name in names:
             transform = self._transforms[name]
             if inside:
@@ -90,26 +87,23 @@ class _Checks:
 
     def _check_size(self) -> Iterator[ProtoFault]:
         if (size := self._proto.ByteSize()) > LARGEST_PIPELINE:
-            yield ProtoFault("the pipeline", f"it has {size:,} bytes, above {LARGEST_PIPELINE:,}")
+            what = f"it has {size:,} bytes, more than {LARGEST_PIPELINE:,}"
+            yield ProtoFault("the pipeline", what)
 
     def _check_collections(self) -> Iterator[ProtoFault]:
-        for name in self._given():
+        # Each only once, in the order of the transforms.
+        for name in dict.fromkeys(name for part in self._ours for name in part.outputs.values()):
             collection = self._collections[name]
             if collection.is_bounded == beam_runner_api_pb2.IsBounded.UNBOUNDED:
-                yield ProtoFault(collection.unique_name, "the collection has no end")
+                yield ProtoFault(collection.unique_name, "the collection is unbounded")
             if any(isinstance(leaf, _PICKLED) for leaf in self._leaves(name)):
                 yield ProtoFault(collection.unique_name, "its elements are pickled")
-
-    def _given(self) -> list[str]:
-        """The collections that our transforms give."""
-        names = (name for of in self._ours.values() for name in of.outputs.values())
-        return list(dict.fromkeys(names))
 
     def _check_key(self, transform: beam_runner_api_pb2.PTransform) -> Iterator[ProtoFault]:
         [name] = transform.inputs.values()
         coder = self._coders.get_by_id(self._collections[name].coder_id)
         if not coder.is_kv_coder():
-            yield ProtoFault(transform.unique_name, "what is grouped has no key")
+            yield ProtoFault(transform.unique_name, "its elements have no key")
         elif not coder.key_coder().is_deterministic():
             yield ProtoFault(
                 transform.unique_name, "equal keys may have different bytes on different workers"
@@ -124,8 +118,8 @@ class _Checks:
             yield ProtoFault(name, "the DoFn splits its elements")
         is_pickled = payload.do_fn.urn == python_urns.PICKLED_DOFN_INFO
         size = len(payload.do_fn.payload)
-        if is_pickled and size > self._largest_payload:
-            what = f"the DoFn has {size:,} bytes, above {self._largest_payload:,}"
+        if is_pickled and size > LARGEST_PAYLOAD:
+            what = f"the DoFn has {size:,} bytes, more than {LARGEST_PAYLOAD:,}"
             yield ProtoFault(name, what)
 
     def _check_side_inputs(
@@ -133,16 +127,14 @@ class _Checks:
         transform: beam_runner_api_pb2.PTransform,
         payload: beam_runner_api_pb2.ParDoPayload,
     ) -> Iterator[ProtoFault]:
-        """A stage that runs once may read collections; one that every worker runs, only paths."""
+        """Check side inputs: only a stage that runs once may read more than paths."""
         if not payload.side_inputs or self._runs_once(transform, payload):
             return
         for tag in payload.side_inputs:
-            leaves = [*self._leaves(transform.inputs[tag])]
+            leaves = self._leaves(transform.inputs[tag])
             if not all(isinstance(leaf, coders.StrUtf8Coder) for leaf in leaves):
-                yield ProtoFault(
-                    transform.unique_name,
-                    f"side input {tag} holds more than paths, for each worker",
-                )
+                what = f"every worker reads side input {tag}, which holds more than paths"
+                yield ProtoFault(transform.unique_name, what)
 
     def _runs_once(
         self,
@@ -152,14 +144,14 @@ class _Checks:
         main = {name for tag, name in transform.inputs.items() if tag not in payload.side_inputs}
         impulses = {
             name
-            for of in self._transforms.values()
-            if of.spec.urn == common_urns.primitives.IMPULSE.urn
-            for name in of.outputs.values()
+            for part in self._transforms.values()
+            if part.spec.urn == common_urns.primitives.IMPULSE.urn
+            for name in part.outputs.values()
         }
         return main <= impulses
 
     def _leaves(self, collection: str) -> Iterator[coders.Coder]:
-        """The coders that the coder of a collection is made of, those without components."""
+        """List the elementary coders that a collection's coder is made of."""
         coder_id = self._collections[collection].coder_id
         yield from _leaves_of(self._coders.get_by_id(coder_id))
 

@@ -2,16 +2,17 @@
 
 import logging
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
-from typing import Any
+from typing import Any, Self
 
 from apache_beam.metrics.metric import MetricsFilter
 from apache_beam.portability.api import beam_job_api_pb2
 from apache_beam.runners.runner import PipelineState
 
 from pipeline.console.progress import Counters
+from pipeline.runners.engine import Submitted
 from pipeline.runners.failures import JobCancelledError
 from pipeline.runners.live_counters import read_counters
 from transforms.tally import NAMESPACE
@@ -20,35 +21,35 @@ _LOG = logging.getLogger(__name__)
 
 
 class JobInterrupt(KeyboardInterrupt):
-    """Ctrl-C, or a request to end, while a job ran elsewhere; it says what became of the job."""
+    """Ctrl-C, or a request to end, while a job ran elsewhere; says what became of the job."""
 
 
 def job_id_of(result: Any) -> str:
-    """The engine's name for a job; empty where it has none.
+    """Return the engine's name for a job; empty if it has none.
 
     Args:
-        result: of Beam's `Pipeline.run`.
+        result: what Beam's `Pipeline.run` returned.
     """
-    found = getattr(result, "job_id", None) or getattr(result, "_job_id", None) or ""
-    return str(found() if callable(found) else found)
+    job_id = getattr(result, "job_id", None) or getattr(result, "_job_id", None) or ""
+    return str(job_id() if callable(job_id) else job_id)
 
 
 def ask_counters(result: Any) -> dict[str, int]:
-    """The counters of a job as its engine has them now, by the names of the local progress.
+    """Ask the engine for the current counters of a job, by our names for them.
 
-    Of a job service it is asked anew each time: `result.metrics` keeps its first answer.
+    A job service is asked directly, because `result.metrics` keeps its first answer.
 
     Args:
-        result: of Beam's `Pipeline.run`.
+        result: what Beam's `Pipeline.run` returned.
     """
     if service := getattr(result, "_job_service", None):
         request = beam_job_api_pb2.GetJobMetricsRequest(job_id=job_id_of(result))
         metrics = service.GetJobMetrics(request).metrics
         return _join(read_counters(metrics.attempted), read_counters(metrics.committed))
-    asked = MetricsFilter().with_namespace(NAMESPACE)
+    ours = MetricsFilter().with_namespace(NAMESPACE)
     attempted: dict[str, int] = {}
     committed: dict[str, int] = {}
-    for metric in result.metrics().query(asked)["counters"]:
+    for metric in result.metrics().query(ours)["counters"]:
         name = metric.key.metric.name
         attempted[name] = attempted.get(name, 0) + (metric.attempted or 0)
         committed[name] = committed.get(name, 0) + (metric.committed or 0)
@@ -56,13 +57,13 @@ def ask_counters(result: Any) -> dict[str, int]:
 
 
 def _join(attempted: dict[str, int], committed: dict[str, int]) -> dict[str, int]:
-    """The larger of the two: some engines know one of them only, Prism knows of one bundle."""
+    """Take the larger value of each: some engines report only one, and Prism one bundle's."""
     names = attempted.keys() | committed.keys()
     return {name: max(attempted.get(name, 0), committed.get(name, 0)) for name in names}
 
 
 def take_counters(result: Any, counters: Counters) -> None:
-    """Take over a job's counters; an engine that does not answer costs no job."""
+    """Copy a job's counters, but do not fail if the engine does not answer."""
     try:
         counters.update("job", ask_counters(result))
     except Exception as error:  # whatever its client raises
@@ -73,15 +74,15 @@ def wait(result: Any) -> None:
     """Wait for the end of a job.
 
     Args:
-        result: of Beam's `Pipeline.run`.
+        result: what Beam's `Pipeline.run` returned.
 
     Raises:
         JobCancelledError: somebody else cancelled it.
-        RuntimeError: it failed; the message has what its workers said.
+        RuntimeError: it failed; the message has what its workers reported.
     """
     if service := getattr(result, "_job_service", None):
-        # Beam gives these two a deadline of --job_server_timeout, and a job that runs longer than
-        # that is taken for one that failed.
+        # Beam gives these two a deadline of --job_server_timeout, and takes a job that runs longer
+        # for one that failed.
         job_id = job_id_of(result)
         result._state_stream = service.GetStateStream(
             beam_job_api_pb2.GetJobStateRequest(job_id=job_id)
@@ -107,30 +108,57 @@ def _ask_state(result: Any) -> str:
     return ""
 
 
-class HeldInterrupts:
-    """Ctrl-C and requests to end, kept until one can do something about them.
+class Interrupts:
+    """Ctrl-C and requests to end, from the submission of a job until its end.
 
-    A second one is not kept.
+    While the job is submitted they are held back, since it can be cancelled only once it has an id;
+    the second one raises all the same. Once released, they cancel the job.
+
+    Args:
+        tied: whether the job ends with this process anyway.
     """
 
-    def __init__(self) -> None:
-        self._came = False
+    def __init__(self, tied: bool) -> None:
+        self._tied, self._came = tied, False
+        self._cancel: Callable[[], object] | None = None
+        self._job = Submitted()
+
+    def __enter__(self) -> Self:
         self._previous = {
             number: signal.signal(number, self._hold) for number in (signal.SIGINT, signal.SIGTERM)
         }
+        return self
 
-    def release(self) -> None:
-        """Keep no more of them.
+    def release(self, cancel: Callable[[], object], job: Submitted) -> None:
+        """Hold no more of them back, and cancel the job when one comes.
+
+        Args:
+            cancel: asks the engine to cancel the job.
+            job: the job.
 
         Raises:
-            KeyboardInterrupt: one came.
+            KeyboardInterrupt: one came meanwhile.
         """
-        self.restore()
+        self._cancel, self._job = cancel, job
+        self._restore()
         if self._came:
             raise KeyboardInterrupt
 
-    def restore(self) -> None:
-        """Let them do again what they did before."""
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._restore()
+        if kind is None or self._cancel is None or not issubclass(kind, KeyboardInterrupt):
+            return
+        name, url = f"job {self._job.job_id}", self._job.url
+        try:
+            self._cancel()
+            outcome = f"{name} was cancelled"
+        except Exception as error:  # whatever an engine's client raises
+            outcome = f"{name} could not be cancelled and may still be running "
+            outcome += f"({type(error).__name__}): cancel it{' at ' * bool(url)}{url}"
+        # A job that ends with this process needs no such message.
+        raise (KeyboardInterrupt if self._tied else JobInterrupt(outcome)) from None
+
+    def _restore(self) -> None:
         while self._previous:
             signal.signal(*self._previous.popitem())
 
@@ -138,46 +166,3 @@ class HeldInterrupts:
         if self._came:
             raise KeyboardInterrupt
         self._came = True
-
-
-@contextmanager
-def hold_interrupts() -> Iterator[HeldInterrupts]:
-    """Keep interrupts while a job is submitted: it must be known to cancel it.
-
-    They are to be released within `cancel_on_interrupt`, so that there is no moment between.
-    """
-    held = HeldInterrupts()
-    try:
-        yield held
-    finally:
-        held.restore()
-
-
-@contextmanager
-def cancel_on_interrupt(
-    cancel: Callable[[], object], job_id: str, url: str, tied: bool
-) -> Iterator[None]:
-    """Cancel the job where the block ends by Ctrl-C or a request to end.
-
-    Args:
-        cancel: asks the engine to.
-        job_id: its name for the job.
-        url: where the job is watched.
-        tied: whether the job ends with this process anyway.
-
-    Raises:
-        JobInterrupt: it did.
-    """
-    try:
-        yield
-    except KeyboardInterrupt:
-        try:
-            cancel()
-        except Exception as error:  # whatever an engine's client raises
-            place = f" at {url}" if url else ""
-            said = f"job {job_id} could not be cancelled and may go on ({type(error).__name__}): "
-            said += f"end it{place}"
-        else:
-            said = f"job {job_id} was cancelled"
-        # Of a job that ends with this process there is nothing to say.
-        raise (KeyboardInterrupt if tied else JobInterrupt(said)) from None

@@ -158,7 +158,7 @@ def test_a_job_that_nobody_waits_for_ends_all_the_same(
 @pytest.mark.parametrize(
     ("flags", "parts"),
     [
-        (("--parallelism=5",), ("--parallelism 5", "has 4 slots")),
+        (("--parallelism=5",), ("--parallelism 5", "4 of the cluster's 4 slots")),
         (("--flink_version=1.20",), ("--flink_version 1.20", "the cluster has Flink 1.19")),
     ],
 )

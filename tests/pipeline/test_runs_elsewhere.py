@@ -14,8 +14,9 @@ from apache_beam.portability.api import beam_job_api_pb2
 
 from pipeline.command_line import CANCELLED, FAILURE, INTERRUPTED, USER_ERROR
 from pipeline.console.progress import Counters
-from pipeline.runners import portable
-from pipeline.runners.run import Run
+from pipeline.options import RunOptions
+from pipeline.runners.engine import Run
+from pipeline.runners.portable import PortableEngine
 from pipeline.runners.watch import JobInterrupt, job_id_of
 from tests.tools.engine import RUNNING, Engine, count_seconds, start_engine
 from tests.tools.jobs import assert_refused, build, digests
@@ -60,7 +61,8 @@ def test_a_job_may_take_longer_than_the_job_server_may_to_answer(engine: Engine)
         )
 
     arguments = (*engine.flags[3:], f"--job_server_timeout={_DEADLINE_SECONDS}")
-    assert portable.submit(Run(add, "PortableRunner", arguments, counters)).done
+    portable = PortableEngine(RunOptions(runner="PortableRunner"), arguments)
+    assert portable.submit(Run(add, counters)).done
     assert counters.totals() == {"read.seconds": _DEADLINE_SECONDS + 1}
 
 
@@ -143,8 +145,9 @@ def test_what_interrupts_a_submission_ends_the_job(engine: Engine) -> None:
         _ = pipeline | beam.Create([1]) | beam.Map(count_seconds).with_output_types(int)
         os.kill(os.getpid(), signal.SIGINT)
 
+    portable = PortableEngine(RunOptions(runner="PortableRunner"), engine.flags[3:])
     with pytest.raises(JobInterrupt, match="was cancelled"):
-        portable.submit(Run(add, "PortableRunner", tuple(engine.flags[3:]), Counters()))
+        portable.submit(Run(add, Counters()))
     [state] = [state for job_id, state in engine.jobs().items() if job_id not in known]
     assert state == beam_job_api_pb2.JobState.CANCELLED
 
@@ -156,11 +159,11 @@ def test_what_interrupts_a_submission_ends_the_job(engine: Engine) -> None:
         (
             ["PortableRunner", "--", "--job_endpoint=localhost:1", "--environment_type=LOOPBACK"],
             "--job_endpoint=localhost:1",
-            "nobody answers there",
+            "there is no answer from that address",
         ),
         (["SparkRunner"], "--runner SparkRunner", "lacks the code of this job"),
-        (["DaskRunner"], "--runner DaskRunner", "loses elements"),
-        (["NoRunner"], "--runner NoRunner", "Beam cannot make it"),
+        (["DaskRunner"], "--runner DaskRunner", "silently loses elements"),
+        (["NoRunner"], "--runner NoRunner", "Beam cannot create it"),
     ],
 )
 def test_an_engine_that_cannot_run_the_job_is_refused(

@@ -1,4 +1,4 @@
-"""Flink's REST interface: what a cluster has, how a job is, and the end of one."""
+"""Flink's REST interface: a cluster's size, the state of a job, and its cancellation."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,23 +17,23 @@ _METRICS = "__metricscontainers"
 FINISHED, CANCELED, FAILED = "FINISHED", "CANCELED", "FAILED"
 ENDED = (FINISHED, CANCELED, FAILED)
 
-# It answers within milliseconds, unless its machine is overloaded.
+# It answers within milliseconds unless its machine is overloaded.
 _SECONDS_TO_ANSWER = 20
 
 
 class NoAnswerError(Exception):
-    """The interface cannot be reached, or does not know what it is asked for."""
+    """The interface cannot be reached, or does not know the job."""
 
 
 @dataclass(frozen=True)
 class Overview:
-    """What a cluster has.
+    """The size of a cluster.
 
     Attributes:
-        version: of Flink, such as "1.19.3".
-        task_managers: machines that have registered.
-        slots: tasks that run at once.
-        free_slots: those that no job has.
+        version: Flink's version, such as "1.19.3".
+        task_managers: the number of machines that have registered.
+        slots: the number of tasks that can run at once.
+        free_slots: the number of slots that no job uses.
     """
 
     version: str
@@ -44,11 +44,11 @@ class Overview:
 
 @dataclass(frozen=True)
 class JobStatus:
-    """How a job is.
+    """The state of a job.
 
     Attributes:
-        state: such as "RUNNING".
-        marks: changes whenever a task of the job begins, reads, writes or ends.
+        state: Flink's name for it, such as "RUNNING".
+        marks: a text that changes when a task of the job begins, reads, writes or ends.
     """
 
     state: str
@@ -60,8 +60,8 @@ class Failure:
     """A failure of tasks of a job.
 
     Attributes:
-        milliseconds: when it was.
-        trace: Java's, with the Python traceback in it where there is one.
+        milliseconds: its time.
+        trace: Java's trace, with the Python traceback in it if there is one.
     """
 
     milliseconds: int
@@ -71,37 +71,37 @@ class Failure:
 class FlinkRest:
     """The interface of one JobManager.
 
-    Every method raises NoAnswerError where there is no answer.
+    Every method that asks it raises NoAnswerError if there is no answer.
 
     Args:
         master: its address, "host:port" or with "http://" or "https://" before it.
-
-    Attributes:
-        url: the address with its scheme.
     """
 
     def __init__(self, master: str) -> None:
-        self.url = (master if urlsplit(master).netloc else f"http://{master}").rstrip("/")
+        self._url = (master if urlsplit(master).netloc else f"http://{master}").rstrip("/")
 
     def overview(self) -> Overview:
-        """What the cluster has."""
-        of = self._get("/overview")
-        return Overview(
-            of["flink-version"], of["taskmanagers"], of["slots-total"], of["slots-available"]
-        )
+        """Return the size of the cluster."""
+        names = ("flink-version", "taskmanagers", "slots-total", "slots-available")
+        answer = self._get("/overview")
+        return Overview(*(answer[name] for name in names))
 
     def jobs_named(self, name: str) -> set[str]:
-        """The ids of all jobs of a name, of those that have ended, too."""
+        """Return the ids of all jobs with a name, including those that have ended."""
         return {job["jid"] for job in self._get("/jobs/overview")["jobs"] if job["name"] == name}
 
     def status(self, job: str) -> JobStatus:
-        """How a job is."""
-        of = self._get(f"/jobs/{job}")
-        tasks = [(task["tasks"], _moving(task["metrics"])) for task in of["vertices"]]
-        return JobStatus(of["state"], f"{of['state']} {tasks}")
+        """Return the state of a job."""
+        answer = self._get(f"/jobs/{job}")
+        moving = ("read-records", "write-records", "write-bytes")
+        marks = [
+            (task["tasks"], [task["metrics"].get(name) for name in moving])
+            for task in answer["vertices"]
+        ]
+        return JobStatus(answer["state"], f"{answer['state']} {marks}")
 
     def counters(self, job: str) -> dict[str, int]:
-        """The job's live counters; of a bundle they are heard of at its end."""
+        """Return the job's live counters, to which a bundle adds its own when it ends."""
         values: dict[str, int] = {}
         for accumulator in self._get(f"/jobs/{job}/accumulators")["user-task-accumulators"]:
             if accumulator["name"] == _METRICS:
@@ -109,32 +109,29 @@ class FlinkRest:
         return values
 
     def failures(self, job: str) -> list[Failure]:
-        """What has failed so far, the latest first; Flink keeps some."""
+        """Return the latest failures, the most recent first; Flink keeps a limited number."""
         history = self._get(f"/jobs/{job}/exceptions").get("exceptionHistory", {})
-        return [Failure(of["timestamp"], of["stacktrace"]) for of in history.get("entries", [])]
+        entries = history.get("entries", [])
+        return [Failure(entry["timestamp"], entry["stacktrace"]) for entry in entries]
 
     def cancel(self, job: str) -> None:
-        """Ask for the end of a job; one that has ended is left as it is."""
+        """Ask Flink to cancel a job; nothing happens if it has ended."""
         try:
-            requests.patch(f"{self.url}/jobs/{job}?mode=cancel", timeout=_SECONDS_TO_ANSWER)
+            requests.patch(f"{self._url}/jobs/{job}?mode=cancel", timeout=_SECONDS_TO_ANSWER)
         except requests.RequestException as error:
             raise NoAnswerError(str(error)) from error
 
     def page(self, job: str) -> str:
-        """Where a person watches a job."""
-        return f"{self.url}/#/job/running/{job}/overview"
+        """Return the URL of the page on which a job can be watched."""
+        return f"{self._url}/#/job/running/{job}/overview"
 
     def _get(self, path: str) -> Any:
         try:
-            answer = requests.get(f"{self.url}{path}", timeout=_SECONDS_TO_ANSWER)
+            answer = requests.get(f"{self._url}{path}", timeout=_SECONDS_TO_ANSWER)
             answer.raise_for_status()
             return answer.json()
         except requests.RequestException as error:
             raise NoAnswerError(str(error)) from error
-
-
-def _moving(metrics: dict[str, Any]) -> list[Any]:
-    return [metrics.get(name) for name in ("read-records", "write-records", "write-bytes")]
 
 
 def _parse_metrics(value: str) -> dict[str, int]:

@@ -1,8 +1,8 @@
-"""A job on Flink until its end: what Flink reports late or never is noticed here.
+"""A watch on a job on Flink until its end, which notices what Flink reports late or never.
 
 Most faults of a portable job show as a job that runs for ever: a thread of gRPC without memory, a
-worker that did not start. And an error that comes again with every attempt is retried as many times
-as the cluster's restart strategy says, half a minute or more of nothing each time.
+worker that did not start. An error that every attempt meets is retried as often as the cluster's
+restart strategy says, with half a minute or more of idleness each time.
 """
 
 import time
@@ -26,26 +26,26 @@ from transforms.storage.files import list_files
 
 _SECONDS_BETWEEN_LOOKS = 1.0
 
-# The journal is a list of files, which takes requests where it lies in an object store.
+# The journal is a list of files, which costs requests in an object store.
 _SECONDS_BETWEEN_JOURNALS = 10.0
 
-# A killed worker gives no Python error, and a store that has a bad hour lets something be finished
-# in between. Tasks that fail within seconds of each other were one attempt.
+# A killed worker leaves no Python error, and an unreliable store lets some work finish in between.
+# Tasks that fail within seconds of each other belong to one attempt.
 _SAME_ERRORS = 3
 _MILLISECONDS_OF_AN_ATTEMPT = 3000
 _TRACE = "Traceback (most recent call last)"
 
 
 class FlinkJobError(Exception):
-    """A job on Flink ended otherwise than finished, or went on without progress."""
+    """A job on Flink failed, or made no progress."""
 
 
 class FlinkSilentError(FlinkJobError):
-    """Flink does not answer any more."""
+    """Flink no longer answers."""
 
 
 def describe_failure(trace: str) -> str:
-    """The line of a trace of Java's that says most: the Python error in it, or else its first."""
+    """Return the most telling line of a Java trace: the Python error, the last cause or line 1."""
     if error := _python_error(trace):
         return error
     causes = [line for line in trace.splitlines() if line.startswith("Caused by: ")]
@@ -57,14 +57,15 @@ class FlinkWatch:
     """Follows one job.
 
     Args:
-        rest: of its cluster.
+        rest: the interface of its cluster.
         job: its id.
         counters: filled with the live counters.
-        patience: seconds without any progress after which the job is given up; 0 never gives up.
-        folder: of the job's temporary files; what changes there is progress, too. Empty for none.
+        patience: seconds without any progress after which the watch gives the job up; 0 for never.
+        folder: the folder of the job's temporary files, where changes are progress as well; empty
+            if unknown.
         seconds_of_silence: how long the interface may fail to answer.
-        clock: gives seconds.
-        pause: waits for so many seconds.
+        clock: returns the time in seconds.
+        pause: waits for a number of seconds.
     """
 
     def __init__(
@@ -91,10 +92,10 @@ class FlinkWatch:
         """Wait until the job is finished.
 
         Raises:
-            FlinkSilentError: Flink is gone.
-            JobCancelledError: somebody else cancelled the job, as on Flink's page.
-            FlinkJobError: the job ended otherwise, or stands still.
-            UserError: it met a mistake of the user's.
+            FlinkSilentError: Flink no longer answers.
+            JobCancelledError: somebody else cancelled the job, for example on Flink's page.
+            FlinkJobError: the job failed, or makes no progress.
+            UserError: it found a mistake of the user's.
         """
         while True:
             try:
@@ -102,7 +103,7 @@ class FlinkWatch:
                 self._answered = self._clock()
             except NoAnswerError as error:
                 if self._clock() - self._answered > self._silence:
-                    raise FlinkSilentError(f"Flink does not answer any more ({error})") from None
+                    raise FlinkSilentError(f"Flink no longer answers ({error})") from None
                 state = ""
             if state == FINISHED:
                 return
@@ -127,7 +128,7 @@ class FlinkWatch:
     def _read_journal(self) -> None:
         """Count what is finished.
 
-        Of a bundle, which may be all of a machine's work, Flink says nothing before its end.
+        Flink reports a bundle, which may be all of a machine's work, only when it ends.
         """
         if not self._folder or self._clock() - self._read < _SECONDS_BETWEEN_JOURNALS:
             return
@@ -138,9 +139,9 @@ class FlinkWatch:
         self._counters.update(JOURNAL, self._finished)
 
     def _raise_mistake(self, failures: list[Failure]) -> None:
-        """Raise what every further attempt would meet again."""
+        """Raise an error that every further attempt would meet again."""
         for failure in reversed(failures):
-            raise_user_error(FlinkJobError(failure.trace))
+            raise_user_error(failure.trace)
             if failure.milliseconds - self._failed < _MILLISECONDS_OF_AN_ATTEMPT:
                 continue
             self._failed = failure.milliseconds
@@ -157,7 +158,7 @@ class FlinkWatch:
         if not failures:
             raise FlinkJobError(f"the job ended in Flink as {state}")
         trace = failures[0].trace
-        raise_user_error(FlinkJobError(trace))
+        raise_user_error(trace)
         cause = FlinkJobError(trace)
         raise FlinkJobError(f"the job failed in Flink ({describe_failure(trace)})") from cause
 
@@ -165,7 +166,7 @@ class FlinkWatch:
         now = self._clock()
         if not self._patience or now - self._moved <= self._patience / 2:
             return
-        # Within a long bundle only its files move; to list them takes requests, so seldom.
+        # Within a long bundle only files change; listing them costs requests, so it is done seldom.
         if now - self._looked > self._patience / 8:
             files, self._looked = self._list_files(), now
             if files != self._files:
@@ -174,7 +175,7 @@ class FlinkWatch:
         if now - self._moved > self._patience:
             raise FlinkJobError(
                 f"the job made no progress for {self._patience:g} seconds and was cancelled; "
-                "--patience changes how long one waits"
+                "--patience changes this limit"
             )
 
     def _list_files(self) -> str:
@@ -186,10 +187,10 @@ class FlinkWatch:
 
 
 def end_job(rest: FlinkRest, job: str, seconds: float = 30) -> None:
-    """Cancel a job and wait until it has let go of its slots, as far as Flink answers.
+    """Cancel a job and wait until its slots are free, as long as Flink answers.
 
     Args:
-        rest: of its cluster.
+        rest: the interface of its cluster.
         job: its id.
         seconds: the longest wait.
     """
@@ -201,7 +202,7 @@ def end_job(rest: FlinkRest, job: str, seconds: float = 30) -> None:
 
 
 def _python_error(trace: str) -> str:
-    """The last line of the Python traceback in a trace of Java's; empty where there is none."""
+    """Return the error of the Python traceback in a Java trace; empty if there is none."""
     if _TRACE not in trace:
         return ""
     lines = trace.rpartition(_TRACE)[2].splitlines()[1:]

@@ -1,4 +1,4 @@
-"""What a worker process of the local runner does: it is Beam's worker, and dies with its parent."""
+"""What a worker process on this machine does: it runs Beam's worker, and dies with its parent."""
 
 import ctypes
 import logging
@@ -21,37 +21,37 @@ _KEPT_BYTES = 256 * 2**20
 
 
 def main(environment: Connection) -> None:
-    """Run Beam's worker until the runner ends it.
+    """Run Beam's worker until the engine ends it.
 
     Args:
-        environment: gives what Beam's worker reads from its environment.
+        environment: receives the variables that Beam's worker reads from its environment.
     """
-    # Ctrl-C is the parent's.
+    # The parent handles Ctrl-C.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     logging.getLogger().handlers.clear()
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         _keep_freed_memory()
-    # The first call of a compiled kernel takes half a second, and the parent has no work yet.
+    # The first call of a compiled kernel takes half a second; there is no work to do yet.
     derive_keys(np.uint64(0), np.zeros(1, np.uint64), 0, 0)
     try:
         os.environ.update(environment.recv())
     except EOFError:  # the parent ended before it had work
         return
-    # Beam prints the trace of each failure, which it also reports and the runner raises.
+    # Beam prints the trace of each failure, which it also reports and the engine raises.
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stderr(nowhere):
         try:
             sdk_worker_main.main(sys.argv)
-        except grpc.RpcError:  # the engine is gone, and threads that it waits for would say so
+        except grpc.RpcError:  # the engine is gone, and Beam's threads would print that
             os._exit(1)
 
 
 def _keep_freed_memory() -> None:
-    """Let malloc keep what is freed.
+    """Let malloc keep freed memory.
 
-    glibc gives large arrays back to the system at once, and each new one is then filled with zeros
-    again, page by page: measured 10 % of all processor time.
+    glibc returns large arrays to the system at once, which then fills each new one with zeros, page
+    by page: 10 % of all processor time, as measured.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt:  # not every libc has it

@@ -1,10 +1,9 @@
-"""Worker processes under watch: one that dies ends the job at once, instead of hanging it."""
+"""A watch on worker processes: one that dies ends the job at once, instead of making it hang."""
 
 import logging
 import os
 import signal
 import threading
-from collections.abc import Mapping
 from contextlib import suppress
 from multiprocessing.process import BaseProcess
 from types import FrameType
@@ -12,17 +11,15 @@ from typing import ClassVar
 
 import grpc
 from apache_beam.portability import python_urns
+from apache_beam.portability.api import endpoints_pb2
 from apache_beam.runners.portability.fn_api_runner import worker_handlers
-from google.protobuf import json_format, text_format
+from google.protobuf import struct_pb2
 
+from pipeline.runners.failures import WorkerDiedError
 from pipeline.runners.local.workers import Worker
 
 # A killed process is gone within milliseconds, unless the system is stuck.
 _SECONDS_TO_DIE = 5
-
-
-class WorkerDiedError(Exception):
-    """A worker process of the local runner ended before its work."""
 
 
 @worker_handlers.WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
@@ -30,31 +27,28 @@ class _WatchedWorkerHandler(worker_handlers.SubprocessSdkWorkerHandler):
     """Beam's handler of a worker process, for a process of ours."""
 
     def start_worker(self) -> None:
-        control = text_format.MessageToString(self.control_api_service_descriptor())
-        options = self.provision_info.provision_info.pipeline_options
-        environment = {
-            "CONTROL_API_SERVICE_DESCRIPTOR": control,
-            "PIPELINE_OPTIONS": json_format.MessageToJson(options),
-            "WORKER_ID": self.worker_id,
-        }
-        WorkerWatch.begin(environment)
+        WorkerWatch.begin(
+            self.control_api_service_descriptor(),
+            self.provision_info.provision_info.pipeline_options,
+            self.worker_id,
+        )
 
     def stop_worker(self) -> None:
-        # The job is over. A worker that were let to end by itself would take two seconds to clear
-        # its memory or, in the middle of a bundle that nobody waits for any more, minutes.
+        # The job is over. A worker that ended by itself would take two seconds to clear its memory
+        # or, in the middle of a bundle that nobody waits for any more, minutes.
         WorkerWatch.end_workers()
 
 
 class WorkerWatch:
-    """While it is entered, a worker's death, Ctrl-C or a request to end raise in the main thread.
+    """Raises in the main thread when a worker dies, at Ctrl-C, and at a request to end.
 
-    The main thread waits for a bundle that will never end; only a signal reaches it there. The
-    workers are ended first, because Beam waits for each of them on its way out.
+    The main thread waits for a bundle that will never end, and only a signal reaches it there. The
+    workers are ended first, because Beam waits for each of them before it returns.
 
-    Beam makes the handlers of workers itself, so that what they share is the class'.
+    Beam itself makes the handlers of workers, so what they share belongs to the class.
 
     Args:
-        workers: started, but without work.
+        workers: processes that have started and wait for work.
     """
 
     _cause = ""
@@ -71,10 +65,11 @@ class WorkerWatch:
             signal.SIGINT: self._raise_interrupt,
             signal.SIGTERM: self._raise_interrupt,
         }
-        self._previous = {number: signal.signal(number, of) for number, of in handlers.items()}
+        self._previous = {
+            number: signal.signal(number, handler) for number, handler in handlers.items()
+        }
         WorkerWatch._ended = False
-        # The connections of a worker that dies break in Beam's threads, each with a trace of no
-        # use.
+        # When a worker dies, its connections break in Beam's threads, each with a useless trace.
         self._previous_hook, threading.excepthook = threading.excepthook, hide_broken_connections
         logging.getLogger("apache_beam.runners.worker.data_plane").setLevel(logging.CRITICAL)
 
@@ -86,26 +81,28 @@ class WorkerWatch:
             signal.signal(number, handler)
 
     @classmethod
-    def begin(cls, environment: Mapping[str, str]) -> None:
-        """Let the next worker begin, and watch it from now on."""
+    def begin(
+        cls, control: endpoints_pb2.ApiServiceDescriptor, options: struct_pb2.Struct, name: str
+    ) -> None:
+        """Let the next worker begin (see `Worker.begin`), and watch it from now on."""
         worker = cls._waiting.pop()
         thread = threading.Thread(target=cls._wait, args=(worker.process,), daemon=True)
         cls._working.append((worker, thread))
-        with suppress(BrokenPipeError):  # it died before it began; the thread tells
-            worker.begin(environment)
+        with suppress(BrokenPipeError):  # it died before it began, which the thread notices
+            worker.begin(control, options, name)
         thread.start()
 
     @classmethod
     def _wait(cls, process: BaseProcess) -> None:
         process.join()
-        # One that is told to go on its own ends with 0, just before `stop_worker`.
+        # A worker that Beam asks to end exits with 0, just before `stop_worker`.
         if process.exitcode and not cls._ended:
             cls._cause = f"exit status {process.exitcode}"
             os.kill(os.getpid(), signal.SIGUSR1)
 
     @classmethod
     def end_workers(cls) -> None:
-        """Kill every worker process; what they report from now on is no news."""
+        """Kill every worker process, and ignore what they report from now on."""
         cls._ended = True
         logging.disable()  # Beam logs every one of them as a failure to close
         for worker in [*cls._waiting, *(worker for worker, _ in cls._working)]:
@@ -127,6 +124,6 @@ class WorkerWatch:
 
 
 def hide_broken_connections(failure: threading.ExceptHookArgs) -> None:
-    """A hook for exceptions of threads: Beam's, whose connection breaks, have nothing to say."""
+    """Handle an exception of a thread, but ignore that of a Beam thread that lost a connection."""
     if not isinstance(failure.exc_value, grpc.RpcError):
         threading.__excepthook__(failure)

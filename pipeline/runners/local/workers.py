@@ -1,54 +1,66 @@
-"""Worker processes of the local runner.
+"""Worker processes on this machine.
 
-They are made before the first thread is started, when a process can be forked without harm: a fork
-finds Beam and the stages imported, which takes two seconds, and shares their memory. Where threads
-run already, as in a notebook, a server process that has none imports them once, and is forked.
+They are made before the first thread starts, while a process can be forked without harm: a fork
+finds Beam and the stages imported, which takes two seconds otherwise, and shares their memory.
+Where threads run already, as in a notebook, a server process without threads imports them once and
+is forked instead.
 """
 
 import multiprocessing
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkContext, ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
 
+from apache_beam.portability.api import endpoints_pb2
+from google.protobuf import json_format, struct_pb2, text_format
+
 from pipeline.runners.local import worker
 
-# The server of forks listens at a file in a folder of its own there, by a path of 107 bytes.
+# The fork server listens at a file in a folder that it makes there; its path may have 107 bytes.
 _LONGEST_TEMPORARY_FOLDER = 60
 
 
 @dataclass(frozen=True)
 class Worker:
-    """A process that waits for its environment, and then works for the runner.
+    """A process that waits for its environment, and then works for an engine.
 
     Attributes:
         process: the process.
-        environment: where it waits.
+        environment: the connection at which it waits.
     """
 
     process: BaseProcess
     environment: Connection
 
-    def begin(self, environment: Mapping[str, str]) -> None:
+    def begin(
+        self, control: endpoints_pb2.ApiServiceDescriptor, options: struct_pb2.Struct, name: str
+    ) -> None:
         """Let it work.
 
         Args:
-            environment: what Beam's worker reads from its environment, over this process' own.
+            control: address of the engine's control service.
+            options: Beam's own options.
+            name: the worker's id on the engine.
+
+        Raises:
+            BrokenPipeError: the process has died.
         """
-        self.environment.send(dict(environment))
+        self.environment.send(
+            {
+                "CONTROL_API_SERVICE_DESCRIPTOR": text_format.MessageToString(control),
+                "PIPELINE_OPTIONS": json_format.MessageToJson(options),
+                "WORKER_ID": name,
+            }
+        )
         self.environment.close()
 
 
 def start_workers(number: int) -> list[Worker]:
-    """Start workers.
-
-    Args:
-        number: how many.
-    """
+    """Start this many workers."""
     context = _choose_context()
     workers = []
     for _ in range(number):
@@ -61,7 +73,7 @@ def start_workers(number: int) -> list[Worker]:
 
 
 def _choose_context() -> ForkContext | ForkServerContext | SpawnContext:
-    # macOS' system libraries do not outlive a fork.
+    # The system libraries of macOS do not survive a fork.
     may_fork = sys.platform == "linux"
     if may_fork and threading.active_count() == 1:
         return multiprocessing.get_context("fork")

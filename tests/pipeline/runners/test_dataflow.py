@@ -8,7 +8,8 @@ import pytest
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 
-from pipeline.runners import dataflow, setting
+from pipeline.options import RunOptions
+from pipeline.runners.dataflow import DataflowEngine
 from pipeline.runners.proto_checks import find_faults
 from tests.conftest import CHECKOUT
 from tests.pipeline.runners.loopback_cloud import (
@@ -77,7 +78,10 @@ def test_every_objective_is_translated_without_faults(objective: str) -> None:
     faults = find_faults(proto)
     assert {of.place for of in faults if of.what == "its elements are pickled"} <= theirs
     others = {(of.place.split("/")[0], of.what) for of in faults if of.place not in theirs}
-    pool = ("BuildShards", "side input python_side_input0 holds more than paths, for each worker")
+    pool = (
+        "BuildShards",
+        "every worker reads side input python_side_input0, which holds more than paths",
+    )
     assert others <= {pool}
 
 
@@ -104,7 +108,7 @@ def without(flag: str) -> tuple[str, ...]:
 @pytest.mark.parametrize("flag", ["--project", "--region", "--temp_location", "--sdk_container"])
 def test_what_the_service_needs_is_asked_for(flag: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CLOUDSDK_COMPUTE_REGION", raising=False)
-    assert_refused(submit("bert", *without(flag), DRY_RUN), 2, flag, "behind --")
+    assert_refused(submit("bert", *without(flag), DRY_RUN), 2, flag, "after --")
 
 
 def test_files_of_this_machine_are_refused(tmp_path: Path, sample: Path) -> None:
@@ -137,11 +141,11 @@ def test_more_processors_than_tasks_are_refused_where_the_user_cut_the_input() -
 def test_parallelism_is_that_of_the_machines(
     arguments: tuple[str, ...], processors: int | None
 ) -> None:
-    assert dataflow.parallelism(arguments, 1) == processors
+    assert DataflowEngine(RunOptions(), arguments).parallelism == processors
 
 
 def test_a_job_is_watched_at_its_own_page() -> None:
-    url = dataflow.console_url(SERVICE, "2026-11-21_01")
+    url = DataflowEngine(RunOptions(), SERVICE).page("2026-11-21_01")
     assert url.endswith("/dataflow/jobs/us-central1/2026-11-21_01?project=test-project")
 
 
@@ -154,6 +158,6 @@ def test_a_dry_run_says_so_and_leaves_nothing() -> None:
 
 
 def test_shards_that_no_worker_can_build_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(setting, "LARGEST_SHARD_BYTES", 100_000)
+    monkeypatch.setattr(DataflowEngine, "largest_shard_bytes", 100_000)
     # 50,947 bytes, ten times, to three shards and one of the validation split.
     assert_refused(submit("bert", *SERVICE, DRY_RUN), 2, "--num-shards", "4 shards", "Give 6 ")

@@ -10,10 +10,12 @@ from apache_beam import coders
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.transforms.userstate import BagStateSpec
 
+from pipeline.console.progress import Counters
+from pipeline.options import RunOptions
 from pipeline.runners import proto_checks
-from pipeline.runners.portable import submit_pipeline
+from pipeline.runners.engine import Run
+from pipeline.runners.portable import PortableEngine
 from pipeline.runners.proto_checks import find_faults
-from pipeline.runners.run import Run
 
 
 class Plain:
@@ -150,7 +152,7 @@ BROKEN = [
     (stateful, "the DoFn keeps state"),
     (splittable, "the DoFn splits its elements"),
     (large, "the DoFn has "),
-    (data_beside, "holds more than paths, for each worker"),
+    (data_beside, "which holds more than paths"),
 ]
 
 
@@ -179,7 +181,7 @@ def test_a_collection_without_end_is_found() -> None:
     collection.is_bounded = beam_runner_api_pb2.IsBounded.UNBOUNDED
     [fault] = find_faults(proto)
     assert "Bad" in fault.place
-    assert fault.what == "the collection has no end"
+    assert fault.what == "the collection is unbounded"
 
 
 def test_a_pipeline_that_no_service_takes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,6 +190,6 @@ def test_a_pipeline_that_no_service_takes_is_found(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_broken_job_is_not_submitted() -> None:
-    job = Run(stateful, "PortableRunner", (), counters=None)  # type: ignore[arg-type]
+    portable = PortableEngine(RunOptions(runner="PortableRunner"))
     with pytest.raises(RuntimeError, match="not fit for an engine: Bad: the DoFn keeps state"):
-        submit_pipeline(job)
+        portable.submit_pipeline(Run(stateful, Counters()))

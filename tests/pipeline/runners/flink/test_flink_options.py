@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.runners.arguments import complete, given_flags
-from pipeline.runners.flink import options as flink
-from pipeline.runners.flink.options import Place, place_of
+from pipeline.options import RunOptions
+from pipeline.runners.flink.engine import FlinkEngine, Place
 from pipeline.runners.flink.rest import FlinkRest, Overview
 from pipeline.runners.flink.server import JAR_VARIABLE, embedded_configuration, started_runner
 from tests.tools.jobs import assert_refused, build, leftovers
@@ -32,6 +31,11 @@ def jar(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return path
 
 
+def engine(*arguments: str) -> FlinkEngine:
+    return FlinkEngine(RunOptions(runner="FlinkRunner"), arguments)
+
+
+@pytest.mark.usefixtures("slots")
 @pytest.mark.parametrize(
     ("arguments", "place"),
     [
@@ -43,12 +47,12 @@ def jar(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     ],
 )
 def test_the_place_follows_from_the_options(arguments: tuple[str, ...], place: Place) -> None:
-    assert place_of(arguments) is place
+    assert engine(*arguments).place is place
 
 
-def test_a_cluster_is_asked_for_what_it_has(slots: list[Overview], jar: Path) -> None:
-    assert slots
-    assert flink.defaults([MASTER]) == {
+@pytest.mark.usefixtures("slots")
+def test_a_cluster_is_asked_for_what_it_has(jar: Path) -> None:
+    assert engine(MASTER).defaults() == {
         "execution_mode_for_batch": "BATCH_FORCED",
         "flink_job_server_jar": str(jar),
         "flink_version": "1.19",
@@ -60,20 +64,25 @@ def test_a_cluster_is_asked_for_what_it_has(slots: list[Overview], jar: Path) ->
 
 
 def test_the_users_options_win_and_experiments_add_up() -> None:
-    own = ["--parallelism=3", "--execution_mode_for_batch", "PIPELINED", "--experiments=mine"]
-    arguments = complete(own, flink.defaults(own))
-    flags = given_flags(arguments)
-    assert (flags["parallelism"], flags["execution_mode_for_batch"]) == ("3", "PIPELINED")
-    assert "--experiments=use_loopback_process_worker=True" in arguments
-    assert "--experiments=mine" in arguments
+    flink = engine(
+        "--parallelism=3", "--execution_mode_for_batch", "PIPELINED", "--experiments=mine"
+    )  # fmt: skip
+    assert flink.parallelism == 3
+    assert flink.flags["execution_mode_for_batch"] == "PIPELINED"
+    assert not any(name in " ".join(flink.ours) for name in ("--parallelism", "BATCH_FORCED"))
+    assert flink.flags["experiments"] == ["use_loopback_process_worker=True", "mine"]
 
 
 @pytest.mark.parametrize(
     ("overview", "flags", "parts"),
     [
-        (Overview("1.19.3", 2, 8, 6), ("--parallelism=7",), ("--parallelism 7", "6 are free")),
+        (
+            Overview("1.19.3", 2, 8, 6),
+            ("--parallelism=7",),
+            ("--parallelism 7", "6 of the cluster's 8 slots"),
+        ),
         (Overview("1.19.3", 0, 0, 0), (), (MASTER[2:].split("=", maxsplit=1)[0], "no TaskManager")),
-        (Overview("1.18.1", 1, 2, 2), (), ("--flink_version 1.18", "Beam has job servers for")),
+        (Overview("1.18.1", 1, 2, 2), (), ("has Flink 1.18.1", "Beam has job servers for")),
         (Overview("2.0.1", 1, 2, 2), ("--flink_version=1.20",), ("1.20", "has Flink 2.0.1")),
     ],
 )
@@ -112,7 +121,7 @@ def test_a_machine_without_java_is_refused(
 ) -> None:
     launcher = "--job_server_java_launcher=no-such-java"
     said = refused(sample, tokenizer_path, tmp_path / "out", launcher)
-    assert "needs Java, and there is no no-such-java" in said
+    assert "needs Java, and no-such-java is not installed" in said
 
 
 def test_a_missing_jar_is_refused(

@@ -1,0 +1,261 @@
+"""An engine that runs our job, as an abstract class, with the checks that hold for every engine."""
+
+import socket
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any, ClassVar
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from corpusmill.corpus.hub.wikitext import WIKITEXT
+from corpusmill.errors import UserError
+from pipeline.console.progress import Counters
+from pipeline.options import RunOptions
+from pipeline.runners.failures import (
+    JobCancelledError,
+    JobFailedError,
+    WorkerDiedError,
+    raise_explained,
+)
+from pipeline.runners.local.workers import Worker
+
+_SECONDS_TO_ANSWER = 10.0
+
+
+class Reach(Enum):
+    """Which files the workers of an engine can open."""
+
+    HERE = "all files of this machine"
+    SHARED = "folders that every machine mounts at the same path, and object stores"
+    STORES = "object stores"
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A job that an engine has accepted.
+
+    Attributes:
+        done: whether it has ended; False if the command did not wait for it.
+        job_id: the engine's name for it; empty if it has none.
+        url: the page on which it can be watched; empty if there is none.
+        dry: whether it was only translated, and nothing will run.
+    """
+
+    done: bool = True
+    job_id: str = ""
+    url: str = ""
+    dry: bool = False
+
+
+def _ignore(_: Submitted) -> None:
+    """Do not announce the job."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a pipeline.
+
+    Attributes:
+        build: adds the job's stages to a pipeline.
+        counters: filled while the job runs.
+        temp_folder: the folder of the job's temporary files; empty if unknown.
+        workers: the processes that `Engine.start_workers` started.
+        announce: called once an engine elsewhere has accepted the job.
+        late_arguments: options for Beam that are only known once the job starts.
+    """
+
+    build: Callable[[beam.Pipeline], None]
+    counters: Counters
+    temp_folder: str = ""
+    workers: list[Worker] = field(default_factory=list)
+    announce: Callable[[Submitted], None] = _ignore
+    late_arguments: tuple[str, ...] = ()
+
+
+class Engine(ABC):
+    """An engine, set up for one run.
+
+    Args:
+        options: where and how the job runs.
+        beam_arguments: options for Beam itself, as the user gave them.
+        places: (flag, path) of every place that workers open.
+
+    Attributes:
+        ours: the options for Beam that we set because the user did not.
+        arguments: all options for Beam, ours and the user's.
+        flags: their values by name, as Beam parses them, without Beam's own defaults.
+    """
+
+    # A retried shard is built again from the start. A larger one takes hours.
+    largest_shard_bytes: ClassVar[float] = 16 * 2**30
+
+    def __init__(
+        self,
+        options: RunOptions,
+        beam_arguments: Sequence[str] = (),
+        places: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        self.options, self.places = options, tuple(places)
+        self.flags = _parse_flags(beam_arguments)
+        set_by_user = {argument.partition("=")[0] for argument in beam_arguments}
+        set_by_user.discard("--experiments")  # Beam collects those of both
+        self.ours = tuple(
+            f"--{name}={value}" if value else f"--{name}"
+            for name, value in self.defaults().items()
+            if f"--{name}" not in set_by_user
+        )
+        # The last one counts.
+        self.arguments = (*self.ours, *beam_arguments)
+        self.flags = _parse_flags(self.arguments)
+
+    @property
+    def name(self) -> str:
+        """Beam's name for the engine."""
+        return self.options.runner
+
+    def defaults(self) -> dict[str, str]:
+        """Return the options that Beam should get unless the user sets them; "" is no value."""
+        return {}
+
+    @property
+    @abstractmethod
+    def reach(self) -> Reach:
+        """Which files its workers can open."""
+
+    @property
+    def parallelism(self) -> int | None:
+        """How many tasks run at once; None if unknown."""
+        return None
+
+    @property
+    @abstractmethod
+    def reason_to_wait(self) -> str:
+        """Why the job ends with this process; empty if it continues without it."""
+
+    def check_options(self) -> None:  # noqa: B027  most need none
+        """Refuse options with which the job would fail or hang on this engine.
+
+        Raises:
+            UserError: for the first such option.
+        """
+
+    def start_workers(self, text_bytes: int) -> list[Worker]:  # noqa: ARG002
+        """Start the worker processes that must exist before this process has any other thread."""
+        return []
+
+    @abstractmethod
+    def submit(self, run: Run) -> Submitted:
+        """Submit a job and, unless --no-wait is set, wait for its end."""
+
+    def check(self, tasks: int = 0) -> None:
+        """Refuse, before the job is submitted, what would fail or hang.
+
+        Args:
+            tasks: the number of tasks that the input is cut into; 0 if unknown.
+
+        Raises:
+            UserError: the engine cannot run the job.
+        """
+        self._check_places()
+        self._check_tasks(tasks)
+        if self.reason_to_wait and not self.options.wait:
+            raise UserError(
+                f"--no-wait --runner {self.options.runner}",
+                self.reason_to_wait,
+                "Leave --no-wait out, or name an engine and workers that outlive this command "
+                "(a --job_endpoint, and an --environment_type other than LOOPBACK)",
+            )
+        self.check_options()
+        self._check_endpoint()
+
+    def check_shards(self, shards: int, built_bytes: int) -> None:
+        """Refuse shards that are too large for one worker.
+
+        Args:
+            shards: their number; 0 if none are built.
+            built_bytes: size of the text, counted once for each repeat.
+
+        Raises:
+            UserError: the user chose too few shards.
+        """
+        if shards and built_bytes > shards * self.largest_shard_bytes:
+            raise UserError(
+                "--num-shards",
+                f"one worker builds a shard, and each of {shards:,} shards would be built from "
+                f"{built_bytes / shards / 2**30:,.0f} GB of text",
+                f"Give {-(-built_bytes // int(self.largest_shard_bytes)):,} or more, or leave the "
+                "flag out",
+            )
+
+    def run(self, run: Run) -> Submitted:
+        """Run a job.
+
+        Raises:
+            UserError: the job found a mistake of the user's.
+            WorkerDiedError: a worker process on this machine died.
+            JobFailedError: the job failed for a known reason.
+            JobCancelledError: somebody else cancelled the job.
+        """
+        try:
+            return self.submit(run)
+        except (UserError, WorkerDiedError, JobFailedError, JobCancelledError):
+            raise
+        except Exception as error:
+            raise_explained(error)
+            raise
+
+    def _check_places(self) -> None:
+        if self.reach is Reach.HERE:
+            return
+        for flag, path in self.places:
+            if FileSystems.get_scheme(path) is not None or path in WIKITEXT:
+                continue
+            if self.reach is Reach.STORES:
+                raise UserError(
+                    f"{flag} {path}",
+                    f"the workers of {self.options.runner} run elsewhere and cannot open a local "
+                    "path",
+                    "Give a path in an object store, such as gs://bucket/folder",
+                )
+            if not Path(path).expanduser().is_absolute():
+                raise UserError(
+                    f"{flag} {path}",
+                    f"the workers of {self.options.runner} may run elsewhere, where a relative "
+                    "path names another file",
+                    "Give an absolute path that all machines mount, or a path in an object store",
+                )
+
+    def _check_tasks(self, tasks: int) -> None:
+        """Refuse ranges that the user chose so long that some workers would have no task."""
+        workers = self.parallelism
+        if workers and self.options.range_bytes is not None and 0 < tasks < workers:
+            raise UserError(
+                "--range-bytes",
+                f"the input makes {tasks} tasks of that size, for {workers} workers",
+                "Give a smaller value, or leave the flag out",
+            )
+
+    def _check_endpoint(self) -> None:
+        """Refuse a job server that does not answer: Beam would silently wait for five minutes."""
+        endpoint = self.flags.get("job_endpoint", "")
+        host, _, port = endpoint.rpartition(":")
+        if not (host and port.isdigit()):
+            return
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _SECONDS_TO_ANSWER).close()
+        except (OSError, OverflowError) as error:
+            raise UserError(
+                f"--job_endpoint={endpoint}",
+                f"there is no answer from that address ({error})",
+                "Start the job server, or give its address",
+            ) from None
+
+
+def _parse_flags(arguments: Sequence[str]) -> dict[str, Any]:
+    options = PipelineOptions(list(arguments))
+    return dict(options.get_all_options(drop_default=True, retain_unknown_options=True))

@@ -1,0 +1,89 @@
+"""What each engine refuses before anything is submitted, and how it reads Beam's own options."""
+
+from dataclasses import replace
+
+import pytest
+
+from corpusmill.errors import UserError
+from pipeline.options import RunOptions
+from pipeline.runners.engine import Engine
+from pipeline.runners.flink.rest import FlinkRest, Overview
+from pipeline.runners.launch import ENGINES
+from pipeline.runners.portable import PortableEngine
+
+CLUSTER = ("--flink_master=host:8081", "--parallelism=8")
+PLACES = {"--input": "/in", "--output": "/out", "--temp-location": "/temp"}
+STORES = {"--input": "gs://b/in", "--output": "gs://b/out", "--temp-location": "gs://b/temp"}
+
+
+def engine(name: str, *arguments: str, places: dict[str, str] = PLACES) -> Engine:
+    create = ENGINES.get(name, PortableEngine)
+    return create(RunOptions(runner=name), arguments, list(places.items()))
+
+
+@pytest.fixture(autouse=True)
+def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster that has enough slots."""
+    monkeypatch.setattr(FlinkRest, "overview", lambda _: Overview("1.19.3", 2, 8, 8))
+
+
+def test_names_of_beam_that_mean_the_local_engine_are_known() -> None:
+    for name in ("local", "DirectRunner", "FnApiRunner"):
+        assert engine(name).name == "local"
+    other = engine("SparkRunner")
+    assert (other.name, type(other)) == ("SparkRunner", PortableEngine)
+
+
+def test_options_are_known_in_both_forms_and_the_last_counts() -> None:
+    arguments = ["--parallelism=4", "--region", "us-east1", "--streaming", "--parallelism", "8"]
+    flags = engine("PortableRunner", *arguments, "--not_of_beam=b=c", "stray").flags
+    assert flags == {
+        "parallelism": 8, "region": "us-east1", "streaming": True, "not_of_beam": "b=c"
+    }  # fmt: skip
+    assert engine("local").flags == {}
+
+
+def test_what_the_user_sets_wins_over_what_we_set() -> None:
+    ours, users = "--disk_size_gb=50", ("--machine_type", "n2-highmem-8")
+    dataflow = engine("DataflowRunner", *users, places=STORES)
+    assert ours in dataflow.ours
+    assert not any("machine_type" in argument for argument in dataflow.ours)
+    assert dataflow.arguments == (*dataflow.ours, *users)
+    assert dataflow.flags["machine_type"] == "n2-highmem-8"
+
+
+@pytest.mark.parametrize("flag", PLACES)
+def test_dataflow_takes_no_local_path(flag: str) -> None:
+    with pytest.raises(UserError, match="the project that pays"):
+        engine("DataflowRunner", places=STORES).check()
+    with pytest.raises(UserError, match=r"cannot open a local path\. Give a path in an object"):
+        engine("DataflowRunner", places=STORES | {flag: "/data/x"}).check()
+
+
+@pytest.mark.parametrize("name", ["FlinkRunner", "PortableRunner", "SparkRunner"])
+@pytest.mark.parametrize("flag", PLACES)
+def test_workers_elsewhere_take_no_relative_path(name: str, flag: str) -> None:
+    arguments = CLUSTER if name == "FlinkRunner" else ()
+    with pytest.raises(UserError, match="a relative path names another file") as caught:
+        engine(name, *arguments, places=PLACES | {flag: "data/x"}).check()
+    assert "data/x" in caught.value.value
+
+
+@pytest.mark.parametrize("name", ["local", "DirectRunner"])
+def test_workers_of_this_machine_take_every_path(name: str) -> None:
+    engine(name, places={"--input": "in.txt", "--output": "out"}).check()
+
+
+def test_the_name_of_a_data_set_of_the_hub_is_no_path() -> None:
+    with pytest.raises(UserError, match="the project that pays"):
+        engine("DataflowRunner", places=STORES | {"--input": "hf://datasets/org/name"}).check()
+
+
+def test_ranges_that_leave_workers_without_work_are_refused() -> None:
+    options = RunOptions(workers=2, range_bytes=1000)
+    ENGINES["local"](options).check(tasks=2)
+    more = replace(options, workers=8)
+    with pytest.raises(UserError, match="makes 2 tasks of that size, for 8 workers"):
+        ENGINES["local"](more).check(tasks=2)
+    # The job may choose such ranges itself, as when the input is small.
+    ENGINES["local"](replace(more, range_bytes=None)).check(tasks=2)
