@@ -25,7 +25,7 @@ from corpusmill.errors import UserError
 # Names the jar of a job server, for those who cannot download Beam's.
 JAR_VARIABLE = "FLINK_JOB_SERVER_JAR"
 
-_CHECKOUT = Path(__file__).resolve().parents[2]
+_CHECKOUT = Path(__file__).resolve().parents[3]
 
 # Flink in the job server's process. By default every stage asks for 512 buffers at once, and small
 # references need only 64. Another attempt restarts a worker process that has died.

@@ -36,7 +36,7 @@ def test_names_of_beam_that_mean_the_local_engine_are_known() -> None:
 
 def test_options_are_known_in_both_forms_and_the_last_counts() -> None:
     arguments = ["--parallelism=4", "--region", "us-east1", "--streaming", "--parallelism", "8"]
-    flags = engine("PortableRunner", *arguments, "--not_of_beam=b=c", "stray").flags
+    flags = engine("PortableRunner", *arguments, "--not_of_beam=b=c").flags
     assert flags == {
         "parallelism": 8, "region": "us-east1", "streaming": True, "not_of_beam": "b=c"
     }  # fmt: skip
