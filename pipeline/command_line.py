@@ -18,12 +18,13 @@ from rich.console import Console
 
 from corpusmill.errors import UserError
 from pipeline.commands.build_dataset import build
-from pipeline.commands.builds import BUILDS, Build
+from pipeline.commands.builds import BUILDS
 from pipeline.commands.inspect_corpus import InspectCorpus, inspect_corpus
 from pipeline.commands.inspect_dataset import Inspect, inspect
 from pipeline.commands.train_tokenizer import TrainTokenizer, train_tokenizer
 from pipeline.commands.verify_dataset import Verify, verify
 from pipeline.console.run_log import LogOptions, log_event, open_log
+from pipeline.preparation.recipe import Build
 from pipeline.runners.failures import JobCancelledError, JobFailedError, WorkerDiedError
 
 # Of a job that runs elsewhere, too; --no-wait ends with 0 once it is submitted.

@@ -36,7 +36,8 @@ from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.word_marks import marked_dtype
-from pipeline.commands.builds import BUILDS, Build
+from pipeline.commands.builds import BUILDS
+from pipeline.preparation.recipe import Build
 
 _encoded: list[pa.RecordBatch] = []
 

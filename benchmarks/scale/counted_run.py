@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from io import StringIO
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -20,7 +19,6 @@ from apache_beam.coders import registry
 from apache_beam.io.localfilesystem import LocalFileSystem
 from apache_beam.metrics import monitoring_infos
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from rich.console import Console
 
 from benchmarks.builds import read_manifest
 from corpusmill.corpus.options import DocumentOptions
@@ -32,8 +30,10 @@ from pipeline.graph import Job, build_dataset
 from pipeline.options import DatasetOptions, RunOptions
 from pipeline.preparation.assembly import assemble_job
 from pipeline.preparation.inputs import InputFile, list_inputs, read_bytes
+from pipeline.preparation.recipe import Recipe
 from pipeline.preparation.run_folder import run_folder
-from pipeline.runners.launch import Launch, prepare_launch
+from pipeline.runners.engine import Engine
+from pipeline.runners.local.engine import LocalEngine
 from transforms import sort, spill
 from transforms.elements import Segment
 
@@ -86,7 +86,7 @@ class Build:
         documents: how the corpus is read.
         output: how shards are written.
         num_shards: of the train split; None for the default.
-        launch: where the job would run.
+        engine: where the job would run.
     """
 
     objective: ObjectiveOptions
@@ -94,15 +94,15 @@ class Build:
     documents: DocumentOptions
     output: OutputOptions
     num_shards: int | None
-    launch: Launch
+    engine: Engine
 
     def assemble(self, files: Sequence[InputFile], output: str, folder: Any) -> Job:
         """Return the job for some files, which need not exist."""
         dataset = DatasetOptions(("-",), "-", output, num_shards=self.num_shards)
-        return assemble_job(
-            self.objective, self.tokenizer, self.documents, dataset, self.output, self.launch,
-            files, folder,
-        )  # fmt: skip
+        recipe = Recipe(
+            dataset, self.objective, self.tokenizer, self.documents, self.output, files
+        )
+        return assemble_job(recipe, self.engine, folder)
 
 
 def prepare_build(
@@ -114,10 +114,9 @@ def prepare_build(
     output: OutputOptions = OutputOptions(),  # noqa: B008  frozen
 ) -> Build:
     """Return a build of text files with a user's options."""
-    launch = prepare_launch(run, (), (), "", Console(file=StringIO()))
     documents = objective.choose_documents(DocumentOptions(input_format="text"))
     file = read_tokenizer(tokenizer, read_bytes)
-    return Build(objective, file, documents, output, num_shards, launch)
+    return Build(objective, file, documents, output, num_shards, LocalEngine(run))
 
 
 def count_run(build: Build, inputs: Sequence[str], output: Path) -> Counted:
@@ -125,7 +124,7 @@ def count_run(build: Build, inputs: Sequence[str], output: Path) -> Counted:
     with run_folder(str(output), None, resume=False) as folder:
         files = list_inputs(inputs, folder.path)
         job = build.assemble(files, str(output), folder)
-        folder.begin(job.header, job.layout, job.range_bytes, files, ())
+        folder.begin(job, files, ())
         counted = Counted(job, psutil.Process().memory_info().rss)
         pipeline = beam.Pipeline(runner=FnApiRunner())
         build_dataset(pipeline, job)

@@ -1,4 +1,4 @@
-"""The commands that build a data set, one an objective; an objective more is one class more."""
+"""The commands that build a data set, one class for each objective."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -6,29 +6,11 @@ from typing import Annotated
 
 from tyro.conf import subcommand
 
-from corpusmill.corpus.options import DocumentOptions
-from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.objectives.gpt import GptOptions
-from corpusmill.objectives.objective import ObjectiveOptions
-from corpusmill.tokenization.tokenizer_file import TokenizerOptions
-from pipeline.console.run_log import LogOptions
-from pipeline.options import DatasetOptions, RunOptions
-
-
-@dataclass(frozen=True, kw_only=True)
-class Build:
-    """What all of them share."""
-
-    dataset: DatasetOptions
-    objective: ObjectiveOptions
-    tokenizer_options: TokenizerOptions = field(default_factory=TokenizerOptions)
-    documents: DocumentOptions = field(default_factory=DocumentOptions)
-    output_options: OutputOptions = field(default_factory=OutputOptions)
-    run: RunOptions = field(default_factory=RunOptions)
-    log: LogOptions = field(default_factory=LogOptions)
+from pipeline.preparation.recipe import Build
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +48,7 @@ BUILDS: dict[str, Callable[..., Build]] = {
     "gpt": BuildGpt,
 }
 
-# Any of them, where the objective is named behind the other flags.
+# Any objective, for a command that takes its name after the other flags.
 AnyObjective = (
     Annotated[BertOptions, subcommand("bert")]
     | Annotated[ElectraOptions, subcommand("electra")]

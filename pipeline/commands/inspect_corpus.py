@@ -26,9 +26,7 @@ from corpusmill.formats.options import OutputOptions
 from corpusmill.inspection.corpus_measures import measure_tokens
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.random_documents import BYTES_OF_SIZES, candidate_limit
-from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile, TokenizerOptions
-from corpusmill.tokenization.words.words import load_words
 from pipeline.commands.builds import AnyObjective
 from pipeline.console.html_report import render_corpus_page
 from pipeline.console.progress import Work
@@ -36,16 +34,10 @@ from pipeline.console.run_log import LogOptions, log_event
 from pipeline.console.terminal_report import print_corpus
 from pipeline.graph import Job, plan_pool, plan_preparation
 from pipeline.options import DatasetOptions, RunOptions
-from pipeline.preparation.assembly import assemble_job, estimate_read_bytes
-from pipeline.preparation.inputs import (
-    choose_format,
-    is_local,
-    list_inputs,
-    read_bytes,
-    say_hub_files,
-)
+from pipeline.preparation.assembly import assemble_job
+from pipeline.preparation.inputs import is_local, read_bytes, sum_costs
 from pipeline.preparation.output import temporary_folder, write_text
-from pipeline.preparation.probe import prove_tokenizer, read_probe
+from pipeline.preparation.recipe import Build, prepare
 from pipeline.preparation.run_folder import RunFolder
 from pipeline.runners.engine import Reach
 from pipeline.runners.launch import Launch, prepare_launch
@@ -102,15 +94,18 @@ class InspectCorpus:
         check_option("sample-tokens", self.sample_tokens, fine, f"1 to {_MOST_SAMPLE_TOKENS}")
 
     @property
-    def dataset(self) -> DatasetOptions:
-        """The build in question."""
-        return DatasetOptions(
-            self.input,
-            self.tokenizer,
-            output="",
-            num_shards=self.num_shards,
-            seed=self.seed,
-            validation_share=self.validation_share,
+    def build(self) -> Build:
+        """The build in question, which has no output folder."""
+        return Build(
+            dataset=DatasetOptions(
+                self.input, self.tokenizer, "", self.num_shards, self.seed, self.validation_share
+            ),
+            objective=self.objective,
+            tokenizer_options=self.tokenizer_options,
+            documents=self.documents,
+            output_options=self.output_options,
+            run=self.run,
+            log=self.log,
         )
 
 
@@ -124,7 +119,8 @@ def inspect_corpus(
         raise UserError(
             "inspect-corpus --no-wait", "its report is made of what the job gives", "Leave it out"
         )
-    launch = prepare_launch(command.run, beam_arguments, command.input, "", console, command.log)
+    dataset = command.build.dataset
+    launch = prepare_launch(command.run, beam_arguments, dataset, console, command.log)
     if launch.engine.reach is not Reach.HERE and not command.run.temp_location:
         raise UserError(
             f"--runner {command.run.runner}",
@@ -152,36 +148,22 @@ def _check_target(path: str | None) -> None:
 
 
 def _measure(command: InspectCorpus, launch: Launch, console: Console) -> dict[str, Any]:
-    dataset, options = command.dataset, command.run
-    tokenizer = read_tokenizer(command.tokenizer, read_bytes, command.tokenizer_options)
-    words = load_words(command.objective.bind(tokenizer).words)
     with (
         TemporaryDirectory(prefix="corpusmill-") as own_folder,
-        temporary_folder(own_folder, options.temp_location) as temp_folder,
+        temporary_folder(own_folder, command.run.temp_location) as temp_folder,
     ):
-        asked = command.objective.choose_documents(command.documents)
-        files = list_inputs(command.input, temp_folder, asked.suffixes)
-        say_hub_files(files, console)
-        documents = choose_format(files, asked, console)
-        job = assemble_job(
-            command.objective,
-            tokenizer,
-            documents,
-            dataset,
-            command.output_options,
-            launch,
-            files,
-            RunFolder(temp_folder),
-            memoize=prove_tokenizer(tokenizer, read_probe(files, documents), console, words),
+        recipe = prepare(command.build, temp_folder, console)
+        job = assemble_job(recipe, launch.engine, RunFolder(temp_folder))
+        launch.run(
+            lambda pipeline: measure_job(pipeline, job, recipe.tokenizer, command.sample_tokens),
+            Work(sum_costs(recipe.files), repeats=0, tasks=job.plan.tasks),
+            job.corpus_bytes,
+            temp_folder,
         )
-
-        def measure(pipeline: beam.Pipeline, job: Job) -> None:
-            measure_job(pipeline, job, tokenizer, command.sample_tokens)
-
-        launch.run(job, measure, Work(estimate_read_bytes(files), 0))
         content = read_bytes(_numbers_path(job)) or b""
     numbers = {**_header(job), **json.loads(content)}
-    numbers["build"]["temporary_bytes"] = estimate_temporary_bytes(numbers, job, options.workers)
+    workers = command.run.workers
+    numbers["build"]["temporary_bytes"] = estimate_temporary_bytes(numbers, job, workers)
     return numbers
 
 

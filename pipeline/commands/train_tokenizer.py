@@ -21,16 +21,17 @@ from corpusmill.tokenization.training.models import MODELS, model_options
 from corpusmill.tokenization.training.parts import NormalizerName
 from corpusmill.tokenization.training.sample import SampleOptions, draw_documents
 from pipeline.console.progress import ReadingLine, show_reading
-from pipeline.preparation.assembly import estimate_read_bytes, estimate_text_bytes
 from pipeline.preparation.inputs import (
     InputFile,
     absolute,
     choose_format,
     is_local,
     list_inputs,
-    say_hub_files,
+    print_hub_files,
+    sum_costs,
 )
 from pipeline.preparation.output import temporary_folder
+from pipeline.preparation.recipe import estimate_text_bytes
 from transforms.storage.files import create_file, file_exists, open_file
 
 
@@ -103,7 +104,7 @@ class _Corpus:
         self, files: list[InputFile], options: DocumentOptions, sample: SampleOptions
     ) -> None:
         self._files, self._options, self._sample = files, options, sample
-        self.bytes = estimate_read_bytes(files)
+        self.bytes = sum_costs(files)
         self._share = sample.share(estimate_text_bytes(files, options))
         self.documents = self.taken = 0
         self.rejects: Counter[str] = Counter()
@@ -156,7 +157,7 @@ def train_tokenizer(command: TrainTokenizer, console: Console) -> int:
     _check_outputs(command, model.files)
     with temporary_folder(FileSystems.split(absolute(command.output))[0], None) as temp_folder:
         files = list_inputs(command.input, temp_folder, command.documents.suffixes)
-        say_hub_files(files, console)
+        print_hub_files(files, console)
         documents = choose_format(files, command.documents, console)
         corpus = _Corpus(files, documents, command.sample)
         with show_reading(corpus.bytes, command.progress) as line:

@@ -1,14 +1,11 @@
-"""From checked options to a job: what is known before the first record is read."""
+"""From a recipe to a job: all that is known before the first record is read."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 
-import numpy as np
 from apache_beam.io.filesystems import FileSystems
 
-from corpusmill.corpus.input_formats import FORMATS, reads_in_ranges
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.input_formats import reads_in_ranges
 from corpusmill.corpus.sentence_splitting import splitter_of
 from corpusmill.dataset.accounting import Expected
 from corpusmill.dataset.manifest import (
@@ -21,189 +18,129 @@ from corpusmill.dataset.manifest import (
     TokenizerEntry,
 )
 from corpusmill.errors import UserError
-from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.shard_formats import FORMATS as SHARD_FORMATS
-from corpusmill.formats.shard_formats import resolve
+from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.layout.length_bins import LengthBin, cut_lengths
-from corpusmill.layout.placement import Layout, count_validation_shards
-from corpusmill.objectives.objective import Objective, ObjectiveOptions
-from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.word_marks import marked_dtype
 from corpusmill.tokenization.words.words import load_words
 from pipeline.graph import Job
-from pipeline.options import MAX_SHARDS, DatasetOptions
-from pipeline.preparation.inputs import InputFile, absolute
+from pipeline.preparation.inputs import absolute, sum_costs
+from pipeline.preparation.recipe import Recipe
 from pipeline.preparation.run_folder import RunFolder
-from pipeline.runners.launch import Launch
+from pipeline.runners.engine import Engine
 from transforms.commit import CommitOptions
 from transforms.plan import FILE_BYTES, Plan, cut_ranges, group_ranges, write_plan
 from transforms.shuffle import plan_routes
 from transforms.storage.files import create_file
 from transforms.tokenize import Tokenizing
 
-# By default a shard for each 256 MB of examples, which take about 0.8 bytes a byte of text and
-# repeat.
-_TEXT_BYTES_PER_SHARD = 320 * 10**6
-
-# An estimate: two bytes a token, and four or five bytes of text.
+# An estimate: two bytes for each token, and four or five bytes of text.
 _STORED_BYTES_PER_TEXT_BYTE = 0.5
 
-# Compressed text is longer than its file.
-_EXPANSION = 4
 
-
-def estimate_read_bytes(files: Sequence[InputFile]) -> int:
-    """Bytes that will be counted as read, exact for files that are not compressed as a whole."""
-    return sum(map(_cost_of, files))
-
-
-def estimate_text_bytes(files: Sequence[InputFile], documents: DocumentOptions) -> int:
-    """Bytes of text, exact for plain files.
+def assemble_job(recipe: Recipe, engine: Engine, folder: RunFolder) -> Job:
+    """Make all that the graph is built from, and write plan and tokenizer where workers find them.
 
     Args:
-        files: the input.
-        documents: with a format.
+        recipe: what the data set is made of.
+        engine: where the job runs, which decides how long the ranges are.
+        folder: the folder of the run.
+
+    Raises:
+        UserError: the shards cannot be written as the options ask.
     """
-    compresses = FORMATS[documents.input_format].compresses
-    return estimate_read_bytes(files) * (_EXPANSION if compresses else 1)
-
-
-def lay_out(options: DatasetOptions, objective: Objective, text_bytes: int) -> Layout:
-    """How the examples are spread, from the options and the input's size alone."""
-    default = round(text_bytes * objective.repeats / _TEXT_BYTES_PER_SHARD)
-    default = min(max(1, default), MAX_SHARDS)
-    train = options.num_shards or default
-    validation = count_validation_shards(train, options.validation_share)
-    return Layout(options.seed, train, validation)
-
-
-def assemble_job(
-    objective_options: ObjectiveOptions,
-    tokenizer: TokenizerFile,
-    documents: DocumentOptions,
-    dataset: DatasetOptions,
-    output_options: OutputOptions,
-    launch: Launch,
-    files: Sequence[InputFile],
-    folder: RunFolder,
-    memoize: bool = True,
-) -> Job:
-    """Everything the graph is made from; plan and tokenizer are put where workers find them."""
-    objective = objective_options.bind(tokenizer)
-    output_options = resolve(output_options, objective.columns)
-    bins = _cut_bins(objective, output_options)
-    text_bytes = estimate_text_bytes(files, documents)
-    layout = lay_out(dataset, objective, text_bytes)
-    range_bytes = folder.range_bytes or launch.choose_range_bytes(_reading_cost(files))
-    plan = _plan(files, documents, range_bytes, folder.path)
-    tokenizing = Tokenizing(
-        FileSystems.join(folder.path, TOKENIZER),
-        _stored_dtype(objective, tokenizer).name,
-        memoize,
-        tokenizer.options.special_tokens_in_text,
-        objective.words,
+    objective = recipe.objective
+    bins = _cut_bins(recipe)
+    cost = sum_costs(recipe.files) + FILE_BYTES * len(recipe.files)
+    range_bytes = folder.range_bytes or engine.choose_range_bytes(cost)
+    plan = _plan(recipe, range_bytes, folder.path)
+    routes = plan_routes(
+        recipe.layout,
+        recipe.dataset.validation_share,
+        objective.repeats,
+        plan.tasks,
+        round(recipe.text_bytes * _STORED_BYTES_PER_TEXT_BYTE),
     )
-    with create_file(tokenizing.path) as stream:
-        stream.write(tokenizer.json.encode())
-    stored_bytes = text_bytes * _STORED_BYTES_PER_TEXT_BYTE
-    share = dataset.validation_share
-    routes = plan_routes(layout, share, objective.repeats, plan.tasks, round(stored_bytes))
     return Job(
         objective=objective,
         plan=plan,
         range_bytes=range_bytes,
-        documents=documents,
-        corpus_bytes=text_bytes,
+        documents=recipe.documents,
+        corpus_bytes=recipe.text_bytes,
         routes=routes,
-        output_options=output_options,
-        tokenizing=tokenizing,
+        output_options=recipe.output,
+        tokenizing=_write_tokenizer(recipe, folder.path),
         temp_folder=folder.path,
-        header=_header(
-            objective, objective_options, tokenizer, documents, dataset, output_options, files
-        ),
-        commit=_plan_commit(objective, dataset, output_options, files, folder, plan, layout, bins),
+        header=_header(recipe),
+        commit=_plan_commit(recipe, folder, plan, bins),
     )
 
 
-def _cut_bins(objective: Objective, options: OutputOptions) -> tuple[LengthBin, ...]:
-    bins = cut_lengths(objective.columns, options.bin_size)
-    if bins and options.is_padded:
+def _cut_bins(recipe: Recipe) -> tuple[LengthBin, ...]:
+    bins = cut_lengths(recipe.objective.columns, recipe.output.bin_size)
+    if bins and recipe.output.is_padded:
         raise UserError(
-            f"--bin-size {options.bin_size}",
-            f"rows that are padded to one width (the padding of {options.output_format} files here "
-            "is max_length) are as long in every bin",
-            "Add --padding do_not_pad, or leave it out",
+            f"--bin-size {recipe.output.bin_size}",
+            "rows that are padded to one width have the same length in every bin (the padding of "
+            f"{recipe.output.output_format} files is max_length here)",
+            "Add --padding do_not_pad, or leave the flag out",
         )
     return bins
 
 
-def _plan(
-    files: Sequence[InputFile], documents: DocumentOptions, range_bytes: int, folder: str
-) -> Plan:
-    in_ranges = reads_in_ranges(documents)
-    parts = [(of.path, of.name, of.bytes, of.splittable and in_ranges) for of in files]
-    sizes = [_cost_of(of) for of in files]
+def _plan(recipe: Recipe, range_bytes: int, folder: str) -> Plan:
+    in_ranges = reads_in_ranges(recipe.documents)
+    files = recipe.files
+    parts = [(file.path, file.name, file.bytes, file.splittable and in_ranges) for file in files]
+    sizes = [file.cost for file in files]
     tasks = group_ranges(cut_ranges(parts, range_bytes), sizes, range_bytes)
     return write_plan(FileSystems.join(folder, "plan.jsonl"), tasks)
 
 
-def _cost_of(file: InputFile) -> int:
-    """Bytes that reading a file whole is worth."""
-    return file.bytes if file.splittable else file.bytes * _EXPANSION
-
-
-def _reading_cost(files: Sequence[InputFile]) -> int:
-    return estimate_read_bytes(files) + FILE_BYTES * len(files)
+def _write_tokenizer(recipe: Recipe, folder: str) -> Tokenizing:
+    tokenizer, words = recipe.tokenizer, recipe.objective.words
+    # The type of the ids in documents and pool.
+    dtype = marked_dtype(tokenizer.vocab_size) if words else tokenizer.token_dtype
+    path = FileSystems.join(folder, TOKENIZER)
+    with create_file(path) as stream:
+        stream.write(tokenizer.json.encode())
+    in_text = tokenizer.options.special_tokens_in_text
+    return Tokenizing(path, dtype.name, recipe.memoize, in_text, words)
 
 
 def _plan_commit(
-    objective: Objective,
-    dataset: DatasetOptions,
-    output_options: OutputOptions,
-    files: Sequence[InputFile],
-    folder: RunFolder,
-    plan: Plan,
-    layout: Layout,
-    bins: tuple[LengthBin, ...],
+    recipe: Recipe, folder: RunFolder, plan: Plan, bins: tuple[LengthBin, ...]
 ) -> CommitOptions:
-    shard_format = SHARD_FORMATS[output_options.output_format]
-    plain_bytes = sum(f.bytes for f in files) if all(f.splittable for f in files) else -1
+    output, files = recipe.output, recipe.files
+    shard_format = FORMATS[output.output_format]
+    is_exact = all(file.splittable for file in files)
+    read_bytes = sum(file.bytes for file in files) if is_exact else -1
+    shards, repeats = recipe.layout.shards, recipe.objective.repeats
     return CommitOptions(
-        output=absolute(dataset.output),
+        output=absolute(recipe.dataset.output),
         temp_folder=folder.path,
         tokenizer_path=FileSystems.join(folder.path, TOKENIZER),
         record_path=folder.record_path,
         claim=folder.token,
-        suffixes=shard_format.suffixes(output_options),
+        suffixes=shard_format.suffixes(output),
         joined=shard_format.joined,
-        expected=Expected(plan.ranges, plain_bytes, layout.shards, objective.repeats),
-        max_rejects=dataset.max_rejects,
+        expected=Expected(plan.ranges, read_bytes, shards, repeats),
+        max_rejects=recipe.dataset.max_rejects,
         bins=bins,
-        shard_name=output_options.shard_name,
+        shard_name=output.shard_name,
     )
 
 
-def _stored_dtype(objective: Objective, tokenizer: TokenizerFile) -> np.dtype:
-    """The type of the ids of documents and pool."""
-    return marked_dtype(tokenizer.vocab_size) if objective.words else tokenizer.token_dtype
-
-
-def _header(
-    objective: Objective,
-    objective_options: ObjectiveOptions,
-    tokenizer: TokenizerFile,
-    documents: DocumentOptions,
-    dataset: DatasetOptions,
-    output_options: OutputOptions,
-    files: Sequence[InputFile],
-) -> Manifest:
-    words = load_words(objective.words)
+def _header(recipe: Recipe) -> Manifest:
+    words, files = load_words(recipe.objective.words), recipe.files
+    objective, output, documents = recipe.objective, recipe.output, recipe.documents
     return Manifest(
         corpusmill_version=version("corpusmill"),
-        objective=ObjectiveEntry(objective.name, asdict(objective_options), objective.repeats),
-        seed=dataset.seed,
-        tokenizer=TokenizerEntry.from_tokenizer(tokenizer, str(words) if words else None),
-        output=OutputEntry(output_options.output_format, output_options, dataset.validation_share),
+        objective=ObjectiveEntry(
+            objective.name, asdict(recipe.objective_options), objective.repeats
+        ),
+        seed=recipe.dataset.seed,
+        tokenizer=TokenizerEntry.from_tokenizer(recipe.tokenizer, str(words) if words else None),
+        output=OutputEntry(output.output_format, output, recipe.dataset.validation_share),
         columns=objective.columns,
         corpus=CorpusEntry(
             options=asdict(documents),

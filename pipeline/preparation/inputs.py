@@ -1,4 +1,4 @@
-"""From what the user names to a sorted list of files, checked before any work."""
+"""The input: a sorted list of files from what the user names, checked before any work."""
 
 import glob
 import os
@@ -24,8 +24,11 @@ from corpusmill.errors import UserError
 from pipeline.preparation.saved_datasets import choose_data_files
 from transforms.storage.files import create_file, find_files, open_file
 
-# Files of the hub that are said one by one.
-_MOST_SAID = 10
+# Compressed text is longer than its file, by this factor as an estimate.
+EXPANSION = 4
+
+# So many files of the hub are printed one by one.
+_MOST_PRINTED = 10
 
 
 @dataclass(frozen=True)
@@ -33,12 +36,12 @@ class InputFile:
     """One file of the corpus.
 
     Attributes:
-        path: as workers open it; local paths are absolute.
+        path: its path as workers open it; local paths are absolute.
         bytes: its size.
-        name: for the manifest: relative to the folder that holds all files, so that neither the
-            way in which they were named nor the place where they lie changes the data set.
-        modified: when it was last written, in seconds since 1970; 0 where its name says all, as on
-            the hub.
+        name: its path in the manifest, relative to the folder that holds all files, so that the
+            data set depends neither on the way they were named nor on where they are.
+        modified: when it was last written, in seconds since 1970; 0 if its name identifies its
+            content, as on the hub.
     """
 
     path: str
@@ -51,19 +54,29 @@ class InputFile:
         """Whether it can be read in ranges."""
         return not is_compressed(self.path)
 
+    @property
+    def cost(self) -> int:
+        """Bytes that will be counted as read; an estimate if the file is compressed."""
+        return self.bytes if self.splittable else self.bytes * EXPANSION
+
+
+def sum_costs(files: Sequence[InputFile]) -> int:
+    """Sum the costs of files."""
+    return sum(file.cost for file in files)
+
 
 def is_local(path: str) -> bool:
-    """Whether a path is of this machine's own file system."""
+    """Whether a path is in this machine's own file system."""
     return FileSystems.get_scheme(path) is None
 
 
 def absolute(path: str) -> str:
-    """A local path made absolute; another file system's as it is."""
+    """Make a local path absolute; return any other path unchanged."""
     return os.path.normpath(Path(path).expanduser().absolute()) if is_local(path) else path
 
 
 def read_bytes(path: str) -> bytes | None:
-    """The bytes of a file of any of Beam's filesystems, None where there is none."""
+    """Read a file in any of Beam's file systems; None if there is no such file."""
     try:
         with open_file(absolute(path)) as stream:
             return stream.read()
@@ -74,30 +87,30 @@ def read_bytes(path: str) -> bytes | None:
 def list_inputs(
     inputs: Sequence[str], temp_folder: str, suffixes: Sequence[str] = ()
 ) -> list[InputFile]:
-    """All files of a corpus, each once, sorted by name.
+    """List all files of a corpus, each once, sorted by name.
 
     Args:
         inputs: paths, globs, folders, or names of data sets on the hub.
-        temp_folder: where WikiText is put as plain text.
-        suffixes: of the files of folders that are taken.
+        temp_folder: the folder into which WikiText is written as plain text.
+        suffixes: the endings of the files that are taken from folders.
 
     Raises:
-        UserError: something names no file, cannot be read, or all files are empty.
+        UserError: an input names no file or cannot be read, or all files are empty.
     """
     fetched: dict[str, InputFile] = {}
     sizes: dict[str, int] = {}
     times: dict[str, float] = {}
-    for given in inputs:
-        if given in WIKITEXT and not Path(given).exists():
-            fetched[given] = _fetch_wikitext(given, temp_folder)
-        elif is_hub_path(given):
-            found = list_hub_files(given, suffixes)
-            fetched |= {path: InputFile(path, size, path) for path, size in found.items()}
-        elif is_local(given):
-            found = _list_local(given, temp_folder, suffixes, times)
-            sizes |= choose_data_files(given, found, read_bytes)
+    for path in inputs:
+        if path in WIKITEXT and not Path(path).exists():
+            fetched[path] = _fetch_wikitext(path, temp_folder)
+        elif is_hub_path(path):
+            listed = list_hub_files(path, suffixes)
+            fetched |= {name: InputFile(name, size, name) for name, size in listed.items()}
+        elif is_local(path):
+            listed = _list_local(path, temp_folder, suffixes, times)
+            sizes |= choose_data_files(path, listed, read_bytes)
         else:
-            sizes |= choose_data_files(given, _list_remote(given, suffixes, times), read_bytes)
+            sizes |= choose_data_files(path, _list_remote(path, suffixes, times), read_bytes)
     levels = zip(*(path.split("/")[:-1] for path in sizes), strict=False)
     common = sum(1 for _ in takewhile(lambda names: len(set(names)) == 1, levels))
     named = [
@@ -118,19 +131,19 @@ def _fetch_wikitext(name: str, temp_folder: str) -> InputFile:
         return InputFile(str(path), path.stat().st_size, name)
     with TemporaryDirectory(prefix="corpusmill-") as folder:
         path = fetch_wikitext(name, Path(folder))
-        there = str(FileSystems.join(temp_folder, path.name))
-        with path.open("rb") as source, create_file(there) as target:
+        copy = str(FileSystems.join(temp_folder, path.name))
+        with path.open("rb") as source, create_file(copy) as target:
             shutil.copyfileobj(source, target, 2**20)
-        return InputFile(there, path.stat().st_size, name)
+        return InputFile(copy, path.stat().st_size, name)
 
 
 def choose_format(
     files: Sequence[InputFile], options: DocumentOptions, console: Console
 ) -> DocumentOptions:
-    """The options with the format that the files have; one that was guessed is said.
+    """Return the options with the format of the files, which is printed if it is inferred.
 
     Raises:
-        UserError: the names tell of several formats, or the first file lacks the text field.
+        UserError: the names imply several formats, or the first file lacks the text field.
     """
     resolved = resolve_format(options, [file.name for file in files])
     if resolved.input_format not in {options.input_format, "text"}:
@@ -141,81 +154,81 @@ def choose_format(
     return resolved
 
 
-def say_hub_files(files: Sequence[InputFile], console: Console) -> None:
-    """Say which files of the hub a data set is built from."""
-    of_hub = [file for file in files if is_hub_path(file.path)]
-    for file in of_hub[:_MOST_SAID]:
-        console.print(f"input: {file.name}", markup=False, soft_wrap=True)
-    if len(of_hub) > _MOST_SAID:
-        last = f"input: {len(of_hub):,} files in all, the last is {of_hub[-1].name}"
-        console.print(last, markup=False, soft_wrap=True)
+def print_hub_files(files: Sequence[InputFile], console: Console) -> None:
+    """Print which files of the hub a data set is built from."""
+    names = [file.name for file in files if is_hub_path(file.path)]
+    lines = [f"input: {name}" for name in names[:_MOST_PRINTED]]
+    if len(names) > _MOST_PRINTED:
+        lines.append(f"input: {len(names):,} files in all, the last is {names[-1]}")
+    for line in lines:
+        console.print(line, markup=False, soft_wrap=True)
 
 
 def _list_local(
-    given: str, temp_folder: str, suffixes: Sequence[str], times: dict[str, float]
+    path: str, temp_folder: str, suffixes: Sequence[str], times: dict[str, float]
 ) -> dict[str, int]:
-    # Beam's own listing leaves out what it cannot look at without a word.
-    root = Path(given).expanduser()
+    # Beam's own listing silently leaves out what it cannot read.
+    root = Path(path).expanduser()
     if root.is_dir():
-        if is_local(temp_folder) and Path(temp_folder).is_relative_to(absolute(given)):
+        if is_local(temp_folder) and Path(temp_folder).is_relative_to(absolute(path)):
             raise UserError(
-                f"--input {given}",
-                "the output folder lies in it",
+                f"--input {path}",
+                "the output folder is inside it",
                 "Give an output folder elsewhere",
             )
-        paths = list(_walk(given, absolute(given)))
+        paths = list(_walk(path, absolute(path)))
         if not paths:
-            raise UserError(f"--input {given}", "the folder holds no file", "Check the path")
-        paths = take_suffixes(given, paths, suffixes)
+            raise UserError(f"--input {path}", "the folder has no files", "Check the path")
+        paths = take_suffixes(path, paths, suffixes)
     elif os.path.lexists(root):
-        paths = [absolute(given)]
+        paths = [absolute(path)]
     else:
         matches = glob.glob(str(root), recursive=True)  # noqa: PTH207  has a pattern's root
         paths = [absolute(path) for path in matches if not Path(path).is_dir()]
         if not paths:
-            raise _no_such_file(given)
-    found = {path: _measure(path) for path in paths}
-    times |= {path: of.st_mtime for path, of in found.items()}
-    return {path: of.st_size for path, of in found.items()}
+            raise _no_such_file(path)
+    stats = {path: _stat(path) for path in paths}
+    times |= {path: entry.st_mtime for path, entry in stats.items()}
+    return {path: entry.st_size for path, entry in stats.items()}
 
 
-def _walk(given: str, root: str) -> Iterator[str]:
+def _walk(path: str, root: str) -> Iterator[str]:
     def refuse(error: OSError) -> None:
         cause = f"{error.filename} cannot be listed ({error.strerror})"
-        raise UserError(f"--input {given}", cause, "Mend it or leave it out") from None
+        raise UserError(f"--input {path}", cause, "Repair it or leave it out") from None
 
-    # Paths as text: a `Path` of each file takes longer than to look at it.
+    # Paths as text: to make a `Path` for each file takes longer than to list it.
     for folder, _, names in os.walk(root, onerror=refuse):
         yield from (f"{folder.rstrip('/')}/{name}" for name in names if not name.startswith("."))
 
 
-def _measure(path: str) -> os.stat_result:
-    """Size and times of a local file, which must be one that can be read."""
+def _stat(path: str) -> os.stat_result:
+    """Return the size and times of a local file, which must be readable."""
     try:
-        # Without waiting, as the opening of a pipe would.
+        # Opening a pipe would wait without this flag.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         try:
-            found = os.fstat(handle)
+            result = os.fstat(handle)
         finally:
             os.close(handle)
     except OSError as error:
         raise UserError(
-            f"--input {path}", f"it cannot be read ({error.strerror})", "Mend it or leave it out"
+            f"--input {path}", f"it cannot be read ({error.strerror})", "Repair it or leave it out"
         ) from None
-    if not stat.S_ISREG(found.st_mode):
-        raise UserError(f"--input {path}", "it is no regular file", "Write its text to a file")
-    return found
+    if not stat.S_ISREG(result.st_mode):
+        raise UserError(f"--input {path}", "it is not a regular file", "Write its text to a file")
+    return result
 
 
-def _list_remote(given: str, suffixes: Sequence[str], times: dict[str, float]) -> dict[str, int]:
+def _list_remote(path: str, suffixes: Sequence[str], times: dict[str, float]) -> dict[str, int]:
     try:
-        listed = find_files(given)
+        listed = find_files(path)
     except (BeamIOError, ValueError) as error:
         raise UserError(
-            f"--input {given}", f"it cannot be listed ({error})", "Check the path"
+            f"--input {path}", f"it cannot be listed ({error})", "Check the path"
         ) from None
     except UserError as error:
-        raise UserError(f"--input {given}", error.cause, error.cure) from None
+        raise UserError(f"--input {path}", error.cause, error.cure) from None
     files = [
         file
         for file in listed
@@ -224,12 +237,12 @@ def _list_remote(given: str, suffixes: Sequence[str], times: dict[str, float]) -
     sizes = {file.path: file.bytes for file in files}
     times |= {file.path: file.modified for file in files}
     if not sizes:
-        raise _no_such_file(given)
-    if given.endswith("/") or (not glob.has_magic(given) and given not in sizes):
-        return {path: sizes[path] for path in take_suffixes(given, list(sizes), suffixes)}
+        raise _no_such_file(path)
+    if path.endswith("/") or (not glob.has_magic(path) and path not in sizes):
+        return {name: sizes[name] for name in take_suffixes(path, list(sizes), suffixes)}
     return sizes
 
 
-def _no_such_file(given: str) -> UserError:
+def _no_such_file(path: str) -> UserError:
     cure = "Check the path; globs such as 'corpus/*.txt' work, quoted"
-    return UserError(f"--input {given}", "no such file", cure)
+    return UserError(f"--input {path}", "no such file", cure)

@@ -1,12 +1,11 @@
-"""The temporary folder of a run, its claim on the output folder, and how a stopped run goes on.
+"""The temporary folder of a run, its claim on the output folder, and the resumption of a run.
 
-What a run is made of is written to `run.json` in its folder before it works. A run that was stopped
-leaves folder and claim; `--resume` finds them, makes sure that nothing that a byte depends on has
-changed, and works on in the same folder, where the journal says what is finished.
+Before a run works, it writes to `run.json` in its folder what its output depends on. A run that was
+stopped leaves folder and claim; `--resume` finds them, checks that nothing of this has changed, and
+continues in the same folder, where the journal lists what is finished.
 """
 
 import json
-import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -18,9 +17,10 @@ from uuid import uuid4
 import psutil
 from apache_beam.io.filesystems import FileSystems
 
-from corpusmill.dataset.manifest import SUCCESS, Manifest
+from corpusmill.dataset.manifest import SUCCESS
 from corpusmill.dataset.manifest_json import to_json
 from corpusmill.errors import UserError
+from pipeline.graph import Job
 from pipeline.preparation.inputs import InputFile, absolute, is_local, read_bytes
 from pipeline.preparation.output import make_temporary_folder, remove_empty_folders
 from transforms.recovery.claim import Claim, drop_claim, read_claim, take_claim
@@ -35,13 +35,13 @@ class RunFolder:
     """The folder of one run.
 
     Attributes:
-        path: of the folder, as workers open it.
-        output: the folder that it writes into, absolute; empty for a run that writes no data set.
-        stopped: the claim of the run before it, which it goes on with or replaces.
-        earlier: the record of the run that it goes on with; None for a new one.
-        made: folders that were made for it.
-        token: of its own claim.
-        handed_over: whether the job goes on without this process, which then leaves all as it is.
+        path: its path, as workers open it.
+        output: the absolute path of the output folder; empty for a run that writes no data set.
+        stopped: the claim of the stopped run that this one resumes or replaces.
+        earlier: the record of the run that this one resumes; None for a new run.
+        made: folders that were made for the run.
+        token: the token of its own claim.
+        handed_over: whether the job continues without this process, which then removes nothing.
     """
 
     path: str
@@ -54,28 +54,19 @@ class RunFolder:
 
     @property
     def record_path(self) -> str:
-        """The file of the run's record."""
+        """The path of the run's record."""
         return str(FileSystems.join(self.path, _RECORD))
 
     @property
     def range_bytes(self) -> int | None:
-        """Of the run that goes on, whose ranges must be the same."""
+        """The longest range of the run that is resumed; its ranges must stay the same."""
         return self.earlier["range_bytes"] if self.earlier else None
 
-    def begin(
-        self,
-        header: Manifest,
-        layout: object,
-        range_bytes: int,
-        files: Sequence[InputFile],
-        stale: Sequence[str],
-    ) -> None:
-        """Claim the output folder and write the run's record; one that goes on must be as it was.
+    def begin(self, job: Job, files: Sequence[InputFile], stale: Sequence[str]) -> None:
+        """Claim the output folder and write the run's record, or compare it if the run is resumed.
 
         Args:
-            header: the manifest without its results.
-            layout: a dataclass, how the data set is spread.
-            range_bytes: longest range.
+            job: the job.
             files: the input.
             stale: files in the output folder that the commit replaces.
 
@@ -83,13 +74,13 @@ class RunFolder:
             UserError: something has changed since the run began, or another run has the folder.
         """
         record = {
-            "header": to_json(header),
-            "layout": asdict(layout),  # type: ignore[call-overload]
-            "range_bytes": range_bytes,
-            "inputs": {of.name: [of.bytes, of.modified] for of in files},
+            "header": to_json(job.header),
+            "layout": asdict(job.layout),
+            "range_bytes": job.range_bytes,
+            "inputs": {file.name: [file.bytes, file.modified] for file in files},
             "stale": list(stale),
         }
-        # What was written and read again compares as it will after a restart.
+        # Comparisons after a restart are with what JSON makes of the record.
         content = json.dumps(record, ensure_ascii=False)
         if self.earlier is not None:
             _refuse_changes(self.earlier, json.loads(content))
@@ -102,10 +93,7 @@ class RunFolder:
             stream.write(content.encode())
 
     def _refuse_finished(self, stale: Sequence[str]) -> None:
-        """Refuse a data set that another run finished between our look at the folder and our claim.
-
-        The claim is given back.
-        """
+        """Refuse, and give the claim back, if another run finished a data set before our claim."""
         if SUCCESS not in stale and file_exists(FileSystems.join(self.output, SUCCESS)):
             drop_claim(self.output, self.token)
             raise _too_late(self.output)
@@ -113,15 +101,15 @@ class RunFolder:
 
 @contextmanager
 def run_folder(output: str, temp_location: str | None, resume: bool) -> Iterator[RunFolder]:
-    """The folder of a run that builds a data set, removed at its end.
+    """Make the folder of a run that builds a data set, and remove it at the end.
 
-    Where the run fails and something in it is finished, folder and claim are kept, and the error
-    carries a note of how to go on.
+    If the run fails after some of its work is finished, folder and claim stay, and the error gets a
+    note that says how to resume.
 
     Args:
-        output: folder of the data set.
+        output: the folder of the data set.
         temp_location: where the folder is made; in the output folder by default.
-        resume: whether to go on with a run that was stopped.
+        resume: whether to resume a run that was stopped.
 
     Raises:
         UserError: no folder can be made.
@@ -131,7 +119,7 @@ def run_folder(output: str, temp_location: str | None, resume: bool) -> Iterator
         yield folder
     except BaseException as error:
         if isinstance(error, FileNotFoundError) and _is_gone(folder.path):
-            # A run that ends removes empty folders, as those of runs that were killed.
+            # A run that ends removes the empty folders of others, such as runs that were killed.
             raise _too_late(folder.output) from None
         finished = count_finished(folder.path)
         if not finished:
@@ -150,38 +138,9 @@ def _is_gone(folder: str) -> bool:
 def _too_late(output: str) -> UserError:
     return UserError(
         f"--output {output}",
-        "another run has finished a data set there meanwhile",
+        "another run has meanwhile finished a data set there",
         "Give another folder, or add --replace",
     )
-
-
-def is_alive(claim: Claim) -> bool:
-    """Whether the process that left a claim is at work on this machine."""
-    # A run of this very process has failed, or nobody could ask.
-    if claim.host != socket.gethostname() or claim.process == os.getpid():
-        return False
-    try:
-        return bool(abs(psutil.Process(claim.process).create_time() - claim.started) < 1)
-    except psutil.Error:
-        return False
-
-
-def refuse_a_living_run(output: str) -> None:
-    """Refuse a folder that a run of this machine writes into now.
-
-    Raises:
-        UserError: one does.
-    """
-    try:
-        claim = read_claim(absolute(output))
-    except UserError as error:  # of an object store
-        raise UserError(f"--output {output}", error.cause, error.cure) from None
-    if claim is not None and is_alive(claim):
-        raise UserError(
-            f"--output {output}",
-            f"another run (process {claim.process}) writes into this folder",
-            "Wait for it, or give another folder",
-        )
 
 
 def _open(output: str, temp_location: str | None, resume: bool) -> RunFolder:
@@ -189,7 +148,7 @@ def _open(output: str, temp_location: str | None, resume: bool) -> RunFolder:
     claim = read_claim(root)
     if claim is not None and resume:
         content = read_bytes(FileSystems.join(claim.temp_folder, _RECORD))
-        # Without a record it was stopped before it had begun.
+        # A run without a record was stopped before it began.
         with suppress(ValueError):
             return RunFolder(claim.temp_folder, root, claim, json.loads(content or b""))
     made = tuple(
@@ -216,8 +175,8 @@ def _refuse_changes(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> None:
         more = f", and {len(changes) - 3} more changes" if len(changes) > 3 else ""
         raise UserError(
             "--resume",
-            f"it is not the run that was stopped: {'; '.join(changes[:3])}{more}",
-            "Give the same input and options, or begin anew with --replace",
+            f"this is not the run that was stopped: {'; '.join(changes[:3])}{more}",
+            "Give the same input and options, or start over with --replace",
         )
 
 
@@ -226,17 +185,17 @@ def _compare_inputs(
 ) -> Iterator[str]:
     for name in sorted(earlier.keys() | now.keys()):
         if name not in now:
-            yield f"the input {name} is gone"
+            yield f"the input {name} is missing"
         elif name not in earlier:
             yield f"the input {name} is new"
         elif earlier[name][0] != now[name][0]:
             yield f"the input {name} had {earlier[name][0]:,} bytes and has {now[name][0]:,}"
         elif earlier[name][1] != now[name][1]:
-            yield f"the input {name} was written since"
+            yield f"the input {name} was modified"
 
 
 def _compare(earlier: Any, now: Any, name: str = "") -> list[str]:
-    """Where two records differ; the files of a corpus are compared as inputs."""
+    """Describe where two records differ, except in the files, which are compared as inputs."""
     if name == "corpus.files":
         return []
     if not (isinstance(earlier, dict) and isinstance(now, dict)):
@@ -248,8 +207,8 @@ def _compare(earlier: Any, now: Any, name: str = "") -> list[str]:
     return changes
 
 
-def say_finished(finished: Mapping[str, int]) -> str:
-    """Units of work in words.
+def name_units(finished: Mapping[str, int]) -> str:
+    """Put units of work into words.
 
     Example:
         {"task": 12, "shard": 1} gives "12 tasks and 1 shard".
@@ -261,8 +220,8 @@ def say_finished(finished: Mapping[str, int]) -> str:
 
 def _describe(finished: Mapping[str, int], folder: RunFolder) -> str:
     return (
-        f"Finished so far: {say_finished(finished)}. The same command with --resume goes on from "
-        f"there, one with --replace begins anew; to give up, remove {folder.path}"
+        f"Finished so far: {name_units(finished)}. The same command with --resume continues from "
+        f"there, with --replace it starts over; to give up, remove {folder.path}"
     )
 
 

@@ -26,6 +26,10 @@ from pipeline.runners.local.workers import Worker
 
 _SECONDS_TO_ANSWER = 10.0
 
+_LONGEST_RANGE_BYTES, _SHORTEST_RANGE_BYTES = 64 * 2**20, 2**20
+# Engines deal ranges out in advance, the same number to each worker.
+_RANGES_PER_WORKER = 8
+
 
 class Reach(Enum):
     """Which files the workers of an engine can open."""
@@ -131,6 +135,16 @@ class Engine(ABC):
     def parallelism(self) -> int | None:
         """How many tasks run at once; None if unknown."""
         return None
+
+    def choose_range_bytes(self, input_bytes: int) -> int:
+        """Return the longest range: the user's choice, or one that lets workers end together.
+
+        Args:
+            input_bytes: the size of the input.
+        """
+        longest = self.options.range_bytes or _LONGEST_RANGE_BYTES
+        even = input_bytes // ((self.parallelism or 1) * _RANGES_PER_WORKER)
+        return min(longest, max(_SHORTEST_RANGE_BYTES, even))
 
     @property
     @abstractmethod

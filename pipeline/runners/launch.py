@@ -10,8 +10,7 @@ from rich.console import Console
 
 from pipeline.console.progress import Counters, Work, show_progress
 from pipeline.console.run_log import LogOptions, log_event
-from pipeline.graph import Job
-from pipeline.options import RunOptions
+from pipeline.options import DatasetOptions, RunOptions
 from pipeline.runners.dataflow import DataflowEngine
 from pipeline.runners.engine import Engine, Run, Submitted
 from pipeline.runners.flink.engine import FlinkEngine
@@ -28,10 +27,6 @@ ENGINES: dict[str, type[Engine]] = {
     "DataflowRunner": DataflowEngine,
 }
 
-_LONGEST_RANGE_BYTES, _SHORTEST_RANGE_BYTES = 64 * 2**20, 2**20
-# Engines deal ranges out in advance, the same number to each worker.
-_RANGES_PER_WORKER = 8
-
 
 @dataclass(frozen=True)
 class Launch:
@@ -47,23 +42,20 @@ class Launch:
     console: Console
     log: LogOptions
 
-    def choose_range_bytes(self, input_bytes: int) -> int:
-        """Return the longest range: the user's choice, or one that lets workers end together.
-
-        Args:
-            input_bytes: the size of the input.
-        """
-        longest = self.engine.options.range_bytes or _LONGEST_RANGE_BYTES
-        even = input_bytes // ((self.engine.parallelism or 1) * _RANGES_PER_WORKER)
-        return min(longest, max(_SHORTEST_RANGE_BYTES, even))
-
-    def run(self, job: Job, build: Callable[[beam.Pipeline, Job], None], work: Work) -> Submitted:
+    def run(
+        self,
+        build: Callable[[beam.Pipeline], None],
+        work: Work,
+        text_bytes: int,
+        temp_folder: str,
+    ) -> Submitted:
         """Run a job, with a progress line.
 
         Args:
-            job: what is built or measured.
             build: adds the job's stages to a pipeline.
-            work: how much there is to do, for the progress line.
+            work: how much there is to do.
+            text_bytes: size of the text in the input.
+            temp_folder: the folder of the job's temporary files.
 
         Raises:
             UserError: the engine cannot run it, or the job found a mistake of the user's.
@@ -71,23 +63,17 @@ class Launch:
             JobFailedError: the job failed for a known reason.
             JobCancelledError: somebody else cancelled the job.
         """
-        self.engine.check(job.plan.tasks)
-        self.engine.check_shards(work.shards, job.corpus_bytes * work.repeats)
+        self.engine.check(work.tasks)
+        self.engine.check_shards(work.shards, text_bytes * work.repeats)
         # Before the progress line starts a thread.
-        workers = self.engine.start_workers(job.corpus_bytes)
-        self._log_start(job, work, len(workers))
-        run = Run(
-            lambda pipeline: build(pipeline, job),
-            Counters(),
-            job.temp_folder,
-            workers,
-            self._announce,
-        )
+        workers = self.engine.start_workers(text_bytes)
+        self._log_start(work, len(workers))
+        run = Run(build, Counters(), temp_folder, workers, self._announce)
         with show_progress(run.counters, work, self.engine.options.progress, self.log):
             return self.engine.run(run)
 
-    def _log_start(self, job: Job, work: Work, workers: int) -> None:
-        tasks, name = job.plan.tasks, self.engine.name
+    def _log_start(self, work: Work, workers: int) -> None:
+        tasks, name = work.tasks, self.engine.name
         places: dict[str, list[str]] = {}
         for flag, path in self.engine.places:
             places.setdefault(flag.strip("-").replace("-", "_"), []).append(path)
@@ -110,18 +96,17 @@ class Launch:
 def prepare_launch(
     options: RunOptions,
     beam_arguments: Sequence[str],
-    inputs: Sequence[str],
-    output: str,
+    dataset: DatasetOptions,
     console: Console,
-    log: LogOptions | None = None,
+    log: LogOptions,
 ) -> Launch:
     """Set up the engine, check what it can reach, and print the options that we set for it.
 
     Raises:
         UserError: the engine cannot run a job with these options and places.
     """
-    places = [("--input", path) for path in inputs]
-    places += [("--output", output), ("--temp-location", options.temp_location or "")]
+    places = [("--input", path) for path in dataset.input]
+    places += [("--output", dataset.output), ("--temp-location", options.temp_location or "")]
     create = ENGINES.get(options.runner, PortableEngine)
     engine = create(options, beam_arguments, [place for place in places if place[1]])
     # This process opens files in object stores as well, with the very options of the workers.
@@ -129,4 +114,4 @@ def prepare_launch(
     engine.check()
     if engine.ours:
         console.print(f"{engine.name}: {' '.join(engine.ours)}", markup=False, soft_wrap=True)
-    return Launch(engine, console, log or LogOptions())
+    return Launch(engine, console, log)

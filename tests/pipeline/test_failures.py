@@ -95,7 +95,7 @@ def test_an_interrupted_job_ends_at_once_and_says_how_to_go_on(
     assert outcome.status == INTERRUPTED
     [message] = outcome.errors.splitlines()
     assert message.startswith("interrupted: nothing was put under a final name. Finished so far: ")
-    assert "with --resume goes on from there, one with --replace begins anew" in message
+    assert "with --resume continues from there, with --replace it starts over" in message
     assert f"to give up, remove {output}" in message
     assert_nothing_final(output)
     assert_ended(workers)

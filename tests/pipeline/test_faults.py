@@ -148,10 +148,10 @@ def test_a_corpus_without_any_sentence_is_an_empty_data_set(
     [
         ("nothing", "no such file"),
         ("empty file", "all files are empty"),
-        ("empty folder", "the folder holds no file"),
+        ("empty folder", "the folder has no files"),
         ("dangling link", "it cannot be read (No such file or directory)"),
         ("folder with a dangling link", "it cannot be read (No such file or directory)"),
-        ("device", "it is no regular file"),
+        ("device", "it is not a regular file"),
     ],
 )
 def test_an_input_that_is_none_is_refused(
@@ -242,7 +242,7 @@ def test_what_a_killed_run_left_is_named_and_can_be_replaced(
     (output / "_temporary-0123" / "spill.arrow").write_text("half")
     (output / "train-00000-of-00009.parquet").write_text("half")
     outcome = build([sample], tokenizer_path, output)
-    assert_refused(outcome, USER_ERROR, "it holds an unfinished data set", "--replace")
+    assert_refused(outcome, USER_ERROR, "it has an unfinished data set", "--replace")
     assert build([sample], tokenizer_path, output, "--replace").status == 0
     assert [name for name in leftovers(output) if "temporary" in name or "00009" in name] == []
 
@@ -264,6 +264,6 @@ def test_an_output_inside_the_input_is_refused(
     (tmp_path / "text").write_bytes(sample.read_bytes())
     outcome = build([tmp_path], tokenizer_path, tmp_path / "out")
     assert_refused(
-        outcome, USER_ERROR, f"--input {tmp_path}", "the output folder lies in it", "elsewhere"
+        outcome, USER_ERROR, f"--input {tmp_path}", "the output folder is inside it", "elsewhere"
     )
     assert leftovers(tmp_path) == ["text"]

@@ -1,7 +1,6 @@
 """The graph as a runner gets it: what travels, how it is encoded, and what each stage carries."""
 
 from collections.abc import Iterator
-from io import StringIO
 from pathlib import Path
 
 import apache_beam as beam
@@ -10,7 +9,6 @@ from apache_beam import coders
 from apache_beam.portability import common_urns, python_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.pipeline_context import PipelineContext
-from rich.console import Console
 
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.formats.options import OutputOptions
@@ -20,18 +18,19 @@ from pipeline.graph import Job, build_dataset
 from pipeline.options import DatasetOptions, RunOptions
 from pipeline.preparation.assembly import assemble_job
 from pipeline.preparation.inputs import list_inputs
+from pipeline.preparation.recipe import Recipe
 from pipeline.preparation.run_folder import RunFolder
-from pipeline.runners.launch import prepare_launch
+from pipeline.runners.local.engine import LocalEngine
 
 
 @pytest.fixture
 def job(sample: Path, tokenizer: TokenizerFile, tmp_path: Path) -> Job:
     dataset = DatasetOptions((str(sample),), "t", str(tmp_path / "out"), validation_share=0.1)
-    return assemble_job(
-        BertOptions(), tokenizer, DocumentOptions(input_format="text"), dataset, OutputOptions(),
-        prepare_launch(RunOptions(), (), (), "", Console(file=StringIO())),
-        list_inputs([str(sample)], str(tmp_path)), RunFolder(str(tmp_path)),
+    recipe = Recipe(
+        dataset, BertOptions(), tokenizer, DocumentOptions(input_format="text"), OutputOptions(),
+        list_inputs(dataset.input, str(tmp_path)),
     )  # fmt: skip
+    return assemble_job(recipe, LocalEngine(RunOptions()), RunFolder(str(tmp_path)))
 
 
 @pytest.fixture

@@ -142,7 +142,7 @@ def test_a_run_that_fails_leaves_no_data_set_and_goes_on(
     left = [name for name in listed if not name.startswith("_temporary-")]
     assert not {"_SUCCESS", "dataset.json"}.intersection(left)
     # The process of the run that failed is this one, which lives on.
-    monkeypatch.setattr("pipeline.preparation.run_folder.is_alive", lambda _: False)
+    monkeypatch.setattr("pipeline.preparation.output._is_alive", lambda _: False)
     assert build(filled, "--resume").status == 0
     assert describe_folder(f"{filled.url}/out") == reference
 

@@ -221,7 +221,7 @@ def test_another_run_than_the_one_that_was_stopped_is_refused_with_what_changed(
     assert_refused(stopped.run("--resume"), USER_ERROR, "--resume", "the input a had ")
     file.write_bytes(text)
     os.utime(file, (times.st_atime + 10, times.st_mtime + 10))
-    assert_refused(stopped.run("--resume"), USER_ERROR, "--resume", "the input a was written since")
+    assert_refused(stopped.run("--resume"), USER_ERROR, "--resume", "the input a was modified")
     (stopped.corpus / "c").write_text("New .\n")
     assert_refused(stopped.run("--resume"), USER_ERROR, "--resume", "the input c is new")
     (stopped.corpus / "c").unlink()
@@ -237,5 +237,5 @@ def test_where_nothing_was_stopped_nothing_is_resumed(
     assert stopped.run("--resume").status == 0
     assert digests(stopped.output) == plain
     outcome = stopped.run("--resume")
-    assert_refused(outcome, USER_ERROR, "--resume", "is whole", "Nothing is left to do")
+    assert_refused(outcome, USER_ERROR, "--resume", "is complete", "Nothing is left to do")
     assert digests(stopped.output) == plain

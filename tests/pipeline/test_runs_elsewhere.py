@@ -130,7 +130,7 @@ def test_a_job_that_nobody_waits_for_ends_as_any_other(
     there, here = tmp_path / "there", tmp_path / "here"
     outcome = build([sample], tokenizer_path, there, "--no-wait", *engine.flags)
     assert outcome.status == 0
-    assert f"complete once {there / '_SUCCESS'} is there" in outcome.output
+    assert f"complete once {there / '_SUCCESS'} exists" in outcome.output
     [job_id] = re.findall(r"^PortableRunner: job (\S+)$", outcome.output, re.MULTILINE)
     while engine.jobs()[job_id] == RUNNING:
         time.sleep(0.05)

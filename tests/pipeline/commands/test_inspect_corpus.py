@@ -4,14 +4,12 @@ import json
 import re
 import tempfile
 from collections.abc import Callable, Iterator
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 import pytest
 from apache_beam import coders
-from rich.console import Console
 
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.formats.options import OutputOptions
@@ -23,8 +21,9 @@ from pipeline.console.html_report import bin_lengths
 from pipeline.options import DatasetOptions, RunOptions
 from pipeline.preparation.assembly import assemble_job
 from pipeline.preparation.inputs import list_inputs
+from pipeline.preparation.recipe import Recipe
 from pipeline.preparation.run_folder import RunFolder
-from pipeline.runners.launch import prepare_launch
+from pipeline.runners.local.engine import LocalEngine
 from tests.pipeline.test_graph import collections, leaf_coders
 from tests.tools.jobs import Outcome, assert_refused, build, leftovers, run_here
 
@@ -313,11 +312,8 @@ def test_nothing_that_travels_is_pickled(
     dataset = DatasetOptions((str(corpus),), "t", "")
     files = list_inputs(dataset.input, str(tmp_path))
     documents = DocumentOptions(input_format="text")
-    job = assemble_job(
-        BertOptions(), tokenizer, documents, dataset, OutputOptions(),
-        prepare_launch(RunOptions(), (), (), "", Console(file=StringIO())), files,
-        RunFolder(str(tmp_path)),
-    )  # fmt: skip
+    recipe = Recipe(dataset, BertOptions(), tokenizer, documents, OutputOptions(), files)
+    job = assemble_job(recipe, LocalEngine(RunOptions()), RunFolder(str(tmp_path)))
     graph = beam.Pipeline()
     measure_job(graph, job, tokenizer, 1000)
     leaves = {

@@ -112,7 +112,7 @@ def test_a_file_that_cannot_be_opened_is_refused(
 
 def test_a_pipe_is_refused_without_waiting_for_its_writer(corpus: Path) -> None:
     os.mkfifo(corpus / "pipe.txt")
-    with pytest.raises(UserError, match=r"pipe\.txt: it is no regular file"):
+    with pytest.raises(UserError, match=r"pipe\.txt: it is not a regular file"):
         names(str(corpus))
 
 
@@ -124,7 +124,7 @@ def test_files_without_a_byte_are_refused_only_where_all_are_empty(corpus: Path)
 
 
 def test_an_output_folder_within_the_input_is_refused(corpus: Path) -> None:
-    with pytest.raises(UserError, match="the output folder lies in it"):
+    with pytest.raises(UserError, match="the output folder is inside it"):
         names(str(corpus), temp=str(corpus / "out" / "_temporary-1"))
 
 

@@ -52,7 +52,7 @@ def test_a_data_set_with_names_of_its_own_is_replaced(tmp_path: Path) -> None:
     folder = fill(tmp_path / "out", ["_SUCCESS", *names])
     # Left behind by a run with this pattern that failed, or else listed by the manifest.
     assert check_output(folder, True, pattern) == ("_SUCCESS", *names)
-    with pytest.raises(UserError, match="it holds a file that no data set has"):
+    with pytest.raises(UserError, match="it has a file that is not part of a data set"):
         check_output(folder, replace=True)
     shards = [small_shard(name, rows=0, tokens=0) for name in names]
     manifest = small_manifest(splits={"train": Split.from_shards(shards, {})})
@@ -65,7 +65,7 @@ def test_a_data_set_with_names_of_its_own_is_replaced(tmp_path: Path) -> None:
 
 def test_an_unfinished_data_set_is_called_so(tmp_path: Path) -> None:
     folder = fill(tmp_path / "out", [name for name in DATA_SET if name != "_SUCCESS"])
-    with pytest.raises(UserError, match="it holds an unfinished data set"):
+    with pytest.raises(UserError, match="it has an unfinished data set"):
         check_output(folder, replace=False)
 
 
