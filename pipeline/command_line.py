@@ -27,7 +27,7 @@ from pipeline.console.run_log import LogOptions, log_event, open_log
 from pipeline.preparation.recipe import Build
 from pipeline.runners.failures import JobCancelledError, JobFailedError, WorkerDiedError
 
-# Of a job that runs elsewhere, too; --no-wait ends with 0 once it is submitted.
+# They hold for a job that runs elsewhere as well; --no-wait exits with 0 once it is submitted.
 USER_ERROR, FAILURE, CANCELLED, INTERRUPTED = 2, 1, 3, 130
 
 Command = Build | TrainTokenizer | Inspect | InspectCorpus | Verify
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run one command.
 
     Args:
-        arguments: the command, its flags, and Beam's own options behind `--`.
+        arguments: the command, its flags, and Beam's own options after `--`.
 
     Returns:
         The exit status: 0, USER_ERROR, FAILURE, CANCELLED or INTERRUPTED.
@@ -57,16 +57,16 @@ def main(arguments: Sequence[str]) -> int:
     with ExitStack() as stack:
         try:
             command = parse(own)
-            asked = getattr(command, "log", log)
-            stack.enter_context(open_log(asked))
-            log = asked
+            options = getattr(command, "log", log)
+            stack.enter_context(open_log(options))
+            log = options
             return _run(command, beam_arguments)
         except (KeyboardInterrupt, Exception) as error:
             return _report(error, log)
 
 
 def _report(error: BaseException, log: LogOptions) -> int:
-    """Say why the command ended, in one message; gives the exit status."""
+    """Print why the command ended, in one message, and return the exit status."""
     status, text, fields = _explain(error)
     if not log.takes_stderr:
         Console(stderr=True, soft_wrap=True, highlight=False).print(text, markup=False)
@@ -76,32 +76,32 @@ def _report(error: BaseException, log: LogOptions) -> int:
 
 
 def _explain(error: BaseException) -> tuple[int, str, dict[str, str]]:
-    """The exit status, the message, and what it is made of."""
+    """Return the exit status, the message, and its parts."""
     match error:
         case UserError():
             parts = {"value": error.value, "cause": error.cause, "cure": error.cure}
             return USER_ERROR, f"error: {error}{_notes(error)}", parts
         case KeyboardInterrupt():
-            become = str(error) or "nothing was put under a final name"
-            return INTERRUPTED, f"interrupted: {become}{_notes(error, '. ')}", {}
+            outcome = str(error) or "no file of the data set was published"
+            return INTERRUPTED, f"interrupted: {outcome}{_notes(error, '. ')}", {}
         case JobCancelledError():
             text = f"cancelled: somebody cancelled job {error}; the data set is not complete"
             return CANCELLED, text + _notes(error, ". "), {"job_id": str(error)}
         case WorkerDiedError():
             text = (
-                f"error: a worker process died ({error}). Nothing was put under a final name. "
+                f"error: a worker process died ({error}). No file of the data set was published. "
                 f"If memory ran out, give fewer --workers; otherwise run again.{_notes(error)}"
             )
             return FAILURE, text, {}
         case _:  # the trace goes to a file, not to the user
             trace = _write_trace()
-            told = str(error) if isinstance(error, JobFailedError) else _last_line(error)
-            text = f"error: {told.rstrip('.')}. The whole trace is in {trace}"
+            cause = str(error) if isinstance(error, JobFailedError) else _last_line(error)
+            text = f"error: {cause.rstrip('.')}. The whole trace is in {trace}"
             return FAILURE, text + _notes(error, ". "), {"trace": trace}
 
 
 def parse(arguments: list[str]) -> Command:
-    """The command that the arguments are; ends the process with a message where they are none."""
+    """Parse the arguments of a command; end the process with a message if they are not valid."""
     command: Command = tyro.extras.subcommand_cli_from_dict(
         COMMANDS,
         prog="python -m pipeline",
@@ -114,7 +114,7 @@ def parse(arguments: list[str]) -> Command:
 
 def _run(command: Command, beam_arguments: tuple[str, ...]) -> int:
     console = Console(highlight=False)
-    # Whatever a command opens in an object store, it opens with these.
+    # Commands open files in object stores with these options.
     FileSystems.set_options(PipelineOptions(list(beam_arguments)))
     match command:
         case Build():
@@ -132,8 +132,8 @@ def _run(command: Command, beam_arguments: tuple[str, ...]) -> int:
 def _split(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     if "--" not in arguments:
         return list(arguments), ()
-    place = list(arguments).index("--")
-    return list(arguments[:place]), tuple(arguments[place + 1 :])
+    end = arguments.index("--")
+    return list(arguments[:end]), tuple(arguments[end + 1 :])
 
 
 def _last_line(error: BaseException) -> str:
@@ -142,7 +142,7 @@ def _last_line(error: BaseException) -> str:
 
 
 def _notes(error: BaseException, begin: str = " ") -> str:
-    """What else there is to say of an error, such as how to go on."""
+    """Join the notes on an error, such as how to resume."""
     return "".join(f"{begin}{note}" for note in getattr(error, "__notes__", []))
 
 
@@ -154,7 +154,7 @@ def _write_trace() -> str:
 
 
 def exit_now(status: int) -> None:
-    """End the process and its workers at once: a failed runner leaves threads that never end."""
+    """End the process and its workers at once: a failed engine leaves threads that never end."""
     for child in psutil.Process().children(recursive=True):
         child.kill()
     sys.stdout.flush()

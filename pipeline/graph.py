@@ -32,20 +32,20 @@ from transforms.tokenize import Tokenizing
 
 @dataclass(frozen=True)
 class Job:
-    """All that the graph is made from; every path is one that workers can open.
+    """All that the graph is built from. Workers can open every path in it.
 
     Attributes:
         objective: what is built.
-        plan: which ranges are read.
-        range_bytes: longest of them.
-        documents: the corpus' rules.
-        corpus_bytes: size of the input.
-        routes: how the data set is spread over shards, and documents reach them.
-        output_options: how shards are written, with nothing left to the format.
+        plan: the ranges to read.
+        range_bytes: the longest range.
+        documents: the rules of documents.
+        corpus_bytes: the size of the input's text.
+        routes: how documents reach their shards.
+        output_options: how shards are written, with every option resolved.
         tokenizing: how text becomes ids.
-        temp_folder: where files wait for the commit.
+        temp_folder: the folder in which files wait for the commit.
         header: the manifest without its results.
-        commit: names and expectations.
+        commit: what the commit writes and expects.
     """
 
     objective: Objective

@@ -1,10 +1,10 @@
-"""`inspect-corpus`: a corpus in numbers, and what a build would give, in one pass.
+"""`inspect-corpus`: measure a corpus, and what a build of it would give, in one pass.
 
     plan ─ read ─┬─ tokenize ─┬─ measure tokens ─┐
                  │            └─ sample ─────────┼─ collect: build the sample, scale it
                  └─ measure text ────────────────┘
 
-Everything but the last stage is fused; nothing is written but temporary files and the report.
+All stages but the last are fused. Only temporary files and the report are written.
 """
 
 import json
@@ -54,9 +54,9 @@ _MOST_SAMPLE_TOKENS = 10**9
 
 @dataclass(frozen=True)
 class InspectCorpus:
-    """Say what a corpus is like, and what a build of it would give, without building it.
+    """Measure a corpus, and estimate what a build of it would give, without building it.
 
-    Temporary files lie where the system has them, or under --temp-location.
+    Temporary files are in the system's folder for them, or under --temp-location.
     """
 
     input: tuple[str, ...]
@@ -64,8 +64,8 @@ class InspectCorpus:
     tokenizer: str
     """The tokenizer of the build."""
     sample_tokens: int = 4_000_000
-    """Documents of about so many tokens are built to see what a build would give; for a corpus that
-    has fewer the numbers are exact."""
+    """Size of the sample, in tokens, that is built to estimate what a build would give. For a
+    corpus with fewer tokens the numbers are exact."""
     num_shards: int | None = None
     """As for the build."""
     seed: int = 0
@@ -75,9 +75,9 @@ class InspectCorpus:
     html: str | None = None
     """Also write the report as one HTML page with plots to this file."""
     json: str | None = None
-    """Also write all numbers to this file, as corpusmill/inspection/corpus_numbers.py has them."""
+    """Also write all numbers to this file. corpusmill/inspection/corpus_numbers.py lists them."""
     objective: AnyObjective = field(default_factory=BertOptions)
-    """What a build would make; its own flags stand behind its name, and both behind all others."""
+    """What a build would make. Its name comes after all other flags, followed by its own flags."""
     tokenizer_options: TokenizerOptions = field(default_factory=TokenizerOptions)
     documents: DocumentOptions = field(default_factory=DocumentOptions)
     output_options: OutputOptions = field(default_factory=OutputOptions)
@@ -90,8 +90,8 @@ class InspectCorpus:
         Raises:
             UserError: the sample is empty, or too large to be built in memory.
         """
-        fine = 1 <= self.sample_tokens <= _MOST_SAMPLE_TOKENS
-        check_option("sample-tokens", self.sample_tokens, fine, f"1 to {_MOST_SAMPLE_TOKENS}")
+        is_valid = 1 <= self.sample_tokens <= _MOST_SAMPLE_TOKENS
+        check_option("sample-tokens", self.sample_tokens, is_valid, f"1 to {_MOST_SAMPLE_TOKENS}")
 
     @property
     def build(self) -> Build:
@@ -117,7 +117,7 @@ def inspect_corpus(
         _check_target(path)
     if not command.run.wait:
         raise UserError(
-            "inspect-corpus --no-wait", "its report is made of what the job gives", "Leave it out"
+            "inspect-corpus --no-wait", "its report needs the result of the job", "Leave it out"
         )
     dataset = command.build.dataset
     launch = prepare_launch(command.run, beam_arguments, dataset, console, command.log)
@@ -144,7 +144,7 @@ def _check_target(path: str | None) -> None:
     if not path or not is_local(path):
         return
     if Path(path).is_dir() or not Path(path).absolute().parent.is_dir():
-        raise UserError(path, "no file can be written there", "Name a file in a folder that exists")
+        raise UserError(path, "a file cannot be written there", "Name a file in an existing folder")
 
 
 def _measure(command: InspectCorpus, launch: Launch, console: Console) -> dict[str, Any]:
@@ -184,8 +184,8 @@ def measure_job(
     Args:
         pipeline: a new one.
         job: as for a build.
-        tokenizer: of the job.
-        sample_tokens: budget of the sample.
+        tokenizer: the job's tokenizer.
+        sample_tokens: the size of the sample.
     """
     measure = partial(
         measure_tokens,
@@ -211,12 +211,12 @@ def measure_job(
 
 
 def estimate_temporary_bytes(numbers: dict[str, Any], job: Job, workers: int) -> int:
-    """Bytes of the temporary files that a build makes, those of its shards not counted.
+    """Estimate the bytes of a build's temporary files, without those of its shards.
 
     Args:
-        numbers: of the corpus.
+        numbers: the numbers of the corpus.
         job: the build.
-        workers: of the local runner.
+        workers: the number of workers of the local engine.
     """
     counts = numbers["counts"]
     documents, sentences, tokens = (
@@ -224,20 +224,20 @@ def estimate_temporary_bytes(numbers: dict[str, Any], job: Job, workers: int) ->
     )
     width = np.dtype(job.tokenizing.token_dtype).itemsize
     # Ids, and Arrow's offsets of documents and sentences.
-    of_documents = documents * (8 + 4) + sentences * 4 + tokens * width
-    of_pool = 0
+    document_bytes = documents * (8 + 4) + sentences * 4 + tokens * width
+    pool_bytes = 0
     if pool_tokens := job.objective.pool_tokens:
         candidates = (candidate_limit(pool_tokens, job.corpus_bytes) + 1) / 2**64
         kept = min(1.0, pool_tokens / max(1, tokens))
-        of_pool = round(candidates * (of_documents + documents * BYTES_OF_SIZES))
-        of_pool += round(kept * (of_documents + documents * 4 + sentences * 4))
+        pool_bytes = round(candidates * (document_bytes + documents * BYTES_OF_SIZES))
+        pool_bytes += round(kept * (document_bytes + documents * 4 + sentences * 4))
     levels = 2 if job.routes.two_levels else 1
-    shuffled: int = of_documents * levels
-    return shuffled + of_pool + _sorted_bytes(numbers["build"], workers)
+    shuffled: int = document_bytes * levels
+    return shuffled + pool_bytes + _sorted_bytes(numbers["build"], workers)
 
 
 def _sorted_bytes(build: dict[str, Any], workers: int) -> int:
-    """Bytes of shards that are too large to be sorted in memory."""
+    """Sum the bytes of the shards that are too large to be sorted in memory."""
     return sum(
         min(workers, split["shards"]) * split["built_bytes"]["value"] // split["shards"]
         for split in build["splits"].values()

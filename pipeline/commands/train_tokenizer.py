@@ -1,4 +1,4 @@
-"""The command that trains a tokenizer: a corpus to a tokenizer.json, and to a model's own files."""
+"""The command that trains a tokenizer: it writes a tokenizer.json, and a model's own files."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -36,39 +36,39 @@ from transforms.storage.files import create_file, file_exists, open_file
 
 
 class GivenOptions(TypedDict, total=False):
-    """Options of the models; one that the chosen model does not have is refused."""
+    """Options of the models. An option that the chosen model does not have is refused."""
 
     vocab_size: int
-    """Most tokens in the vocabulary, special tokens included. By default 30522 for wordpiece, 30000
-    for bpe, 8000 for unigram, all words for wordlevel."""
+    """Largest size of the vocabulary, including special tokens. By default 30522 for wordpiece,
+    30000 for bpe, 8000 for unigram, and all words for wordlevel."""
     min_frequency: int
-    """wordpiece, bpe: how often two neighbouring pieces must occur to be joined to one; 2 by
-    default. wordlevel: how often a word must occur; 1 by default."""
+    """wordpiece, bpe: how often two neighbouring pieces must occur to be merged; 2 by default.
+    wordlevel: how often a word must occur; 1 by default."""
     special_tokens: tuple[str, ...]
-    """Special tokens, in the order of their ids: before all others, behind them for wordlevel. By
-    default [PAD] [UNK] [CLS] [SEP] [MASK] for wordpiece, <|unk|> <|endoftext|> for wordlevel, <s>
-    <pad> </s> <unk> <mask> for bpe and unigram."""
+    """Special tokens, in the order of their ids: before all others, but after them for wordlevel.
+    By default [PAD] [UNK] [CLS] [SEP] [MASK] for wordpiece, <|unk|> <|endoftext|> for wordlevel,
+    and <s> <pad> </s> <unk> <mask> for bpe and unigram."""
     unk_token: str
-    """wordlevel, unigram: the special token for what is unknown; <|unk|> and <unk> by default."""
+    """wordlevel, unigram: the special token for unknown words; <|unk|> and <unk> by default."""
     normalizers: tuple[NormalizerName, ...]
-    """What is done to text before it is cut, in the given order; nothing by default."""
+    """How text is normalized before it is split, in this order; not at all by default."""
     lowercase: bool
     """wordpiece: lower-case the text and strip accents, as BERT's uncased models do; the default.
-    For other models, give --normalizers lowercase."""
+    For other models, use --normalizers lowercase."""
     limit_alphabet: int
-    """wordpiece: most characters in the vocabulary, the most frequent ones; all by default."""
+    """wordpiece: how many characters the vocabulary may have, the most frequent; all by default."""
     character_coverage: float
-    """unigram: share of the corpus' characters that the vocabulary covers; 1 by default."""
+    """unigram: the share of the corpus' characters that the vocabulary covers; 1 by default."""
     add_prefix_space: bool
     """bpe: begin every text with a space; not by default."""
     trim_offsets: bool
-    """bpe: leave the space before a word out of its offsets; not by default."""
+    """bpe: exclude the space before a word from its offsets; not by default."""
     dropout: float
-    """bpe: share of joins left out by chance when the tokenizer is used; 0 by default."""
+    """bpe: the share of merges skipped at random when the tokenizer is used; 0 by default."""
     max_distinct_words: int
-    """Distinct words counted at a time, 5 million by default: about 600 MB, and many times as much
-    where words are whole clauses (Chinese, for bpe and unigram): give less there, or a sample. The
-    rarest are dropped whenever that many have gathered."""
+    """How many distinct words are counted at a time; 5 million by default, which take about 600 MB,
+    and many times as much in languages where a word is a whole clause (Chinese, for bpe and
+    unigram): give less there, or a sample. Whenever there are more, the rarest are dropped."""
 
 
 @dataclass(frozen=True)
@@ -80,24 +80,25 @@ class TrainTokenizer:
     output: str
     """The tokenizer.json to write."""
     model: Literal["wordpiece", "bpe", "wordlevel", "unigram"] = "wordpiece"
-    """Kind of tokenizer: BERT's WordPiece, byte-level BPE, whole words, or a unigram model."""
+    """The kind of tokenizer: BERT's WordPiece, byte-level BPE, whole words, or a unigram model."""
     save_model: str | None = None
-    """Folder for the model's own files, beside the tokenizer.json: vocab.txt of wordpiece,
+    """Folder for the model's own files, in addition to the tokenizer.json: vocab.txt of wordpiece,
     vocab.json and merges.txt of bpe, vocab.json of wordlevel, unigram.json of unigram."""
     progress: bool = True
-    """Show a progress line where the output is a terminal."""
+    """Show a progress line if the output is a terminal."""
     sample: SampleOptions = field(default_factory=SampleOptions)
     training: GivenOptions = field(default_factory=GivenOptions)
     documents: DocumentOptions = field(default_factory=DocumentOptions)
 
 
 class _Corpus:
-    """The sentences of a corpus, or of a sample of it, and what was met on the way.
+    """The sentences of a corpus, or of a sample of it, and counts of what was read.
 
     Attributes:
-        documents: read so far.
-        taken: those of them that are of the sample.
-        rejects: so far, by reason.
+        bytes: the size of the input, as `sum_costs`.
+        documents: the number of documents read so far.
+        sampled: the number of those that are in the sample.
+        rejects: the number of rejects so far, by reason.
     """
 
     def __init__(
@@ -106,11 +107,11 @@ class _Corpus:
         self._files, self._options, self._sample = files, options, sample
         self.bytes = sum_costs(files)
         self._share = sample.share(estimate_text_bytes(files, options))
-        self.documents = self.taken = 0
+        self.documents = self.sampled = 0
         self.rejects: Counter[str] = Counter()
 
     def read(self, line: ReadingLine) -> Iterator[list[str]]:
-        """Batches of sentences.
+        """Yield batches of sentences.
 
         Raises:
             UserError: the sample holds no document.
@@ -120,35 +121,35 @@ class _Corpus:
                 stream = open_decompressed(raw, file.path)
                 for batch in read_corpus(stream, FileRange(file.path, index, self._options)):
                     line.add(batch.counts.bytes)
-                    yield self._take(batch)
-        if self.documents and not self.taken:
+                    yield self._sample_sentences(batch)
+        if self.documents and not self.sampled:
             share = self._sample.sample
             flag = (
                 f"--sample-bytes {self._sample.sample_bytes}"
                 if share is None
                 else f"--sample {share}"
             )
-            cause = f"it took none of the {self.documents:,} documents"
-            raise UserError(flag, cause, "Give a larger one")
+            cause = f"the sample has none of the {self.documents:,} documents"
+            raise UserError(flag, cause, "Give a larger value")
 
-    def _take(self, batch: DocumentBatch) -> list[str]:
+    def _sample_sentences(self, batch: DocumentBatch) -> list[str]:
         documents = batch.documents
         self.documents += documents.num_rows
         self.rejects.update(reject.reason for reject in batch.rejects)
         if self._share < 1:
             ids = documents.column("document").to_numpy()
             documents = documents.filter(draw_documents(ids, self._share, self._sample.seed))
-        self.taken += documents.num_rows
+        self.sampled += documents.num_rows
         sentences: list[str] = documents.column("sentences").flatten().to_pylist()
         return sentences
 
     def describe(self) -> Iterator[str]:
-        """What of the corpus the tokenizer was not trained with."""
+        """Describe the parts of the corpus that the tokenizer was not trained on."""
         if self._share < 1:
-            yield f"a sample: {self.taken:,} of {self.documents:,} documents"
+            yield f"a sample: {self.sampled:,} of {self.documents:,} documents"
         if self.rejects:
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.rejects.items())
-            yield f"left out, as they cannot be read: {reasons}"
+            yield f"left out because they cannot be read: {reasons}"
 
 
 def train_tokenizer(command: TrainTokenizer, console: Console) -> int:
@@ -164,7 +165,7 @@ def train_tokenizer(command: TrainTokenizer, console: Console) -> int:
 
             def sentences() -> Iterator[list[str]]:
                 yield from corpus.read(line)
-                line.go_on(f"training {command.model}")
+                line.begin_step(f"training {command.model}")
 
             content = model.train(sentences(), options)
     tokenizer = Tokenizer.from_str(content)
@@ -188,19 +189,19 @@ def _check_outputs(command: TrainTokenizer, files: tuple[str, ...]) -> None:
     if is_local(folder) and any(
         path.is_file() for path in (Path(absolute(folder)), *Path(absolute(folder)).parents)
     ):
-        raise UserError(f"--save-model {folder}", "a file stands there", "Give another folder")
+        raise UserError(f"--save-model {folder}", "a file is in its place", "Give another folder")
     paths = {name: FileSystems.join(absolute(folder), name) for name in files}
     if absolute(command.output) in {absolute(folder), *paths.values()}:
         raise UserError(
             f"--save-model {folder}",
-            f"--output {command.output} stands there",
+            f"--output {command.output} has the same path",
             "Give another folder",
         )
-    there = [name for name, path in paths.items() if file_exists(path)]
-    if there:
+    present = [name for name, path in paths.items() if file_exists(path)]
+    if present:
         raise UserError(
             f"--save-model {folder}",
-            f"it holds {' and '.join(there)} already",
+            f"it already has {' and '.join(present)}",
             "Move that away, or give another folder",
         )
 
@@ -213,15 +214,15 @@ def _save_model(tokenizer: Tokenizer, folder: str) -> None:
                 stream.write(path.read_bytes())
 
 
-def _describe(command: TrainTokenizer, tokenizer: Tokenizer, asked: int | None) -> Iterator[str]:
-    """What was trained and where it is; first of all whether it is less than was asked for."""
+def _describe(command: TrainTokenizer, tokenizer: Tokenizer, wanted: int | None) -> Iterator[str]:
+    """Describe what was trained and where it is, and first warn if it is smaller than wanted."""
     size = tokenizer.get_vocab_size(with_added_tokens=True)
-    if asked is not None and size < asked:
+    if wanted is not None and size < wanted:
         yield (
-            f"warning: the vocabulary has {size:,} tokens, fewer than the {asked:,} asked for: "
-            "the corpus gives no more"
+            f"warning: the vocabulary has {size:,} tokens, fewer than --vocab-size {wanted:,}: "
+            "the corpus does not give more"
         )
     yield f"{command.output}: {command.model} tokenizer with {size:,} tokens"
     if command.save_model is not None:
         files = " and ".join(MODELS[command.model].files)
-        yield f"{command.save_model}: {files} of the model"
+        yield f"{command.save_model}: the model's {files}"

@@ -1,4 +1,4 @@
-"""Progress as Beam's counters say: a line on a terminal, and records of the log elsewhere."""
+"""Progress, from Beam's counters: a line on a terminal, and records of the log elsewhere."""
 
 import threading
 import time
@@ -19,13 +19,13 @@ from rich.progress import (
 
 from pipeline.console.run_log import PROGRESS, LogOptions, log_event
 
-# The "bundle" of what the journal says is finished: units of work by kind.
+# The "bundle" with the units of work that the journal lists as finished, by kind.
 JOURNAL = "journal"
 
-# Shares of the whole time that the phases take (benchmarks/README.md has the profile).
+# The phases' shares of the whole time (benchmarks/README.md has the profile).
 _READ_SHARE, _BUILD_SHARE = 0.3, 0.7
 
-# What is repeated may wait for an engine that does not answer.
+# A repeated action may be waiting for an engine that does not answer.
 _SECONDS_TO_STOP = 5
 
 
@@ -34,26 +34,27 @@ class Counters:
     """The latest value of each live counter, bundle by bundle.
 
     Attributes:
-        bundles: bundle to {counter: value}.
+        bundles: {bundle: {counter: value}}.
+        lock: held while the bundles are read or changed.
     """
 
     bundles: dict[str, dict[str, int]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def update(self, bundle: str, values: dict[str, int]) -> None:
-        """Take over a bundle's report; counters never go back."""
+        """Copy a bundle's report; counters never decrease."""
         with self.lock:
             known = self.bundles.setdefault(bundle, {})
             for name, value in values.items():
                 known[name] = max(value, known.get(name, 0))
 
     def total(self, name: str) -> int:
-        """Sum over all bundles."""
+        """Sum a counter over all bundles."""
         with self.lock:
             return sum(values.get(name, 0) for values in self.bundles.values())
 
     def totals(self) -> dict[str, int]:
-        """Sum of each over all bundles."""
+        """Sum each counter over all bundles."""
         totals: Counter[str] = Counter()
         with self.lock:
             for values in self.bundles.values():
@@ -63,13 +64,13 @@ class Counters:
 
 @dataclass(frozen=True)
 class Work:
-    """What there is to do.
+    """How much there is to do.
 
     Attributes:
-        bytes: of text.
-        repeats: how many times each document is built; 0 where the corpus is only read.
-        tasks: that the input is cut into; 0 where it is not known.
-        shards: that are built.
+        bytes: the size of the input.
+        repeats: how many times each document is built; 0 if the corpus is only read.
+        tasks: the number of tasks that the input is cut into; 0 if unknown.
+        shards: the number of shards that are built.
     """
 
     bytes: int
@@ -78,12 +79,12 @@ class Work:
     shards: int = 0
 
     def done(self, counters: Counters) -> float:
-        """The share that is done, from 0 to 1."""
+        """Return the share that is done, from 0 to 1."""
         read, built = self._shares(counters)
         return _READ_SHARE * read + _BUILD_SHARE * built if self.repeats else read
 
     def stage(self, counters: Counters) -> str:
-        """What is being done: "read", "build" or "commit"."""
+        """Return the current stage: "read", "build" or "commit"."""
         read, built = self._shares(counters)
         if read < 1 and not built:
             return "read"
@@ -92,9 +93,8 @@ class Work:
     def _shares(self, counters: Counters) -> tuple[float, float]:
         read = counters.total("read.bytes") / max(1, self.bytes)
         documents, passes = counters.total("tokenize.documents"), counters.total("build.passes")
-        # Beam asks twice a second; what a bundle counts after it was last asked is not heard of,
-        # and of tasks that a resumed run finds finished nothing. What an engine does twice, after a
-        # fault, it may also count twice.
+        # Beam asks twice a second, and misses what a bundle counts after that, and tasks that a
+        # resumed run finds finished. What an engine repeats after a fault it may count twice.
         built = passes / (self.repeats * documents) if self.repeats and documents else 0.0
         read = max(read, counters.total("task") / max(1, self.tasks))
         built = max(built, counters.total("shard") / max(1, self.shards))
@@ -103,7 +103,7 @@ class Work:
 
 @contextmanager
 def repeat(seconds: float, action: Callable[[], None]) -> Iterator[None]:
-    """Do something every so many seconds, in a thread, until the block ends."""
+    """Repeat an action at this interval, in a thread, until the block ends."""
     stop = threading.Event()
 
     def follow() -> None:
@@ -125,13 +125,13 @@ def show_progress(
 ) -> Iterator[None]:
     """Show bytes read, examples and rate until the block ends.
 
-    A terminal has a line of them that also says the time left. Where there is none, or the log goes
-    elsewhere, they are logged.
+    A terminal shows them in a line with the time left. They are logged if there is no terminal, or
+    if the log goes elsewhere.
 
     Args:
-        counters: updated by the runner meanwhile.
-        work: what there is to do.
-        shown: False shows nothing.
+        counters: updated by the engine meanwhile.
+        work: how much there is to do.
+        shown: whether anything is shown.
         log: where the log goes, and how often progress is logged.
     """
     log, console = log or LogOptions(), Console(stderr=True)
@@ -169,19 +169,19 @@ def _log_progress(counters: Counters, work: Work, begin: float) -> None:
 
 @contextmanager
 def _show_line(console: Console, counters: Counters, work: Work) -> Iterator[None]:
-    of_examples = ("{task.fields[examples]} examples", "{task.fields[rate]} a second")
+    examples = ("{task.fields[examples]} examples", "{task.fields[rate]} a second")
     columns = (
         BarColumn(20),
         TextColumn("{task.percentage:>3.0f} %"),
-        TextColumn("read {task.fields[read]} of {task.fields[of]} MB"),
-        *(TextColumn(of) for of in of_examples if work.repeats),
+        TextColumn("read {task.fields[read]} of {task.fields[total_mb]} MB"),
+        *(TextColumn(text) for text in examples if work.repeats),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True) as progress:
-        of = f"{work.bytes / 1e6:,.0f}"
-        task = progress.add_task("", total=1.0, read="0", of=of, examples="0", rate="0")
+        total = f"{work.bytes / 1e6:,.0f}"
+        task = progress.add_task("", total=1.0, read="0", total_mb=total, examples="0", rate="0")
         with repeat(0.5, lambda: _update_line(progress, task, counters, work)):
             yield
 
@@ -199,11 +199,11 @@ def _update_line(progress: Progress, task: TaskID, counters: Counters, work: Wor
 
 
 class ReadingLine:
-    """A line of bytes read, then one of what is done with them.
+    """A line with the bytes read, and then one for what is done with them.
 
     Args:
         progress: where the lines are shown; None shows nothing.
-        total_bytes: all there is to read; an estimate where files are compressed.
+        total_bytes: the size of the input; an estimate if files are compressed.
     """
 
     def __init__(self, progress: Progress | None, total_bytes: int) -> None:
@@ -212,26 +212,26 @@ class ReadingLine:
         self.add(0)
 
     def add(self, read_bytes: int) -> None:
-        """So many more bytes have been read."""
+        """Add a number of bytes that have been read."""
         self._read += read_bytes
         if self._progress:
             text = f"read {self._read / 1e6:,.0f} of {self._total / 1e6:,.0f} MB"
             self._progress.update(self._task, completed=self._read, description=text)
 
-    def go_on(self, what: str) -> None:
-        """All is read; show what follows, for an unknown time."""
+    def begin_step(self, name: str) -> None:
+        """Show that everything is read, and that a step of unknown length follows."""
         if self._progress:
             self._progress.remove_task(self._task)
-            self._task = self._progress.add_task(what, total=None)
+            self._task = self._progress.add_task(name, total=None)
 
 
 @contextmanager
 def show_reading(total_bytes: int, shown: bool) -> Iterator[ReadingLine]:
-    """Show a line of bytes read until the block ends; it is told what to show.
+    """Show the bytes read in a line, which the block updates.
 
     Args:
-        total_bytes: all there is to read; an estimate where files are compressed.
-        shown: False, or an output that is no terminal, shows nothing.
+        total_bytes: the size of the input; an estimate if files are compressed.
+        shown: whether the line is shown, if the output is a terminal.
     """
     console = Console(stderr=True)
     if not (shown and console.is_terminal):

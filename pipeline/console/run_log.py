@@ -1,7 +1,7 @@
 """The log of a run: events with fields, as text for people or as JSON for what follows the run.
 
-An event is a record of Python's logging whose extra fields are its data, so that every handler
-takes it. Beam's own records stay hidden unless `--log-level debug` asks for them.
+An event is a record of Python's logging with its data as extra fields, so that every handler works
+with it. Beam's own records stay hidden except with `--log-level debug`.
 """
 
 import logging
@@ -19,44 +19,47 @@ PROGRESS = "progress"
 
 _EVENTS = logging.getLogger("pipeline")
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING}
-# Whose records are Beam's or its engines': "root" has what a job service passes on.
+# The loggers of Beam and its engines; a job service passes records on to "root".
 _BEAMS = ("apache_beam", "root", "PrismRunner", "SdkWorker")
 
 
 @dataclass(frozen=True)
 class LogOptions:
-    """What is logged of a run, and where."""
+    """What is logged during a run, and where."""
 
     log_format: Literal["text", "json"] = "text"
-    """Of the log: text for people, or json, one object a line."""
+    """Format of the log: text for people, or json, with one object in each line."""
     log_level: Literal["debug", "info", "warning"] | None = None
-    """Least level that is logged: warning; info, with the events of the run, the default of json;
-    debug, also with what Beam, its engine and workers in this process say."""
+    """Lowest level that is logged: warning; info, which adds the events of the run, and is the
+    default with json; or debug, which adds the records of Beam, its engine and workers in this
+    process."""
     log_file: str | None = None
-    """File that the log is added to; by default it is written to the standard error."""
+    """File to which the log is appended; by default the log is written to standard error."""
     log_seconds: float = 30.0
-    """Time between two records of progress, which is logged where no progress line is shown."""
+    """Seconds between two records of progress, which is logged if no progress line is shown."""
 
     def __post_init__(self) -> None:
         """Check each value.
 
         Raises:
-            UserError: a value that no log can be written with.
+            UserError: a value is not valid.
         """
         check_option("log-seconds", self.log_seconds, self.log_seconds > 0, "more than 0")
         if self.log_file and "://" in self.log_file:
             raise UserError(
-                f"--log-file {self.log_file}", "it is no local file", "Give a path of this machine"
+                f"--log-file {self.log_file}",
+                "it is not a local file",
+                "Give a path on this machine",
             )
 
     @property
     def takes_stderr(self) -> bool:
-        """Whether the standard error holds JSON, and so nothing else."""
+        """Whether standard error is reserved for JSON."""
         return self.log_format == "json" and not self.log_file
 
     @property
     def level(self) -> int:
-        """The level, as a number of Python's logging."""
+        """The level as a number, as Python's logging has it."""
         return _LEVELS[self.log_level or ("info" if self.log_format == "json" else "warning")]
 
 
@@ -66,10 +69,10 @@ def log_event(
     """Log an event of the run.
 
     Args:
-        event: its name, which programs look for.
-        text: what it is, for people.
-        fields: its data, of types that JSON has.
-        level: of Python's logging.
+        event: its name, for programs.
+        text: its description, for people.
+        fields: its data, in types that JSON has.
+        level: the level in Python's logging.
     """
     _EVENTS.log(level, text, extra={"event": event, **fields})
 
@@ -84,13 +87,13 @@ def open_log(options: LogOptions) -> Iterator[None]:
     root, beam = logging.getLogger(), logging.getLogger("apache_beam")
     debug = options.level == logging.DEBUG
     levels = {
-        # Of libraries' own debugging there would be no end.
+        # Libraries' debug output would drown ours.
         root: logging.INFO if debug else logging.WARNING,
-        # The errors that it logs are raised, too.
+        # The errors that it logs are raised as well.
         beam: logging.INFO if debug else logging.CRITICAL,
-        # What a worker says of each task: also one in this process.
+        # Workers in this process log each task here.
         logging.getLogger("transforms"): logging.INFO if debug else logging.WARNING,
-        # Progress is logged whatever the level is; `_Chosen` knows.
+        # Progress is logged at every level; `_Chosen` lets it pass.
         _EVENTS: min(options.level, logging.INFO),
     }
     handler = _create_handler(options.log_file)
@@ -110,7 +113,7 @@ def open_log(options: LogOptions) -> Iterator[None]:
 
 
 class _Chosen(logging.Filter):
-    """Lets records of the level pass that are not Beam's, and progress at any level."""
+    """Passes records of the level that are not Beam's, and progress at any level."""
 
     def __init__(self, level: int) -> None:
         super().__init__()

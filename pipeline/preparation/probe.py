@@ -1,4 +1,4 @@
-"""Tokenizers are proven on a piece of the corpus before they are used."""
+"""The proof of a tokenizer on a piece of the corpus, before it is used."""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -24,23 +24,24 @@ from corpusmill.tokenization.words.words import WordRule
 from pipeline.preparation.inputs import InputFile
 from transforms.storage.files import open_file
 
-# Its size: 1/64 of the corpus, which takes a fiftieth of the time of a run, between these bounds.
+# The size of the piece: 1/64 of the corpus, which takes a fiftieth of a run's time, within bounds.
 _SHARE, _FEWEST_BYTES, _BYTES = 64, 32 * 2**10, 256 * 2**10
 _FILES = 8
-# From a plain file of this size on, its middle is looked at, too.
+# The middle of a plain file is read as well if the file has at least this size.
 _LARGE = 4 * 2**20
-# What can be cut at the ends of lines.
+# Formats that can be cut at the ends of lines.
 _OF_LINES = {"text", "json-lines", "lines"}
 
 
 def read_probe(files: Sequence[InputFile], options: DocumentOptions) -> list[str]:
-    """Sentences of the corpus, at most about 256 KiB of them.
+    """Read at most about 256 KiB of sentences of the corpus.
 
-    Where a document is one text, hard ones of many lines come before them.
+    If documents are not cut into lines, hard texts of many lines come first.
 
     Args:
-        files: the corpus; those looked at lie evenly among them.
-        options: the corpus' rules, with a format. Bad records are left out: the job counts them.
+        files: the corpus, from which files at even distances are read.
+        options: the rules of documents, with a format. Bad records are left out; the job counts
+            them.
     """
     full = [file for file in files if file.bytes]
     step = max(1, len(full) / _FILES)
@@ -52,7 +53,7 @@ def read_probe(files: Sequence[InputFile], options: DocumentOptions) -> list[str
         ]
     share = sum(file.bytes for file in files) // _SHARE
     budget = min(_BYTES, max(_FEWEST_BYTES, share)) // len(places)
-    # A document that goes on and on is cut; what is cut is still the corpus' text.
+    # A very long document is cut, and what remains is still text of the corpus.
     most = budget if options.keeps_text else _BYTES
     options = replace(options, max_document_bytes=min(options.max_document_bytes, most))
     lined = LINED_TEXTS if options.keeps_text else ()
@@ -78,7 +79,7 @@ def _read_sentences(
 
 
 def _read_lines(stream: BinaryIO, from_within: bool) -> bytes:
-    """Whole lines: none that was begun before, none that goes on behind."""
+    """Read whole lines, without a first or a last one that is incomplete."""
     content = bytearray()
     with suppress(DamagedStreamError):
         while len(content) < _BYTES and (read := stream.read(_BYTES - len(content))):
@@ -91,21 +92,21 @@ def _read_lines(stream: BinaryIO, from_within: bool) -> bytes:
 def prove_tokenizer(
     tokenizer: TokenizerFile, texts: list[str], console: Console, words: WordRule | None = None
 ) -> bool:
-    """Compare a tokenizer's ids with its original library's, and those of the memo without it.
+    """Compare a tokenizer's ids with those of its original library, with and without remembering.
 
-    A rule of words is tried on all of the texts, whether or not words are remembered.
+    A rule of words is tried on all texts, whether or not the ids of words are remembered.
 
     Args:
-        tokenizer: what is to be used.
-        texts: a probe of the corpus; hard texts of the library's are added.
-        console: is told where the memo cannot be used.
-        words: rule by which ids are marked, which are then compared; None where they are not.
+        tokenizer: the tokenizer.
+        texts: a probe of the corpus; hard texts are added.
+        console: where a memo of words that cannot be used is announced.
+        words: the rule by which ids are marked before they are compared; None if they are not.
 
     Returns:
-        Whether the memo of words gives the same ids as the tokenizer without.
+        Whether the ids are the same with a memo of words as without.
 
     Raises:
-        UserError: the original library gives other ids, or the rule no spans of words.
+        UserError: the original library gives other ids, or the rule finds no words.
     """
     sentences = _sentence_tokenizer(tokenizer, words, memoize=True)
     if not sentences.memoizes and tokenizer.reference is None and words is None:
@@ -116,7 +117,8 @@ def prove_tokenizer(
     texts = hard_texts(name for name in special if name is not None) + texts
 
     def encode_plainly(texts: list[str]) -> list[list[int]]:
-        return [of.ids for of in plain.encode_batch_fast(texts, add_special_tokens=False)]
+        encodings = plain.encode_batch_fast(texts, add_special_tokens=False)
+        return [encoding.ids for encoding in encodings]
 
     if tokenizer.reference is not None:
         difference = find_difference(encode_plainly, tokenizer.reference, texts)
@@ -130,19 +132,21 @@ def prove_tokenizer(
     encode: Encode = encode_plainly
     if words is not None:
         encode = _encode_with(_sentence_tokenizer(tokenizer, words, memoize=False))
-        encode(texts)  # a rule that gives no words is refused, whether or not they are remembered
+        encode(texts)  # raises if the rule finds no words
     if not sentences.memoizes:
         return True
     difference = find_difference(_encode_with(sentences), encode, texts)
     if difference:
-        console.print(f"words are not remembered: {difference}", markup=False, soft_wrap=True)
+        console.print(
+            f"the ids of words are not remembered: {difference}", markup=False, soft_wrap=True
+        )
     return difference is None
 
 
 def _sentence_tokenizer(
     tokenizer: TokenizerFile, words: WordRule | None, memoize: bool
 ) -> SentenceTokenizer:
-    # That of the job, so that a worker in this process need not load it again.
+    # The same as the job's, so that a worker in this process does not load it again.
     return load_sentence_tokenizer(
         tokenizer.json,
         marked_dtype(tokenizer.vocab_size) if words else tokenizer.token_dtype,

@@ -74,7 +74,11 @@ def test_a_worker_that_is_killed_ends_the_job_at_once(
     workers[-1].kill()
     outcome = job.end(within_seconds=20)
     assert_refused(
-        outcome, FAILURE, "a worker process died", "Nothing was put under a final name", "--workers"
+        outcome,
+        FAILURE,
+        "a worker process died",
+        "No file of the data set was published",
+        "--workers",
     )
     assert_nothing_final(output)
     assert ("--resume" in outcome.errors) == output.exists() == (moment != "tokenizer.json")
@@ -94,7 +98,7 @@ def test_an_interrupted_job_ends_at_once_and_says_how_to_go_on(
     outcome = job.end(within_seconds=20)
     assert outcome.status == INTERRUPTED
     [message] = outcome.errors.splitlines()
-    assert message.startswith("interrupted: nothing was put under a final name. Finished so far: ")
+    assert message.startswith("interrupted: no file of the data set was published. Finished so far")
     assert "with --resume continues from there, with --replace it starts over" in message
     assert f"to give up, remove {output}" in message
     assert_nothing_final(output)

@@ -190,7 +190,7 @@ def test_an_interrupted_job_ends_at_once(
     outcome = job.end(within_seconds=60)
     assert outcome.status == INTERRUPTED
     [message] = outcome.errors.splitlines()
-    assert message.startswith("interrupted: nothing was put under a final name")
+    assert message.startswith("interrupted: no file of the data set was published")
     assert_nothing_final(output)
     assert not psutil.wait_procs(children.values(), timeout=10)[1]
 

@@ -159,4 +159,4 @@ def test_marks_that_the_memo_gets_wrong_are_not_remembered(
     monkeypatch.setattr(name, lambda _: crossing)
     said = StringIO()
     assert not probe.prove_tokenizer(tokenizer, ["a b"], Console(file=said), crossing)
-    assert said.getvalue().startswith("words are not remembered: ")
+    assert said.getvalue().startswith("the ids of words are not remembered: ")

@@ -185,9 +185,9 @@ def test_a_folder_in_the_way_is_refused(sample: Path, tmp_path: Path) -> None:
     (tmp_path / "held").mkdir()
     (tmp_path / "held" / "merges.txt").write_text("mine")
     for folder, cause in (
-        ("file", "a file stands there"),
-        ("file/below", "a file stands there"),
-        ("held", "it holds merges.txt already"),
+        ("file", "a file is in its place"),
+        ("file/below", "a file is in its place"),
+        ("held", "it already has merges.txt"),
     ):
         flags = ("--model", "bpe", "--save-model", tmp_path / folder)
         outcome = train(sample, tmp_path / "t.json", *flags)

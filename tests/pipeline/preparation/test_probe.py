@@ -98,7 +98,7 @@ def test_a_memo_that_errs_is_left_out(
     memoize, said = proven(tokenizer, ["\u00fcber"])
     assert not memoize
     [line] = said.splitlines()
-    assert line.startswith("words are not remembered: ")
+    assert line.startswith("the ids of words are not remembered: ")
 
 
 def test_a_converted_tokenizer_that_errs_is_refused(tokenizer: TokenizerFile) -> None:
@@ -151,4 +151,4 @@ def test_a_memo_that_is_wrong_at_line_breaks_is_found(
     unloaded()
     memoize, said = proven(file, probe(tmp_path / "a.txt", options))
     assert not memoize
-    assert "words are not remembered" in said
+    assert "the ids of words are not remembered" in said

@@ -41,10 +41,10 @@ def test_several_splits_are_refused_and_one_is_taken(saved: Path) -> None:
 def test_a_folder_that_is_not_whole_is_refused(saved: Path) -> None:
     state = saved / "train/state.json"
     for content, cause in (
-        ("{", "no JSON"),
-        ('{"_data_files": [{"filename": "x.arrow"}]}', "lists .*/x.arrow, which is not there"),
+        ("{", "not valid JSON"),
+        ('{"_data_files": [{"filename": "x.arrow"}]}', "lists .*/x.arrow, which is missing"),
         ('{"_data_files": []}', "no rows"),
-        (json.dumps({"_indices_data_files": [{"filename": "i.arrow"}]}), "a choice of rows"),
+        (json.dumps({"_indices_data_files": [{"filename": "i.arrow"}]}), "a selection of rows"),
     ):
         state.write_text(content)
         with pytest.raises(UserError, match=cause):
