@@ -8,27 +8,12 @@ import grpc
 from corpusmill.errors import UserError
 
 _WHERE = re.compile(r" \[while running [^\]]*\]")
-# As Python ends the traceback of one, which is all that an engine passes on.
+# The last line of a traceback, which is all that an engine passes on of the error.
 _USER_ERROR = re.compile(rf"{UserError.__module__}\.{UserError.__qualname__}: ([^\n]+)")
-_NO_SPACE = re.compile(r"No space left on device[^\n]*|Disk quota exceeded[^\n]*")
-_NO_CODE = re.compile(r"ModuleNotFoundError: (No module named '[\w.]+')")
-_NO_FILE = re.compile(r"(?:FileNotFoundError|No such file)[^\n]*_temporary-[^\n]*")
 
 
 class JobFailedError(Exception):
-    """A job failed, and not because of a mistake of the user's.
-
-    Args:
-        cause: what happened.
-        cure: what to do.
-    """
-
-    def __init__(self, cause: str, cure: str) -> None:
-        self.cause, self.cure = cause, cure
-        super().__init__(cause, cure)
-
-    def __str__(self) -> str:
-        return f"{self.cause}. {self.cure}"
+    """A job failed, but not through a mistake of the user's; says what happened and what to do."""
 
 
 class JobCancelledError(Exception):
@@ -41,15 +26,42 @@ class WorkerDiedError(Exception):
 
 @dataclass(frozen=True)
 class _Fault:
-    """One kind of fault: what engines report of it, and what we tell the user."""
+    """One kind of fault: what engines report of it, and what we tell the user.
+
+    Attributes:
+        pattern: finds the fault in a report; its group, or else all of it, is the detail to show.
+        cause: what happened.
+        cure: what to do.
+        value: the flags that cure it, if it is a mistake of the user's.
+    """
 
     pattern: re.Pattern[str]
     cause: str
     cure: str
+    value: str = ""
 
 
 # The most telling first: a worker whose memory ran out is also reported as lost.
 _FAULTS = (
+    _Fault(
+        re.compile(r"No space left on device[^\n]*|Disk quota exceeded[^\n]*"),
+        "the disk is full",
+        "Free some space, or put temporary files on another disk with --temp-location",
+        "--output, --temp-location",
+    ),
+    _Fault(
+        re.compile(r"ModuleNotFoundError: (No module named '[\w.]+')"),
+        "its workers lack code of the job",
+        "Install the wheels of deploy/build_wheels.py, and what they need, in the workers' "
+        "image; or give both wheels, the library's first, with --extra_package after --",
+        "--runner",
+    ),
+    _Fault(
+        re.compile(r"(?:FileNotFoundError|No such file)[^\n]*_temporary-[^\n]*"),
+        "workers cannot reach the temporary folder",
+        "Give a folder that all workers and this machine share, or one in an object store",
+        "--temp-location",
+    ),
     _Fault(
         re.compile(
             r"Out of memory: Killed process[^\n]*|lack of memory|OOMKilled|MemoryError"
@@ -103,8 +115,8 @@ def raise_explained(error: Exception) -> None:
     if isinstance(error, grpc.RpcError):
         code = getattr(error, "code", lambda: "no answer")()
         raise JobFailedError(
-            f"the connection to the engine was lost ({code})",
-            "Check on the engine whether the job is still running",
+            f"the connection to the engine was lost ({code}). "
+            "Check on the engine whether the job is still running"
         ) from error
     # Some faults are known by the name of the error, such as MemoryError.
     explained = explain_failure(f"{type(error).__qualname__}: {error}")
@@ -127,26 +139,10 @@ def explain_failure(text: str) -> UserError | JobFailedError | None:
         value, _, rest = match.group(1).partition(": ")
         cause, _, cure = rest.partition(". ")
         return UserError(value, cause, cure.rstrip("."))
-    if match := _NO_SPACE.search(text):
-        return UserError(
-            "--output, --temp-location",
-            f"the disk is full ({match.group().strip()})",
-            "Free some space, or put temporary files on another disk with --temp-location",
-        )
-    if match := _NO_CODE.search(text):
-        return UserError(
-            "--runner",
-            f"its workers lack code of the job ({match.group(1)})",
-            "Install the wheels of deploy/build_wheels.py, and what they need, in the workers' "
-            "image; or give both wheels, the library's first, with --extra_package after --",
-        )
-    if match := _NO_FILE.search(text):
-        return UserError(
-            "--temp-location",
-            f"workers cannot reach the temporary folder ({match.group().strip()})",
-            "Give a folder that all workers and this machine share, or one in an object store",
-        )
     for fault in _FAULTS:
         if match := fault.pattern.search(text):
-            return JobFailedError(f"{fault.cause} ({match.group().strip()})", fault.cure)
+            cause = f"{fault.cause} ({match.group(match.lastindex or 0).strip()})"
+            if fault.value:
+                return UserError(fault.value, cause, fault.cure)
+            return JobFailedError(f"{cause}. {fault.cure}")
     return None

@@ -1,16 +1,23 @@
 """What engines say of a failed job, and what the user is told."""
 
+import re
+import traceback
+
 import pytest
 
 from corpusmill.errors import UserError
 from pipeline.runners.failures import JobFailedError, explain_failure
 
+# As Python ends the traceback of a mistake that a worker found.
 TRACE = """Traceback (most recent call last):
   File "apache_beam/runners/common.py", line 1512, in apache_beam.runners.common.DoFnRunner.process
   File "/job/transforms/commit.py", line 76, in process
     check_rejects(sums, self._options.max_rejects)
-corpusmill.errors.UserError: --max-rejects 0{where}: 1 of 5 lines are rejects. Mend the input.
-"""
+""" + "".join(
+    traceback.format_exception_only(
+        UserError("--max-rejects 0{where}", "1 of 5 lines are rejects", "Mend the input")
+    )
+)
 WHERE = " [while running 'CommitDataset/Commit']"
 JAVA = """org.apache.beam.sdk.util.UserCodeException: java.util.concurrent.ExecutionException:
  java.lang.RuntimeException: Error received from SDK harness for instruction 7: {}
@@ -75,9 +82,7 @@ def test_what_the_user_can_mend_is_a_mistake(text: str, value: str, cause: str) 
 def test_faults_of_machines_are_told_with_what_to_do(text: str, cause: str) -> None:
     failure = explain_failure(text)
     assert isinstance(failure, JobFailedError)
-    assert failure.cause.startswith(cause)
-    assert failure.cure
-    assert "\n" not in str(failure)
+    assert re.fullmatch(rf"{cause}.* \(.+\)\. \w.+", str(failure))
 
 
 def test_nothing_is_made_up_of_what_is_not_known() -> None:
