@@ -99,9 +99,7 @@ class Build:
     def assemble(self, files: Sequence[InputFile], output: str, folder: Any) -> Job:
         """Return the job for some files, which need not exist."""
         dataset = DatasetOptions(("-",), "-", output, num_shards=self.num_shards)
-        recipe = Recipe(
-            dataset, self.objective, self.tokenizer, self.documents, self.output, files
-        )
+        recipe = Recipe(dataset, self.objective, self.tokenizer, self.documents, self.output, files)
         return assemble_job(recipe, self.engine, folder)
 
 
