@@ -1,6 +1,5 @@
 """Jobs on Flink as a user starts them, and what they must give."""
 
-import json
 import os
 import subprocess
 import sys
@@ -138,8 +137,3 @@ def await_file(output: Path, pattern: str, process: "subprocess.Popen[str]") -> 
             return True
         time.sleep(0.05)
     return False
-
-
-def rows_of(output: Path) -> int:
-    """Rows of the train split, as the manifest counts them."""
-    return int(json.loads((output / "dataset.json").read_text())["splits"]["train"]["rows"])

@@ -12,7 +12,7 @@ import pytest
 import transforms.build
 from corpusmill.dataset.verify import verify
 from pipeline.command_line import USER_ERROR
-from tests.tools.jobs import assert_refused, build, digests, run_here
+from tests.tools.jobs import assert_refused, build, digests, read_manifest_json, run_here
 
 LENGTH, BIN_SIZE, BINS, SHARDS = 64, 12, 6, 3
 # One example is short of the full length here and there, none as short as the first bins.
@@ -25,11 +25,6 @@ def binned(sample: Path, tokenizer_path: Path, tmp_path_factory: pytest.TempPath
     outcome = build([sample], tokenizer_path, folder, *FLAGS)
     assert outcome.status == 0, outcome.errors
     return folder
-
-
-def manifest_of(folder: Path) -> dict[str, Any]:
-    manifest: dict[str, Any] = json.loads((folder / "dataset.json").read_text())
-    return manifest
 
 
 def rows_of(paths: list[Path]) -> list[dict[str, Any]]:
@@ -48,7 +43,7 @@ def test_every_bin_is_a_set_of_shards_of_its_own(binned: Path) -> None:
 
 
 def test_the_manifest_knows_the_lengths_of_a_bin(binned: Path) -> None:
-    splits = manifest_of(binned)["splits"]
+    splits = read_manifest_json(binned)["splits"]
     ends = [min((number + 1) * BIN_SIZE, LENGTH) for number in range(BINS)]
     for split, of in (("train", SHARDS), ("validation", 1)):
         shards = splits[split]["shards"]
@@ -98,7 +93,7 @@ def test_load_dataset_reads_all_bins_or_one(binned: Path, tmp_path: Path) -> Non
     def load(*configuration: str) -> Any:
         return datasets.load_dataset(str(binned), *configuration, cache_dir=str(tmp_path))
 
-    splits = manifest_of(binned)["splits"]
+    splits = read_manifest_json(binned)["splits"]
     found = load()
     assert {split: of.num_rows for split, of in found.items()} == {
         split: of["rows"] for split, of in splits.items()
@@ -114,7 +109,7 @@ def test_load_dataset_reads_all_bins_or_one(binned: Path, tmp_path: Path) -> Non
 
 def test_a_row_outside_its_bin_is_found(binned: Path, tmp_path: Path) -> None:
     """In a data set whose digests say that all is well."""
-    manifest = manifest_of(binned)
+    manifest = read_manifest_json(binned)
     shard = max(manifest["splits"]["train"]["shards"], key=lambda of: int(of["rows"]))
     shard["max_length"] -= 1
     for path in binned.iterdir():

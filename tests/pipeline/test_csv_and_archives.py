@@ -1,15 +1,11 @@
 """Whole jobs on tables, archives, chosen suffixes and data sets of the hub."""
 
-import csv
 import gzip
-import io
 import json
-import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import huggingface_hub.constants
-import pyarrow as pa
 import pytest
 
 from corpusmill.corpus.decompression import open_decompressed
@@ -18,65 +14,32 @@ from corpusmill.corpus.input_formats import guess_format, read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.verify import verify
 from pipeline.command_line import USER_ERROR
-from tests.pipeline.test_input_formats import documents_of, manifest_of
-from tests.tools.jobs import SMALL, assert_refused, build, digests, run_here, start
+from tests.tools.corpus_files import (
+    KINDS,
+    Documents,
+    as_json_lines,
+    as_table,
+    as_tar,
+    split_documents,
+    zstd,
+)
+from tests.tools.jobs import (
+    SMALL,
+    SMALL_RANGES,
+    TWO_WORKERS,
+    assert_refused,
+    build,
+    digests,
+    read_manifest_json,
+    run_here,
+    start,
+)
 from tests.tools.loopback_hub import COMMIT, DataSet, serve
-
-Documents = list[list[str]]
-SMALL_RANGES = ("--range-bytes", "999")
-TWO_WORKERS = ("--workers", "2", "--min-bytes-per-worker", "0", *SMALL_RANGES)
-
-
-def as_json_lines(documents: Documents) -> bytes:
-    return "".join(json.dumps({"text": "\n".join(of)}) + "\n" for of in documents).encode()
-
-
-def as_table(documents: Documents, dialect: str) -> bytes:
-    sink = io.StringIO()
-    rows = ([number, "\n".join(of)] for number, of in enumerate(documents))
-    csv.writer(sink, dialect).writerows([["id", "text"], *rows])
-    return sink.getvalue().encode()
-
-
-def as_tar(documents: Documents) -> bytes:
-    sink = io.BytesIO()
-    with tarfile.open(fileobj=sink, mode="w") as archive:
-        for number, of in enumerate(documents):
-            content = "\n".join(of).encode()
-            member = tarfile.TarInfo(f"texts/{number:04}.txt")
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return sink.getvalue()
-
-
-def as_wet(documents: Documents) -> bytes:
-    records = [b"WARC/1.0\r\nWARC-Type: warcinfo\r\nContent-Length: 4\r\n\r\na: b\r\n\r\n"]
-    for of in documents:
-        content = "\n".join(of).encode()
-        head = f"WARC/1.0\r\nWARC-Type: conversion\r\nContent-Length: {len(content)}\r\n\r\n"
-        records.append(head.encode() + content + b"\r\n\r\n")
-    return b"".join(records)
-
-
-def zstd(content: bytes) -> bytes:
-    packed: bytes = pa.compress(content, "zstd", asbytes=True)
-    return packed
-
-
-KINDS: dict[str, Callable[[Documents], bytes]] = {
-    "csv": lambda of: as_table(of, "excel"),
-    "tsv": lambda of: as_table(of, "excel-tab"),
-    "csv.gz": lambda of: gzip.compress(as_table(of, "excel")),
-    "tar": as_tar,
-    "tgz": lambda of: gzip.compress(as_tar(of)),
-    "tar.zst": lambda of: zstd(as_tar(of)),
-    "warc.wet.gz": lambda of: gzip.compress(as_wet(of)),
-}
 
 
 @pytest.fixture(scope="module")
 def documents(sample: Path) -> Documents:
-    return list(documents_of(sample))
+    return list(split_documents(sample))
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +54,7 @@ def counts_of_lines(json_lines: Path, tokenizer_path: Path) -> dict[str, int]:
     """What a data set of the same documents counts."""
     output = json_lines.with_name("out")
     build([json_lines], tokenizer_path, output)
-    counts: dict[str, int] = manifest_of(output)["counts"]
+    counts: dict[str, int] = read_manifest_json(output)["counts"]
     return counts
 
 
@@ -134,7 +97,7 @@ def test_a_data_set_of_each_is_that_of_the_json_lines(
     assert outcome.status == 0, outcome.errors
     assert f"input format: {guess_format(f'a.{kind}')}, by the files' names" in outcome.output
     assert not verify(tmp_path / "out")
-    counts = manifest_of(tmp_path / "out")["counts"]
+    counts = read_manifest_json(tmp_path / "out")["counts"]
     for name in ("read.documents", "read.sentences", "tokenize.tokens"):
         assert counts[name] == counts_of_lines[name]
     assert not counts.get("read.rejects")
@@ -213,7 +176,7 @@ def test_suffixes_choose_the_files_of_a_folder(
     flags = ("--document-rule", "whole-file", "--suffixes", ".txt", ".md")
     outcome = build([mixed], tokenizer_path, tmp_path / "out", *flags)
     assert outcome.status == 0, outcome.errors
-    manifest = manifest_of(tmp_path / "out")
+    manifest = read_manifest_json(tmp_path / "out")
     assert manifest["counts"]["read.documents"] == len(documents)
     assert manifest["counts"]["read.sentences"] == sum(map(len, documents))
     assert manifest["corpus"]["options"]["suffixes"] == [".txt", ".md"]
@@ -227,7 +190,7 @@ def test_suffixes_choose_the_members_of_archives_in_a_folder(
     (folder / "page.html").write_text("<p>no text</p>")
     outcome = build([folder], tokenizer_path, tmp_path / "out", "--suffixes", "3.txt", "7.txt")
     assert outcome.status == 0, outcome.errors
-    counts = manifest_of(tmp_path / "out")["counts"]
+    counts = read_manifest_json(tmp_path / "out")["counts"]
     taken = sum(number % 40 % 10 in {3, 7} for number in range(len(documents)))
     assert counts["read.documents"] == taken
     assert counts["read.left_out_members"] == len(documents) - taken
@@ -268,7 +231,7 @@ def test_files_of_the_hub_are_read_as_local_ones(
     name = f"{hub}/gated@{COMMIT}/a/lines-0.jsonl"
     assert f"input: {name}\n" in outcome.output
     assert not verify(tmp_path / "out")
-    manifest = manifest_of(tmp_path / "out")
+    manifest = read_manifest_json(tmp_path / "out")
     assert manifest["corpus"]["files"][0]["path"] == name
     assert "hf_secret" not in (tmp_path / "out/dataset.json").read_text()
     for count in ("read.documents", "read.sentences", "tokenize.tokens", "read.bytes"):

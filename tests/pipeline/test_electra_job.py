@@ -21,9 +21,8 @@ from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from pipeline.command_line import USER_ERROR
-from tests.pipeline.test_csv_and_archives import as_json_lines, as_table, as_tar, as_wet
-from tests.pipeline.test_input_formats import documents_of, manifest_of
-from tests.tools.jobs import Outcome, assert_refused, digests, run_here
+from tests.tools.corpus_files import as_json_lines, as_table, as_tar, as_wet, split_documents
+from tests.tools.jobs import Outcome, assert_refused, digests, read_manifest_json, run_here
 from tests.tools.table_files import arrow_file, avro, parquet
 
 SMALL = ("--max-seq-length", "64", "--duplicates", "2", "--num-shards", "3", "--seed", "1")
@@ -79,7 +78,7 @@ def test_every_token_is_in_an_example_or_counted(
 ) -> None:
     build(sample, tokenizer_path, tmp_path / "out", "--overflow", overflow)
     assert not verify(tmp_path / "out")
-    counts = manifest_of(tmp_path / "out")["counts"]
+    counts = read_manifest_json(tmp_path / "out")["counts"]
     rows = rows_of(tmp_path / "out")
     special = [3 if 1 in row["token_type_ids"] else 2 for row in rows]
     written = sum(len(row["input_ids"]) for row in rows) - sum(special)
@@ -146,7 +145,7 @@ FORMATS: dict[str, Callable[[Documents], bytes]] = {
 
 @pytest.fixture(scope="module")
 def documents(sample: Path) -> Documents:
-    return [[line for line in of if line.strip()] for of in documents_of(sample)][:40]
+    return [[line for line in of if line.strip()] for of in split_documents(sample)][:40]
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
@@ -213,7 +212,7 @@ def test_what_separates_documents(
     output = tmp_path / "out"
     once = ("--duplicates", "1", "--num-shards", "1", "--short-seq-prob", "0")
     build(two_texts, tokenizer_path, output, *once, *flags)
-    manifest = manifest_of(output)
+    manifest = read_manifest_json(output)
     assert manifest["corpus"]["options"]["document_rule"] == rule
     assert manifest["counts"]["read.documents"] == documents_read
     assert manifest["counts"]["read.sentences"] == sentences
@@ -268,7 +267,7 @@ def test_the_report_says_what_was_trimmed(
 ) -> None:
     output = tmp_path / "out"
     built = build(sample, tokenizer_path, output)
-    counts = manifest_of(output)["counts"]
+    counts = read_manifest_json(output)["counts"]
     first, second = (
         counts[f"build.trimmed_tokens.{segment}_segment"] for segment in ("first", "second")
     )
@@ -305,7 +304,7 @@ def test_a_padded_data_set_verifies(sample: Path, tokenizer_path: Path, tmp_path
     assert not verify(tmp_path / "out")
     build(sample, tokenizer_path, tmp_path / "plain")
     for name in ("splits", "counts"):
-        padded, plain = (manifest_of(tmp_path / of)[name] for of in ("out", "plain"))
+        padded, plain = (read_manifest_json(tmp_path / of)[name] for of in ("out", "plain"))
         if name == "splits":
             padded, plain = padded["train"]["distributions"], plain["train"]["distributions"]
         assert padded == plain

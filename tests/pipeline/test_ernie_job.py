@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from corpusmill.dataset.verify import verify
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.words import load_words
-from tests.tools.jobs import SMALL, Outcome, assert_refused, digests, run_here
+from tests.tools.jobs import SMALL, Outcome, assert_refused, digests, read_manifest_json, run_here
 
 PROCESSES = ("--min-bytes-per-worker", "0", "--range-bytes", "7777")
 
@@ -197,7 +197,7 @@ def test_the_originals_files_stand_beside_its_text(chinese: Build) -> None:
         assert found == [[shard, "0.5"] for shard in shards]
     ids = dict(line.split("\t") for line in (folder / "vocab.txt").read_text().splitlines())
     assert (ids["[CLS]"], ids["[MASK]"]) == ("2", "4")
-    listed = {of["file"] for of in json.loads((folder / "dataset.json").read_text())["files"]}
+    listed = {of["file"] for of in read_manifest_json(folder)["files"]}
     assert {"train_filelist", "valid_filelist", "vocab.txt"} <= listed
     # They are ours, and go with the data set when another takes its place.
     again = chinese("--replace")

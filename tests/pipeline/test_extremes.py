@@ -3,14 +3,13 @@
 `benchmarks.scale.extremes` builds the large ones. A run that ends has balanced its counts.
 """
 
-import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.scale import extreme_corpora as corpora
-from tests.tools.jobs import build, digests
+from tests.tools.jobs import build, digests, read_manifest_json
 
 ONE = ("--duplicates", "1")
 
@@ -25,18 +24,13 @@ def build_twice(corpus: Path, tokenizer: Path, folder: Path, *flags: str) -> Pat
     return folder / "here"
 
 
-def manifest_of(output: Path) -> dict[str, dict[str, int]]:
-    manifest: dict[str, dict[str, int]] = json.loads((output / "dataset.json").read_bytes())
-    return manifest
-
-
 def test_two_thousand_files(sample: Path, tokenizer_path: Path, tmp_path: Path) -> None:
     corpora.write_many_files(tmp_path / "corpus", sample, 2000)
     output = build_twice(
         tmp_path / "corpus", tokenizer_path, tmp_path, "--document-rule", "blank-lines"
     )
-    manifest = manifest_of(output)
-    assert len(manifest["corpus"]["files"]) == 2000  # type: ignore[arg-type]
+    manifest = read_manifest_json(output)
+    assert len(manifest["corpus"]["files"]) == 2000
     assert manifest["counts"]["read.bytes"] == sample.stat().st_size
 
 
@@ -45,7 +39,7 @@ def test_five_hundred_shards(sample: Path, tokenizer_path: Path, tmp_path: Path)
     shards = sorted(output.glob("train-*.parquet"))
     assert len(shards) == 500
     rows = sum(pq.read_metadata(shard).num_rows for shard in shards)
-    assert rows == manifest_of(output)["counts"]["write.rows"] > 0
+    assert rows == read_manifest_json(output)["counts"]["write.rows"] > 0
 
 
 def test_documents_of_one_length(tokenizer_path: Path, tmp_path: Path) -> None:
@@ -53,7 +47,7 @@ def test_documents_of_one_length(tokenizer_path: Path, tmp_path: Path) -> None:
     output = build_twice(
         tmp_path / "corpus.txt", tokenizer_path, tmp_path, "--bin-size", "32", "--num-shards", "2"
     )
-    assert manifest_of(output)["counts"]["read.documents"] == 500
+    assert read_manifest_json(output)["counts"]["read.documents"] == 500
 
 
 def test_many_documents_of_a_line(sample: Path, tokenizer_path: Path, tmp_path: Path) -> None:
@@ -61,7 +55,7 @@ def test_many_documents_of_a_line(sample: Path, tokenizer_path: Path, tmp_path: 
     output = build_twice(
         tmp_path / "corpus.txt", tokenizer_path, tmp_path, "--input-format", "lines"
     )
-    assert manifest_of(output)["counts"]["read.documents"] == 4000
+    assert read_manifest_json(output)["counts"]["read.documents"] == 4000
 
 
 @pytest.mark.parametrize("newline", [b"\n", b" "])
@@ -72,7 +66,7 @@ def test_a_document_without_an_end(
     limits = ("--max-document-bytes", "20000", "--max-line-bytes", "40000")
     outcome = build([tmp_path / "corpus.txt"], tokenizer_path, tmp_path / "out", *ONE, *limits)
     assert outcome.status == 0, outcome.errors
-    counts = manifest_of(tmp_path / "out")["counts"]
+    counts = read_manifest_json(tmp_path / "out")["counts"]
     if newline == b"\n":
         assert counts["read.cut_documents"] >= 8
     else:
@@ -90,7 +84,7 @@ def test_empty_documents_long_names_and_deep_folders(
     output = tmp_path / "empty"
     outcome = build([tmp_path / "corpus.jsonl"], tokenizer_path, output, *ONE)
     assert outcome.status == 0, outcome.errors
-    assert manifest_of(output)["counts"]["read.empty_records"] == 3000
+    assert read_manifest_json(output)["counts"]["read.empty_records"] == 3000
     outcome = build([tmp_path / "long", tmp_path / "deep"], tokenizer_path, tmp_path / "out", *ONE)
     assert outcome.status == 0, outcome.errors
-    assert manifest_of(tmp_path / "out")["counts"]["read.bytes"] == 2 * sample.stat().st_size
+    assert read_manifest_json(tmp_path / "out")["counts"]["read.bytes"] == 2 * sample.stat().st_size

@@ -17,6 +17,7 @@ from tests.tools.jobs import (
     build,
     digests,
     leftovers,
+    read_manifest_json,
     start,
 )
 
@@ -43,7 +44,7 @@ def test_undecodable_bytes_become_rejects(
     [reject] = rejects(output)
     assert (reject["file"], reject["reason"]) == ("text", "invalid-utf-8")
     assert reject["offset"] == sample.stat().st_size + 2
-    manifest = json.loads((output / "dataset.json").read_text())
+    manifest = read_manifest_json(output)
     assert manifest["counts"]["read.rejects"] == 1
     assert "rejects/rejects.jsonl" in {entry["file"] for entry in manifest["files"]}
 
@@ -85,7 +86,7 @@ def test_a_document_of_a_million_lines_is_cut(
     flags = ("--duplicates", "1", "--max-document-bytes", "500000")
     outcome = build([text], tokenizer_path, output, *flags)
     assert outcome.status == 0, outcome.errors
-    counts = json.loads((output / "dataset.json").read_text())["counts"]
+    counts = read_manifest_json(output)["counts"]
     assert counts["read.sentences"] == 1_000_000
     assert counts["read.documents"] == counts["read.cut_documents"] + 1 == 15
     assert rows(output) > 1_000_000 * 4 // 64

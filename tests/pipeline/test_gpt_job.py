@@ -1,6 +1,5 @@
 """The command gpt as a whole: every mode and format, in any number of processes."""
 
-import json
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +16,7 @@ from corpusmill.dataset.verify import verify
 from corpusmill.objectives.examples.token_stream import count_examples, locate_in_stream
 from tests.corpusmill.formats.test_token_files import open_as_megatron
 from tests.corpusmill.objectives.reference_gpt import MemoryDataset, windows
-from tests.tools.jobs import Outcome, assert_refused, digests, run_here
+from tests.tools.jobs import Outcome, assert_refused, digests, read_manifest_json, run_here
 from tests.tools.tokenizer_samples import byte_level
 
 END = 600
@@ -271,7 +270,7 @@ def test_documents_of_any_length_have_a_short_manifest(
     book.write_text("The lighthouse keeper .\n" * 20_000)
     flags = ("--validation-share", "0", "--num-shards", "1")
     assert build(book, gpt_tokenizer, output, *flags).status == 0
-    split = json.loads((output / "dataset.json").read_text())["splits"]["train"]
+    split = read_manifest_json(output)["splits"]["train"]
     tokens = split["tokens"]
     assert split["distributions"]["length"] == {str(tokens): 1}
     assert tokens > 100_000

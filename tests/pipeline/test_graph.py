@@ -8,7 +8,6 @@ import pytest
 from apache_beam import coders
 from apache_beam.portability import common_urns, python_urns
 from apache_beam.portability.api import beam_runner_api_pb2
-from apache_beam.runners.pipeline_context import PipelineContext
 
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.formats.options import OutputOptions
@@ -21,6 +20,7 @@ from pipeline.preparation.inputs import list_inputs
 from pipeline.preparation.recipe import Recipe
 from pipeline.preparation.run_folder import RunFolder
 from pipeline.runners.local.engine import LocalEngine
+from tests.tools.graphs import list_coders, list_collections
 
 
 @pytest.fixture
@@ -40,23 +40,6 @@ def proto(job: Job) -> beam_runner_api_pb2.Pipeline:
     return pipeline.to_runner_api()
 
 
-def leaf_coders(coder: coders.Coder) -> Iterator[coders.Coder]:
-    yield coder
-    for component in coder._get_component_coders():
-        yield from leaf_coders(component)
-
-
-def collections(proto: beam_runner_api_pb2.Pipeline) -> Iterator[tuple[str, coders.Coder]]:
-    context = PipelineContext(proto.components)
-    for collection in proto.components.pcollections.values():
-        # Those inside Beam's own Reshuffle are Beam's.
-        if (
-            "Reshuffle" not in collection.unique_name
-            and "SpreadTasks" not in collection.unique_name
-        ):
-            yield collection.unique_name, context.coders.get_by_id(collection.coder_id)
-
-
 def test_nothing_that_travels_is_pickled(proto: beam_runner_api_pb2.Pipeline) -> None:
     kinds = (
         coders.PickleCoder,
@@ -66,8 +49,8 @@ def test_nothing_that_travels_is_pickled(proto: beam_runner_api_pb2.Pipeline) ->
     )
     pickled = [
         name
-        for name, coder in collections(proto)
-        if any(isinstance(leaf, kinds) for leaf in leaf_coders(coder))
+        for name, coder in list_collections(proto)
+        if any(isinstance(leaf, kinds) for leaf in list_coders(coder))
     ]
     assert pickled == []
 
@@ -75,7 +58,7 @@ def test_nothing_that_travels_is_pickled(proto: beam_runner_api_pb2.Pipeline) ->
 def test_references_and_counts_travel_as_rows_and_plain_values(
     proto: beam_runner_api_pb2.Pipeline,
 ) -> None:
-    leaves = {type(leaf) for _, coder in collections(proto) for leaf in leaf_coders(coder)}
+    leaves = {type(leaf) for _, coder in list_collections(proto) for leaf in list_coders(coder)}
     assert coders.RowCoder in leaves
     assert leaves <= {
         coders.RowCoder, coders.VarIntCoder, coders.StrUtf8Coder, coders.BytesCoder,
@@ -119,6 +102,6 @@ def test_the_pool_reaches_the_builders_as_one_path(proto: beam_runner_api_pb2.Pi
     [(_, build)] = [(name, payload) for name, payload in pardos(proto) if "_BuildShard" in name]
     assert len(build.side_inputs) == 1
     [pool] = [
-        coder for name, coder in collections(proto) if "_WritePool" in name and ".None" in name
+        coder for name, coder in list_collections(proto) if "_WritePool" in name and ".None" in name
     ]
     assert isinstance(pool, coders.StrUtf8Coder)

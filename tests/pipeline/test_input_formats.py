@@ -2,27 +2,14 @@
 
 import gzip
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from corpusmill.dataset.verify import verify
 from pipeline.command_line import USER_ERROR
-from tests.tools.jobs import assert_refused, build, digests, run_here
-
-
-def documents_of(text: Path) -> Iterator[list[str]]:
-    """The sentences of each document, by the rule of WikiText."""
-    sentences: list[str] = []
-    for line in text.read_text().split("\n"):
-        stripped = line.strip()
-        if stripped and not stripped.startswith("="):
-            sentences.append(stripped)
-        elif sentences:
-            yield sentences
-            sentences = []
+from tests.tools.corpus_files import split_documents
+from tests.tools.jobs import assert_refused, build, digests, read_manifest_json, run_here
 
 
 @pytest.fixture
@@ -30,15 +17,10 @@ def json_lines(sample: Path, tmp_path: Path) -> Path:
     """The sample as JSON lines, with three bad ones."""
     path = tmp_path / "corpus.jsonl"
     lines = [json.dumps({"id": number, "body": "\n".join(sentences)})
-             for number, sentences in enumerate(documents_of(sample))]  # fmt: skip
+             for number, sentences in enumerate(split_documents(sample))]  # fmt: skip
     lines[5:5] = ["{", '{"id": 3}', "", '{"body": null}']
     path.write_text("\n".join(lines) + "\n")
     return path
-
-
-def manifest_of(folder: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((folder / "dataset.json").read_text())
-    return content
 
 
 def test_json_lines_hold_what_the_text_holds(
@@ -49,14 +31,14 @@ def test_json_lines_hold_what_the_text_holds(
     assert "input format: json-lines, by the files' names" in outcome.output
     assert not verify(tmp_path / "out")
     build([sample], tokenizer_path, tmp_path / "text")
-    counts, of_text = (manifest_of(tmp_path / of)["counts"] for of in ("out", "text"))
+    counts, of_text = (read_manifest_json(tmp_path / of)["counts"] for of in ("out", "text"))
     for name in ("read.documents", "read.sentences", "tokenize.tokens"):
         assert counts[name] == of_text[name]
     assert counts["read.records"] == counts["read.documents"]
     assert counts["read.rejects"] == counts["read.rejected_lines"] == 3
     rejects = [json.loads(line) for line in (tmp_path / "out/rejects/rejects.jsonl").open()]
     assert [of["reason"] for of in rejects] == ["invalid-json", "missing-field", "not-text"]
-    assert manifest_of(tmp_path / "out")["corpus"]["options"]["input_format"] == "json-lines"
+    assert read_manifest_json(tmp_path / "out")["corpus"]["options"]["input_format"] == "json-lines"
 
 
 def test_json_lines_give_the_same_bytes_in_any_ranges_and_workers(
@@ -88,7 +70,7 @@ def test_compressed_json_lines_give_the_same_shards(
 def test_one_document_a_line(sample: Path, tokenizer_path: Path, tmp_path: Path) -> None:
     outcome = build([sample], tokenizer_path, tmp_path / "out", "--input-format", "lines")
     assert outcome.status == 0, outcome.errors
-    counts = manifest_of(tmp_path / "out")["counts"]
+    counts = read_manifest_json(tmp_path / "out")["counts"]
     lines = [line for line in sample.read_text().splitlines() if line.strip()]
     assert counts["read.documents"] == counts["read.sentences"] == len(lines)
 
@@ -98,18 +80,18 @@ def test_a_folder_of_files_that_are_a_document_each(
 ) -> None:
     folder = tmp_path / "texts"
     folder.mkdir()
-    for number, sentences in enumerate(documents_of(sample)):
+    for number, sentences in enumerate(split_documents(sample)):
         suffix = "md" if number % 2 else "txt"
         (folder / f"{number:03}.{suffix}").write_text("\n\n".join(sentences))
     flags = ("--document-rule", "whole-file")
     outcome = build([folder], tokenizer_path, tmp_path / "out", *flags)
     assert outcome.status == 0, outcome.errors
-    counts = manifest_of(tmp_path / "out")["counts"]
-    expected = list(documents_of(sample))
+    counts = read_manifest_json(tmp_path / "out")["counts"]
+    expected = list(split_documents(sample))
     assert counts["read.documents"] == len(expected)
     assert counts["read.sentences"] == sum(map(len, expected))
     build([folder / "*.md"], tokenizer_path, tmp_path / "md", *flags)
-    assert manifest_of(tmp_path / "md")["counts"]["read.documents"] == len(expected) // 2
+    assert read_manifest_json(tmp_path / "md")["counts"]["read.documents"] == len(expected) // 2
     assert not verify(tmp_path / "out")
 
 

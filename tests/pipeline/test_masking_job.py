@@ -1,6 +1,5 @@
 """Whole jobs that mask whole words, n-grams or nothing."""
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +11,14 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from corpusmill.arrays import ragged
+from corpusmill.dataset.shards import read_manifest
+from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.masking.tokens import row_keys
 from corpusmill.tokenization.words.words import cut_unicode
 from pipeline.command_line import USER_ERROR
-from tests.tools.jobs import assert_refused, build, digests, run_here
+from tests.tools.jobs import assert_refused, build, digests, read_manifest_json, run_here
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = ("--whole-word-mask",)
@@ -123,10 +124,10 @@ def test_labels_tell_the_words_of_the_text(make: Build, sample: Path) -> None:
 
 def test_loaded_rows_are_masked_anew_in_each_epoch(make: Build) -> None:
     folder = make(*WORDS, *DYNAMIC)
-    manifest = json.loads((folder / "dataset.json").read_text())
-    options = replace(BertOptions(**manifest["objective"]["options"]), ngram=3)
-    of = manifest["tokenizer"]
-    masked_lm = Bert(options, manifest.tokenizer.special, of["vocab_size"], "int16").masked_lm
+    manifest = read_manifest(UrlFolder(str(folder)))
+    options = replace(BertOptions(**manifest.objective.options), ngram=3)
+    tokenizer = manifest.tokenizer
+    masked_lm = Bert(options, tokenizer.special, tokenizer.vocab_size, "int16").masked_lm
     rows = pq.read_table(folder / "train-00000-of-00003.parquet").combine_chunks().to_batches()[0]
     stored, offsets = ragged.from_arrow(rows.column("input_ids"))
     seg_labels, _ = ragged.from_arrow(rows.column("seg_labels"))
@@ -134,7 +135,7 @@ def test_loaded_rows_are_masked_anew_in_each_epoch(make: Build) -> None:
     for epoch in range(2):
         input_ids = stored.copy()
         shard = np.zeros(rows.num_rows, np.uint64)
-        keys = row_keys(np.uint64(manifest["seed"]), shard, epoch, np.arange(rows.num_rows))
+        keys = row_keys(np.uint64(manifest.seed), shard, epoch, np.arange(rows.num_rows))
         positions, labels, ends = masked_lm.mask(input_ids, seg_labels, offsets, keys)
         places = np.repeat(offsets[:-1], np.diff(ends)) + positions
         assert (stored[places] == labels).all()
@@ -167,7 +168,7 @@ def test_what_is_built_can_be_verified_and_inspected(make: Build, flags: tuple[s
     static = flags == NGRAMS
     legend = "[MASK->masked]"
     assert ("[MASK->" in shown.output.replace(legend, "")) == static
-    manifest = json.loads((folder / "dataset.json").read_text())
+    manifest = read_manifest_json(folder)
     distributions = manifest["splits"]["train"]["distributions"]
     assert ("predictions" in distributions) == static
     # A reader masks by what the manifest says.

@@ -1,6 +1,5 @@
 """Whole jobs on text of many scripts: what comes out is what went in, character by character."""
 
-import json
 import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from corpusmill.dataset.verify import verify
-from tests.tools.jobs import build, digests, run_here
+from tests.tools.jobs import build, digests, read_manifest_json, run_here
 from tests.tools.many_scripts import DOCUMENTS, as_json_lines, as_text
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -82,7 +81,7 @@ def test_what_comes_out_is_what_went_in(kind: str, corpus: Path, tmp_path: Path)
     outcome = build([corpus], path, tmp_path / "out", *WHOLE)
     assert outcome.status == 0, outcome.errors
     assert not verify(tmp_path / "out")
-    counts = json.loads((tmp_path / "out" / "dataset.json").read_text())["counts"]
+    counts = read_manifest_json(tmp_path / "out")["counts"]
     assert counts["read.documents"] == counts["tokenize.documents"] == len(DOCUMENTS)
     assert counts["read.sentences"] == sum(map(len, DOCUMENTS.values()))
     assert counts.get("read.rejects", 0) == 0

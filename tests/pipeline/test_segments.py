@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 import transforms.build
 from corpusmill.dataset.verify import verify
-from tests.tools.jobs import build, digests, run_here
+from tests.tools.jobs import build, digests, read_manifest_json, run_here
 
 Rows = list[dict[str, Any]]
 Build = Callable[..., Path]
@@ -44,11 +44,6 @@ def rows_of(folder: Path, split: str = "train") -> Rows:
     return rows
 
 
-def manifest_of(folder: Path) -> dict[str, Any]:
-    manifest: dict[str, Any] = json.loads((folder / "dataset.json").read_text())
-    return manifest
-
-
 @pytest.mark.parametrize("segments", ["sentence-order", "full-sentences"])
 def test_ranges_and_little_memory(
     segments: str, build_kind: Build, monkeypatch: pytest.MonkeyPatch
@@ -78,16 +73,16 @@ def test_the_data_set_is_sound_and_can_be_looked_at(segments: str, build_kind: B
     for words in (shown.output, page):
         assert ("switched" in words) == (segments == "sentence-order")
         assert ("several documents" in words) == (segments == "full-sentences")
-    [options] = [manifest_of(folder)["objective"]["options"]]
+    [options] = [read_manifest_json(folder)["objective"]["options"]]
     assert options["segments"] == segments
-    assert "pool.documents" not in manifest_of(folder)["counts"]
+    assert "pool.documents" not in read_manifest_json(folder)["counts"]
 
 
 def test_every_token_is_written_in_every_pass(build_kind: Build) -> None:
     """What is tokenized, times the passes, is what stands between the special tokens."""
     for segments in ("full-sentences", "doc-sentences"):
         folder = build_kind(segments)
-        tokenized = manifest_of(folder)["counts"]["tokenize.tokens"]
+        tokenized = read_manifest_json(folder)["counts"]["tokenize.tokens"]
         rows = [*rows_of(folder), *rows_of(folder, "validation")]
         written = sum(token not in {2, 3} for row in rows for token in row["input_ids"])
         assert written == 2 * tokenized
@@ -114,7 +109,7 @@ def test_an_estimate_of_a_whole_corpus_is_the_build(
     )  # fmt: skip
     assert shown.status == 0, shown.errors
     folder = build_kind("full-sentences", "--bin-size", "16", "--validation-share", "0")
-    train = manifest_of(folder)["splits"]["train"]
+    train = read_manifest_json(folder)["splits"]["train"]
     estimate = json.loads(report.read_text())["build"]["splits"]["train"]
     assert estimate["rows"]["value"] == train["rows"]
     assert estimate["tokens"]["value"] == train["tokens"]
@@ -142,7 +137,7 @@ def test_roberta_with_a_byte_level_tokenizer(
     assert verify(folder) == []
     tokenizer = Tokenizer.from_file(str(path))
     begin, end, mask = (tokenizer.token_to_id(token) for token in ("<s>", "</s>", "<mask>"))
-    special = manifest_of(folder)["tokenizer"]["special"]
+    special = read_manifest_json(folder)["tokenizer"]["special"]
     assert [special[f"{role}_id"] for role in ("cls", "sep", "mask")] == [begin, end, mask]
     rows = [*rows_of(folder), *rows_of(folder, "validation")]
     text = ""

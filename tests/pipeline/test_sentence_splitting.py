@@ -2,13 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from corpusmill.dataset.verify import verify
 from pipeline.command_line import USER_ERROR
-from tests.tools.jobs import assert_refused, build, digests, run_here
+from tests.tools.jobs import assert_refused, build, digests, read_manifest_json, run_here
 
 ENGLISH = ("--sentence-rule", "split", "--language", "en")
 SENTENCES = [
@@ -32,18 +31,13 @@ def paragraphs(tmp_path: Path) -> Path:
     return path
 
 
-def manifest_of(folder: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((folder / "dataset.json").read_text())
-    return content
-
-
 def test_running_text_is_split_and_recorded(
     paragraphs: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
     outcome = build([paragraphs], tokenizer_path, tmp_path / "out", *ENGLISH)
     assert outcome.status == 0, outcome.errors
     assert not verify(tmp_path / "out")
-    manifest = manifest_of(tmp_path / "out")
+    manifest = read_manifest_json(tmp_path / "out")
     counts, corpus = manifest["counts"], manifest["corpus"]
     assert counts["read.documents"] == 60
     assert counts["read.sentences"] == sum(number % 5 + 1 + 5 + 1 for number in range(60))
@@ -64,7 +58,7 @@ def test_split_sentences_are_those_of_a_corpus_that_has_them_on_lines(
             stream.write(json.dumps({"text": text}) + "\n")
     build([paragraphs], tokenizer_path, tmp_path / "split", "--num-shards", "1", *ENGLISH)
     build([lines], tokenizer_path, tmp_path / "line", "--num-shards", "1")
-    split, line = (manifest_of(tmp_path / of)["counts"] for of in ("split", "line"))
+    split, line = (read_manifest_json(tmp_path / of)["counts"] for of in ("split", "line"))
     for name in ("read.sentences", "tokenize.tokens", "read.documents"):
         assert split[name] == line[name], name
 

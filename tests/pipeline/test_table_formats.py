@@ -14,8 +14,8 @@ import pytest
 
 from corpusmill.dataset.verify import verify
 from pipeline.command_line import USER_ERROR
-from tests.pipeline.test_input_formats import documents_of
-from tests.tools.jobs import assert_refused, build, digests, run_here
+from tests.tools.corpus_files import split_documents
+from tests.tools.jobs import assert_refused, build, digests, read_manifest_json, run_here
 
 FIELD = ("--text-field", "body")
 Records = list[dict[str, Any]]
@@ -59,13 +59,13 @@ formats = pytest.mark.parametrize("write", WRITERS, ids=lambda of: of.__name__)
 @pytest.fixture
 def records(sample: Path) -> Records:
     """The sample a record a document, with two that hold no text."""
-    texts: list[str | None] = ["\n".join(sentences) for sentences in documents_of(sample)]
+    texts: list[str | None] = ["\n".join(sentences) for sentences in split_documents(sample)]
     texts[5:5] = [None, "  \n"]
     return [{"id": number, "body": text} for number, text in enumerate(texts)]
 
 
 def counts_of(folder: Path) -> dict[str, int]:
-    counts: dict[str, int] = json.loads((folder / "dataset.json").read_text())["counts"]
+    counts: dict[str, int] = read_manifest_json(folder)["counts"]
     return counts
 
 

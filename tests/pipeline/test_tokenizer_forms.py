@@ -9,14 +9,14 @@ import pytest
 
 from corpusmill.dataset.verify import verify
 from pipeline.command_line import USER_ERROR
-from tests.tools.jobs import Outcome, assert_refused, build, run_here
+from tests.tools.jobs import Outcome, assert_refused, build, read_manifest_json, run_here
 from tests.tools.tokenizer_samples import byte_level, byte_ranks
 
 ROLES = ("<cls>", "<sep>", "<mask>", "<pad>", "<unk>")
 
 
 def header_of(folder: Path) -> dict[str, Any]:
-    header: dict[str, Any] = json.loads((folder / "dataset.json").read_text())["tokenizer"]
+    header: dict[str, Any] = read_manifest_json(folder)["tokenizer"]
     return header
 
 
@@ -60,7 +60,7 @@ def test_special_tokens_in_the_text_by_option(
     for flag in ("--special-tokens-in-text", "--no-special-tokens-in-text"):
         out = tmp_path / flag
         assert_built(build([text], vocab_txt, out, flag), out, "vocab.txt")
-        counts.append(json.loads((out / "dataset.json").read_text())["counts"]["tokenize.tokens"])
+        counts.append(read_manifest_json(out)["counts"]["tokenize.tokens"])
     # As text it is at least "[", "mask" and "]".
     assert counts[1] - counts[0] >= 2 * text.read_text().count("[MASK]") > 100
 

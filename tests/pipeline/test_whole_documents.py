@@ -15,10 +15,17 @@ from corpusmill.corpus.input_formats import FORMATS, read_corpus, resolve_format
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.verify import verify
 from pipeline.command_line import USER_ERROR
-from tests.pipeline.test_csv_and_archives import KINDS, SMALL_RANGES, TWO_WORKERS
-from tests.pipeline.test_input_formats import manifest_of
 from tests.tools import table_files
-from tests.tools.jobs import assert_refused, build, digests, run_here
+from tests.tools.corpus_files import KINDS
+from tests.tools.jobs import (
+    SMALL_RANGES,
+    TWO_WORKERS,
+    assert_refused,
+    build,
+    digests,
+    read_manifest_json,
+    run_here,
+)
 
 RULE = ("--sentence-rule", "document")
 # Code, paragraphs, white space at both ends, line breaks of both systems.
@@ -114,7 +121,7 @@ def test_a_job_tokenizes_documents_as_a_whole(
     outcome = build([folder], tokenizer_path, tmp_path / "one", *RULE, *flags)
     assert outcome.status == 0, outcome.errors
     assert not verify(tmp_path / "one")
-    counts = manifest_of(tmp_path / "one")["counts"]
+    counts = read_manifest_json(tmp_path / "one")["counts"]
     tokenizer = Tokenizer.from_file(str(tokenizer_path))
     tokenizer.no_padding()
     rows = tokenizer.encode_batch(expected, add_special_tokens=False)
@@ -136,7 +143,7 @@ def test_a_large_file_is_one_text_that_is_read_in_ranges(
         outcome = build([given[0]], *given[1:], *flags, *more)
         assert outcome.status == 0, outcome.errors
     assert digests(tmp_path / "one") == digests(tmp_path / "two")
-    counts = manifest_of(tmp_path / "one")["counts"]
+    counts = read_manifest_json(tmp_path / "one")["counts"]
     assert counts["read.documents"] == counts["read.cut_documents"] + 1 > 5
     assert counts["read.rejects"] == counts["read.rejected_lines"] == 1
 

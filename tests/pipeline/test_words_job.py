@@ -24,7 +24,7 @@ from pipeline.commands.verify_dataset import Verify, verify
 from pipeline.options import DatasetOptions, RunOptions
 from pipeline.preparation import probe
 from tests.corpusmill.tokenization.words.test_marked_encoding import reference_marks
-from tests.tools.jobs import digests
+from tests.tools.jobs import digests, read_manifest_json
 from tests.tools.labelled_words import LabelledWordsOptions
 from tests.tools.many_scripts import DOCUMENTS
 
@@ -76,7 +76,7 @@ def test_every_document_comes_with_the_words_of_its_sentences(
     assert sorted(zip(columns[0], columns[1], strict=True)) == sorted(expected)
     assert set(map(str, zip(columns[2], columns[3], strict=True))) <= set(map(str, expected))
     assert sum(map(sum, columns[1])) > 300
-    manifest = json.loads((output / "dataset.json").read_text())
+    manifest = read_manifest_json(output)
     assert manifest["tokenizer"]["words"] == str(rule)
     assert manifest["objective"]["options"]["words"] == words
     assert verify(Verify(str(output)), Console(file=StringIO())) == 0

@@ -1,18 +1,22 @@
 """The command line as a user runs it: in this process, or as a process of its own."""
 
 import hashlib
+import json
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 from pipeline.command_line import main
 from tests.conftest import CHECKOUT
 
 # A data set of a few hundred short examples.
 SMALL = ("--max-seq-length", "64", "--duplicates", "2", "--num-shards", "3", "--seed", "1")
+SMALL_RANGES = ("--range-bytes", "999")
+TWO_WORKERS = ("--workers", "2", "--min-bytes-per-worker", "0", *SMALL_RANGES)
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,12 @@ def build(
     """Build a small BERT data set in this process; later flags win over those of SMALL."""
     given = ("--input", *inputs, "--tokenizer", tokenizer, "--output", output)
     return run_here("bert", *given, *SMALL, *flags)
+
+
+def read_manifest_json(folder: Path) -> dict[str, Any]:
+    """The manifest of a data set, as it is in its file."""
+    manifest: dict[str, Any] = json.loads((folder / "dataset.json").read_text())
+    return manifest
 
 
 def digests(folder: Path) -> dict[str, str]:

@@ -24,8 +24,8 @@ from pipeline.preparation.inputs import list_inputs
 from pipeline.preparation.recipe import Recipe
 from pipeline.preparation.run_folder import RunFolder
 from pipeline.runners.local.engine import LocalEngine
-from tests.pipeline.test_graph import collections, leaf_coders
-from tests.tools.jobs import Outcome, assert_refused, build, leftovers, run_here
+from tests.tools.graphs import list_coders, list_collections
+from tests.tools.jobs import Outcome, assert_refused, build, leftovers, read_manifest_json, run_here
 
 Inspect = Callable[..., Outcome]
 
@@ -89,7 +89,7 @@ def test_a_build_gives_what_was_said(
 ) -> None:
     numbers = numbers_of(*flags)
     assert build([corpus], tokenizer_path, output, *flags).status == 0
-    manifest = json.loads((output / "dataset.json").read_text())
+    manifest = read_manifest_json(output)
     assert numbers["build"]["exact"]
     assert set(numbers["build"]["splits"]) == set(manifest["splits"])
     for name, split in manifest["splits"].items():
@@ -128,7 +128,7 @@ def test_every_objective_gives_what_was_said(
     given = ("--input", corpus, "--tokenizer", tokenizer_path, "--output", output)
     outcome = run_here(command, *given, *DATASET, *flags)
     assert outcome.status == 0, outcome.errors
-    manifest = json.loads((output / "dataset.json").read_text())
+    manifest = read_manifest_json(output)
     said, split = numbers["build"]["splits"]["train"], manifest["splits"]["train"]
     assert said["rows"]["value"] == split["rows"] > 0
     assert said["tokens"]["value"] == split["tokens"]
@@ -317,7 +317,9 @@ def test_nothing_that_travels_is_pickled(
     graph = beam.Pipeline()
     measure_job(graph, job, tokenizer, 1000)
     leaves = {
-        type(leaf) for _, coder in collections(graph.to_runner_api()) for leaf in leaf_coders(coder)
+        type(leaf)
+        for _, coder in list_collections(graph.to_runner_api())
+        for leaf in list_coders(coder)
     }
     assert leaves <= {
         coders.RowCoder, coders.VarIntCoder, coders.StrUtf8Coder,

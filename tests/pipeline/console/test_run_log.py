@@ -12,7 +12,7 @@ from typing import Any
 from pipeline.command_line import USER_ERROR
 from pipeline.console.progress import Counters, Work, show_progress
 from pipeline.console.run_log import LogOptions, log_event, open_log
-from tests.tools.jobs import assert_refused, build
+from tests.tools.jobs import assert_refused, build, read_manifest_json
 
 
 def parse(log: str) -> list[dict[str, Any]]:
@@ -34,7 +34,7 @@ def test_a_run_is_told_from_its_begin_to_its_balanced_counts(
     assert begin["runner"] == "local"
     assert begin["bytes"] == sample.stat().st_size
     assert (begin["input"], begin["output"]) == ([str(sample)], [str(output)])
-    manifest = json.loads((output / "dataset.json").read_text())
+    manifest = read_manifest_json(output)
     assert end["status"] == 0
     assert end["counts"] == manifest["counts"]
     assert end["splits"]["train"]["rows"] == manifest["splits"]["train"]["rows"]
@@ -96,7 +96,7 @@ def test_workers_say_what_they_did(sample: Path, tokenizer_path: Path, output: P
 
 
 def rows(output: Path) -> int:
-    return int(json.loads((output / "dataset.json").read_text())["splits"]["train"]["rows"])
+    return int(read_manifest_json(output)["splits"]["train"]["rows"])
 
 
 def test_a_log_that_cannot_be_written_is_refused(

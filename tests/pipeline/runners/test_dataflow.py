@@ -12,7 +12,8 @@ from pipeline.options import RunOptions
 from pipeline.runners.dataflow import DataflowEngine
 from pipeline.runners.proto_checks import find_faults
 from tests.conftest import CHECKOUT
-from tests.pipeline.runners.loopback_cloud import (
+from tests.tools.jobs import Outcome, assert_refused, run_here
+from tests.tools.loopback_cloud import (
     BUCKET,
     GPT_TOKENIZER,
     SERVICE,
@@ -21,7 +22,6 @@ from tests.pipeline.runners.loopback_cloud import (
     listing,
     serve_storage,
 )
-from tests.tools.jobs import Outcome, assert_refused, run_here
 
 OBJECTIVES = {
     "bert": (TOKENIZER, "--validation-share", "0.1"),

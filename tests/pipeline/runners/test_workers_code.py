@@ -12,7 +12,8 @@ import pytest
 
 from deploy.build_wheels import build_wheels
 from tests.conftest import CHECKOUT
-from tests.pipeline.runners.loopback_cloud import (
+from tests.tools.jobs import run_here
+from tests.tools.loopback_cloud import (
     BUCKET,
     GPT_TOKENIZER,
     SERVICE,
@@ -20,7 +21,6 @@ from tests.pipeline.runners.loopback_cloud import (
     keep_translations,
     serve_storage,
 )
-from tests.tools.jobs import run_here
 
 LOOK_INSIDE = Path(__file__).with_name("look_inside.py")
 TRANSFORMS = tuple((CHECKOUT / "transforms").rglob("*.py"))
