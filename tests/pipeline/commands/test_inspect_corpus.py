@@ -262,7 +262,7 @@ def test_a_report_of_a_build_tells_rejects_by_reason(
         (("--validation-share", "1"), ("--validation-share 1",)),
         (("--tokenizer", "nowhere.json"), ("--tokenizer nowhere.json", "no such file")),
         (("--input", "nowhere.txt"), ("--input nowhere.txt",)),
-        (("--html", "nowhere/page.html"), ("nowhere/page.html", "a folder that exists")),
+        (("--html", "nowhere/page.html"), ("nowhere/page.html", "an existing folder")),
         (
             ("--runner", "SparkRunner", "bert", "--", "--environment_config=image"),
             ("--runner SparkRunner", "--temp-location"),
