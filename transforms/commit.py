@@ -1,4 +1,4 @@
-"""Temporary files to a data set: check counts, rename, write the manifest, and `_SUCCESS` last."""
+"""Commit a data set: check the counts, rename the files, write the manifest and last `_SUCCESS`."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,22 +33,22 @@ from transforms.storage.files import create_file, file_exists, open_file, remove
 
 @dataclass(frozen=True)
 class CommitOptions:
-    """What the commit needs to know beside its inputs.
+    """How a data set is committed.
 
     Attributes:
-        output: the data set's folder.
-        temp_folder: where files are prepared.
+        output: folder of the data set.
+        temp_folder: folder in which files are prepared.
         tokenizer_path: the tokenizer.json that was used.
-        record_path: file of what is known before the run: {"header": the manifest's first entries,
-            "stale": files of an earlier data set in the folder, which this one replaces}.
+        record_path: file written before the run: {"header": the manifest without its results,
+            "stale": names of the files of an earlier data set in the folder, which is replaced}.
         claim: token of the run's claim on the folder.
-        suffixes: of the files of a shard.
+        suffixes: suffixes of the files of a shard.
         expected: what the counts must add up to.
-        max_rejects: most rejects allowed: a number from 1, or a share of the lines below 1; None
-            allows all.
-        bins: ranges of lengths that each shard is parted into; none where lengths are mixed.
-        joined: where all shards of a split become one file, its name without the suffix, by split.
-        shard_name: the pattern of the shards' names; None for the usual one.
+        max_rejects: largest number of rejects from 1, or their largest share of the lines and rows
+            below 1; None allows all.
+        bins: the length bins into which each shard is divided; empty where lengths are mixed.
+        joined: {split: name without suffix} if all shards of a split become one file.
+        shard_name: pattern of the shards' names; None for the default.
     """
 
     output: str
@@ -65,7 +65,7 @@ class CommitOptions:
 
 
 class _Commit(beam.DoFn):
-    """Runs once; a second attempt finds what the first one moved and goes on from there."""
+    """Commit the data set once; a second attempt continues where the first one stopped."""
 
     def __init__(self, options: CommitOptions, layout: Layout) -> None:
         self._options, self._layout = options, layout
@@ -77,17 +77,17 @@ class _Commit(beam.DoFn):
         counts: list[tuple[str, int]],
         rejects: list[RejectsFile],
     ) -> Iterator[str]:
-        sums = {**dict(counts), "write.rejects": sum(part.rejects for part in rejects)}
+        sums = {**dict(counts), "write.rejects": sum(file.rejects for file in rejects)}
         if not self._is_done():
             check_claim(self._options.output, self._options.claim)
             self._commit(written, sums, rejects)
             drop_claim(self._options.output, self._options.claim)
-        # Also of a run that nobody waits for nothing stays.
+        # Leave nothing behind, even with --no-wait.
         remove_folder(self._options.temp_folder)
         yield self._options.output
 
     def _is_done(self) -> bool:
-        """Whether an attempt before this one came to its end."""
+        """Return whether an earlier attempt has finished."""
         success = self._final(manifests.SUCCESS)
         return read_claim(self._options.output) is None and file_exists(success)
 
@@ -102,16 +102,17 @@ class _Commit(beam.DoFn):
         problems = find_imbalances(sums, self._options.expected, rows, shards)
         if problems:
             raise RuntimeError("the counts of the stages disagree: " + "; ".join(problems))
-        # Everything is prepared before anything is given its name.
+        # Every file is prepared before the first gets its final name.
         whole = self._join_shards(written) if self._options.joined else written
-        entries = [(file, self._entry(file)) for file in sorted(whole, key=self._place)]
+        entries = [(file, self._entry(file)) for file in sorted(whole, key=self._position)]
         moves = [Move(file.path, self._final(entry.file), entry.bytes) for file, entry in entries]
         shards_of: dict[str, list[Shard]] = {}
         for file, entry in entries:
             if isinstance(entry, Shard):
                 shards_of.setdefault(self._split_of(file), []).append(entry)
         files = [entry for _, entry in entries if not isinstance(entry, Shard)]
-        tokenizer_json = self._read_tokenizer()
+        with open_file(self._options.tokenizer_path) as stream:
+            tokenizer_json = stream.read()
         files.append(entry_of(manifests.TOKENIZER, tokenizer_json))
         for path, entry in self._join_rejects(rejects):
             moves.append(Move(path, self._final(entry.file), entry.bytes))
@@ -132,28 +133,29 @@ class _Commit(beam.DoFn):
         if self._options.joined:
             shard = self._options.joined[split] + suffixes[0]
         else:
-            validation = file.shard >= self._layout.train_shards
-            number = file.shard - (self._layout.train_shards if validation else 0)
-            of = self._layout.validation_shards if validation else self._layout.train_shards
-            shard = manifests.shard_name(begin, number, of, suffixes[0], self._options.shard_name)
+            number, total = file.shard, self._layout.train_shards
+            if number >= total:
+                number, total = number - total, self._layout.validation_shards
+            pattern = self._options.shard_name
+            shard = manifests.shard_name(begin, number, total, suffixes[0], pattern)
         name = part_names(shard, suffixes)[file.part]
         if file.part:
             return FileEntry(name, file.bytes, file.sha256)
-        of_bin = asdict(bins[file.bin]) if bins else {}
-        return Shard(name, file.bytes, file.sha256, file.rows, file.tokens, **of_bin)
+        length_bin = asdict(bins[file.bin]) if bins else {}
+        return Shard(name, file.bytes, file.sha256, file.rows, file.tokens, **length_bin)
 
-    def _place(self, file: WrittenFile) -> tuple[int, int, int, int]:
-        """The order of the manifest: a bin's shards stand together."""
+    def _position(self, file: WrittenFile) -> tuple[int, int, int, int]:
+        """Return the key of the manifest's order, which keeps the shards of a bin together."""
         return (self._layout.split_of(file.shard), file.bin, file.shard, file.part)
 
     def _join_shards(self, written: list[WrittenFile]) -> Iterator[WrittenFile]:
-        """One file a split and part, from those of its shards in the order of their numbers."""
+        """Join the files of a split's shards, in the order of their numbers, part by part."""
 
         def kind(file: WrittenFile) -> tuple[str, int]:
             return self._split_of(file), file.part
 
-        for (split, part), of_kind in groupby(sorted(written, key=kind), kind):
-            files = sorted(of_kind)
+        for (split, part), group in groupby(sorted(written, key=kind), kind):
+            files = sorted(group)
             if len(files) == 1:
                 yield files[0]
                 continue
@@ -165,18 +167,14 @@ class _Commit(beam.DoFn):
     def _final(self, name: str) -> str:
         return str(FileSystems.join(self._options.output, *name.split("/")))
 
-    def _read_tokenizer(self) -> bytes:
-        with open_file(self._options.tokenizer_path) as stream:
-            return stream.read()
-
     def _join_rejects(self, rejects: list[RejectsFile]) -> Iterator[tuple[str, FileEntry]]:
         if rejects:
             joined = self._new_path("rejects")
-            size, sha256 = _join_files([part.path for part in sorted(rejects)], joined)
+            size, sha256 = _join_files([file.path for file in sorted(rejects)], joined)
             yield joined, FileEntry(manifests.REJECTS, size, sha256)
 
     def _new_path(self, name: str) -> str:
-        """Of this attempt alone: another one may be writing the same."""
+        """Return a path of this attempt's own: another attempt may be writing the same file."""
         return str(FileSystems.join(self._options.temp_folder, f"{name}-{uuid4().hex}"))
 
 
@@ -197,7 +195,7 @@ def _add_results(
 
 
 def _join_files(paths: Iterable[str], joined: str) -> tuple[int, str]:
-    """Write files one behind the other into a new one; gives its bytes and their sha256."""
+    """Write several files into a new one; return its size in bytes and its SHA-256."""
     with create_file(joined) as stream:
         target = HashingWriter(stream)
         for path in paths:
@@ -230,15 +228,15 @@ def check_rejects(counts: dict[str, int], max_rejects: float | None) -> None:
     """Refuse a corpus with more rejects than allowed.
 
     Args:
-        counts: of all stages.
+        counts: counts of all stages.
         max_rejects: a number from 1, or a share of the lines and rows below 1; 0 allows none, None
-            all.
+            allows all.
 
     Raises:
-        UserError: there are more.
+        UserError: there are more rejects.
     """
     lines = counts.get("read.lines", 0) + counts.get("read.rows", 0)
-    # A reject may stand for all rows of a damaged block, or for bytes that are no line.
+    # One reject may cover all rows of a damaged block, or bytes that are not a line.
     refused = counts.get("read.rejected_lines", 0) + counts.get("read.rejected_rows", 0)
     rejects = max(counts.get("read.rejects", 0), refused)
     if max_rejects is None:
@@ -248,23 +246,23 @@ def check_rejects(counts: dict[str, int], max_rejects: float | None) -> None:
         raise UserError(
             f"--max-rejects {max_rejects:g}",
             f"{rejects:,} of {lines:,} input lines and rows are rejects",
-            "Mend the input, or allow more; a run without --max-rejects lists them in rejects/",
+            "Repair the input, or allow more; a run without --max-rejects lists them in rejects/",
         )
 
 
 def _add(numbers: Iterable[int]) -> int:
-    # Of the bare `sum`, Beam does not know the type, and would pickle every count.
+    # Beam does not know the type of the bare `sum`, and would pickle every count.
     return sum(numbers)
 
 
 class CommitDataset(beam.PTransform):
-    """Give written shards their final names; gives the folder once it is complete.
+    """Give written shards their final names; return the folder once it is complete.
 
     Args:
-        options: names, header, expectations.
-        layout: how the examples are spread.
+        options: how the data set is committed.
+        layout: how the examples are spread over shards.
         counts: collections of ("stage.name", number).
-        rejects: collection of the ranges' rejects.
+        rejects: the rejects of all tasks.
     """
 
     def __init__(
@@ -278,15 +276,15 @@ class CommitDataset(beam.PTransform):
         self._options, self._layout, self._counts, self._rejects = options, layout, counts, rejects
 
     def expand(self, shards: beam.PCollection[WrittenFile]) -> beam.PCollection[str]:
-        """Add up the counts and run the commit once, behind all shards."""
+        """Add up the counts, and run the commit once after all shards."""
         joined = self._counts | "JoinCounts" >> beam.Flatten()
         sums = joined | "AddCounts" >> beam.CombinePerKey(_add)
-        inputs = (beam.pvalue.AsList(of) for of in (shards, sums, self._rejects))
+        inputs = (beam.pvalue.AsList(side) for side in (shards, sums, self._rejects))
         once = shards.pipeline | "StartCommit" >> beam.Impulse()
         return once | "Commit" >> beam.ParDo(
             _Commit(self._options, self._layout), *inputs
         ).with_output_types(str)
 
     def display_data(self) -> dict[str, str]:
-        """Where it goes."""
+        """Show the output folder."""
         return {"output": self._options.output}

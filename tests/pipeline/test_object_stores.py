@@ -21,7 +21,7 @@ RANGES = ("--range-bytes", "500")
 def reference(
     sample: Path, tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, object]:
-    """What the job gives on this machine's disk."""
+    """The description of the data set on this machine's disk."""
     output = tmp_path_factory.mktemp("reference") / "out"
     done = run_here(
         "bert", "--input", sample, "--tokenizer", tokenizer_path, "--output", output, *SMALL
@@ -39,7 +39,7 @@ def filled(bucket: Bucket, sample: Path, tokenizer_path: Path) -> Bucket:
 
 
 def describe(contents: dict[str, bytes]) -> dict[str, object]:
-    """What is the same in each run: all but the tokenizer's path, which the manifest names."""
+    """Describe what all runs share: everything but the tokenizer's path in the manifest."""
     described: dict[str, object] = {}
     for name, content in contents.items():
         described[name] = hashlib.sha256(content).hexdigest()
@@ -57,9 +57,9 @@ def describe_folder(folder: str) -> dict[str, object]:
 
 
 def build(bucket: Bucket, *flags: str) -> Outcome:
-    given = ("--input", f"{bucket.url}/in", "--tokenizer", f"{bucket.url}/tokenizer.json")
+    inputs = ("--input", f"{bucket.url}/in", "--tokenizer", f"{bucket.url}/tokenizer.json")
     output = ("--output", f"{bucket.url}/out")
-    return run_here("bert", *given, *output, *SMALL, *flags, "--", *bucket.beam_arguments)
+    return run_here("bert", *inputs, *output, *SMALL, *flags, "--", *bucket.beam_arguments)
 
 
 def read_json(path: str) -> dict[str, object]:
@@ -106,8 +106,8 @@ def test_worker_processes_reach_the_bucket(filled: Bucket, reference: dict[str, 
     output, errors = done.communicate()
     assert done.returncode == 0, (output, errors)
     # The counts of ranges and batches are of the run; all examples are the same.
-    found = describe_folder(f"{filled.url}/out")
-    assert {name: of for name, of in found.items() if name.endswith(".parquet")} == {
+    described = describe_folder(f"{filled.url}/out")
+    assert {name: of for name, of in described.items() if name.endswith(".parquet")} == {
         name: of for name, of in reference.items() if name.endswith(".parquet")
     }
 
@@ -121,7 +121,7 @@ def test_faults_on_the_way_change_nothing(filled: Bucket, reference: dict[str, o
         if number % 7:
             return None
         fault = faults[number // 7 % len(faults)]
-        # What was deleted or uploaded and not acknowledged is asked for again, which is fine.
+        # A deletion or upload whose acknowledgment is lost is repeated, which does no harm.
         return fault if fault != "cut" or request.method == "GET" else "503"
 
     filled.proxy.fault = judge  # type: ignore[assignment]
@@ -151,7 +151,7 @@ def test_a_run_that_fails_leaves_no_data_set_and_goes_on(
 def test_a_list_that_lags_changes_nothing(
     filled: Bucket, reference: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was written since the run began is in no list; what was deleted still is."""
+    """Lists lack what was written since the run began, and hold what was deleted."""
     assert build(filled, "--seed", "3").status == 0
     old = dict.fromkeys(list_files(filled.url), 1)
     monkeypatch.setattr(
@@ -175,18 +175,18 @@ def test_formats_that_seek_and_compressed_ones(filled: Bucket) -> None:
     write_file(f"{filled.url}/a/été.arrow", sink.getvalue().to_pybytes())
     lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
     write_file(f"{filled.url}/j/x y.jsonl.gz", gzip.compress(lines.encode()))
-    found = set()
-    for given, flags in (("p/", RANGES), ("a", RANGES), ("j/*.gz", ())):
-        output = f"{filled.url}/out-{given[0]}"
+    rows = set()
+    for pattern, flags in (("p/", RANGES), ("a", RANGES), ("j/*.gz", ())):
+        output = f"{filled.url}/out-{pattern[0]}"
         done = run_here(
-            "gpt", "--input", f"{filled.url}/{given}", "--output", output, "--num-shards", "1",
+            "gpt", "--input", f"{filled.url}/{pattern}", "--output", output, "--num-shards", "1",
             "--tokenizer", f"{filled.url}/tokenizer.json", "--end-of-text", "False", *flags,
             "--", *filled.beam_arguments,
         )  # fmt: skip
         assert done.status == 0, done.errors
         manifest = read_json(f"{output}/dataset.json")
-        found.add(manifest["splits"]["train"]["rows"])  # type: ignore[index]
-    assert found == {60}
+        rows.add(manifest["splits"]["train"]["rows"])  # type: ignore[index]
+    assert rows == {60}
 
 
 def test_the_other_commands_read_and_write_there(filled: Bucket, tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_the_other_commands_read_and_write_there(filled: Bucket, tmp_path: Path)
 
 @pytest.mark.parametrize("bucket", ["s3"], indirect=True)
 def test_requests_do_not_grow_with_what_they_must_not(filled: Bucket) -> None:
-    """One more input file is read by its own requests, and by none of the driver's."""
+    """One more input file takes requests of its own, but none of the driver."""
     done = build(filled)
     assert done.status == 0, done.errors
     first = len(filled.proxy.requests)
@@ -230,7 +230,7 @@ def test_a_bucket_that_is_not_there_or_refuses_is_named_before_any_work(
 ) -> None:
     nobody = f"{filled.scheme}://bucket-of-nobody"
     local = ("--tokenizer", str(tokenizer_path))
-    for given, flag in (
+    for arguments, flag in (
         (("--input", f"{nobody}/in/", "--output", f"{filled.url}/x"), f"--input {nobody}/in/"),
         (("--input", str(sample), "--output", f"{nobody}/x"), f"--output {nobody}/x"),
         (
@@ -238,7 +238,7 @@ def test_a_bucket_that_is_not_there_or_refuses_is_named_before_any_work(
             f"--temp-location {nobody}",
         ),
     ):
-        refused = run_here("bert", *given, *local, *SMALL, "--", *filled.beam_arguments)
+        refused = run_here("bert", *arguments, *local, *SMALL, "--", *filled.beam_arguments)
         assert_refused(refused, 2, flag, "there is no bucket bucket-of-nobody", "Check its name")
     filled.proxy.fault = lambda of: "403" if of.method in {"PUT", "POST"} else None
     refused = build(filled)

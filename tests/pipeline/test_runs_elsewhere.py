@@ -72,7 +72,7 @@ def test_what_a_worker_refuses_is_one_message(
     bad = tmp_path / "bad"
     bad.write_bytes(b"\xff\xfe\n" + sample.read_bytes())
     outcome = build([bad], tokenizer_path, output, "--max-rejects", "0", *engine.flags)
-    assert_refused(outcome, USER_ERROR, "--max-rejects 0", "1 of", "Mend the input")
+    assert_refused(outcome, USER_ERROR, "--max-rejects 0", "1 of", "Repair the input")
     assert not (output / "_SUCCESS").exists()
 
 

@@ -1,4 +1,4 @@
-"""Nothing about how a job is run, or how its input is named, changes a byte of a data set."""
+"""Neither the way a job runs nor the names of its input change a byte of a data set."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ def corpus(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "more").mkdir()
     (folder / "b.txt").write_text("".join(lines[:200]))
     (folder / "a.txt").write_text("".join(lines[200:400]))
-    # With a reject, so that what is said of it is compared, too.
+    # With a reject, so that its report is compared, too.
     (folder / "more" / "c.txt").write_bytes("".join(lines[400:]).encode() + b"Not \xff text .\n")
     return folder
 
@@ -33,7 +33,7 @@ def corpus(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def reference(
     corpus: Path, tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, str]:
-    """The digests of every file of a data set built in one process from one range a file."""
+    """The digests of all files of a data set built in one process, with one range for each file."""
     output = tmp_path_factory.mktemp("reference") / "out"
     outcome = build([corpus], tokenizer_path, output, "--validation-share", "0.2")
     assert outcome.status == 0, outcome.errors
@@ -133,6 +133,6 @@ def test_the_format_is_as_it_was(
     inputs, tokenizer = [sample.relative_to(CHECKOUT)], tokenizer_path.relative_to(CHECKOUT)
     outcome = build(inputs, tokenizer, tmp_path / "out", "--validation-share", "0.1")
     assert outcome.status == 0, outcome.errors
-    given = digests(tmp_path / "out")
+    built = digests(tmp_path / "out")
     golden = json.loads(GOLDEN.read_text())
-    assert {name: given[name] for name in golden} == golden
+    assert {name: built[name] for name in golden} == golden

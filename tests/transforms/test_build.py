@@ -1,4 +1,4 @@
-"""The files of shards against the rows that the library builds for them."""
+"""The files of shards, compared with the rows that the library builds for them."""
 
 import hashlib
 from pathlib import Path
@@ -51,7 +51,7 @@ def save(pool: Pool, folder: Path) -> str:
 
 
 def segments_of(shard: int, pieces: int, temp: Path) -> list[Segment]:
-    """What the shuffle brings to a shard, each home's documents in several pieces."""
+    """Return the segments of a shard, with the documents of each home in several pieces."""
     whole = batch_of(CORPUS)
     homes = LAYOUT.homes(whole.column("document").to_numpy(), splits_of(whole))
     spill = Spill(str(temp), 1)
@@ -65,7 +65,7 @@ def segments_of(shard: int, pieces: int, temp: Path) -> list[Segment]:
 
 
 def rows_of(shard: int, pool: Pool) -> pa.RecordBatch:
-    """The rows of a shard in order: those of each repeat whose shard it is."""
+    """Return the rows of a shard in order: those of each repeat that belongs to it."""
     whole = batch_of(CORPUS)
     homes = LAYOUT.homes(whole.column("document").to_numpy(), splits_of(whole)).tolist()
     built = []
@@ -96,8 +96,8 @@ def write(
 def test_a_shard_holds_the_examples_of_its_repeats_in_the_order_of_their_keys(
     pieces: int, pool: Pool, tmp_path: Path
 ) -> None:
-    given = [(shard, segments_of(shard, pieces, tmp_path)) for shard in range(LAYOUT.shards)]
-    written, counts = write(given, pool, tmp_path)
+    shards = [(shard, segments_of(shard, pieces, tmp_path)) for shard in range(LAYOUT.shards)]
+    written, counts = write(shards, pool, tmp_path)
     for shard in written:
         expected = BERT.finish(rows_of(shard.shard, pool), padded=False)
         content = Path(shard.path).read_bytes()
@@ -112,8 +112,8 @@ def test_a_shard_holds_the_examples_of_its_repeats_in_the_order_of_their_keys(
 
 
 def test_distributions_are_counted_split_by_split(pool: Pool, tmp_path: Path) -> None:
-    given = [(shard, segments_of(shard, 1, tmp_path)) for shard in (1, 3)]
-    _, counts = write(given, pool, tmp_path)
+    shards = [(shard, segments_of(shard, 1, tmp_path)) for shard in (1, 3)]
+    _, counts = write(shards, pool, tmp_path)
     for split, shard in (("train", 1), ("validation", 3)):
         rows = rows_of(shard, pool)
         lengths = [len(ids) for ids in rows.column("input_ids").to_pylist()]
@@ -134,12 +134,12 @@ def test_a_shard_without_documents_is_a_file_without_rows(pool: Pool, tmp_path: 
 def test_a_second_attempt_writes_a_file_of_its_own_with_the_same_bytes(
     pool: Pool, tmp_path: Path
 ) -> None:
-    given = [(0, segments_of(0, 1, tmp_path))]
-    [first], counts = write(given, pool, tmp_path)
+    shards = [(0, segments_of(0, 1, tmp_path))]
+    [first], counts = write(shards, pool, tmp_path)
     # What is finished is not done again, as long as it is whole.
-    assert write(given, pool, tmp_path) == ([first], counts)
+    assert write(shards, pool, tmp_path) == ([first], counts)
     Path(first.path).write_bytes(b"")
-    [second], again = write(given, pool, tmp_path)
+    [second], again = write(shards, pool, tmp_path)
     assert first.path != second.path
     assert first.sha256 == second.sha256
     assert counts == again

@@ -1,4 +1,4 @@
-"""The last step, with shards and counts made by hand."""
+"""The commit, with shards and counts made by hand."""
 
 import hashlib
 import json
@@ -39,7 +39,7 @@ HEADER = to_json(small_manifest())
 
 
 class Folders:
-    """An output folder, and a temporary one with all that a commit is given."""
+    """An output folder, and a temporary one with everything that a commit needs."""
 
     def __init__(self, root: Path) -> None:
         self.output, self.temp = root / "out", root / "out" / "_temporary-1"
@@ -80,7 +80,7 @@ class Folders:
         return {str(path.relative_to(self.output)): path.read_bytes() for path in paths}
 
     def final(self) -> set[str]:
-        """Names of the data set's files that stand in the output folder."""
+        """Return the names of the data set's files in the output folder."""
         return set(self.files())
 
 
@@ -249,21 +249,21 @@ def test_more_rejects_than_allowed_stop_the_commit(folders: Folders) -> None:
 
 
 @pytest.mark.parametrize(
-    ("allowed", "rejects", "fine"),
+    ("allowed", "rejects", "is_allowed"),
     [
         (None, 100, True), (0.0, 0, True), (0.0, 1, False), (1.0, 1, True), (1.0, 2, False),
         (0.05, 5, True), (0.05, 6, False), (100.0, 100, True),
     ],
 )  # fmt: skip
 def test_rejects_are_allowed_by_number_or_by_share(
-    allowed: float | None, rejects: int, fine: bool
+    allowed: float | None, rejects: int, is_allowed: bool
 ) -> None:
     counts = {"read.rejects": rejects, "read.lines": 100}
-    if fine:
+    if is_allowed:
         check_rejects(counts, allowed)
         return
-    found = f"{rejects} of 100 input lines and rows are rejects"
-    with pytest.raises(UserError, match=found) as caught:
+    message = f"{rejects} of 100 input lines and rows are rejects"
+    with pytest.raises(UserError, match=message) as caught:
         check_rejects(counts, allowed)
     assert caught.value.value == f"--max-rejects {allowed:g}"
 

@@ -1,4 +1,4 @@
-"""The commit killed at each of its calls, tried again, and overtaken by itself."""
+"""The commit, killed at each of its calls and repeated, and overtaken by another attempt."""
 
 import hashlib
 import json
@@ -28,7 +28,7 @@ CASES = {
 
 
 class Case:
-    """An output folder as it is before a commit, and the commit."""
+    """An output folder before a commit, and the commit."""
 
     def __init__(self, root: Path, replaced: str | None, joined: bool) -> None:
         self.root = root
@@ -55,7 +55,7 @@ class Case:
         return files
 
     def _commit_earlier(self, names: str) -> None:
-        """An earlier data set with other bytes, of the same sizes, and one that stays no more."""
+        """Commit an earlier data set with other bytes of the same sizes."""
         kept = {path: path.read_bytes() for path in self.folders.temp.iterdir()}
         for path in kept:
             path.write_bytes(path.read_bytes()[::-1])
@@ -73,8 +73,8 @@ class Case:
         self.folders.set_stale(*sorted(self.folders.final()))
         take_claim(str(self.folders.output), Claim("mine", str(self.folders.temp), "", 0, 0.0))
 
-    def again(self) -> None:
-        """Everything as it was."""
+    def restore(self) -> None:
+        """Restore the folder."""
         shutil.rmtree(self.root)
         shutil.copytree(self._kept, self.root)
 
@@ -88,7 +88,7 @@ def _run(case: Case, **changes: Any) -> None:
 
 
 def assert_whole_or_unfinished(output: Path) -> None:
-    """What a reader of the folder relies on, at every moment."""
+    """Check what a reader of the folder relies on at every moment."""
     if not (output / "_SUCCESS").exists():
         return
     content = (output / "dataset.json").read_bytes()
@@ -106,11 +106,11 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
 
 
 def undisturbed(case: Case, files: FaultyFiles) -> tuple[dict[str, bytes], list[str]]:
-    """The files of a data set that nothing befalls, and the calls that made it."""
+    """Return the files of an undisturbed data set, and the calls that made it."""
     files.kill(-1, AFTER)
     _run(case)
     final, calls = case.folders.files(), list(files.calls)
-    case.again()
+    case.restore()
     return final, calls
 
 
@@ -121,7 +121,7 @@ def test_a_commit_killed_at_any_call_is_finished_by_the_next_attempt(
     expected, calls = undisturbed(case, files)
     files.observe = lambda: assert_whole_or_unfinished(case.folders.output)
     for number, name in enumerate(calls):
-        # Behind a call is before the next one.
+        # After a call is before the next one.
         last = (AFTER,) if number == len(calls) - 1 else ()
         half = (HALF,) if name in {"rename", "write"} else ()
         for moment in (BEFORE, *half, *last):
@@ -131,23 +131,23 @@ def test_a_commit_killed_at_any_call_is_finished_by_the_next_attempt(
             files.kill(-1, AFTER)
             _run(case)
             assert case.folders.files() == expected, f"{moment} call {number}, {name}"
-            case.again()
+            case.restore()
 
 
 class _Attempt:
-    """An attempt in a thread, which stands still behind a call until it is told to go on."""
+    """An attempt in a thread, which pauses after a call until `resume`."""
 
     def __init__(self, case: Case, files: FaultyFiles, at: int) -> None:
-        self._case, self._stands, self._goes_on = case, threading.Event(), threading.Event()
+        self._case, self._paused, self._resumed = case, threading.Event(), threading.Event()
         self.failure: BaseException | None = None
         self._thread = threading.Thread(target=self._work, daemon=True)
         files.pause(at, self._thread, self._wait)
         self._thread.start()
-        self._stands.wait()
+        self._paused.wait()
 
     def _wait(self) -> None:
-        self._stands.set()
-        self._goes_on.wait()
+        self._paused.set()
+        self._resumed.wait()
 
     def _work(self) -> None:
         try:
@@ -155,10 +155,10 @@ class _Attempt:
         except Exception as error:
             self.failure = error
         finally:
-            self._stands.set()
+            self._paused.set()
 
-    def go_on(self) -> None:
-        self._goes_on.set()
+    def resume(self) -> None:
+        self._resumed.set()
         self._thread.join()
 
 
@@ -173,9 +173,9 @@ def test_a_commit_that_another_attempt_overtakes_at_any_call_does_no_harm(
         try:
             _run(case)
         finally:
-            slow.go_on()
-        assert case.folders.files() == expected, f"behind call {number}, {name}"
-        assert not (case.folders.output / CLAIM).exists(), f"behind call {number}, {name}"
+            slow.resume()
+        assert case.folders.files() == expected, f"after call {number}, {name}"
+        assert not (case.folders.output / CLAIM).exists(), f"after call {number}, {name}"
         left = list(case.folders.output.glob("_temporary-*"))
-        assert left == [], f"behind call {number}, {name}: {slow.failure}"
-        case.again()
+        assert left == [], f"after call {number}, {name}: {slow.failure}"
+        case.restore()

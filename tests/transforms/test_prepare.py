@@ -1,4 +1,4 @@
-"""Tasks to tokenized documents, against the library's kernels in a plain loop."""
+"""Prepared tasks, compared with the library's kernels in a plain loop."""
 
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ OPTIONS = DocumentOptions(input_format="text")
 def prepare(
     sample: Path, tokenizer: TokenizerFile, temp: Path, limit: int | None
 ) -> dict[str, list[Any]]:
-    """What PrepareDocuments gives for a text in several tasks, collection by collection."""
+    """Return the collections of PrepareDocuments for a text in several tasks."""
     (temp / "tokenizer.json").write_text(tokenizer.json)
     size = 60_000
     ranges = cut_ranges([(str(sample), "text", size, True)], 9_000)
@@ -45,8 +45,8 @@ def prepare(
         buffer_bytes=20_000,
     )
     with local_pipeline() as pipeline:
-        given = pipeline | PlanTasks(plan) | PrepareDocuments(preparation)
-        return {name: collect(given[name]) for name in (SEGMENTS, CANDIDATES, REJECTS, COUNTS)}
+        prepared = pipeline | PlanTasks(plan) | PrepareDocuments(preparation)
+        return {name: collect(prepared[name]) for name in (SEGMENTS, CANDIDATES, REJECTS, COUNTS)}
 
 
 def rows_of(segments: list[Any]) -> list[dict[str, Any]]:
@@ -65,7 +65,7 @@ def text(sample: Path, tmp_path: Path) -> Path:
 def test_tasks_give_the_documents_that_the_kernels_give(
     text: Path, tokenizer: TokenizerFile, tmp_path: Path
 ) -> None:
-    given = prepare(text, tokenizer, tmp_path, limit=2**64 - 1)
+    prepared = prepare(text, tokenizer, tmp_path, limit=2**64 - 1)
     plain = SentenceTokenizer(tokenizer.json, np.dtype(np.int16))
     with text.open("rb") as stream:
         batches = [of.documents for of in read_text(stream, FileRange("", 0, OPTIONS))]
@@ -77,21 +77,21 @@ def test_tasks_give_the_documents_that_the_kernels_give(
     expected = [
         row for row, home in zip(documents, homes, strict=True) for _ in LAYOUT.shards_of(home, 2)
     ]
-    assert rows_of(given[SEGMENTS]) == sorted(expected, key=lambda row: row["document"])
-    counts = sums(given[COUNTS])
+    assert rows_of(prepared[SEGMENTS]) == sorted(expected, key=lambda row: row["document"])
+    counts = sums(prepared[COUNTS])
     assert counts["read.bytes"] == 59_990 + len(b"\xff bad .\n")
     assert counts["tokenize.documents"] == len(documents)
     assert counts["candidates.documents"] == len(documents)
-    assert sum(of.documents for of in given[CANDIDATES]) == len(documents)
-    [rejects] = given[REJECTS]
+    assert sum(of.documents for of in prepared[CANDIDATES]) == len(documents)
+    [rejects] = prepared[REJECTS]
     assert rejects.rejects == counts["read.rejects"] == 1
 
 
 def test_without_a_pool_there_are_no_candidates(
     text: Path, tokenizer: TokenizerFile, tmp_path: Path
 ) -> None:
-    given = prepare(text, tokenizer, tmp_path, limit=None)
-    assert given[CANDIDATES] == []
+    prepared = prepare(text, tokenizer, tmp_path, limit=None)
+    assert prepared[CANDIDATES] == []
     assert not list(tmp_path.glob("candidates-*"))
 
 

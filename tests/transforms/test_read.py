@@ -21,7 +21,7 @@ def read(
     splittable: bool = True,
     task_bytes: int = 200_000,
 ) -> dict[str, Any]:
-    """The documents, rejects and counts of some files, read task by task."""
+    """Return the documents, rejects and counts of some files, read task by task."""
     sizes = [file.stat().st_size for file in files]
     parts = [
         (str(file), file.name, size, splittable) for file, size in zip(files, sizes, strict=True)
@@ -54,35 +54,35 @@ def test_ranges_of_any_size_give_the_documents_of_the_whole_file(
         whole = [
             batch.documents for batch in read_text(stream, FileRange("", 0, DocumentOptions()))
         ]
-    given = read([sample], range_bytes, tmp_path)
-    assert rows(given["documents"]) == rows(whole)
-    counts = given["counts"]
+    result = read([sample], range_bytes, tmp_path)
+    assert rows(result["documents"]) == rows(whole)
+    counts = result["counts"]
     assert counts["read.ranges"] == -(-sample.stat().st_size // range_bytes)
     assert counts["read.bytes"] == sample.stat().st_size
     assert counts["read.documents"] == len(rows(whole)) == 105
-    assert given["rejects"] == []
+    assert result["rejects"] == []
 
 
 def test_the_documents_of_a_file_carry_its_place_in_the_list(tmp_path: Path) -> None:
     files = [tmp_path / "a", tmp_path / "b"]
     for file in files:
         file.write_text("One .\n\nTwo .\n")
-    given = rows(read(files, 4, tmp_path)["documents"])
-    assert [row["document"] for row in given] == [0, 7, 1 << 40, (1 << 40) + 7]
+    result = rows(read(files, 4, tmp_path)["documents"])
+    assert [row["document"] for row in result] == [0, 7, 1 << 40, (1 << 40) + 7]
 
 
 def test_rejects_are_lines_of_json_in_a_file_of_the_task(tmp_path: Path) -> None:
     file = tmp_path / "text"
     file.write_bytes(b"Fine .\nNot \xff fine .\nFine again .\n")
-    given = read([file], 10**9, tmp_path)
-    [rejects] = given["rejects"]
-    assert rejects.rejects == given["counts"]["read.rejects"] == 1
+    result = read([file], 10**9, tmp_path)
+    [rejects] = result["rejects"]
+    assert rejects.rejects == result["counts"]["read.rejects"] == 1
     [line] = Path(rejects.path).read_text().splitlines()
     reject = json.loads(line)
     detail = reject.pop("detail")
     assert reject == {"file": "text", "offset": 7, "length": 12, "reason": "invalid-utf-8"}
     assert "0xff" in detail
-    [document] = rows(given["documents"])
+    [document] = rows(result["documents"])
     assert document["sentences"] == ["Fine .", "Fine again ."]
 
 
@@ -90,14 +90,14 @@ def test_a_damaged_file_gives_what_stood_before_the_damage(tmp_path: Path) -> No
     text = "".join(f"This is line {number} .\n\n" for number in range(20_000)).encode()
     file = tmp_path / "text.gz"
     file.write_bytes(gzip.compress(text)[:-5000])
-    given = read([file], 10**9, tmp_path, splittable=False)
-    documents = rows(given["documents"])
+    result = read([file], 10**9, tmp_path, splittable=False)
+    documents = rows(result["documents"])
     assert 1000 < len(documents) < 20_000
     assert [row["sentences"] for row in documents[:2]] == [
         ["This is line 0 ."],
         ["This is line 1 ."],
     ]
-    [rejects] = given["rejects"]
+    [rejects] = result["rejects"]
     [line] = Path(rejects.path).read_text().splitlines()
     assert json.loads(line)["reason"] == "damaged-compression"
 

@@ -1,4 +1,4 @@
-"""The pool that the stages draw against the pool that the library's rules name."""
+"""The pool that the stage draws, compared with the pool that the library's rules define."""
 
 from pathlib import Path
 
@@ -29,11 +29,11 @@ def batches(size: int) -> list[pa.RecordBatch]:
 
 
 def draw(
-    given: list[pa.RecordBatch], budget: int, share: float, temp: Path, limit: int = 2**64 - 1
+    documents: list[pa.RecordBatch], budget: int, share: float, temp: Path, limit: int = 2**64 - 1
 ) -> tuple[Pool, dict[str, int]]:
-    """The pool drawn from batches, each written as candidates by itself, in backward order."""
+    """Draw the pool from batches, each in a file of candidates, in reverse order."""
     tally, references = Tally("candidates"), []
-    for batch in reversed(given):
+    for batch in reversed(documents):
         file = CandidateFile(SEED, limit, str(temp), tally)
         file.add(batch)
         references += file.close()
@@ -46,7 +46,7 @@ def draw(
 
 
 def contents(pool: Pool) -> dict[int, list[list[int]]]:
-    """{document: its sentences}, in the pool's order."""
+    """Return {document: its sentences} in the pool's order."""
     sentences = np.split(pool.token_ids, pool.sentence_offsets[1:-1])
     edges = pool.document_offsets.tolist()
     return {

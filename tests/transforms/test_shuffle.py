@@ -1,4 +1,4 @@
-"""The ways to a shard against the documents that the layout names for it."""
+"""The documents that reach each shard, compared with those that the layout assigns to it."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -33,13 +33,13 @@ WAYS = ["files", "small files", "two levels of files"]
 Rows = dict[tuple[int, int], list[dict[str, object]]]
 
 
-def batches() -> list[pa.RecordBatch]:
+def make_batches() -> list[pa.RecordBatch]:
     whole = batch_of(CORPUS)
     return [whole.slice(0, 17), whole.slice(17, 1), whole.slice(18)]
 
 
 def expected_rows(layout: Layout, repeats: int) -> Rows:
-    """{(shard, home): documents}, from the repeats of each document one by one."""
+    """Return {(shard, home): documents}, from the repeats of each document one by one."""
     whole = batch_of(CORPUS)
     ids = whole.column("document").to_numpy()
     homes = layout.homes(ids, assign_splits(layout.seed, ids, SHARE)).tolist()
@@ -64,10 +64,12 @@ def rows_of(shards: Iterable[tuple[int, Iterable[Segment]]]) -> Rows:
             for place, of in rows.items()}  # fmt: skip
 
 
-def send(name: str, routes: Routes, temp: Path, given: list[pa.RecordBatch]) -> list[KeyedSegment]:
-    """What tasks of one batch each send on their way."""
+def send(
+    name: str, routes: Routes, temp: Path, batches: list[pa.RecordBatch]
+) -> list[KeyedSegment]:
+    """Return the routed segments of tasks with one batch each."""
     keyed: list[KeyedSegment] = []
-    for task, batch in enumerate(given):
+    for task, batch in enumerate(batches):
         spill = Spill(str(temp), 10**9 if name == "files" else 100)
         for row in range(batch.num_rows):
             one = batch.slice(row, 1)
@@ -78,12 +80,12 @@ def send(name: str, routes: Routes, temp: Path, given: list[pa.RecordBatch]) -> 
 
 
 def gather(
-    name: str, layout: Layout, repeats: int, temp: Path, given: list[pa.RecordBatch]
+    name: str, layout: Layout, repeats: int, temp: Path, batches: list[pa.RecordBatch]
 ) -> list[tuple[int, list[Segment]]]:
-    """What comes to the shards."""
+    """Return the segments that reach the shards."""
     groups = 2 if name == "two levels of files" else layout.shards
     routes = Routes(layout, SHARE, repeats, groups, tasks_per_merge=2)
-    keyed = send(name, routes, temp, given)
+    keyed = send(name, routes, temp, batches)
     with local_pipeline() as pipeline:
         segments = pipeline | beam.Create(keyed, reshuffle=False).with_output_types(KeyedSegment)
         gathered = segments | GatherShards(routes, str(temp), SCHEMA)
@@ -95,7 +97,7 @@ def gather(
 def test_every_way_brings_the_same_documents_to_each_shard(
     name: str, repeats: int, tmp_path: Path
 ) -> None:
-    shards = gather(name, LAYOUT, repeats, tmp_path, batches())
+    shards = gather(name, LAYOUT, repeats, tmp_path, make_batches())
     assert sorted(shard for shard, _ in shards) == [0, 1, 2, 3, 4]
     assert rows_of(shards) == expected_rows(LAYOUT, repeats)
     named = {segment.path.rsplit("/", 1)[-1] for _, of in shards for segment in of} - {""}
@@ -107,21 +109,21 @@ def test_every_way_brings_the_same_documents_to_each_shard(
 
 
 def test_a_document_is_written_once_for_all_repeats(tmp_path: Path) -> None:
-    shards = gather("files", LAYOUT, 3, tmp_path, batches())
+    shards = gather("files", LAYOUT, 3, tmp_path, make_batches())
     places = {(segment.path, segment.offset): segment for _, of in shards for segment in of}
     assert sum(segment.rows for segment in places.values()) == len(CORPUS)
 
 
-def test_a_merge_takes_so_many_tasks_as_it_is_told(tmp_path: Path) -> None:
+def test_a_merge_takes_several_tasks(tmp_path: Path) -> None:
     routes = Routes(LAYOUT, SHARE, 1, groups=2, tasks_per_merge=2)
-    keys = {key for key, _ in send("two levels of files", routes, tmp_path, batches())}
+    keys = {key for key, _ in send("two levels of files", routes, tmp_path, make_batches())}
     # Two groups of the first two tasks, two of the third.
     assert keys == {0, 1, 2, 3}
 
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_shard_without_any_document_is_there(number: int, tmp_path: Path) -> None:
-    shards = gather("files", Layout(5, 100, 100), 1, tmp_path, batches()[:number])
+    shards = gather("files", Layout(5, 100, 100), 1, tmp_path, make_batches()[:number])
     assert sorted(shard for shard, _ in shards) == list(range(200))
     assert sum(segment.rows for _, segments in shards for segment in segments) == 17 * number
 
@@ -142,9 +144,9 @@ def test_neighbouring_homes_share_a_group_and_groups_are_of_equal_size(
     of: int, groups: int
 ) -> None:
     groups = min(groups, of)
-    given_groups = assign_groups(np.arange(of, dtype=np.uint32), groups, of)
-    assert (np.diff(given_groups.astype(np.int64)) >= 0).all()
-    sizes = np.bincount(given_groups, minlength=groups)
+    assigned = assign_groups(np.arange(of, dtype=np.uint32), groups, of)
+    assert (np.diff(assigned.astype(np.int64)) >= 0).all()
+    sizes = np.bincount(assigned, minlength=groups)
     assert len(sizes) == groups
     assert sizes.max() - sizes.min() <= 1
 

@@ -1,4 +1,4 @@
-"""Sorting within a bound of memory against sorting all at once."""
+"""Sorting in bounded memory, compared with sorting all rows at once."""
 
 from pathlib import Path
 

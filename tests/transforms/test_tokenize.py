@@ -29,7 +29,7 @@ def batch(*documents: tuple[int, list[str]]) -> pa.RecordBatch:
 def tokenize(
     batches: list[pa.RecordBatch], complete_json: str
 ) -> tuple[list[pa.RecordBatch], dict[str, int]]:
-    """The tokenized batches and the counts."""
+    """Return the tokenized batches and the counts."""
     tokenizer, tally = Tokenizing(complete_json, "int16").load(), Tally("tokenize")
     tokens = [tokenize_batch(tokenizer, of, tally) for of in batches]
     return tokens, dict(tally.drain())

@@ -8,7 +8,7 @@ from transforms.recovery.journal import Journal, Output, count_finished
 
 
 class Work:
-    """Work that counts how often it was done, and writes the files that it names."""
+    """Work that counts its calls, and writes the files that it names."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.done = folder, 0
@@ -28,10 +28,10 @@ class Work:
 
 def test_work_that_is_finished_is_not_done_again(tmp_path: Path) -> None:
     work, journal = Work(tmp_path), Journal(str(tmp_path))
-    first, found = journal.once("task-1", work)
-    assert not found
-    second, found = Journal(str(tmp_path)).once("task-1", work)
-    assert found
+    first, is_repeated = journal.once("task-1", work)
+    assert not is_repeated
+    second, is_repeated = Journal(str(tmp_path)).once("task-1", work)
+    assert is_repeated
     assert second == first
     assert [type(element) for _, element in second] == [type(element) for _, element in first]
     assert work.done == 1
@@ -48,8 +48,8 @@ def test_what_is_not_whole_is_done_again(tmp_path: Path, damage: str, cut: bool)
         (tmp_path / damage).write_text("{")
     else:
         (tmp_path / damage).unlink()
-    again, found = journal.once("task-1", work)
-    assert not found
+    again, is_repeated = journal.once("task-1", work)
+    assert not is_repeated
     assert work.done == 2
     assert journal.once("task-1", work) == (again, True)
 

@@ -17,7 +17,7 @@ def read(path: str) -> bytes:
 
 
 def is_copy(request: Request) -> bool:
-    """Of either store: a POST to rewriteTo, a PUT without a body."""
+    """Return whether a request copies an object: a POST to rewriteTo, or a PUT without a body."""
     return "rewriteTo" in request.path or (request.method == "PUT" and not request.bytes)
 
 
@@ -42,7 +42,7 @@ def test_files_get_their_final_names_by_one_request_each(bucket: Bucket) -> None
 def test_a_commit_that_fails_anywhere_is_repeated_without_harm(
     bucket: Bucket, monkeypatch: pytest.MonkeyPatch, k: int
 ) -> None:
-    """A reader that comes at any time finds the older file or the newer one, never none."""
+    """A reader always finds the older file or the newer one."""
     monkeypatch.setattr(publishing, "_COPIERS", 1)
     moves = make_moves(f"{bucket.url}/temporary", f"{bucket.url}/out")
     for number in range(5):
@@ -57,9 +57,9 @@ def test_a_commit_that_fails_anywhere_is_repeated_without_harm(
     with pytest.raises(UserError, match="access is denied"):
         publish(moves)
     bucket.proxy.clear()
-    found = [read(move.destination) for move in moves]
-    assert found[k] == f"shard {k}".encode()
-    assert all(of in {b"new" * n, f"shard {n}".encode()} for n, of in enumerate(found))
+    contents = [read(move.destination) for move in moves]
+    assert contents[k] == f"shard {k}".encode()
+    assert all(of in {b"new" * n, f"shard {n}".encode()} for n, of in enumerate(contents))
     for _ in range(2):
         publish(moves)
         assert [read(move.destination) for move in moves] == [b"new" * of for of in range(5)]

@@ -40,7 +40,7 @@ def test_folders_and_globs_name_the_same_files_with_a_slash_and_without(bucket: 
 
 
 def test_all_pages_of_a_list_are_taken(bucket: Bucket) -> None:
-    """The emulator of S3 has pages of 20 names; that of Google has no pages."""
+    """The emulator of S3 has pages of 20 names; the one of Google has no pages."""
     texts = write_all(bucket.url, *(f"many/{number:02d}" for number in range(45)))
     assert list_files(f"{bucket.url}/many/") == texts
     remove_folder(f"{bucket.url}/many")

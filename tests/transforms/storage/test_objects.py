@@ -1,4 +1,4 @@
-"""Objects written and read, on emulators of both stores, with faults on the way."""
+"""Objects written to and read from emulators of both stores, with faults."""
 
 import io
 
@@ -31,7 +31,7 @@ def is_download(request: Request) -> bool:
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that a megabyte is a large file."""
+    """Make a file of some megabytes a large one."""
     monkeypatch.setattr(objects, "_PART_BYTES", 5 * 2**20)  # S3 takes no smaller ones
 
 
