@@ -9,7 +9,7 @@ its own tokenizer only), and a sentence without tokens is left out before pairs 
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +39,9 @@ from corpusmill.tokenization.words.word_marks import marked_dtype
 class BertOptions(ObjectiveOptions):
     """How BERT's examples are made."""
 
+    summary: ClassVar[str] = (
+        "Build a BERT data set: masked language model, by default with next-sentence pairs."
+    )
     segments: Segments = "next-sentence"
     """What an example is made of: "next-sentence" pairs a segment with the next or a random one
     (BERT), "sentence-order" with the next or, switched, the previous one (ALBERT).

@@ -8,7 +8,7 @@ counted, and `overflow` keeps them.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,9 @@ _MASKED_LM_PROB = 0.15
 class ElectraOptions(ObjectiveOptions):
     """How ELECTRA's examples are made."""
 
+    summary: ClassVar[str] = (
+        "Build an ELECTRA data set: text packed into one or two segments, to be masked in training."
+    )
     max_seq_length: int = 128
     """Longest example in tokens, with [CLS] and both [SEP]."""
     duplicates: int = 1

@@ -17,7 +17,7 @@ has other masks, or done once, with `mask` "static".
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +47,9 @@ from corpusmill.tokenization.tokenizer_file import Vocabulary
 class ErnieOptions(ObjectiveOptions):
     """How ERNIE's examples are made."""
 
+    summary: ClassVar[str] = (
+        "Build an ERNIE data set: sentence pairs with the words of their tokens, to mask by words."
+    )
     max_seq_length: int = 512
     """Longest example in tokens, with [CLS] and both [SEP]."""
     duplicates: int = 10

@@ -49,6 +49,9 @@ _PACKED_TOKENS, _PACKED_ROWS, _MOST_PACKED_TOKENS = 2**22, 256, 2**25
 class GptOptions(ObjectiveOptions):
     """How GPT's examples are made."""
 
+    summary: ClassVar[str] = (
+        "Build a GPT data set: tokens of documents as one stream, as windows, or packed."
+    )
     predicts_next: ClassVar[bool] = True
 
     mode: Literal["stream", "windows", "pack"] = "stream"

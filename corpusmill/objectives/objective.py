@@ -161,9 +161,11 @@ class ObjectiveOptions(ABC):
     """The options of an objective; the fields of each subclass are the flags of its command.
 
     Attributes:
+        summary: what its command builds, for the help of the command line.
         predicts_next: whether its models predict the next token, not masked ones.
     """
 
+    summary: ClassVar[str]
     predicts_next: ClassVar[bool] = False
 
     @abstractmethod

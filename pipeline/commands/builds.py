@@ -1,57 +1,36 @@
-"""The commands that build a data set, one class for each objective."""
+"""The commands that build a data set, one for each objective in the registry."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Annotated
+from dataclasses import field, make_dataclass
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any
 
 from tyro.conf import subcommand
 
-from corpusmill.objectives.bert import BertOptions
-from corpusmill.objectives.electra import ElectraOptions
-from corpusmill.objectives.ernie import ErnieOptions
-from corpusmill.objectives.gpt import GptOptions
+from corpusmill.objectives.objective import ObjectiveOptions
+from corpusmill.objectives.registry import OBJECTIVES, options_class
 from pipeline.preparation.recipe import Build
 
-
-@dataclass(frozen=True, kw_only=True)
-class BuildBert(Build):
-    """Build a BERT data set: masked language model, by default with next-sentence pairs."""
-
-    objective: BertOptions = field(default_factory=BertOptions)
+_OPTIONS: dict[str, type[ObjectiveOptions]] = {name: options_class(name) for name in OBJECTIVES}
 
 
-@dataclass(frozen=True, kw_only=True)
-class BuildElectra(Build):
-    """Build an ELECTRA data set: text packed into one or two segments, to be masked in training."""
-
-    objective: ElectraOptions = field(default_factory=ElectraOptions)
-
-
-@dataclass(frozen=True, kw_only=True)
-class BuildErnie(Build):
-    """Build an ERNIE data set: sentence pairs with the words of their tokens, to mask by words."""
-
-    objective: ErnieOptions = field(default_factory=ErnieOptions)
-
-
-@dataclass(frozen=True, kw_only=True)
-class BuildGpt(Build):
-    """Build a GPT data set: tokens of documents as one stream, as windows, or packed."""
-
-    objective: GptOptions = field(default_factory=GptOptions)
+def _make_command(name: str, options: type[ObjectiveOptions]) -> type[Build]:
+    """The class of a command, whose docstring is its help."""
+    objective = ("objective", options, field(default_factory=options))
+    command = make_dataclass(
+        f"Build{name.capitalize()}", [objective], bases=(Build,), frozen=True, kw_only=True
+    )
+    command.__doc__ = options.summary
+    return command
 
 
 BUILDS: dict[str, Callable[..., Build]] = {
-    "bert": BuildBert,
-    "electra": BuildElectra,
-    "ernie": BuildErnie,
-    "gpt": BuildGpt,
+    name: _make_command(name, options) for name, options in _OPTIONS.items()
 }
 
-# Any objective, for a command that takes its name after the other flags.
-AnyObjective = (
-    Annotated[BertOptions, subcommand("bert")]
-    | Annotated[ElectraOptions, subcommand("electra")]
-    | Annotated[ErnieOptions, subcommand("ernie")]
-    | Annotated[GptOptions, subcommand("gpt")]
+# Any objective, for a command that takes its name after the other flags; the first is the default.
+AnyObjective: Any = reduce(
+    or_, (Annotated[options, subcommand(name)] for name, options in _OPTIONS.items())
 )
+DefaultObjective = _OPTIONS[OBJECTIVES[0]]

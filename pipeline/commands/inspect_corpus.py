@@ -24,10 +24,9 @@ from corpusmill.dataset.manifest_json import to_json
 from corpusmill.errors import UserError, check_option
 from corpusmill.formats.options import OutputOptions
 from corpusmill.inspection.corpus_measures import measure_tokens
-from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.random_documents import BYTES_OF_SIZES, candidate_limit
 from corpusmill.tokenization.tokenizer_file import TokenizerFile, TokenizerOptions
-from pipeline.commands.builds import AnyObjective
+from pipeline.commands.builds import AnyObjective, DefaultObjective
 from pipeline.console.html_report import render_corpus_page
 from pipeline.console.progress import Work
 from pipeline.console.run_log import LogOptions, log_event
@@ -76,7 +75,7 @@ class InspectCorpus:
     """Also write the report as one HTML page with plots to this file."""
     json: str | None = None
     """Also write all numbers to this file. corpusmill/inspection/corpus_numbers.py lists them."""
-    objective: AnyObjective = field(default_factory=BertOptions)
+    objective: AnyObjective = field(default_factory=DefaultObjective)
     """What a build would make. Its name comes after all other flags, followed by its own flags."""
     tokenizer_options: TokenizerOptions = field(default_factory=TokenizerOptions)
     documents: DocumentOptions = field(default_factory=DocumentOptions)
