@@ -10,7 +10,8 @@ import pytest
 
 from deploy.dataflow import launch
 from pipeline.command_line import parse
-from pipeline.commands.builds import BUILDS, BuildBert
+from pipeline.commands.builds import BUILDS
+from pipeline.preparation.recipe import Build
 from tests.conftest import CHECKOUT
 
 FOLDER = CHECKOUT / "deploy" / "dataflow"
@@ -25,7 +26,8 @@ PRINT_ARGUMENTS = '#!/bin/sh\nfor argument in "$@"; do printf "%s\\n" "$argument
 def test_template_parameters_become_a_command_of_the_job() -> None:
     arguments, options = split(launch.command_line(FLAGS))
     command = parse(arguments)
-    assert isinstance(command, BuildBert)
+    assert isinstance(command, Build)
+    assert type(command) is BUILDS["bert"]
     assert command.dataset.input == ("gs://a/*.txt", "gs://b c/*")
     assert command.dataset.num_shards == 3
     assert command.run.runner == "DataflowRunner"

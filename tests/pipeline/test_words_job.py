@@ -18,7 +18,7 @@ from corpusmill.errors import UserError
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.words import load_words
 from pipeline.commands.build_dataset import build
-from pipeline.commands.builds import BuildBert
+from pipeline.commands.builds import BUILDS
 from pipeline.commands.inspect_corpus import InspectCorpus, inspect_corpus
 from pipeline.commands.verify_dataset import Verify, verify
 from pipeline.options import DatasetOptions, RunOptions
@@ -47,7 +47,7 @@ def build_words(
     dataset = DatasetOptions((str(corpus),), str(tokenizer_path), str(output), num_shards=3, seed=7)
     said = StringIO()
     documents = DocumentOptions(document_rule="blank-lines")
-    command = BuildBert(dataset=dataset, objective=options, documents=documents, run=run)
+    command = BUILDS["bert"](dataset=dataset, objective=options, documents=documents, run=run)
     build(command, (), Console(file=said))
     return said.getvalue()
 
