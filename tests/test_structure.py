@@ -1,0 +1,113 @@
+"""The limits that keep the product's code readable: sizes of files and functions, and its rooms."""
+
+import ast
+import io
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import CHECKOUT
+
+_PRODUCT = ("corpusmill", "transforms", "pipeline")
+_OUTSIDE_ROOMS = {"__init__.py", "__main__.py", "errors.py", "hub.py", "py.typed", "testing.py"}
+_FILE_LINES = 330
+_FUNCTION_LINES, _KERNEL_LINES = 40, 60
+_PARAMETERS = 8
+
+_NOT_CODE = {
+    tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}  # fmt: skip
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def find_long_functions(
+    source: str, most: int = _FUNCTION_LINES, most_of_kernels: int = _KERNEL_LINES
+) -> Iterator[str]:
+    """Yield the functions with too many lines of code, and the number."""
+    code = find_code_lines(source)
+    for function in find_functions(source):
+        lines = len(code & set(range(function.lineno, (function.end_lineno or 0) + 1)))
+        is_kernel = any("njit" in ast.unparse(name) for name in function.decorator_list)
+        if lines > (most_of_kernels if is_kernel else most):
+            yield f"{function.name}: {lines} lines"
+
+
+def find_wide_signatures(source: str) -> Iterator[str]:
+    """Yield the functions with too many parameters, and the number."""
+    for function in find_functions(source):
+        parameters = function.args.posonlyargs + function.args.args + function.args.kwonlyargs
+        number = len([name for name in parameters if name.arg not in {"self", "cls"}])
+        if number > _PARAMETERS:
+            yield f"{function.name}: {number} parameters"
+
+
+def find_functions(source: str) -> list[_Function]:
+    return [node for node in ast.walk(ast.parse(source)) if isinstance(node, _Function)]
+
+
+def find_code_lines(source: str) -> set[int]:
+    """Return the numbers of the lines with code, without comments and docstrings."""
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    spans = [(token.start[0], token.end[0]) for token in tokens if token.type not in _NOT_CODE]
+    # Docstrings, also those of attributes, are expressions that consist of a string.
+    docstrings = [
+        (node.lineno, node.end_lineno or 0)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    ]
+    return _join(spans) - _join(docstrings)
+
+
+def _join(spans: list[tuple[int, int]]) -> set[int]:
+    return {line for start, end in spans for line in range(start, end + 1)}
+
+
+def _list_modules() -> list[str]:
+    paths = (path for package in _PRODUCT for path in (CHECKOUT / package).rglob("*.py"))
+    return sorted(str(path.relative_to(CHECKOUT)) for path in paths)
+
+
+def test_the_library_consists_of_rooms() -> None:
+    files = {path.name for path in (CHECKOUT / "corpusmill").iterdir() if path.is_file()}
+    assert files <= _OUTSIDE_ROOMS
+
+
+@pytest.mark.parametrize("module", _list_modules())
+def test_modules_keep_the_limits(module: str) -> None:
+    source = Path(CHECKOUT, module).read_text(encoding="utf-8")
+    assert source.count("\n") <= _FILE_LINES
+    assert not list(find_long_functions(source))
+    assert not list(find_wide_signatures(source))
+
+
+_SAMPLE = '''
+def long(first, /, second, *rest, third=(), **named):
+    """A docstring
+    of two lines."""
+    # A comment.
+
+    text = """A text
+    of two lines."""
+    return text
+
+
+@njit(inline="always")
+def kernel(self, a, b, c, d, e, f, g, h, i):
+    return a
+'''
+
+
+def test_lines_of_code_are_counted_without_comments_and_docstrings() -> None:
+    assert find_code_lines(_SAMPLE) == {2, 7, 8, 9, 12, 13, 14}
+
+
+def test_long_functions_and_wide_signatures_are_found() -> None:
+    assert list(find_long_functions(_SAMPLE, 4, 2)) == []
+    assert list(find_long_functions(_SAMPLE, 3, 2)) == ["long: 4 lines"]
+    assert list(find_long_functions(_SAMPLE, 3, 1)) == ["long: 4 lines", "kernel: 2 lines"]
+    assert list(find_wide_signatures(_SAMPLE)) == ["kernel: 9 parameters"]
