@@ -79,7 +79,7 @@ def test_a_language_without_rules_is_refused_before_any_work(
 ) -> None:
     flags = ("--sentence-rule", "split", "--language", "tlh")
     outcome = build([paragraphs], tokenizer_path, tmp_path / "out", *flags)
-    assert_refused(outcome, USER_ERROR, "--language tlh", "no rules are known", "zh")
+    assert_refused(outcome, USER_ERROR, "--language tlh", "no rules for it", "zh")
     assert not (tmp_path / "out").exists()
 
 
