@@ -1,4 +1,4 @@
-"""A Hugging Face hub of a few data sets on the loopback, for listing and reading their files."""
+"""A small Hugging Face hub on the loopback, for listing and reading files of data sets."""
 
 import json
 import threading
@@ -17,10 +17,10 @@ class DataSet:
     """A data set of the hub.
 
     Attributes:
-        files: of its only commit.
+        files: content by path, at its only commit.
         card: the header of its README.
-        converted: the Parquet files that the hub has made of it.
-        gated: whether its files need a token.
+        converted: the Parquet files that the hub made of its files.
+        gated: whether a token is needed to read its files.
     """
 
     files: dict[str, bytes]
@@ -28,8 +28,8 @@ class DataSet:
     converted: dict[str, bytes] = field(default_factory=dict)
     gated: bool = False
 
-    def at(self, revision: str) -> tuple[str, dict[str, bytes]] | None:
-        """Commit and files of a revision."""
+    def find(self, revision: str) -> tuple[str, dict[str, bytes]] | None:
+        """Return commit and files of a revision; None if there is none."""
         if revision in {"main", "v1", COMMIT}:
             return COMMIT, self.files
         if revision in {"refs/convert/parquet", CONVERTED_COMMIT} and self.converted:
@@ -38,7 +38,15 @@ class DataSet:
 
 
 class Hub(ThreadingHTTPServer):
-    """The hub; files are answered with a redirect to its storage, as large ones are."""
+    """The hub. It answers requests for files with a redirect to its storage, as for large ones.
+
+    Args:
+        data_sets: by their names.
+        token: opens gated data sets.
+
+    Attributes:
+        requests: method and path of each.
+    """
 
     def __init__(self, data_sets: dict[str, DataSet], token: str) -> None:
         self.data_sets, self.token = data_sets, token
@@ -63,7 +71,7 @@ class Handler(BaseHTTPRequestHandler):
         elif parts[0] == "datasets" and parts[3] == "resolve":
             self.resolve("/".join(parts[1:3]), unquote(parts[4]), unquote("/".join(parts[5:])))
         elif parts[0] == "storage":
-            files = self.server.data_sets["/".join(parts[1:3])].at(parts[3])
+            files = self.server.data_sets["/".join(parts[1:3])].find(parts[3])
             assert files
             self.answer_range(files[1][unquote("/".join(parts[4:]))])
         else:
@@ -75,9 +83,9 @@ class Handler(BaseHTTPRequestHandler):
         if not (data_set := self.server.data_sets.get(name)):
             return self.refuse(404, "RepoNotFound")
         revision = unquote(rest[1]) if len(rest) > 1 else "main"
-        if not (found := data_set.at(revision)):
+        if not (snapshot := data_set.find(revision)):
             return self.refuse(404, "RevisionNotFound")
-        commit, files = found
+        commit, files = snapshot
         if rest and rest[0] == "tree":
             deep = query.get("recursive", ["false"])[0].lower() == "true"
             return self.answer_tree(files, unquote("/".join(rest[2:])), deep)
@@ -98,18 +106,20 @@ class Handler(BaseHTTPRequestHandler):
             size = len(content)
             entries[path] = {"type": "file", "path": path, "oid": "0" * 40, "size": size}
         if not deep:
-            entries = {path: of for path, of in entries.items() if "/" not in path[len(prefix) :]}
+            entries = {
+                path: entry for path, entry in entries.items() if "/" not in path[len(prefix) :]
+            }
         if not entries and folder:
             return self.refuse(404, "EntryNotFound")
         return self.answer_json(list(entries.values()))
 
     def resolve(self, name: str, revision: str, path: str) -> None:
         data_set = self.server.data_sets[name]
-        found = data_set.at(revision)
-        assert found
+        snapshot = data_set.find(revision)
+        assert snapshot
         if data_set.gated and self.headers.get("Authorization") != f"Bearer {self.server.token}":
             return self.refuse(403, "GatedRepo")
-        return self.answer(302, b"", {"Location": f"/storage/{name}/{found[0]}/{path}"})
+        return self.answer(302, b"", {"Location": f"/storage/{name}/{snapshot[0]}/{path}"})
 
     def answer_range(self, content: bytes) -> None:
         if "Range" not in self.headers:
@@ -139,7 +149,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serve(data_sets: dict[str, DataSet], token: str = "hf_secret") -> Iterator[Hub]:  # noqa: S107
-    """A running hub."""
+    """Run a hub."""
     with Hub(data_sets, token) as hub:
         hub.daemon_threads = True
         hub.block_on_close = False

@@ -1,8 +1,8 @@
 """A small corpus in many scripts, written for these tests.
 
-Characters that do not show are written as escapes: U+3000 ideographic space, U+00A0 and U+202F
-no-break spaces, U+2028 and U+2029 line and paragraph separators (which end no line here), U+200C
-and U+200D (non-)joiners, U+200E and U+200F marks of direction, U+FE0F variation selector.
+Invisible characters are written as escapes: U+3000 ideographic space, U+00A0 and U+202F no-break
+spaces, U+2028 and U+2029 line and paragraph separators (which do not end a line here), U+200C and
+U+200D (non-)joiners, U+200E and U+200F marks of direction, U+FE0F variation selector.
 """
 
 import json
@@ -67,32 +67,32 @@ PADDING = ("", "\u3000", "\u00a0", "\u2028", " \u2029", "\u202f\t", "\x85", "\u2
 
 
 def padded(sentences: list[str]) -> list[str]:
-    """The sentences with white space around them, each another one."""
+    """Put white space around the sentences, of another kind for each."""
     return [
-        PADDING[at % len(PADDING)] + sentence + PADDING[-1 - at % len(PADDING)]
-        for at, sentence in enumerate(sentences)
+        PADDING[index % len(PADDING)] + sentence + PADDING[-1 - index % len(PADDING)]
+        for index, sentence in enumerate(sentences)
     ]
 
 
 def as_text() -> bytes:
-    """Documents under titles, between blank lines of many kinds of white space."""
+    """Write the documents under titles, between blank lines of many kinds of white space."""
     parts = [
-        f"{PADDING[at % len(PADDING)]}= {name} =\n" + "\n".join(padded(sentences))
-        for at, (name, sentences) in enumerate(DOCUMENTS.items())
+        f"{PADDING[index % len(PADDING)]}= {name} =\n" + "\n".join(padded(sentences))
+        for index, (name, sentences) in enumerate(DOCUMENTS.items())
     ]
     return "\n\u3000\u2028\n".join(parts).encode()
 
 
 def as_lines() -> bytes:
-    """One document a line."""
+    """Write the sentences, one document a line."""
     lines = [line for sentences in DOCUMENTS.values() for line in padded(sentences)]
     return "\n".join(lines).encode()
 
 
 def as_json_lines() -> bytes:
-    """One document a record, every other one with escapes in place of characters."""
+    """Write one document a record, every other one with escapes in place of characters."""
     records = [
-        json.dumps({"題": name, "text": "\n".join(padded(sentences))}, ensure_ascii=bool(at % 2))
-        for at, (name, sentences) in enumerate(DOCUMENTS.items())
+        json.dumps({"題": name, "text": "\n".join(padded(sentences))}, ensure_ascii=index % 2 > 0)
+        for index, (name, sentences) in enumerate(DOCUMENTS.items())
     ]
     return "\n".join(records).encode()

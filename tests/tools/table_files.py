@@ -1,4 +1,4 @@
-"""Small table files, made by the libraries that users make them with, and read in plain Python."""
+"""Small table files, written by the libraries that users write them with."""
 
 import io
 from collections.abc import Callable, Iterator, Sequence
@@ -10,35 +10,35 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from corpusmill.corpus.batches import ReadCounts
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
+from tests.tools.read_content import Content
 
 Texts = Sequence[bytes | None] | Sequence[str | None]
 Write = Callable[[Texts, int], bytes]
 
 
-def table_of(texts: Texts, of: pa.DataType | None = None) -> pa.Table:
-    """A column of text between two others; bytes that are no UTF-8 are put in unchecked."""
+def table_of(texts: Texts, kind: pa.DataType | None = None) -> pa.Table:
+    """Make a table with a column of text between two others; bytes may be other than UTF-8."""
     column = pa.array(texts, pa.binary()).view(pa.string())
     numbers = pa.array(range(len(texts)), pa.int64())
     urls = pa.array([f"u{number}" for number in range(len(texts))])
-    return pa.table({"id": numbers, "text": column.cast(of) if of else column, "url": urls})
+    return pa.table({"id": numbers, "text": column.cast(kind) if kind else column, "url": urls})
 
 
-def parquet(texts: Texts, rows: int, of: pa.DataType | None = None, **options: Any) -> bytes:
+def parquet(texts: Texts, rows: int, kind: pa.DataType | None = None, **options: Any) -> bytes:
     sink = io.BytesIO()
-    pq.write_table(table_of(texts, of), sink, row_group_size=rows, **options)
+    pq.write_table(table_of(texts, kind), sink, row_group_size=rows, **options)
     return sink.getvalue()
 
 
-def arrow_file(texts: Texts, rows: int, of: pa.DataType | None = None, **options: Any) -> bytes:
-    return _ipc(pa.ipc.new_file, table_of(texts, of), rows, **options)
+def arrow_file(texts: Texts, rows: int, kind: pa.DataType | None = None, **options: Any) -> bytes:
+    return _ipc(pa.ipc.new_file, table_of(texts, kind), rows, **options)
 
 
-def arrow_stream(texts: Texts, rows: int, of: pa.DataType | None = None, **options: Any) -> bytes:
-    return _ipc(pa.ipc.new_stream, table_of(texts, of), rows, **options)
+def arrow_stream(texts: Texts, rows: int, kind: pa.DataType | None = None, **options: Any) -> bytes:
+    return _ipc(pa.ipc.new_stream, table_of(texts, kind), rows, **options)
 
 
 def _ipc(new: Callable[..., Any], table: pa.Table, rows: int, **options: Any) -> bytes:
@@ -49,7 +49,7 @@ def _ipc(new: Callable[..., Any], table: pa.Table, rows: int, **options: Any) ->
 
 
 def avro(texts: Sequence[object], rows: int, codec: str = "null") -> bytes:
-    """Rows are flushed by hand; bytes stand where a text is no UTF-8."""
+    """Write blocks of some rows; bytes take the place of a text that is not UTF-8."""
     fields = [
         {"name": "id", "type": "long"},
         {"name": "text", "type": ["null", "string", "bytes", "long"]},
@@ -74,57 +74,40 @@ FORMATS: dict[str, tuple[str, Write]] = {
 
 
 class CountingStream(io.BytesIO):
-    """A file that knows how many bytes were read of it."""
+    """A file that counts the bytes that are read.
 
-    taken = 0
+    Attributes:
+        bytes_read: so far.
+    """
+
+    bytes_read = 0
 
     def read(self, size: int | None = -1, /) -> bytes:
         data = super().read(size)
-        self.taken += len(data)
+        self.bytes_read += len(data)
         return data
 
 
-class Found:
-    """All that was read of a file."""
-
-    def __init__(self) -> None:
-        self.documents: list[tuple[int, list[str]]] = []
-        self.rejects: list[tuple[int, int, str, str]] = []
-        self.counts = ReadCounts()
-
-    @property
-    def reasons(self) -> list[str]:
-        return [reason for _, _, reason, _ in self.rejects]
-
-    @property
-    def sentences(self) -> list[str]:
-        return [sentence for _, sentences in self.documents for sentence in sentences]
-
-
-def read(data: bytes, options: DocumentOptions, cuts: Sequence[int] = ()) -> Found:
-    """Read a file in the ranges that the cuts make, and check what holds for any file."""
-    found = Found()
+def read(data: bytes, options: DocumentOptions, cuts: Sequence[int] = ()) -> Content:
+    """Read a file in the ranges between the cuts, and check what holds for any file."""
+    content = Content()
     ends = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
     for start, end in pairwise(ends):
-        for batch in read_corpus(io.BytesIO(data), FileRange("f", 3, options, start, end)):
-            rows = batch.documents.to_pydict()
-            found.documents += zip(rows["document"], rows["sentences"], strict=True)
-            found.rejects += [(of.offset, of.length, of.reason, of.detail) for of in batch.rejects]
-            found.counts += batch.counts
-    counts = found.counts
+        content.add(read_corpus(io.BytesIO(data), FileRange("f", 3, options, start, end)))
+    counts = content.counts
     assert counts.bytes == len(data)
     assert counts.rows == counts.records + counts.rejected_rows
     assert counts.records - counts.empty_records == counts.documents - counts.cut_documents
-    assert counts.documents == len(found.documents)
-    assert counts.sentences == len(found.sentences)
+    assert counts.documents == len(content.documents)
+    assert counts.sentences == len(content.sentences)
     assert not any(number for name, number in asdict(counts).items() if name.endswith("lines"))
-    return found
+    return content
 
 
 def reference(
     texts: Sequence[object], options: DocumentOptions
 ) -> tuple[list[tuple[int, list[str]]], list[str]]:
-    """Documents, and the reasons of rejects."""
+    """Return the documents and the reasons of the rejects, by the rules in plain Python."""
     documents: list[tuple[int, list[str]]] = []
     reasons = []
     for row, text in enumerate(texts):
@@ -150,7 +133,7 @@ def reference(
 def _cut(sentences: list[str], limit: int) -> Iterator[list[str]]:
     piece: list[str] = []
     for sentence in filter(None, sentences):
-        if piece and sum(len(of.encode()) for of in [*piece, sentence]) > limit:
+        if piece and sum(len(line.encode()) for line in [*piece, sentence]) > limit:
             yield piece
             piece = []
         piece.append(sentence)

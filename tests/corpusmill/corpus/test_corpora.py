@@ -1,4 +1,4 @@
-"""Which format a file has, and who reads it."""
+"""Which format a file has, and which reader reads it."""
 
 import io
 
@@ -24,16 +24,16 @@ def test_names_tell_formats(name: str, expected: str) -> None:
     assert guess_format(name) == expected
 
 
-def test_a_format_that_is_given_wins() -> None:
+def test_a_format_in_the_options_wins() -> None:
     options = DocumentOptions(input_format="lines")
     assert resolve_format(options, ["a.jsonl", "b.txt"]) == options
     guessed = resolve_format(DocumentOptions(), ["a.jsonl", "b.jsonl.gz"])
     assert guessed == DocumentOptions(input_format="json-lines")
 
 
-@pytest.mark.parametrize("given_format", ["auto", "avro"])
-def test_compressed_files_of_a_table_are_refused(given_format: str) -> None:
-    options = DocumentOptions(input_format=given_format)  # type: ignore[arg-type]
+@pytest.mark.parametrize("input_format", ["auto", "avro"])
+def test_compressed_files_of_a_table_are_refused(input_format: str) -> None:
+    options = DocumentOptions(input_format=input_format)  # type: ignore[arg-type]
     with pytest.raises(UserError, match=r"--input b\.avro\.gz: .* Decompress it"):
         resolve_format(options, ["a.avro", "b.avro.gz"])
 
@@ -44,27 +44,27 @@ def test_names_of_several_formats_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "given_format", "sentences"),
+    ("name", "input_format", "sentences"),
     [
         ("f", "auto", [["a", "b"]]),
         ("f", "lines", [["a"], ["b"]]),
         ("f.jsonl", "text", [["a", "b"]]),
     ],
 )
-def test_each_format_has_its_reader(name: str, given_format: str, sentences: object) -> None:
-    options = DocumentOptions(input_format=given_format)  # type: ignore[arg-type]
+def test_each_format_has_its_reader(name: str, input_format: str, sentences: object) -> None:
+    options = DocumentOptions(input_format=input_format)  # type: ignore[arg-type]
     [batch] = read_corpus(io.BytesIO(b"a\nb\n"), FileRange(name, 0, options))
     assert batch.documents.column("sentences").to_pylist() == sentences
 
 
-def test_a_field_that_the_first_record_lacks_is_refused_with_those_it_has() -> None:
+def test_a_missing_field_is_refused_with_the_names_of_the_existing_ones() -> None:
     options = DocumentOptions(input_format="json-lines", text_field="body")
     with pytest.raises(UserError, match=r"--text-field body: .*its fields are id, text"):
         check_start(io.BytesIO(b'\n{"id": 1, "text": "a"}\n'), "f", options)
 
 
 @pytest.mark.parametrize("start", [b'{"body": 1}', b"{", b"", b"[3]", b"\xff"])
-def test_what_the_run_itself_judges_is_let_pass(start: bytes) -> None:
+def test_what_the_run_itself_judges_is_accepted(start: bytes) -> None:
     check_start(
         io.BytesIO(start), "f", DocumentOptions(input_format="json-lines", text_field="body")
     )

@@ -21,13 +21,13 @@ ALL = pytest.mark.parametrize("suffix", COMPRESS)
 
 
 def read_to_damage(data: bytes, suffix: str, size: int = 5000) -> tuple[bytes, DamagedStreamError]:
-    """The text before the damage, and the damage."""
+    """Return the text before the damage, and the damage."""
     text, stream = b"", open_decompressed(io.BytesIO(data), f"a{suffix}")
     try:
         while part := stream.read(size):
             text += part
     except DamagedStreamError as damage:
-        with pytest.raises(DamagedStreamError):  # and it stays so
+        with pytest.raises(DamagedStreamError):  # and it stays damaged
             stream.read(size)
         return text, damage
     pytest.fail("the damage was not noticed")
@@ -58,7 +58,7 @@ def test_reads_are_full_up_to_the_end(suffix: str) -> None:
 def test_truncation_is_damage_after_the_text_before_it(suffix: str, cut: int) -> None:
     text, _ = read_to_damage(COMPRESS[suffix](TEXT)[:-cut], suffix)
     assert TEXT.startswith(text)
-    # bz2 and zst have blocks that must be whole; the others give all that arrived.
+    # The blocks of bz2 and zst must be complete; the other formats decode every byte they have.
     if suffix in {".gz", ".xz"}:
         assert len(text) > 0.4 * len(TEXT)
 
@@ -77,25 +77,25 @@ def test_a_flipped_byte_is_damage(suffix: str) -> None:
     data[len(data) // 2] ^= 0x55
     text, damage = read_to_damage(bytes(data), suffix)
     assert str(damage)
-    # bz2 tells by the check sum of a block of 900 kB, after giving its text.
+    # bz2 detects it by the checksum of a block of 900 kB, after it has decoded the block.
     if suffix != ".bz2":
         assert text[:1000] == TEXT[:1000]
 
 
 @ALL
 @pytest.mark.parametrize("data", [b"", b"plain text under a compressed file's name\n"])
-def test_what_was_never_compressed_is_damage(suffix: str, data: bytes) -> None:
+def test_data_that_was_never_compressed_is_damage(suffix: str, data: bytes) -> None:
     assert read_to_damage(data, suffix)[0] == b""
 
 
 @ALL
-def test_other_bytes_behind_a_member_are_damage(suffix: str) -> None:
+def test_other_bytes_after_a_member_are_damage(suffix: str) -> None:
     text, _ = read_to_damage(COMPRESS[suffix](TEXT) + b"more, not compressed", suffix)
     assert len(text) > len(TEXT) - 4096
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
-def test_zeros_behind_a_member_are_padding(suffix: str) -> None:
+def test_zeros_after_a_member_are_padding(suffix: str) -> None:
     data = COMPRESS[suffix](b"a") + bytes(40_000) + COMPRESS[suffix](b"b") + bytes(4)
     assert open_decompressed(io.BytesIO(data), f"a{suffix}").read() == b"ab"
 

@@ -1,4 +1,4 @@
-"""Running text to sentences: what each language's rules give, and that nothing is lost."""
+"""Running text into sentences: the rules of each language, and that nothing is lost."""
 
 import builtins
 import io
@@ -26,6 +26,7 @@ from corpusmill.corpus.sentence_splitting import (
     splitter_of,
 )
 from corpusmill.errors import UserError
+from tests.tools.read_content import Content
 
 SPLIT_ENGLISH = DocumentOptions(sentence_rule="split", language="en")
 
@@ -129,13 +130,13 @@ LANGUAGES = st.sampled_from([*BY_PUNCTUATION, *BY_LIBRARY])
 def test_nothing_but_white_space_at_cuts_is_lost(text: str, language: str) -> None:
     line = text.strip()
     assert "".join(load_splitter(language)(line)) == line
-    found, at = split(line, language), 0
-    for sentence in found:
+    end = 0
+    for sentence in split(line, language):
         assert sentence == sentence.strip() != ""
-        begin = line.index(sentence, at)
-        assert not line[at:begin].strip()
-        at = begin + len(sentence)
-    assert at == len(line)
+        begin = line.index(sentence, end)
+        assert not line[end:begin].strip()
+        end = begin + len(sentence)
+    assert end == len(line)
 
 
 @given(TEXTS.filter(str.strip))
@@ -145,7 +146,7 @@ def test_sentences_by_punctuation_are_not_cut_again(text: str) -> None:
 
 
 @given(TEXTS, st.sampled_from(["en", "de", "hi"]), st.integers(1, 40))
-def test_windows_only_take_cuts_away_or_move_them(text: str, language: str, window: int) -> None:
+def test_windows_lose_no_character(text: str, language: str, window: int) -> None:
     from sentencex import segment  # noqa: PLC0415
 
     pieces = split_in_windows(text, lambda part: segment(language, part), window)
@@ -169,7 +170,7 @@ def test_a_sentence_longer_than_windows_stays_whole() -> None:
     st.data(),
     LANGUAGES,
 )
-def test_slices_are_split_as_the_whole(
+def test_slices_are_split_like_the_whole(
     documents: list[list[str]], data: st.DataObject, language: str
 ) -> None:
     batch = batch_of(documents)
@@ -206,7 +207,7 @@ def test_what_the_library_gets_wrong_stays_whole_and_is_counted(
     assert (batch.counts.sentences, batch.counts.unsplit_lines) == (3, 2)
 
 
-def test_an_interrupt_is_no_failure_of_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_is_not_a_failure_of_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: str) -> list[str]:
         raise KeyboardInterrupt
 
@@ -258,25 +259,20 @@ def test_the_manifest_names_what_splits() -> None:
 @pytest.mark.parametrize("cut", range(1, 60, 7))
 def test_a_file_in_ranges_has_the_same_sentences_and_counts(cut: int) -> None:
     data = "One. Two.\nThree! Four\n\n= title. Yes. =\nFive é. Six?\n".encode()
-    whole, parts = ReadCounts(), ReadCounts()
-    found: list[list[list[str]]] = [[], []]
-    for ranges, into in (([0, len(data)], 0), ([0, cut, len(data)], 1)):
-        for start, end in pairwise(ranges):
-            part = FileRange("f", 0, SPLIT_ENGLISH, start, end)
-            for batch in read_corpus(io.BytesIO(data), part):
-                found[into] += batch.documents.column("sentences").to_pylist()
-                if into:
-                    parts += batch.counts
-                else:
-                    whole += batch.counts
-    assert found[0] == found[1] == [["One.", "Two.", "Three!", "Four"], ["Five é.", "Six?"]]
+    whole, parts = Content(), Content()
+    whole.add(read_corpus(io.BytesIO(data), FileRange("f", 0, SPLIT_ENGLISH)))
+    for start, end in pairwise([0, cut, len(data)]):
+        part = FileRange("f", 0, SPLIT_ENGLISH, start, end)
+        parts.add(read_corpus(io.BytesIO(data), part))
     assert whole == parts
-    assert (whole.sentences, whole.sentence_lines, whole.unsplit_lines) == (6, 3, 0)
+    assert whole.texts == [["One.", "Two.", "Three!", "Four"], ["Five é.", "Six?"]]
+    counts = whole.counts
+    assert (counts.sentences, counts.sentence_lines, counts.unsplit_lines) == (6, 3, 0)
 
 
 def test_limits_hold_before_lines_are_split() -> None:
     options = replace(SPLIT_ENGLISH, max_document_bytes=20)
     stream = io.BytesIO(b"One. Two. Three. Four. Five.\nSix.\n")
     [batch] = read_corpus(stream, FileRange("f", 0, options))
-    assert [len(of) for of in batch.documents.column("sentences").to_pylist()] == [5, 1]
+    assert list(map(len, batch.documents.column("sentences").to_pylist())) == [5, 1]
     assert batch.counts.cut_documents == 1

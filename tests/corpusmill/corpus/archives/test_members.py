@@ -1,4 +1,4 @@
-"""Tar archives and WET files: what is in them, what is not taken, and damage."""
+"""Tar archives and WET files: their members, those that are left out, and damage."""
 
 import gzip
 import io
@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from corpusmill.corpus.archives.members import ForwardStream
 from corpusmill.corpus.archives.tar import read_tar
-from corpusmill.corpus.batches import DocumentBatch, ReadCounts
 from corpusmill.corpus.decompression import has_suffix, open_decompressed
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import check_start, guess_format, read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
+from tests.tools.read_content import Content
 
 TAR = DocumentOptions(input_format="tar")
 WET = DocumentOptions(input_format="wet")
@@ -44,27 +44,18 @@ def wet_record(kind: str, content: bytes) -> bytes:
     return head.encode() + content + b"\r\n\r\n"
 
 
-class Found:
-    """All that was read of an archive."""
-
-    def __init__(self, data: bytes, options: DocumentOptions) -> None:
-        self.batches: list[DocumentBatch] = list(
-            read_corpus(io.BytesIO(data), FileRange("f", 0, options))
-        )
-        rows = [row for of in self.batches for row in of.documents.to_pylist()]
-        self.texts = [row["sentences"] for row in rows]
-        self.ids = [row["document"] for row in rows]
-        self.rejects = [reject for of in self.batches for reject in of.rejects]
-        self.reasons = [of.reason for of in self.rejects]
-        self.counts = sum((of.counts for of in self.batches), ReadCounts())
-        counts = self.counts
-        assert counts.bytes == len(data)
-        assert counts.lines == counts.rejected_lines
-        assert counts.rows == counts.records + counts.rejected_rows
-        assert counts.records - counts.empty_records == counts.documents - counts.cut_documents
-        assert counts.documents == len(self.texts)
-        damaged = sum(of.reason == "damaged-archive" for of in self.rejects)
-        assert counts.rejected_lines + counts.rejected_rows + damaged == len(self.rejects)
+def read(data: bytes, options: DocumentOptions) -> Content:
+    """Read an archive, and check what holds for any archive."""
+    content = Content().add(read_corpus(io.BytesIO(data), FileRange("f", 0, options)))
+    counts = content.counts
+    assert counts.bytes == len(data)
+    assert counts.lines == counts.rejected_lines
+    assert counts.rows == counts.records + counts.rejected_rows
+    assert counts.records - counts.empty_records == counts.documents - counts.cut_documents
+    assert counts.documents == len(content.documents)
+    damaged = content.reasons.count("damaged-archive")
+    assert counts.rejected_lines + counts.rejected_rows + damaged == len(content.rejects)
+    return content
 
 
 texts = st.text(st.sampled_from("ab \n\té漢=\u2028"), max_size=30).map(str.encode)
@@ -79,24 +70,24 @@ def lines_of(content: bytes) -> list[str]:
     st.sampled_from([tarfile.PAX_FORMAT, tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT]),
 )
 def test_each_member_of_a_tar_is_a_document(contents: list[bytes], kind: int) -> None:
-    members = {f"folder/{'long' * 12}/{number}.txt": of for number, of in enumerate(contents)}
+    members = {f"folder/{'long' * 12}/{number}.txt": text for number, text in enumerate(contents)}
     data = tar_of(members, kind)
-    found = Found(data, TAR)
-    assert found.texts == [of for of in map(lines_of, contents) if of]
-    assert not found.rejects
-    for document, sentences in zip(found.ids, found.texts, strict=True):
+    content = read(data, TAR)
+    assert content.texts == list(filter(None, map(lines_of, contents)))
+    assert not content.rejects
+    for document, sentences in content.documents:
         assert data[document:].decode().lstrip().startswith(sentences[0])
 
 
 @given(st.lists(texts, max_size=6))
 def test_each_page_of_a_wet_file_is_a_document(contents: list[bytes]) -> None:
-    pages = b"".join(wet_record("conversion", of) for of in contents)
+    pages = b"".join(wet_record("conversion", text) for text in contents)
     data = wet_record("warcinfo", b"software: x\r\n") + pages
-    found = Found(data, WET)
-    assert found.texts == [of for of in map(lines_of, contents) if of]
-    assert not found.rejects
-    assert found.counts.left_out_members == 1
-    for document, sentences in zip(found.ids, found.texts, strict=True):
+    content = read(data, WET)
+    assert content.texts == list(filter(None, map(lines_of, contents)))
+    assert not content.rejects
+    assert content.counts.left_out_members == 1
+    for document, sentences in content.documents:
         assert data[document:].decode().lstrip().startswith(sentences[0])
 
 
@@ -110,38 +101,38 @@ def test_members_that_a_listing_leaves_out_are_counted() -> None:
     data = tar_of(
         {"a.txt": b"a", "b/._a.txt": b"x", "c.MD": b"c", "d.html": b"d"}, change=add_others
     )
-    assert Found(data, TAR).texts == [["a"], ["c"], ["d"]]
-    found = Found(data, replace(TAR, suffixes=(".txt", ".md")))
-    assert found.texts == [["a"], ["c"]]
-    assert found.counts.left_out_members == 2 + 3
+    assert read(data, TAR).texts == [["a"], ["c"], ["d"]]
+    content = read(data, replace(TAR, suffixes=(".txt", ".md")))
+    assert content.texts == [["a"], ["c"]]
+    assert content.counts.left_out_members == 2 + 3
 
 
 def test_a_compressed_member_is_refused_by_its_name() -> None:
-    found = Found(tar_of({"a.txt": b"a", "b.txt.gz": gzip.compress(b"b"), "c.txt": b"c"}), TAR)
-    assert found.texts == [["a"], ["c"]]
-    [reject] = found.rejects
+    content = read(tar_of({"a.txt": b"a", "b.txt.gz": gzip.compress(b"b"), "c.txt": b"c"}), TAR)
+    assert content.texts == [["a"], ["c"]]
+    [reject] = content.rejects
     assert reject.reason == "unsupported-member"
     assert "b.txt.gz" in reject.detail
 
 
-def test_lines_that_are_no_text_are_refused_with_their_place_in_the_archive() -> None:
+def test_bad_lines_are_refused_with_their_place_in_the_archive() -> None:
     data = tar_of({"a.txt": b"one\ntwo\n", "b.txt": b"three\n\xff\nfour\n" + b"x" * 99})
-    found = Found(data, replace(TAR, max_line_bytes=50))
-    assert found.texts == [["one", "two"], ["three", "four"]]
-    assert found.reasons == ["invalid-utf-8", "line-too-long"]
-    assert data[found.rejects[0].offset :].startswith(b"\xff\nfour")
-    assert data[found.rejects[1].offset :].startswith(b"xxx")
+    content = read(data, replace(TAR, max_line_bytes=50))
+    assert content.texts == [["one", "two"], ["three", "four"]]
+    assert content.reasons == ["invalid-utf-8", "line-too-long"]
+    assert data[content.rejects[0].offset :].startswith(b"\xff\nfour")
+    assert data[content.rejects[1].offset :].startswith(b"xxx")
 
 
 def test_a_member_above_the_limit_is_cut() -> None:
-    found = Found(tar_of({"a": b"aaa\nbbb\nccc\n", "b": b"d"}), replace(TAR, max_document_bytes=6))
-    assert found.texts == [["aaa", "bbb"], ["ccc"], ["d"]]
-    assert found.counts.cut_documents == 1
-    assert len(set(found.ids)) == 3
+    content = read(tar_of({"a": b"aaa\nbbb\nccc\n", "b": b"d"}), replace(TAR, max_document_bytes=6))
+    assert content.texts == [["aaa", "bbb"], ["ccc"], ["d"]]
+    assert content.counts.cut_documents == 1
+    assert len({document for document, _ in content.documents}) == 3
 
 
 class Zeros(io.RawIOBase):
-    """A gigabyte of a member, made as it is read."""
+    """An archive with one large member, made as it is read."""
 
     def __init__(self, size: int) -> None:
         member = tarfile.TarInfo("a.txt")
@@ -158,74 +149,72 @@ class Zeros(io.RawIOBase):
         return head + b"x" * body
 
 
-def test_a_line_of_a_gigabyte_in_a_member_is_passed_by() -> None:
+def test_a_line_of_a_gigabyte_in_a_member_is_skipped() -> None:
     stream = Zeros(2**30)
     options = replace(TAR, max_line_bytes=2**20)
-    batches = list(read_tar(stream, FileRange("f", 0, options)))  # type: ignore[arg-type]
-    [reject] = [reject for of in batches for reject in of.rejects]
+    [reject] = Content().add(read_tar(stream, FileRange("f", 0, options))).rejects  # type: ignore[arg-type]
     assert (reject.reason, reject.length) == ("line-too-long", 2**30)
     assert stream.most <= 2**21
 
 
-@pytest.mark.parametrize("at", [300, 520, 1030, 2000])
-def test_a_truncated_tar_keeps_what_lies_before(at: int) -> None:
+@pytest.mark.parametrize("size", [300, 520, 1030, 2000])
+def test_a_truncated_tar_keeps_what_comes_before(size: int) -> None:
     data = tar_of({"a.txt": b"one\n" * 120, "b.txt": b"two\n" * 250}, tarfile.USTAR_FORMAT)
-    found = Found(data[:at], TAR)
-    assert found.reasons == ["damaged-archive"]
-    assert found.rejects[0].length == -1
-    whole = sum(map(len, found.texts))
-    assert whole == max(0, min(at - 512, 480)) // 4 + max(0, at - 1536) // 4
+    content = read(data[:size], TAR)
+    assert content.reasons == ["damaged-archive"]
+    assert content.rejects[0].length == -1
+    whole = sum(map(len, content.texts))
+    assert whole == max(0, min(size - 512, 480)) // 4 + max(0, size - 1536) // 4
 
 
 @pytest.mark.parametrize("tail", [b"x" * 600, tar_of({"b": b"b"})])
-def test_what_follows_the_end_of_a_tar_is_said(tail: bytes) -> None:
-    found = Found(tar_of({"a": b"a"}) + tail, TAR)
-    assert (found.texts, found.reasons) == ([["a"]], ["damaged-archive"])
+def test_data_after_the_end_of_a_tar_is_reported(tail: bytes) -> None:
+    content = read(tar_of({"a": b"a"}) + tail, TAR)
+    assert (content.texts, content.reasons) == ([["a"]], ["damaged-archive"])
 
 
-def test_a_header_that_is_none_ends_a_tar_with_a_reject() -> None:
+def test_a_broken_header_ends_a_tar_with_a_reject() -> None:
     data = bytearray(tar_of({"a": b"a", "b": b"b"}, tarfile.USTAR_FORMAT))
     data[1030] ^= 1
-    found = Found(bytes(data), TAR)
-    assert (found.texts, found.reasons) == ([["a"]], ["damaged-archive"])
+    content = read(bytes(data), TAR)
+    assert (content.texts, content.reasons) == ([["a"]], ["damaged-archive"])
 
 
 @pytest.mark.parametrize("options", [TAR, WET])
 def test_an_empty_archive_gives_nothing(options: DocumentOptions) -> None:
-    assert not Found(b"", options).rejects
-    assert not Found(tar_of({}), TAR).rejects
+    assert not read(b"", options).rejects
+    assert not read(tar_of({}), TAR).rejects
 
 
 def test_garbage_is_a_reject() -> None:
     for options in (TAR, WET):
-        assert Found(b"no archive\n" * 200_000, options).reasons == ["damaged-archive"]
-    assert Found(b"WARC/1.0\r\n" + b"a: b\r\n" * 200_000, WET).reasons == ["damaged-archive"]
-    assert Found(b"WARC/1.0\r\nWARC-Type: conversion\r\n\r\ntext", WET).reasons == [
+        assert read(b"no archive\n" * 200_000, options).reasons == ["damaged-archive"]
+    assert read(b"WARC/1.0\r\n" + b"a: b\r\n" * 200_000, WET).reasons == ["damaged-archive"]
+    assert read(b"WARC/1.0\r\nWARC-Type: conversion\r\n\r\ntext", WET).reasons == [
         "damaged-archive"
     ]
 
 
-def test_a_truncated_wet_file_keeps_what_lies_before() -> None:
+def test_a_truncated_wet_file_keeps_what_comes_before() -> None:
     data = wet_record("conversion", b"one\n") + wet_record("conversion", b"two\n" * 9)
-    for at in (90, len(data) - 10):
-        found = Found(data[:at], WET)
-        assert found.texts[0] == ["one"]
-        assert found.reasons == ["damaged-archive"]
+    for size in (90, len(data) - 10):
+        content = read(data[:size], WET)
+        assert content.texts[0] == ["one"]
+        assert content.reasons == ["damaged-archive"]
 
 
 def test_damaged_compression_of_an_archive_is_a_reject() -> None:
-    packed = gzip.compress(tar_of({str(of): b"words %d\n" % of * 50 for of in range(900)}))
+    packed = gzip.compress(tar_of({str(n): b"words %d\n" % n * 50 for n in range(900)}))
     stream = open_decompressed(io.BytesIO(packed[: len(packed) // 2]), "f.tgz")
-    batches = list(read_corpus(stream, FileRange("f.tgz", 0, TAR)))
-    [reject] = [reject for of in batches for reject in of.rejects]
-    assert reject.reason == "damaged-archive"
-    assert sum(of.documents.num_rows for of in batches) > 100
+    content = Content().add(read_corpus(stream, FileRange("f.tgz", 0, TAR)))
+    assert content.reasons == ["damaged-archive"]
+    assert len(content.documents) > 100
 
 
-def test_pages_that_are_no_text_are_refused() -> None:
+def test_pages_that_are_not_text_are_refused() -> None:
     page = wet_record("response", b"HTTP/1.1 200 OK\r\n\r\n<p>")
-    found = Found(wet_record("conversion", b"a") + page + wet_record("conversion", b"b"), WET)
-    assert (found.texts, found.reasons) == ([["a"], ["b"]], ["not-plain-text"])
+    content = read(wet_record("conversion", b"a") + page + wet_record("conversion", b"b"), WET)
+    assert (content.texts, content.reasons) == ([["a"], ["b"]], ["not-plain-text"])
     with pytest.raises(UserError, match="extract the text first"):
         check_start(io.BytesIO(wet_record("warcinfo", b"") + page), "f.warc", WET)
     check_start(io.BytesIO(wet_record("conversion", b"") + b"x"), "f.wet", WET)
@@ -249,7 +238,7 @@ def test_the_suffix_of_a_compression_does_not_count() -> None:
     assert has_suffix("a.txt.gz", (".gz",))
 
 
-def test_a_forward_stream_goes_forward_alone() -> None:
+def test_a_forward_stream_only_goes_forward() -> None:
     stream = ForwardStream(io.BytesIO(b"abcdef"))
     assert (stream.seek(2), stream.read(2), stream.tell()) == (2, b"cd", 4)
     with pytest.raises(io.UnsupportedOperation):
@@ -259,10 +248,10 @@ def test_a_forward_stream_goes_forward_alone() -> None:
 
 @given(st.lists(st.one_of(texts, st.just(b"\xef\xbb\xbfa\nb"), st.just(b"c\n\xff\nd")), max_size=6))
 def test_small_members_are_read_as_large_ones(contents: list[bytes]) -> None:
-    data = tar_of({str(number): of for number, of in enumerate(contents)})
+    data = tar_of({str(number): text for number, text in enumerate(contents)})
     options = replace(TAR, max_document_bytes=9)
-    small = Found(data, options)
+    small = read(data, options)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("corpusmill.corpus.archives.members._SMALL_BYTES", -1)
-        large = Found(data, options)
+        large = read(data, options)
     assert (small.texts, small.rejects, small.counts) == (large.texts, large.rejects, large.counts)

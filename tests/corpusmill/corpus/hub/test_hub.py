@@ -21,7 +21,7 @@ from corpusmill.errors import UserError
 from tests.conftest import CHECKOUT
 
 COMMIT = "b08601e04326c79dfdd32d625aee71d232d685c3"
-# As the hub's rows are: the newline is part of the row, and an empty line is an empty row.
+# Rows as the hub has them: the newline is part of the row, and an empty line is an empty row.
 FIRST = ["", " = Valkyria = \n", "", " A sentence of the first file . \n"]
 SECOND = [
     " The document goes on in the second , with naïve — “ text ” . \n",
@@ -48,10 +48,10 @@ def parquet(rows: list[str]) -> bytes:
 
 
 class Hub(ThreadingHTTPServer):
-    """A Hugging Face hub of one data set, on the loopback.
+    """A Hugging Face hub on the loopback with one data set.
 
-    Large files answer with a redirect to another host name (the hub's storage), with the size and
-    the ETag of the file beside it, as the hub does.
+    It answers requests for files as for large ones, with a redirect to another host name (the hub's
+    storage), and with the size and the ETag of the file.
     """
 
     def __init__(self) -> None:
@@ -68,8 +68,8 @@ class HubHandler(BaseHTTPRequestHandler):
         resolve = "/datasets/Salesforce/wikitext/resolve/"
         if self.path.startswith("/api/datasets/Salesforce/wikitext"):
             siblings = [{"rfilename": name} for name in self.server.files]
-            found = {"id": "Salesforce/wikitext", "sha": COMMIT, "siblings": siblings}
-            self.answer(200, json.dumps(found).encode(), {"Content-Type": "application/json"})
+            info = {"id": "Salesforce/wikitext", "sha": COMMIT, "siblings": siblings}
+            self.answer(200, json.dumps(info).encode(), {"Content-Type": "application/json"})
         elif self.path.startswith(resolve):
             revision, _, name = self.path.removeprefix(resolve).partition("/")
             assert revision in {"main", COMMIT}
@@ -122,7 +122,7 @@ def hub() -> Iterator[Hub]:
 def fetch(
     folder: Path, endpoint: str, *arguments: str, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run fetch_wikitext in a process of its own, as the hub's client reads its settings once."""
+    """Run fetch_wikitext in its own process, as the hub's client reads its settings only once."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
     settings = {"HF_HOME": str(folder / "cache"), "HF_ENDPOINT": endpoint, "NO_PROXY": "*"}
     return subprocess.run(
@@ -154,16 +154,16 @@ def test_the_rows_become_lines_in_the_order_of_the_files(hub: Hub, tmp_path: Pat
     assert last == ["Another", "one"]
 
 
-def test_what_the_cache_holds_needs_no_hub(hub: Hub, tmp_path: Path) -> None:
+def test_cached_files_need_no_hub(hub: Hub, tmp_path: Path) -> None:
     arguments = "wikitext-2", str(tmp_path), "test"
     assert fetch(tmp_path, address(hub), *arguments).returncode == 0
-    asked = len(hub.requests)
+    requests = len(hub.requests)
     (tmp_path / "wiki.test.tokens").unlink()
     done = fetch(tmp_path, address(hub), *arguments, HF_HUB_OFFLINE="1")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "wiki.test.tokens").read_text() == " the test split \n"
-    assert len(hub.requests) == asked
-    # The cache has this split alone.
+    assert len(hub.requests) == requests
+    # The cache has only this split.
     done = fetch(tmp_path, address(hub), "wikitext-2", str(tmp_path), HF_HUB_OFFLINE="1")
     assert done.stderr.startswith("UserError: wikitext-2 (split 'train'")
 
@@ -196,7 +196,7 @@ def test_missing_files_are_an_error(
     assert done.stderr.startswith("UserError: ")
 
 
-def test_a_page_that_is_no_hub_is_an_error(hub: Hub, tmp_path: Path) -> None:
+def test_the_page_of_a_captive_portal_is_an_error(hub: Hub, tmp_path: Path) -> None:
     done = fetch(tmp_path, f"{address(hub)}/portal", "wikitext-2", str(tmp_path))
     assert done.stderr.startswith("UserError: wikitext-2")
 

@@ -42,7 +42,7 @@ def hub() -> Iterator[Hub]:
 
 
 def direct(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
-    """What HF_ENDPOINT does, which is read when the client is imported."""
+    """Do what HF_ENDPOINT does, which the client reads when it is imported."""
     template = address + "/{repo_id}/resolve/{revision}/{filename}"
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address)
     monkeypatch.setattr(huggingface_hub.constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
@@ -55,17 +55,17 @@ def _endpoint(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HF_TOKEN", raising=False)
 
 
-def paths(given: str, *suffixes: str) -> list[str]:
-    """What was listed, without data set and commit, which are checked."""
-    root = "/".join(given.partition("@")[0].split("/")[:5])
-    found = list(list_hub_files(given, suffixes))
-    for path in found:
+def paths(name: str, *suffixes: str) -> list[str]:
+    """List files without their data set and commit, which are checked."""
+    root = "/".join(name.partition("@")[0].split("/")[:5])
+    listed = list(list_hub_files(name, suffixes))
+    for path in listed:
         assert path.startswith((f"{root}@{COMMIT}/", f"{root}@{CONVERTED_COMMIT}/"))
-    return [path.partition("@")[2].partition("/")[2] for path in found]
+    return [path.partition("@")[2].partition("/")[2] for path in listed]
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("name", "expected"),
     [
         ("org/plain/a.jsonl", ["a.jsonl"]),
         ("org/plain@v1/a.jsonl", ["a.jsonl"]),
@@ -84,8 +84,8 @@ def paths(given: str, *suffixes: str) -> list[str]:
         ("org/many@refs%2Fconvert%2Fparquet/de/train", ["de/train/0.parquet"]),
     ],
 )  # fmt: skip
-def test_a_name_stands_for_files_at_a_commit(given: str, expected: list[str]) -> None:
-    assert paths(f"hf://datasets/{given}") == expected
+def test_a_name_means_files_at_a_commit(name: str, expected: list[str]) -> None:
+    assert paths(f"hf://datasets/{name}") == expected
 
 
 def test_suffixes_choose_files_of_a_data_set_and_of_its_folders() -> None:
@@ -97,7 +97,7 @@ def test_suffixes_choose_files_of_a_data_set_and_of_its_folders() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "cause"),
+    ("name", "cause"),
     [
         ("hf://datasets/org/absent", "no such data set, or you may not see it. .*HF_TOKEN"),
         ("hf://datasets/org/plain@v2/a.jsonl", "no such revision"),
@@ -113,14 +113,14 @@ def test_suffixes_choose_files_of_a_data_set_and_of_its_folders() -> None:
         ("hf://datasets/org/-bad-", "not the name of a data set"),
     ],
 )
-def test_what_cannot_be_had_is_said_in_one_message(given: str, cause: str) -> None:
+def test_a_refusal_is_one_message(name: str, cause: str) -> None:
     with pytest.raises(UserError, match=cause) as refused:
-        list_hub_files(given)
-    assert refused.value.value == f"--input {given}"
+        list_hub_files(name)
+    assert refused.value.value == f"--input {name}"
     assert "\n" not in str(refused.value)
 
 
-def test_a_token_of_the_environment_opens_what_is_gated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_of_the_environment_opens_a_gated_data_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     [path] = list_hub_files("hf://datasets/org/gated/a.jsonl")
     with open_hub_file(path) as stream:
@@ -137,7 +137,7 @@ def test_without_a_hub_the_message_says_so(monkeypatch: pytest.MonkeyPatch) -> N
         list_hub_files("hf://datasets/org/plain")
 
 
-def test_a_file_is_read_from_any_place() -> None:
+def test_a_file_is_read_from_any_position() -> None:
     content = PLAIN["texts/deep/c.txt"]
     [path] = list_hub_files("hf://datasets/org/plain/texts/deep/c.txt")
     assert is_hub_path(path)

@@ -1,4 +1,4 @@
-"""Rows of CSV and TSV against `csv.reader` on the whole file."""
+"""Rows of CSV and TSV files against `csv.reader` on the whole file."""
 
 import csv
 import gzip
@@ -9,49 +9,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.corpus.batches import ReadCounts, document_id
+from corpusmill.corpus.batches import document_id
 from corpusmill.corpus.decompression import open_decompressed
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import check_start
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.records.csv_rows import read_csv
 from corpusmill.errors import UserError
+from tests.tools.read_content import Content
 
 CSV = DocumentOptions(input_format="csv")
 SMALL = replace(CSV, max_line_bytes=40)
 Rejects = list[tuple[int, int, str]]
 
 
-class Found:
-    """All that was read of a file."""
-
-    def __init__(self, data: bytes, options: DocumentOptions = CSV, size: int = 2**20) -> None:
-        self.documents: list[tuple[int, list[str]]] = []
-        self.rejects: Rejects = []
-        self.details: list[str] = []
-        self.counts = ReadCounts()
-        self.largest = 0
-        for batch in read_csv(io.BytesIO(data), FileRange("f", 2, options, batch_bytes=size)):
-            rows = batch.documents.to_pydict()
-            self.documents += zip(rows["document"], rows["sentences"], strict=True)
-            self.rejects += [(of.offset, of.length, of.reason) for of in batch.rejects]
-            self.details += [of.detail for of in batch.rejects]
-            self.counts += batch.counts
-            self.largest = max(self.largest, batch.counts.bytes)
-        self.check(data)
-
-    def check(self, data: bytes) -> None:
-        counts = self.counts
-        assert counts.bytes == len(data)
-        assert counts.lines == counts.blank_lines
-        assert counts.rows == counts.records + counts.rejected_rows
-        assert counts.rejected_rows == len(self.rejects)
-        assert counts.records - counts.empty_records == counts.documents - counts.cut_documents
-        assert [at for at, _, _ in self.rejects] == sorted(at for at, _, _ in self.rejects)
-
-    @property
-    def texts(self) -> list[list[str]]:
-        return [sentences for _, sentences in self.documents]
+def read(data: bytes, options: DocumentOptions = CSV, size: int = 2**20) -> Content:
+    """Read a file, and check what holds for any file."""
+    part = FileRange("f", 2, options, batch_bytes=size)
+    content = Content().add(read_csv(io.BytesIO(data), part))
+    counts = content.counts
+    assert counts.bytes == len(data)
+    assert counts.lines == counts.blank_lines
+    assert counts.rows == counts.records + counts.rejected_rows
+    assert counts.rejected_rows == len(content.rejects)
+    assert counts.records - counts.empty_records == counts.documents - counts.cut_documents
+    offsets = [reject.offset for reject in content.rejects]
+    assert offsets == sorted(offsets)
+    return content
 
 
 def sentences_of(text: str) -> list[str]:
@@ -75,17 +59,17 @@ cells = st.text(st.sampled_from('ab ",\t\r\n\té漢😀\u2028\u00a0'), max_size=
     st.booleans(),
     st.sampled_from([1, 7, 60, 10_000]),
 )
-def test_any_cells_that_were_written_are_read(
+def test_all_written_cells_are_read(
     rows: list[tuple[str, str]], ending: str, name: str, mark: bool, size: int
 ) -> None:
     table = [["id", "text"], *map(list, rows)]
     data = written(table, ending, "," if name == "csv" else "\t")
     data = b"\xef\xbb\xbf" * mark + data
-    found = Found(data, replace(CSV, input_format=name), size)  # type: ignore[arg-type]
-    assert found.texts == [of for of in (sentences_of(text) for _, text in rows) if of]
-    assert not found.rejects
-    assert found.counts.records == found.counts.rows == len(rows)
-    assert found.counts.empty_records == len(rows) - len(found.texts)
+    content = read(data, replace(CSV, input_format=name), size)  # type: ignore[arg-type]
+    assert content.texts == list(filter(None, (sentences_of(text) for _, text in rows)))
+    assert not content.rejects
+    assert content.counts.records == content.counts.rows == len(rows)
+    assert content.counts.empty_records == len(rows) - len(content.texts)
 
 
 @given(
@@ -103,14 +87,15 @@ def test_what_csv_reader_reads_without_an_error_is_read_as_it_does(rest: str, si
         failed = True
     else:
         failed = False
-    found = Found(data.encode(), CSV, size)
+    content = read(data.encode(), CSV, size)
     if failed:
-        assert found.rejects
+        assert content.rejects
         return
-    assert found.texts == [of for of in (sentences_of(r[1]) for r in rows if len(r) == 2) if of]
+    texts = (sentences_of(row[1]) for row in rows if len(row) == 2)
+    assert content.texts == list(filter(None, texts))
     blank = sum(not any(cell.strip() for cell in row) and len(row) < 2 for row in rows)
     wrong = sum(len(row) != 2 for row in rows) - blank
-    assert found.counts.rejected_rows + found.counts.blank_lines == wrong + blank
+    assert content.counts.rejected_rows + content.counts.blank_lines == wrong + blank
 
 
 @given(
@@ -124,9 +109,9 @@ def test_what_csv_reader_reads_without_an_error_is_read_as_it_does(rest: str, si
     ).map(b"".join),
     st.sampled_from([1, 9, 50]),
 )  # fmt: skip
-def test_damage_is_read_the_same_however_much_is_read_at_a_time(rest: bytes, size: int) -> None:
+def test_damage_is_the_same_for_any_size_of_block(rest: bytes, size: int) -> None:
     data = b"id,text\n" + rest
-    whole, parts = Found(data, SMALL), Found(data, SMALL, size)
+    whole, parts = read(data, SMALL), read(data, SMALL, size)
     assert parts.documents == whole.documents
     assert parts.rejects == whole.rejects
     assert parts.counts == whole.counts
@@ -153,32 +138,37 @@ def test_damage_is_read_the_same_however_much_is_read_at_a_time(rest: bytes, siz
         (b"1,a\rb\n2,b\n", ["b"], [(8, 5, "invalid-csv")]),
     ],
 )  # fmt: skip
-def test_what_is_wrong_costs_its_row_alone(rest: bytes, texts: list[str], rejects: Rejects) -> None:
-    found = Found(b"id,text\n" + rest, SMALL)
-    assert [" ".join(of) for of in found.texts] == texts
-    assert found.rejects == rejects
+def test_a_bad_row_costs_only_itself(rest: bytes, texts: list[str], rejects: Rejects) -> None:
+    content = read(b"id,text\n" + rest, SMALL)
+    assert [" ".join(sentences) for sentences in content.texts] == texts
+    assert content.places == rejects
 
 
-def test_a_document_is_known_by_the_byte_at_which_its_row_starts() -> None:
-    found = Found(b'\xef\xbb\xbfid,text\r\n1,"a\nb"\r\n\r\n2,c\r\n')
-    assert found.documents == [(document_id(2, 12), ["a", "b"]), (document_id(2, 23), ["c"])]
-    assert found.counts.blank_lines == 1
+def test_the_id_of_a_document_is_the_byte_at_which_its_row_starts() -> None:
+    content = read(b'\xef\xbb\xbfid,text\r\n1,"a\nb"\r\n\r\n2,c\r\n')
+    assert content.documents == [(document_id(2, 12), ["a", "b"]), (document_id(2, 23), ["c"])]
+    assert content.counts.blank_lines == 1
 
 
 def test_a_text_that_is_cut_has_ids_of_its_own() -> None:
     options = replace(CSV, max_document_bytes=4)
-    found = Found(b'text\n"aaa\nbbb\nccc"\nd\n', options)
+    content = read(b'text\n"aaa\nbbb\nccc"\nd\n', options)
     first = document_id(2, 5)
-    assert [of for of, _ in found.documents] == [first, first + 1, first + 2, document_id(2, 19)]
-    assert found.counts.cut_documents == 2
+    assert [document for document, _ in content.documents] == [
+        first,
+        first + 1,
+        first + 2,
+        document_id(2, 19),
+    ]
+    assert content.counts.cut_documents == 2
 
 
 @pytest.mark.parametrize(
     "data", [b"", b"\n", b"id,text\n", b"id,text", b"\xef\xbb\xbf", b"id,text\n\n"]
 )
 def test_files_without_a_row_give_nothing(data: bytes) -> None:
-    found = Found(data)
-    assert (found.documents, found.rejects, found.counts.rows) == ([], [], 0)
+    content = read(data)
+    assert (content.documents, content.rejects, content.counts.rows) == ([], [], 0)
 
 
 @pytest.mark.parametrize(
@@ -186,31 +176,31 @@ def test_files_without_a_row_give_nothing(data: bytes) -> None:
     [(b"id,body\n", "id, body"), (b"text,text\n", "text, text"), (b'id,"text"x\n', "unknown")],
 )
 def test_a_later_file_without_the_field_is_refused_row_by_row(header: bytes, detail: str) -> None:
-    found = Found(header + b"1,a\n2,b\n")
-    assert [reason for _, _, reason in found.rejects][-2:] == ["missing-field"] * 2
-    assert detail in found.details[-1]
+    content = read(header + b"1,a\n2,b\n")
+    assert content.reasons[-2:] == ["missing-field"] * 2
+    assert detail in content.rejects[-1].detail
 
 
-def test_a_quote_too_many_in_a_long_file_costs_one_line_and_bounded_memory() -> None:
+def test_a_stray_quote_in_a_long_file_costs_one_line_and_bounded_memory() -> None:
     rows = b"1,words\n" * 40_000
-    found = Found(b'id,text\n0,"a\n' + rows, replace(CSV, max_line_bytes=2**16), 2**14)
-    assert found.counts.records == 40_000
-    # What waits is bounded by twice the limit and a block.
-    assert found.largest <= 2 * 2**16 + 2**14
-    assert found.rejects == [(8, 4, "row-too-long")]
+    content = read(b'id,text\n0,"a\n' + rows, replace(CSV, max_line_bytes=2**16), 2**14)
+    assert content.counts.records == 40_000
+    # The waiting lines have at most twice the limit and a block.
+    assert content.largest <= 2 * 2**16 + 2**14
+    assert content.places == [(8, 4, "row-too-long")]
 
 
 def test_a_damaged_file_keeps_the_rows_before_the_damage() -> None:
     rows = written(
-        [["id", "text"], *([str(of), f"text {of * 7919}\nmore"] for of in range(20_000))]
+        [["id", "text"], *([str(row), f"text {row * 7919}\nmore"] for row in range(20_000))]
     )
     packed = gzip.compress(rows)
     stream = open_decompressed(io.BytesIO(packed[: len(packed) // 2]), "f.csv.gz")
-    batches = list(read_csv(stream, FileRange("f", 0, CSV)))
-    texts = [of for batch in batches for of in batch.documents.column("sentences").to_pylist()]
+    content = Content().add(read_csv(stream, FileRange("f", 0, CSV)))
+    texts = content.texts
     assert len(texts) > 5000
-    assert texts == [[f"text {of * 7919}", "more"] for of in range(len(texts))]
-    [reject] = [of for batch in batches for of in batch.rejects]
+    assert texts == [[f"text {row * 7919}", "more"] for row in range(len(texts))]
+    [reject] = content.rejects
     assert (reject.length, reject.reason) == (-1, "damaged-compression")
     assert rows[reject.offset :].startswith(b'"%d"' % len(texts))
 
@@ -231,5 +221,5 @@ def test_a_header_without_the_field_is_refused(start: bytes, message: str) -> No
 @pytest.mark.parametrize(
     "start", [b"\xef\xbb\xbftext\n", b'"text","a\nb"\r\n', b"", b'"text', b"a" * 2**21]
 )
-def test_what_the_run_itself_judges_is_let_pass(start: bytes) -> None:
+def test_what_the_run_itself_judges_is_accepted(start: bytes) -> None:
     check_start(io.BytesIO(start), "f", CSV)

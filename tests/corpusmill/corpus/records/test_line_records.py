@@ -1,8 +1,8 @@
-"""Records that are lines against a plain-Python reading of the whole file."""
+"""Records that are lines, against a plain-Python reading of the whole file."""
 
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -14,6 +14,7 @@ from corpusmill.corpus.batches import ReadCounts, Reject, UnreadableError, docum
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.records.json_lines import parse_json, read_line_records
+from tests.tools.read_content import Content
 
 JSON = DocumentOptions(input_format="json-lines", max_line_bytes=60, max_document_bytes=12)
 LINES = replace(JSON, input_format="lines")
@@ -33,27 +34,17 @@ plain_lines = st.one_of(texts.map(lambda text: text.replace("\n", " ").encode())
 
 
 def files(lines: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
-    ended = st.lists(lines, max_size=8).map(lambda given: b"".join(line + b"\n" for line in given))
+    ended = st.lists(lines, max_size=8).map(lambda lines: b"".join(line + b"\n" for line in lines))
     return st.builds(lambda whole, rest: whole + rest, ended, st.one_of(st.just(b""), lines))
 
 
-class Found:
-    """All that was read of a file."""
-
-    def __init__(self) -> None:
-        self.documents: Documents = []
-        self.rejects: list[tuple[int, int, str]] = []
-        self.counts = ReadCounts()
-
-    def read(
-        self, data: bytes, options: DocumentOptions, start: int, end: int | None, size: int
-    ) -> None:
-        stream = io.BytesIO(data)
-        for batch in read_line_records(stream, FileRange("f", 3, options, start, end, size)):
-            rows = batch.documents.to_pydict()
-            self.documents += zip(rows["document"], rows["sentences"], strict=True)
-            self.rejects += [(of.offset, of.length, of.reason) for of in batch.rejects]
-            self.counts += batch.counts
+def read(
+    data: bytes, options: DocumentOptions, size: int, ranges: Sequence[tuple[int, int | None]]
+) -> Content:
+    stream, content = io.BytesIO(data), Content()
+    for start, end in ranges:
+        content.add(read_line_records(stream, FileRange("f", 3, options, start, end, size)))
+    return content
 
 
 def pieces_of(text: str, limit: int) -> Iterator[list[str]]:
@@ -62,8 +53,8 @@ def pieces_of(text: str, limit: int) -> Iterator[list[str]]:
         sentence = line.strip()
         if not sentence:
             continue
-        held = sum(len(of.encode()) for of in piece)
-        if piece and held + len(sentence.encode()) > limit:
+        size = sum(len(line.encode()) for line in piece)
+        if piece and size + len(sentence.encode()) > limit:
             yield piece
             piece = []
         piece.append(sentence)
@@ -77,7 +68,7 @@ def text_of_json(line: bytes) -> str | None:
     except ValueError:
         return None
     text = record.get("text") if isinstance(record, dict) else None
-    if not isinstance(text, str) or any("\ud800" <= of <= "\udfff" for of in text):
+    if not isinstance(text, str) or any("\ud800" <= char <= "\udfff" for char in text):
         return None
     return text
 
@@ -85,7 +76,7 @@ def text_of_json(line: bytes) -> str | None:
 def reference(
     data: bytes, options: DocumentOptions, text_of: Callable[[bytes], str | None]
 ) -> tuple[Documents, list[int], int]:
-    """Documents, offsets of rejects, and lines."""
+    """Return the documents, the offsets of the rejects, and the number of lines."""
     documents: Documents = []
     rejects = []
     lines = data.split(b"\n")
@@ -113,10 +104,9 @@ def check(
     text_of: Callable[[bytes], str | None],
 ) -> None:  # fmt: skip
     documents, rejects, lines = reference(data, options, text_of)
-    whole = Found()
-    whole.read(data, options, 0, None, size)
+    whole = read(data, options, size, [(0, None)])
     assert whole.documents == documents
-    assert [offset for offset, _, _ in whole.rejects] == rejects
+    assert [reject.offset for reject in whole.rejects] == rejects
     counts = whole.counts
     assert (counts.bytes, counts.lines, counts.rejected_lines) == (len(data), lines, len(rejects))
     assert counts.lines == counts.blank_lines + counts.rejected_lines + counts.records
@@ -124,12 +114,8 @@ def check(
     assert counts.documents == len(documents)
     assert counts.sentences == sum(len(sentences) for _, sentences in documents)
 
-    parts = Found()
-    for start, end in pairwise([0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]):
-        parts.read(data, options, start, end, size)
-    assert parts.documents == whole.documents
-    assert parts.rejects == whole.rejects
-    assert parts.counts == whole.counts
+    ends = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+    assert read(data, options, size, list(pairwise(ends))) == whole
 
 
 @given(
@@ -173,7 +159,7 @@ def test_every_cut_of_a_small_file() -> None:
         (b'{"text": {"a": 1}}', "not-text", "text holds an object"),
     ],
 )
-def test_what_is_refused_says_why(line: bytes, reason: str, detail: str) -> None:
+def test_a_refusal_tells_its_reason(line: bytes, reason: str, detail: str) -> None:
     with pytest.raises(UnreadableError) as refused:
         parse_json(line, "text")
     assert refused.value.reason == reason
@@ -192,7 +178,7 @@ def test_a_reject_names_the_line() -> None:
     st.sampled_from([b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf5\x80\x80\x80", b"\x80", b"\xe6\xbc"]),
     st.integers(0, 40),
 )
-def test_what_is_not_utf_8_is_told_from_what_is_not_json(
+def test_bad_utf_8_and_bad_json_are_distinguished(
     before: bytes, line: bytes, wrong: bytes, place: int
 ) -> None:
     line = before + line[:place] + wrong + line[place:]
@@ -203,25 +189,22 @@ def test_what_is_not_utf_8_is_told_from_what_is_not_json(
     assert batch.rejects == (Reject("f", 0, len(line), "invalid-utf-8", str(error.value)),)
 
 
-def test_another_field_is_read_where_it_is_named() -> None:
+def test_another_field_can_be_named() -> None:
     assert parse_json(b'{"text": 1, "body": "words"}', "body") == "words"
 
 
-def test_rejects_stand_in_the_order_of_the_file_whatever_is_wrong_with_them() -> None:
+def test_rejects_of_all_kinds_are_in_the_order_of_the_file() -> None:
     data = b"{\n\xff\n[1]\n" + b"x" * 70 + b"\n{}\n"
     for size in (1, 10_000):
-        found = Found()
-        found.read(data, JSON, 0, None, size)
-        assert [offset for offset, _, _ in found.rejects] == [0, 2, 4, 8, 79]
+        content = read(data, JSON, size, [(0, None)])
+        assert [reject.offset for reject in content.rejects] == [0, 2, 4, 8, 79]
 
 
 def test_a_block_of_many_records_keeps_them_all_in_order() -> None:
     lines = [b"[]" if n % 1000 == 7 else b'{"text": "%d"}' % n + b" " * 40 for n in range(20_000)]
-    found = Found()
-    found.read(b"\n".join(lines), replace(JSON, max_line_bytes=100), 0, None, 2**21)
-    expected = [str(n) for n in range(20_000) if n % 1000 != 7]
-    assert [sentence for _, [sentence] in found.documents] == expected
-    assert len(found.rejects) == 20
+    content = read(b"\n".join(lines), replace(JSON, max_line_bytes=100), 2**21, [(0, None)])
+    assert content.texts == [[str(n)] for n in range(20_000) if n % 1000 != 7]
+    assert len(content.rejects) == 20
 
 
 def test_an_empty_file_gives_one_empty_batch() -> None:

@@ -1,4 +1,4 @@
-"""Texts cut into sentences and documents, against plain Python."""
+"""Texts that are cut into sentences and documents, against plain Python."""
 
 import re
 
@@ -17,42 +17,42 @@ texts = st.lists(st.lists(lines, max_size=5).map("\n".join), max_size=6)
 
 
 def split_plainly(
-    given: list[str], limit: int, max_pieces: int
+    content: list[str], limit: int, max_pieces: int
 ) -> tuple[list[bytes], list[list[int]]]:
-    """All sentences, and of each document its text, piece and number of sentences."""
+    """Return all sentences, and text, piece and number of sentences of each document."""
     sentences, documents = [], []
-    for of, text in enumerate(given):
+    for index, text in enumerate(content):
         pieces: list[list[bytes]] = [[]]
         for line in text.split("\n"):
             if not (sentence := line.strip().encode()):
                 continue
-            held = sum(map(len, pieces[-1]))
-            if pieces[-1] and held + len(sentence) > limit and len(pieces) < max_pieces:
+            size = sum(map(len, pieces[-1]))
+            if pieces[-1] and size + len(sentence) > limit and len(pieces) < max_pieces:
                 pieces.append([])
             pieces[-1].append(sentence)
         sentences += [sentence for piece in pieces for sentence in piece]
-        documents += [[of, place, len(piece)] for place, piece in enumerate(pieces) if piece]
+        documents += [[index, place, len(piece)] for place, piece in enumerate(pieces) if piece]
     return sentences, documents
 
 
 @given(texts, st.integers(0, 3), st.integers(1, 400), st.sampled_from([1, 2, 2**62]))
-def test_texts_are_cut_as_plain_python_cuts_them(
-    given: list[str], skipped: int, limit: int, max_pieces: int
+def test_texts_are_split_as_in_plain_python(
+    content: list[str], skipped: int, limit: int, max_pieces: int
 ) -> None:
-    # A slice, so that its first text does not begin at the buffer's start.
-    text, offsets = ragged.from_arrow(pa.array(given, pa.large_string())[skipped:])
+    # In a slice, the first text does not begin at the buffer's start.
+    text, offsets = ragged.from_arrow(pa.array(content, pa.large_string())[skipped:])
     begins, ends, documents = split_texts(text, offsets, limit, max_pieces)
     sentences = [text[begin:end].tobytes() for begin, end in zip(begins, ends, strict=True)]
-    assert (sentences, documents.tolist()) == split_plainly(given[skipped:], limit, max_pieces)
+    assert (sentences, documents.tolist()) == split_plainly(content[skipped:], limit, max_pieces)
 
 
-def test_texts_without_a_byte_have_no_sentence() -> None:
+def test_empty_texts_have_no_sentence() -> None:
     begins, ends, documents = split_texts(np.empty(0, np.uint8), np.zeros(3, np.int64), 9, 9)
     assert (begins.size, ends.size, documents.shape) == (0, 0, (0, 3))
 
 
 def cut_plainly(text: str, limit: int, max_pieces: int) -> list[bytes]:
-    """The pieces of a text that are more than white space."""
+    """Cut a text into pieces; leave out those of white space."""
     lines = re.findall(rb"[^\n]*\n|[^\n]+", text.encode())
     pieces: list[bytes] = []
     piece = b""
@@ -65,15 +65,15 @@ def cut_plainly(text: str, limit: int, max_pieces: int) -> list[bytes]:
 
 
 @given(texts, st.integers(0, 3), st.integers(1, 400), st.sampled_from([1, 2, 2**62]))
-def test_whole_texts_are_cut_as_plain_python_cuts_them(
-    given: list[str], skipped: int, limit: int, max_pieces: int
+def test_whole_texts_are_cut_as_in_plain_python(
+    content: list[str], skipped: int, limit: int, max_pieces: int
 ) -> None:
-    text, offsets = ragged.from_arrow(pa.array(given, pa.large_string())[skipped:])
+    text, offsets = ragged.from_arrow(pa.array(content, pa.large_string())[skipped:])
     begins, ends, documents = cut_texts(text, offsets, limit, max_pieces)
-    expected = [cut_plainly(of, limit, max_pieces) for of in given[skipped:]]
+    expected = [cut_plainly(one, limit, max_pieces) for one in content[skipped:]]
     assert [text[begin:end].tobytes() for begin, end in zip(begins, ends, strict=True)] == [
         piece for pieces in expected for piece in pieces
     ]
     assert documents.tolist() == [
-        [of, place] for of, pieces in enumerate(expected) for place in range(len(pieces))
+        [index, place] for index, pieces in enumerate(expected) for place in range(len(pieces))
     ]

@@ -1,4 +1,4 @@
-"""What is Arrow's own: files and streams, dictionaries, compressed buffers, ends."""
+"""What only Arrow has: files and streams, dictionaries, compressed buffers, footers."""
 
 import io
 import re
@@ -14,6 +14,7 @@ from corpusmill.corpus.input_formats import check_start, read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.tables import arrow as arrow_records
 from corpusmill.errors import UserError
+from tests.tools.read_content import Content
 from tests.tools.table_files import CountingStream, arrow_file, arrow_stream, read
 
 OPTIONS = DocumentOptions(input_format="arrow")
@@ -23,7 +24,7 @@ both = pytest.mark.parametrize("write", [arrow_file, arrow_stream])
 
 @both
 @pytest.mark.parametrize(
-    "of",
+    "kind",
     [
         pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(),
         pa.binary_view(), pa.dictionary(pa.int8(), pa.string()),
@@ -31,21 +32,21 @@ both = pytest.mark.parametrize("write", [arrow_file, arrow_stream])
     ids=str,
 )  # fmt: skip
 @pytest.mark.parametrize("codec", [None, "lz4", "zstd"])
-def test_every_type_and_codec(write: object, of: pa.DataType, codec: str | None) -> None:
-    data = write(CONTENT, 2, of, compression=codec)  # type: ignore[operator]
+def test_every_type_and_codec(write: object, kind: pa.DataType, codec: str | None) -> None:
+    data = write(CONTENT, 2, kind, compression=codec)  # type: ignore[operator]
     for cuts in ([], [len(data) // 3, len(data) // 2]):
-        found = read(data, OPTIONS, cuts)
+        result = read(data, OPTIONS, cuts)
         expected = [["a"], ["a", "b"], ["é"], ["a"], ["c" * 200]]
-        assert [of for _, of in found.documents] == expected
-        assert found.reasons == ["not-text"]
+        assert result.texts == expected
+        assert result.reasons == ["not-text"]
 
 
 def _with_dictionaries(new: object, **options: bool) -> bytes:
-    """Batches whose dictionary grows or changes from one to the next."""
+    """Write batches whose dictionary grows or changes from one to the next."""
     sink = io.BytesIO()
     schema = pa.schema([("text", pa.dictionary(pa.int8(), pa.string()))])
-    given = pa.ipc.IpcWriteOptions(**options)
-    with new(sink, schema, options=given) as writer:  # type: ignore[operator]
+    write_options = pa.ipc.IpcWriteOptions(**options)
+    with new(sink, schema, options=write_options) as writer:  # type: ignore[operator]
         for values in (["a"], ["a", "b"], ["a", "b", "c"]):
             column = pa.DictionaryArray.from_arrays(pa.array([len(values) - 1, 0]), values)
             writer.write_batch(pa.record_batch([column.cast(schema[0].type)], schema=schema))
@@ -77,10 +78,10 @@ def test_streams_of_before_arrow_0_15(write: object) -> None:
     assert len(read(data, OPTIONS, [100, 500]).documents) == 5
 
 
-def test_dictionaries_of_a_file_may_stand_behind_their_batches() -> None:
+def test_dictionaries_of_a_file_may_follow_their_batches() -> None:
     data = arrow_file(CONTENT, 99, pa.dictionary(pa.int8(), pa.string()))
     schema, dictionary, batch = (
-        of.serialize().to_pybytes() for of in pa.ipc.MessageReader.open_stream(data[8:])
+        message.serialize().to_pybytes() for message in pa.ipc.MessageReader.open_stream(data[8:])
     )
     assert data.startswith(b"ARROW1\0\0" + schema + dictionary + batch)
     end = data[8 + len(schema + dictionary + batch) :]
@@ -91,9 +92,9 @@ def test_dictionaries_of_a_file_may_stand_behind_their_batches() -> None:
 def test_a_batch_that_is_too_large_is_not_even_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrow_records, "MAX_BLOCK_BYTES", 50_000)
     stream = CountingStream(arrow_stream([b"a", b"b" * 100_000], 1))
-    batches = list(read_corpus(stream, FileRange("f", 0, OPTIONS)))
-    assert [of.reason for batch in batches for of in batch.rejects] == ["block-too-large"]
-    assert stream.taken < 10_000
+    result = Content().add(read_corpus(stream, FileRange("f", 0, OPTIONS)))
+    assert result.reasons == ["block-too-large"]
+    assert stream.bytes_read < 10_000
 
 
 @pytest.mark.parametrize("codec", ["lz4", "zstd"])
@@ -101,8 +102,8 @@ def test_a_small_batch_cannot_fill_the_memory(codec: str, monkeypatch: pytest.Mo
     data = arrow_stream([b"a", b"b" * 100_000], 1, compression=codec)
     assert len(data) < 10_000
     monkeypatch.setattr(arrow_records, "MAX_BLOCK_BYTES", 50_000)
-    found = read(data, OPTIONS)
-    assert (found.sentences, found.reasons) == (["a"], ["block-too-large"])
+    result = read(data, OPTIONS)
+    assert (result.sentences, result.reasons) == (["a"], ["block-too-large"])
 
 
 def test_what_save_to_disk_writes(tmp_path: Path) -> None:
@@ -110,24 +111,24 @@ def test_what_save_to_disk_writes(tmp_path: Path) -> None:
     datasets.Dataset.from_dict({"n": range(2500), "text": texts}).save_to_disk(tmp_path / "saved")
     data = (tmp_path / "saved/data-00000-of-00001.arrow").read_bytes()
     loaded = datasets.load_from_disk(str(tmp_path / "saved"))["text"]
-    found = read(data, OPTIONS, range(0, len(data), 9999))
-    assert ["\n".join(of) for _, of in found.documents] == list(loaded)
+    result = read(data, OPTIONS, range(0, len(data), 9999))
+    assert ["\n".join(lines) for lines in result.texts] == list(loaded)
 
 
-def test_what_follows_the_end_of_a_stream_is_told() -> None:
+def test_data_after_the_end_of_a_stream_is_reported() -> None:
     data = arrow_stream(CONTENT, 3)
-    found = read(data + data, OPTIONS, [len(data) + 1])
-    assert found.reasons == ["not-text", "damaged-block"]
-    assert "more data after the end of the stream" in found.rejects[1][3]
-    assert found.rejects[1][:2] == (len(data), len(data))
+    result = read(data + data, OPTIONS, [len(data) + 1])
+    assert result.reasons == ["not-text", "damaged-block"]
+    assert "more data after the end of the stream" in result.rejects[1].detail
+    assert result.places[1] == (len(data), len(data), "damaged-block")
 
 
-def test_a_file_without_its_footer_is_read_and_told() -> None:
+def test_a_file_without_its_footer_is_read_and_reported() -> None:
     data = arrow_file(CONTENT, 3)
-    found = read(data[:-4], OPTIONS)
-    assert found.reasons[:1] == ["not-text"]
-    assert found.reasons[1:] in (["damaged-block"], ["damaged-file"])
-    assert len(found.documents) == 5
+    result = read(data[:-4], OPTIONS)
+    assert result.reasons[:1] == ["not-text"]
+    assert result.reasons[1:] in (["damaged-block"], ["damaged-file"])
+    assert len(result.documents) == 5
 
 
 @both
@@ -136,21 +137,20 @@ def test_offsets_that_point_outside_are_damage(write: object) -> None:
     offsets = struct.pack("<3i", 0, 4, 6)
     assert data.count(offsets) == 1
     for wrong in ((0, 4, 2**30), (0, 9, 6), (-5, 4, 6)):
-        found = read(data.replace(offsets, struct.pack("<3i", *wrong)), OPTIONS)
-        assert found.reasons == ["damaged-block"]
-        assert found.counts.rejected_rows == 2
+        result = read(data.replace(offsets, struct.pack("<3i", *wrong)), OPTIONS)
+        assert result.reasons == ["damaged-block"]
+        assert result.counts.rejected_rows == 2
 
 
 @both
 def test_a_batch_that_misstates_its_rows_is_damaged(write: object) -> None:
     data = write([b"ab"] * 77, 77)  # type: ignore[operator]
-    said = [of.start() for of in re.finditer(re.escape(struct.pack("<q", 77)), data)]
-    assert len(said) == 4  # of the batch, and of each column
-    found = [
-        read(data[:at] + struct.pack("<q", 2**28 + 1) + data[at + 8 :], OPTIONS) for at in said
-    ]
-    # Columns that are not read may say what they like.
-    assert sorted(((*of.reasons, of.counts.rows) for of in found), key=str) == [
+    places = [match.start() for match in re.finditer(re.escape(struct.pack("<q", 77)), data)]
+    assert len(places) == 4  # for the batch, and for each column
+    wrong = struct.pack("<q", 2**28 + 1)
+    results = [read(data[:place] + wrong + data[place + 8 :], OPTIONS) for place in places]
+    # The numbers of columns that are not read do not matter.
+    assert sorted(((*one.reasons, one.counts.rows) for one in results), key=str) == [
         ("damaged-block", 0), ("damaged-block", 77), (77,), (77,),
     ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What is Avro's own: codecs, unions, schemas, the marks between blocks."""
+"""What only Avro has: codecs, unions, schemas, the marks between blocks."""
 
 import io
 import zlib
@@ -20,7 +20,7 @@ MARK = bytes(range(16))
 
 
 def repack(data: bytes, codec: str, compress: Any) -> bytes:
-    """An uncompressed file with its blocks compressed by other means than fastavro."""
+    """Compress the blocks of an uncompressed file with a function, not with fastavro."""
     schema = fastavro.reader(io.BytesIO(data)).writer_schema
     sink = io.BytesIO()
     fastavro.writer(sink, schema, [], sync_marker=MARK)
@@ -69,7 +69,7 @@ def _zstandard(data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(("codec", "compress"), [("snappy", _snappy), ("zstandard", _zstandard)])
-def test_codecs_that_fastavro_needs_more_for(codec: str, compress: Any) -> None:
+def test_codecs_for_which_fastavro_needs_other_packages(codec: str, compress: Any) -> None:
     content = [f"some text {number}" for number in range(60)]
     data = repack(avro(content, 7), codec, compress)
     assert read(data, OPTIONS, [300, 500]).sentences == content
@@ -79,8 +79,8 @@ def test_the_checksum_of_snappy_is_checked() -> None:
     data = repack(avro(["a", "b"], 1), "snappy", _snappy)
     checksum = zlib.crc32(b"\x02\x02\x02b").to_bytes(4, "big")  # the second block: id 1, text "b"
     assert data.count(checksum) == 1
-    found = read(data.replace(checksum, bytes(4)), OPTIONS)
-    assert (found.sentences, found.reasons) == (["a"], ["damaged-block"])
+    result = read(data.replace(checksum, bytes(4)), OPTIONS)
+    assert (result.sentences, result.reasons) == (["a"], ["damaged-block"])
 
 
 @pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz", "snappy", "zstandard"])
@@ -90,8 +90,8 @@ def test_a_small_block_cannot_fill_the_memory(codec: str, monkeypatch: pytest.Mo
     data = repack(avro(content, 1), codec, compress) if compress else avro(content, 1, codec)
     assert len(data) < 50_000
     monkeypatch.setattr(avro_records, "MAX_BLOCK_BYTES", 50_000)
-    found = read(data, OPTIONS)
-    assert (found.sentences, found.reasons) == (["y"], ["block-too-large"])
+    result = read(data, OPTIONS)
+    assert (result.sentences, result.reasons) == (["y"], ["block-too-large"])
 
 
 def test_a_codec_that_is_not_known_is_refused() -> None:
@@ -128,24 +128,24 @@ def test_types_that_hold_text(text_type: Any, rows: list[Any]) -> None:
         ({"type": "record", "name": "r", "fields": []}, {}, "record"),
     ],
 )
-def test_types_that_hold_none(text_type: Any, row: Any, words: str) -> None:
+def test_types_that_hold_no_text(text_type: Any, row: Any, words: str) -> None:
     data = with_schema(text_type, [Decimal(row) if words == "decimal" else row])
     with pytest.raises(UserError, match=f"this field holds {words}"):
         check_start(io.BytesIO(data), "f", OPTIONS)
-    found = read(data, OPTIONS)
-    assert (found.reasons, found.counts.rejected_rows) == (["not-text"], 1)
+    result = read(data, OPTIONS)
+    assert (result.reasons, result.counts.rejected_rows) == (["not-text"], 1)
 
 
-def test_what_a_union_holds_instead_of_text_is_told() -> None:
-    found = read(avro(["a", 7, None, b"\xff", "b"], 5), OPTIONS)
-    assert found.sentences == ["a", "b"]
-    assert [of[3] for of in found.rejects][:2] == [
+def test_a_reject_names_what_a_union_holds_instead_of_text() -> None:
+    result = read(avro(["a", 7, None, b"\xff", "b"], 5), OPTIONS)
+    assert result.sentences == ["a", "b"]
+    assert [reject.detail for reject in result.rejects][:2] == [
         "row 1: text holds a value of type int", "row 2: text holds null",
     ]  # fmt: skip
-    assert found.reasons == ["not-text", "not-text", "invalid-utf-8"]
+    assert result.reasons == ["not-text", "not-text", "invalid-utf-8"]
 
 
-def test_a_schema_that_is_no_record_has_no_fields() -> None:
+def test_a_schema_that_is_not_a_record_has_no_fields() -> None:
     sink = io.BytesIO()
     fastavro.writer(sink, "string", ["a"])
     with pytest.raises(UserError, match="its fields are none"):
@@ -161,19 +161,19 @@ def test_a_damaged_block_costs_its_own_rows() -> None:
     data = avro(["a", "b", "c"], 1)
     text = b"\x02\x02\x02b"  # of the row with the number 1: number, kind, length and text
     assert data.count(text) == 1
-    found = read(data.replace(text, b"\x02\x02\x7eb"), OPTIONS)
-    assert found.sentences == ["a", "c"]
-    assert found.reasons == ["damaged-block"]
-    assert found.rejects[0][3].startswith("rows 1 to 1: ")
+    result = read(data.replace(text, b"\x02\x02\x7eb"), OPTIONS)
+    assert result.sentences == ["a", "c"]
+    assert result.reasons == ["damaged-block"]
+    assert result.rejects[0].detail.startswith("rows 1 to 1: ")
 
 
-def test_a_wrong_mark_ends_what_can_be_read() -> None:
+def test_nothing_is_read_after_a_wrong_mark() -> None:
     data = avro(["a", "b", "c"], 1)
-    at = data.index(MARK, data.index(MARK, data.index(MARK) + 1) + 1)
-    found = read(data[:at] + b"?" + data[at + 1 :], OPTIONS, [at])
-    assert found.sentences == ["a"]
-    [(_, length, reason, detail)] = found.rejects
-    assert reason == "damaged-block"
-    assert "does not end with the mark" in detail
-    assert found.counts.rows == 1  # what the block says of itself cannot be trusted
-    assert length > len(MARK)
+    mark = data.index(MARK, data.index(MARK, data.index(MARK) + 1) + 1)
+    result = read(data[:mark] + b"?" + data[mark + 1 :], OPTIONS, [mark])
+    assert result.sentences == ["a"]
+    [reject] = result.rejects
+    assert reject.reason == "damaged-block"
+    assert "does not end with the mark" in reject.detail
+    assert result.counts.rows == 1  # the block's own number of rows cannot be trusted
+    assert reject.length > len(MARK)

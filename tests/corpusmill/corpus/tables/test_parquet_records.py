@@ -1,4 +1,4 @@
-"""What is Parquet's own: types, pages, row groups of any size."""
+"""What only Parquet has: types, pages, row groups of any size."""
 
 import io
 
@@ -11,13 +11,14 @@ from corpusmill.corpus.input_formats import check_start, read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.tables.table import BATCH_BYTES
 from corpusmill.errors import UserError
+from tests.tools.read_content import Content
 from tests.tools.table_files import CountingStream, parquet, read
 
 OPTIONS = DocumentOptions(input_format="parquet")
 
 
 @pytest.mark.parametrize(
-    "of",
+    "kind",
     [
         pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(),
         pa.dictionary(pa.int32(), pa.string()),
@@ -25,12 +26,12 @@ OPTIONS = DocumentOptions(input_format="parquet")
     ids=str,
 )  # fmt: skip
 @pytest.mark.parametrize("use_dictionary", [True, False])
-def test_every_type_of_text_is_read(of: pa.DataType, use_dictionary: bool) -> None:
+def test_every_type_of_text_is_read(kind: pa.DataType, use_dictionary: bool) -> None:
     content = [b"a", b"", None, b"a\nb", "é".encode(), b"a"]
-    found = read(parquet(content, 4, of, use_dictionary=use_dictionary), OPTIONS)
-    assert [of for _, of in found.documents] == [["a"], ["a", "b"], ["é"], ["a"]]
-    assert found.reasons == ["not-text"]
-    assert found.counts.empty_records == 1
+    result = read(parquet(content, 4, kind, use_dictionary=use_dictionary), OPTIONS)
+    assert result.texts == [["a"], ["a", "b"], ["é"], ["a"]]
+    assert result.reasons == ["not-text"]
+    assert result.counts.empty_records == 1
 
 
 @pytest.mark.parametrize("page", ["1.0", "2.0"])
@@ -38,7 +39,7 @@ def test_every_type_of_text_is_read(of: pa.DataType, use_dictionary: bool) -> No
 def test_every_codec_and_page_is_read(codec: str, page: str) -> None:
     content = [b"some text %d" % number for number in range(50)]
     data = parquet(content, 20, compression=codec, data_page_version=page)
-    assert read(data, OPTIONS, [500, 900]).sentences == [of.decode() for of in content]
+    assert read(data, OPTIONS, [500, 900]).sentences == [text.decode() for text in content]
 
 
 def test_only_the_text_is_read() -> None:
@@ -47,12 +48,12 @@ def test_only_the_text_is_read() -> None:
     sink = io.BytesIO()
     pq.write_table(table, sink, compression="none", use_dictionary=False)
     stream = CountingStream(sink.getvalue())
-    counts = [of.counts.records for of in read_corpus(stream, FileRange("f", 0, OPTIONS))]
-    assert sum(counts) == 400
-    assert stream.taken < len(sink.getvalue()) / 10
+    result = Content().add(read_corpus(stream, FileRange("f", 0, OPTIONS)))
+    assert result.counts.records == 400
+    assert stream.bytes_read < len(sink.getvalue()) / 10
 
 
-def test_a_text_that_stands_in_many_rows_is_not_unpacked_at_once() -> None:
+def test_a_text_of_many_rows_is_not_unpacked_at_once() -> None:
     texts = [f"{number} " + "x" * 50_000 for number in range(5)]
     sink = io.BytesIO()
     pq.write_table(pa.table({"text": texts * 200}), sink)
@@ -67,9 +68,9 @@ def test_checksums_of_pages_are_checked() -> None:
     content = [b"some text %d" % number for number in range(50)]
     data = parquet(content, 25, compression="none", use_dictionary=False, write_statistics=False,
                    write_page_checksum=True)  # fmt: skip
-    found = read(data.replace(b"text 30", b"test 30"), OPTIONS)
-    assert found.sentences == [of.decode() for of in content[:25]]
-    assert (found.reasons, found.counts.rejected_rows) == (["damaged-block"], 25)
+    result = read(data.replace(b"text 30", b"test 30"), OPTIONS)
+    assert result.sentences == [text.decode() for text in content[:25]]
+    assert (result.reasons, result.counts.rejected_rows) == (["damaged-block"], 25)
 
 
 def test_a_damaged_page_costs_the_rest_of_its_row_group() -> None:
@@ -78,18 +79,17 @@ def test_a_damaged_page_costs_the_rest_of_its_row_group() -> None:
                              data_page_size=500, write_batch_size=50))  # fmt: skip
     groups = pq.ParquetFile(io.BytesIO(data)).metadata
     chunk = groups.row_group(1).column(1)
-    place = chunk.data_page_offset + chunk.total_compressed_size // 2
-    data[place : place + 300] = bytes(300)
-    found = read(bytes(data), OPTIONS, [place])
-    [(offset, length, reason, detail)] = found.rejects
-    assert (offset, length) == (chunk.data_page_offset, chunk.total_compressed_size)
-    assert reason == "damaged-block"
-    assert detail.startswith("rows ")
-    assert " to 1999: " in detail
-    assert 2000 <= found.counts.records < 3000
-    assert found.counts.rows == 3000
+    middle = chunk.data_page_offset + chunk.total_compressed_size // 2
+    data[middle : middle + 300] = bytes(300)
+    result = read(bytes(data), OPTIONS, [middle])
+    place = chunk.data_page_offset, chunk.total_compressed_size
+    assert result.places == [(*place, "damaged-block")]
+    assert result.rejects[0].detail.startswith("rows ")
+    assert " to 1999: " in result.rejects[0].detail
+    assert 2000 <= result.counts.records < 3000
+    assert result.counts.rows == 3000
     kept = {f"some text {number}" for number in (*range(1000), *range(2000, 3000))}
-    assert kept <= set(found.sentences)
+    assert kept <= set(result.sentences)
 
 
 def test_nested_fields_are_named_with_their_types() -> None:

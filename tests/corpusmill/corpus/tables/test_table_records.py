@@ -1,4 +1,4 @@
-"""Rows of every kind of table against a plain-Python reading of the same rows."""
+"""Rows of every kind of table, against a plain-Python reading of the same rows."""
 
 import io
 from dataclasses import replace
@@ -33,8 +33,8 @@ kinds = pytest.mark.parametrize("kind", FORMATS)
 
 def options_for(kind: str, **changes: Any) -> DocumentOptions:
     small = DocumentOptions(max_line_bytes=60, max_document_bytes=12)
-    given: Any = FORMATS[kind][0]
-    return replace(small, input_format=given, **changes)
+    input_format: Any = FORMATS[kind][0]
+    return replace(small, input_format=input_format, **changes)
 
 
 def write(kind: str, content: Texts, rows: int) -> bytes:
@@ -44,7 +44,7 @@ def write(kind: str, content: Texts, rows: int) -> bytes:
 @kinds
 @given(texts, st.integers(1, 5), cuts)
 def test_ranges_together_are_the_whole_table(
-    kind: str, content: list[bytes | None], rows: int, at: list[int]
+    kind: str, content: list[bytes | None], rows: int, ranges: list[int]
 ) -> None:
     options = options_for(kind)
     data = write(kind, content, rows)
@@ -52,7 +52,7 @@ def test_ranges_together_are_the_whole_table(
     documents, reasons = reference(content, options)
     assert (whole.documents, whole.reasons) == (documents, reasons)
     assert whole.counts.rows == len(content)
-    parts = read(data, options, at)
+    parts = read(data, options, ranges)
     assert parts.documents == documents
     assert parts.rejects == whole.rejects
     assert parts.counts == whole.counts
@@ -62,8 +62,8 @@ def test_ranges_together_are_the_whole_table(
 def test_every_cut_of_a_small_file(kind: str) -> None:
     data = write(kind, [b"a\nb", None, b"\xff", b"c" * 61, b"d"], 2)
     whole = read(data, options_for(kind))
-    for at in range(0, len(data) + 1, 3):
-        parts = read(data, options_for(kind), [at, at + 9])
+    for cut in range(0, len(data) + 1, 3):
+        parts = read(data, options_for(kind), [cut, cut + 9])
         assert (parts.documents, parts.rejects, parts.counts) == (
             whole.documents, whole.rejects, whole.counts,
         )  # fmt: skip
@@ -72,19 +72,21 @@ def test_every_cut_of_a_small_file(kind: str) -> None:
 @kinds
 def test_a_reject_names_the_row_and_its_block(kind: str) -> None:
     data = write(kind, [b"a", None, b"b", b"\xff", b"c" * 61, b"d"], 2)
-    found = read(data, options_for(kind))
-    (first, null_bytes, *_), second, third = found.rejects
-    assert found.rejects[0][2:] == ("not-text", "row 1: text holds null")
-    assert second[2:] == (
-        "invalid-utf-8",
-        "row 3: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
-    )
-    assert third[2:] == ("record-too-long", "row 4: 61 bytes, above --max-line-bytes 60")
-    assert (null_bytes, second[1], third[1]) == (0, 1, 61)
-    assert 0 < first < second[0] < third[0] < len(data)
+    result = read(data, options_for(kind))
+    assert [(reject.length, reject.reason, reject.detail) for reject in result.rejects] == [
+        (0, "not-text", "row 1: text holds null"),
+        (
+            1,
+            "invalid-utf-8",
+            "row 3: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
+        ),
+        (61, "record-too-long", "row 4: 61 bytes, above --max-line-bytes 60"),
+    ]
+    first, second, third = (reject.offset for reject in result.rejects)
+    assert 0 < first < second < third < len(data)
     # The block is read by the range that holds the byte which its rejects name.
     alone = list(
-        read_corpus(io.BytesIO(data), FileRange("f", 3, options_for(kind), third[0], third[0] + 1))
+        read_corpus(io.BytesIO(data), FileRange("f", 3, options_for(kind), third, third + 1))
     )
     assert [batch.counts.rows for batch in alone] == [2]
 
@@ -93,12 +95,12 @@ def test_a_reject_names_the_row_and_its_block(kind: str) -> None:
 def test_a_long_text_is_cut_into_documents_of_its_own_ids(kind: str) -> None:
     line = b"0123456789\n"
     data = write(kind, [line * 5000, b"next"], 2)
-    found = read(data, options_for(kind, max_line_bytes=2**20, max_document_bytes=10))
-    ids = [document for document, _ in found.documents]
+    result = read(data, options_for(kind, max_line_bytes=2**20, max_document_bytes=10))
+    ids = [document for document, _ in result.documents]
     # The last of the pieces that a row has ids for holds the rest.
-    assert ids == [3 << 40 | of for of in range(4096)] + [3 << 40 | 1 << 12]
-    assert [len(of) for _, of in found.documents] == [1] * 4095 + [905, 1]
-    assert found.counts.cut_documents == 4095
+    assert ids == [3 << 40 | piece for piece in range(4096)] + [3 << 40 | 1 << 12]
+    assert list(map(len, result.texts)) == [1] * 4095 + [905, 1]
+    assert result.counts.cut_documents == 4095
 
 
 @kinds
@@ -106,9 +108,8 @@ def test_batches_are_of_bounded_size(kind: str) -> None:
     content = [b"word " * 200] * 9000
     data = write(kind, content, 2500)
     options = DocumentOptions(input_format=options_for(kind).input_format)
-    sizes = [
-        of.documents.nbytes for of in read_corpus(io.BytesIO(data), FileRange("f", 0, options))
-    ]
+    batches = read_corpus(io.BytesIO(data), FileRange("f", 0, options))
+    sizes = [batch.documents.nbytes for batch in batches]
     assert len(sizes) >= 6
     assert max(sizes) < 3 * 2**20
 
@@ -117,28 +118,29 @@ def test_batches_are_of_bounded_size(kind: str) -> None:
 def test_many_bad_rows_leave_in_several_batches(kind: str) -> None:
     data = write(kind, [None] * 30_000, 30_000)
     batches = list(read_corpus(io.BytesIO(data), FileRange("f", 0, options_for(kind))))
-    assert sum(len(of.rejects) for of in batches) == 30_000
-    assert max(len(of.rejects) for of in batches) <= 2 * MAX_BATCH_ROWS
+    assert sum(len(batch.rejects) for batch in batches) == 30_000
+    assert max(len(batch.rejects) for batch in batches) <= 2 * MAX_BATCH_ROWS
 
 
 @kinds
 def test_a_table_without_rows(kind: str) -> None:
     data = write(kind, [], 1)
-    for at in ([], [1], [len(data) - 1]):
-        found = read(data, options_for(kind), at)
-        assert not found.documents
-        assert not found.rejects
+    for ranges in ([], [1], [len(data) - 1]):
+        result = read(data, options_for(kind), ranges)
+        assert not result.documents
+        assert not result.rejects
 
 
 @kinds
 def test_files_that_have_no_such_field_of_text_are_rejected_by_block(kind: str) -> None:
     data = write(kind, [b"a", b"b", b"c"], 2)
     for name, reason in (("body", "missing-field"), ("id", "not-text")):
-        found = read(data, options_for(kind, text_field=name), [len(data) // 2])
-        assert found.reasons == [reason] * 2
-        assert found.counts.rejected_rows == 3
-        assert found.rejects[0][3].startswith("rows 0 to 1: ")
-    assert "its fields are id, text" in read(data, options_for(kind, text_field="b")).rejects[0][3]
+        result = read(data, options_for(kind, text_field=name), [len(data) // 2])
+        assert result.reasons == [reason] * 2
+        assert result.counts.rejected_rows == 3
+        assert result.rejects[0].detail.startswith("rows 0 to 1: ")
+    result = read(data, options_for(kind, text_field="b"))
+    assert "its fields are id, text" in result.rejects[0].detail
 
 
 @kinds
@@ -153,12 +155,12 @@ def test_a_field_is_checked_before_any_work(kind: str) -> None:
 
 @pytest.mark.parametrize("given_format", ["parquet", "arrow", "avro"])
 @pytest.mark.parametrize("data", [b"words\n", b"FEA1" + bytes(40), b"PAR1", b"ARROW1", b"Obj\x01"])
-def test_what_is_no_such_file_is_refused_or_one_reject(given_format: str, data: bytes) -> None:
+def test_a_file_of_another_format_is_refused_or_one_reject(given_format: str, data: bytes) -> None:
     options = DocumentOptions(input_format=given_format)  # type: ignore[arg-type]
     with pytest.raises(UserError, match=f"--input f: it cannot be read as {given_format} "):
         check_start(io.BytesIO(data), "f", options)
-    found = read(data, options, [2])
-    assert [of[:3] for of in found.rejects] == [(0, len(data), "damaged-file")]
+    result = read(data, options, [2])
+    assert result.places == [(0, len(data), "damaged-file")]
 
 
 @kinds
@@ -169,7 +171,7 @@ def test_an_empty_file_holds_nothing(kind: str) -> None:
 @kinds
 @given(st.integers(0, 10**6), st.binary(min_size=1, max_size=9), st.booleans(), cuts)
 def test_damage_is_counted_and_ranges_agree_on_it(
-    kind: str, place: int, garbage: bytes, is_cut: bool, at: list[int]
+    kind: str, place: int, garbage: bytes, is_cut: bool, ranges: list[int]
 ) -> None:
     data = bytearray(write(kind, [b"some text", b"more", None, b"x\ny", b"\xff"] * 2, 3))
     # Some damage to a Parquet footer ends the process within Arrow.
@@ -178,18 +180,18 @@ def test_damage_is_counted_and_ranges_agree_on_it(
     data[place : place + len(garbage)] = b"" if is_cut else garbage
     content = bytes(data[:place] if is_cut else data)
     whole = read(content, options_for(kind))
-    parts = read(content, options_for(kind), at)
+    parts = read(content, options_for(kind), ranges)
     assert (parts.documents, parts.rejects) == (whole.documents, whole.rejects)
     assert parts.counts == whole.counts
 
 
 @kinds
-def test_a_truncated_file_says_so_and_keeps_what_it_can(kind: str) -> None:
+def test_what_is_left_of_a_truncated_file_is_read(kind: str) -> None:
     data = write(kind, [b"some text"] * 6, 2)
-    found = read(data[: len(data) * 3 // 4], options_for(kind))
-    assert {"damaged-file", "damaged-block"} & set(found.reasons)
+    result = read(data[: len(data) * 3 // 4], options_for(kind))
+    assert {"damaged-file", "damaged-block"} & set(result.reasons)
     if kind != "parquet":  # which is nothing without its footer
-        assert found.documents
+        assert result.documents
 
 
 @kinds
@@ -200,11 +202,11 @@ def test_a_block_that_is_too_large_is_never_decoded(
     for module in (tables, arrow_records, avro_records):
         monkeypatch.setattr(module, "MAX_BLOCK_BYTES", 20_000)
     monkeypatch.setattr("corpusmill.corpus.tables.parquet.MAX_BLOCK_BYTES", 20_000)
-    found = read(data, options_for(kind, max_line_bytes=2**20))
-    assert found.sentences == ["a", "c"]
-    assert found.reasons == ["block-too-large"]
-    assert found.rejects[0][3].startswith("rows 1 to 1: ")
-    assert "20000" in found.rejects[0][3]
+    result = read(data, options_for(kind, max_line_bytes=2**20))
+    assert result.sentences == ["a", "c"]
+    assert result.reasons == ["block-too-large"]
+    assert result.rejects[0].detail.startswith("rows 1 to 1: ")
+    assert "20000" in result.rejects[0].detail
 
 
 @kinds
@@ -234,7 +236,7 @@ def test_a_failing_disk_is_not_taken_for_damage(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("of", "expected"),
+    ("kind", "expected"),
     [
         (pa.string(), True), (pa.large_string(), True), (pa.string_view(), True),
         (pa.binary(), True), (pa.large_binary(), True), (pa.binary_view(), True),
@@ -244,5 +246,5 @@ def test_a_failing_disk_is_not_taken_for_damage(kind: str) -> None:
         (pa.binary(3), False), (pa.decimal128(5), False),
     ],
 )  # fmt: skip
-def test_types_that_hold_text(of: pa.DataType, expected: bool) -> None:
-    assert tables.is_text_type(of) == expected
+def test_types_that_hold_text(kind: pa.DataType, expected: bool) -> None:
+    assert tables.is_text_type(kind) == expected

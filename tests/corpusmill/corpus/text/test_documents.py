@@ -1,8 +1,10 @@
+"""Documents of sentences, in ranges of any size, against a plain-Python reading of the file."""
+
 import gzip
 import io
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import BinaryIO, cast
 
@@ -10,19 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpusmill.corpus.batches import (
-    TEXT_SCHEMA,
-    DocumentBatch,
-    ReadCounts,
-    Reject,
-    document_id,
-)
+from corpusmill.corpus.batches import ReadCounts, Reject, document_id
 from corpusmill.corpus.decompression import DamagedStreamError, open_decompressed
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.reading import read_text
 from corpusmill.errors import UserError
 from tests.conftest import CHECKOUT
+from tests.tools.read_content import Content
 
 TINY = DocumentOptions(max_line_bytes=20, max_document_bytes=50)
 BLANK_LINES = replace(TINY, document_rule="blank-lines")
@@ -31,70 +28,49 @@ ARTICLES = replace(TINY, document_rule="wikitext-articles")
 WIKITEXT_2 = CHECKOUT.parent / "shared/data/wikitext-2/wiki.train.tokens"
 
 
-@dataclass
-class Everything:
-    """What some batches hold together."""
-
-    documents: list[tuple[int, list[str]]] = field(default_factory=list)
-    rejects: list[Reject] = field(default_factory=list)
-    counts: ReadCounts = field(default_factory=ReadCounts)
-
-    def add(self, batches: Iterator[DocumentBatch]) -> "Everything":
-        found = list(batches)
-        assert found
-        for batch in found:
-            assert batch.documents.schema == TEXT_SCHEMA
-            batch.documents.validate(full=True)
-            columns = batch.documents.to_pydict()
-            self.documents += zip(columns["document"], columns["sentences"], strict=True)
-            self.rejects += batch.rejects
-            self.counts += batch.counts
-        return self
-
-
 def read(
     data: bytes,
     options: DocumentOptions = TINY,
     cuts: Sequence[int] = (),
     batch_bytes: int = 2**20,
-) -> Everything:
-    """The documents of all ranges between the cuts."""
-    stream, found = io.BytesIO(data), Everything()
+) -> Content:
+    """Read all ranges between the cuts."""
+    stream, content = io.BytesIO(data), Content()
     for start, end in pairwise([0, *sorted(cuts), len(data)]):
-        found.add(read_text(stream, FileRange("f", 3, options, start, end, batch_bytes)))
-    return found
+        content.add(read_text(stream, FileRange("f", 3, options, start, end, batch_bytes)))
+    return content
 
 
 def find_headings(lines: list[bytes], options: DocumentOptions) -> list[bool]:
-    """Which lines of a file are titles of articles."""
+    """Tell which lines of a file are titles of articles."""
     unmarked = [line.removeprefix(b"\xef\xbb\xbf") for line in lines[:1]] + lines[1:]
     texts = [line.decode(errors="surrogateescape").strip() for line in unmarked]
-    held = [len(line) <= options.max_line_bytes for line in lines]
-    blank = [is_held and not text for is_held, text in zip(held, texts, strict=True)]
+    short = [len(line) <= options.max_line_bytes for line in lines]
+    blank = [is_short and not text for is_short, text in zip(short, texts, strict=True)]
     return [
-        is_held and bool(re.fullmatch("= [^=](.*[^=])? =", text, re.DOTALL)) and followed
-        for is_held, text, followed in zip(held, texts, [*blank, True][1:], strict=True)
+        is_short and bool(re.fullmatch("= [^=](.*[^=])? =", text, re.DOTALL)) and followed
+        for is_short, text, followed in zip(short, texts, [*blank, True][1:], strict=True)
     ]
 
 
 def cut_lines(data: bytes) -> list[bytes]:
-    """The lines without their newlines."""
+    """Return the lines without their newlines."""
     lines = data.split(b"\n")
     return lines[:-1] if lines[-1] == b"" else lines
 
 
-def reference(data: bytes, options: DocumentOptions) -> Everything:
-    """The rules of reading, written to be read: the whole file at once, in plain Python."""
+def reference(data: bytes, options: DocumentOptions) -> Content:
+    """Follow the rules of reading in plain Python, with the whole file at once."""
     lines = cut_lines(data)
     headings = find_headings(lines, options)
-    found, count = Everything(), dict.fromkeys(ReadCounts.__dataclass_fields__, 0)
+    content, count = Content(), dict.fromkeys(ReadCounts.__dataclass_fields__, 0)
     count |= {"bytes": len(data), "lines": len(lines)}
     first: int | None = None  # where the open document starts
     sentences: list[str] = []
 
     def close() -> None:
         if sentences:
-            found.documents.append((document_id(3, cast(int, first)), sentences.copy()))
+            content.documents.append((document_id(3, cast(int, first)), sentences.copy()))
             count["documents"] += 1
         sentences.clear()
 
@@ -105,8 +81,8 @@ def reference(data: bytes, options: DocumentOptions) -> Everything:
         title = text.startswith("=") and options.document_rule not in {"blank-lines", "whole-file"}
         if len(line) <= options.max_line_bytes and (title or not text):
             count["title_lines" if title else "blank_lines"] += 1
-            of_articles = options.document_rule == "wikitext-articles"
-            if heading if of_articles else options.document_rule != "whole-file":
+            by_articles = options.document_rule == "wikitext-articles"
+            if heading if by_articles else options.document_rule != "whole-file":
                 close()
                 first = None
             elif first is None:
@@ -115,11 +91,11 @@ def reference(data: bytes, options: DocumentOptions) -> Everything:
             first = offset if first is None else first
             reason, detail = refusal(line, options)
             if reason:
-                found.rejects.append(Reject("f", offset, len(line), reason, detail))
+                content.rejects.append(Reject("f", offset, len(line), reason, detail))
                 count["rejected_lines"] += 1
             else:
-                held = sum(len(sentence.encode()) for sentence in sentences)
-                if sentences and held + len(text.encode()) > options.max_document_bytes:
+                size = sum(len(sentence.encode()) for sentence in sentences)
+                if sentences and size + len(text.encode()) > options.max_document_bytes:
                     close()
                     count["cut_documents"] += 1
                     first = offset
@@ -128,12 +104,12 @@ def reference(data: bytes, options: DocumentOptions) -> Everything:
                 count["sentences"] += 1
         offset += len(line) + 1
     close()
-    found.counts = ReadCounts(**count)
-    return found
+    content.counts = ReadCounts(**count)
+    return content
 
 
 def refusal(line: bytes, options: DocumentOptions) -> tuple[str, str]:
-    """Reason and detail for which a line is rejected; empty for a sentence."""
+    """Return reason and detail for which a line is rejected; both are empty for a sentence."""
     limit = options.max_line_bytes
     if len(line) > limit:
         return "line-too-long", f"{len(line)} bytes, above --max-line-bytes {limit}"
@@ -168,7 +144,7 @@ FILES = st.builds(
     FILES, st.sampled_from([TINY, BLANK_LINES, WHOLE_FILE, ARTICLES]), st.integers(1, 80), st.data()
 )
 @settings(max_examples=150, deadline=None)
-def test_any_cuts_and_any_blocks_give_what_the_rules_say(
+def test_any_cuts_and_any_blocks_follow_the_rules(
     data: bytes, options: DocumentOptions, batch_bytes: int, draw: st.DataObject
 ) -> None:
     expected = reference(data, options)
@@ -180,7 +156,7 @@ def test_any_cuts_and_any_blocks_give_what_the_rules_say(
 
 
 def test_every_byte_its_own_range() -> None:
-    # Two long lines: one that starts a document, one within a document that other ranges pass.
+    # Two long lines: one starts a document, one is within a document that several ranges cross.
     data = (
         b"\xef\xbb\xbfa\nb\n\n = t = \nc\r\n\xff\n"
         + b"z" * 70
@@ -195,16 +171,16 @@ def test_every_byte_its_own_range() -> None:
 
 def test_ids_of_documents_are_their_places() -> None:
     data = b"= t =\n\xff\none\ntwo\n\nthree"
-    found = read(data)
-    assert found.documents == [
+    content = read(data)
+    assert content.documents == [
         (document_id(3, 6), ["one", "two"]),
         (document_id(3, 17), ["three"]),
     ]
-    assert [(reject.offset, reject.length) for reject in found.rejects] == [(6, 1)]
+    assert [(reject.offset, reject.length) for reject in content.rejects] == [(6, 1)]
 
 
 @pytest.mark.parametrize(("file_index", "offset"), [(2**24, 0), (-1, 0), (0, 2**40), (0, -1)])
-def test_places_that_fit_no_id_are_refused(file_index: int, offset: int) -> None:
+def test_places_that_do_not_fit_an_id_are_refused(file_index: int, offset: int) -> None:
     with pytest.raises(UserError):
         document_id(file_index, offset)
 
@@ -218,7 +194,7 @@ def test_an_empty_file_gives_one_empty_batch() -> None:
     assert (batch.documents.num_rows, batch.rejects, batch.counts) == (0, (), ReadCounts())
 
 
-def test_batches_are_about_as_large_as_asked() -> None:
+def test_batches_have_about_the_wanted_size() -> None:
     data = b"a sentence of forty bytes, more or less.\n\n" * 20_000
     batches = list(
         read_text(io.BytesIO(data), FileRange("f", 0, DocumentOptions(), batch_bytes=50_000))
@@ -243,7 +219,7 @@ def test_wrong_options_are_refused(wrong: dict[str, object]) -> None:
 
 
 class OnlyRead(io.RawIOBase):
-    """A pipe: reads that are short, and no way back."""
+    """A pipe: its reads are short, and it cannot go back."""
 
     def __init__(self, data: bytes) -> None:
         self._data = io.BytesIO(data)
@@ -255,28 +231,28 @@ class OnlyRead(io.RawIOBase):
 def test_a_compressed_stream_is_read_forward_in_short_reads() -> None:
     data = b"one\ntwo\n\n= t =\nthree\n" * 5
     stream = cast(BinaryIO, OnlyRead(data))
-    found = Everything().add(read_text(stream, FileRange("f", 3, TINY)))
-    assert found == reference(data, TINY)
+    content = Content().add(read_text(stream, FileRange("f", 3, TINY)))
+    assert content == reference(data, TINY)
 
 
 @pytest.mark.parametrize("batch_bytes", [16, 1024, 2**20])
-def test_damage_keeps_what_was_complete(batch_bytes: int) -> None:
+def test_lines_that_were_complete_before_damage_are_kept(batch_bytes: int) -> None:
     text = b"".join(b"line %d of some document\n" % n + b"\n" * (n % 5 == 0) for n in range(4000))
     damaged = gzip.compress(text)[:-4000]
     stream = open_decompressed(io.BytesIO(damaged), "f.gz")
-    found = Everything().add(
+    content = Content().add(
         read_text(stream, FileRange("f", 3, DocumentOptions(), batch_bytes=batch_bytes))
     )
-    (reject,) = found.rejects
+    (reject,) = content.rejects
     assert (reject.reason, reject.length) == ("damaged-compression", -1)
     assert 0 < reject.offset < len(text)
     complete = text[: text[: reject.offset].rfind(b"\n") + 1]
-    assert found.documents == reference(complete, DocumentOptions()).documents
-    assert found.counts == reference(complete, DocumentOptions()).counts
+    assert content.documents == reference(complete, DocumentOptions()).documents
+    assert content.counts == reference(complete, DocumentOptions()).counts
 
 
 class Damaged(io.BytesIO):
-    """A decompressed stream that is damaged where its bytes end."""
+    """A decompressed stream that is damaged after its last byte."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if not (data := super().read(size)):
@@ -289,34 +265,35 @@ def test_damage_anywhere_loses_no_complete_line(batch_bytes: int) -> None:
     text = b"one\n\xff\n\n" + b"z" * 70 + b"\ntwo\n\n= t =\nthree\n"
     for size in range(len(text) + 1):
         stream = Damaged(text[:size])
-        found = Everything().add(
-            read_text(stream, FileRange("f", 3, TINY, batch_bytes=batch_bytes))
-        )
+        content = Content().add(read_text(stream, FileRange("f", 3, TINY, batch_bytes=batch_bytes)))
         expected = reference(text[: text[:size].rfind(b"\n") + 1], TINY)
         expected.rejects.append(Reject("f", size, -1, "damaged-compression", "bad check sum"))
-        assert found == expected, size
+        assert content == expected, size
 
 
 def test_a_document_is_cut_before_it_exceeds_its_limit() -> None:
     assert read(b"0123456789\n" * 5).counts.cut_documents == 0
-    found = read(b"0123456789\n" * 6)
-    assert [document for document, _ in found.documents] == [document_id(3, 0), document_id(3, 55)]
-    assert found.counts.cut_documents == 1
+    content = read(b"0123456789\n" * 6)
+    assert [document for document, _ in content.documents] == [
+        document_id(3, 0),
+        document_id(3, 55),
+    ]
+    assert content.counts.cut_documents == 1
 
 
 def test_a_document_of_a_million_lines_is_cut_at_its_limit() -> None:
     data = b"0123456789\n" * 1_000_000
     options = DocumentOptions(max_document_bytes=2**20)
-    found = read(data, options, cuts=[5, 4_000_000])
-    assert found.counts.sentences == 1_000_000
-    assert found.counts.documents == len(found.documents) == 10
-    assert found.counts.cut_documents == 9
-    assert {len(sentences) for _, sentences in found.documents[:-1]} == {2**20 // 10}
-    assert found.documents[1][0] == document_id(3, 2**20 // 10 * 11)
+    content = read(data, options, cuts=[5, 4_000_000])
+    assert content.counts.sentences == 1_000_000
+    assert content.counts.documents == len(content.documents) == 10
+    assert content.counts.cut_documents == 9
+    assert {len(sentences) for _, sentences in content.documents[:-1]} == {2**20 // 10}
+    assert content.documents[1][0] == document_id(3, 2**20 // 10 * 11)
 
 
 @pytest.mark.skipif(not WIKITEXT_2.exists(), reason="needs ../shared/data/wikitext-2")
-def test_wikitext_2_in_ranges_is_what_the_rules_say() -> None:
+def test_ranges_of_wikitext_2_follow_the_rules() -> None:
     data = WIKITEXT_2.read_bytes()
     options = DocumentOptions()
     expected = reference(data, options)

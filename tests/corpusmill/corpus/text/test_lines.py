@@ -6,15 +6,15 @@ from typing import BinaryIO, cast
 
 import numpy as np
 
-from corpusmill.corpus.batches import ReadCounts, Reject
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.line_kernels import BLANK, SENTENCE, TITLE, TOO_LONG, scan_lines
 from corpusmill.corpus.text.reading import read_text
+from tests.tools.read_content import Content
 
 
-def test_white_space_is_what_strip_takes_for_it() -> None:
-    # Every character before, within and behind a text; a newline would end the line.
+def test_white_space_is_what_strip_strips() -> None:
+    # Every character before, within and after a text; a newline would end the line.
     characters = [chr(c) for c in range(sys.maxunicode + 1) if not 0xD800 <= c < 0xE000]
     characters.remove("\n")
     lines = [f"{c}x{c}y{c}".encode() for c in characters]
@@ -37,43 +37,37 @@ def test_kinds_of_line() -> None:
 
 
 class LongLine(io.RawIOBase):
-    """A file of "a\\n", one line of `length` bytes, and "\\nb\\n", that is never in memory."""
+    """The file "a\\n", one line of `length` bytes, "\\nb\\n", made as it is read."""
 
     def __init__(self, length: int) -> None:
-        self.size, self._at, self.was_read = length + 5, 0, 0
+        self.size, self._position, self.bytes_read = length + 5, 0, 0
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
         assert whence == 0
-        self._at = offset
+        self._position = offset
         return offset
 
     def read(self, size: int | None = -1, /) -> bytes:
-        data = bytearray(b"x") * max(0, min(size or 0, self.size - self._at))
+        data = bytearray(b"x") * max(0, min(size or 0, self.size - self._position))
         for place, byte in [(0, 97), (1, 10), *enumerate(b"\nb\n", self.size - 3)]:
-            if self._at <= place < self._at + len(data):
-                data[place - self._at] = byte
-        self._at += len(data)
-        self.was_read += len(data)
+            if self._position <= place < self._position + len(data):
+                data[place - self._position] = byte
+        self._position += len(data)
+        self.bytes_read += len(data)
         return bytes(data)
 
 
 def test_a_gigabyte_in_one_line_costs_no_memory_and_is_read_once() -> None:
     stream, options = LongLine(2**30), DocumentOptions(max_line_bytes=2**21)
-    documents: list[dict[str, object]] = []
-    rejects: list[Reject] = []
-    counts = ReadCounts()
+    content = Content()
     list(read_text(io.BytesIO(b"compile\n"), FileRange("f", 0, options)))
     tracemalloc.start()
     for start, end in pairwise([*range(0, stream.size, 2**28), stream.size]):
-        for batch in read_text(cast(BinaryIO, stream), FileRange("f", 0, options, start, end)):
-            documents += batch.documents.to_pylist()
-            rejects += batch.rejects
-            counts += batch.counts
+        content.add(read_text(cast(BinaryIO, stream), FileRange("f", 0, options, start, end)))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 16 * 2**20
-    assert documents == [{"document": 0, "sentences": ["a", "b"]}]
-    (reject,) = rejects
-    assert (reject.offset, reject.length, reject.reason) == (2, 2**30, "line-too-long")
-    assert counts.bytes == stream.size
-    assert stream.was_read < 2.5 * stream.size  # once by its document's range, once by the others
+    assert content.documents == [(0, ["a", "b"])]
+    assert content.places == [(2, 2**30, "line-too-long")]
+    assert content.counts.bytes == stream.size
+    assert stream.bytes_read < 2.5 * stream.size  # once by its document's range, once by the others

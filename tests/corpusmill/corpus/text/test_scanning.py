@@ -1,4 +1,4 @@
-"""The compiled loops against plain Python, for lengths about those that are looked at together."""
+"""The compiled loops against plain Python, for lengths around that of a vector."""
 
 import numpy as np
 from hypothesis import given
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from corpusmill.corpus.text.line_kernels import BLANK, SENTENCE, find_newline, join_text, scan_lines
 
-# Runs as long as a vector and longer, with what begins and ends lines between them.
+# Runs as long as a vector and longer, of bytes that are and are not at the ends of lines.
 runs = st.builds(
     lambda part, times: part * times,
     st.sampled_from([b"\n", b" ", b"a", b"\xc2\xa0", b"\xe2\x80\xa8", b"\xff", b"\x7f"]),
@@ -16,15 +16,16 @@ buffers = st.lists(runs, max_size=12).map(b"".join)
 
 
 @given(buffers, st.integers(0, 400), st.integers(0, 400))
-def test_a_newline_is_found_where_bytes_find_it(data: bytes, at: int, length: int) -> None:
-    at = min(at, len(data))
-    end = min(at + length, len(data))
-    found = data.find(b"\n", at, end)
-    assert find_newline(np.frombuffer(data, np.uint8), at, end) == (end if found < 0 else found)
+def test_a_newline_is_found_where_bytes_find_it(data: bytes, start: int, length: int) -> None:
+    start = min(start, len(data))
+    end = min(start + length, len(data))
+    newline = data.find(b"\n", start, end)
+    expected = end if newline < 0 else newline
+    assert find_newline(np.frombuffer(data, np.uint8), start, end) == expected
 
 
 @given(buffers)
-def test_lines_of_any_length_are_those_that_split_gives(data: bytes) -> None:
+def test_lines_of_any_length_are_those_of_split(data: bytes) -> None:
     starts, (ends, begins, stops), kinds = scan_lines(np.frombuffer(data, np.uint8), 0, 2**20, True)
     lines = data.split(b"\n")
     if not lines[-1]:
@@ -39,8 +40,8 @@ def test_lines_of_any_length_are_those_that_split_gives(data: bytes) -> None:
 
 
 @given(buffers, st.lists(st.tuples(st.integers(0, 300), st.integers(0, 200)), max_size=8))
-def test_pieces_are_joined_as_they_are_given(data: bytes, given: list[tuple[int, int]]) -> None:
-    pieces = [slice(min(at, len(data)), min(at + size, len(data))) for at, size in given]
+def test_pieces_are_joined_in_order(data: bytes, places: list[tuple[int, int]]) -> None:
+    pieces = [slice(min(at, len(data)), min(at + size, len(data))) for at, size in places]
     begins = np.array([piece.start for piece in pieces], np.int64)
     ends = np.array([piece.stop for piece in pieces], np.int64)
     joined = join_text(np.frombuffer(data, np.uint8), begins, ends)

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from corpusmill.corpus.batches import ReadCounts
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
@@ -19,6 +18,7 @@ from corpusmill.corpus.sentence_splitting import BY_LIBRARY, BY_PUNCTUATION, loa
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.training.wordpiece import WordPieceOptions, train_wordpiece
 from tests.tools.many_scripts import DOCUMENTS, PADDING, as_json_lines, as_lines, as_text
+from tests.tools.read_content import Content
 from tests.tools.tokenizer_samples import MEMOIZING, PLAIN_PATH, without_padding
 
 SENTENCES = [sentence for sentences in DOCUMENTS.values() for sentence in sentences]
@@ -30,17 +30,13 @@ CORPORA: dict[str, tuple[Callable[[], bytes], list[list[str]]]] = {
 FORMATS = pytest.mark.parametrize("name", CORPORA)
 
 
-def read(data: bytes, options: DocumentOptions, cuts: list[int]) -> tuple[list[object], ReadCounts]:
-    """Ids and sentences of all documents, in the order of the ranges; nothing is rejected."""
-    found: list[object] = []
-    counts = ReadCounts()
+def read(data: bytes, options: DocumentOptions, cuts: list[int]) -> Content:
+    """Read the ranges between the cuts; nothing is rejected."""
+    content = Content()
     for start, end in pairwise([0, *cuts, len(data)]):
-        for batch in read_corpus(io.BytesIO(data), FileRange("f", 3, options, start, end)):
-            assert batch.rejects == ()
-            batch.documents.validate(full=True)
-            found += batch.documents.to_pylist()
-            counts += batch.counts
-    return found, counts
+        content.add(read_corpus(io.BytesIO(data), FileRange("f", 3, options, start, end)))
+    assert not content.rejects
+    return content
 
 
 def options_of(name: str, language: str | None = None) -> DocumentOptions:
@@ -52,10 +48,10 @@ def options_of(name: str, language: str | None = None) -> DocumentOptions:
 @FORMATS
 def test_documents_and_sentences_are_those_of_the_rules(name: str) -> None:
     make, expected = CORPORA[name]
-    documents, counts = read(make(), options_of(name), [])
-    assert [of["sentences"] for of in documents] == expected  # type: ignore[index]
-    assert counts.title_lines == (len(DOCUMENTS) if name == "text" else 0)
-    assert counts.sentences == len(SENTENCES)
+    content = read(make(), options_of(name), [])
+    assert content.texts == expected
+    assert content.counts.title_lines == (len(DOCUMENTS) if name == "text" else 0)
+    assert content.counts.sentences == len(SENTENCES)
 
 
 @FORMATS
@@ -74,34 +70,33 @@ def test_ranges_of_every_length_give_the_same(name: str) -> None:
 def test_ranges_give_the_same_split_sentences(name: str, language: str) -> None:
     data, options = CORPORA[name][0](), options_of(name, language)
     whole = read(data, options, [])
-    assert whole[1].sentences > len(SENTENCES)
-    assert whole[1].unsplit_lines == 0
+    assert whole.counts.sentences > len(SENTENCES)
+    assert whole.counts.unsplit_lines == 0
     for length in (7, 100):
         assert read(data, options, list(range(length, len(data), length))) == whole
 
 
-@pytest.mark.parametrize("padding", [of for of in PADDING if of.strip(" ")])
+@pytest.mark.parametrize("padding", [space for space in PADDING if space.strip(" ")])
 def test_only_an_ascii_equals_sign_makes_a_title(padding: str) -> None:
     data = f"a\n{padding}= title\nb\n{padding}＝c\n{padding}﹦d\n{padding}\ne".encode()
-    documents, _ = read(data, DocumentOptions(), [])
-    assert [of["sentences"] for of in documents] == [["a"], ["b", "＝c", "﹦d"], ["e"]]  # type: ignore[index]
+    assert read(data, DocumentOptions(), []).texts == [["a"], ["b", "＝c", "﹦d"], ["e"]]
 
 
 @pytest.mark.parametrize("invisible", ["\u200b", "\u200d", "\u200f", "\ufeff", "\u00ad", "\u180e"])
-def test_what_does_not_show_but_is_no_white_space_is_text(invisible: str) -> None:
-    documents, counts = read(f"a\n{invisible}\n{invisible}= b".encode(), DocumentOptions(), [])
-    assert [of["sentences"] for of in documents] == [["a", invisible, f"{invisible}= b"]]  # type: ignore[index]
-    assert counts.blank_lines == 0
+def test_invisible_characters_other_than_white_space_are_text(invisible: str) -> None:
+    content = read(f"a\n{invisible}\n{invisible}= b".encode(), DocumentOptions(), [])
+    assert content.texts == [["a", invisible, f"{invisible}= b"]]
+    assert content.counts.blank_lines == 0
 
 
 @pytest.mark.parametrize("language", [*BY_PUNCTUATION, *BY_LIBRARY])
-def test_no_rules_of_a_language_lose_or_cut_a_character(language: str) -> None:
+def test_the_rules_of_a_language_lose_no_character(language: str) -> None:
     split = load_splitter(language)
     for line in [*SENTENCES, "".join(SENTENCES), " ".join(SENTENCES)]:
         assert "".join(split(line)) == line
 
 
-# Its characters, each once, show what a tokenizer makes of them one by one, and next to others.
+# The characters alone, and next to others, show what a tokenizer makes of each of them.
 CHARACTERS = sorted(set("".join(SENTENCES)) | set("".join(PADDING)))
 HARD = [
     *SENTENCES,
@@ -116,7 +111,7 @@ HARD = [
 
 
 def trained_here(*, lowercase: bool) -> str:
-    """A WordPiece that knows the characters and some words of the scripts."""
+    """Train a WordPiece tokenizer that knows the characters and some words of the scripts."""
     options = WordPieceOptions(vocab_size=2000, min_frequency=1, lowercase=lowercase)
     return without_padding(train_wordpiece([SENTENCES], options))
 
@@ -134,10 +129,12 @@ def test_ids_are_those_of_the_library(name: str) -> None:
     tokenizer_json = TOKENIZERS[name]
     tokenizer = SentenceTokenizer(tokenizer_json, np.dtype(np.int16))
     library = Tokenizer.from_str(tokenizer_json)
-    expected = [of.ids for of in library.encode_batch_fast(HARD, add_special_tokens=False)]
+    expected = [
+        encoding.ids for encoding in library.encode_batch_fast(HARD, add_special_tokens=False)
+    ]
     encoded = [sentence.encode() for sentence in HARD]
     text = np.frombuffer(b"".join(encoded), np.uint8)
     offsets = np.cumsum([0, *map(len, encoded)]).astype(np.int64)
-    for _ in range(2):  # found anew, then remembered
+    for _ in range(2):  # computed first, then remembered
         ids, bounds = tokenizer.encode(text, offsets)
         assert [ids[begin:end].tolist() for begin, end in pairwise(bounds)] == expected

@@ -1,4 +1,4 @@
-"""Documents as they stand, in ranges of any size, against a plain-Python reading of the file."""
+"""Whole documents, in ranges of any size, against a plain-Python reading of the file."""
 
 import io
 import re
@@ -21,10 +21,10 @@ from tests.corpusmill.corpus.text.test_documents import (
     FILES,
     WIKITEXT_2,
     Damaged,
-    Everything,
     find_headings,
     refusal,
 )
+from tests.tools.read_content import Content
 
 TINY = DocumentOptions(sentence_rule="document", max_line_bytes=20, max_document_bytes=50)
 RULES = ("whole-file", "wikitext-articles", "blank-lines", "wikitext")
@@ -35,23 +35,23 @@ MARK = b"\xef\xbb\xbf"
 
 def read(
     data: bytes, options: DocumentOptions, cuts: Sequence[int] = (), batch_bytes: int = 2**20
-) -> Everything:
-    """The documents of all ranges between the cuts."""
-    stream, found = io.BytesIO(data), Everything()
+) -> Content:
+    """Read all ranges between the cuts."""
+    stream, content = io.BytesIO(data), Content()
     for start, end in pairwise([0, *sorted(cuts), len(data)]):
-        found.add(read_text(stream, FileRange("f", 3, options, start, end, batch_bytes)))
-    return found
+        content.add(read_text(stream, FileRange("f", 3, options, start, end, batch_bytes)))
+    return content
 
 
 class Reference:
-    """The rules of reading, written to be read: the whole file at once, in plain Python."""
+    """The rules of reading in plain Python, with the whole file at once."""
 
     def __init__(self, data: bytes, options: DocumentOptions) -> None:
-        self.found, self.options = Everything(), options
+        self.content, self.options = Content(), options
         self.count = dict.fromkeys(ReadCounts.__dataclass_fields__, 0)
-        # The lines and bytes of the open document, and whether it goes on with one that is given.
+        # Where the open document starts, its text, and whether it continues a piece with text.
         self.first: int | None = None
-        self.text, self.goes_on = b"", False
+        self.text, self.continues = b"", False
         lines = re.findall(rb"[^\n]*\n|[^\n]+", data)
         self.count |= {"bytes": len(data), "lines": len(lines)}
         texts = [lines[0].removeprefix(MARK), *lines[1:]] if lines else []
@@ -61,7 +61,7 @@ class Reference:
             self.add(offset, line, text, heading, before)
             offset, before = offset + len(line), line
         self.close(is_cut=False)
-        self.found.counts = ReadCounts(**self.count)
+        self.content.counts = ReadCounts(**self.count)
 
     def add(self, offset: int, line: bytes, text: bytes, heading: bool, before: bytes) -> None:
         rule, limit = self.options.document_rule, self.options.max_document_bytes
@@ -74,7 +74,7 @@ class Reference:
         kind = "title" if is_title else "sentence" if stripped else "blank"
         self.count[f"{'rejected' if reason else kind}_lines"] += 1
         if reason:
-            self.found.rejects.append(Reject("f", offset, len(bare), reason, detail))
+            self.content.rejects.append(Reject("f", offset, len(bare), reason, detail))
         is_separator = kind != "sentence" and not reason and rule in {"wikitext", "blank-lines"}
         if rule == "whole-file":
             reaches = offset >= limit and (offset - len(before)) // limit != offset // limit
@@ -95,25 +95,25 @@ class Reference:
 
     def close(self, is_cut: bool) -> None:
         text, rule = self.text.decode(), self.options.document_rule
-        goes_on = self.goes_on or (rule == "whole-file" and bool(self.first))
+        continues = self.continues or (rule == "whole-file" and bool(self.first))
         if rule in {"wikitext", "blank-lines"} and not is_cut:
             text = re.sub("\r?\n$", "", text) if text.endswith("\n") else text
         if text.strip():
-            self.found.documents.append((document_id(3, cast(int, self.first)), [text]))
+            self.content.documents.append((document_id(3, cast(int, self.first)), [text]))
             self.count["documents"] += 1
             self.count["sentences"] += 1
-            self.count["cut_documents"] += goes_on
-        self.goes_on = is_cut and bool(self.goes_on or text.strip())
+            self.count["cut_documents"] += continues
+        self.continues = is_cut and bool(self.continues or text.strip())
         self.first, self.text = None, b""
 
 
-def reference(data: bytes, options: DocumentOptions) -> Everything:
-    return Reference(data, options).found
+def reference(data: bytes, options: DocumentOptions) -> Content:
+    return Reference(data, options).content
 
 
 @given(FILES, st.sampled_from(ALL_RULES), st.integers(1, 80), st.data())
 @settings(max_examples=150, deadline=None)
-def test_any_cuts_and_any_blocks_give_what_the_rules_say(
+def test_any_cuts_and_any_blocks_follow_the_rules(
     data: bytes, options: DocumentOptions, batch_bytes: int, draw: st.DataObject
 ) -> None:
     expected = reference(data, options)
@@ -157,16 +157,16 @@ def test_a_file_is_its_text_as_it_stands() -> None:
 
 
 def test_a_line_that_cannot_be_decoded_is_left_out_of_its_text() -> None:
-    found = read(b"  a\n\tb \xff\nc\n", DocumentOptions(sentence_rule="document"))
-    assert found.documents == [(document_id(3, 0), ["  a\nc"])]
-    assert [(of.offset, of.length, of.reason) for of in found.rejects] == [(4, 4, "invalid-utf-8")]
+    content = read(b"  a\n\tb \xff\nc\n", DocumentOptions(sentence_rule="document"))
+    assert content.documents == [(document_id(3, 0), ["  a\nc"])]
+    assert content.places == [(4, 4, "invalid-utf-8")]
 
 
 def test_stretches_between_blank_lines_keep_what_is_within_them() -> None:
     expected = ["  def f():", "\treturn 1 ", "# end"]
     assert texts_of(LINES_OF_CODE, "blank-lines") == expected
     assert texts_of(b"  a\r\n\tb\r\n", "blank-lines") == ["  a\r\n\tb"]
-    # A title parts stretches of WikiText and is part of none.
+    # A title separates stretches of WikiText and belongs to none.
     assert texts_of(b" a\n b\n = t = \n c", "wikitext") == [" a\n b", " c"]
 
 
@@ -175,9 +175,9 @@ def test_an_article_is_all_up_to_the_next_title() -> None:
     second = " = B = C = \n \n three\n"
     text = f" \n{first}{second}"
     assert texts_of(text.encode(), "wikitext-articles") == [first, second]
-    found = read(f"before\n{text}".encode(), replace(ARTICLES, max_document_bytes=1000))
-    assert [of for _, [of] in found.documents] == ["before\n \n", first, second]
-    counts = found.counts
+    content = read(f"before\n{text}".encode(), replace(ARTICLES, max_document_bytes=1000))
+    assert content.sentences == ["before\n \n", first, second]
+    counts = content.counts
     assert (counts.title_lines, counts.blank_lines, counts.sentence_lines) == (4, 5, 6)
 
 
@@ -197,18 +197,18 @@ def test_damage_anywhere_loses_no_complete_line(options: DocumentOptions) -> Non
     text = b"one\n\xff\n\n" + b"z" * 70 + b"\n two\n\n= t =\n\nthree\n"
     for size in range(len(text) + 1):
         for batch_bytes in (1, 64):
-            stream, found = Damaged(text[:size]), Everything()
-            found.add(read_text(stream, FileRange("f", 3, options, batch_bytes=batch_bytes)))
+            stream, content = Damaged(text[:size]), Content()
+            content.add(read_text(stream, FileRange("f", 3, options, batch_bytes=batch_bytes)))
             expected = reference(text[: text[:size].rfind(b"\n") + 1], options)
             expected.rejects.append(Reject("f", size, -1, "damaged-compression", "bad check sum"))
-            assert found == expected, size
+            assert content == expected, size
 
 
-def test_white_space_without_end_is_not_held() -> None:
+def test_endless_white_space_does_not_fill_memory() -> None:
     options = DocumentOptions(sentence_rule="document", max_document_bytes=2**16)
     for rule in RULES:
-        given = replace(options, document_rule=rule)  # type: ignore[arg-type]
-        batches = list(read_text(io.BytesIO(b" \n" * 2**21), FileRange("f", 0, given)))
+        part = FileRange("f", 0, replace(options, document_rule=rule))  # type: ignore[arg-type]
+        batches = list(read_text(io.BytesIO(b" \n" * 2**21), part))
         assert max(batch.documents.nbytes for batch in batches) < 2**10
         assert sum(batch.counts.blank_lines for batch in batches) == 2**21
 
@@ -217,8 +217,8 @@ def test_white_space_without_end_is_not_held() -> None:
 def test_wikitext_2_has_as_many_articles_as_its_paper_says() -> None:
     for name, articles in (("train", 600), ("valid", 60), ("test", 60)):
         data = Path(WIKITEXT_2.parent / f"wiki.{name}.tokens").read_bytes()
-        found = read(data, replace(ARTICLES, max_line_bytes=2**20, max_document_bytes=2**24))
-        texts = [text for _, [text] in found.documents]
+        content = read(data, replace(ARTICLES, max_line_bytes=2**20, max_document_bytes=2**24))
+        texts = [text for _, [text] in content.documents]
         assert "".join(texts).encode().strip() == data.strip()
         assert sum(text.startswith(" = ") for text in texts) == articles
         in_ranges = read(
@@ -226,4 +226,4 @@ def test_wikitext_2_has_as_many_articles_as_its_paper_says() -> None:
             replace(ARTICLES, max_line_bytes=2**20, max_document_bytes=2**24),
             range(1, len(data), 99_991),
         )
-        assert in_ranges == found
+        assert in_ranges == content
