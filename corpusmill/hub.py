@@ -1,4 +1,4 @@
-"""How the Hugging Face hub is asked for files: within a time limit, and then in its cache.
+"""Files of the Hugging Face hub: downloaded within a time limit, or else taken from its cache.
 
 The hub's cache, endpoint, token and offline mode are those of huggingface_hub (HF_HOME,
 HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE).

@@ -158,7 +158,7 @@ class MemberCollector(RecordCollector):
 
 
 # Yields the members of an archive one by one, each to be read before the next; None for a member
-# that the collector was told to leave out or to refuse.
+# that the collector has counted as left out or refused.
 ListMembers = Callable[[ForwardStream, MemberCollector], Iterator[Member | None]]
 
 

@@ -49,7 +49,7 @@ def parse_json(line: bytes, text_field: str) -> str:
     Raises:
         UnreadableError: it is not an object, or has no string in that field.
     """
-    # A good record takes the short way; what is wrong with a bad one is found out afterwards.
+    # A good record takes the short way; a bad one is parsed again to find out what is wrong with it.
     try:
         text = orjson.loads(line)[text_field]
     except (orjson.JSONDecodeError, LookupError, TypeError):
@@ -87,7 +87,7 @@ class _Texts(NamedTuple):
 
 def _texts_in_json(block: LineBlock, lines: npt.NDArray[np.int64], text_field: str) -> _Texts:
     """Return the texts of lines that are JSON objects."""
-    found = _Texts([], [])
+    result = _Texts([], [])
     cuts = np.flatnonzero(np.diff(block.begins[lines] // _PARSED_BYTES)) + 1
     for some in np.split(lines, cuts):
         texts = []
@@ -97,9 +97,9 @@ def _texts_in_json(block: LineBlock, lines: npt.NDArray[np.int64], text_field: s
             try:
                 texts.append(parse_json(block.data[begin:end], text_field))
             except UnreadableError as error:
-                found.refused.append((line, error))
-        found.texts.append(pa.array(texts, pa.large_string()))
-    return found
+                result.refused.append((line, error))
+        result.texts.append(pa.array(texts, pa.large_string()))
+    return result
 
 
 def _whole_lines_as_texts(block: LineBlock, lines: npt.NDArray[np.int64]) -> _Texts:
