@@ -49,7 +49,7 @@ def parse_json(line: bytes, text_field: str) -> str:
     Raises:
         UnreadableError: it is not an object, or has no string in that field.
     """
-    # A good record takes the short way; a bad one is parsed again to find out what is wrong with it.
+    # A good record takes the short way; a bad one is parsed again to see what is wrong.
     try:
         text = orjson.loads(line)[text_field]
     except (orjson.JSONDecodeError, LookupError, TypeError):
