@@ -1,8 +1,8 @@
-"""Rows as flat numbers and offsets, whatever their layout, and back.
+"""Rows of any layout as flat numbers and offsets, and back.
 
     [[7, 8], [], [9]]   is   values = [7, 8, 9], offsets = [0, 2, 2, 3]
 
-and a column with one number a row has offsets 0, 1, 2, ...
+and a column with one number per row has the offsets 0, 1, 2, ...
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,23 +14,23 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column, arrow_schema
 from corpusmill.errors import UserError
 
-# Rows are encoded so many numbers at a time: what they become stays in the processor's cache, and
-# a batch is long enough for calls not to count.
+# How many numbers are encoded at a time: the result stays in the processor's cache, and the cost of
+# calls does not matter.
 _CHUNK_NUMBERS = 2**18
 
-# All that are signed numbers of 64 bits, as TFRecord and Avro have them.
+# The types that fit into signed numbers of 64 bits, as TFRecord and Avro have them.
 _DTYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
 
 
 def flatten(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers of a column.
+    """Return the numbers of a column.
 
     Args:
         array: numbers, lists or lists of fixed size, without nulls.
 
     Returns:
         values: integers[total], not writable.
-        offsets: int64[rows + 1]; those of a slice do not begin at 0.
+        offsets: int64[rows + 1]; in a sliced column they do not begin at 0.
     """
     if pa.types.is_fixed_size_list(array.type):
         values = array.flatten().to_numpy(zero_copy_only=True)
@@ -44,15 +44,15 @@ def flatten(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 def restore(
     columns: Sequence[Column], rows: Sequence[tuple[np.ndarray, np.ndarray]], padded: bool
 ) -> pa.RecordBatch:
-    """A batch in the schema of the columns, from the numbers that were read.
+    """Return a batch in the schema of the columns, from numbers that were read.
 
     Args:
-        columns: the table.
-        rows: of each column, values int64[total] and offsets int64[rows + 1] from 0.
+        columns: the table of columns.
+        rows: for each column, values int64[total] and offsets int64[rows + 1] from 0.
         padded: whether lists have a fixed size.
 
     Raises:
-        ValueError: a row has too many or too few numbers, or one that the column's type lacks.
+        ValueError: a row has too many or too few numbers, or a number exceeds the column's type.
     """
     schema = arrow_schema(columns, padded)
     arrays = [
@@ -68,12 +68,12 @@ def _restore_column(
     narrow = values.astype(column.dtype)
     wrong = values[narrow != values]
     if len(wrong):
-        raise ValueError(f"{column.name} holds {wrong[0]}, which is no {column.dtype}")
+        raise ValueError(f"{column.name} holds {wrong[0]}, which does not fit {column.dtype}")
     lengths = np.diff(offsets)
     fixed = (column.width if padded else -1) if column.width else 1
     if fixed >= 0 and (lengths != fixed).any():
-        found = lengths[lengths != fixed][0]
-        raise ValueError(f"{column.name} has {found} numbers in a row, and must have {fixed}")
+        length = lengths[lengths != fixed][0]
+        raise ValueError(f"{column.name} has {length} numbers in a row instead of {fixed}")
     if not column.width:
         return narrow
     if padded:
@@ -82,7 +82,7 @@ def _restore_column(
 
 
 def chunk_rows(columns: Sequence[Column]) -> int:
-    """How many rows are encoded at a time; it depends on nothing but the columns."""
+    """Return how many rows are encoded at a time, which depends only on the columns."""
     return max(1, _CHUNK_NUMBERS // sum(max(1, column.width) for column in columns))
 
 
@@ -100,15 +100,15 @@ def cut_chunks(
 
 
 def check_numbers(columns: Sequence[Column], output_format: str) -> None:
-    """Refuse a column that is not of integers.
+    """Check that all columns hold integers.
 
     Raises:
-        UserError: there is one.
+        UserError: a column holds other values.
     """
     for column in columns:
         if column.dtype not in _DTYPES:
             raise UserError(
                 f"--output-format {output_format}",
-                f"the column {column.name} is of {column.dtype}, which the format lacks",
+                f"the column {column.name} has the type {column.dtype}, which the format lacks",
                 "Choose parquet",
             )

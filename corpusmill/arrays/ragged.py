@@ -2,7 +2,7 @@
 
     [[7, 8], [], [9]]   is   values = [7, 8, 9], offsets = [0, 2, 2, 3]
 
-This is also Arrow's layout of a list column, so that passing between the two copies nothing.
+This is also Arrow's layout of a list column, so that converting between the two copies nothing.
 """
 
 import numpy as np
@@ -12,12 +12,12 @@ from corpusmill.arrays.kernel_cache import njit
 
 
 def from_arrow(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """The two arrays of a list, string or binary column without nulls.
+    """Return the two arrays of a list, string or binary column without nulls.
 
     Returns:
-        values: the flat values (uint8 for strings and binary), or the inner pa.ListArray where
-            lists are nested.
-        offsets: integers[rows + 1] into values; a sliced column's do not begin at 0.
+        values: the flat values (uint8 for strings and binary), or the inner pa.ListArray of nested
+            lists.
+        offsets: integers[rows + 1] into values; in a sliced column they do not begin at 0.
     """
     if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
         inner = column.values
@@ -31,14 +31,14 @@ def from_arrow(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 
 def to_arrow(values: np.ndarray | pa.Array, offsets: np.ndarray) -> pa.ListArray:
-    """A list column of the rows, without copying `values`; offsets become int32."""
+    """Return the rows as a list column, without copying `values`; offsets become int32."""
     return pa.ListArray.from_arrays(
         pa.array(offsets.astype(np.int32, copy=False)), pa.array(values)
     )
 
 
 def to_batch(columns: list[np.ndarray | pa.Array], schema: pa.Schema) -> pa.RecordBatch:
-    """A batch whose columns are viewed as the schema says, without nulls."""
+    """Return a batch without nulls, with the columns cast to the schema's types."""
     arrays = [pa.array(column) if isinstance(column, np.ndarray) else column for column in columns]
     cast = [
         array if array.type == field.type else array.cast(field.type)
@@ -51,7 +51,7 @@ def to_batch(columns: list[np.ndarray | pa.Array], schema: pa.Schema) -> pa.Reco
 def take(
     values: np.ndarray, offsets: np.ndarray, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The chosen rows, in the order chosen.
+    """Return rows in the given order.
 
     Args:
         values: any[total].
@@ -59,27 +59,27 @@ def take(
         rows: int64[m], each in [0, n).
 
     Returns:
-        values: any[total of the chosen rows].
+        values: any[total of these rows].
         offsets: int32[m + 1].
 
     Example:
         values [7, 8, 9], offsets [0, 2, 2, 3], rows [2, 0] give [9, 7, 8] and [0, 1, 3].
     """
-    taken_offsets = np.zeros(len(rows) + 1, np.int32)
+    new_offsets = np.zeros(len(rows) + 1, np.int32)
     for i in range(len(rows)):
         length = offsets[rows[i] + 1] - offsets[rows[i]]
-        taken_offsets[i + 1] = taken_offsets[i] + length
-    taken = np.empty(taken_offsets[-1], values.dtype)
+        new_offsets[i + 1] = new_offsets[i] + length
+    new_values = np.empty(new_offsets[-1], values.dtype)
     for i in range(len(rows)):
         start, end = offsets[rows[i]], offsets[rows[i] + 1]
-        taken[taken_offsets[i] : taken_offsets[i + 1]] = values[start:end]
-    return taken, taken_offsets
+        new_values[new_offsets[i] : new_offsets[i + 1]] = values[start:end]
+    return new_values, new_offsets
 
 
 def take_rows(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:
-    """The chosen rows of a batch whose columns are numbers, or lists of lists or of numbers.
+    """Return rows of a batch whose columns are numbers, lists of numbers, or lists of such lists.
 
-    As Arrow's `take`, which moves the values of a list one by one, where this moves whole rows.
+    Arrow's `take` moves the values of a list one by one; this function moves whole rows.
 
     Args:
         batch: without nulls.
@@ -96,32 +96,32 @@ def _take_lists(column: pa.ListArray, rows: np.ndarray) -> pa.ListArray:
     values, offsets = from_arrow(column)
     if not pa.types.is_list(column.type.value_type):
         return to_arrow(*take(values, offsets, rows))
-    # The inner lists of a row lie next to each other, and so do all of its values.
+    # The inner lists of a row are contiguous, and so are its values.
     inner_values, inner_offsets = from_arrow(values)
-    lengths, taken_offsets = take(np.diff(inner_offsets), offsets, rows)
-    taken_values, _ = take(inner_values, inner_offsets[offsets], rows)
-    taken_inner_offsets = np.zeros(len(lengths) + 1, np.int32)
-    np.cumsum(lengths, out=taken_inner_offsets[1:])
-    return to_arrow(to_arrow(taken_values, taken_inner_offsets), taken_offsets)
+    lengths, new_offsets = take(np.diff(inner_offsets), offsets, rows)
+    new_values, _ = take(inner_values, inner_offsets[offsets], rows)
+    new_inner_offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=new_inner_offsets[1:])
+    return to_arrow(to_arrow(new_values, new_inner_offsets), new_offsets)
 
 
 def matrix_of(column: pa.Array) -> np.ndarray:
-    """The rows of a padded column (lists of fixed size) as any[rows, width], without copying."""
+    """Return the rows of a padded column (lists of fixed size): any[rows, width], not copied."""
     values: np.ndarray = column.flatten().to_numpy(zero_copy_only=True)
     return values.reshape(len(column), column.type.list_size)
 
 
 def is_padded(column: pa.Array) -> bool:
-    """Whether a list column's rows are filled to one width."""
+    """Return whether a list column's rows are padded to one width."""
     return bool(pa.types.is_fixed_size_list(column.type))
 
 
 def row_lengths(input_ids: pa.Array, pad_id: int) -> np.ndarray:
-    """Tokens of each example.
+    """Return the number of tokens of each example.
 
     Args:
         input_ids: a list column, ragged or padded.
-        pad_id: what stands behind the last token of a padded row.
+        pad_id: the id that fills a padded row after its last token.
 
     Returns:
         int64[rows].
@@ -132,5 +132,5 @@ def row_lengths(input_ids: pa.Array, pad_id: int) -> np.ndarray:
     if not is_padded(input_ids):
         return np.diff(from_arrow(input_ids)[1]).astype(np.int64)
     tokens = matrix_of(input_ids) != pad_id
-    behind = tokens[:, ::-1].argmax(axis=1)
-    return np.where(tokens.any(axis=1), tokens.shape[1] - behind, 0)
+    num_pads = tokens[:, ::-1].argmax(axis=1)
+    return np.where(tokens.any(axis=1), tokens.shape[1] - num_pads, 0)

@@ -1,15 +1,15 @@
 """Random numbers as a pure function of stable ids.
 
 A draw is `draw(key, counter)`: SplitMix64 (Steele, Lea, Flood 2014) read at any position. The key
-is derived from (seed, document, repeat, purpose), so that whoever builds the same document draws
-the same numbers, on any machine, in any order, after any number of retries.
+is derived from (seed, document, repeat, purpose), so that building the same document draws the same
+numbers on any machine, in any order, after any number of retries.
 """
 
 import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
 
-# What a key is for. Two purposes never share a stream; a number, once used, keeps its meaning.
+# The purposes of keys. Two purposes never share a stream; a number, once used, keeps its meaning.
 PAIRS, MASKING, PLACE, SHARD, SPLIT, POOL, SAMPLE = 1, 2, 3, 4, 5, 6, 7
 PACKS = 8
 SHARD_ORDER, ROTATION, WINDOW, LOADED_MASK, MIXTURE, POOLED = 9, 10, 11, 12, 13, 14
@@ -26,7 +26,7 @@ _TWO_TO_MINUS_53 = 2.0**-53
 
 @njit
 def mix(value: np.uint64) -> np.uint64:
-    """The finalizer of SplitMix64: a bijection of 64 bits that hides all structure."""
+    """Apply SplitMix64's finalizer, a bijection of 64 bits that hides all structure."""
     z = (value ^ (value >> _S30)) * _M1
     z = (z ^ (z >> _S27)) * _M2
     return z ^ (z >> _S31)
@@ -34,12 +34,12 @@ def mix(value: np.uint64) -> np.uint64:
 
 @njit
 def derive_key(seed: int, document: int, repeat: int, purpose: int) -> np.uint64:
-    """The key of one stream of draws.
+    """Derive the key of one stream of draws.
 
     Args:
         seed: the data set's seed, 0 to 2**64 - 1. Zero is a seed like any other.
-        document: id of the document (`corpusmill.corpus.batches.document_id`).
-        repeat: which pass over the document, from 0.
+        document: the document's id (`corpusmill.corpus.batches.document_id`).
+        repeat: the number of the pass over the document, from 0.
         purpose: one of the constants above.
     """
     key = mix(np.uint64(seed) + _GOLDEN)
@@ -50,25 +50,25 @@ def derive_key(seed: int, document: int, repeat: int, purpose: int) -> np.uint64
 
 @njit
 def draw(key: np.uint64, counter: int) -> np.uint64:
-    """64 random bits: number `counter` of the stream `key`."""
+    """Return 64 random bits: draw number `counter` of the stream `key`."""
     return np.uint64(mix(key + (np.uint64(counter) + _ONE) * _GOLDEN))
 
 
 @njit
 def to_uniform(bits: np.uint64) -> float:
-    """A float64 in [0, 1) with 53 random bits."""
+    """Convert random bits to a float64 in [0, 1) with 53 random bits."""
     return np.float64(bits >> _S11) * _TWO_TO_MINUS_53
 
 
 @njit
 def to_below(bits: np.uint64, bound: int) -> int:
-    """An integer in [0, bound), uniform up to bound / 2**53. `bound` must be positive."""
+    """Convert random bits to an integer in [0, bound), uniform up to bound / 2**53; bound > 0."""
     return int(np.float64(bits >> _S11) * _TWO_TO_MINUS_53 * bound)
 
 
 @njit
 def count_bits(bits: np.uint64) -> int:
-    """How many of the 64 bits are set: a binomial draw with 64 trials of probability one half."""
+    """Count the set bits: a binomial draw with 64 trials of probability one half."""
     total = 0
     while bits:
         bits &= bits - _ONE
@@ -78,7 +78,7 @@ def count_bits(bits: np.uint64) -> int:
 
 @njit
 def derive_keys(seed: int, documents: np.ndarray, repeat: int, purpose: int) -> np.ndarray:
-    """`derive_key` for many documents.
+    """Derive the keys of many documents, as `derive_key`.
 
     Args:
         seed: as in `derive_key`.

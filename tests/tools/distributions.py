@@ -1,7 +1,7 @@
 """Tests of distributions with one false-alarm rate.
 
-Every test fails for `FALSE_ALARM_RATE` of all seeds, were they drawn anew, even where the code is
-right. Seeds are fixed, so that a test that has passed once goes on passing until the code changes.
+With random seeds, every test would fail for `FALSE_ALARM_RATE` of them, even if the code is right.
+Seeds are fixed, so that a test that has passed once passes until the code changes.
 """
 
 from collections.abc import Sequence
@@ -11,23 +11,23 @@ from scipy import stats
 
 FALSE_ALARM_RATE = 1e-4
 
-# A chi-square of fewer observations a category is not exact enough.
+# With fewer observations per category, a chi-square test is not exact enough.
 _LEAST = 20
 
 
 def assert_same_distribution(ours: np.ndarray, reference: np.ndarray, what: str) -> None:
-    """Chi-square test of homogeneity of two samples of integers; rare values count as one."""
+    """Test two samples of integers for homogeneity by chi-square; rare values count as one."""
     values = np.union1d(ours, reference)
     table = np.stack([_count(sample, values) for sample in (ours, reference)])
     table = _merge_rare(table, table.sum(axis=0))
     if table.shape[1] < 2:
-        return  # one value alone, in both samples
+        return  # both samples have the same single value
     p_value = stats.chi2_contingency(table, correction=False).pvalue
     assert p_value > FALSE_ALARM_RATE, f"{what}: p = {p_value:.1e}, counts {table.tolist()}"
 
 
 def assert_counts(observed: np.ndarray, shares: Sequence[float] | np.ndarray, what: str) -> None:
-    """Chi-square test of counts against known shares; rare categories count as one."""
+    """Test counts against known shares by chi-square; rare categories count as one."""
     assert len(observed) == len(shares)
     expected = np.asarray(shares, np.float64)
     expected = expected / expected.sum() * observed.sum()
@@ -38,12 +38,12 @@ def assert_counts(observed: np.ndarray, shares: Sequence[float] | np.ndarray, wh
 
 
 def assert_uniform(observed: np.ndarray, what: str) -> None:
-    """Chi-square test that all categories are equally likely."""
+    """Test by chi-square that all categories are equally likely."""
     assert_counts(observed, np.ones(len(observed)), what)
 
 
 def _merge_rare(table: np.ndarray, totals: np.ndarray) -> np.ndarray:
-    """The columns of too small a total as one, with the next smallest where still too small."""
+    """Merge the columns with the smallest totals until their total is large enough."""
     order = np.argsort(totals)
     sums = np.cumsum(totals[order])
     merged = int(np.searchsorted(sums, _LEAST)) + 1

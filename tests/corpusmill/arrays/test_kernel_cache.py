@@ -17,7 +17,7 @@ choose_folder = kernel_folder.__wrapped__
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """Two sources."""
+    """A package of two sources."""
     (tmp_path / "package" / "inner").mkdir(parents=True)
     (tmp_path / "package" / "a.py").write_text("first")
     (tmp_path / "package" / "inner" / "b.py").write_text("second")
@@ -64,7 +64,7 @@ def test_only_folders_that_are_long_unused_are_removed(package: Path, caches: Pa
     for days, folder in enumerate([*reversed(folders), other], 1):
         os.utime(folder, (folder.stat().st_mtime - days * 86_460,) * 2)
     (package / "a.py").write_text("11")
-    assert choose_folder(package) == folders[11]  # nothing is new, and nothing removed
+    assert choose_folder(package) == folders[11]  # the folder exists, so that none is removed
     assert all(folder.exists() for folder in folders)
     (package / "a.py").write_text("12")
     newest = choose_folder(package)
@@ -98,7 +98,7 @@ def test_a_link_to_a_folder_is_not_used(package: Path, caches: Path) -> None:
 
 
 def run_python(program: str, **variables: str) -> str:
-    """Run a program that imports the package; returns what it prints."""
+    """Run a program that imports the package; return its output."""
     ran = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, **variables}, capture_output=True, text=True, check=False,
@@ -117,18 +117,18 @@ def test_importing_the_library_writes_nothing_and_imports_no_numba(tmp_path: Pat
 def test_kernels_are_compiled_once_and_keep_other_functions_where_they_are(tmp_path: Path) -> None:
     program = (
         "import numba, numpy as np;"
-        "from corpusmill.arrays.randomness import derive_keys as of;"
-        "of(np.uint64(0), np.zeros(1, np.uint64), 0, 0);"
-        "print(sum(of.stats.cache_hits.values()), numba.config.CACHE_DIR)"
+        "from corpusmill.arrays.randomness import derive_keys;"
+        "derive_keys(np.uint64(0), np.zeros(1, np.uint64), 0, 0);"
+        "print(sum(derive_keys.stats.cache_hits.values()), numba.config.CACHE_DIR)"
     )
     for hits in (0, 1):
-        said = run_python(program, NUMBA_CACHE_DIR=str(tmp_path / "caches"))
-        assert said.split() == [str(hits), str(tmp_path / "caches")]
+        output = run_python(program, NUMBA_CACHE_DIR=str(tmp_path / "caches"))
+        assert output.split() == [str(hits), str(tmp_path / "caches")]
 
 
 @pytest.fixture
 def unwritable_package(tmp_path: Path) -> Iterator[Path]:
-    """A copy of the package that not even root can write to, in the folder that it gives."""
+    """The folder of a copy of the package that not even root can write to."""
     folder = tmp_path / "packages"
     shutil.copytree(PACKAGE, folder / "corpusmill", ignore=shutil.ignore_patterns("__pycache__"))
     mounted = subprocess.run(
@@ -151,11 +151,11 @@ def test_a_user_who_may_not_write_to_the_package_has_kernels(
     places = {"HOME": str(tmp_path / home), "XDG_CACHE_HOME": "", "TMPDIR": str(tmp_path / "temp")}
     program = (
         f"{first}import os; os.chdir({str(tmp_path)!r});"
-        "import numpy as np, corpusmill.arrays.randomness as of;"
-        "print(of.__file__, of.derive_keys(np.uint64(0), np.zeros(1, np.uint64), 0, 0))"
+        "import numpy as np, corpusmill.arrays.randomness as module;"
+        "print(module.__file__, module.derive_keys(np.uint64(0), np.zeros(1, np.uint64), 0, 0))"
     )
-    said = run_python(program, **places, PYTHONPATH=str(unwritable_package))
-    assert said.startswith(str(unwritable_package))
+    output = run_python(program, **places, PYTHONPATH=str(unwritable_package))
+    assert output.startswith(str(unwritable_package))
     [folder] = (tmp_path / kept_in).rglob("corpusmill-kernels-*")
     assert list(folder.rglob("*.nbi"))
     assert folder.stat().st_mode & 0o077 == 0

@@ -22,7 +22,7 @@ rows = st.lists(st.tuples(st.integers(0, 9), tokens, st.lists(tokens, max_size=3
 def test_taking_rows_is_arrows_take(
     given_rows: list[tuple[int, list[int], list[list[int]]]], data: st.DataObject
 ) -> None:
-    """Also of a slice, in any order, and a row more than once or never."""
+    """Slices, any order, and rows that occur several times or never."""
     whole = pa.RecordBatch.from_pylist(
         [dict(zip(SCHEMA.names, row, strict=True)) for row in given_rows], schema=SCHEMA
     )

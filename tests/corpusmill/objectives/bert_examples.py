@@ -1,4 +1,4 @@
-"""BERT's examples of small corpora, and what was there before they were masked."""
+"""BERT's examples of small corpora, before and after they are masked."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ VOCAB_SIZE = 1000
 
 
 def bert(**options: float | None) -> Bert:
-    """The objective with a vocabulary of 1000 ids."""
+    """Return the objective with a vocabulary of 1000 ids."""
     return Bert(BertOptions(**options), SPECIAL, VOCAB_SIZE, "int16")  # type: ignore[arg-type]
 
 
@@ -25,13 +25,13 @@ def build(
     repeat: int = 0,
     **options: float | None,
 ) -> pa.RecordBatch:
-    """One pass over a corpus that is its own pool where none is given."""
+    """Build one pass over a corpus, which is its own pool by default."""
     splits = np.zeros(len(corpus), np.uint8)
     return bert(**options).build(batch_of(corpus), repeat, pool or pool_of(corpus), splits, seed)
 
 
 def unmask(example: Mapping[str, Any]) -> list[int]:
-    """The example's ids as they were before masking."""
+    """Return the example's ids before masking."""
     original = list(example["input_ids"])
     for place, token in zip(example["masked_lm_positions"], example["masked_lm_ids"], strict=True):
         original[place] = token
@@ -39,7 +39,7 @@ def unmask(example: Mapping[str, Any]) -> list[int]:
 
 
 def segments(example: Mapping[str, Any]) -> tuple[list[int], list[int]]:
-    """First and second segment, after a check of the special tokens around them."""
+    """Return the first and second segment, after checking the special tokens around them."""
     original, first_length = unmask(example), example["first_length"]
     assert original[0] == SPECIAL.cls_id
     assert original[first_length + 1] == original[-1] == SPECIAL.sep_id

@@ -35,13 +35,13 @@ options = st.builds(
 
 
 def electra(given: ElectraOptions) -> Electra:
-    """The objective with the tokenizer of the builders."""
+    """Return the objective with the tokenizer of the builders."""
     return Electra(given, SPECIAL, "int16")
 
 
 @dataclass
 class KernelDraws:
-    """What the kernel draws for one pass over a document, as the reference asks for it."""
+    """The kernel's draws for one pass over a document, in the form that the reference needs."""
 
     key: np.uint64
     short_seq_prob: float
@@ -49,7 +49,7 @@ class KernelDraws:
     index: int = field(default=-1)
 
     def target_length(self, max_length: int) -> int:
-        """Begins the next example."""
+        """Draw the target of the next example."""
         self.index += 1
         return int(
             packing.draw_target_length(
@@ -58,19 +58,19 @@ class KernelDraws:
         )
 
     def is_single(self) -> bool:
-        """Of the example in hand."""
+        """Draw whether the current example has a single segment."""
         target = packing.draw_first_target_length(self.key, self.index, 9, self.single_segment_prob)
         return bool(target == packing.SINGLE_SEGMENT_TARGET)
 
     def goes_over(self) -> bool:
-        """Of the example in hand."""
+        """Draw whether the current example's first segment exceeds its target."""
         return bool(packing.goes_over(self.key, self.index))
 
 
 def reference_packs(
     corpus: Corpus, given: ElectraOptions, seed: int = 1, repeat: int = 0
 ) -> list[list[ReferenceExample]]:
-    """The examples of each document, by the reference with the kernel's draws."""
+    """Return each document's examples by the reference with the kernel's draws."""
     found = []
     for document, sentences in corpus.items():
         [key] = derive_keys(np.uint64(seed), np.array([document], np.uint64), repeat, PACKS)
@@ -87,7 +87,7 @@ def reference_packs(
 
 @dataclass(frozen=True)
 class Pack:
-    """One of the kernel's packs, with the tokens of its spans."""
+    """A pack of the kernel, with the tokens of its spans."""
 
     document: int
     index: int
@@ -100,7 +100,7 @@ class Pack:
 def kernel_packs(
     corpus: Corpus, given: ElectraOptions, seed: int = 1, repeat: int = 0
 ) -> list[Pack]:
-    """The packs of a corpus, in the kernel's order; `document` is its place in the corpus."""
+    """Return the packs of a corpus, in the kernel's order; `document` is its place in it."""
     token_ids = flatten(corpus)[3]
     rule = PackRule(
         given.max_seq_length,
@@ -118,7 +118,7 @@ def kernel_packs(
 
 
 def read_pack(pack: np.ndarray, spans: np.ndarray, token_ids: np.ndarray) -> Pack:
-    """A row of the kernel's packs and its spans, as what they stand for."""
+    """Read a row of the kernel's packs and its spans."""
     tokens = [token for start, length in spans for token in token_ids[start : start + length]]
     values: Sequence[int] = pack.tolist()
     first_length = values[packing.FIRST_LENGTH]

@@ -1,4 +1,4 @@
-"""ERNIE's examples of small corpora whose tokens tell where words begin."""
+"""ERNIE's examples of small corpora whose token ids show where words begin."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,12 +14,12 @@ VOCAB_SIZE = 1100
 
 
 def continues_word(token: int) -> bool:
-    """Whether a token of these corpora continues a word: all but the multiples of 3."""
+    """Return whether a token continues a word: all except the multiples of 3 do."""
     return token % 3 != 0
 
 
 def marked(corpus: Corpus) -> dict[int, list[list[int]]]:
-    """The corpus as it travels to `build`; the first token of a sentence begins a word."""
+    """Return the corpus as a batch for `build`; a sentence's first token begins a word."""
     return {
         document: [
             [
@@ -33,19 +33,19 @@ def marked(corpus: Corpus) -> dict[int, list[list[int]]]:
 
 
 def ernie(**options: Any) -> Ernie:
-    """The objective with a vocabulary of 1100 ids."""
+    """Return the objective with a vocabulary of 1100 ids."""
     return Ernie(ErnieOptions(**options), SPECIAL, VOCAB_SIZE, "int16")
 
 
 def build(corpus: Corpus, seed: int = 1, repeat: int = 0, **options: Any) -> pa.RecordBatch:
-    """One pass over a corpus that is its own pool."""
+    """Build one pass over a corpus that is its own pool."""
     travelling, splits = marked(corpus), np.zeros(len(corpus), np.uint8)
     batch, pool = batch_of(travelling), pool_of(travelling)
     return ernie(**options).build(batch, repeat, pool, splits, seed)
 
 
 def unmask(example: Mapping[str, Any]) -> list[int]:
-    """The example's ids as they were before masking."""
+    """Return the example's ids before masking."""
     original: list[int] = list(example["input_ids"])
     places: Sequence[int] = example.get("masked_lm_positions", [])
     for place, token in zip(places, example.get("masked_lm_ids", []), strict=True):

@@ -2,9 +2,8 @@
 
 Without `random_next_sentence`, as ALBERT is trained. The kernel of
 `corpusmill.objectives.examples.sentence_order_pairs` draws other random numbers; its pairs must
-have the same distribution (test_sentence_order.py). The deliberate difference that it names is made
-here too: a chunk of one sentence is cut in two at a token, where the original puts a random
-document behind it.
+have the same distribution (test_sentence_order.py). Its deliberate difference is made here, too: a
+chunk of one sentence is cut in two at a token, where the original adds a random document.
 """
 
 import random
@@ -19,7 +18,7 @@ Pair = tuple[list[int], list[int], bool]
 def generate_pairs(
     document: Document, max_num_tokens: int, short_seq_prob: float, rng: random.Random
 ) -> Iterator[Pair]:
-    """First segment, second segment, and whether they are switched, of one pass."""
+    """Generate the pairs of one pass: first segment, second segment, whether they are switched."""
     target_length = max_num_tokens
     if rng.random() < short_seq_prob:
         target_length = rng.randint(2, max_num_tokens)
@@ -37,7 +36,7 @@ def generate_pairs(
 
 
 def split(chunk: Document, rng: random.Random) -> tuple[list[int], list[int]]:
-    """Whole sentences on both sides, or the two parts of the only one."""
+    """Split between sentences, or a single sentence in two."""
     if len(chunk) == 1:
         [only] = chunk
         cut = rng.randint(1, len(only) - 1) if len(only) > 1 else 1

@@ -5,9 +5,9 @@ segments, a pair cut to length, a pair masked. The kernels of `corpusmill.object
 other random numbers; their examples must have the same distribution, which
 test_bert_distribution.py checks.
 
-The two deliberate differences that `corpusmill.objectives.bert` names are made here too: random
-replacement ids are drawn from all ids that are no special tokens, and a sentence without tokens is
-left out.
+The two deliberate differences that `corpusmill.objectives.bert` names are made here, too: random
+replacement ids are drawn from all ids except special tokens, and a sentence without tokens is left
+out.
 """
 
 import random
@@ -21,7 +21,7 @@ Document = list[Sentence]
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What the reference needs to know of a tokenizer."""
+    """The properties of a tokenizer that the reference needs."""
 
     size: int
     cls_id: int
@@ -32,13 +32,13 @@ class Vocabulary:
 
     @cached_property
     def replacement_ids(self) -> list[int]:
-        """What random replacements are drawn from."""
+        """The ids from which random replacements are drawn."""
         return [token for token in range(self.size) if token not in self.special_ids]
 
 
 @dataclass
 class ReferenceExample:
-    """One example; padding is left to the layout of the file."""
+    """An example without padding, which depends on the layout of the file."""
 
     input_ids: list[int]
     first_length: int
@@ -48,7 +48,7 @@ class ReferenceExample:
 
 
 def create_documents(lines: Iterable[str], encode: Callable[[str], Sentence]) -> list[Document]:
-    """A line that is empty or starts with "=" ends a document; every other line is a sentence."""
+    """Split lines into documents at empty lines and lines with "="; other lines are sentences."""
     documents: list[Document] = [[]]
     for line in lines:
         text = line.strip()
@@ -69,7 +69,7 @@ def generate_examples(
     masked_lm_prob: float = 0.15,
     max_predictions_per_seq: int | None = 20,
 ) -> Iterator[ReferenceExample]:
-    """The examples of one pass over documents[own]."""
+    """Generate the examples of one pass over documents[own]."""
     max_num_tokens = max_seq_length - 3  # [CLS], [SEP], [SEP]
     target_length = max_num_tokens
     if rng.random() < short_seq_prob:
@@ -87,10 +87,10 @@ def generate_examples(
 def generate_pairs(
     own: int, documents: list[Document], target_length: int, rng: random.Random
 ) -> Iterator[tuple[list[int], list[int], bool]]:
-    """First segment, second segment, and whether the second is of a random document."""
+    """Generate pairs: first segment, second segment, whether the second is of a random document."""
     sentences = documents[own].copy()
     while sentences:
-        # Take sentences up to the target, and as the article does the one behind them.
+        # Take sentences up to the target and, as the article does, the next one.
         running_length = 0
         end = 1
         while end < len(sentences) and running_length < target_length:
@@ -112,7 +112,7 @@ def generate_pairs(
 
 
 def take_from(document: Document, wanted: int, rng: random.Random) -> list[int]:
-    """Whole sentences from a random one on, until they hold `wanted` tokens."""
+    """Take whole sentences from a random one on, until they have `wanted` tokens."""
     segment: list[int] = []
     start = rng.randint(0, len(document) - 1)
     for sentence in document[start:]:
@@ -134,7 +134,7 @@ def truncate_pair(
 def mask(
     input_ids: list[int], predictions: int, vocabulary: Vocabulary, rng: random.Random
 ) -> tuple[list[int], list[int]]:
-    """Mask places of `input_ids`; gives the places and the ids that stood there."""
+    """Mask places of `input_ids`; return the places and the original ids."""
     never = {vocabulary.cls_id, vocabulary.sep_id, vocabulary.pad_id}
     places = [place for place, token in enumerate(input_ids) if token not in never]
     rng.shuffle(places)

@@ -6,8 +6,8 @@ target of the next example. The kernels of `corpusmill.objectives.examples.elect
 examples of the same distribution, and the same examples where they draw the same
 (test_electra_distribution.py, test_electra_packs.py).
 
-What is not the seed's: `keep` puts the tokens that are trimmed back, in the order of the text, in
-front of the sentences that follow.
+One thing is not in the seed: `keep` puts trimmed tokens back before the following sentences, in the
+order of the text.
 """
 
 import random
@@ -19,16 +19,16 @@ Sentence = list[int]
 
 
 class Draws(Protocol):
-    """What is left to chance."""
+    """The random draws."""
 
     def target_length(self, max_length: int) -> int:
-        """The length that makes the next example."""
+        """Draw the length at which the next example is complete."""
 
     def is_single(self) -> bool:
-        """Whether the example shall have one segment only."""
+        """Draw whether the example has a single segment."""
 
     def goes_over(self) -> bool:
-        """Whether a sentence goes to the first segment though it puts that over its target."""
+        """Draw whether a sentence that exceeds the first segment's target is still added to it."""
 
 
 @dataclass(frozen=True)
@@ -40,23 +40,23 @@ class RandomDraws:
     single_segment_prob: float = 0.1
 
     def target_length(self, max_length: int) -> int:
-        """See Draws."""
+        """Draw the full length or a shorter one."""
         if self.rng.random() < self.short_seq_prob:
             return self.rng.randint(5, max_length)
         return max_length
 
     def is_single(self) -> bool:
-        """See Draws."""
+        """Draw by the probability of a single segment."""
         return self.rng.random() < self.single_segment_prob
 
     def goes_over(self) -> bool:
-        """See Draws."""
+        """Toss a coin."""
         return self.rng.random() < 0.5
 
 
 @dataclass(frozen=True)
 class ReferenceExample:
-    """One example, and what happened when it was made."""
+    """An example, and how it was made."""
 
     first: list[int]
     second: list[int]
@@ -65,13 +65,13 @@ class ReferenceExample:
     target_length: int
 
     def input_ids(self, cls_id: int, sep_id: int) -> list[int]:
-        """The row; without a second segment there is no second [SEP] either."""
+        """The row; without a second segment it has no second [SEP]."""
         row = [cls_id, *self.first, sep_id]
         return [*row, *self.second, sep_id] if self.second else row
 
 
 class ExampleBuilder:
-    """Takes the sentences of a corpus, one after the other, and gives examples."""
+    """Makes examples of the sentences of a corpus, one after the other."""
 
     def __init__(
         self, max_length: int, target_length: int, draws: Draws, keep: bool = False
@@ -82,7 +82,7 @@ class ExampleBuilder:
         self._target_length = target_length
 
     def add_sentence(self, sentence: Sentence) -> Iterator[ReferenceExample]:
-        """Take one more sentence of the document; gives the examples that are made by that."""
+        """Add a sentence of the document; return the examples that are then complete."""
         waiting = [sentence]
         while waiting:
             self._sentences.append(waiting.pop(0))
@@ -93,7 +93,7 @@ class ExampleBuilder:
                 waiting = rest + waiting
 
     def end_document(self) -> Iterator[ReferenceExample]:
-        """What an empty line does: the sentences that wait make an example, however few."""
+        """End a document, as an empty line does: the waiting sentences become an example."""
         while self._length:
             example, rest = self._create_example()
             yield example
@@ -101,7 +101,7 @@ class ExampleBuilder:
                 yield from self.add_sentence(sentence)
 
     def _create_example(self) -> tuple[ReferenceExample, list[Sentence]]:
-        """An example of the sentences that wait, and what is to be put back."""
+        """Make an example of the waiting sentences; also return the tokens to put back."""
         target = 100000 if self._draws.is_single() else (self._target_length - 3) // 2
         first: list[tuple[int, int]] = []  # number of the sentence, token
         second: list[tuple[int, int]] = []
@@ -119,8 +119,8 @@ class ExampleBuilder:
         second, second_trimmed = cut(second, max(0, self._max_length - len(first) - 3))
         trimmed = first_trimmed + second_trimmed
         rest = [
-            [token for of, token in trimmed if of == number]
-            for number in sorted({of for of, _ in trimmed})
+            [token for segment, token in trimmed if segment == number]
+            for number in sorted({segment for segment, _ in trimmed})
             if self._keep
         ]
         target_length = self._target_length
@@ -141,14 +141,14 @@ class ExampleBuilder:
 def cut(
     segment: list[tuple[int, int]], length: int
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """The first `length` tokens of a segment, and the others."""
+    """Return the first `length` tokens of a segment, and the others."""
     return segment[:length], segment[length:]
 
 
 def generate_examples(
     documents: Iterable[Sequence[Sentence]], builder: ExampleBuilder
 ) -> Iterator[list[ReferenceExample]]:
-    """The examples of each document, with one builder for all as in the seed."""
+    """Generate the examples of each document, with one builder for all as in the seed."""
     for document in documents:
         examples = [made for sentence in document for made in builder.add_sentence(sentence)]
         yield [*examples, *builder.end_document()]

@@ -1,9 +1,10 @@
 """ERNIE in plain Python, written to be read.
 
-Stage one is the article's pairs (reference_bert.py) over tokens that know their words. Stage two is
-written from the article on ERNIE's data and the facts of the original's masking: one draw a token,
-by characters or by words. The kernels of `corpusmill.objectives.masking.ernie` draw other random
-numbers; their results must have the same distribution, which test_ernie_distribution.py checks.
+Stage one is the article's pairs (reference_bert.py) of tokens with their words. Stage two is
+written from the article on ERNIE's data and the facts of the original's masking: one draw per
+token, by characters or by words. The kernels of `corpusmill.objectives.masking.ernie` draw other
+random numbers; their results must have the same distribution, which test_ernie_distribution.py
+checks.
 """
 
 import random
@@ -18,7 +19,7 @@ Document = list[list[int]]
 
 @dataclass
 class ReferenceSequence:
-    """One example of stage one."""
+    """An example of stage one."""
 
     input_ids: list[int]
     token_type_ids: list[int]
@@ -28,7 +29,7 @@ class ReferenceSequence:
 
 @dataclass
 class ReferenceMasking:
-    """What becomes of one sequence."""
+    """A masked sequence."""
 
     masked_ids: list[int]
     positions: list[int]
@@ -45,7 +46,7 @@ def generate_sequences(
     max_seq_length: int = 512,
     short_seq_prob: float = 0.1,
 ) -> Iterator[ReferenceSequence]:
-    """The examples of one pass over documents[own]: BERT's pairs, with the words of tokens."""
+    """Generate the examples of one pass over documents[own]: BERT's pairs with words."""
     max_num_tokens = max_seq_length - 3
     target_length = max_num_tokens
     if rng.random() < short_seq_prob:
@@ -57,7 +58,7 @@ def generate_sequences(
             for place, token in enumerate(segment):
                 input_ids.append(token // 2)
                 token_type_ids.append(number)
-                # Where the beginning of a word was cut off, its first token left begins it.
+                # If the beginning of a word was cut off, its first remaining token begins it.
                 seg_labels.append(token % 2 if place else 0)
             input_ids.append(sep_id)
             token_type_ids.append(number)
@@ -73,7 +74,7 @@ def mask_sequence(
     vocab_size: int,
     rng: random.Random,
 ) -> ReferenceMasking:
-    """One sequence, by words or by characters."""
+    """Mask a sequence by words or by characters."""
     by_words = rng.random() < mask_word_prob
     groups = words_of(seg_labels) if by_words else characters_of(seg_labels)
     result = ReferenceMasking(list(input_ids), [], [], by_words)
@@ -94,7 +95,7 @@ def mask_sequence(
 
 
 def words_of(seg_labels: list[int]) -> Iterator[list[int]]:
-    """The places of each word: a 0 with the 1s behind it."""
+    """Return the places of each word: a 0 and the 1s after it."""
     word: list[int] = []
     for place, label in enumerate([*seg_labels, -1]):
         if label == 1:
@@ -107,7 +108,7 @@ def words_of(seg_labels: list[int]) -> Iterator[list[int]]:
 
 
 def characters_of(seg_labels: list[int]) -> Iterator[list[int]]:
-    """Each place that is not [CLS] or [SEP], alone."""
+    """Return each place except [CLS] and [SEP] as a word of its own."""
     for place, label in enumerate(seg_labels):
         if label != -1:
             yield [place]

@@ -1,4 +1,4 @@
-"""GPT's rows in plain Python, as their sources describe them; what the kernels are held against.
+"""GPT's rows in plain Python, as their sources describe them, to compare the kernels with.
 
 Sources: "BPE vocabulary and data loading pipeline for training a large model from scratch"
 (windows), "Building the Dataset and DataLoader for training a large language model" (streams), and
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 
 def windows(tokens: Sequence[int], chunk_size: int, overlap: int) -> Iterator[list[int]]:
-    """The first article's chunks; one that ends no later than one before it is left out."""
+    """Cut the first article's chunks, without those that end no later than a previous one."""
     covered = 0
     for start in range(0, len(tokens), chunk_size - overlap):
         chunk = list(tokens[start : start + chunk_size])
@@ -20,9 +20,9 @@ def windows(tokens: Sequence[int], chunk_size: int, overlap: int) -> Iterator[li
 
 
 class FileDataset:
-    """The second article's first data set: a range of places a file, and a file's tokens on demand.
+    """The second article's first data set: a range of places per file, and its tokens on demand.
 
-    A file's range ends with the place of the end-of-text token behind it.
+    A file's range ends with the place of the end-of-text token after it.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class MemoryDataset:
 
 
 def best_fit(lengths: Sequence[int], max_seq_length: int) -> list[int]:
-    """Tokens of each row, ascending; the longest piece first, in the fullest row that has room."""
+    """Put pieces, the longest first, into the fullest row with room; return sorted row lengths."""
     rows: list[int] = []
     for length in sorted(lengths, reverse=True):
         fitting = [place for place, used in enumerate(rows) if used + length <= max_seq_length]

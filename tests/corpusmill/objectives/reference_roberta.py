@@ -12,7 +12,7 @@ Sentence = list[int]
 
 
 def cut_document(document: list[Sentence], room: int) -> list[list[Sentence]]:
-    """Pieces of whole sentences, as many as fit; a sentence that fits none becomes several."""
+    """Cut a document into pieces of whole sentences; longer sentences become several pieces."""
     parts = [
         sentence[start : start + room]
         for sentence in document
@@ -27,7 +27,7 @@ def cut_document(document: list[Sentence], room: int) -> list[list[Sentence]]:
 
 
 def count(sentences: list[Sentence]) -> int:
-    """Tokens of sentences."""
+    """Count the tokens of sentences."""
     return sum(map(len, sentences))
 
 
@@ -55,11 +55,11 @@ class Example:
     pieces: int = 0
 
     def length(self) -> int:
-        """Tokens with [CLS] and a [SEP] behind every document."""
+        """The number of tokens with [CLS] and a [SEP] after every document."""
         return 1 + sum(count(document) + 1 for document in self.documents)
 
     def input_ids(self, cls_id: int, sep_id: int) -> list[int]:
-        """[CLS] sentences [SEP] sentences of another document [SEP] ..."""
+        """Return [CLS] sentences [SEP] sentences of another document [SEP] ..."""
         ids = [cls_id]
         for document in self.documents:
             ids += [token for sentence in document for token in sentence] + [sep_id]
@@ -67,7 +67,7 @@ class Example:
 
 
 def join(pieces: Iterable[Piece], max_seq_length: int) -> list[Example]:
-    """Full pieces as they come, last pieces joined."""
+    """Return full pieces as they are, and last pieces joined."""
     examples: list[Example] = []
     current: Example | None = None
     for piece in pieces:

@@ -4,8 +4,8 @@ After create_masked_lm_predictions of Google's BERT (`do_whole_word_mask`) and o
 `favor_shorter_ngram`). The kernels of `corpusmill.objectives.masking.words` draw other random
 numbers; their rows must have the same distribution, which test_word_masking_distribution.py checks.
 
-The deliberate differences that `corpusmill.objectives.masking.words` names are made here too, each
-where it says so.
+The deliberate differences that `corpusmill.objectives.masking.words` names are made here, too, each
+with a remark.
 """
 
 import random
@@ -17,10 +17,10 @@ Word = list[int]  # places of a row
 def find_words(
     input_ids: Sequence[int], continues: Sequence[int], special: set[int]
 ) -> list[list[Word]]:
-    """The words of each stretch between special tokens.
+    """Find the words of each stretch between special tokens.
 
-    Both programs have one list for the whole row, in which what is left of a cut word behind a
-    [SEP] belongs to the word before it.
+    Both programs have one list for the whole row, in which the rest of a cut word after a
+    [SEP] belongs to the previous word.
     """
     stretches: list[list[Word]] = [[]]
     for place, token in enumerate(input_ids):
@@ -34,7 +34,7 @@ def find_words(
 
 
 def find_ngrams(stretches: list[list[Word]], max_ngram: int) -> list[list[Word]]:
-    """For each word the n-grams that begin there, of 1 to max_ngram words, as ALBERT lists them.
+    """List for each word the n-grams that begin there, of 1 to max_ngram words, as ALBERT does.
 
     Near the end of a stretch the longer ones are the same as the last. ALBERT's run on behind
     [SEP].
@@ -52,7 +52,7 @@ def find_ngrams(stretches: list[list[Word]], max_ngram: int) -> list[list[Word]]
 def choose(
     candidates: list[list[Word]], predictions: int, max_ngram: int, rng: random.Random
 ) -> set[int]:
-    """The places to predict. With max_ngram 1 this is Google's loop over shuffled words."""
+    """Choose the places to predict. With max_ngram 1 this is Google's loop over shuffled words."""
     lengths = list(range(1, max_ngram + 1))
     weights = [1 / n for n in lengths]
     rng.shuffle(candidates)
@@ -84,7 +84,7 @@ def mask_words(
     max_ngram: int,
     rng: random.Random,
 ) -> tuple[list[int], list[int]]:
-    """Mask places of `input_ids`; gives the places and the ids that stood there.
+    """Mask places of `input_ids`; return the places and the original ids.
 
     The share is of the tokens that are not special, as everywhere in corpusmill; both programs
     count [CLS] and [SEP] too.

@@ -77,7 +77,7 @@ def test_the_columns_are_the_table() -> None:
 
 
 def test_literal_special_ids_in_the_text_are_never_predicted() -> None:
-    """Text may spell "[SEP]" out; it stays where it is. [MASK] and [UNK] may be predicted."""
+    """A "[SEP]" that is written out in the text stays; [MASK] and [UNK] can be predicted."""
     sentence = [SPECIAL.cls_id or 0, 10, SPECIAL.sep_id or 0, 11, SPECIAL.pad_id or 0, 12, 1, 4]
     for seed in range(50):
         row = build({7: [sentence]}, seed=seed, masked_lm_prob=1.0).to_pylist()[0]
@@ -199,7 +199,7 @@ def test_seeds_repeats_and_documents_draw_differently() -> None:
 
 
 def test_golden() -> None:
-    """Guards against an unnoticed change of the random streams: data sets must stay what they were.
+    """Guard against an unnoticed change of the random streams: data sets must stay the same.
 
     Where a change is meant, say so in the release notes and put the new sum here.
     """

@@ -78,7 +78,7 @@ def test_measured_distributions(corpus: Corpus, seed: int, start: int) -> None:
         "next_sentence_label": [row["next_sentence_label"] for row in rows],
     }
     assert measured == {
-        name: np.bincount(np.array(found, int)).tolist() for name, found in values.items()
+        name: np.bincount(np.array(numbers, int)).tolist() for name, numbers in values.items()
     }
 
 
@@ -96,7 +96,7 @@ def test_defaults_are_the_articles() -> None:
     [
         ({}, 20, 20),
         ({"max_predictions_per_seq": None}, 76, 76),
-        ({"max_seq_length": 128}, 19, 20),  # padded to the cap, which trainers are told
+        ({"max_seq_length": 128}, 19, 20),  # padded to the option, as trainers expect
         ({"max_seq_length": 5}, 1, 5),
     ],
 )

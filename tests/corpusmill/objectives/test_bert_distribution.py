@@ -45,7 +45,7 @@ CONFIGURATIONS: dict[str, dict[str, float | None]] = {
 
 
 def corpus_lines() -> Iterator[str]:
-    """Twelve documents of 1 to 12 sentences of 1 to 40 words; a word tells its place."""
+    """Twelve documents of 1 to 12 sentences of 1 to 40 words; each word is unique."""
     word = 10
     for document in range(12):
         yield f" = Title {document} = \n"
@@ -64,7 +64,7 @@ DOCUMENTS = reference_bert.create_documents(
 
 
 class Examples(NamedTuple):
-    """Examples as flat arrays; `document` and `repeat` name the pass."""
+    """Examples as flat arrays; `document` and `repeat` identify the pass."""
 
     document: np.ndarray
     repeat: np.ndarray
@@ -129,14 +129,14 @@ def ragged_rows(rows: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def observed(examples: Examples) -> tuple[np.ndarray, np.ndarray]:
-    """Which example of each pass is looked at, and how many examples each pass has."""
+    """Return which example of each pass is observed, and how many examples each pass has."""
     passes = examples.repeat.astype(np.int64) * len(DOCUMENTS) + examples.document.astype(np.int64)
     numbers, starts, counts = np.unique(passes, return_index=True, return_counts=True)
     return starts + (numbers // len(DOCUMENTS)) % counts, counts
 
 
 def properties(examples: Examples) -> dict[str, np.ndarray]:
-    """Integers that tell all about the observed examples; see the names."""
+    """Return integers that describe the observed examples; see the names."""
     chosen, examples_in_pass = observed(examples)
     document, first_length = (
         examples.document[chosen].astype(np.int64),
@@ -152,7 +152,7 @@ def properties(examples: Examples) -> dict[str, np.ndarray]:
     predictions = np.diff(examples.prediction_offsets)[chosen]
     # One of an example's predictions, by turns: all have the same number of turns on both sides.
     turn = examples.prediction_offsets[chosen] + np.arange(len(chosen)) // 7 % predictions
-    # A random document is told by its place among the others, so that the own one is no gap.
+    # A random document is identified by its place among the others, without a gap for the own one.
     skipped = second["document"] - (second["document"] > document)
     assert (second["document"] != document)[
         (second_length > 0) & (examples.is_random[chosen] == 1)
@@ -183,7 +183,7 @@ def properties(examples: Examples) -> dict[str, np.ndarray]:
 
 
 SENTENCES = [sentence for document in DOCUMENTS for sentence in document]
-# By token id: number of its sentence in the corpus, number of its document.
+# By token id: the number of its sentence in the corpus, and of its document.
 SENTENCE_OF_TOKEN = np.repeat(np.arange(len(SENTENCES)), [len(sentence) for sentence in SENTENCES])
 DOCUMENT_OF_SENTENCE = np.repeat(
     np.arange(len(DOCUMENTS)), [len(document) for document in DOCUMENTS]
@@ -191,7 +191,7 @@ DOCUMENT_OF_SENTENCE = np.repeat(
 
 
 def stretches(original: np.ndarray, start: np.ndarray, length: np.ndarray) -> dict[str, np.ndarray]:
-    """Where segments are from; -1 for empty ones."""
+    """Return the origin of segments, or -1 for empty ones."""
     filled = length > 0
     first_token = original[start].astype(np.int64)
     last_token = original[start + np.maximum(length, 1) - 1].astype(np.int64)
@@ -233,7 +233,7 @@ def test_examples_are_distributed_as_the_references(name: str) -> None:
 
 
 def assert_eighty_ten_ten(examples: Examples) -> None:
-    """All predictions are independent; a replacement may by chance be the original."""
+    """All predictions are independent; a replacement can be the original by chance."""
     places = (
         np.repeat(examples.offsets[:-1], np.diff(examples.prediction_offsets)) + examples.positions
     )

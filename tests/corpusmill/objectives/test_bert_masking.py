@@ -1,4 +1,4 @@
-"""Which words BERT's examples are masked by, and what is stored where they are masked later."""
+"""The words by which BERT's examples are masked, and the columns for masking them later."""
 
 from typing import Any
 
@@ -29,12 +29,12 @@ RULES = pytest.mark.parametrize("rule", [TOKENS, WORDS, NGRAMS], ids=["tokens", 
 
 
 def begins_word(token: int) -> bool:
-    """Of a numbered corpus every third token, and what begins its sentence."""
+    """Return whether a token begins a word wherever it is: every third one does."""
     return token % 3 == 0
 
 
 def mark_corpus(corpus: Corpus) -> dict[int, list[list[int]]]:
-    """The corpus with marked ids, as documents come where the objective has a rule of words."""
+    """Mark the corpus' ids, as for an objective with a word rule."""
     return {
         document: [
             mark(
@@ -61,7 +61,7 @@ def build(corpus: Corpus, repeat: int = 0, seed: int = SEED, **options: Any) -> 
 
 
 def words_of(row: list[int], corpus: Corpus) -> list[list[int]]:
-    """The places of each word of an unmasked row."""
+    """Return the places of each word of an unmasked row."""
     firsts = {sentence[0] for document in corpus.values() for sentence in document}
     words: list[list[int]] = []
     inside = False
@@ -93,7 +93,7 @@ def test_ngrams_are_longer_than_words() -> None:
         examples = build(corpus, **{**WORDS, "max_seq_length": 200, "ngram": ngram}).to_pylist()
         gaps = [np.diff(row["masked_lm_positions"]) for row in examples]
         runs.append(np.mean(np.concatenate(gaps) > 1))
-    # Of whole words of three tokens 2 of 3 gaps are 1; n-grams have 18 words in 11 runs.
+    # In whole words of three tokens, 2 of 3 gaps are 1; n-grams have 18 words in 11 runs.
     assert runs[1] < 0.8 * runs[0]
 
 

@@ -1,6 +1,7 @@
-"""What BERT's examples are made of: pairs in order or switched, whole sentences of documents."""
+"""BERT's other examples: pairs in order or switched, whole sentences of documents."""
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -37,11 +38,13 @@ def bert(**options: Any) -> Bert:
 
 
 def mark_corpus(corpus: Corpus) -> dict[int, list[list[int]]]:
-    """The corpus as a rule of words gives it, by which odd ids go on with a word."""
+    """Mark the corpus by a word rule in which odd ids continue a word."""
     return {
         document: [
-            mark(np.array(of, np.int16), np.array([token % 2 == 1 for token in of])).tolist()
-            for of in sentences
+            mark(
+                np.array(sentence, np.int16), np.array([token % 2 == 1 for token in sentence])
+            ).tolist()
+            for sentence in sentences
         ]
         for document, sentences in corpus.items()
     }
@@ -50,7 +53,7 @@ def mark_corpus(corpus: Corpus) -> dict[int, list[list[int]]]:
 def build(
     objective: Bert, corpus: Corpus, seed: int = SEED, repeats: int = 2
 ) -> list[pa.RecordBatch]:
-    """All passes over a corpus, as a shard sorts them."""
+    """Build all passes over a corpus, with the keys by which a shard sorts them."""
     documents = batch_of(mark_corpus(corpus) if objective.words else corpus)
     splits = np.zeros(len(corpus), np.uint8)
     return [
@@ -62,14 +65,14 @@ def build(
 def pack(
     objective: Bert, built: list[pa.RecordBatch], batch_rows: int = 8192
 ) -> Iterator[pa.RecordBatch]:
-    """The rows that are written."""
+    """Return the rows that are written."""
     return objective.pack(sort_rows(list(built), batch_rows))
 
 
 def written(
     objective: Bert, corpus: Corpus, seed: int = SEED, batch_rows: int = 8192
 ) -> list[dict[str, Any]]:
-    """The rows of a shard as readers see them."""
+    """Return the rows of a shard as readers see them."""
     groups = pack(objective, build(objective, corpus, seed), batch_rows)
     return [row for group in groups for row in objective.finish(group, False).to_pylist()]
 
@@ -86,7 +89,7 @@ def text_of(ids: list[int]) -> list[int]:
 
 
 def test_pairs_in_order_have_their_own_label() -> None:
-    names = [of.name for of in bert(segments="sentence-order").columns]
+    names = [column.name for column in bert(segments="sentence-order").columns]
     assert names == [
         "input_ids", "token_type_ids", "sentence_order_label", "masked_lm_positions",
         "masked_lm_ids",
@@ -95,10 +98,10 @@ def test_pairs_in_order_have_their_own_label() -> None:
 
 @pytest.mark.parametrize("segments", ["full-sentences", "doc-sentences"])
 def test_whole_sentences_have_neither_label_nor_types(segments: str) -> None:
-    names = [of.name for of in bert(segments=segments).columns]
+    names = [column.name for column in bert(segments=segments).columns]
     assert names == ["input_ids", "masked_lm_positions", "masked_lm_ids"]
     dynamic = bert(segments=segments, mask="dynamic")
-    assert [of.name for of in dynamic.columns] == ["input_ids"]
+    assert [column.name for column in dynamic.columns] == ["input_ids"]
 
 
 @pytest.mark.parametrize("segments", KINDS)
@@ -109,8 +112,8 @@ def test_no_pool_is_drawn(segments: str) -> None:
 
 def test_the_cap_counts_the_special_tokens_of_the_kind() -> None:
     options: dict[str, Any] = {"masked_lm_prob": 1.0, "max_predictions_per_seq": None}
-    found = {kind: bert(segments=kind, **options).options.most_predictions for kind in KINDS}
-    assert found == {
+    most = {kind: bert(segments=kind, **options).options.most_predictions for kind in KINDS}
+    assert most == {
         "sentence-order": LENGTH - 3,
         "full-sentences": LENGTH - 2,
         "doc-sentences": LENGTH - 2,
@@ -142,8 +145,8 @@ def test_the_label_tells_which_segment_is_first_in_the_document(corpus: Corpus, 
     for row in written(bert(segments="sentence-order"), corpus, seed):
         ids, types = original(row), row["token_type_ids"]
         first, second = (
-            text_of([token for token, kind in zip(ids, types, strict=True) if kind == of])
-            for of in (0, 1)
+            text_of([token for token, kind in zip(ids, types, strict=True) if kind == segment])
+            for segment in (0, 1)
         )
         if second:
             assert row["sentence_order_label"] == (first[0] > second[0])
@@ -159,24 +162,27 @@ def test_the_label_tells_which_segment_is_first_in_the_document(corpus: Corpus, 
 def test_full_sentences_are_the_references_in_the_order_of_the_shard(
     corpus: Corpus, seed: int, mask: str, batch_rows: int
 ) -> None:
-    """Wherever the sorted rows are cut into batches, and however they are masked."""
+    """They do not depend on how sorted rows are cut into batches, or how they are masked."""
     objective = bert(segments="full-sentences", **MASKS[mask])
     room = LENGTH - 2
-    cut = {document: cut_document(list(map(list, of)), room) for document, of in corpus.items()}
+    cut = {
+        document: cut_document(list(map(list, sentences)), room)
+        for document, sentences in corpus.items()
+    }
     pieces: list[Piece] = []
     for group in sort_rows(build(objective, corpus, seed), batch_rows):
         for place in group.select(["document", "index"]).to_pylist():
-            of_document = cut[place["document"]]
-            sentences = of_document[place["index"]]
-            is_last = place["index"] == len(of_document) - 1
+            document_pieces = cut[place["document"]]
+            sentences = document_pieces[place["index"]]
+            is_last = place["index"] == len(document_pieces) - 1
             pieces.append(Piece(len(pieces), sentences, is_last))
     expected = [
         example.input_ids(SPECIAL.cls_id or 0, SPECIAL.sep_id or 0)
         for example in join(pieces, LENGTH)
     ]
-    found = written(objective, corpus, seed, batch_rows)
-    assert [original(row) for row in found] == expected
-    assert found == written(objective, corpus, seed)
+    rows = written(objective, corpus, seed, batch_rows)
+    assert [original(row) for row in rows] == expected
+    assert rows == written(objective, corpus, seed)
 
 
 @pytest.mark.parametrize("segments", ["full-sentences", "doc-sentences"])
@@ -185,16 +191,16 @@ def test_every_token_is_in_the_data_set_once_a_pass(
     segments: str, corpus: Corpus, seed: int
 ) -> None:
     rows = written(bert(segments=segments), corpus, seed)
-    given_tokens = [token for of in corpus.values() for sentence in of for token in sentence]
-    found = [token for row in rows for token in text_of(original(row))]
-    assert sorted(found) == sorted(given_tokens * 2)
+    corpus_tokens = list(chain(*chain(*corpus.values())))
+    row_tokens = [token for row in rows for token in text_of(original(row))]
+    assert sorted(row_tokens) == sorted(corpus_tokens * 2)
     assert max(len(row["input_ids"]) for row in rows) <= LENGTH
 
 
 @given(corpora)
 def test_sentences_of_one_document_stay_alone(corpus: Corpus) -> None:
     owner = {
-        token: document for document, of in corpus.items() for sentence in of for token in sentence
+        token: document for document, sentences in corpus.items() for token in chain(*sentences)
     }
     for row in written(bert(segments="doc-sentences"), corpus):
         ids = original(row)
@@ -204,7 +210,7 @@ def test_sentences_of_one_document_stay_alone(corpus: Corpus) -> None:
 
 @EVERY_MASK
 def test_joined_rows_are_masked_as_rows_are(mask: str) -> None:
-    """The share, the words and the places are those of the rule; another seed gives others."""
+    """The share and the words follow the rule; another seed gives other places."""
     corpus = numbered_corpus([[1 + (document * 7) % 11] * 2 for document in range(40)])
     objective = bert(segments="full-sentences", max_predictions_per_seq=None, **MASKS[mask])
     rows = written(objective, corpus)
@@ -218,7 +224,10 @@ def test_joined_rows_are_masked_as_rows_are(mask: str) -> None:
             if not objective.words:
                 assert len(row["masked_lm_ids"]) == wanted
         again = written(objective, corpus, seed=SEED + 1)
-        places = [{tuple(of["masked_lm_positions"]) for of in found} for found in (rows, again)]
+        places = [
+            {tuple(row["masked_lm_positions"]) for row in written_rows}
+            for written_rows in (rows, again)
+        ]
         assert places[0] != places[1]
         assert len({tuple(row["masked_lm_positions"]) for row in joined}) > len(joined) // 2
     elif objective.words:
@@ -228,7 +237,7 @@ def test_joined_rows_are_masked_as_rows_are(mask: str) -> None:
 
 
 def test_words_stay_whole_where_documents_are_joined() -> None:
-    """Odd ids go on with the word before them, but not over a [SEP]."""
+    """Odd ids continue the previous word, but not across a [SEP]."""
     corpus = numbered_corpus([[4], [5], [4], [7], [3], [6]])
     objective = bert(segments="full-sentences", mask="dynamic", whole_word_mask=True)
     for row in written(objective, corpus):

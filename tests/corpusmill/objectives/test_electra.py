@@ -19,7 +19,7 @@ seeds = st.integers(0, MAX_SEED)
 def build(
     corpus: Corpus, given_options: ElectraOptions, seed: int = 1, repeat: int = 0
 ) -> pa.RecordBatch:
-    """One pass over a corpus."""
+    """Build one pass over a corpus."""
     splits = np.zeros(len(corpus), np.uint8)
     return electra(given_options).build(batch_of(corpus), repeat, None, splits, seed)
 

@@ -1,9 +1,9 @@
-"""The kernel's examples have the distribution of the reference's, whose builder goes on and on.
+"""The kernel's examples have the distribution of the reference's, whose builder never restarts.
 
 Each property of each configuration is one chi-square test; see distributions.py for the rate. One
 observation is one pass over one document. The reference is the original's way: one builder takes
 all documents one after the other and carries its target from each to the next. Of a pass over a
-document the example number p modulo the examples of that pass is looked at, p being the pass.
+document the example number p modulo the examples of that pass is observed, where p is the pass.
 """
 
 import random
@@ -48,7 +48,7 @@ DOCUMENTS = numbered_corpus(
 
 
 class Example(NamedTuple):
-    """One example, and where it is from."""
+    """An example and its origin."""
 
     document: int
     number: int
@@ -61,7 +61,7 @@ class Example(NamedTuple):
 
 
 def ours(options: ElectraOptions) -> Iterator[Example]:
-    """One example of each pass over each document."""
+    """Return one example of each pass over each document."""
     for repeat in range(PASSES):
         packs = kernel_packs(DOCUMENTS, options, seed=11, repeat=repeat)
         for document in DOCUMENTS:
@@ -75,7 +75,7 @@ def ours(options: ElectraOptions) -> Iterator[Example]:
 
 
 def reference(options: ElectraOptions) -> Iterator[Example]:
-    """The same of the original's way, but for the very first example, which is never short."""
+    """Return the same by the original, without the very first example, which is never short."""
     longest, keep = options.max_seq_length, options.overflow == "keep"
     rng = random.Random(12)  # noqa: S311 - no secret
     draws = RandomDraws(rng, options.short_seq_prob, options.single_segment_prob)
@@ -93,38 +93,40 @@ def reference(options: ElectraOptions) -> Iterator[Example]:
 
 
 def properties(examples: Iterator[Example]) -> dict[str, np.ndarray]:
-    """Integers that tell all about the examples; see the names."""
-    found: dict[str, list[int]] = {}
-    for of in examples:
-        first, second = len(of.first), len(of.second)
-        trimmed = of.first_trimmed + of.second_trimmed
-        is_mixed = bool(of.second) and of.first[-1] > of.second[0]
+    """Return integers that describe the examples; see the names."""
+    values_by_name: dict[str, list[int]] = {}
+    for example in examples:
+        first, second = len(example.first), len(example.second)
+        trimmed = example.first_trimmed + example.second_trimmed
+        is_mixed = bool(example.second) and example.first[-1] > example.second[0]
         values = {
-            "examples in a pass": of.examples_in_pass,
-            "examples in a pass, of a document": of.document * 1000 + of.examples_in_pass,
+            "examples in a pass": example.examples_in_pass,
+            "examples in a pass, of a document": example.document * 1000 + example.examples_in_pass,
             "length": first + second,
             "first segment's length": first,
             "second segment's length": second,
             "both segments' lengths": first * 1000 + second,
-            "one segment": not of.second,
-            "one segment, of an index": of.number * 2 + (not of.second),
-            "tokens trimmed of the first segment": of.first_trimmed,
-            "tokens trimmed of the second segment": of.second_trimmed,
-            "tokens trimmed, of a document": of.document * 1000 + trimmed,
-            "target": of.target_length,
-            "target, of an index": of.number * 1000 + of.target_length,
-            "target, of a document": of.document * 1000 + of.target_length,
-            "target, of a document's first example": of.target_length if of.number == 0 else -1,
-            "target, of a length": of.target_length * 1000 + first + second,
-            "a first segment that goes on behind the second": is_mixed,
-            "first token": of.first[0],
-            "last token of the first segment": of.first[-1],
-            "first token of the second segment": of.second[0] if of.second else -1,
-            "last token": max(of.first + of.second),
+            "one segment": not example.second,
+            "one segment, of an index": example.number * 2 + (not example.second),
+            "tokens trimmed of the first segment": example.first_trimmed,
+            "tokens trimmed of the second segment": example.second_trimmed,
+            "tokens trimmed, of a document": example.document * 1000 + trimmed,
+            "target": example.target_length,
+            "target, of an index": example.number * 1000 + example.target_length,
+            "target, of a document": example.document * 1000 + example.target_length,
+            "target, of a document's first example": example.target_length
+            if example.number == 0
+            else -1,
+            "target, of a length": example.target_length * 1000 + first + second,
+            "a first segment that continues after the second": is_mixed,
+            "first token": example.first[0],
+            "last token of the first segment": example.first[-1],
+            "first token of the second segment": example.second[0] if example.second else -1,
+            "last token": max(example.first + example.second),
         }
         for name, value in values.items():
-            found.setdefault(name, []).append(int(value))
-    return {name: np.array(values) for name, values in found.items()}
+            values_by_name.setdefault(name, []).append(int(value))
+    return {name: np.array(values) for name, values in values_by_name.items()}
 
 
 def test_the_corpus_has_what_it_is_for() -> None:
@@ -132,8 +134,8 @@ def test_the_corpus_has_what_it_is_for() -> None:
     assert {len(sentences) for sentences in DOCUMENTS.values()} == set(range(1, 13))
     assert min(lengths) == 1
     assert max(lengths) == 40
-    found = properties(ours(CONFIGURATIONS["original, small"]))
-    assert found["a first segment that goes on behind the second"].any()
+    drawn = properties(ours(CONFIGURATIONS["original, small"]))
+    assert drawn["a first segment that continues after the second"].any()
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)

@@ -104,10 +104,10 @@ def test_what_is_measured_is_what_the_rows_tell(mode: str, padded: bool) -> None
     rows = build(CORPUS, max_seq_length=40, mask=mode).slice(3)
     finished = objective.finish(rows, padded)
     assert finished.schema == arrow_schema(objective.columns, padded)
-    measured, found = objective.measure(rows), recount(finished, objective.columns)
-    assert measured.keys() == found.keys()
+    measured, recounted = objective.measure(rows), recount(finished, objective.columns)
+    assert measured.keys() == recounted.keys()
     for name, counts in measured.items():
-        assert counts.tolist() == found[name].tolist(), name
+        assert counts.tolist() == recounted[name].tolist(), name
     assert ("predictions" in measured) == (mode == "static")
 
 
@@ -118,7 +118,7 @@ def test_words_are_counted_by_their_first_tokens() -> None:
 
 
 def test_special_tokens_that_are_written_in_the_text_are_in_no_word() -> None:
-    # The ids 2 and 3 are [CLS] and [SEP]; what stands behind them begins a word.
+    # The ids 2 and 3 are [CLS] and [SEP]; the token after them begins a word.
     corpus = {0: [[10, 3, 10, 2, 11, 4, 13]], 1: [[12]]}
     for row in build(corpus, max_seq_length=40).to_pylist():
         if row["document"] == 0:
@@ -149,7 +149,7 @@ def test_columns_take_the_smallest_types_and_an_unmasked_set_has_no_masks() -> N
     assert list(plain) == ["input_ids", "token_type_ids", "seg_labels", "next_sentence_label"]
     static = {column.name: column for column in ernie(mask="static").columns}
     assert static["masked_lm_positions"].dtype == "int16"
-    assert static["masked_lm_positions"].width == 509  # no cap
+    assert static["masked_lm_positions"].width == 509  # without a cap
     assert [column.pad for column in static.values()] == [0, 0, -1, 0, 0, 0]
 
 

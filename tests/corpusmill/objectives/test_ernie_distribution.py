@@ -38,8 +38,8 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
 
 
 def properties(sequences: list[tuple[int, list[int], list[int], list[int], bool]]) -> Any:
-    """Integers about (document, input_ids, token_type_ids, seg_labels, is random)."""
-    found: dict[str, list[int]] = {}
+    """Return integers that describe (document, ids, segments, seg_labels, is random)."""
+    values_by_name: dict[str, list[int]] = {}
     for document, ids, types, labels, is_random in sequences:
         second = types.index(1)
         first_token, later_token = ids[1], ids[second] if second < len(ids) - 1 else -1
@@ -61,15 +61,17 @@ def properties(sequences: list[tuple[int, list[int], list[int], list[int], bool]
                 continues_word(later_token) and later_token not in BEGINNINGS
             ),
             "tokens of the last word": labels[::-1].index(0),
-            "labels of the first five tokens": int("".join(str(of + 1) for of in labels[1:6])),
+            "labels of the first five tokens": int(
+                "".join(str(label + 1) for label in labels[1:6])
+            ),
         }.items():
-            found.setdefault(name, []).append(value)
-    return {name: np.array(values) for name, values in found.items()}
+            values_by_name.setdefault(name, []).append(value)
+    return {name: np.array(values) for name, values in values_by_name.items()}
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_examples_are_distributed_as_the_references(name: str) -> None:
-    """Of each pass over each document, the first or the last example by turns is looked at."""
+    """In each pass over each document, the first or the last example is observed alternately."""
     options = CONFIGURATIONS[name]
     ours, written = [], []
     rng = random.Random(3)  # noqa: S311 - no secret
@@ -85,14 +87,20 @@ def test_examples_are_distributed_as_the_references(name: str) -> None:
         for document, row in enumerate(ragged.take_rows(finished, places).to_pylist()):
             ours.append((document, *row.values()))
         for document in range(len(documents)):
-            passed = list(
+            sequences = list(
                 reference_ernie.generate_sequences(
                     document, documents, rng, SPECIAL.cls_id or 0, SPECIAL.sep_id or 0, **options
                 )
             )
-            of = passed[-(repeat % 2)]
+            sequence = sequences[-(repeat % 2)]
             written.append(
-                (document, of.input_ids, of.token_type_ids, of.seg_labels, of.is_random_next)
+                (
+                    document,
+                    sequence.input_ids,
+                    sequence.token_type_ids,
+                    sequence.seg_labels,
+                    sequence.is_random_next,
+                )
             )
     expected = properties(written)
     for what, values in properties(ours).items():

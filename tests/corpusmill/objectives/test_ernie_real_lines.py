@@ -1,4 +1,4 @@
-"""The 6,000 sequences that came with ERNIE's own code, where they are at hand."""
+"""The 6,000 sequences that come with ERNIE's own code, if they are available."""
 
 import gzip
 import io
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.skipif(not LINES.exists(), reason=f"{LINES} is not ther
 
 @pytest.fixture(scope="module")
 def rows() -> pa.RecordBatch:
-    """All sequences in one batch."""
+    """Return all sequences in one batch."""
     with LINES.open("rb") as stream:
         return pa.concat_batches(list(OF.read([stream], COLUMNS, OPTIONS, 1000)))
 
@@ -72,12 +72,12 @@ def test_masking_them_gives_the_originals_shares(
     np.testing.assert_array_equal(input_ids[places], originals)
     assert (labels[places] != -1).all()
     maskable = int((labels != -1).sum())
-    # Words are chosen whole, so that their tokens are not independent; those of one token are.
+    # The tokens of a word are chosen together; words of one token are independent.
     alone = (labels == 0) & np.append(labels[1:] != 1, True)
     chosen = np.zeros(len(labels), np.bool_)
     chosen[places] = True
-    of = alone if mask_word_prob else labels != -1
-    assert stats.binomtest(int(chosen[of].sum()), int(of.sum()), 0.15).pvalue > 1e-4
+    is_open = alone if mask_word_prob else labels != -1
+    assert stats.binomtest(int(chosen[is_open].sum()), int(is_open.sum()), 0.15).pvalue > 1e-4
     assert abs(len(places) / maskable - 0.15) < 0.005
     to_mask = int((masked[places] == MASK).sum())
     kept = int((masked[places] == originals).sum())

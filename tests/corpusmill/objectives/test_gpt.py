@@ -1,6 +1,7 @@
 """The objective gpt, from documents to written rows."""
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -40,22 +41,22 @@ def objective(**options: Any) -> Gpt:
     return Gpt(GptOptions(**options), SPECIAL, "int16")
 
 
-def build(of: Gpt, corpus: Corpus) -> pa.RecordBatch:
-    return of.build(batch_of(corpus), 0, None, SPLITS, 1)
+def build(gpt: Gpt, corpus: Corpus) -> pa.RecordBatch:
+    return gpt.build(batch_of(corpus), 0, None, SPLITS, 1)
 
 
-def finish(of: Gpt, corpus: Corpus, cut: int = 2**62, padded: bool = False) -> pa.RecordBatch:
-    """The rows of one shard as they are written, built `cut` rows at a time."""
-    keyed = add_keys(build(of, corpus), 1)
-    assert keyed.schema == keyed_schema(of.built_columns)
+def finish(gpt: Gpt, corpus: Corpus, cut: int = 2**62, padded: bool = False) -> pa.RecordBatch:
+    """Return the rows of one shard as they are written, built `cut` rows at a time."""
+    keyed = add_keys(build(gpt, corpus), 1)
+    assert keyed.schema == keyed_schema(gpt.built_columns)
     rows: Iterator[pa.RecordBatch] = sort_rows([keyed], cut)
-    packed = pa.concat_batches([*of.pack(rows), keyed.slice(0, 0)])
-    assert packed.schema == keyed_schema(of.built_columns)
-    return of.finish(packed, padded)
+    packed = pa.concat_batches([*gpt.pack(rows), keyed.slice(0, 0)])
+    assert packed.schema == keyed_schema(gpt.built_columns)
+    return gpt.finish(packed, padded)
 
 
 def texts(corpus: Corpus, ended: bool) -> list[list[int]]:
-    joined = [[token for sentence in of for token in sentence] for of in corpus.values()]
+    joined = [list(chain(*sentences)) for sentences in corpus.values()]
     return [[*tokens, END] if ended else tokens for tokens in joined]
 
 
@@ -70,17 +71,17 @@ def test_the_rows_of_a_stream_are_documents_that_end(corpus: Corpus) -> None:
 
 @given(corpora, st.booleans())
 def test_windows_are_the_articles(corpus: Corpus, ended: bool) -> None:
-    of = objective(mode="windows", max_seq_length=8, overlap=3, end_of_text=ended)
+    gpt = objective(mode="windows", max_seq_length=8, overlap=3, end_of_text=ended)
     expected = [
         (document, index, window)
         for document, tokens in zip(corpus, texts(corpus, ended), strict=True)
         for index, window in enumerate(reference_gpt.windows(tokens, 8, 3))
     ]
-    built = build(of, corpus)
+    built = build(gpt, corpus)
     names = ("document", "index", "input_ids")
     columns = [built.column(name).to_pylist() for name in names]
     assert list(zip(*columns, strict=True)) == expected
-    assert of.count(built) == {"cut_documents": sum(index == 1 for _, index, _ in expected)}
+    assert gpt.count(built) == {"cut_documents": sum(index == 1 for _, index, _ in expected)}
 
 
 @given(corpora, st.sampled_from([13, 20, 40]))
@@ -92,7 +93,7 @@ def test_packed_rows_hold_whole_documents(corpus: Corpus, length: int) -> None:
         for begin, end in zip(row["cu_seqlens"], row["cu_seqlens"][1:], strict=False)
     ]
     documents = texts(corpus, ended=True)
-    cut = [tokens[at : at + length] for tokens in documents for at in range(0, len(tokens), length)]
+    cut = [tokens[i : i + length] for tokens in documents for i in range(0, len(tokens), length)]
     assert sorted(pieces) == sorted(cut)
     assert all(row["cu_seqlens"][0] == 0 for row in rows)
     assert all(row["cu_seqlens"][-1] == len(row["input_ids"]) <= length for row in rows)
@@ -101,11 +102,11 @@ def test_packed_rows_hold_whole_documents(corpus: Corpus, length: int) -> None:
 
 
 def test_a_row_is_packed_in_the_order_of_the_shard() -> None:
-    """What follows what is as random as the keys, whatever lengths the documents have."""
-    of = objective(mode="pack", max_seq_length=1000)
+    """The order of documents is as random as their keys, whatever their lengths."""
+    gpt = objective(mode="pack", max_seq_length=1000)
     corpus = numbered_corpus([[length] for length in range(1, 30)])
-    [row] = finish(of, corpus).column("input_ids").to_pylist()
-    keyed = pa.concat_batches(sort_rows([add_keys(build(of, corpus), 1)], 1000))
+    [row] = finish(gpt, corpus).column("input_ids").to_pylist()
+    keyed = pa.concat_batches(sort_rows([add_keys(build(gpt, corpus), 1)], 1000))
     assert row == [token for tokens in keyed.column("input_ids").to_pylist() for token in tokens]
 
 
@@ -114,49 +115,49 @@ def test_a_row_is_packed_in_the_order_of_the_shard() -> None:
 def test_rows_do_not_depend_on_batches(
     options: dict[str, Any], corpus: Corpus, cut: int, data: st.DataObject
 ) -> None:
-    of = objective(**options)
-    assert finish(of, corpus, cut) == finish(of, corpus)
+    gpt = objective(**options)
+    assert finish(gpt, corpus, cut) == finish(gpt, corpus)
     border = data.draw(st.integers(0, len(corpus)))
     whole = batch_of(corpus)
     parts = [whole.slice(0, border), whole.slice(border)]
-    built = [of.build(part, 0, None, SPLITS, 1) for part in parts]
-    assert pa.concat_batches(built).equals(build(of, corpus))
+    built = [gpt.build(part, 0, None, SPLITS, 1) for part in parts]
+    assert pa.concat_batches(built).equals(build(gpt, corpus))
 
 
 def test_a_long_shard_is_packed_in_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Windows of 64 tokens, cut at the same rows however these come."""
+    """Windows of 64 tokens do not depend on batches."""
     for name in ("_PACKED_TOKENS", "_MOST_PACKED_TOKENS"):
         monkeypatch.setattr(f"corpusmill.objectives.gpt.{name}", 64)
-    of = objective(mode="pack", max_seq_length=16)
+    gpt = objective(mode="pack", max_seq_length=16)
     corpus = numbered_corpus([[1 + document * 7 % 23] for document in range(60)])
-    assert finish(of, corpus, 7) == finish(of, corpus, 1000)
-    keyed = pa.concat_batches(sort_rows([add_keys(build(of, corpus), 1)], 1000))
+    assert finish(gpt, corpus, 7) == finish(gpt, corpus, 1000)
+    keyed = pa.concat_batches(sort_rows([add_keys(build(gpt, corpus), 1)], 1000))
     windows = list(cut_into_groups([keyed], 64, 64))
     assert len(windows) > 5
-    expected = [pa.concat_batches(of.pack(iter([window]))) for window in windows]
-    assert finish(of, corpus, 7) == of.finish(pa.concat_batches(expected), padded=False)
+    expected = [pa.concat_batches(gpt.pack(iter([window]))) for window in windows]
+    assert finish(gpt, corpus, 7) == gpt.finish(pa.concat_batches(expected), padded=False)
 
 
 @any_mode
 @pytest.mark.parametrize("padded", [False, True])
 def test_written_rows_measure_as_built_ones(options: dict[str, Any], padded: bool) -> None:
-    of = objective(**options)
+    gpt = objective(**options)
     corpus = numbered_corpus([[1 + document * 7 % 23] for document in range(40)])
-    if padded and of.columns[0].width == ANY_LENGTH:
+    if padded and gpt.columns[0].width == ANY_LENGTH:
         return
-    keyed = add_keys(build(of, corpus), 1)
-    packed = pa.concat_batches(of.pack(iter([keyed])))
-    measured, found = of.measure(packed), recount(of.finish(packed, padded), of.columns)
-    assert measured.keys() == found.keys()
-    assert all(measured[name].tolist() == found[name].tolist() for name in measured)
+    keyed = add_keys(build(gpt, corpus), 1)
+    packed = pa.concat_batches(gpt.pack(iter([keyed])))
+    measured, recounted = gpt.measure(packed), recount(gpt.finish(packed, padded), gpt.columns)
+    assert measured.keys() == recounted.keys()
+    assert all(measured[name].tolist() == recounted[name].tolist() for name in measured)
     if "pieces" in measured:
         pieces = measured["pieces"]
         assert pieces @ np.arange(len(pieces)) == keyed.num_rows
 
 
 def test_padded_packs_fill_the_rows_and_the_marks() -> None:
-    of = objective(mode="pack", max_seq_length=6)
-    rows = finish(of, {1: [[11]], 2: [[12, 13]]}, padded=True).to_pylist()
+    gpt = objective(mode="pack", max_seq_length=6)
+    rows = finish(gpt, {1: [[11]], 2: [[12, 13]]}, padded=True).to_pylist()
     assert [sorted(row["input_ids"]) for row in rows] == [[0, 7, 7, 11, 12, 13]]
     assert rows[0]["cu_seqlens"] in [[0, 2, 5, 0, 0, 0, 0], [0, 3, 5, 0, 0, 0, 0]]
 
@@ -171,7 +172,7 @@ def test_cumulate_marks_each_row_from_zero() -> None:
     ("special", "pad"),
     [
         (SPECIAL, PAD),
-        # A row that ends with the end-of-text token could not be told from one that is filled.
+        # A row that ends with the end-of-text token would look like a padded one.
         (SpecialTokens(None, None, None, END, None, (END,), END), NO_PAD),
         (SpecialTokens(None, None, None, None, None, (END,), END), NO_PAD),
     ],

@@ -37,9 +37,9 @@ def cut(batch: pa.RecordBatch, cuts: list[int]) -> Iterator[pa.RecordBatch]:
         yield batch.slice(start, stop - start)
 
 
-def assert_equal_pools(found: Pool, expected: Pool) -> None:
+def assert_equal_pools(pool: Pool, expected: Pool) -> None:
     for name in ARRAYS:
-        one, other = getattr(found, name), getattr(expected, name)
+        one, other = getattr(pool, name), getattr(expected, name)
         assert one.dtype == other.dtype, name
         assert one.tolist() == other.tolist(), name
 
@@ -48,16 +48,16 @@ def assert_equal_pools(found: Pool, expected: Pool) -> None:
 def test_a_pool_is_read_as_it_was_written(
     tmp_path_factory: pytest.TempPathFactory, corpus: Corpus, cuts: list[int], train: int
 ) -> None:
-    """In whatever batches and slices it comes."""
+    """It does not depend on batches and slices."""
     items = list(corpus.items())
-    of_train, of_validation = dict(items[:train]), dict(items[train:])
-    batches = [*cut(batch_of(of_train), cuts), *cut(batch_of(of_validation), cuts)]
-    pool = write_and_open(batches, of_train, of_validation, tmp_path_factory.mktemp("pool"))
-    assert_equal_pools(pool, pool_of(of_train, of_validation))
+    train_corpus, validation_corpus = dict(items[:train]), dict(items[train:])
+    batches = [*cut(batch_of(train_corpus), cuts), *cut(batch_of(validation_corpus), cuts)]
+    pool = write_and_open(batches, train_corpus, validation_corpus, tmp_path_factory.mktemp("pool"))
+    assert_equal_pools(pool, pool_of(train_corpus, validation_corpus))
 
 
 def test_arrays_are_mapped_and_are_plain_arrays(tmp_path: Path) -> None:
-    """A memmap's own type would make numba compile every kernel a second time."""
+    """For NumPy's memmap type, numba would compile every kernel a second time."""
     corpus = numbered_corpus([[3, 4], [5]])
     pool = write_and_open([batch_of(corpus)], corpus, {}, tmp_path)
     for name in ARRAYS:
@@ -102,10 +102,10 @@ def test_candidates_are_those_of_the_documents_split() -> None:
 
 @given(st.sets(st.integers(0, 2**64 - 1), max_size=50), st.sampled_from([0, 1, 2**63, MAX_SEED]))
 def test_no_two_documents_have_the_same_priority(documents: set[int], seed: int) -> None:
-    """So that a priority tells exactly which documents make the pool."""
-    found = priorities(seed, np.array(sorted(documents), np.uint64))
-    assert found.dtype == np.uint64
-    assert len(set(found.tolist())) == len(documents)
+    """A priority determines exactly which documents form the pool."""
+    drawn = priorities(seed, np.array(sorted(documents), np.uint64))
+    assert drawn.dtype == np.uint64
+    assert len(set(drawn.tolist())) == len(documents)
 
 
 def test_another_seed_gives_another_order() -> None:
@@ -134,14 +134,14 @@ def test_the_budget_is_filled_in_the_order_of_priorities(
         chosen.append(priority)
         limit = priority
     rng.shuffle(candidates)
-    found = choose(
+    largest = choose(
         np.array([priority for priority, _ in candidates], np.uint64),
         np.arange(len(candidates), dtype=np.uint64),
         np.array([tokens for _, tokens in candidates], np.int64),
         budget,
     )
-    assert found == limit
-    assert sorted(priority for priority, _ in candidates if priority <= found) == chosen
+    assert largest == limit
+    assert sorted(priority for priority, _ in candidates if priority <= largest) == chosen
 
 
 def test_a_budget_that_is_met_exactly_is_used() -> None:
@@ -159,7 +159,7 @@ def test_a_corpus_that_fits_the_budget_is_taken_whole() -> None:
 
 @given(st.integers(1, 10**12), st.integers(0, 10**16))
 def test_the_share_of_candidates_is_twice_the_budgets(pool_tokens: int, corpus_bytes: int) -> None:
-    """Four bytes are counted a token."""
+    """A token counts as four bytes."""
     limit = candidate_limit(pool_tokens, corpus_bytes)
     assert 0 <= limit <= 2**64 - 1
     if limit < 2**64 - 1:
@@ -169,8 +169,8 @@ def test_the_share_of_candidates_is_twice_the_budgets(pool_tokens: int, corpus_b
 
 
 def test_as_many_documents_pass_the_limit_as_expected() -> None:
-    found = priorities(3, np.arange(20_000, dtype=np.uint64))
-    passing = int((found <= np.uint64(candidate_limit(1000, 80_000))).sum())
+    drawn = priorities(3, np.arange(20_000, dtype=np.uint64))
+    passing = int((drawn <= np.uint64(candidate_limit(1000, 80_000))).sum())
     # Binomial(20000, 0.1): beyond 165 (3.9 standard deviations) for one seed of 10,000.
     assert abs(passing - 2000) < 165
 
@@ -196,10 +196,10 @@ def test_candidates_are_the_documents_up_to_the_limit(
 
 @given(corpora, st.lists(st.integers(0, 6), max_size=2))
 def test_documents_are_measured_one_by_one(corpus: Corpus, cuts: list[int]) -> None:
-    """Slices, too."""
-    found = [measure_documents(part) for part in cut(batch_of(corpus), cuts)]
-    assert [row for part in found for row in part.tolist()] == [
+    """Slices are measured, too."""
+    sizes = [measure_documents(part) for part in cut(batch_of(corpus), cuts)]
+    assert [row for part in sizes for row in part.tolist()] == [
         [document, len(sentences), sum(map(len, sentences))]
         for document, sentences in corpus.items()
     ]
-    assert all(part.nbytes == BYTES_OF_SIZES * len(part) for part in found)
+    assert all(part.nbytes == BYTES_OF_SIZES * len(part) for part in sizes)

@@ -221,5 +221,5 @@ def test_a_number_that_the_column_lacks_is_described() -> None:
     wide = (Column("n", "int16", ""),)
     batch = to_batch([{"n": 300}], wide, False)
     options = options_of("avro", False)
-    with pytest.raises(ValueError, match="n holds 300, which is no int8"):
+    with pytest.raises(ValueError, match="n holds 300, which does not fit int8"):
         read_shard(write_shard([batch], wide, options), narrow, options)

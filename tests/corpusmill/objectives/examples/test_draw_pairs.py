@@ -42,7 +42,7 @@ def pairs_of(
 
 
 def alike_corpus(sentence_lengths: list[int], documents: int) -> Corpus:
-    """Many documents that differ in their ids alone: as many independent draws."""
+    """Return many documents that differ only in their ids, and so have independent draws."""
     sentences = [[10] * length for length in sentence_lengths]
     return dict.fromkeys(range(1000, 1000 + documents), sentences)
 
@@ -106,7 +106,7 @@ def test_half_of_the_pairs_are_random_where_both_are_possible() -> None:
     pairs = pairs_of(alike_corpus([3, 3], 20_000), pool_of({1: [[10]], 2: [[11]]}))
     first_pairs = pairs[pairs[:, INDEX] == 0]
     assert_uniform(np.bincount(first_pairs[:, IS_RANDOM]), "is random")
-    # A random pair puts the second sentence back; alone, it must have a random one behind it.
+    # A random pair puts the second sentence back; alone, it must get a random second segment.
     put_back = pairs[pairs[:, INDEX] == 1]
     assert len(put_back) == first_pairs[:, IS_RANDOM].sum()
     assert (put_back[:, IS_RANDOM] == 1).all()
@@ -114,14 +114,14 @@ def test_half_of_the_pairs_are_random_where_both_are_possible() -> None:
 
 
 def test_second_segment_is_empty_where_the_first_fills_the_target() -> None:
-    """It still counts as random, as in the article."""
+    """The pair still counts as random, as in the article."""
     pairs = pairs_of(alike_corpus([8], 100), pool_of({1: [[10]]}), max_num_tokens=8)
     assert (pairs[:, SECOND_LENGTH] == 0).all()
     assert (pairs[:, IS_RANDOM] == 1).all()
 
 
 def test_short_targets_are_uniform_from_two_to_the_maximum() -> None:
-    """Of one-token sentences target + 1 are taken, so that the pair tells the target."""
+    """With sentences of one token, target + 1 are taken, so that the pair shows the target."""
     corpus = alike_corpus([1] * 30, 20_000)
     pairs = pairs_of(corpus, NO_POOL, max_num_tokens=12, short_seq_prob=1.0)
     first = pairs[pairs[:, INDEX] == 0]

@@ -1,5 +1,5 @@
 from collections import Counter
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import pytest
@@ -93,7 +93,7 @@ ONE = ElectraOptions(max_seq_length=16, short_seq_prob=0, single_segment_prob=1)
                 (tuple(range(1, 11)), (11, 12, 13), (0, 4)),
             },
         ),
-        # Of a first segment that fills the row nothing is left for the second.
+        # A first segment that fills the row leaves no room for the second.
         (
             [4, 13],
             TWO,
@@ -102,7 +102,7 @@ ONE = ElectraOptions(max_seq_length=16, short_seq_prob=0, single_segment_prob=1)
                 (tuple(range(1, 15)), (), (3, 0)),
             },
         ),
-        # One segment, that of classification.
+        # A single segment, as in classification tasks.
         ([4, 4, 9], ONE, {(tuple(range(1, 15)), (), (3, 0))}),
         ([4, 4], ONE, {(tuple(range(1, 9)), (), (0, 0))}),
     ],
@@ -110,16 +110,18 @@ ONE = ElectraOptions(max_seq_length=16, short_seq_prob=0, single_segment_prob=1)
 def test_segments_of_one_example(
     lengths: list[int], given_options: ElectraOptions, segments: set[object]
 ) -> None:
-    found = set()
+    drawn = set()
     for seed in range(40):
         [pack] = kernel_packs(numbered_corpus([lengths]), given_options, seed)
-        first, second = (tuple(token - 9 for token in of) for of in (pack.first, pack.second))
-        found.add((first, second, pack.trimmed))
-    assert found == segments
+        first, second = (
+            tuple(token - 9 for token in segment) for segment in (pack.first, pack.second)
+        )
+        drawn.add((first, second, pack.trimmed))
+    assert drawn == segments
 
 
 def lengths_of(corpus: Corpus, given_options: ElectraOptions) -> list[tuple[int, int, int, int]]:
-    """Place of the document, index, and lengths of both segments."""
+    """Return place of the document, index, and lengths of both segments."""
     return [
         (pack.document, pack.index, len(pack.first), len(pack.second))
         for pack in kernel_packs(corpus, given_options)
@@ -128,7 +130,7 @@ def lengths_of(corpus: Corpus, given_options: ElectraOptions) -> list[tuple[int,
 
 def test_an_example_is_made_at_the_target_and_at_the_end_of_a_document() -> None:
     corpus = numbered_corpus([[16, 15, 1, 2], [3], [20, 1]])
-    # 15 tokens do not reach the target of 16, one more does; 2, 3 and 1 are what is left at ends.
+    # 15 tokens do not reach the target of 16, one more does; 2, 3 and 1 remain at the ends.
     first, second, *others = lengths_of(corpus, ONE)
     assert [first, second] == [(0, 0, 14, 0), (0, 1, 14, 0)]
     assert others == [(0, 2, 2, 0), (1, 0, 3, 0), (2, 0, 14, 0), (2, 1, 1, 0)]
@@ -139,9 +141,10 @@ def test_what_is_kept_goes_in_front_of_what_follows() -> None:
         max_seq_length=16, short_seq_prob=0, single_segment_prob=0, overflow="keep"
     )
     packs = kernel_packs(numbered_corpus([[6, 10, 12]]), kept)
-    # Of the 10 tokens 7 find room; the other 3 and the 12 reach the target.
+    # 7 of the 10 tokens fit; the other 3 and the 12 reach the target.
     segments = [
-        ([token - 9 for token in of.first], [token - 9 for token in of.second]) for of in packs
+        ([token - 9 for token in pack.first], [token - 9 for token in pack.second])
+        for pack in packs
     ]
     assert segments[0] == ([1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 12, 13])
     assert segments[1] in (
@@ -155,7 +158,7 @@ def test_a_sentence_of_many_rows_is_kept_whole() -> None:
     kept = ElectraOptions(max_seq_length=5, short_seq_prob=0, overflow="keep")
     packs = kernel_packs(numbered_corpus([[1000, 1]]), kept)
     assert [token for pack in packs for token in pack.first + pack.second] == list(range(10, 1011))
-    # Each is full but the last: 1001 tokens in rows of 3, or of 2 with a second [SEP].
+    # All rows except the last are full: 1001 tokens in rows of 3, or of 2 with a second [SEP].
     assert all(len(pack.first) + len(pack.second) in {2, 3} for pack in packs[:-1])
 
 
@@ -186,14 +189,16 @@ def test_packs_are_the_references_with_the_same_draws(
     corpus: Corpus, given_options: ElectraOptions, seed: int, repeat: int
 ) -> None:
     expected = [
-        (document, index, of.first, of.second, len(of.first_trimmed), len(of.second_trimmed),
-         of.target_length)
+        (
+            *(document, index, pack.first, pack.second),
+            *(len(pack.first_trimmed), len(pack.second_trimmed), pack.target_length),
+        )
         for document, examples in enumerate(reference_packs(corpus, given_options, seed, repeat))
-        for index, of in enumerate(examples)
-    ]  # fmt: skip
+        for index, pack in enumerate(examples)
+    ]
     assert [
-        (of.document, of.index, of.first, of.second, *of.trimmed, of.target_length)
-        for of in kernel_packs(corpus, given_options, seed, repeat)
+        (pack.document, pack.index, pack.first, pack.second, *pack.trimmed, pack.target_length)
+        for pack in kernel_packs(corpus, given_options, seed, repeat)
     ] == expected
 
 
@@ -203,12 +208,12 @@ def test_no_token_is_lost_but_the_counted_ones_and_none_comes_twice(
 ) -> None:
     packs = kernel_packs(corpus, given_options, seed)
     tokens = [token for pack in packs for token in pack.first + pack.second]
-    there = {token for document in corpus.values() for sentence in document for token in sentence}
+    all_tokens = set(chain(*chain(*corpus.values())))
     assert len(set(tokens)) == len(tokens)
-    assert set(tokens) <= there
-    assert len(there) - len(tokens) == sum(sum(pack.trimmed) for pack in packs)
+    assert set(tokens) <= all_tokens
+    assert len(all_tokens) - len(tokens) == sum(sum(pack.trimmed) for pack in packs)
     if given_options.overflow == "keep":
-        assert set(tokens) == there
+        assert set(tokens) == all_tokens
 
 
 @given(corpora, options, seeds)
@@ -219,10 +224,10 @@ def test_limits(corpus: Corpus, given_options: ElectraOptions, seed: int) -> Non
         assert 1 <= len(first) <= longest - 2
         assert not second or len(first) + len(second) <= longest - 3
         assert 5 <= pack.target_length <= longest
-        # Both segments are in the order of the text, as sentences were taken.
+        # Both segments are in the order of the text.
         assert first == sorted(first)
         assert second == sorted(second)
-        # Something is only cut off where the row is full.
+        # Tokens are only cut off if the row is full.
         assert not pack.trimmed[0] or len(first) == longest - 2
         assert not pack.trimmed[1] or len(first) + len(second) >= longest - 3
 
@@ -234,8 +239,8 @@ def test_the_batch_of_a_document_does_not_matter(
     together = kernel_packs(corpus, given_options, seed)
     for place, (document, sentences) in enumerate(corpus.items()):
         alone = kernel_packs({document: sentences}, given_options, seed)
-        assert [(of.first, of.second, of.trimmed) for of in alone] == [
-            (of.first, of.second, of.trimmed) for of in together if of.document == place
+        assert [(pack.first, pack.second, pack.trimmed) for pack in alone] == [
+            (pack.first, pack.second, pack.trimmed) for pack in together if pack.document == place
         ]
 
 
@@ -243,7 +248,7 @@ def test_the_batch_of_a_document_does_not_matter(
 def test_empty_sentences_change_nothing_in_the_reference(
     corpus: Corpus, given_options: ElectraOptions, seed: int
 ) -> None:
-    """Which is why they may be left out before."""
+    """Therefore they can be left out before."""
     with_empty = {
         document: [part for sentence in sentences for part in ([], sentence, [])]
         for document, sentences in corpus.items()

@@ -1,4 +1,4 @@
-"""Whole sentences cut into pieces: exactly the reference's, and nothing lost."""
+"""Whole sentences cut into pieces: exactly the reference's, without losing tokens."""
 
 from itertools import chain
 
@@ -19,7 +19,7 @@ from tests.tools.builders import Corpus, corpora, flatten, index_of, numbered_co
 
 
 def pieces_of(corpus: Corpus, room: int) -> tuple[np.ndarray, list[list[int]]]:
-    """The pieces, and the sentence lengths of each."""
+    """Return the pieces, and the sentence lengths of each."""
     pieces, lengths, ends = cut_documents(index_of(corpus), room)
     assert len(ends) == len(pieces) + 1
     assert ends[-1] == len(lengths)

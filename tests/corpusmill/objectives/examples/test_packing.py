@@ -44,7 +44,7 @@ def test_each_piece_is_in_one_row_in_order(lengths: list[int], most: int) -> Non
 
 @given(pieces_of_lengths, st.integers(LONGEST, 3 * LONGEST))
 def test_rows_follow_their_longest_pieces(lengths: list[int], most: int) -> None:
-    """The order of rows says nothing of lengths that the order of pieces does not say."""
+    """The order of rows reveals nothing about lengths unless the order of pieces does."""
     opened = [max(row, key=lambda piece: (lengths[piece], -piece)) for row in pack(lengths, most)]
     assert opened == sorted(opened)
 
@@ -56,7 +56,7 @@ def test_rows_follow_their_longest_pieces(lengths: list[int], most: int) -> None
         ([8], 8, [[0]]),
         ([2, 6, 3, 4, 1], 8, [[0, 1], [2, 3, 4]]),
         ([8, 8, 1], 8, [[0], [1], [2]]),
-        # The fullest row with room takes the piece: 3 goes to the 5, not to the 4.
+        # The piece goes to the fullest row with room: 3 to the 5, not to the 4.
         ([4, 5, 3], 8, [[0], [1, 2]]),
     ],
 )

@@ -25,7 +25,7 @@ NO_IDS = np.empty(0, np.uint64)
 
 
 def test_truncation_takes_tokens_one_by_one_from_the_longer_segment() -> None:
-    """All lengths up to 24, against the article's loop."""
+    """Compare all lengths up to 24 with the article's loop."""
     rng = random.Random(0)  # noqa: S311 - no secret
     for first in range(25):
         for second in range(25):
@@ -70,7 +70,7 @@ def test_a_cut_says_how_many_draws_it_used(removed: int, used: int) -> None:
     ("lengths", "target", "taken"),
     [
         ([5], 3, 1),
-        ([5, 5, 5], 4, 2),  # the sentence behind the one that reaches the target is taken too
+        ([5, 5, 5], 4, 2),  # the sentence after the one that reaches the target is taken, too
         ([5, 5, 5], 5, 2),
         ([5, 5, 5], 6, 3),
         ([5, 5, 5], 100, 3),
@@ -78,9 +78,9 @@ def test_a_cut_says_how_many_draws_it_used(removed: int, used: int) -> None:
     ],
 )
 def test_scan_takes_one_sentence_more_than_the_target(
-    lengths: list[int], target: int, taken: int
+    lengths: list[int], target: int, count: int
 ) -> None:
-    assert scan_chunk(offsets_of(lengths), 0, len(lengths), target) == taken
+    assert scan_chunk(offsets_of(lengths), 0, len(lengths), target) == count
 
 
 # Random documents
@@ -88,19 +88,21 @@ def test_scan_takes_one_sentence_more_than_the_target(
 
 def test_find_in_pool_looks_in_its_stretch_alone() -> None:
     documents = np.array([3, 5, 9, 1, 5, 7, 2**64 - 1], np.uint64)
-    found = [find_in_pool(documents, 0, 3, np.uint64(document)) for document in (3, 5, 9, 1, 4, 10)]
-    assert found == [0, 1, 2, -1, -1, -1]
-    found = [
+    places = [
+        find_in_pool(documents, 0, 3, np.uint64(document)) for document in (3, 5, 9, 1, 4, 10)
+    ]
+    assert places == [0, 1, 2, -1, -1, -1]
+    places = [
         find_in_pool(documents, 3, 7, np.uint64(document)) for document in (1, 5, 7, 9, 2**64 - 1)
     ]
-    assert found == [3, 4, 5, -1, 6]
+    assert places == [3, 4, 5, -1, 6]
     assert find_in_pool(documents, 2, 2, np.uint64(9)) == -1
 
 
 @pytest.mark.parametrize("own", [-1, 2, 3, 5])
 def test_random_document_and_its_first_sentence_are_uniform_and_never_the_own(own: int) -> None:
     begin, end = 2, 6
-    sentences = [1, 1, 3, 1, 2, 4, 5]  # a document; one token a sentence
+    sentences = [1, 1, 3, 1, 2, 4, 5]  # of each document; a sentence has one token
     pool = Documents(NO_IDS, offsets_of(sentences), offsets_of([1] * sum(sentences)))
     counts = np.zeros(sum(sentences), np.int64)
     for key in derive_keys(2, np.arange(20_000, dtype=np.uint64), 0, 1):
@@ -132,8 +134,8 @@ def test_random_segment_has_whole_sentences_up_to_what_is_wanted(
     wanted: int, lengths_from_each_start: list[int]
 ) -> None:
     pool = Documents(NO_IDS, offsets_of([1, 3, 1]), offsets_of([7, 4, 2, 3, 8]))
-    found = {
+    segments = {
         draw_random_segment(key, 0, pool, 1, 2, -1, wanted)
         for key in derive_keys(3, np.arange(100, dtype=np.uint64), 0, 1)
     }
-    assert found == set(zip([7, 11, 13], lengths_from_each_start, strict=True))
+    assert segments == set(zip([7, 11, 13], lengths_from_each_start, strict=True))

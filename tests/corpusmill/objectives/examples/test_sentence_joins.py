@@ -17,7 +17,7 @@ CLS, SEP = 2, 3
 
 
 def pieces_of(sentence_lengths: Sequence[Sequence[int]], max_seq_length: int) -> list[Piece]:
-    """The pieces of a numbered corpus, document by document."""
+    """Return the pieces of a numbered corpus, document by document."""
     pieces: list[Piece] = []
     for document in numbered_corpus(sentence_lengths).values():
         cut = cut_document(document, max_seq_length - 2)
@@ -46,19 +46,19 @@ def _lists(rows: list[list[int]], dtype: type) -> pa.ListArray:
 def joined(
     pieces: Sequence[Piece], max_seq_length: int, cuts: Sequence[int] = ()
 ) -> list[tuple[int, list[int], int, int]]:
-    """First piece, ids, documents, pieces of each example of batches cut at the places given."""
+    """Return first piece, ids, documents, pieces of each example, with batches cut at `cuts`."""
     starts = sorted({0, *(cut % (len(pieces) + 1) for cut in cuts)})
     batches = [
         batch_of(pieces[start:stop])
         for start, stop in zip(starts, [*starts[1:], len(pieces)], strict=True)
     ]
-    found = []
+    joined_rows = []
     for rows in join_rows(iter(batches), max_seq_length, CLS, SEP):
         firsts = rows.first_rows.column("index").to_pylist()
         for i, first in enumerate(firsts):
             ids = rows.input_ids[rows.offsets[i] : rows.offsets[i + 1]].tolist()
-            found.append((first, ids, int(rows.documents[i]), int(rows.pieces[i])))
-    return found
+            joined_rows.append((first, ids, int(rows.documents[i]), int(rows.pieces[i])))
+    return joined_rows
 
 
 shuffled_pieces = st.tuples(corpora, st.integers(5, 40)).flatmap(
@@ -94,7 +94,7 @@ def test_nothing_is_lost_and_examples_are_full(drawn: tuple[list[Piece], int]) -
     assert all(len(ids) <= max_seq_length for _, ids, _, _ in examples)
     assert all(ended >= 1 for _, _, _, ended in examples)
     assert all(ids.count(SEP) == documents for _, ids, documents, _ in examples)
-    # An example of joined pieces is given up only when the next sentence did not fit.
+    # An example of joined pieces ends only when the next sentence does not fit.
     longest = max(len(sentence) for piece in pieces for sentence in piece.sentences)
     last = {piece.name for piece in pieces if piece.is_last}
     of_ends = [len(ids) for first, ids, _, _ in examples if first in last]

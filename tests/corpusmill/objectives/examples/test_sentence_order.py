@@ -40,13 +40,13 @@ def pairs_of(
 
 
 def alike_corpus(sentence_lengths: list[int], documents: int) -> Corpus:
-    """Many documents that differ in their ids alone: as many independent draws."""
+    """Return many documents that differ only in their ids, and so have independent draws."""
     sentences = [[10] * length for length in sentence_lengths]
     return dict.fromkeys(range(1000, 1000 + documents), sentences)
 
 
 def in_document_order(pairs: np.ndarray) -> np.ndarray:
-    """int64[pairs, 4]: start and length of the front segment, then of the one behind it."""
+    """Return start and length of the earlier segment, then of the later one: int64[pairs, 4]."""
     spans = pairs[:, [FIRST_START, FIRST_LENGTH, SECOND_START, SECOND_LENGTH]]
     return np.where(pairs[:, [IS_SWITCHED]] == 1, spans[:, [2, 3, 0, 1]], spans)
 
@@ -121,7 +121,7 @@ def test_half_of_the_pairs_are_switched() -> None:
     pairs = pairs_of(alike_corpus([3, 5], 20_000))
     assert len(pairs) == 20_000
     assert_uniform(np.bincount(pairs[:, IS_SWITCHED]), "switched")
-    # The row tells the switch: the shorter sentence is the document's first.
+    # The row shows the switch: the shorter sentence is the document's first.
     assert ((pairs[:, FIRST_LENGTH] == 5) == (pairs[:, IS_SWITCHED] == 1)).all()
     assert ((pairs[:, FIRST_START] > pairs[:, SECOND_START]) == (pairs[:, IS_SWITCHED] == 1)).all()
 
@@ -142,7 +142,7 @@ def test_a_chunk_of_one_sentence_is_cut_at_any_token() -> None:
 
 
 def test_a_chunk_ends_with_the_sentence_that_reaches_the_target() -> None:
-    """Sentences of 4 and a target of 8: two of them, where the article takes a third."""
+    """With sentences of 4 and a target of 8, two are taken; the article takes a third."""
     pairs = pairs_of(alike_corpus([4] * 7, 1), max_num_tokens=8)
     assert pairs[:, LENGTHS].sum(axis=1).tolist() == [8, 8, 8, 4]
 
@@ -177,7 +177,7 @@ def test_seeds_repeats_and_documents_draw_differently() -> None:
 # Equality in distribution with the reference
 
 PASSES = 3000
-# Documents of 1 to 9 sentences of 1 to 17 tokens, and some of 40.
+# Documents of 1 to 9 sentences, of 1 to 17 tokens and sometimes 40.
 CORPUS = numbered_corpus(
     [
         [40 if (document + place) % 7 == 6 else 1 + (3 * document + 5 * place) % 17

@@ -30,7 +30,7 @@ def flatten(files: list[list[int]]) -> list[int]:
 def test_examples_of_a_stream_over_shards_are_the_articles(
     shards: list[list[list[int]]], context_len: int, stride: int
 ) -> None:
-    """Both data sets of the article, where they have examples at all."""
+    """Compare with both data sets of the article, if they have examples."""
     streams = [flatten(files) for files in shards]
     sizes = [len(stream) for stream in streams]
     number = count_examples(sum(sizes), context_len, stride)

@@ -19,7 +19,7 @@ lengths_and_overlaps = st.integers(1, 12).flatmap(
 def cut(
     documents: list[list[int]], length: int, overlap: int, end_of_text: int = -1
 ) -> tuple[list[list[int]], list[tuple[int, int]]]:
-    """The windows, and (document, index) of each."""
+    """Return the windows, and (document, index) of each."""
     tokens = np.array([token for document in documents for token in document], np.uint16)
     input_ids, offsets, owners, indices = cut_windows(
         tokens, offsets_of(map(len, documents)), length, overlap, end_of_text
@@ -30,7 +30,7 @@ def cut(
 
 
 def number(lengths: list[int]) -> list[list[int]]:
-    """Documents in which no token occurs twice."""
+    """Return documents in which no token occurs twice."""
     offsets = offsets_of(lengths).tolist()
     return [
         list(range(10 + begin, 10 + begin + length))

@@ -9,7 +9,7 @@ from tests.tools.builders import offsets_of
 from tests.tools.distributions import assert_counts, assert_same_distribution
 
 MASK, VOCAB_SIZE = 4, 40
-# Text has ids from here on, so that a random id can be told from one that stayed.
+# Text has ids from here on, so that random ids and unchanged ones differ.
 FIRST_TEXT_ID = 100
 
 Sequence = list[int]  # seg_labels
@@ -17,7 +17,7 @@ Sequence = list[int]  # seg_labels
 
 @st.composite
 def sequences(draw: st.DrawFn) -> Sequence:
-    """seg_labels of one or two segments of words of one to five tokens."""
+    """Generate seg_labels of one or two segments of words of one to five tokens."""
     word = st.integers(1, 5).map(lambda length: [0] + [1] * (length - 1))
     labels = [-1]
     for _ in range(draw(st.integers(1, 2))):
@@ -27,7 +27,7 @@ def sequences(draw: st.DrawFn) -> Sequence:
 
 
 def numbered(batch: list[Sequence]) -> np.ndarray:
-    """Each sequence as ids that tell places, [CLS] as 2 and [SEP] as 3."""
+    """Return each sequence with ids that show places, [CLS] as 2 and [SEP] as 3."""
     return np.array(
         [
             FIRST_TEXT_ID + place if label >= 0 else 3 if place else 2
@@ -41,7 +41,7 @@ def numbered(batch: list[Sequence]) -> np.ndarray:
 def mask(
     batch: list[Sequence], keys: np.ndarray, mask_word_prob: float
 ) -> tuple[np.ndarray, list[list[int]], list[list[int]]]:
-    """Masked ids, and positions and labels of each sequence."""
+    """Return masked ids, and positions and labels of each sequence."""
     flat = np.array([label for labels in batch for label in labels], np.int8)
     masked, positions, labels, ends = mask_sequences(
         numbered(batch), flat, offsets_of(map(len, batch)), keys, mask_word_prob, MASK, VOCAB_SIZE
@@ -73,8 +73,8 @@ def test_only_predicted_places_change_and_their_labels_stood_there(
         assert originals == original[places].tolist()
         assert all(segs[place] >= 0 for place in places)
         for place, (now, before) in enumerate(zip(row.tolist(), original.tolist(), strict=True)):
-            fine = {before, MASK, *range(1, VOCAB_SIZE)} if place in places else {before}
-            assert now in fine
+            allowed = {before, MASK, *range(1, VOCAB_SIZE)} if place in places else {before}
+            assert now in allowed
 
 
 @given(st.lists(sequences(), min_size=1, max_size=6), st.integers(0, 200))
@@ -114,13 +114,13 @@ def test_a_slice_of_longer_arrays_is_masked_as_the_slice() -> None:
     segs = [-1, *([0, 1, 1] * 20), -1]
     ids, labels = numbered([segs, segs]), np.array(segs * 2, np.int8)
     keys = keys_of(2)
-    masked, positions, found, ends = mask_sequences(
+    masked, positions, originals, ends = mask_sequences(
         ids, labels, np.array([62, 124]), keys[1:], 1.0, MASK, VOCAB_SIZE
     )
     alone = mask([segs], keys[1:], 1.0)
     assert masked[62:].tolist() == alone[0].tolist()
     assert masked[:62].tolist() == ids[:62].tolist()
-    assert ([positions.tolist()], [found.tolist()], ends[0]) == (alone[1], alone[2], 0)
+    assert ([positions.tolist()], [originals.tolist()], ends[0]) == (alone[1], alone[2], 0)
 
 
 def test_no_sequence_and_one_without_words() -> None:
@@ -133,7 +133,7 @@ def test_no_sequence_and_one_without_words() -> None:
 
 
 def test_a_word_whose_beginning_is_missing_is_never_chosen_by_words() -> None:
-    # Nothing here makes such a sequence; the original, given one, passes the token by.
+    # The library never makes such a sequence; the original skips such a token.
     segs = [-1, 1, 1, 0, -1, 1, 0, -1]
     _, positions, _ = mask([segs] * 500, keys_of(500), 1.0)
     assert {place for places in positions for place in places} == {3, 6}
@@ -155,7 +155,7 @@ def test_there_is_no_cap() -> None:
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
 def test_the_share_of_sequences_masked_by_words(share: float) -> None:
-    # One long word shows the mode: by words its later tokens are predicted with the first.
+    # One long word shows the mode: by words, its later tokens are predicted with the first.
     segs = [-1, 0, *([1] * 40), -1]
     _, positions, _ = mask([segs] * 20_000, keys_of(20_000), share)
     full = sum(len(places) == 41 for places in positions)
@@ -174,7 +174,7 @@ def test_random_ids_are_uniform_from_1_and_below_the_vocabulary_size() -> None:
     masked, _, _ = mask([segs] * 1000, keys_of(1000), 0.0)
     text = masked[(numbered([segs] * 1000) >= FIRST_TEXT_ID) & (masked < VOCAB_SIZE)]
     counts = np.bincount(text, minlength=VOCAB_SIZE)
-    counts[MASK] = 0  # as an outcome of its own far more frequent
+    counts[MASK] = 0  # far more frequent, as the usual replacement
     assert counts[0] == 0
     others = np.delete(counts, [0, MASK])
     assert_counts(others, np.ones(len(others)), "random ids")
@@ -183,7 +183,7 @@ def test_random_ids_are_uniform_from_1_and_below_the_vocabulary_size() -> None:
 def test_two_seeds_have_one_distribution() -> None:
     segs = [-1, *([0, 1, 1, 0] * 30), -1]
     first, second = (
-        np.array([len(of) for of in mask([segs] * 4000, keys_of(4000, seed=seed), 0.5)[1]])
+        np.array([len(places) for places in mask([segs] * 4000, keys_of(4000, seed=seed), 0.5)[1]])
         for seed in (1, 2)
     )
     assert_same_distribution(first, second, "predictions")

@@ -28,13 +28,13 @@ SEQUENCES = {
 
 
 def code_of(masked: np.ndarray, original: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """What became of each token; a random id may by chance be that of [MASK]."""
+    """Return each token's outcome; a random id can be that of [MASK] by chance."""
     kinds = np.select([masked == original, masked == MASK_ID], [3, 1], 2)
     return np.where(predicted, kinds, 0)
 
 
 def ours(seg_labels: list[int], share: float) -> tuple[np.ndarray, np.ndarray]:
-    """Codes and masked ids, each [OBSERVATIONS, length]."""
+    """Return codes and masked ids, each [OBSERVATIONS, length]."""
     length = len(seg_labels)
     ids = original_of(seg_labels)
     rows = np.arange(OBSERVATIONS)
@@ -57,7 +57,7 @@ def ours(seg_labels: list[int], share: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def reference(seg_labels: list[int], share: float) -> tuple[np.ndarray, np.ndarray]:
-    """As `ours`."""
+    """Return the same by the reference."""
     rng = random.Random(5)  # noqa: S311 - no secret
     ids = original_of(seg_labels)
     results = [
@@ -80,22 +80,22 @@ def original_of(seg_labels: list[int]) -> np.ndarray:
 def properties(
     seg_labels: list[int], codes: np.ndarray, masked: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Integers that tell about the whole sequence, its words, and neighbours of all kinds."""
-    found = {
+    """Return integers that describe the sequence, its words, and all kinds of neighbours."""
+    values = {
         "predictions": (codes > 0).sum(axis=1),
-        "places that hold [MASK]": (codes == 1).sum(axis=1),
+        "places with [MASK]": (codes == 1).sum(axis=1),
         "first predicted place": np.where((codes > 0).any(axis=1), (codes > 0).argmax(axis=1), -1),
         "random ids": np.where(codes == 2, masked, 0).sum(axis=1),
     }
     words = list(reference_ernie.words_of(seg_labels))
     for word in words:
-        found[f"what becomes of the word {word}"] = codes[:, word] @ (4 ** np.arange(len(word)))
+        values[f"outcome of the word {word}"] = codes[:, word] @ (4 ** np.arange(len(word)))
     for one, other in pairwise(words):
         chosen = codes[:, [one[0], other[0]]]
-        found[f"the first tokens of {one} and {other}"] = chosen @ np.array([1, 4])
+        values[f"the first tokens of {one} and {other}"] = chosen @ np.array([1, 4])
     for place in range(len(seg_labels) - 1):
-        found[f"the tokens {place} and {place + 1}"] = codes[:, [place, place + 1]] @ [1, 4]
-    return found
+        values[f"the tokens {place} and {place + 1}"] = codes[:, [place, place + 1]] @ [1, 4]
+    return values
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, 0.3])
@@ -109,12 +109,14 @@ def test_masked_sequences_are_distributed_as_the_references(name: str, share: fl
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
 def test_shares_are_those_of_the_original(share: float) -> None:
-    """15 % of the words, of these 80, 10 and 10 %; a random id is by chance that of [MASK]."""
+    """15 % of the words, of these 80, 10 and 10 %; a random id can be that of [MASK] by chance."""
     codes, _ = ours(SEQUENCES["single tokens"], share)
     counts = np.bincount(codes[:, 2], minlength=4)
     by_chance = 0.1 / (VOCAB_SIZE - 1)
     chosen = [0.8 + by_chance, 0.1 - by_chance, 0.1]
-    assert_counts(counts, [0.85, *(0.15 * of for of in chosen)], "none, [MASK], random, stays")
+    assert_counts(
+        counts, [0.85, *(0.15 * share for share in chosen)], "none, [MASK], random, stays"
+    )
 
 
 def test_later_tokens_of_a_chosen_word_have_thirds_of_their_own() -> None:

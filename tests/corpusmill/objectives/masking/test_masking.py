@@ -14,7 +14,7 @@ VOCAB_SIZE = 60
 CLS, SEP, MASK = 2, 3, 4
 MASKABLE = np.ones(VOCAB_SIZE, np.bool_)
 MASKABLE[[0, CLS, SEP]] = False
-# None of them stands in the rows below, so that a replacement can be told from an unchanged token.
+# The rows below have none of them, so that replacements and unchanged tokens differ.
 REPLACEMENTS = np.arange(40, 60, dtype=np.int32)
 row_lists = st.lists(st.lists(st.integers(0, 39), min_size=1, max_size=30), max_size=8)
 
@@ -23,7 +23,7 @@ def mask(
     rows: list[list[int]], share: float = 0.15, cap: int = 20, seed: int = 1, repeat: int = 0,
     documents: list[int] | None = None, indices: list[int] | None = None, num_special: int = 0,
 ) -> tuple[list[list[int]], list[list[int]], list[list[int]]]:  # fmt: skip
-    """Masked rows, positions and labels; rows are documents of their own where none are given."""
+    """Return masked rows, positions and labels; by default each row is a document of its own."""
     offsets = offsets_of(map(len, rows))
     input_ids = np.array([token for row in rows for token in row], np.int16)
     owners = np.array(range(len(rows)) if documents is None else documents, np.uint64)
@@ -87,10 +87,10 @@ def test_special_tokens_of_a_row_do_not_count_for_the_share(num_special: int, ca
 def test_every_set_of_places_is_equally_likely() -> None:
     row = [CLS, 10, 11, SEP, 12, 13, 14, 15, SEP]
     _, positions, _ = mask([row] * 20_000, 0.5, 3)
-    found = [tuple(places) for places in positions]
+    drawn = [tuple(places) for places in positions]
     possible = list(combinations([1, 2, 4, 5, 6, 7], 3))
-    assert set(found) == set(possible)
-    assert_uniform(np.array([found.count(places) for places in possible]), "sets of places")
+    assert set(drawn) == set(possible)
+    assert_uniform(np.array([drawn.count(places) for places in possible]), "sets of places")
 
 
 def test_eighty_ten_ten() -> None:
@@ -101,10 +101,12 @@ def test_eighty_ten_ten() -> None:
     counts = np.array([(masked == MASK).sum(), (masked >= 40).sum(), unchanged.sum()])
     assert counts.sum() == 20_000
     assert_counts(counts, [0.8, 0.1, 0.1], "mask, random, unchanged")
-    # The places of one row are independent: as many rows of k masks as the binomial has.
-    of_rows = np.bincount((masked == MASK).sum(axis=1), minlength=5)
+    # The places of a row are independent: the number of masks in a row is binomial.
+    masks_per_row = np.bincount((masked == MASK).sum(axis=1), minlength=5)
     assert_counts(
-        of_rows, [0.2**4, 4 * 0.8 * 0.2**3, 6 * 0.8**2 * 0.2**2, 4 * 0.8**3 * 0.2, 0.8**4], "rows"
+        masks_per_row,
+        [0.2**4, 4 * 0.8 * 0.2**3, 6 * 0.8**2 * 0.2**2, 4 * 0.8**3 * 0.2, 0.8**4],
+        "rows",
     )
 
 

@@ -20,12 +20,12 @@ CLS, SEP, MASK = 2, 3, 4
 SPECIAL = {0, CLS, SEP}
 MASKABLE = np.ones(60, np.bool_)
 MASKABLE[list(SPECIAL)] = False
-# None of them stands in the rows below, so that a replacement can be told from an unchanged token.
+# The rows below have none of them, so that replacements and unchanged tokens differ.
 REPLACEMENTS = np.arange(40, 60, dtype=np.int32)
 
 
 class Row(NamedTuple):
-    """Token ids, and whether each continues the word before it."""
+    """Token ids, and whether each continues the previous word."""
 
     input_ids: list[int]
     continues: list[int]
@@ -48,7 +48,7 @@ shares, caps, ngrams = st.floats(0.01, 1), st.integers(1, 20), st.integers(1, 5)
 
 
 def label(rows: list[Row]) -> np.ndarray:
-    """seg_labels of a batch of rows."""
+    """Return seg_labels of a batch of rows."""
     input_ids = np.array([token for row in rows for token in row.input_ids], np.int16)
     continues = np.array([mark for row in rows for mark in row.continues], np.int16)
     labels: np.ndarray = label_words(
@@ -61,7 +61,7 @@ def mask(
     rows: list[Row], share: float = 0.15, cap: int = 20, ngram: int = 1, seed: int = 1,
     documents: list[int] | None = None, indices: list[int] | None = None, num_special: int = 0,
 ) -> list[Masked]:  # fmt: skip
-    """Masked rows, which are documents of their own where none are given."""
+    """Return masked rows; by default each row is a document of its own."""
     offsets = offsets_of(len(row.input_ids) for row in rows)
     input_ids = np.array([token for row in rows for token in row.input_ids], np.int16)
     owners = np.array(range(len(rows)) if documents is None else documents, np.uint64)
@@ -159,7 +159,7 @@ def test_a_row_whose_words_are_all_too_long_has_no_predictions(ngram: int) -> No
 def test_ngrams_end_with_their_segment() -> None:
     row = Row([CLS, 10, 11, SEP, 12, 13, SEP], [0] * 7)
     places = {tuple(masked.positions) for masked in mask([row] * 3000, 0.4, 2, 2, num_special=2)}
-    # Of single words any two; of n-grams only neighbours of one segment.
+    # Any two single words; as n-grams, only neighbours in one segment.
     assert places == {(1, 2), (4, 5), (1, 4), (1, 5), (2, 4), (2, 5)}
     alone = Row([CLS, 10, SEP, 11, SEP], [0] * 5)
     assert {tuple(masked.positions) for masked in mask([alone] * 500, 0.4, 2, 5)} == {(1, 3)}

@@ -19,14 +19,14 @@ from tests.tools.distributions import assert_counts, assert_same_distribution
 ROWS = 5000
 CLS, SEP, MASK = 2, 3, 4
 SPECIAL = {0, CLS, SEP}
-# None of them stands in the rows, so that a replacement can be told from an unchanged token.
+# The rows have none of them, so that replacements and unchanged tokens differ.
 REPLACEMENTS = np.arange(200, 260, dtype=np.int32)
 MASKABLE = np.ones(260, np.bool_)
 MASKABLE[list(SPECIAL)] = False
 
 
 def row_of(*segments: str) -> tuple[list[int], list[int]]:
-    """A row of words by their lengths, with whether each token continues the one before it.
+    """Make a row of words by their lengths, and whether each token continues the previous one.
 
     Example:
         "2 1", "1" is [2, 10, 11, 12, 3, 13, 3] with [0, 0, 1, 0, 0, 0, 0]; a segment that begins
@@ -47,7 +47,7 @@ def row_of(*segments: str) -> tuple[list[int], list[int]]:
 
 @dataclass(frozen=True)
 class Configuration:
-    """A row that is masked again and again, and how."""
+    """A row that is masked repeatedly, and the rule."""
 
     row: tuple[list[int], list[int]]
     share: float = 0.15
@@ -75,15 +75,15 @@ CONFIGURATIONS = {
 Masked = list[tuple[list[int], list[int], list[int]]]  # rows, positions, labels
 
 
-def ours(of: Configuration) -> Masked:
-    input_ids, continues = (np.tile(np.array(part, np.int16), ROWS) for part in of.row)
-    length = len(of.row[0])
+def ours(configuration: Configuration) -> Masked:
+    input_ids, continues = (np.tile(np.array(part, np.int16), ROWS) for part in configuration.row)
+    length = len(configuration.row[0])
     offsets = np.arange(ROWS + 1, dtype=np.int64) * length
     seg_labels = label_words(input_ids, continues, offsets, MASKABLE)
     keys = row_keys(np.uint64(7), np.arange(ROWS, dtype=np.uint64), 0, np.zeros(ROWS, np.uint32))
-    rule = MaskingRule(of.share, of.cap, 3, MASK)
+    rule = MaskingRule(configuration.share, configuration.cap, 3, MASK)
     positions, labels, ends = mask_words(
-        input_ids, seg_labels, offsets, keys, REPLACEMENTS, rule, of.ngram
+        input_ids, seg_labels, offsets, keys, REPLACEMENTS, rule, configuration.ngram
     )
     parts = zip(np.split(positions, ends[1:-1]), np.split(labels, ends[1:-1]), strict=True)
     rows = input_ids.reshape(ROWS, length).tolist()
@@ -93,22 +93,22 @@ def ours(of: Configuration) -> Masked:
     ]
 
 
-def reference(of: Configuration) -> Masked:
+def reference(configuration: Configuration) -> Masked:
     rng = random.Random(8)  # noqa: S311 - no secret
-    found: Masked = []
+    masked_rows: Masked = []
     for _ in range(ROWS):
-        row = of.row[0].copy()
+        row = configuration.row[0].copy()
         places, originals = reference_word_masking.mask_words(
-            row, of.row[1], SPECIAL, REPLACEMENTS.tolist(), 3, MASK,
-            of.share, of.cap, of.ngram, rng,
+            row, configuration.row[1], SPECIAL, REPLACEMENTS.tolist(), 3, MASK,
+            configuration.share, configuration.cap, configuration.ngram, rng,
         )  # fmt: skip
-        found.append((row, places, originals))
-    return found
+        masked_rows.append((row, places, originals))
+    return masked_rows
 
 
-def properties(masked: Masked, of: Configuration) -> dict[str, np.ndarray]:
-    """Integers that tell all about the rows; see the names."""
-    stretches = reference_word_masking.find_words(*of.row, SPECIAL)
+def properties(masked: Masked, configuration: Configuration) -> dict[str, np.ndarray]:
+    """Return integers that describe the rows; see the names."""
+    stretches = reference_word_masking.find_words(*configuration.row, SPECIAL)
     words = [word for stretch in stretches for word in stretch]
     number_of = {place: number for number, word in enumerate(words) for place in word}
     of_rows = [sorted({number_of[place] for place in places}) for _, places, _ in masked]
@@ -118,7 +118,7 @@ def properties(masked: Masked, of: Configuration) -> dict[str, np.ndarray]:
     ]
     turns = range(len(masked))
     tokens_masked = [[row[place] == MASK for place in places] for row, places, _ in masked]
-    found: dict[str, list[int]] = {
+    values: dict[str, list[int]] = {
         "predictions": [len(places) for _, places, _ in masked],
         "words": [len(chosen) for chosen in of_rows],
         "set of words": [sum(2**word for word in chosen) for chosen in of_rows],
@@ -145,7 +145,7 @@ def properties(masked: Masked, of: Configuration) -> dict[str, np.ndarray]:
             2 * flags[0] + flags[1] if len(flags) > 1 else -1 for flags in tokens_masked
         ],
     }
-    return {name: np.array(values) for name, values in found.items()}
+    return {name: np.array(numbers) for name, numbers in values.items()}
 
 
 def runs_of(places: list[int]) -> list[list[int]]:
