@@ -21,7 +21,7 @@ from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.torch.loader import TensorLoader
 from tests.conftest import CHECKOUT
 from tests.examples.conftest import Builder
-from tests.examples.recipes import PAGE, find_code, read_blocks, run_recipes
+from tests.examples.recipes import find_code, read_blocks, run_recipes
 
 _STATIC = BertOptions(max_seq_length=64, duplicates=2)
 _DYNAMIC = BertOptions(max_seq_length=64, duplicates=2, mask="dynamic")
@@ -37,10 +37,12 @@ def test_every_recipe_is_run_by_a_test() -> None:
         assert f'"{heading}' in tests, heading
 
 
-def test_the_readme_shows_recipes() -> None:
-    recipes = [code for blocks in read_blocks(PAGE).values() for code in blocks]
-    for code in read_blocks(CHECKOUT / "README.md").get("Training", []):
-        assert code in recipes
+def test_the_code_of_the_readme_runs(build: Builder) -> None:
+    names = run_recipes(build(_STATIC), "Batches", "BERT")
+    for blocks in read_blocks(CHECKOUT / "README.md").values():
+        for code in blocks:
+            exec(compile(code, "README.md", "exec"), names)  # noqa: S102  the code of our page
+    assert names["position"]["number"] == len(names["samples"])
 
 
 @pytest.mark.parametrize("options", [_STATIC, _DYNAMIC], ids=["static", "dynamic"])
