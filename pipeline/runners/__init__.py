@@ -1,1 +1,1 @@
-"""How the job is run: one table of runners, one module an engine."""
+"""How the job is run: one class per engine, listed in `launch`."""
