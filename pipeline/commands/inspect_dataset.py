@@ -23,8 +23,8 @@ class Inspect:
     folder: tyro.conf.Positional[str]
     """The data set."""
     examples: int = 3
-    """How many examples to decode, from the first shard of each split; where lengths are parted, of
-    its fullest one."""
+    """How many examples of each split to decode, from its first shard or, with length bins, from
+    the shard with the most examples."""
     html: str | None = None
     """Also write the report as one HTML page with plots to this file."""
 
@@ -50,6 +50,6 @@ def inspect(command: Inspect, console: Console) -> int:
 
 
 def _shard_to_show(split: Split) -> Shard:
-    """The first shard; with length bins, the one with the most rows."""
+    """Return the first shard or, with length bins, the one with the most rows."""
     shards = split.shards
     return shards[0] if shards[0].bin is None else max(shards, key=lambda shard: shard.rows)

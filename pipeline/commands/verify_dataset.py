@@ -19,7 +19,7 @@ class Verify:
 
 
 def verify(command: Verify, console: Console) -> int:
-    """Print what is wrong with a data set; the exit status is 1 where anything is."""
+    """Print what is wrong with a data set, and return 1 if anything is."""
     folder = BeamFolder(command.folder)
     problems = find_problems(folder)
     for problem in problems:

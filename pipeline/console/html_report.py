@@ -1,4 +1,4 @@
-"""Reports as one HTML page that needs nothing beside itself: figures, plots and examples."""
+"""Reports as one self-contained HTML page: figures, plots and examples."""
 
 import io
 from collections.abc import Callable, Mapping, Sequence
@@ -25,15 +25,15 @@ _PLOTS_A_LINE = 2
 
 
 def render_page(manifest: Manifest, examples: Sequence[DecodedExample], report: Report) -> str:
-    """The page.
+    """Render the report of a data set.
 
     Args:
-        manifest: of the data set.
+        manifest: the data set's manifest.
         examples: decoded rows.
-        report: `corpusmill.inspection.figures.summarize` of the manifest.
+        report: the result of `corpusmill.inspection.figures.summarize`.
 
     Returns:
-        HTML without any reference to another file; all text of the corpus is escaped.
+        HTML that refers to no other file, with all text of the corpus escaped.
     """
     return _render(
         "report.html.jinja",
@@ -46,28 +46,28 @@ def render_page(manifest: Manifest, examples: Sequence[DecodedExample], report: 
 
 
 def render_corpus_page(numbers: Mapping[str, Any]) -> str:
-    """The page of a corpus in numbers.
+    """Render the report of a corpus in numbers.
 
     Args:
-        numbers: `corpusmill.inspection.corpus_numbers`.
+        numbers: the numbers that `corpusmill.inspection.corpus_numbers` describes.
 
     Returns:
-        HTML, as `render_page` gives it.
+        HTML, as `render_page` returns it.
     """
     report = report_build(numbers)
-    lengths = [partial(_draw_lengths, name, of) for name, of in numbers["distributions"].items()]
+    lengths = [partial(_draw_lengths, *entry) for entry in numbers["distributions"].items()]
     return _render(
         "corpus.html.jinja",
         numbers=numbers,
         sections=report_sections(numbers),
         report=report,
-        # One picture, as the ids in it must be unique on the page.
+        # One picture, because the ids in it must be unique on the page.
         plots=_draw_grid([*lengths, *_list_plots(report)]),
     )
 
 
 def _render(template: str, plots: str, **values: object) -> str:
-    # Imported here, because they take longer to load than most commands to run.
+    # Imported here because they take longer to load than most commands take to run.
     import jinja2  # noqa: PLC0415
     from markupsafe import Markup  # noqa: PLC0415
 
@@ -78,20 +78,22 @@ def _render(template: str, plots: str, **values: object) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    # The picture is matplotlib's own markup, in which it has escaped every label.
+    # The picture is matplotlib's own markup, with every label escaped.
     return environment.get_template(template).render(plots=Markup(plots), **values)  # noqa: S704
 
 
 def draw_plots(report: Report) -> str:
-    """The distributions of all splits as one SVG element; "" where there are none.
+    """Draw the distributions of all splits as one SVG element; "" if there are none.
 
-    The splits share a plot, as shares of their examples, so that they can be compared.
+    The splits share a plot. It shows shares of their examples, so that they can be compared.
     """
     return _draw_grid(_list_plots(report))
 
 
 def _list_plots(report: Report) -> list["Plot"]:
-    names = dict.fromkeys(of.name for split in report.splits for of in split.distributions)
+    names = dict.fromkeys(
+        distribution.name for split in report.splits for distribution in split.distributions
+    )
     return [partial(_draw, name, report) for name in names]
 
 
@@ -102,7 +104,7 @@ def _draw_grid(plots: Sequence["Plot"]) -> str:
     if not plots:
         return ""
     lines = -(-len(plots) // _PLOTS_A_LINE)
-    # The salt makes ids, and with them the page, the same each time.
+    # With a salt the ids, and so the page, are the same each time.
     with rc_context(
         {
             "svg.hashsalt": "corpusmill",
@@ -126,16 +128,16 @@ def _draw_lengths(name: str, distribution: Mapping[str, Any], axes: "Axes") -> N
 
 
 def bin_lengths(bins: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """A distribution of lengths in bins that grow with them, four for each doubling.
+    """Group a distribution of lengths into wider and wider bins, four for each doubling.
 
     Args:
-        bins: first, last, number and sum of each, ascending
+        bins: first, last, number and sum of each bin, ascending
             (`corpusmill.inspection.corpus_measures.Bin`).
 
     Returns:
-        shares: float64[bins], of all values.
-        edges: int64[bins + 1]; bin i holds the values from edges[i] up to edges[i + 1] - 1. 1, 2, 3
-            and 4 have one each.
+        shares: float64[bins], shares of all values.
+        edges: int64[bins + 1]; bin i has the values from edges[i] to edges[i + 1] - 1. 1, 2, 3 and
+            4 have a bin each.
     """
     firsts, lasts, numbers, _ = np.array(bins, np.int64).reshape(-1, 4).T
     doublings = np.ceil(4 * np.log2(lasts.max(initial=1) + 1)) + 1
@@ -145,17 +147,22 @@ def bin_lengths(bins: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _draw(name: str, report: Report, axes: "Axes") -> None:
-    found = [
-        (split.name, of) for split in report.splits for of in split.distributions if of.name == name
-    ]
-    for number, (split, distribution) in enumerate(found):
+    by_split = {
+        split.name: distribution
+        for split in report.splits
+        for distribution in split.distributions
+        if distribution.name == name
+    }
+    largest = max(distribution.largest for distribution in by_split.values())
+    for number, (split, distribution) in enumerate(by_split.items()):
         colour = _COLOURS.get(split, _OTHER_COLOUR)
         if distribution.value_names:
-            _draw_named(axes, distribution, split, colour, (number - (len(found) - 1) / 2) * 0.35)
+            shift = (number - (len(by_split) - 1) / 2) * 0.35
+            _draw_named(axes, distribution, split, colour, shift)
         else:
-            _draw_histogram(axes, distribution, split, colour, max(of.largest for _, of in found))
+            _draw_histogram(axes, distribution, split, colour, largest)
     _label(axes, name, "share of examples")
-    if len(found) > 1:
+    if len(by_split) > 1:
         axes.legend(frameon=False)
 
 
@@ -170,13 +177,8 @@ def _draw_named(
 ) -> None:
     names = distribution.value_names
     places = np.arange(len(names))
-    axes.bar(
-        places + shift,
-        [distribution.share(value) for value in places.tolist()],
-        0.33,
-        color=colour,
-        label=label,
-    )
+    shares = [distribution.share(value) for value in places.tolist()]
+    axes.bar(places + shift, shares, 0.33, color=colour, label=label)
     axes.set_xticks(places, names)
 
 
@@ -189,25 +191,23 @@ def _draw_histogram(
 
 
 def bin_shares(distribution: Distribution, largest: int) -> tuple[np.ndarray, np.ndarray]:
-    """A distribution in at most 64 bins of equal width.
+    """Group a distribution into at most 64 bins of equal width.
 
     Args:
         distribution: counts by value.
         largest: the last value that the bins must cover.
 
     Returns:
-        shares: float64[bins], of all examples.
-        edges: int64[bins + 1]; bin i holds the values from edges[i] up to edges[i + 1] - 1.
+        shares: float64[bins], shares of all examples.
+        edges: int64[bins + 1]; bin i has the values from edges[i] to edges[i + 1] - 1.
 
     Example:
         counts (0, 1, 3) and largest 2 give [0, 0.25, 0.75] and [0, 1, 2, 3].
     """
     width = -(-(largest + 1) // _MOST_BARS)
-    edges = np.arange(0, largest + 1 + width, width)
-    edges = edges[: -(-(largest + 1) // width) + 1]
-    counts = np.zeros(edges[-1], np.int64)
-    stated = np.array(distribution.counts[: edges[-1]], np.int64)
-    counts[: len(stated)] = stated
+    edges = np.arange(-(-(largest + 1) // width) + 1) * width
+    counts = np.array(distribution.counts[: edges[-1]], np.int64)
+    counts = np.pad(counts, (0, edges[-1] - len(counts)))
     return counts.reshape(-1, width).sum(axis=1) / max(1, distribution.total), edges
 
 
@@ -215,5 +215,5 @@ def _to_svg(figure: "Figure") -> str:
     text = io.StringIO()
     figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     svg = text.getvalue()
-    # What stands before the element belongs to a file of its own.
+    # What comes before the element is for a separate file.
     return svg[svg.index("<svg") :]

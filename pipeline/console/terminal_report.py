@@ -1,4 +1,4 @@
-"""`inspect` in the terminal: the report and some examples, in colours where there are any."""
+"""`inspect` in the terminal: the report and some examples, in colour if the terminal has any."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ from corpusmill.inspection.decoded_examples import (
 )
 from corpusmill.inspection.figures import Figure, Report, SplitReport
 
-# What a prediction looks like: the original in its kind's colour; behind a token that replaced it.
+# How a prediction looks: the original in its kind's colour, after the token that replaced it.
 _STYLES = {"masked": "bold cyan", "replaced": "bold yellow", "kept": "bold green"}
 _REPLACEMENT_STYLE = "red strike"
 
@@ -31,14 +31,14 @@ def print_inspection(
 ) -> None:
     """Print the report of a data set, and then examples.
 
-    Without colours a masked word reads `[MASK->lighthouse]`, a replaced one `[tree->lighthouse]`,
-    and one that is predicted but left as it is `[=lighthouse]`.
+    Without colours, a masked word reads `[MASK->lighthouse]`, a replaced one `[tree->lighthouse]`,
+    and one that is predicted but unchanged `[=lighthouse]`.
 
     Args:
-        console: where to; its colours decide the form.
-        manifest: of the data set.
+        console: the terminal; its colours decide the form.
+        manifest: the data set's manifest.
         examples: decoded rows.
-        report: `corpusmill.inspection.figures.summarize` of the manifest.
+        report: the result of `corpusmill.inspection.figures.summarize`.
     """
     _print_head(console, manifest, report)
     _print_figures(console, report.figures)
@@ -113,11 +113,11 @@ def _print_figures(console: Console, figures: Sequence[Figure]) -> None:
 
 
 def print_corpus(console: Console, numbers: Mapping[str, Any]) -> None:
-    """Print what a corpus is like, and what a build of it would give.
+    """Print the numbers of a corpus, and what a build of it would give.
 
     Args:
-        console: where to.
-        numbers: `corpusmill.inspection.corpus_numbers`.
+        console: the terminal.
+        numbers: the numbers that `corpusmill.inspection.corpus_numbers` describes.
     """
     tokenizer, objective = numbers["tokenizer"], numbers["objective"]
     _print_line(console, f"tokenizer {tokenizer['name']}, {tokenizer['vocab_size']:,} ids")

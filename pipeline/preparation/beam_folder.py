@@ -1,4 +1,4 @@
-"""A data set's folder as the job reaches it: through Beam's filesystems and object stores."""
+"""The folder of a data set, reached through Beam's file systems and object stores."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +13,10 @@ from transforms.storage.files import list_files, open_file
 
 @dataclass(frozen=True)
 class BeamFolder:
-    """A `corpusmill.dataset.storage.Folder` at a path or a URL that Beam knows.
+    """A `corpusmill.dataset.storage.Folder` at a path or URL that Beam knows.
 
     Attributes:
-        url: as the user gave it.
+        url: the path or URL, as the user gave it.
     """
 
     url: str
@@ -40,10 +40,10 @@ class BeamFolder:
         return open_file(FileSystems.join(absolute(self.url), *name.split("/")))
 
     def read(self, name: str) -> bytes:
-        """All bytes of a small file."""
+        """Read a small file."""
         with self.open(name) as stream:
             return stream.read()
 
     def local_path(self, name: str) -> Path | None:
-        """The path of a file on this machine."""
+        """Return the path of a file on this machine; None if it is elsewhere."""
         return Path(absolute(self.url)) / name if is_local(self.url) else None

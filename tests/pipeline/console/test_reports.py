@@ -175,7 +175,7 @@ def test_the_page_shows_figures_plots_and_examples(inspected: Inspected) -> None
     assert parsed.tags.count("svg") == 1
     assert page.count('<div class="example">') == 1 + len(inspected.examples)
     words = re.sub(r"\s+", " ", page)
-    assert '<b class="masked" title="[MASK] stands in the input">light</b>house' in words
+    assert '<b class="masked" title="the input has [MASK] here">light</b>house' in words
     assert "<s>tree</s> lamp</b> <b" in words
     assert "(empty)" in words
     assert "8 tokens, 3 predictions, second segment: random" in words
