@@ -23,6 +23,7 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
 from pipeline.preparation.saved_datasets import choose_data_files
 from transforms.storage.files import create_file, find_files, open_file
+from transforms.storage.store import StoredFile
 
 # Compressed text is longer than its file, by this factor as an estimate.
 EXPANSION = 4
@@ -98,8 +99,7 @@ def list_inputs(
         UserError: an input names no file or cannot be read, or all files are empty.
     """
     fetched: dict[str, InputFile] = {}
-    sizes: dict[str, int] = {}
-    times: dict[str, float] = {}
+    stored: dict[str, StoredFile] = {}
     for path in inputs:
         if path in WIKITEXT and not Path(path).exists():
             fetched[path] = _fetch_wikitext(path, temp_folder)
@@ -107,15 +107,14 @@ def list_inputs(
             listed = list_hub_files(path, suffixes)
             fetched |= {name: InputFile(name, size, name) for name, size in listed.items()}
         elif is_local(path):
-            listed = _list_local(path, temp_folder, suffixes, times)
-            sizes |= choose_data_files(path, listed, read_bytes)
+            stored |= choose_data_files(path, _list_local(path, temp_folder, suffixes), read_bytes)
         else:
-            sizes |= choose_data_files(path, _list_remote(path, suffixes, times), read_bytes)
-    levels = zip(*(path.split("/")[:-1] for path in sizes), strict=False)
+            stored |= choose_data_files(path, _list_remote(path, suffixes), read_bytes)
+    levels = zip(*(path.split("/")[:-1] for path in stored), strict=False)
     common = sum(1 for _ in takewhile(lambda names: len(set(names)) == 1, levels))
     named = [
-        InputFile(path, size, "/".join(path.split("/")[common:]), times[path])
-        for path, size in sizes.items()
+        InputFile(path, size, "/".join(path.split("/")[common:]), modified)
+        for path, size, modified in stored.values()
     ]
     files = sorted([*named, *fetched.values()], key=lambda file: (file.name, file.path))
     if not sum(file.bytes for file in files):
@@ -164,9 +163,7 @@ def print_hub_files(files: Sequence[InputFile], console: Console) -> None:
         console.print(line, markup=False, soft_wrap=True)
 
 
-def _list_local(
-    path: str, temp_folder: str, suffixes: Sequence[str], times: dict[str, float]
-) -> dict[str, int]:
+def _list_local(path: str, temp_folder: str, suffixes: Sequence[str]) -> dict[str, StoredFile]:
     # Beam's own listing silently leaves out what it cannot read.
     root = Path(path).expanduser()
     if root.is_dir():
@@ -187,9 +184,7 @@ def _list_local(
         paths = [absolute(path) for path in matches if not Path(path).is_dir()]
         if not paths:
             raise _no_such_file(path)
-    stats = {path: _stat(path) for path in paths}
-    times |= {path: entry.st_mtime for path, entry in stats.items()}
-    return {path: entry.st_size for path, entry in stats.items()}
+    return {path: _stat(path) for path in paths}
 
 
 def _walk(path: str, root: str) -> Iterator[str]:
@@ -202,8 +197,8 @@ def _walk(path: str, root: str) -> Iterator[str]:
         yield from (f"{folder.rstrip('/')}/{name}" for name in names if not name.startswith("."))
 
 
-def _stat(path: str) -> os.stat_result:
-    """Return the size and times of a local file, which must be readable."""
+def _stat(path: str) -> StoredFile:
+    """Return the size and time of a local file, which must be readable."""
     try:
         # Opening a pipe would wait without this flag.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -217,10 +212,10 @@ def _stat(path: str) -> os.stat_result:
         ) from None
     if not stat.S_ISREG(result.st_mode):
         raise UserError(f"--input {path}", "it is not a regular file", "Write its text to a file")
-    return result
+    return StoredFile(path, result.st_size, result.st_mtime)
 
 
-def _list_remote(path: str, suffixes: Sequence[str], times: dict[str, float]) -> dict[str, int]:
+def _list_remote(path: str, suffixes: Sequence[str]) -> dict[str, StoredFile]:
     try:
         listed = find_files(path)
     except (BeamIOError, ValueError) as error:
@@ -229,18 +224,16 @@ def _list_remote(path: str, suffixes: Sequence[str], times: dict[str, float]) ->
         ) from None
     except UserError as error:
         raise UserError(f"--input {path}", error.cause, error.cure) from None
-    files = [
-        file
+    files = {
+        file.path: file
         for file in listed
         if not file.path.endswith("/") and not file.path.rsplit("/", 1)[-1].startswith(".")
-    ]
-    sizes = {file.path: file.bytes for file in files}
-    times |= {file.path: file.modified for file in files}
-    if not sizes:
+    }
+    if not files:
         raise _no_such_file(path)
-    if path.endswith("/") or (not glob.has_magic(path) and path not in sizes):
-        return {name: sizes[name] for name in take_suffixes(path, list(sizes), suffixes)}
-    return sizes
+    if path.endswith("/") or (not glob.has_magic(path) and path not in files):
+        return {name: files[name] for name in take_suffixes(path, list(files), suffixes)}
+    return files
 
 
 def _no_such_file(path: str) -> UserError:
