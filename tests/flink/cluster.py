@@ -74,22 +74,24 @@ class Cluster:
     def workers(self, number: int | None = None) -> list[int]:
         """Process ids of the Python workers that live, of one pool or of all."""
         numbers = self._numbers if number is None else [number]
-        found = []
+        results = []
         for place in numbers:
             with suppress(psutil.NoSuchProcess):
                 pool = psutil.Process(self._processes[f"pool-{place}"].pid)
                 # The pool does not bury those that were killed.
-                found += [of.pid for of in pool.children() if of.status() != psutil.STATUS_ZOMBIE]
-        return found
+                results += [
+                    entry.pid for entry in pool.children() if entry.status() != psutil.STATUS_ZOMBIE
+                ]
+        return results
 
     def processes(self) -> list[psutil.Process]:
         """All processes, those of the workers among them."""
-        found = []
+        results = []
         for process in list(self._processes.values()):
             with suppress(psutil.NoSuchProcess):
                 parent = psutil.Process(process.pid)
-                found += [parent, *parent.children(recursive=True)]
-        return found
+                results += [parent, *parent.children(recursive=True)]
+        return results
 
     def start(self) -> None:
         """Start everything and wait until the slots are there."""
@@ -145,17 +147,17 @@ class Cluster:
             "blob.storage.directory": self._folder,
             "web.tmpdir": self._folder,
         }
-        given = [
+        arguments = [
             "--configDir",
             str(CONFIGURATION),
-            *(f"-D{key}={of}" for key, of in places.items()),
+            *(f"-D{key}={place}" for key, place in places.items()),
         ]
-        given += further
-        jvm, sized = self._measure(sizes, given)
-        # The same heap at its most, but taken as it is needed, since all share a machine.
+        arguments += further
+        jvm, sized = self._measure(sizes, arguments)
+        # The same largest heap, but allocated as needed, because all processes share a machine.
         jvm = [option for option in jvm if not option.startswith("-Xms")]
         java = ["java", *QUICK_TO_START, *jvm, *_OPENED, *options, "-cp", self._jars]
-        self._run(name, [*java, main, *given, *sized], {})
+        self._run(name, [*java, main, *arguments, *sized], {})
 
     def _measure(self, what: str, given: list[str]) -> tuple[list[str], list[str]]:
         """Options of Java and of Flink that follow from the sizes, by Flink's own program."""

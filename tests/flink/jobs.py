@@ -43,8 +43,8 @@ class Corpus:
         """The command of a build."""
         tokenizer, options = OBJECTIVES[objective]
         places = {"input": self.text, "tokenizer": self._tokenizer(tokenizer), "output": output}
-        given = [part for name, of in places.items() for part in (f"--{name}", str(of))]
-        return [objective, *given, *options, *_SPREAD]
+        arguments = [part for name, place in places.items() for part in (f"--{name}", str(place))]
+        return [objective, *arguments, *options, *_SPREAD]
 
     def local_digests(self, objective: str) -> dict[str, str]:
         """Of every file that the local runner makes."""
@@ -60,9 +60,9 @@ class Corpus:
             return path
         trained = self.folder / name
         if not trained.exists():
-            given = ("--input", str(self.text), "--output", str(trained), "--vocab-size", "600")
+            arguments = ("--input", str(self.text), "--output", str(trained), "--vocab-size", "600")
             special = ("--model", "bpe", "--special-tokens", "<|endoftext|>")
-            run(["train-tokenizer", *given, *special])
+            run(["train-tokenizer", *arguments, *special])
         return trained
 
 
@@ -125,7 +125,7 @@ def embedded() -> list[str]:
 
 
 def assert_same(output: Path, expected: dict[str, str]) -> None:
-    """Every file is as the local runner makes it, and there is none besides."""
+    """Assert that every file is as the local runner makes it, and that there are no others."""
     assert leftovers(output) == sorted(expected)
     assert digests(output) == expected
 

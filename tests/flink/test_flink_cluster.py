@@ -39,18 +39,18 @@ def test_a_cluster_gives_the_bytes_of_the_local_runner(
 ) -> None:
     output = tmp_path / "out"
     name = f"--job_name=same-{objective}"
-    said = run([*corpus.flags(objective, output), *on_cluster(cluster, name)])
+    printed = run([*corpus.flags(objective, output), *on_cluster(cluster, name)])
     assert_same(output, corpus.local_digests(objective))
     rest = FlinkRest(cluster.rest)
     [job] = rest.jobs_named(f"same-{objective}")
-    assert f"FlinkRunner: job {job}, http://{cluster.rest}/" in said
-    assert "--execution_mode_for_batch=BATCH_FORCED" in said
+    assert f"FlinkRunner: job {job}, http://{cluster.rest}/" in printed
+    assert "--execution_mode_for_batch=BATCH_FORCED" in printed
     assert rest.counters(job)["read.bytes"] == corpus.text.stat().st_size
     assert rest.status(job).state == FINISHED
 
 
 def kill_worker(cluster: Cluster) -> None:
-    """One that is there; in between two stages there may be none."""
+    """Kill a worker as soon as there is one; between two stages there may be none."""
     while not (workers := cluster.workers()):
         pass
     kill(workers[0])
@@ -117,9 +117,7 @@ def test_a_job_without_progress_is_cancelled(
         kill(worker)
     assert process.returncode == 1
     assert "made no progress for 60 seconds and was cancelled" in errors
-    while states_of(cluster, "stuck") == [
-        "CANCELLING"
-    ]:  # tasks of a worker that stands still end late
+    while states_of(cluster, "stuck") == ["CANCELLING"]:  # tasks of a stopped worker end late
         time.sleep(0.5)
     assert states_of(cluster, "stuck") == [CANCELED]
 
@@ -130,10 +128,10 @@ def test_a_mistake_in_the_input_is_not_tried_again(
     cluster.await_slots()
     bad = tmp_path / "bad.tokens"
     bad.write_bytes(corpus.text.read_bytes() + b" \xff \n" * 100)
-    given = corpus.flags("bert", tmp_path / "out")
-    given[given.index(str(corpus.text))] = str(bad)
+    arguments = corpus.flags("bert", tmp_path / "out")
+    arguments[arguments.index(str(corpus.text))] = str(bad)
     flags = of_job_server(cluster, job_server, "--job_name=mistake")
-    process = start(*given, "--max-rejects", "5", *flags)
+    process = start(*arguments, "--max-rejects", "5", *flags)
     _, errors = process.communicate()
     assert process.returncode == 2, errors
     assert "error: --max-rejects 5: 100 of" in errors
@@ -147,8 +145,8 @@ def test_a_job_that_nobody_waits_for_ends_all_the_same(
     cluster.await_slots()
     output = tmp_path / "out"
     flags = of_job_server(cluster, job_server, "--job_name=unwatched")
-    said = run([*corpus.flags("bert", output), "--no-wait", *flags])
-    assert f"http://{cluster.rest}/#/job/running/" in said
+    printed = run([*corpus.flags("bert", output), "--no-wait", *flags])
+    assert f"http://{cluster.rest}/#/job/running/" in printed
     assert not (output / "_SUCCESS").exists()
     cluster.await_slots()
     assert states_of(cluster, "unwatched") == [FINISHED]

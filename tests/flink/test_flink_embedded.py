@@ -16,8 +16,8 @@ def test_embedded_flink_gives_the_bytes_of_the_local_runner(
 ) -> None:
     assert job_server_jar.is_file()
     output = tmp_path / "out"
-    said = run([*corpus.flags(objective, output), *embedded()])
-    assert "FlinkRunner: job " in said
+    printed = run([*corpus.flags(objective, output), *embedded()])
+    assert "FlinkRunner: job " in printed
     assert_same(output, corpus.local_digests(objective))
 
 
@@ -29,7 +29,9 @@ def test_a_worker_that_dies_is_started_again(
     process = start(*corpus.flags("bert", output), *embedded())
     assert await_file(output, "spill-*", process)
     children = psutil.Process(process.pid).children()
-    worker = next(of for of in children if any("SdkHarness" in part for part in of.cmdline()))
+    worker = next(
+        entry for entry in children if any("SdkHarness" in part for part in entry.cmdline())
+    )
     os.kill(worker.pid, signal.SIGKILL)
     _, errors = process.communicate()
     assert process.returncode == 0, errors

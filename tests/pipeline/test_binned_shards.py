@@ -1,4 +1,4 @@
-"""Whole jobs whose shards are parted by length."""
+"""Whole jobs with length bins."""
 
 import hashlib
 import json
@@ -34,10 +34,10 @@ def rows_of(paths: list[Path]) -> list[dict[str, Any]]:
 def test_every_bin_is_a_set_of_shards_of_its_own(binned: Path) -> None:
     names = {path.name for path in binned.glob("*.parquet")}
     assert names == {
-        f"{split}-bin-{number:02d}-of-06-{shard:05d}-of-{of:05d}.parquet"
-        for split, of in (("train", SHARDS), ("validation", 1))
+        f"{split}-bin-{number:02d}-of-06-{shard:05d}-of-{total:05d}.parquet"
+        for split, total in (("train", SHARDS), ("validation", 1))
         for number in range(BINS)
-        for shard in range(of)
+        for shard in range(total)
     }
     assert verify(binned) == []
 
@@ -45,14 +45,14 @@ def test_every_bin_is_a_set_of_shards_of_its_own(binned: Path) -> None:
 def test_the_manifest_knows_the_lengths_of_a_bin(binned: Path) -> None:
     splits = read_manifest_json(binned)["splits"]
     ends = [min((number + 1) * BIN_SIZE, LENGTH) for number in range(BINS)]
-    for split, of in (("train", SHARDS), ("validation", 1)):
+    for split, total in (("train", SHARDS), ("validation", 1)):
         shards = splits[split]["shards"]
-        assert [shard["bin"] for shard in shards] == sorted(list(range(BINS)) * of)
+        assert [shard["bin"] for shard in shards] == sorted(list(range(BINS)) * total)
         for shard in shards:
             assert shard["min_length"] == shard["bin"] * BIN_SIZE + 1
             assert shard["max_length"] == ends[shard["bin"]]
             lengths = [len(row["input_ids"]) for row in rows_of([binned / shard["file"]])]
-            assert all(shard["min_length"] <= of <= shard["max_length"] for of in lengths)
+            assert all(shard["min_length"] <= length <= shard["max_length"] for length in lengths)
             assert (len(lengths), sum(lengths)) == (shard["rows"], shard["tokens"])
         assert sum(shard["rows"] for shard in shards) == splits[split]["rows"]
         # Files without rows are there, so that every bin has all of its names.
@@ -94,23 +94,23 @@ def test_load_dataset_reads_all_bins_or_one(binned: Path, tmp_path: Path) -> Non
         return datasets.load_dataset(str(binned), *configuration, cache_dir=str(tmp_path))
 
     splits = read_manifest_json(binned)["splits"]
-    found = load()
-    assert {split: of.num_rows for split, of in found.items()} == {
-        split: of["rows"] for split, of in splits.items()
+    results = load()
+    assert {split: entry.num_rows for split, entry in results.items()} == {
+        split: entry["rows"] for split, entry in splits.items()
     }
     last = load("bin-05")
     assert set(last) == {"train", "validation"}
-    for split, of in last.items():
+    for split, entry in last.items():
         in_bin = [shard for shard in splits[split]["shards"] if shard["bin"] == BINS - 1]
-        assert of.num_rows == sum(shard["rows"] for shard in in_bin) > 0
-        assert min(map(len, of["input_ids"])) > (BINS - 1) * BIN_SIZE
+        assert entry.num_rows == sum(shard["rows"] for shard in in_bin) > 0
+        assert min(map(len, entry["input_ids"])) > (BINS - 1) * BIN_SIZE
     assert "bin-00" not in (binned / "README.md").read_text()  # it is empty
 
 
 def test_a_row_outside_its_bin_is_found(binned: Path, tmp_path: Path) -> None:
     """In a data set whose digests say that all is well."""
     manifest = read_manifest_json(binned)
-    shard = max(manifest["splits"]["train"]["shards"], key=lambda of: int(of["rows"]))
+    shard = max(manifest["splits"]["train"]["shards"], key=lambda value: int(value["rows"]))
     shard["max_length"] -= 1
     for path in binned.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())

@@ -68,13 +68,13 @@ def write(kind: str, documents: Documents, folder: Path) -> Path:
 
 
 def read_all(folder: Path) -> Documents:
-    found: Documents = []
+    results: Documents = []
     for index, path in enumerate(sorted(folder.iterdir())):
         with path.open("rb") as raw:
             stream = open_decompressed(raw, path.name)
             for batch in read_corpus(stream, FileRange(path.name, index, DocumentOptions())):
-                found += batch.documents.column("sentences").to_pylist()
-    return found
+                results += batch.documents.column("sentences").to_pylist()
+    return results
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -115,8 +115,8 @@ def test_a_tokenizer_is_trained_on_a_table_as_on_json_lines(
     trained = []
     for path in (json_lines, folder):
         output = tmp_path / f"{path.stem}.json"
-        given = ("--input", path, "--vocab-size", "500", "--output", output)
-        outcome = run_here("train-tokenizer", *given)
+        arguments = ("--input", path, "--vocab-size", "500", "--output", output)
+        outcome = run_here("train-tokenizer", *arguments)
         assert outcome.status == 0, outcome.errors
         trained.append(output.read_text())
     assert trained[0] == trained[1]
@@ -133,13 +133,13 @@ def test_bad_rows_and_members_are_rejects_of_the_data_set(
     archive.write_bytes(as_tar(documents)[:-9000])
     outcome = build([archive], tokenizer_path, tmp_path / "archive")
     assert outcome.status == 0, outcome.errors
-    found = {}
-    for of in ("table", "archive"):
-        assert not verify(tmp_path / of)
-        lines = (tmp_path / of / "rejects/rejects.jsonl").read_text().splitlines()
-        found[of] = [json.loads(line)["reason"] for line in lines]
-    assert found["table"] == ["wrong-columns", "invalid-utf-8", "unclosed-quote"]
-    assert found["archive"] == ["damaged-archive"]
+    results = {}
+    for name in ("table", "archive"):
+        assert not verify(tmp_path / name)
+        lines = (tmp_path / name / "rejects/rejects.jsonl").read_text().splitlines()
+        results[name] = [json.loads(line)["reason"] for line in lines]
+    assert results["table"] == ["wrong-columns", "invalid-utf-8", "unclosed-quote"]
+    assert results["archive"] == ["damaged-archive"]
 
 
 def test_a_column_that_is_not_there_is_refused_before_any_work(
@@ -156,7 +156,7 @@ def mixed(documents: Documents, tmp_path: Path) -> Path:
     """A folder of texts, plain and compressed, and of what is none."""
     folder = tmp_path / "mixed"
     (folder / "deep").mkdir(parents=True)
-    texts = ["\n\n".join(of).encode() for of in documents]
+    texts = ["\n\n".join(document).encode() for document in documents]
     for number, text in enumerate(texts):
         name, content = [
             (f"{number:03}.txt", text),
@@ -191,9 +191,9 @@ def test_suffixes_choose_the_members_of_archives_in_a_folder(
     outcome = build([folder], tokenizer_path, tmp_path / "out", "--suffixes", "3.txt", "7.txt")
     assert outcome.status == 0, outcome.errors
     counts = read_manifest_json(tmp_path / "out")["counts"]
-    taken = sum(number % 40 % 10 in {3, 7} for number in range(len(documents)))
-    assert counts["read.documents"] == taken
-    assert counts["read.left_out_members"] == len(documents) - taken
+    sampled = sum(number % 40 % 10 in {3, 7} for number in range(len(documents)))
+    assert counts["read.documents"] == sampled
+    assert counts["read.left_out_members"] == len(documents) - sampled
 
 
 def test_suffixes_that_no_file_has_are_refused(
@@ -238,16 +238,16 @@ def test_files_of_the_hub_are_read_as_local_ones(
         assert manifest["counts"][count] == counts_of_lines[count]
 
     # The names of the manifest give the same data set, and forked workers do so, too.
-    names = [of["path"] for of in manifest["corpus"]["files"]]
-    given = ("--input", *names, "--tokenizer", tokenizer_path, "--output", tmp_path / "two")
-    with start("bert", *given, *SMALL, *TWO_WORKERS) as process:
+    names = [file["path"] for file in manifest["corpus"]["files"]]
+    arguments = ("--input", *names, "--tokenizer", tokenizer_path, "--output", tmp_path / "two")
+    with start("bert", *arguments, *SMALL, *TWO_WORKERS) as process:
         _, errors = process.communicate()
     assert process.returncode == 0, errors
     assert digests(tmp_path / "two") == digests(tmp_path / "out")
 
     build([f"{hub}/corpus/text.txt"], tokenizer_path, tmp_path / "text")
     build([sample], tokenizer_path, tmp_path / "sample")
-    made = [digests(tmp_path / of) for of in ("text", "sample")]
+    made = [digests(tmp_path / entry) for entry in ("text", "sample")]
     shards = [[made_of[name] for name in made_of if name.endswith(".parquet")] for made_of in made]
     assert shards[0] == shards[1]
 

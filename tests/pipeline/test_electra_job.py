@@ -31,8 +31,8 @@ PROCESSES = ("--min-bytes-per-worker", "0", "--workers", "2")
 
 def build(source: Path, tokenizer: Path, output: Path, *flags: str) -> Outcome:
     """Build a small ELECTRA data set in this process; later flags win over those of SMALL."""
-    given = ("--input", source, "--tokenizer", tokenizer, "--output", output)
-    outcome = run_here("electra", *given, *SMALL, *flags)
+    arguments = ("--input", source, "--tokenizer", tokenizer, "--output", output)
+    outcome = run_here("electra", *arguments, *SMALL, *flags)
     assert outcome.status == 0, outcome.errors
     return outcome
 
@@ -127,17 +127,17 @@ Documents = list[list[str]]
 
 
 def as_texts(documents: Documents) -> list[bytes]:
-    return ["\n".join(of).encode() for of in documents]
+    return ["\n".join(document).encode() for document in documents]
 
 
 FORMATS: dict[str, Callable[[Documents], bytes]] = {
-    "txt": lambda of: b"\n\n".join(as_texts(of)) + b"\n",
+    "txt": lambda documents: b"\n\n".join(as_texts(documents)) + b"\n",
     "jsonl": as_json_lines,
-    "parquet": lambda of: parquet(as_texts(of), 7),
-    "arrow": lambda of: arrow_file(as_texts(of), 7),
-    "avro": lambda of: avro([text.decode() for text in as_texts(of)], 7),
-    "csv": lambda of: as_table(of, "excel"),
-    "tsv": lambda of: as_table(of, "excel-tab"),
+    "parquet": lambda documents: parquet(as_texts(documents), 7),
+    "arrow": lambda documents: arrow_file(as_texts(documents), 7),
+    "avro": lambda documents: avro([text.decode() for text in as_texts(documents)], 7),
+    "csv": lambda documents: as_table(documents, "excel"),
+    "tsv": lambda documents: as_table(documents, "excel-tab"),
     "tar": as_tar,
     "wet": as_wet,
 }
@@ -145,7 +145,9 @@ FORMATS: dict[str, Callable[[Documents], bytes]] = {
 
 @pytest.fixture(scope="module")
 def documents(sample: Path) -> Documents:
-    return [[line for line in of if line.strip()] for of in split_documents(sample)][:40]
+    return [[line for line in document if line.strip()] for document in split_documents(sample)][
+        :40
+    ]
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
@@ -157,8 +159,8 @@ def test_every_format_of_input(
     source.write_bytes(FORMATS[suffix](documents))
     build(source, tokenizer_path, tmp_path / "out", *NO_CHANCE)
     assert not verify(tmp_path / "out")
-    found = sorted(row["input_ids"] for row in rows_of(tmp_path / "out"))
-    assert found == sorted(2 * packed_plainly(documents, tokenizer))
+    results = sorted(row["input_ids"] for row in rows_of(tmp_path / "out"))
+    assert results == sorted(2 * packed_plainly(documents, tokenizer))
 
 
 def packed_plainly(documents: Documents, tokenizer: TokenizerFile) -> list[list[int]]:
@@ -243,8 +245,8 @@ def test_what_contradicts_itself_is_refused(
     flags: tuple[str, ...], parts: tuple[str, ...], sample: Path, tokenizer_path: Path,
     tmp_path: Path,
 ) -> None:  # fmt: skip
-    given = ("--input", sample, "--tokenizer", tokenizer_path, "--output", tmp_path / "out")
-    assert_refused(run_here("electra", *given, *flags), USER_ERROR, *parts)
+    arguments = ("--input", sample, "--tokenizer", tokenizer_path, "--output", tmp_path / "out")
+    assert_refused(run_here("electra", *arguments, *flags), USER_ERROR, *parts)
     assert not (tmp_path / "out").exists()
 
 
@@ -254,8 +256,8 @@ def test_a_tokenizer_without_sep_is_refused(
     settings = {**json.loads(tokenizer_path.read_text()), "post_processor": None}
     text = json.dumps(settings).replace("[SEP]", "[END]")
     (tmp_path / "tokenizer.json").write_text(text)
-    given = ("--input", sample, "--tokenizer", tmp_path / "tokenizer.json")
-    outcome = run_here("electra", *given, "--output", tmp_path / "out")
+    arguments = ("--input", sample, "--tokenizer", tmp_path / "tokenizer.json")
+    outcome = run_here("electra", *arguments, "--output", tmp_path / "out")
     assert_refused(outcome, USER_ERROR, "it has no [SEP] token")
 
 
@@ -304,7 +306,7 @@ def test_a_padded_data_set_verifies(sample: Path, tokenizer_path: Path, tmp_path
     assert not verify(tmp_path / "out")
     build(sample, tokenizer_path, tmp_path / "plain")
     for name in ("splits", "counts"):
-        padded, plain = (read_manifest_json(tmp_path / of)[name] for of in ("out", "plain"))
+        padded, plain = (read_manifest_json(tmp_path / entry)[name] for entry in ("out", "plain"))
         if name == "splits":
             padded, plain = padded["train"]["distributions"], plain["train"]["distributions"]
         assert padded == plain

@@ -32,8 +32,8 @@ CHINESE = """\
 
 
 def build(inputs: list[Path], tokenizer: Path, output: Path, *flags: str) -> Outcome:
-    given: list[str | Path] = ["--input", *inputs, "--tokenizer", tokenizer, "--output", output]
-    return run_here("ernie", *given, *SMALL, *flags)
+    arguments: list[str | Path] = ["--input", *inputs, "--tokenizer", tokenizer, "--output", output]
+    return run_here("ernie", *arguments, *SMALL, *flags)
 
 
 Build = Callable[..., Path]
@@ -58,8 +58,8 @@ def references(
     """The sample's data set in both formats, each built in one process from one range."""
     root = tmp_path_factory.mktemp("references")
     return {
-        of: build_sample(sample, tokenizer_path, root / of, "--output-format", of)
-        for of in ("parquet", "ernie-text")
+        name: build_sample(sample, tokenizer_path, root / name, "--output-format", name)
+        for name in ("parquet", "ernie-text")
     }
 
 
@@ -90,14 +90,14 @@ def rows_of(folder: Path, split: str = "train") -> list[dict[str, Any]]:
 
 def lines_of(folder: Path, split: str = "train") -> list[dict[str, Any]]:
     """The rows of a data set in the original's text, as its trainer reads them."""
-    found = []
+    results = []
     for shard in sorted(folder.glob(f"{split}-*.gz")):
         for line in gzip.decompress(shard.read_bytes()).decode().splitlines():
             ids, types, positions, seg_labels, label = (
                 [int(number) for number in field.split(" ")] for field in line.split(";")
             )
             assert positions == list(range(len(ids)))
-            found.append(
+            results.append(
                 {
                     "input_ids": ids,
                     "token_type_ids": types,
@@ -105,7 +105,7 @@ def lines_of(folder: Path, split: str = "train") -> list[dict[str, Any]]:
                     "next_sentence_label": 1 - label[0],
                 }
             )
-    return found
+    return results
 
 
 def test_the_text_holds_the_rows_of_parquet(references: dict[str, Path]) -> None:
@@ -192,12 +192,12 @@ def test_the_originals_files_stand_beside_its_text(chinese: Build) -> None:
     folder = chinese(*flags, "--validation-share", "0.3")
     assert not verify(folder)
     for split, name in (("train", "train_filelist"), ("validation", "valid_filelist")):
-        found = [line.split("\t") for line in (folder / name).read_text().splitlines()]
+        results = [line.split("\t") for line in (folder / name).read_text().splitlines()]
         shards = sorted(path.name for path in folder.glob(f"{split}-*.gz"))
-        assert found == [[shard, "0.5"] for shard in shards]
+        assert results == [[shard, "0.5"] for shard in shards]
     ids = dict(line.split("\t") for line in (folder / "vocab.txt").read_text().splitlines())
     assert (ids["[CLS]"], ids["[MASK]"]) == ("2", "4")
-    listed = {of["file"] for of in read_manifest_json(folder)["files"]}
+    listed = {file["file"] for file in read_manifest_json(folder)["files"]}
     assert {"train_filelist", "valid_filelist", "vocab.txt"} <= listed
     # They are ours, and go with the data set when another takes its place.
     again = chinese("--replace")

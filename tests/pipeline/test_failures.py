@@ -36,9 +36,9 @@ def test_a_full_disk_is_named_and_nothing_is_left(
     workers: tuple[str, ...], sample: Path, tokenizer_path: Path, tiny_disk: Path
 ) -> None:
     flags = ("--duplicates", "20", *workers)
-    given = ("--input", sample, "--tokenizer", tokenizer_path, "--output", tiny_disk / "out")
+    arguments = ("--input", sample, "--tokenizer", tokenizer_path, "--output", tiny_disk / "out")
     # A process of its own: it holds nothing open on the disk afterwards.
-    process = start("bert", *given, *SMALL, *flags)
+    process = start("bert", *arguments, *SMALL, *flags)
     shown, errors = process.communicate()
     outcome = Outcome(process.returncode, shown, errors)
     assert_refused(outcome, USER_ERROR, "the disk is full", "--temp-location")
@@ -124,9 +124,9 @@ def test_a_fault_of_the_program_is_one_line_and_a_trace_in_a_file(
     monkeypatch.setattr("transforms.commit.find_imbalances", fail)
     outcome = build([sample], tokenizer_path, output)
     assert_refused(outcome, FAILURE, "an unforeseen thing", "The whole trace is in ")
-    found = re.search(r"The whole trace is in (\S+\.log)", outcome.errors)
-    assert found
-    trace = Path(found.group(1))
+    match = re.search(r"The whole trace is in (\S+\.log)", outcome.errors)
+    assert match
+    trace = Path(match.group(1))
     assert "Traceback" in trace.read_text()
     trace.unlink()
     assert_nothing_final(output)

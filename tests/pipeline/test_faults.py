@@ -113,9 +113,9 @@ def test_a_fault_that_a_stage_finds_shows_no_trace(
     tokenizer_path: Path, tmp_path: Path, output: Path
 ) -> None:
     (tmp_path / "text").write_bytes(b"Fine .\n\xff\n")
-    given = ("--input", tmp_path / "text", "--tokenizer", tokenizer_path, "--output", output)
+    arguments = ("--input", tmp_path / "text", "--tokenizer", tokenizer_path, "--output", output)
     # A process of its own, which shows what Beam logs.
-    process = start("bert", *given, *SMALL, "--max-rejects", "0")
+    process = start("bert", *arguments, *SMALL, "--max-rejects", "0")
     shown, errors = process.communicate()
     assert_refused(Outcome(process.returncode, shown, errors), USER_ERROR, "--max-rejects 0")
 
@@ -158,21 +158,21 @@ def test_a_corpus_without_any_sentence_is_an_empty_data_set(
 def test_an_input_that_is_none_is_refused(
     make: str, cause: str, tokenizer_path: Path, tmp_path: Path, output: Path
 ) -> None:
-    given = tmp_path / "given"
+    path = tmp_path / "given"
     if make == "empty file":
-        given.write_text("")
+        path.write_text("")
     elif make == "empty folder":
-        given.mkdir()
+        path.mkdir()
     elif make == "dangling link":
-        given.symlink_to("nowhere")
+        path.symlink_to("nowhere")
     elif make == "folder with a dangling link":
-        given.mkdir()
-        (given / "text").write_text("Text .")
-        (given / "link").symlink_to("nowhere")
+        path.mkdir()
+        (path / "text").write_text("Text .")
+        (path / "link").symlink_to("nowhere")
     elif make == "device":
-        given = Path("/dev/null")
-    outcome = build([given], tokenizer_path, output)
-    assert_refused(outcome, USER_ERROR, f"--input {given}", cause)
+        path = Path("/dev/null")
+    outcome = build([path], tokenizer_path, output)
+    assert_refused(outcome, USER_ERROR, f"--input {path}", cause)
     assert not output.exists()
 
 

@@ -42,8 +42,8 @@ def gpt_tokenizer(tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory
 
 
 def build(sample: Path, tokenizer: Path, output: Path, *flags: str) -> Outcome:
-    given = ("--input", sample, "--tokenizer", tokenizer, "--output", output)
-    return run_here("gpt", *given, *SPREAD, *LINES, *flags)
+    arguments = ("--input", sample, "--tokenizer", tokenizer, "--output", output)
+    return run_here("gpt", *arguments, *SPREAD, *LINES, *flags)
 
 
 @pytest.fixture(scope="module")
@@ -91,13 +91,13 @@ def test_the_same_bytes_however_it_is_run(
     tmp_path: Path,
 ) -> None:
     """In one process, in two, and in small ranges; and nothing is wrong with them."""
-    found = []
+    results = []
     ways = [("--workers", "1"), processes, ("--range-bytes", "999")]
     for number, way in enumerate(ways):
         outcome = build(sample, gpt_tokenizer, tmp_path / str(number), *flags, *way)
         assert outcome.status == 0, outcome.errors
-        found.append(digests(tmp_path / str(number)))
-    assert found[0] == found[1] == found[2]
+        results.append(digests(tmp_path / str(number)))
+    assert results[0] == results[1] == results[2]
     assert verify(tmp_path / "0") == []
     shown = run_here("inspect", tmp_path / "0", "--html", tmp_path / "report.html")
     assert shown.status == 0, shown.errors
@@ -116,8 +116,8 @@ def test_documents_are_texts_as_they_stand(sample: Path, tmp_path: Path, output:
     """By default a stream spells the articles, every line break and title of them."""
     tokenizer = Tokenizer.from_str(byte_level())
     tokenizer.save(str(tmp_path / "bytes.json"))
-    given = ("--input", sample, "--tokenizer", tmp_path / "bytes.json", "--output", output)
-    assert run_here("gpt", *given).status == 0
+    arguments = ("--input", sample, "--tokenizer", tmp_path / "bytes.json", "--output", output)
+    assert run_here("gpt", *arguments).status == 0
     rows = rows_of(output)
     assert {row[-1] for row in rows} == {tokenizer.token_to_id("<|endoftext|>")}
     text = sample.read_text()
@@ -145,7 +145,9 @@ def test_a_reader_finds_the_examples_that_the_manifest_promises(
     assert number == len(expected) > 0
     for example in range(0, number, 97):
         parts = locate_in_stream(example, tokens, context_len, stride)
-        sample_tokens = np.concatenate([shards[of][begin:end] for of, begin, end in parts]).tolist()
+        sample_tokens = np.concatenate(
+            [shards[part][begin:end] for part, begin, end in parts]
+        ).tolist()
         assert (sample_tokens[:-1], sample_tokens[1:]) == expected[example]
 
 
@@ -171,7 +173,7 @@ def test_packs_hold_every_token_once_and_little_padding(
     )
     ended = [[*tokens, END] for tokens in documents]
     assert pieces == sorted(
-        tokens[at : at + 128] for tokens in ended for at in range(0, len(tokens), 128)
+        tokens[start : start + 128] for tokens in ended for start in range(0, len(tokens), 128)
     )
     train = rows_of(output, "train-*")
     assert sum(map(len, train)) > 0.98 * 128 * len(train)
@@ -184,18 +186,18 @@ def test_megatron_maps_the_documents(
     sample: Path, gpt_tokenizer: Path, documents: list[list[int]], output: Path
 ) -> None:
     assert build(sample, gpt_tokenizer, output, "--output-format", "megatron").status == 0
-    found = []
+    results = []
     for tokens in sorted(output.glob("*.bin")):
         dataset = open_as_megatron(tokens.read_bytes(), tokens.with_suffix(".idx").read_bytes())
-        found += [dataset.read(number) for number in range(len(dataset.lengths))]
-    assert sorted(found) == sorted([*tokens, END] for tokens in documents)
+        results += [dataset.read(number) for number in range(len(dataset.lengths))]
+    assert sorted(results) == sorted([*tokens, END] for tokens in documents)
     assert "--data-path path/to/train-00000-of-00003" in (output / "README.md").read_text()
 
 
 def test_nanogpt_maps_one_file_a_split(
     sample: Path, gpt_tokenizer: Path, output: Path, tmp_path: Path
 ) -> None:
-    """The shards that were built in parallel, one behind the other."""
+    """The shards that were built in parallel, one after the other."""
     assert build(sample, gpt_tokenizer, output, "--output-format", "nanogpt").status == 0
     assert build(sample, gpt_tokenizer, tmp_path / "parquet").status == 0
     for name, split in (("train", "train"), ("val", "validation")):

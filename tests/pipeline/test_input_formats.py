@@ -31,13 +31,13 @@ def test_json_lines_hold_what_the_text_holds(
     assert "input format: json-lines, by the files' names" in outcome.output
     assert not verify(tmp_path / "out")
     build([sample], tokenizer_path, tmp_path / "text")
-    counts, of_text = (read_manifest_json(tmp_path / of)["counts"] for of in ("out", "text"))
+    counts, of_text = (read_manifest_json(tmp_path / entry)["counts"] for entry in ("out", "text"))
     for name in ("read.documents", "read.sentences", "tokenize.tokens"):
         assert counts[name] == of_text[name]
     assert counts["read.records"] == counts["read.documents"]
     assert counts["read.rejects"] == counts["read.rejected_lines"] == 3
     rejects = [json.loads(line) for line in (tmp_path / "out/rejects/rejects.jsonl").open()]
-    assert [of["reason"] for of in rejects] == ["invalid-json", "missing-field", "not-text"]
+    assert [reject["reason"] for reject in rejects] == ["invalid-json", "missing-field", "not-text"]
     assert read_manifest_json(tmp_path / "out")["corpus"]["options"]["input_format"] == "json-lines"
 
 
@@ -58,13 +58,13 @@ def test_compressed_json_lines_give_the_same_shards(
     compressed = tmp_path / "packed" / "corpus.jsonl.gz"
     compressed.parent.mkdir()
     compressed.write_bytes(gzip.compress(json_lines.read_bytes()))
-    found = []
+    results = []
     for number, path in enumerate((json_lines, compressed)):
         build([path], tokenizer_path, tmp_path / str(number), "--text-field", "body")
         made = digests(tmp_path / str(number))
-        found.append({name: made[name] for name in made if name.endswith(".parquet")})
-    assert len(found[0]) == 3
-    assert found[0] == found[1]
+        results.append({name: made[name] for name in made if name.endswith(".parquet")})
+    assert len(results[0]) == 3
+    assert results[0] == results[1]
 
 
 def test_one_document_a_line(sample: Path, tokenizer_path: Path, tmp_path: Path) -> None:
@@ -116,8 +116,8 @@ def test_a_tokenizer_is_trained_on_json_lines_as_on_their_text(
     trained = []
     for path, flags in ((json_lines, ("--text-field", "body")), (sample, ())):
         output = tmp_path / f"{path.stem}.json"
-        given = ("--input", path, "--vocab-size", "500", "--output", output, *flags)
-        outcome = run_here("train-tokenizer", *given)
+        arguments = ("--input", path, "--vocab-size", "500", "--output", output, *flags)
+        outcome = run_here("train-tokenizer", *arguments)
         assert outcome.status == 0, outcome.errors
         trained.append(output.read_text())
     assert trained[0] == trained[1]

@@ -43,7 +43,9 @@ def plain_loop(
     """The rows of each shard: no Beam, no files, all in memory."""
     bert = Bert(options, tokenizer.special, tokenizer.vocab_size, tokenizer.token_dtype.name)
     batches = list(tokenized_documents(text, tokenizer))
-    splits = [assign_splits(layout.seed, of.column("document").to_numpy(), share) for of in batches]
+    splits = [
+        assign_splits(layout.seed, entry.column("document").to_numpy(), share) for entry in batches
+    ]
 
     of_split: tuple[dict[int, Sentences], dict[int, Sentences]] = ({}, {})
     for batch, split_of_document in zip(batches, splits, strict=True):
@@ -61,7 +63,9 @@ def plain_loop(
     documents, repeats, indices = (examples.column(place).to_numpy() for place in range(3))
     homes = layout.homes(documents, assign_splits(layout.seed, documents, share)).tolist()
     places = [layout.shards_of(home, options.duplicates) for home in homes]
-    shards = np.array([of[repeat % len(of)] for of, repeat in zip(places, repeats, strict=True)])
+    shards = np.array(
+        [entry[repeat % len(entry)] for entry, repeat in zip(places, repeats, strict=True)]
+    )
     keys = draw_keys(documents, repeats, indices, np.uint64(layout.seed))
     tables = []
     for shard in range(layout.shards):
@@ -150,17 +154,17 @@ def test_no_document_is_in_both_splits_and_pairs_stay_in_their_own(tmp_path: Pat
     seen = {
         split: {
             document
-            for row in of
+            for row in entry
             for segment in (0, 1)
             for document in corpus.documents(row, segment)
         }
-        for split, of in rows.items()
+        for split, entry in rows.items()
     }
     assert seen["train"] & seen["validation"] == set()
     assert seen["train"] | seen["validation"] == set(range(60))
-    for of in rows.values():
+    for entry in rows.values():
         # A second segment is empty where the first one fills a short target.
-        pairs = [row for row in of if corpus.documents(row, 1)]
+        pairs = [row for row in entry if corpus.documents(row, 1)]
         assert sum(bool(row["next_sentence_label"]) for row in pairs) > 5
         for row in pairs:
             [first], [second] = corpus.documents(row, 0), corpus.documents(row, 1)
@@ -171,7 +175,10 @@ def test_the_share_of_validation_documents_is_as_asked(
     sample: Path, tokenizer: TokenizerFile
 ) -> None:
     ids = np.concatenate(
-        [of.column("document").to_numpy() for of in tokenized_documents(sample, tokenizer)]
+        [
+            tokenized_document.column("document").to_numpy()
+            for tokenized_document in tokenized_documents(sample, tokenizer)
+        ]
     )
     in_validation = int((assign_splits(1, ids, 0.3) == VALIDATION).sum())
     assert 18 <= in_validation <= 45  # of 105; binomial, one false alarm in 3000

@@ -1,4 +1,4 @@
-"""What engines say of a failed job, and what the user is told."""
+"""What engines report of a failed job, and what we tell the user."""
 
 import re
 import traceback

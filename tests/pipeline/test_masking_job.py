@@ -54,7 +54,7 @@ def make(
 
 
 def byte_level(sample: Path, folder: Path) -> Path:
-    """Byte-level BPE, whose tokens may be parts of characters."""
+    """Byte-level BPE, with tokens that are parts of characters."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -114,7 +114,7 @@ def test_labels_tell_the_words_of_the_text(make: Build, sample: Path) -> None:
     for row in rows_of(folder):
         labels = row["seg_labels"]
         for word in words_of(labels):
-            # What stands at the border of a segment may be cut.
+            # Words at the border of a segment may be cut.
             if labels[word[0] - 1] != -1 and labels[word[-1] + 1] != -1:
                 seen.add(tokenizer.decode([row["input_ids"][place] for place in word]).strip())
     # Signs may share a token, as in WikiText's @-@.

@@ -29,9 +29,9 @@ from tests.tools.jobs import assert_refused, build, digests, leftovers, run_here
 TWO_WORKERS = ("--workers", "2", "--min-bytes-per-worker", "0", "--range-bytes", "7777")
 CASES = [
     (name, compression, padding)
-    for name, of in FORMATS.items()
+    for name, entry in FORMATS.items()
     if name in {"parquet", "tfrecord", "avro"}
-    for compression in of.compressions
+    for compression in entry.compressions
     for padding in ("max_length", "do_not_pad")
 ]
 ELECTRA = "pretrain_data.tfrecord-{shard}-of-{shards}"
@@ -173,14 +173,21 @@ def test_a_corpus_in_numbers_says_the_bytes(
     flags: tuple[str, ...], build_here: Build, corpus: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
     shards = manifest_of(build_here(*flags)).splits["train"].shards
-    given = ("--input", corpus, "--tokenizer", tokenizer_path, "--json", tmp_path / "numbers.json")
+    arguments = (
+        "--input",
+        corpus,
+        "--tokenizer",
+        tokenizer_path,
+        "--json",
+        tmp_path / "numbers.json",
+    )
     shards_of = ("--num-shards", "3", "--seed", "1")
     small = ("bert", "--max-seq-length", "64", "--duplicates", "2")
-    outcome = run_here("inspect-corpus", *given, *shards_of, *flags, *small)
+    outcome = run_here("inspect-corpus", *arguments, *shards_of, *flags, *small)
     assert outcome.status == 0, outcome.errors
     numbers = json.loads((tmp_path / "numbers.json").read_text())
-    said = json.dumps(numbers)
-    assert f'"value": {sum(shard.bytes for shard in shards)}' in said
+    printed = json.dumps(numbers)
+    assert f'"value": {sum(shard.bytes for shard in shards)}' in printed
 
 
 # Names

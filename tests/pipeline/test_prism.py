@@ -77,19 +77,19 @@ def test_every_objective_gives_the_bytes_of_the_local_runner(
     tmp_path: Path,
     prism: str,
 ) -> None:
-    given: tuple[str | Path, ...]
-    given = (objective, "--input", text, *OBJECTIVES[objective], "--validation-share", "0.2")
+    arguments: tuple[str | Path, ...]
+    arguments = (objective, "--input", text, *OBJECTIVES[objective], "--validation-share", "0.2")
     tokenizer = gpt_tokenizer if objective == "gpt" else tokenizer_path
-    common = (*given, "--tokenizer", tokenizer, "--num-shards", "3", "--seed", "1")
+    common = (*arguments, "--tokenizer", tokenizer, "--num-shards", "3", "--seed", "1")
     local = run_here(*common, "--output", tmp_path / "local")
     assert local.status == 0, local.errors
     flags = ("--range-bytes", "7777", *PRISM, *(() if objective == "bert" else THREADS))
-    there = run_here(*common, "--output", tmp_path / "prism", *flags)
-    assert there.status == 0, there.errors
+    elsewhere = run_here(*common, "--output", tmp_path / "prism", *flags)
+    assert elsewhere.status == 0, elsewhere.errors
     assert digests(tmp_path / "prism") == digests(tmp_path / "local")
-    assert f"PrismRunner: --prism_location={prism}" in there.output
+    assert f"PrismRunner: --prism_location={prism}" in elsewhere.output
     # Beam logs what Prism says, and what it says of itself.
-    assert there.errors == ""
+    assert elsewhere.errors == ""
 
 
 @pytest.fixture(scope="module")
@@ -122,9 +122,9 @@ def test_as_a_portable_runner_that_is_there(
     reference: dict[str, str],
 ) -> None:
     # Beam's threads of a worker complain when Prism ends; those of another process end before it.
-    given = ("--input", text, "--tokenizer", tokenizer_path, "--output", output, *SMALL)
-    there = ("--", f"--job_endpoint={job_endpoint}", "--environment_type=LOOPBACK")
-    job = start("bert", *given, "--runner", "PortableRunner", *there)
+    arguments = ("--input", text, "--tokenizer", tokenizer_path, "--output", output, *SMALL)
+    elsewhere = ("--", f"--job_endpoint={job_endpoint}", "--environment_type=LOOPBACK")
+    job = start("bert", *arguments, "--runner", "PortableRunner", *elsewhere)
     _, errors = job.communicate()
     assert (job.returncode, errors) == (0, "")
     assert digests(output) == reference
@@ -150,8 +150,8 @@ def find_no_words(text: str) -> Spans:
 def test_a_fault_in_a_worker_is_one_line_and_a_trace_in_a_file(
     text: Path, tokenizer_path: Path, output: Path
 ) -> None:
-    given = ("--input", text, "--tokenizer", tokenizer_path, "--output", output)
-    outcome = run_here("ernie", *given, "--words", f"{__name__}:find_no_words", *PRISM)
+    arguments = ("--input", text, "--tokenizer", tokenizer_path, "--output", output)
+    outcome = run_here("ernie", *arguments, "--words", f"{__name__}:find_no_words", *PRISM)
     assert_refused(outcome, FAILURE, "an unforeseen thing", "The whole trace is in ")
     assert_nothing_final(output)
 
@@ -160,7 +160,7 @@ def wait_for_children(job: RunningJob) -> dict[str, psutil.Process]:
     """Prism and the worker, by their names, once the worker has written a file."""
     children = job.wait_for("candidates-*")
     # An interpreter may be called by its version.
-    return {re.match("[a-z]+", of.name())[0]: of for of in children}  # type: ignore[index]
+    return {re.match("[a-z]+", entry.name())[0]: entry for entry in children}  # type: ignore[index]
 
 
 @pytest.mark.usefixtures("prism")

@@ -1,4 +1,4 @@
-"""A run that was stopped goes on, and ends with the bytes of one that was not."""
+"""A run that was stopped is resumed, and ends with the bytes of one that was not stopped."""
 
 import errno
 import json
@@ -70,7 +70,7 @@ class Stopped:
 
 @pytest.fixture
 def stopped(corpus: Path, tokenizer_path: Path, tmp_path: Path) -> Stopped:
-    """Its corpus is a copy that may be changed."""
+    """A run that stops; its corpus is a copy that tests change."""
     copied = tmp_path / "corpus"
     shutil.copytree(corpus, copied)
     return Stopped(copied, tokenizer_path, tmp_path / "out")
@@ -181,9 +181,13 @@ def test_temporary_files_that_are_damaged_or_gone_are_made_again(
 ) -> None:
     for damaged in ("done-", "spill-", "candidates-", "pool-", "shard-", "rejects-"):
         stopped.stop_at_commit(monkeypatch)
-        found = [of for of in stopped.temporary.rglob("*") if damaged in str(of) and of.is_file()]
-        assert found, damaged
-        for number, file in enumerate(found[:3]):
+        results = [
+            entry
+            for entry in stopped.temporary.rglob("*")
+            if damaged in str(entry) and entry.is_file()
+        ]
+        assert results, damaged
+        for number, file in enumerate(results[:3]):
             if number == 1:
                 file.unlink()
             else:

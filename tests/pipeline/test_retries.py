@@ -13,7 +13,7 @@ from corpusmill.dataset.verify import verify
 from tests.tools.jobs import digests, run_here
 from tests.tools.retrying_runner import ENGINES, run_on
 
-# What is killed in the middle of a shard closes its writer behind the shard's file.
+# An attempt that is killed in the middle of a shard closes its writer after the shard's file.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 SPREAD = ("--num-shards", "3", "--seed", "1", "--validation-share", "0.2", "--range-bytes", "5000")
@@ -71,8 +71,8 @@ def build(corpus: Path, complete_tokenizer: Path, monkeypatch: pytest.MonkeyPatc
         if of.two_levels:
             monkeypatch.setattr(transforms.shuffle, "SMALLEST_SEGMENT_BYTES", 16 * 2**20)
             monkeypatch.setattr(transforms.build, "SORT_BYTES", 20_000)
-        given = ("--input", corpus, "--tokenizer", complete_tokenizer, "--output", output)
-        outcome = run_here(*of.flags, *given, *SPREAD, *flags)
+        arguments = ("--input", corpus, "--tokenizer", complete_tokenizer, "--output", output)
+        outcome = run_here(*of.flags, *arguments, *SPREAD, *flags)
         assert outcome.status == 0, outcome.errors
         return digests(output)
 
@@ -86,12 +86,12 @@ def plain() -> dict[str, dict[str, str]]:
 
 
 def assert_finished_once(output: Path) -> Callable[[], None]:
-    """Gives what is called behind each attempt: a data set that says so is whole."""
+    """Return what runs after each attempt: a check that a sealed data set is complete."""
 
     def look() -> None:
         if (output / "_SUCCESS").exists():
             of_the_run = ("_RUNNING", "_temporary-")
-            problems = [at for at in verify(output) if not at.file.startswith(of_the_run)]
+            problems = [entry for entry in verify(output) if not entry.file.startswith(of_the_run)]
             assert problems == []
 
     return look
@@ -116,7 +116,7 @@ def test_attempts_that_fail_change_no_byte(
     assert build(kind, output) == plain[kind]
     [runner] = made
     # How many moments pass differs from run to run, and with that which fates are drawn of all.
-    fates = {attempt.fate for of in ENGINES[engine] for attempt in of}
+    fates = {attempt.fate for entry in ENGINES[engine] for attempt in entry}
     assert len(runner.fates) >= min(len(fates), 3)
     assert runner.fates <= fates
 

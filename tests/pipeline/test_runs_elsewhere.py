@@ -41,13 +41,13 @@ def long_text(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_job_elsewhere_has_an_id_and_gives_the_same_bytes(
     engine: Engine, sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
-    there, here = tmp_path / "there", tmp_path / "here"
-    outcome = build([sample], tokenizer_path, there, *engine.flags)
+    elsewhere, here = tmp_path / "there", tmp_path / "here"
+    outcome = build([sample], tokenizer_path, elsewhere, *engine.flags)
     assert outcome.status == 0, outcome.errors
     [job_id] = re.findall(r"^PortableRunner: job (\S+)$", outcome.output, re.MULTILINE)
     assert engine.jobs()[job_id] == beam_job_api_pb2.JobState.DONE
     assert build([sample], tokenizer_path, here).status == 0
-    assert digests(there) == digests(here)
+    assert digests(elsewhere) == digests(here)
 
 
 def test_a_job_may_take_longer_than_the_job_server_may_to_answer(engine: Engine) -> None:
@@ -127,15 +127,15 @@ def test_an_engine_that_dies_ends_the_command(
 def test_a_job_that_nobody_waits_for_ends_as_any_other(
     engine: Engine, sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
-    there, here = tmp_path / "there", tmp_path / "here"
-    outcome = build([sample], tokenizer_path, there, "--no-wait", *engine.flags)
+    elsewhere, here = tmp_path / "there", tmp_path / "here"
+    outcome = build([sample], tokenizer_path, elsewhere, "--no-wait", *engine.flags)
     assert outcome.status == 0
-    assert f"complete once {there / '_SUCCESS'} exists" in outcome.output
+    assert f"complete once {elsewhere / '_SUCCESS'} exists" in outcome.output
     [job_id] = re.findall(r"^PortableRunner: job (\S+)$", outcome.output, re.MULTILINE)
     while engine.jobs()[job_id] == RUNNING:
         time.sleep(0.05)
     assert build([sample], tokenizer_path, here).status == 0
-    assert digests(there) == digests(here)
+    assert digests(elsewhere) == digests(here)
 
 
 def test_what_interrupts_a_submission_ends_the_job(engine: Engine) -> None:

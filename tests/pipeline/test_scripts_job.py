@@ -27,14 +27,14 @@ def corpus(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def wordpiece_of(corpus: Path, folder: Path) -> Path:
     """As a user trains it on the corpus."""
     path = folder / "wordpiece.json"
-    given = ("--input", corpus, "--output", path, "--vocab-size", "1500")
-    outcome = run_here("train-tokenizer", *given, "--min-frequency", "1", "--no-lowercase")
+    arguments = ("--input", corpus, "--output", path, "--vocab-size", "1500")
+    outcome = run_here("train-tokenizer", *arguments, "--min-frequency", "1", "--no-lowercase")
     assert outcome.status == 0, outcome.errors
     return path
 
 
 def byte_level_of(_: Path, folder: Path) -> Path:
-    """Byte-level BPE, whose tokens may be parts of characters."""
+    """Byte-level BPE, with tokens that are parts of characters."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -42,7 +42,7 @@ def byte_level_of(_: Path, folder: Path) -> Path:
     trainer = trainers.BpeTrainer(
         vocab_size=500, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
     )
-    tokenizer.train_from_iterator((" ".join(of) for of in DOCUMENTS.values()), trainer)
+    tokenizer.train_from_iterator((" ".join(entry) for entry in DOCUMENTS.values()), trainer)
     tokenizer.save(str(folder / "byte-level.json"))
     return folder / "byte-level.json"
 
@@ -65,13 +65,15 @@ def segments_of(folder: Path, tokenizer: Tokenizer) -> Iterator[list[int]]:
 
 def shown(text: str) -> str:
     """What BERT's tokenizer keeps of a text: neither white space nor characters of control."""
-    kept = (of for of in text if not of.isspace() and unicodedata.category(of)[0] != "C")
+    kept = (
+        entry for entry in text if not entry.isspace() and unicodedata.category(entry)[0] != "C"
+    )
     return "".join(kept)
 
 
 def spell_words(tokenizer: Tokenizer) -> Callable[[list[int]], str]:
-    tokens = {of: token for token, of in tokenizer.get_vocab().items()}
-    return lambda ids: "".join(tokens[of].removeprefix("##") for of in ids)
+    tokens = {token_id: token for token, token_id in tokenizer.get_vocab().items()}
+    return lambda ids: "".join(tokens[token_id].removeprefix("##") for token_id in ids)
 
 
 @pytest.mark.parametrize("kind", ["WordPiece", "byte-level BPE"])
@@ -121,7 +123,7 @@ def test_characters_cut_at_the_maximum_are_cut_at_segments_ends_alone(tmp_path: 
     outcome = build([corpus], path, tmp_path / "out", "--max-seq-length", "24")
     assert outcome.status == 0, outcome.errors
     tokenizer = Tokenizer.from_file(str(path))
-    decoded = [tokenizer.decode(of) for of in segments_of(tmp_path / "out", tokenizer)]
+    decoded = [tokenizer.decode(entry) for entry in segments_of(tmp_path / "out", tokenizer)]
     assert any("\ufffd" in text for text in decoded)
     sources = ["".join(sentences) for sentences in DOCUMENTS.values()]
     for text in decoded:

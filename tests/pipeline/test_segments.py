@@ -25,8 +25,8 @@ PROCESSES = ("--min-bytes-per-worker", "0", "--range-bytes", "7777", "--workers"
 def build_kind(sample: Path, tokenizer_path: Path, tmp_path: Path) -> Build:
     def run(segments: str, *flags: str, tokenizer: Path | None = None) -> Path:
         output = tmp_path / f"{len(list(tmp_path.iterdir()))}"
-        given = ("--segments", segments, "--validation-share", "0.2", *flags)
-        outcome = build([sample], tokenizer or tokenizer_path, output, *given)
+        arguments = ("--segments", segments, "--validation-share", "0.2", *flags)
+        outcome = build([sample], tokenizer or tokenizer_path, output, *arguments)
         assert outcome.status == 0, outcome.errors
         return output
 
@@ -79,7 +79,7 @@ def test_the_data_set_is_sound_and_can_be_looked_at(segments: str, build_kind: B
 
 
 def test_every_token_is_written_in_every_pass(build_kind: Build) -> None:
-    """What is tokenized, times the passes, is what stands between the special tokens."""
+    """The tokens between the special ones are the tokens of the corpus, once for each pass."""
     for segments in ("full-sentences", "doc-sentences"):
         folder = build_kind(segments)
         tokenized = read_manifest_json(folder)["counts"]["tokenize.tokens"]
@@ -122,8 +122,8 @@ def test_an_estimate_of_a_whole_corpus_is_the_build(
 def train(model: str, sample: Path, folder: Path) -> Path:
     path = folder / "tokenizer" / "tokenizer.json"
     path.parent.mkdir()
-    given = ("--input", sample, "--output", path, "--model", model, "--vocab-size", "600")
-    outcome = run_here("train-tokenizer", *given)
+    arguments = ("--input", sample, "--output", path, "--model", model, "--vocab-size", "600")
+    outcome = run_here("train-tokenizer", *arguments)
     assert outcome.status == 0, outcome.errors
     return path
 
@@ -158,7 +158,7 @@ def test_albert_with_a_unigram_tokenizer(sample: Path, build_kind: Build, tmp_pa
     assert verify(folder) == []
     tokenizer = Tokenizer.from_file(str(path))
     text = sample.read_text().lower().replace(" ", "")
-    told = []
+    labels = []
     for row in rows_of(folder):
         types = row["token_type_ids"]
         # [CLS] first [SEP] second [SEP]
@@ -166,5 +166,5 @@ def test_albert_with_a_unigram_tokenizer(sample: Path, build_kind: Build, tmp_pa
         first, second = (tokenizer.decode(ids).lower().replace(" ", "") for ids in spans)
         if text.count(first) == text.count(second) == 1:
             assert (text.index(first) > text.index(second)) == bool(row["sentence_order_label"])
-            told.append(row["sentence_order_label"])
-    assert min(told.count(0), told.count(1)) > 20
+            labels.append(row["sentence_order_label"])
+    assert min(labels.count(0), labels.count(1)) > 20

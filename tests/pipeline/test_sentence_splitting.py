@@ -58,7 +58,7 @@ def test_split_sentences_are_those_of_a_corpus_that_has_them_on_lines(
             stream.write(json.dumps({"text": text}) + "\n")
     build([paragraphs], tokenizer_path, tmp_path / "split", "--num-shards", "1", *ENGLISH)
     build([lines], tokenizer_path, tmp_path / "line", "--num-shards", "1")
-    split, line = (read_manifest_json(tmp_path / of)["counts"] for of in ("split", "line"))
+    split, line = (read_manifest_json(tmp_path / entry)["counts"] for entry in ("split", "line"))
     for name in ("read.sentences", "tokenize.tokens", "read.documents"):
         assert split[name] == line[name], name
 
@@ -95,7 +95,7 @@ def test_a_rule_and_a_language_need_each_other(
 
 def test_a_tokenizer_is_trained_on_split_text(paragraphs: Path, tmp_path: Path) -> None:
     output = tmp_path / "tokenizer.json"
-    given = ("--input", paragraphs, "--vocab-size", "300", "--output", output, *ENGLISH)
-    outcome = run_here("train-tokenizer", *given)
+    arguments = ("--input", paragraphs, "--vocab-size", "300", "--output", output, *ENGLISH)
+    outcome = run_here("train-tokenizer", *arguments)
     assert outcome.status == 0, outcome.errors
     assert output.exists()

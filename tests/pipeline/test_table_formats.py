@@ -53,7 +53,7 @@ def write_avro(records: Records, path: Path) -> Path:
 
 WRITERS = [write_parquet, write_feather, write_saved, write_avro]
 Write = Callable[[Records, Path], Path]
-formats = pytest.mark.parametrize("write", WRITERS, ids=lambda of: of.__name__)
+formats = pytest.mark.parametrize("write", WRITERS, ids=lambda value: value.__name__)
 
 
 @pytest.fixture
@@ -112,8 +112,8 @@ def test_a_tokenizer_is_trained_on_a_table_as_on_its_text(
     trained = []
     for path, flags in ((write(records, tmp_path), FIELD), (sample, ())):
         output = tmp_path / f"{path.stem}.json"
-        given = ("--input", path, "--vocab-size", "500", "--output", output, *flags)
-        outcome = run_here("train-tokenizer", *given)
+        arguments = ("--input", path, "--vocab-size", "500", "--output", output, *flags)
+        outcome = run_here("train-tokenizer", *arguments)
         assert outcome.status == 0, outcome.errors
         trained.append(output.read_text())
     assert trained[0] == trained[1]
@@ -129,14 +129,14 @@ def test_what_cannot_be_read_is_refused_before_any_work(
     text.write_text("words\n")
     feather_1 = tmp_path / "old.feather"
     feather_1.write_bytes(b"FEA1" + bytes(99) + b"FEA1")
-    for given, parts in (
+    for inputs, parts in (
         ([parquet], ("--text-field text", "its fields are id, body")),
         ([parquet, "--text-field", "id"], ("--text-field id", "int64", "holds text: body")),
         ([parquet, packed], (f"--input {packed.name}", "Decompress it")),
         ([text], (f"--input {text}", "cannot be read as parquet")),
         ([feather_1], (f"--input {feather_1}", "Feather version 1")),
     ):
-        outcome = build(given, tokenizer_path, tmp_path / "out")  # type: ignore[arg-type]
+        outcome = build(inputs, tokenizer_path, tmp_path / "out")  # type: ignore[arg-type]
         assert_refused(outcome, USER_ERROR, *parts)
         assert not (tmp_path / "out").exists()
 
@@ -151,6 +151,6 @@ def test_a_file_damaged_on_the_way_costs_only_what_it_held(
     assert outcome.status == 0, outcome.errors
     assert not verify(tmp_path / "out")
     rejects = [json.loads(line) for line in (tmp_path / "out/rejects/rejects.jsonl").open()]
-    assert [of["reason"] for of in rejects] == ["not-text", "damaged-file"]
+    assert [reject["reason"] for reject in rejects] == ["not-text", "damaged-file"]
     assert rejects[1]["file"] == "second.parquet"
     assert counts_of(tmp_path / "out")["read.rows"] == len(records)

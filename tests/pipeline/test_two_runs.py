@@ -34,8 +34,8 @@ def test_of_two_runs_at_once_one_wins_whole(
     first = ("--replace",) if filled else ()
     if filled:
         assert build([sample], tokenizer_path, output, "--seed", "3").status == 0
-    given = ("--input", sample, "--tokenizer", tokenizer_path, "--output", output)
-    outcomes = run_both(first, flags, *given)
+    arguments = ("--input", sample, "--tokenizer", tokenizer_path, "--output", output)
+    outcomes = run_both(first, flags, *arguments)
     won = [outcome.status == 0 for outcome in outcomes]
     assert any(won), outcomes
     for outcome in outcomes:
@@ -58,8 +58,8 @@ def test_a_folder_that_a_run_is_at_work_in_is_refused(
     flags: tuple[str, ...], sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
     output = tmp_path / "out"
-    given = ("--input", sample, "--tokenizer", tokenizer_path, "--output", output)
-    first = start("bert", *given, *SMALL)
+    arguments = ("--input", sample, "--tokenizer", tokenizer_path, "--output", output)
+    first = start("bert", *arguments, *SMALL)
     claim = output / "_RUNNING"
     while not claim.exists() or not claim.read_bytes():
         assert first.poll() is None
@@ -83,8 +83,8 @@ def test_a_run_whose_folder_was_taken_meanwhile_leaves_nothing(
     sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
     output = tmp_path / "out"
-    given = ("--input", sample, "--tokenizer", tokenizer_path, "--output", output)
-    first = start("bert", *given, *SMALL)
+    arguments = ("--input", sample, "--tokenizer", tokenizer_path, "--output", output)
+    first = start("bert", *arguments, *SMALL)
     claim = output / "_RUNNING"
     while not claim.exists() or not claim.read_bytes():
         assert first.poll() is None
@@ -113,11 +113,11 @@ def test_a_run_that_comes_too_late_leaves_what_the_other_one_has_built(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     output = tmp_path / "out"
-    given = ("--input", sample, "--tokenizer", tokenizer_path, "--output", output)
+    command = ("--input", sample, "--tokenizer", tokenizer_path, "--output", output)
 
     def assemble(*arguments: Any, **options: Any) -> Any:
         """Another run begins and ends while this one has seen an empty folder."""
-        _, errors = start("bert", *given, *SMALL).communicate()
+        _, errors = start("bert", *command, *SMALL).communicate()
         assert not errors
         whole.update(digests(output))
         return assemble_job(*arguments, **options)

@@ -44,12 +44,14 @@ WRITERS: dict[str, Callable[[list[str]], bytes]] = {
         kind: lambda texts, write=write: write([[text] for text in texts])  # type: ignore[misc]
         for kind, write in KINDS.items()
     },
-    "jsonl": lambda of: "".join(json.dumps({"text": text}) + "\n" for text in of).encode(),
-    "ndjson.xz": lambda of: lzma.compress(WRITERS["jsonl"](of)),
-    "parquet": lambda of: table_files.parquet(of, 7),
-    "arrow": lambda of: table_files.arrow_file(of, 7),
-    "feather": lambda of: table_files.arrow_file(of, 60),
-    "avro": lambda of: table_files.avro(of, 7, "deflate"),
+    "jsonl": lambda documents: "".join(
+        json.dumps({"text": text}) + "\n" for text in documents
+    ).encode(),
+    "ndjson.xz": lambda documents: lzma.compress(WRITERS["jsonl"](documents)),
+    "parquet": lambda documents: table_files.parquet(documents, 7),
+    "arrow": lambda documents: table_files.arrow_file(documents, 7),
+    "feather": lambda documents: table_files.arrow_file(documents, 60),
+    "avro": lambda documents: table_files.avro(documents, 7, "deflate"),
 }
 
 
@@ -82,19 +84,19 @@ EVERY_KIND = ["txt", "txt.gz", "articles", "lines", *WRITERS]
 def test_every_format_gives_its_texts_as_they_stand(kind: str, tmp_path: Path) -> None:
     folder, expected, flags = write_folder(kind, tmp_path / "in")
     names = [flag.removeprefix("--").replace("-", "_") for flag in flags[::2]]
-    given = dict(zip(names, flags[1::2], strict=True))
+    arguments = dict(zip(names, flags[1::2], strict=True))
     paths = sorted(folder.iterdir())
     options = resolve_format(
-        DocumentOptions(sentence_rule="document", **given),  # type: ignore[arg-type]
+        DocumentOptions(sentence_rule="document", **arguments),  # type: ignore[arg-type]
         [path.name for path in paths],
     )
-    found = []
+    results = []
     for index, path in enumerate(paths):
         with path.open("rb") as raw:
             stream = open_decompressed(raw, path.name)
             for batch in read_corpus(stream, FileRange(path.name, index, options)):
-                found += batch.documents.column("sentences").to_pylist()
-    assert found == [[text] for text in expected]
+                results += batch.documents.column("sentences").to_pylist()
+    assert results == [[text] for text in expected]
 
 
 def test_every_format_is_tried() -> None:
@@ -139,8 +141,8 @@ def test_a_large_file_is_one_text_that_is_read_in_ranges(
     (tmp_path / "large.txt").write_text("".join(TEXTS) + "\udcff\n", errors="surrogateescape")
     flags = (*RULE, "--document-rule", "whole-file", "--max-document-bytes", "700")
     for output, more in (("one", ()), ("two", SMALL_RANGES)):
-        given = (tmp_path / "large.txt", tokenizer_path, tmp_path / output)
-        outcome = build([given[0]], *given[1:], *flags, *more)
+        arguments = (tmp_path / "large.txt", tokenizer_path, tmp_path / output)
+        outcome = build([arguments[0]], *arguments[1:], *flags, *more)
         assert outcome.status == 0, outcome.errors
     assert digests(tmp_path / "one") == digests(tmp_path / "two")
     counts = read_manifest_json(tmp_path / "one")["counts"]
@@ -159,8 +161,8 @@ def test_objectives_of_sentences_refuse_whole_documents(
 def test_a_tokenizer_is_trained_on_whole_documents(tmp_path: Path) -> None:
     """Line breaks and indentation become tokens, as GPT's are."""
     (tmp_path / "a.jsonl").write_bytes(WRITERS["jsonl"](TEXTS))
-    given = ("--input", tmp_path / "a.jsonl", "--model", "bpe", "--vocab-size", "400")
-    outcome = run_here("train-tokenizer", *given, "--output", tmp_path / "t.json", *RULE)
+    arguments = ("--input", tmp_path / "a.jsonl", "--model", "bpe", "--vocab-size", "400")
+    outcome = run_here("train-tokenizer", *arguments, "--output", tmp_path / "t.json", *RULE)
     assert outcome.status == 0, outcome.errors
     tokens = Tokenizer.from_file(str(tmp_path / "t.json")).encode("a\n\n\n# end").tokens
     assert "\u010a\u010a" in tokens

@@ -45,32 +45,34 @@ def build_words(
     """Build a data set; gives what is said."""
     options: Any = LabelledWordsOptions(words)
     dataset = DatasetOptions((str(corpus),), str(tokenizer_path), str(output), num_shards=3, seed=7)
-    said = StringIO()
+    printed = StringIO()
     documents = DocumentOptions(document_rule="blank-lines")
     command = BUILDS["bert"](dataset=dataset, objective=options, documents=documents, run=run)
-    build(command, (), Console(file=said))
-    return said.getvalue()
+    build(command, (), Console(file=printed))
+    return printed.getvalue()
 
 
 def read_documents(corpus: Path) -> list[list[str]]:
     options = DocumentOptions(input_format="text", document_rule="blank-lines")
     with corpus.open("rb") as stream:
         batches = list(read_corpus(stream, FileRange(corpus.name, 0, options)))
-    return [of for batch in batches for of in batch.documents.column("sentences").to_pylist()]
+    return [text for batch in batches for text in batch.documents.column("sentences").to_pylist()]
 
 
 @pytest.mark.parametrize("words", ["unicode", "jieba"])
 def test_every_document_comes_with_the_words_of_its_sentences(
     corpus: Path, tokenizer_path: Path, tokenizer: TokenizerFile, output: Path, words: str
 ) -> None:
-    said = build_words(corpus, tokenizer_path, output, words)
-    assert "not remembered" not in said
+    printed = build_words(corpus, tokenizer_path, output, words)
+    assert "not remembered" not in printed
     rule, plain = load_words(words), Tokenizer.from_str(tokenizer.json)
     assert rule is not None
     expected = []
     for sentences in read_documents(corpus):
-        marked = [of for text in sentences for of in reference_marks(plain, rule.cut(text), text)]
-        expected += [([of >> 1 for of in marked], [of & 1 for of in marked])] * 2
+        marked = [
+            mark for text in sentences for mark in reference_marks(plain, rule.cut(text), text)
+        ]
+        expected += [([entry >> 1 for entry in marked], [entry & 1 for entry in marked])] * 2
     table = pq.read_table(sorted(output.glob("*.parquet")))
     columns = [table.column(name).to_pylist() for name in table.column_names]
     assert sorted(zip(columns[0], columns[1], strict=True)) == sorted(expected)
@@ -157,6 +159,6 @@ def test_marks_that_the_memo_gets_wrong_are_not_remembered(
     crossing = replace(crossing, cut=lambda text: [(0, len(text))] if text else [])
     name = "corpusmill.tokenization.sentence_tokenizer.load_words"
     monkeypatch.setattr(name, lambda _: crossing)
-    said = StringIO()
-    assert not probe.prove_tokenizer(tokenizer, ["a b"], Console(file=said), crossing)
-    assert said.getvalue().startswith("the ids of words are not remembered: ")
+    printed = StringIO()
+    assert not probe.prove_tokenizer(tokenizer, ["a b"], Console(file=printed), crossing)
+    assert printed.getvalue().startswith("the ids of words are not remembered: ")

@@ -1,4 +1,4 @@
-"""An engine elsewhere: Beam's job service and a pool of workers, as a process of their own."""
+"""An engine elsewhere: Beam's job service and a pool of workers, in a process of their own."""
 
 import json
 import os
@@ -29,12 +29,12 @@ RUNNING = beam_job_api_pb2.JobState.RUNNING
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine that runs.
+    """A running engine.
 
     Attributes:
-        process: it.
-        endpoint: of its job service.
-        pool: of its workers.
+        process: its process.
+        endpoint: the address of its job service.
+        pool: the address of its worker pool.
     """
 
     process: "subprocess.Popen[str]"
@@ -43,21 +43,21 @@ class Engine:
 
     @property
     def flags(self) -> list[str]:
-        """What a command needs to run its job there, in front of further options of Beam's."""
+        """The flags of a command that runs its job there; further options for Beam may follow."""
         environment = ["--environment_type=EXTERNAL", f"--environment_config={self.pool}"]
         return ["--runner", "PortableRunner", "--", f"--job_endpoint={self.endpoint}", *environment]
 
     def jobs(self) -> dict[str, int]:
-        """The state of each job by its id."""
+        """Return the state of each job by its id."""
         answer = self._stub().GetJobs(beam_job_api_pb2.GetJobsRequest())
         return {job.job_id: job.state for job in answer.job_info}
 
     def cancel(self, job_id: str) -> None:
-        """Cancel a job, as somebody else than its submitter may."""
+        """Cancel a job, as somebody else than its submitter can."""
         self._stub().Cancel(beam_job_api_pb2.CancelJobRequest(job_id=job_id))
 
     def once_it_runs(self, action: Callable[[str], object]) -> Thread:
-        """Do something, in a thread, to the next job that runs."""
+        """Apply an action, in a thread, to the next job that runs."""
         known = self.jobs()
 
         def act() -> None:
@@ -78,7 +78,7 @@ class Engine:
 
 @contextmanager
 def start_engine() -> Iterator[Engine]:
-    """Start an engine, and end it with the block."""
+    """Run an engine for the length of a block."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.tools.engine"], cwd=CHECKOUT, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -92,7 +92,7 @@ def start_engine() -> Iterator[Engine]:
 
 
 def count_seconds(seconds: int) -> int:
-    """Work of a known length, counted. It is here as workers of the engine have this module."""
+    """Work for a known time, and count it; the engine's workers can import this module."""
     time.sleep(seconds)
     Metrics.counter(NAMESPACE, "read.seconds").inc(seconds)
     return seconds

@@ -1,4 +1,4 @@
-"""The command line as a user runs it: in this process, or as a process of its own."""
+"""The command line as a user runs it, in this process or in a new one."""
 
 import hashlib
 import json
@@ -34,13 +34,13 @@ def run_here(*arguments: str | Path) -> Outcome:
     with redirect_stdout(output), redirect_stderr(errors):
         try:
             status = main([str(argument) for argument in arguments])
-        except SystemExit as end:  # the command line itself is refused in this way
+        except SystemExit as end:  # the parser of the command line ends like this
             status = int(end.code or 0)
     return Outcome(status, output.getvalue(), errors.getvalue())
 
 
 def start(*arguments: str | Path) -> "subprocess.Popen[str]":
-    """Start a command as a process of its own."""
+    """Start a command in a new process."""
     return subprocess.Popen(
         [sys.executable, "-m", "pipeline", *map(str, arguments)],
         cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -51,18 +51,18 @@ def build(
     inputs: list[Path] | list[str], tokenizer: Path, output: Path, *flags: str | Path
 ) -> Outcome:
     """Build a small BERT data set in this process; later flags win over those of SMALL."""
-    given = ("--input", *inputs, "--tokenizer", tokenizer, "--output", output)
-    return run_here("bert", *given, *SMALL, *flags)
+    arguments = ("--input", *inputs, "--tokenizer", tokenizer, "--output", output)
+    return run_here("bert", *arguments, *SMALL, *flags)
 
 
 def read_manifest_json(folder: Path) -> dict[str, Any]:
-    """The manifest of a data set, as it is in its file."""
+    """Return the manifest of a data set as JSON."""
     manifest: dict[str, Any] = json.loads((folder / "dataset.json").read_text())
     return manifest
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """The sha256 of every file of a data set, by its name in the folder."""
+    """Return the sha256 of every file of a data set, by its name in the folder."""
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
@@ -71,12 +71,12 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def leftovers(folder: Path) -> list[str]:
-    """All that stands in a folder, or would, were it there."""
+    """Return the names of everything in a folder, if it exists."""
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
 def assert_refused(outcome: Outcome, status: int, *parts: str) -> None:
-    """One line that names the value, the cause and the cure, and nothing else."""
+    """Assert that a command ended with one line with the value, the cause and the cure."""
     assert outcome.status == status, outcome.errors
     assert "Traceback" not in outcome.errors
     [message] = [line for line in outcome.errors.splitlines() if line.strip()]
@@ -86,6 +86,6 @@ def assert_refused(outcome: Outcome, status: int, *parts: str) -> None:
 
 
 def assert_nothing_final(output: Path) -> None:
-    """A run that failed has left nothing but what it could go on from."""
+    """Assert that a failed run has left only what it could resume from."""
     names = {path.name.partition("-")[0] for path in output.iterdir()} if output.exists() else set()
     assert names <= {"_RUNNING", "_temporary"}

@@ -1,4 +1,4 @@
-"""The smallest objective that asks for words: a document's ids, and where words go on."""
+"""The smallest objective that needs words: a document's ids, and which of them continue a word."""
 
 from dataclasses import dataclass
 

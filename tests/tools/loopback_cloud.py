@@ -55,8 +55,8 @@ def put(path: str, content: bytes) -> None:
 
 def listing(folder: str) -> dict[str, int]:
     """The objects below a folder, by their names in it."""
-    found = FileSystems.match([f"{folder}/**"])[0].metadata_list
-    return {of.path.removeprefix(f"{folder}/"): of.size_in_bytes for of in found}
+    results = FileSystems.match([f"{folder}/**"])[0].metadata_list
+    return {entry.path.removeprefix(f"{folder}/"): entry.size_in_bytes for entry in results}
 
 
 def _with_end_of_text(tokenizer: bytes) -> bytes:

@@ -29,7 +29,7 @@ import transforms
 _TRANSFORMS = str(Path(transforms.__file__).parent)
 _BUNDLES = 3
 
-# Until a stage has been seen, its attempts are thought to have so many moments.
+# An attempt at a stage that has not been seen is assumed to have this many moments.
 _MOMENTS = 300
 
 
@@ -43,7 +43,7 @@ class Fate(Enum):
     KILLED = auto()
     """It ends at a random moment."""
     OVERTAKEN = auto()
-    """It stands still at a random moment, and goes on when another attempt has ended."""
+    """It pauses at a random moment, and continues when another attempt has ended."""
 
 
 @dataclass(frozen=True)
@@ -72,20 +72,20 @@ ENGINES["all of it"] = [[_COUNTS], *(attempts for [attempts] in ENGINES.values()
 
 
 class _Killed(BaseException):
-    """As a signal: no handler of errors stops it."""
+    """Like a signal: error handlers do not stop it."""
 
 
 class _Moments:
-    """Counts the calls that our transforms make or answer, and acts at one of them."""
+    """Counts the calls from and to our transforms, and acts at one of them."""
 
-    def __init__(self, at: int, act: Callable[[], None]) -> None:
-        self.passed, self._at, self._act = 0, at, act
+    def __init__(self, moment: int, act: Callable[[], None]) -> None:
+        self.passed, self._moment, self._act = 0, moment, act
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
         caller = frame if event.startswith("c_") else frame.f_back
         if _is_ours(frame) or (caller and _is_ours(caller)):
             self.passed += 1
-            if self.passed == self._at:
+            if self.passed == self._moment:
                 self._act()
 
     @contextmanager
@@ -106,16 +106,16 @@ class RetryingRunner(FnApiRunner):
     """Runs each bundle by the attempts that an engine makes.
 
     Args:
-        engine: name of one of ENGINES.
-        seed: of all that is random.
+        engine: the name of one of ENGINES.
+        seed: the seed of all random choices.
         after_attempt: called when an attempt has ended, whatever its fate.
-        given: what Beam's runner is given.
+        arguments: what Beam's runner takes.
     """
 
     def __init__(
-        self, engine: str, seed: int, after_attempt: Callable[[], None], **given: Any
+        self, engine: str, seed: int, after_attempt: Callable[[], None], **arguments: Any
     ) -> None:
-        super().__init__(**given)
+        super().__init__(**arguments)
         self.random = Random(seed)  # noqa: S311
         self.engine, self.after_attempt = ENGINES[engine], after_attempt
         self.processes = 1
@@ -149,40 +149,42 @@ class _RetryingBundleManager(BundleManager):
                 bundle[name] = part
         results = []
         for bundle in bundles:
-            given = (bundle, expected_outputs, fired_timers, expected_output_timers)
-            results.append(self._work_on(given))
-        metrics = chain.from_iterable(of.process_bundle.monitoring_infos for of in results)
+            arguments = (bundle, expected_outputs, fired_timers, expected_output_timers)
+            results.append(self._work_on(arguments))
+        metrics = chain.from_iterable(result.process_bundle.monitoring_infos for result in results)
         merged = beam_fn_api_pb2.ProcessBundleResponse(
             monitoring_infos=monitoring_infos.consolidate(metrics)
         )
         return beam_fn_api_pb2.InstructionResponse(process_bundle=merged), []
 
-    def _work_on(self, given: tuple[Any, ...]) -> beam_fn_api_pb2.InstructionResponse:
+    def _work_on(self, arguments: tuple[Any, ...]) -> beam_fn_api_pb2.InstructionResponse:
         random, longest = self._runner.random, self._runner.lengths.get(self._stage, _MOMENTS)
-        taken, overtaken = None, []
+        counted, overtaken = None, []
         for attempt in random.choice(self._runner.engine):
-            at = random.randint(1, longest)
+            place = random.randint(1, longest)
             manager = self._manager(attempt.new)
             if attempt.fate is Fate.OVERTAKEN:
-                overtaken.append(_Overtaken(manager, given, at))
+                overtaken.append(_Overtaken(manager, arguments, place))
             else:
-                result = self._run(manager, given, attempt.fate, at)
-                taken = result if attempt.fate is Fate.COUNTS else taken
+                result = self._run(manager, arguments, attempt.fate, place)
+                counted = result if attempt.fate is Fate.COUNTS else counted
             self._runner.fates.add(attempt.fate)
             self._runner.after_attempt()
         for other in overtaken:
-            other.go_on()
+            other.resume()
             self._runner.after_attempt()
-        assert taken is not None
-        return taken
+        assert counted is not None
+        return counted
 
-    def _run(self, manager: BundleManager, given: tuple[Any, ...], fate: Fate, at: int) -> Any:
-        moments = _Moments(at if fate is Fate.KILLED else 0, _kill)
+    def _run(
+        self, manager: BundleManager, arguments: tuple[Any, ...], fate: Fate, moment: int
+    ) -> Any:
+        moments = _Moments(moment if fate is Fate.KILLED else 0, _kill)
         try:
             with moments.watched():
-                result, _ = manager.process_bundle(*given, dry_run=fate is not Fate.COUNTS)
+                result, _ = manager.process_bundle(*arguments, dry_run=fate is not Fate.COUNTS)
         except BaseException as error:
-            if "_Killed" in repr(error):  # Beam gives it back as another error's text
+            if "_Killed" in repr(error):  # Beam raises another error with its text
                 return None
             raise
         lengths = self._runner.lengths
@@ -190,7 +192,7 @@ class _RetryingBundleManager(BundleManager):
         return result
 
     def _manager(self, new: bool) -> BundleManager:
-        """A manager of one bundle, whose worker has its own instances of all DoFns."""
+        """Make a manager of one bundle, whose worker has its own instances of all DoFns."""
         context = copy(self.bundle_context_manager)
         self._runner.processes += new
         workers = context.execution_context.worker_handler_manager.get_worker_handlers(
@@ -205,29 +207,33 @@ def _kill() -> None:
 
 
 class _Overtaken:
-    """An attempt that stands still in a thread of its own."""
+    """An attempt that pauses in a thread of its own."""
 
-    def __init__(self, manager: BundleManager, given: tuple[Any, ...], at: int) -> None:
-        self._manager, self._given, self._moments = manager, given, _Moments(at, self._stand_still)
-        self._stands, self._goes_on = threading.Event(), threading.Event()
+    def __init__(self, manager: BundleManager, arguments: tuple[Any, ...], moment: int) -> None:
+        self._manager, self._arguments, self._moments = (
+            manager,
+            arguments,
+            _Moments(moment, self._pause),
+        )
+        self._paused, self._continued = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
-        self._stands.wait()
+        self._paused.wait()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Let it work to its end."""
-        self._goes_on.set()
+        self._continued.set()
         self._thread.join()
 
-    def _stand_still(self) -> None:
-        self._stands.set()
-        self._goes_on.wait()
+    def _pause(self) -> None:
+        self._paused.set()
+        self._continued.wait()
 
     def _work(self) -> None:
         # An engine no longer asks how such an attempt ends.
         with suppress(Exception), self._moments.watched():
-            self._manager.process_bundle(*self._given, dry_run=True)
-        self._stands.set()
+            self._manager.process_bundle(*self._arguments, dry_run=True)
+        self._paused.set()
 
 
 def run_on(
@@ -236,11 +242,11 @@ def run_on(
     seed: int = 0,
     after_attempt: Callable[[], None] = lambda: None,
 ) -> list[RetryingRunner]:
-    """Let the local runner be an engine that fails; gives the runners once they are made."""
+    """Make the local runner an engine that fails; return the list of runners that will be made."""
     made: list[RetryingRunner] = []
 
-    def make(**given: Any) -> RetryingRunner:
-        made.append(RetryingRunner(engine, seed, after_attempt, **given))
+    def make(**arguments: Any) -> RetryingRunner:
+        made.append(RetryingRunner(engine, seed, after_attempt, **arguments))
         return made[-1]
 
     monkeypatch.setattr(fn_runner, "FnApiRunner", make)

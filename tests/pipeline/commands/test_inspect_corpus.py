@@ -29,7 +29,7 @@ from tests.tools.jobs import Outcome, assert_refused, build, leftovers, read_man
 
 Inspect = Callable[..., Outcome]
 
-# As `jobs.SMALL`: the data set's flags, and those of the objective behind its name.
+# Like `jobs.SMALL`: the flags of the data set, and those of the objective after its name.
 DATASET, BERT = (
     ("--num-shards", "3", "--seed", "1"),
     ("--max-seq-length", "64", "--duplicates", "2"),
@@ -60,9 +60,9 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 @pytest.fixture
 def inspect(corpus: Path, tokenizer_path: Path, temporary: Path) -> Inspect:  # noqa: ARG001
     def run(*flags: str | Path, inputs: Path = corpus) -> Outcome:
-        given = ("--input", inputs, "--tokenizer", tokenizer_path)
+        arguments = ("--input", inputs, "--tokenizer", tokenizer_path)
         own = () if {"bert", "electra", "ernie", "gpt"} & set(flags) else ("bert", *BERT)
-        return run_here("inspect-corpus", *given, *DATASET, *flags, *own)
+        return run_here("inspect-corpus", *arguments, *DATASET, *flags, *own)
 
     return run
 
@@ -93,12 +93,12 @@ def test_a_build_gives_what_was_said(
     assert numbers["build"]["exact"]
     assert set(numbers["build"]["splits"]) == set(manifest["splits"])
     for name, split in manifest["splits"].items():
-        said = numbers["build"]["splits"][name]
-        for of in ("rows", "tokens"):
-            assert said[of] == dict.fromkeys(("value", "low", "high"), split[of])
-        assert said["bytes"]["value"] == sum(shard["bytes"] for shard in split["shards"])
-        assert said["shards"] == len(split["shards"])
-        assert said["distributions"] == split["distributions"]
+        estimate = numbers["build"]["splits"][name]
+        for entry in ("rows", "tokens"):
+            assert estimate[entry] == dict.fromkeys(("value", "low", "high"), split[entry])
+        assert estimate["bytes"]["value"] == sum(shard["bytes"] for shard in split["shards"])
+        assert estimate["shards"] == len(split["shards"])
+        assert estimate["distributions"] == split["distributions"]
     shared = [name for name in numbers["counts"] if name.startswith(("read.", "tokenize."))]
     assert {name: manifest["counts"].get(name) for name in shared} == {
         name: numbers["counts"][name] for name in shared
@@ -125,14 +125,14 @@ def test_every_objective_gives_what_was_said(
     output: Path,
 ) -> None:
     numbers = numbers_of(command, *flags)
-    given = ("--input", corpus, "--tokenizer", tokenizer_path, "--output", output)
-    outcome = run_here(command, *given, *DATASET, *flags)
+    arguments = ("--input", corpus, "--tokenizer", tokenizer_path, "--output", output)
+    outcome = run_here(command, *arguments, *DATASET, *flags)
     assert outcome.status == 0, outcome.errors
     manifest = read_manifest_json(output)
-    said, split = numbers["build"]["splits"]["train"], manifest["splits"]["train"]
-    assert said["rows"]["value"] == split["rows"] > 0
-    assert said["tokens"]["value"] == split["tokens"]
-    assert said["bytes"]["value"] == sum(shard["bytes"] for shard in split["shards"])
+    estimate, split = numbers["build"]["splits"]["train"], manifest["splits"]["train"]
+    assert estimate["rows"]["value"] == split["rows"] > 0
+    assert estimate["tokens"]["value"] == split["tokens"]
+    assert estimate["bytes"]["value"] == sum(shard["bytes"] for shard in split["shards"])
     for part in ("objective", "tokenizer", "corpus"):
         assert numbers[part] == manifest[part]
 
@@ -148,13 +148,13 @@ def test_the_temporary_files_of_a_build_are_as_large_as_was_said(
     # So much text that the headers of messages do not count; kept, so that it can be measured.
     large = tmp_path / "large.txt"
     large.write_text(sample.read_text() * 20)
-    said = numbers_of(inputs=large)["build"]["temporary_bytes"]
+    estimate = numbers_of(inputs=large)["build"]["temporary_bytes"]
     kept = tmp_path / "kept"
     kept.mkdir()
     monkeypatch.setattr("pipeline.preparation.output.FileSystems.delete", lambda _: None)
     build([large], tokenizer_path, output, "--temp-location", kept)
     files = [path for path in kept.rglob("*") if path.suffix in {".arrow", ".npy"}]
-    assert said == pytest.approx(sum(path.stat().st_size for path in files), rel=0.05)
+    assert estimate == pytest.approx(sum(path.stat().st_size for path in files), rel=0.05)
 
 
 def test_the_text_and_its_tokens_are_counted(
@@ -179,10 +179,15 @@ def test_the_text_and_its_tokens_are_counted(
     assert tokens["bytes_per_token"] == numbers["text"]["bytes"] / tokens["tokens"]
     assert tokens["special_share"] == 1 / tokens["tokens"]
     assert tokens["unknown_share"] == 1 / tokens["tokens"]
-    for name, of in numbers["distributions"].items():
-        assert sum(each[2] for each in of["bins"]) == of["count"]
-        assert of["median"] <= of["p90"] <= of["p99"] <= of["max"]
-        assert of["count"] == numbers["counts"][f"measure.{name.split('_')[-1]}s"]
+    for name, distribution in numbers["distributions"].items():
+        assert sum(each[2] for each in distribution["bins"]) == distribution["count"]
+        assert (
+            distribution["median"]
+            <= distribution["p90"]
+            <= distribution["p99"]
+            <= distribution["max"]
+        )
+        assert distribution["count"] == numbers["counts"][f"measure.{name.split('_')[-1]}s"]
 
 
 def test_rejects_are_told_by_reason_and_place(numbers_of: Callable[..., dict[str, Any]]) -> None:
@@ -190,7 +195,7 @@ def test_rejects_are_told_by_reason_and_place(numbers_of: Callable[..., dict[str
     assert rejects["number"] == 6
     assert rejects["reasons"] == {"invalid-utf-8": 6}
     assert len(rejects["examples"]) == 3
-    assert {of["file"] for of in rejects["examples"]} == {"b.txt"}
+    assert {example["file"] for example in rejects["examples"]} == {"b.txt"}
     assert rejects["examples"][0]["offset"] < rejects["examples"][1]["offset"]
 
 
@@ -213,10 +218,10 @@ def test_a_sample_comes_near(numbers_of: Callable[..., dict[str, Any]]) -> None:
     assert not near["build"]["exact"]
     assert 0.4 < near["build"]["sample"]["share"] < 0.6
     assert {**near, "build": 0} == {**exact, "build": 0}
-    truth, said = (of["build"]["splits"]["train"] for of in (exact, near))
+    truth, estimate = (entry["build"]["splits"]["train"] for entry in (exact, near))
     for name in ("rows", "tokens"):
-        assert said[name]["low"] <= truth[name]["value"] <= said[name]["high"]
-        assert said[name]["value"] == pytest.approx(truth[name]["value"], rel=0.1)
+        assert estimate[name]["low"] <= truth[name]["value"] <= estimate[name]["high"]
+        assert estimate[name]["value"] == pytest.approx(truth[name]["value"], rel=0.1)
 
 
 def test_a_sample_without_any_document_gives_no_estimate(inspect: Inspect) -> None:

@@ -74,8 +74,8 @@ def test_the_models_files_are_those_of_the_library(model: str, trained: dict[str
         "wordlevel": models.WordLevel,
     }
     unknown = {"wordpiece": "[UNK]", "wordlevel": "<|unk|>"}
-    given = {"unk_token": unknown[model]} if model in unknown else {}
-    loaded = Tokenizer(kinds[model].from_file(*paths, **given))
+    arguments = {"unk_token": unknown[model]} if model in unknown else {}
+    loaded = Tokenizer(kinds[model].from_file(*paths, **arguments))
     assert loaded.get_vocab() == vocabulary
 
 
@@ -112,8 +112,8 @@ def test_a_sample_is_the_same_however_the_corpus_is_read(sample: Path, tmp_path:
 def test_a_sample_of_bytes_is_a_share_of_the_corpus(sample: Path, tmp_path: Path) -> None:
     half = str(sample.stat().st_size // 2)
     outcome = train(sample, tmp_path / "a.json", "--model", "wordlevel", "--sample-bytes", half)
-    taken = int(outcome.output.partition("a sample: ")[2].split(" ")[0])
-    assert 30 < taken < 75
+    sampled = int(outcome.output.partition("a sample: ")[2].split(" ")[0])
+    assert 30 < sampled < 75
     outcome = train(sample, tmp_path / "b.json", "--model", "wordlevel", "--sample-bytes", "1e9")
     assert outcome.status == USER_ERROR
     outcome = train(sample, tmp_path / "b.json", "--model", "wordlevel", "--sample-bytes", "999999")
@@ -202,20 +202,20 @@ def test_a_folder_in_the_way_is_refused(sample: Path, tmp_path: Path) -> None:
 
 
 def test_the_command_line_has_the_options_of_the_models() -> None:
-    given = get_type_hints(GivenOptions)
+    declared = get_type_hints(GivenOptions)
     own: dict[str, Any] = {}
-    for of in MODELS.values():
-        types = get_type_hints(of.options)
-        own |= {f.name: types[f.name] for f in fields(of.options)}
-    assert given.keys() == own.keys()
-    for name, kind in given.items():
+    for entry in MODELS.values():
+        types = get_type_hints(entry.options)
+        own |= {f.name: types[f.name] for f in fields(entry.options)}
+    assert declared.keys() == own.keys()
+    for name, kind in declared.items():
         assert own[name] in (kind, kind | None)
 
 
 def test_the_help_has_the_defaults_of_the_models() -> None:
     text = " ".join(run_here("train-tokenizer", "--help").output.replace("│", " ").split())
-    for of in MODELS.values():
-        for field in fields(of.options):
+    for entry in MODELS.values():
+        for field in fields(entry.options):
             if field.name in {"vocab_size", "special_tokens", "unk_token"} and field.default:
                 default = field.default
                 shown = " ".join(default) if isinstance(default, tuple) else str(default)
@@ -244,8 +244,8 @@ def shown_on_a_terminal(*arguments: str | Path) -> str:
 def test_a_terminal_shows_bytes_read_and_then_the_training(sample: Path, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_bytes(sample.read_bytes() * 20)
-    given = ("--input", text, "--output", tmp_path / "t.json", "--model", "bpe")
-    shown = shown_on_a_terminal(*given)
+    arguments = ("--input", text, "--output", tmp_path / "t.json", "--model", "bpe")
+    shown = shown_on_a_terminal(*arguments)
     assert "of 1 MB" in shown
     assert "training bpe" in shown
-    assert shown_on_a_terminal(*given, "--no-progress") == ""
+    assert shown_on_a_terminal(*arguments, "--no-progress") == ""

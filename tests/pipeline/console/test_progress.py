@@ -73,8 +73,8 @@ def test_a_terminal_shows_bytes_examples_rate_and_time_left(
     # Beam asks for counters twice a second: a job must take some for any to be shown.
     text = tmp_path / "text"
     text.write_bytes(sample.read_bytes() * 60)
-    given = ("--workers", "2", "--min-bytes-per-worker", "0", "--tokenizer", tokenizer_path)
-    shown = shown_on_a_terminal(*given, "--input", text, "--output", tmp_path / "out")
+    arguments = ("--workers", "2", "--min-bytes-per-worker", "0", "--tokenizer", tokenizer_path)
+    shown = shown_on_a_terminal(*arguments, "--input", text, "--output", tmp_path / "out")
     line = r"\d+ %.*read \d+ of 3 MB.*[1-9][\d,]* examples.*[1-9][\d,]* a second.*left"
     assert re.search(line, shown)
 
@@ -82,5 +82,5 @@ def test_a_terminal_shows_bytes_examples_rate_and_time_left(
 def test_nothing_is_shown_where_it_is_not_wanted(
     sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
-    given = ("--input", sample, "--tokenizer", tokenizer_path, "--output", tmp_path / "out")
-    assert shown_on_a_terminal(*given, "--no-progress") == ""
+    arguments = ("--input", sample, "--tokenizer", tokenizer_path, "--output", tmp_path / "out")
+    assert shown_on_a_terminal(*arguments, "--no-progress") == ""

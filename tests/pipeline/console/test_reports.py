@@ -132,8 +132,8 @@ class _Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
         self.open += [] if tag in self._VOID else [tag]
-        self.links += [of or "" for name, of in attrs if name in {"src", "href", "xlink:href"}]
-        self.ids += [of or "" for name, of in attrs if name == "id"]
+        self.links += [attr or "" for name, attr in attrs if name in {"src", "href", "xlink:href"}]
+        self.ids += [attr or "" for name, attr in attrs if name == "id"]
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.handle_starttag(tag, attrs)
@@ -212,7 +212,9 @@ def test_the_same_data_set_gives_the_same_page(inspected: Inspected) -> None:
 
 
 def test_a_data_set_without_distributions_has_a_page(inspected: Inspected) -> None:
-    splits = tuple(replace(of, distributions=(), figures=()) for of in inspected.report.splits)
+    splits = tuple(
+        replace(split, distributions=(), figures=()) for split in inspected.report.splits
+    )
     parsed = parse(render_page(inspected.manifest, [], replace(inspected.report, splits=splits)))
     assert "svg" not in parsed.tags
 

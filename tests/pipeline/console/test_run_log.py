@@ -28,9 +28,9 @@ def test_a_run_is_told_from_its_begin_to_its_balanced_counts(
 ) -> None:
     outcome = build([sample], tokenizer_path, output, "--log-format", "json")
     assert outcome.status == 0
-    told = events(outcome.errors)
-    assert list(told) == ["run_started", "run_finished"]
-    begin, end = told.values()
+    records = events(outcome.errors)
+    assert list(records) == ["run_started", "run_finished"]
+    begin, end = records.values()
     assert begin["runner"] == "local"
     assert begin["bytes"] == sample.stat().st_size
     assert (begin["input"], begin["output"]) == ([str(sample)], [str(output)])
@@ -39,7 +39,7 @@ def test_a_run_is_told_from_its_begin_to_its_balanced_counts(
     assert end["counts"] == manifest["counts"]
     assert end["splits"]["train"]["rows"] == manifest["splits"]["train"]["rows"]
     assert end["output"] == str(output)
-    for record in told.values():
+    for record in records.values():
         assert list(record)[:4] == ["time", "level", "logger", "message"]
         assert record["time"].endswith("+00:00")
     # The result is for people, and goes where it always goes.
@@ -86,12 +86,14 @@ def test_text_is_quiet_unless_asked(sample: Path, tokenizer_path: Path, output: 
 def test_workers_say_what_they_did(sample: Path, tokenizer_path: Path, output: Path) -> None:
     flags = ("--log-format", "json", "--log-level", "debug")
     outcome = build([sample], tokenizer_path, output, *flags)
-    told = [record["message"] for record in parse(outcome.errors) if "work_log" in record["logger"]]
+    records = [
+        record["message"] for record in parse(outcome.errors) if "work_log" in record["logger"]
+    ]
     size = sample.stat().st_size
-    assert told[0] == f"task-0 begins: {sample.name} from 0 to {sample.name} {size}"
-    assert re.fullmatch(rf"task-0 is done: seconds=\S+, read.bytes={size}, .*", told[1])
-    made = [re.fullmatch(r"shard-\d is done: .*write.rows=(\d+)", record) for record in told[2:]]
-    assert sum(int(of.group(1)) for of in made if of) == rows(output)
+    assert records[0] == f"task-0 begins: {sample.name} from 0 to {sample.name} {size}"
+    assert re.fullmatch(rf"task-0 is done: seconds=\S+, read.bytes={size}, .*", records[1])
+    made = [re.fullmatch(r"shard-\d is done: .*write.rows=(\d+)", record) for record in records[2:]]
+    assert sum(int(entry.group(1)) for entry in made if entry) == rows(output)
     assert len(made) == 3
 
 

@@ -138,9 +138,9 @@ def test_a_data_set_of_the_hub_is_ordered_by_its_name(
         return folder / "text"
 
     monkeypatch.setattr("pipeline.preparation.inputs.fetch_wikitext", fetch)
-    given = list_inputs(["wikitext-2", "more"], str(tmp_path / "temp"))
-    assert [file.name for file in given] == ["c.txt", "deep/d.txt", "wikitext-2"]
-    assert given[-1].path == str(tmp_path / "temp" / "wikitext-2" / "text")
+    files = list_inputs(["wikitext-2", "more"], str(tmp_path / "temp"))
+    assert [file.name for file in files] == ["c.txt", "deep/d.txt", "wikitext-2"]
+    assert files[-1].path == str(tmp_path / "temp" / "wikitext-2" / "text")
 
 
 def test_other_file_systems_are_told_by_their_scheme(corpus: Path) -> None:

@@ -50,7 +50,7 @@ def test_a_data_set_with_names_of_its_own_is_replaced(tmp_path: Path) -> None:
     pattern = "pretrain_data.tfrecord-{shard}-of-{shards}"
     names = [f"pretrain_data.tfrecord-{number}-of-12" for number in (0, 11)]
     folder = fill(tmp_path / "out", ["_SUCCESS", *names])
-    # Left behind by a run with this pattern that failed, or else listed by the manifest.
+    # Left by a failed run with this pattern, or else listed in the manifest.
     assert check_output(folder, True, pattern) == ("_SUCCESS", *names)
     with pytest.raises(UserError, match="it has a file that is not part of a data set"):
         check_output(folder, replace=True)

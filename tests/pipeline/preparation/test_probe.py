@@ -71,8 +71,8 @@ def test_a_line_without_an_end_and_a_document_without_one_are_bounded(tmp_path: 
 
 
 def proven(tokenizer: TokenizerFile, texts: list[str]) -> tuple[bool, str]:
-    said = StringIO()
-    return prove_tokenizer(tokenizer, texts, Console(file=said)), said.getvalue()
+    printed = StringIO()
+    return prove_tokenizer(tokenizer, texts, Console(file=printed)), printed.getvalue()
 
 
 def test_nothing_is_said_where_all_is_equal(tokenizer: TokenizerFile, sample: Path) -> None:
@@ -95,9 +95,9 @@ def test_a_memo_that_errs_is_left_out(
         return (ids + (b"\xc3\xbc" in text.tobytes())).astype(ids.dtype), bounds
 
     monkeypatch.setattr(SentenceTokenizer, "encode", wrong)
-    memoize, said = proven(tokenizer, ["\u00fcber"])
+    memoize, printed = proven(tokenizer, ["\u00fcber"])
     assert not memoize
-    [line] = said.splitlines()
+    [line] = printed.splitlines()
     assert line.startswith("the ids of words are not remembered: ")
 
 
@@ -113,10 +113,10 @@ def test_a_converted_tokenizer_that_errs_is_refused(tokenizer: TokenizerFile) ->
 
 def test_the_probe_finds_special_tokens_that_are_ordinary_text(tokenizer_path: Path) -> None:
     file = read_tokenizer(str(tokenizer_path), read_bytes)
-    found = encode_with(file)
+    results = encode_with(file)
     ordinary = replace(file, options=replace(file.options, special_tokens_in_text=False))
     with pytest.raises(UserError, match="does not give the ids of its own library"):
-        proven(replace(ordinary, reference=found), [])
+        proven(replace(ordinary, reference=results), [])
     assert proven(ordinary, ["a [SEP] b"]) == (True, "")
 
 
@@ -134,7 +134,7 @@ def test_where_documents_are_texts_the_probe_has_texts_of_many_lines(tmp_path: P
 
 @pytest.fixture
 def unloaded() -> Iterator[Callable[[], None]]:
-    """Forgets the process' tokenizer; none that a test has broken is left behind."""
+    """Forgets the process' tokenizer, so that one that a test has broken does not stay."""
     forget = sentence_tokenizer.load_sentence_tokenizer.cache_clear
     yield forget
     forget()
@@ -149,6 +149,6 @@ def test_a_memo_that_is_wrong_at_line_breaks_is_found(
     assert proven(file, probe(tmp_path / "a.txt", options)) == (True, "")
     monkeypatch.setattr(sentence_tokenizer, "choose_line_rule", lambda _: "around-breaks")
     unloaded()
-    memoize, said = proven(file, probe(tmp_path / "a.txt", options))
+    memoize, printed = proven(file, probe(tmp_path / "a.txt", options))
     assert not memoize
-    assert "the ids of words are not remembered" in said
+    assert "the ids of words are not remembered" in printed

@@ -40,14 +40,14 @@ def look(content: bytes) -> dict[str, dict[str, str]]:
 
 def main() -> None:
     """Look into all of them, and say where the code came from."""
-    found = {path.stem: look(path.read_bytes()) for path in Path(sys.argv[1]).glob("*.pb")}
+    results = {path.stem: look(path.read_bytes()) for path in Path(sys.argv[1]).glob("*.pb")}
     ours = ("corpusmill", "transforms", "pipeline", "tests")
     places = {
         name: str(module.__file__)
         for name, module in sys.modules.items()
         if name.partition(".")[0] in ours and getattr(module, "__file__", None)
     }
-    json.dump({"jobs": found, "places": places}, sys.stdout)
+    json.dump({"jobs": results, "places": places}, sys.stdout)
 
 
 main()

@@ -76,8 +76,10 @@ def test_every_objective_is_translated_without_faults(objective: str) -> None:
     # Beam's translation pickles what is read as a side input, whatever coder it has.
     theirs = read_as_side_inputs(proto)
     faults = find_faults(proto)
-    assert {of.place for of in faults if of.what == "its elements are pickled"} <= theirs
-    others = {(of.place.split("/")[0], of.what) for of in faults if of.place not in theirs}
+    assert {fault.place for fault in faults if fault.what == "its elements are pickled"} <= theirs
+    others = {
+        (fault.place.split("/")[0], fault.what) for fault in faults if fault.place not in theirs
+    }
     pool = (
         "BuildShards",
         "every worker reads side input python_side_input0, which holds more than paths",
@@ -94,15 +96,15 @@ def test_workers_get_the_image_and_nothing_else() -> None:
 
 
 def test_the_options_that_we_set_are_said_and_the_users_win() -> None:
-    said = submit("bert", *SERVICE, DRY_RUN).output
-    assert "--no_save_main_session" in said
-    assert "--machine_type=n2-standard-4" in said
-    said = submit("bert", *SERVICE, DRY_RUN, "--machine_type=n2-highmem-8").output
-    assert "--machine_type" not in said
+    printed = submit("bert", *SERVICE, DRY_RUN).output
+    assert "--no_save_main_session" in printed
+    assert "--machine_type=n2-standard-4" in printed
+    printed = submit("bert", *SERVICE, DRY_RUN, "--machine_type=n2-highmem-8").output
+    assert "--machine_type" not in printed
 
 
 def without(flag: str) -> tuple[str, ...]:
-    return tuple(of for of in SERVICE if not of.startswith(flag))
+    return tuple(entry for entry in SERVICE if not entry.startswith(flag))
 
 
 @pytest.mark.parametrize("flag", ["--project", "--region", "--temp_location", "--sdk_container"])

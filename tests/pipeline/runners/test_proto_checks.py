@@ -135,10 +135,10 @@ def large(pipeline: beam.Pipeline) -> None:
 
 
 def data_beside(pipeline: beam.Pipeline) -> None:
-    given = numbers(pipeline)
-    pairs = given | "Pairs" >> beam.Map(lambda n: Pair(n, n)).with_output_types(Pair)
+    collection = numbers(pipeline)
+    pairs = collection | "Pairs" >> beam.Map(lambda n: Pair(n, n)).with_output_types(Pair)
     read = beam.ParDo(ReadBeside(), beam.pvalue.AsList(pairs)).with_output_types(int)
-    _ = given | "Bad" >> read
+    _ = collection | "Bad" >> read
 
 
 def endless(pipeline: beam.Pipeline) -> None:
@@ -167,17 +167,23 @@ def test_a_pipeline_like_ours_has_no_faults() -> None:
     assert find_faults(proto_of(good)) == []
 
 
-@pytest.mark.parametrize(("build", "what"), BROKEN, ids=lambda of: getattr(of, "__name__", ""))
+@pytest.mark.parametrize(
+    ("build", "what"), BROKEN, ids=lambda value: getattr(value, "__name__", "")
+)
 def test_what_is_broken_is_found_where_it_is(
     build: Callable[[beam.Pipeline], None], what: str
 ) -> None:
     faults = find_faults(proto_of(build))
-    assert any("Bad" in of.place and what in of.what for of in faults), faults
+    assert any("Bad" in fault.place and what in fault.what for fault in faults), faults
 
 
 def test_a_collection_without_end_is_found() -> None:
     proto = proto_of(endless)
-    [collection] = [of for of in proto.components.pcollections.values() if "Bad" in of.unique_name]
+    [collection] = [
+        pcollection
+        for pcollection in proto.components.pcollections.values()
+        if "Bad" in pcollection.unique_name
+    ]
     collection.is_bounded = beam_runner_api_pb2.IsBounded.UNBOUNDED
     [fault] = find_faults(proto)
     assert "Bad" in fault.place
@@ -186,7 +192,7 @@ def test_a_collection_without_end_is_found() -> None:
 
 def test_a_pipeline_that_no_service_takes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proto_checks, "LARGEST_PIPELINE", 1000)
-    assert [of.place for of in find_faults(proto_of(good))] == ["the pipeline"]
+    assert [fault.place for fault in find_faults(proto_of(good))] == ["the pipeline"]
 
 
 def test_a_broken_job_is_not_submitted() -> None:

@@ -81,16 +81,16 @@ def test_all_that_a_job_carries_is_in_the_wheels(
 ) -> None:
     looked = look_inside(pipelines, tmp_path, *wheels)
     assert looked.returncode == 0, looked.stderr
-    found: dict[str, Any] = json.loads(looked.stdout)
-    assert set(found["jobs"]) == set(JOBS)
-    for job in found["jobs"].values():
+    results: dict[str, Any] = json.loads(looked.stdout)
+    assert set(results["jobs"]) == set(JOBS)
+    for job in results["jobs"].values():
         modules = {name.rpartition(".")[0] for name in job["do_fns"].values()}
         assert {"transforms.build", "transforms.commit"} <= modules
         assert len(modules & {f"transforms.{path.stem}" for path in TRANSFORMS}) >= 4
         assert job["coders"]
     library, of_job = map(str, wheels)
-    assert "corpusmill.objectives.bert" in found["places"]
-    for name, place in found["places"].items():
+    assert "corpusmill.objectives.bert" in results["places"]
+    for name, place in results["places"].items():
         assert place.startswith(library if name.startswith("corpusmill") else of_job)
 
 

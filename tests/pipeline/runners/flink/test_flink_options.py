@@ -18,9 +18,9 @@ MASTER = "--flink_master=flink:8081"
 @pytest.fixture
 def slots(monkeypatch: pytest.MonkeyPatch) -> list[Overview]:
     """What the cluster says of itself; a test may change it."""
-    said = [Overview("1.19.3", 2, 8, 6)]
-    monkeypatch.setattr(FlinkRest, "overview", lambda _: said[0])
-    return said
+    overviews = [Overview("1.19.3", 2, 8, 6)]
+    monkeypatch.setattr(FlinkRest, "overview", lambda _: overviews[0])
+    return overviews
 
 
 @pytest.fixture(autouse=True)
@@ -96,8 +96,8 @@ def test_what_a_cluster_cannot_run_is_refused(
     tmp_path: Path,
 ) -> None:
     slots[0] = overview
-    given = ("--runner", "FlinkRunner", "--", MASTER, *flags)
-    outcome = build([sample.resolve()], tokenizer_path, tmp_path / "out", *given)
+    arguments = ("--runner", "FlinkRunner", "--", MASTER, *flags)
+    outcome = build([sample.resolve()], tokenizer_path, tmp_path / "out", *arguments)
     assert_refused(outcome, 2, *parts)
     assert leftovers(tmp_path / "out") == []
 
@@ -112,16 +112,16 @@ def refused(sample: Path, tokenizer: Path, output: Path, *flags: str) -> str:
 def test_a_cluster_that_does_not_answer_is_refused(
     sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
-    said = refused(sample, tokenizer_path, tmp_path / "out", "--flink_master=127.0.0.1:1")
-    assert "--flink_master 127.0.0.1:1: Flink's REST interface does not answer" in said
+    printed = refused(sample, tokenizer_path, tmp_path / "out", "--flink_master=127.0.0.1:1")
+    assert "--flink_master 127.0.0.1:1: Flink's REST interface does not answer" in printed
 
 
 def test_a_machine_without_java_is_refused(
     sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
     launcher = "--job_server_java_launcher=no-such-java"
-    said = refused(sample, tokenizer_path, tmp_path / "out", launcher)
-    assert "needs Java, and no-such-java is not installed" in said
+    printed = refused(sample, tokenizer_path, tmp_path / "out", launcher)
+    assert "needs Java, and no-such-java is not installed" in printed
 
 
 def test_a_missing_jar_is_refused(
@@ -129,9 +129,9 @@ def test_a_missing_jar_is_refused(
 ) -> None:
     jar.unlink()
     launcher = "--job_server_java_launcher=python3"
-    said = refused(sample, tokenizer_path, tmp_path / "out", launcher)
-    assert f"--flink_job_server_jar {jar}: there is no such file" in said
-    assert JAR_VARIABLE in said
+    printed = refused(sample, tokenizer_path, tmp_path / "out", launcher)
+    assert f"--flink_job_server_jar {jar}: there is no such file" in printed
+    assert JAR_VARIABLE in printed
 
 
 def test_embedded_flink_is_watched_at_a_port_of_this_machine_alone() -> None:

@@ -262,7 +262,7 @@ def test_ending_a_job_waits_until_it_has_let_go(flink: Flink) -> None:
     end_job(FlinkRest(flink.address), JOB)
     assert flink.cancelled == [f"/jobs/{JOB}?mode=cancel"]
     flink.server_close()
-    end_job(FlinkRest("127.0.0.1:1"), JOB)  # nobody is there to be told
+    end_job(FlinkRest("127.0.0.1:1"), JOB)  # there is no such server
 
 
 def test_the_line_that_says_most_is_chosen() -> None:
