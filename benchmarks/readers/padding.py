@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 from benchmarks.console import make_parser, print_table
 from corpusmill.reading.collate.padding import Padding
 from corpusmill.reading.data_set import DataSet
-from corpusmill.reading.load.batches import Batch, Batches
+from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.order.length_batches import LengthBatches
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import FixedBatches, Position
 from corpusmill.reading.padding_share import padding_share
-from corpusmill.reading.rows import Rows
+from corpusmill.reading.rows import Batch, Rows
 
 
 class _NoCollator:

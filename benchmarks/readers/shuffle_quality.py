@@ -29,11 +29,11 @@ from statistics import mean
 import numpy as np
 
 from benchmarks.console import CONSOLE, make_parser, print_table
-from corpusmill.dataset.manifest import Manifest
+from corpusmill.reading.data_set import Samples
 from corpusmill.reading.order.length_batches import LengthBatches
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import FixedBatches, Position
-from corpusmill.reading.rows import Integers, Rows
+from corpusmill.reading.rows import Integers, Values
 
 _NEAR, _BLOCK = 32, 1024
 
@@ -117,11 +117,10 @@ def peak_memory(epochs: Epochs) -> int:
     return peak
 
 
-class Lengths:
+class Lengths(Samples):
     """Samples that have lengths but no values."""
 
     digest = "lengths"
-    manifest: Manifest
     longest = 512
 
     def __init__(self, shard_sizes: tuple[int, ...]) -> None:
@@ -130,16 +129,12 @@ class Lengths:
         full = drawn.random(len(self)) < 0.25
         self._lengths = np.where(full, self.longest, drawn.integers(20, 513, len(self)))
 
-    def __len__(self) -> int:
-        return sum(self.shard_sizes)
-
-    def take(self, samples: Integers, epochs: Integers | None = None) -> Rows:
-        """Return rows without columns."""
-        return Rows({}, samples, samples if epochs is None else epochs)
-
     def lengths(self, samples: Integers) -> Integers:
         """Return the lengths as int64[n]."""
         return self._lengths[samples]
+
+    def _read(self, samples: Integers, epochs: Integers) -> dict[str, Values]:  # noqa: ARG002
+        return {}
 
 
 def read_batches(

@@ -1,5 +1,4 @@
-"""What a trainer reads a data set with: examples by number, orders, batches, collators.
+"""Readers for trainers: examples by number, orders, batches and collators.
 
-NumPy alone; `corpusmill.reading.torch_data` and its neighbours are where PyTorch is, and need the
-extra "torch".
+They need only NumPy, but for `corpusmill.reading.torch`, which needs PyTorch (the extra "torch").
 """

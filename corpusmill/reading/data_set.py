@@ -1,15 +1,15 @@
-"""A data set that corpusmill wrote, opened: any of its examples, by their numbers."""
+"""A data set that a build has written: any of its examples, by number."""
 
 import hashlib
 import json
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from corpusmill.arrays.columns import Column
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.dataset.storage import UrlFolder
@@ -20,78 +20,109 @@ from corpusmill.reading.opening import (
     check_split,
     find_damaged,
 )
-from corpusmill.reading.rows import Integers, Lists, Rows, Values, gather_lists, measure_rows
+from corpusmill.reading.rows import (
+    Integers,
+    Part,
+    Rows,
+    Values,
+    gather_lengths,
+    gather_lists,
+    gather_numbers,
+)
 from corpusmill.reading.tokenizer_check import Vocabulary, check_tokenizer
 
 
-class Samples(Protocol):
-    """What can be read by number: a data set, windows of a token stream, a mixture."""
+class Samples(ABC):
+    """Samples that are read by number: a data set, windows of a token stream, or a mixture.
 
-    @property
-    def shard_sizes(self) -> tuple[int, ...]:
-        """Samples that lie together, in order; orders keep them near each other."""
+    Attributes:
+        shard_sizes: the numbers of samples that are stored together, in order; an order of reading
+            keeps them near each other.
+        digest: a hexadecimal digest that distinguishes these samples from all others.
+        longest: tokens of the longest sample.
+        manifest: the manifest of the data set.
+    """
 
-    @property
-    def digest(self) -> str:
-        """Hexadecimal; tells these samples from all others."""
+    shard_sizes: tuple[int, ...]
+    digest: str
+    longest: int
+    manifest: Manifest
 
-    @property
-    def longest(self) -> int:
-        """Tokens of the longest sample."""
+    def __len__(self) -> int:
+        return self._size
 
-    @property
-    def manifest(self) -> Manifest:
-        """Of the data set."""
-
-    def __len__(self) -> int: ...
+    def __getitem__(self, sample: int) -> dict[str, Any]:
+        """Return one example, as numbers and arrays of the columns' types."""
+        return self.take(np.array([range(len(self))[sample]]))[0]
 
     def take(self, samples: Integers, epochs: Integers | None = None) -> Rows:
-        """The samples of the given numbers, in that order.
+        """Return the samples of the given numbers, in that order.
 
         Args:
             samples: int64[n], 0 to len - 1.
-            epochs: int64[n], the epoch that each is read in; None for 0.
+            epochs: int64[n], the epoch in which each is read; None for 0.
+
+        Raises:
+            IndexError: a number is out of range.
+            UserError: a shard is damaged.
         """
+        samples = self._check_numbers(samples)
+        epochs = np.zeros(len(samples), np.int64) if epochs is None else epochs
+        return Rows(self._read(samples, epochs), samples, epochs)
 
+    @abstractmethod
     def lengths(self, samples: Integers) -> Integers:
-        """int64[n]: tokens of each sample, without reading it."""
+        """Return the tokens of each sample, int64[n], without reading it."""
+
+    @abstractmethod
+    def _read(self, samples: Integers, epochs: Integers) -> Mapping[str, Values]:
+        """Return the columns of some samples, int64[n], read in the given epochs, int64[n]."""
+
+    @cached_property
+    def _size(self) -> int:
+        return sum(self.shard_sizes)
+
+    def _check_numbers(self, samples: Integers) -> Integers:
+        samples = np.asarray(samples, np.int64)
+        if len(samples) and not 0 <= int(samples.min()) <= int(samples.max()) < len(self):
+            raise IndexError(f"there are {len(self)} examples, numbered from 0")
+        return samples
 
 
-class DataSet:
-    """One split of a data set: `__len__` examples, read by number.
+class DataSet(Samples):
+    """One split of a data set: `len` examples, read by number.
 
-    Nothing is read when it is opened but the manifest and a list of files. A shard is unpacked to
-    `cache_folder` when its first example is read (`corpusmill.reading.cache.shard_cache`), and
-    mapped into memory, so that memory does not grow with the data set, and ranks and workers on one
-    machine share what they read. It can be pickled, and sent to other processes.
+    Opening it reads only the manifest and a list of files. A shard is unpacked into `cache_folder`
+    when its first example is read (`corpusmill.reading.cache.shard_cache`), and mapped into memory.
+    So memory does not grow with the data set, and all ranks and workers on a machine share what
+    they read. A data set can be pickled and sent to other processes.
 
     Args:
         url: the folder that a build wrote: a path, or a URL of fsspec.
         split: "train" or "validation".
-        cache_folder: where unpacked shards lie; None for the user's folder of caches.
-        cache_bytes: most bytes that unpacked shards may take there; None for no limit.
-        storage_options: of the filesystem, as fsspec takes them.
+        cache_folder: the folder of unpacked shards; None for the user's cache folder.
+        cache_bytes: the most bytes that unpacked shards may take there; None for no limit.
+        storage_options: options of the filesystem, as fsspec takes them.
         tokenizer: a tokenizer.json, a folder with one, or a tokenizer of `transformers` or
-            `tokenizers`, in which the tokens of the data must have the same ids; None compares
-            nothing.
-        max_length: tokens that the model can take; None compares nothing.
-        damaged: "refuse" raises an error where a shard is missing or damaged: now where a file is
-            missing or of another size, and when it is first read where its bytes are others. "skip"
-            reads and compares all shards now, and leaves such ones out, which `skipped` lists. Each
-            process looks by itself; that all found the same can be told by `digest`.
+            `tokenizers`; it must give the tokens of the data the same ids. None skips the check.
+        max_length: the most tokens that the model takes; None skips the check.
+        damaged: what to do about damaged shards. "refuse" raises an error: now if a file is missing
+            or has another size, and on first reading if its bytes differ. "skip" reads and compares
+            all shards now, and leaves damaged ones out; `skipped` lists them. Each process checks
+            for itself: equal digests show that all found the same.
 
     Attributes:
         manifest: the manifest.
-        columns: the columns that examples have.
+        columns: the columns of the examples.
         shard_sizes: examples of each shard.
         longest: tokens of the longest example.
-        digest: of the shards, in order; the same data has the same one wherever it lies.
-        skipped: shards that are left out, with why.
-        skipped_rows: the examples in them.
+        digest: the digest of the shards, in order; the same data has the same one everywhere.
+        skipped: the shards that are left out, each with the reason.
+        skipped_rows: the number of examples in them.
 
     Raises:
-        UserError: there is no whole data set there, it lacks the split, is damaged, or does not
-            suit the tokenizer or the model.
+        UserError: there is no complete data set, it lacks the split, is damaged, or does not suit
+            the tokenizer or the model.
 
     Example:
         DataSet("out")[0] is {"input_ids": array([2, 17, ...], int16), "token_type_ids": ...,
@@ -110,7 +141,7 @@ class DataSet:
         max_length: int | None = None,
         damaged: Literal["refuse", "skip"] = "refuse",
     ) -> None:
-        self.folder = _find_folder(str(url), dict(storage_options or {}))
+        self.folder = _open_folder(str(url), dict(storage_options or {}))
         self.manifest = read_manifest(self.folder)
         self.split = split
         check_split(self.folder, self.manifest, split)
@@ -127,15 +158,13 @@ class DataSet:
         else:
             check_present(self.folder, self.manifest, shards)
         self.skipped_rows = sum(shard.rows for shard in shards if shard.file in self.skipped)
-        shards = tuple(shard for shard in shards if shard.file not in self.skipped)
-        self.shards = shards
-        self.shard_sizes = tuple(shard.rows for shard in shards)
-        self.digest = hashlib.sha256(
-            json.dumps([shard.sha256 for shard in shards]).encode()
-        ).hexdigest()
+        self.shards = tuple(shard for shard in shards if shard.file not in self.skipped)
+        self.shard_sizes = tuple(shard.rows for shard in self.shards)
+        digests = json.dumps([shard.sha256 for shard in self.shards])
+        self.digest = hashlib.sha256(digests.encode()).hexdigest()
         cache = Path(cache_folder).expanduser() if cache_folder else default_cache_folder()
-        self.cache = ShardCache(self.folder, self.manifest, shards, cache, cache_bytes)
-        self._starts = np.concatenate([[0], np.cumsum(self.shard_sizes, dtype=np.int64)])
+        self.cache = ShardCache(self.folder, self.manifest, self.shards, cache, cache_bytes)
+        self._starts = np.cumsum([0, *self.shard_sizes], dtype=np.int64)
 
     def __repr__(self) -> str:
         splits = ", ".join(
@@ -145,85 +174,42 @@ class DataSet:
         objective = self.manifest.objective.name
         return f"<DataSet {self.folder.url} for {objective}, split {self.split!r} of {splits}>"
 
-    def __len__(self) -> int:
-        return int(self._starts[-1])
-
-    def __getitem__(self, sample: int) -> dict[str, Any]:
-        """One example, as numbers and arrays of the column's types."""
-        return self.take(np.array([range(len(self))[sample]]))[0]
-
-    def take(self, samples: Integers, epochs: Integers | None = None) -> Rows:
-        """See Samples.
-
-        Raises:
-            IndexError: there is no such example.
-            UserError: a shard is damaged.
-        """
-        samples = np.asarray(samples, np.int64)
-        if epochs is None:
-            epochs = np.zeros(len(samples), np.int64)
-        parts = self._parts(samples)
-        gathered = {column.name: _gather(column, parts, len(samples)) for column in self.columns}
-        return Rows(gathered, samples, epochs)
-
     def lengths(self, samples: Integers) -> Integers:
-        """See Samples."""
-        samples = np.asarray(samples, np.int64)
-        return _measure(self.columns[0].name, self._parts(samples), len(samples))
+        """Return the tokens of each example, int64[n], without reading it."""
+        pieces = self._locate(self._check_numbers(samples))
+        return gather_lengths(_parts(pieces, self.columns[0].name), len(samples))
 
-    def _parts(self, samples: Integers) -> list["_Part"]:
-        """The shards that samples lie in, and which rows of theirs."""
-        if len(samples) and not 0 <= int(samples.min()) <= int(samples.max()) < len(self):
-            raise IndexError(f"there are {len(self)} examples, numbered from 0")
+    def _read(self, samples: Integers, epochs: Integers) -> dict[str, Values]:  # noqa: ARG002
+        columns: dict[str, Values] = {}
+        pieces = self._locate(samples)
+        for column in self.columns:
+            gather = gather_lists if column.width else gather_numbers
+            columns[column.name] = gather(_parts(pieces, column.name), len(samples), column.dtype)
+        return columns
+
+    def _locate(self, samples: Integers) -> list["_Piece"]:
+        """Find the shards of some samples, and the samples' rows there."""
         shards = np.searchsorted(self._starts, samples, side="right") - 1
-        found = []
         needed = np.unique(shards).tolist()
         self.cache.unpack(needed)
+        pieces = []
         for shard in needed:
             places = np.flatnonzero(shards == shard)
             rows = samples[places] - self._starts[shard]
-            found.append((self.cache.columns(shard, needed), rows, places))
-        return found
+            pieces.append((self.cache.columns(shard, needed), rows, places))
+        return pieces
 
 
-def _find_folder(url: str, storage_options: dict[str, Any]) -> UrlFolder:
-    """The folder at a URL; a path is made absolute, as a program may go elsewhere meanwhile."""
+def _open_folder(url: str, storage_options: dict[str, Any]) -> UrlFolder:
+    """Return the folder at a URL. A path is made absolute, as the program may change folders."""
     folder = UrlFolder(url, storage_options)
     local = folder.local_path("")
     return folder if local is None else UrlFolder(str(local.absolute()))
 
 
-_Part = tuple[dict[str, Values], Integers, Integers]
+# The columns of a shard, the rows that are read there, and their places among all.
+_Piece = tuple[dict[str, Values], Integers, Integers]
 
 
-def _gather(column: Column, parts: list[_Part], rows: int) -> Values:
-    dtype = np.dtype(column.dtype)
-    if not column.width:
-        numbers = np.empty(rows, dtype)
-        for columns, chosen, places in parts:
-            numbers[places] = _numbers(columns[column.name])[chosen]
-        return numbers
-    offsets = np.zeros(rows + 1, np.int64)
-    np.cumsum(_measure(column.name, parts, rows), out=offsets[1:])
-    gathered = np.empty(int(offsets[-1]), dtype)
-    for columns, chosen, places in parts:
-        lists = _lists(columns[column.name])
-        gather_lists(lists.values, lists.offsets, chosen, places, gathered, offsets)
-    return Lists(gathered, offsets)
-
-
-def _measure(name: str, parts: list[_Part], rows: int) -> Integers:
-    lengths = np.empty(rows, np.int64)
-    for columns, chosen, places in parts:
-        measure_rows(_lists(columns[name]).offsets, chosen, places, lengths)
-    return lengths
-
-
-def _lists(column: Values) -> Lists:
-    assert isinstance(column, Lists)  # noqa: S101  by the table of columns
-    return column
-
-
-def _numbers(column: Values) -> npt.NDArray[Any]:
-    assert not isinstance(column, Lists)  # noqa: S101  likewise
-    return column
+def _parts(pieces: Sequence[_Piece], name: str) -> list[Part]:
+    return [Part(columns[name], rows, places) for columns, rows, places in pieces]

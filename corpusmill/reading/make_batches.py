@@ -1,4 +1,4 @@
-"""The usual way from a data set to its batches, in one call."""
+"""From a data set to its batches in one call."""
 
 from typing import Unpack
 
@@ -23,39 +23,40 @@ def make_batches(
     drop_last: bool = False,
     **options: Unpack[CollatorOptions],
 ) -> Batches:
-    """The batches of a data set, as the model of its objective takes them.
+    """Return the batches of a data set, with the arguments of the model of its objective.
 
     Args:
         samples: a data set, windows of one, or a mixture, which needs its `order`.
         batch_size: samples per rank and batch.
-        max_tokens: tokens of a batch, padding included, instead of or in addition to batch_size;
-            makes batches by length.
+        max_tokens: the most tokens of a batch with its padding, instead of or in addition to
+            batch_size; implies batches by length.
         by_length: whether the samples of a batch have similar lengths.
-        order: of the samples; None for the usual one.
-        shuffle: whether samples are read in another order than they are stored.
-        drop_last: whether an epoch's last, smaller batch is left out; not with batches by length.
-        options: those of `collator_for`; `seed` is also the seed of the order.
+        order: the order of the samples; None for the default `Order`.
+        shuffle: whether to shuffle; otherwise samples are read in the order they are stored in.
+        drop_last: whether to leave out an epoch's last, smaller batch; not with batches by length.
+        options: the options of `collator_for`; `seed` is also the seed of the order.
 
     Raises:
-        UserError: a value is out of range or does not suit the data set, or two do not go together.
+        UserError: a value is out of range or does not suit the data set, or two contradict each
+            other.
 
     Example:
-        make_batches(DataSet("out"), 32, seed=1) is what a Loader reads.
+        Loader(make_batches(DataSet("out"), 32, seed=1))
     """
     if order is None:
         if isinstance(samples, JoinedSamples):
             cause = "only the order of a mixture knows the proportions"
-            raise UserError("order=None", cause, "Give the order that mix() gave")
+            raise UserError("order=None", cause, "Give the order that mix() returned")
         order = Order(samples.shard_sizes, options.get("seed", 0), shuffle)
     batching: Batching
     if by_length or max_tokens is not None:
         if drop_last:
-            cause = "batches by length leave nothing out"
-            raise UserError("drop_last=True", cause, "Leave one of the two out")
+            cause = "batches by length leave no samples out"
+            raise UserError("drop_last=True", cause, "Omit one of the two")
         multiple = options.get("pad_to_multiple_of") or 1
         batching = LengthBatches(samples, order, batch_size, max_tokens, multiple)
     elif batch_size is None:
-        raise UserError("batch_size=None", "nothing says how large batches are", "Give batch_size")
+        raise UserError("batch_size=None", "the size of batches is unknown", "Give batch_size")
     else:
         batching = FixedBatches(batch_size, drop_last)
     return Batches(samples, order, batching, collator_for(samples, **options))

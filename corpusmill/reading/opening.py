@@ -1,4 +1,4 @@
-"""What is checked when a data set is opened, before any of its rows is read."""
+"""The checks on opening a data set, before any of its rows is read."""
 
 from collections.abc import Sequence
 
@@ -13,38 +13,38 @@ def check_split(folder: Folder, manifest: Manifest, split: str) -> None:
     """Refuse a split that does not exist or has no rows."""
     if split not in manifest.splits or not manifest.splits[split].rows:
         filled = [name for name, entry in manifest.splits.items() if entry.rows]
-        cause = f"{folder.url} has {', '.join(filled) or 'no example at all'}"
-        raise UserError(f'split="{split}"', cause, "Give one that it has")
+        cause = f"{folder.url} has {', '.join(filled) or 'no examples'}"
+        raise UserError(f'split="{split}"', cause, "Give one of these")
 
 
 def check_length(manifest: Manifest, url: str, longest: int, max_length: int) -> None:
-    """Refuse rows that are longer than a model takes."""
+    """Refuse rows that are longer than a model allows."""
     if longest <= max_length:
         return
     cause = f"the longest example of {url} has {longest} tokens"
-    cure = "Give a model that takes them, or build with a smaller --max-seq-length"
+    cure = "Use a model with a larger limit, or build with a smaller --max-seq-length"
     if manifest.columns[0].width == ANY_LENGTH:
-        cure = "Its rows are whole documents: cut windows by corpusmill.reading.token_windows"
+        cure = "Its rows are whole documents: cut windows with corpusmill.reading.token_windows"
     raise UserError(f"max_length={max_length}", cause, cure)
 
 
 def check_present(folder: Folder, manifest: Manifest, shards: Sequence[Shard]) -> None:
-    """Refuse a data set that lacks a file of a shard, or has one of another size."""
+    """Refuse a data set that lacks a file of a shard, or has one with another size."""
     present, entries = folder.list(), manifest.entries
     for shard in shards:
         for name in manifest.parts(shard.file):
             if name not in present:
-                raise damaged(folder, name, f"{MANIFEST} lists it, and it is missing")
+                raise damaged(folder, name, f"{MANIFEST} lists it, but it is missing")
             if present[name] != entries[name].bytes:
                 expected = f"{MANIFEST} says {entries[name].bytes:,}"
                 raise damaged(folder, name, f"it has {present[name]:,} bytes, {expected}")
 
 
 def find_damaged(folder: Folder, manifest: Manifest, shards: Sequence[Shard]) -> dict[str, str]:
-    """Shards that are missing or have other bytes than were written, each with the cause.
+    """Return the shards that are missing or differ from what was written, each with the cause.
 
     Raises:
-        UserError: all of them are damaged, or a file exists and cannot be read now.
+        UserError: all of them are damaged, or a file exists but cannot be read now.
     """
     causes = {}
     for shard in shards:
@@ -55,6 +55,6 @@ def find_damaged(folder: Folder, manifest: Manifest, shards: Sequence[Shard]) ->
             causes[shard.file] = f"{'' if file == shard.file else f'{file}: '}{error.cause}"
     if len(causes) == len(shards):
         first, cause = next(iter(causes.items()))
-        cause = f"all of its {len(shards)} shards are damaged, {first} first ({cause})"
+        cause = f"all of its {len(shards)} shards are damaged, such as {first} ({cause})"
         raise UserError(folder.url, cause, "Copy or build the data set again")
     return causes

@@ -1,4 +1,4 @@
-"""How much of what a model computes is padding: of a whole epoch, or counted while it trains."""
+"""The share of padding in what a model computes: in a whole epoch, or counted during training."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,14 +12,14 @@ from corpusmill.reading.order.schedule import Position
 
 @dataclass
 class PaddingShare:
-    """A running figure.
+    """A running count of padding.
 
     Attributes:
-        tokens: that are no padding, so far.
-        places: of all batches' matrices, so far.
+        tokens: tokens that are not padding, so far.
+        places: places in all batches, so far.
 
     Example:
-        a mask [[1, 1, 0, 0], [1, 1, 1, 1]] makes the share 0.25.
+        the mask [[1, 1, 0, 0], [1, 1, 1, 1]] gives the share 0.25.
     """
 
     tokens: int = 0
@@ -27,14 +27,14 @@ class PaddingShare:
 
     @property
     def share(self) -> float:
-        """Padding among all places; 0 where there are none yet."""
+        """The share of padding among all places; 0 before the first batch."""
         return 1 - self.tokens / self.places if self.places else 0.0
 
     def add(self, attention_mask: Any) -> None:
         """Count a batch.
 
         Args:
-            attention_mask: integers[rows, width], 0 at padding: an array, or a tensor of the CPU.
+            attention_mask: integers[rows, width], 0 at padding: an array, or a tensor on the CPU.
         """
         mask = np.asarray(attention_mask)
         self.tokens += int(mask.sum())
@@ -49,31 +49,31 @@ def padding_share(
     begin: Position | None = None,
     most_samples: int | None = None,
 ) -> float:
-    """The share of padding in an epoch's batches, of all ranks together.
+    """Return the share of padding in an epoch's batches, of all ranks together.
 
-    Lengths alone are looked up, no example is read.
+    Only lengths are looked up; examples are not read.
 
     Args:
-        batches: whose collator is not asked.
-        padding: how wide batches are made; None for the longest row of each.
-        world_size: ranks.
+        batches: the batches; their collator is not used.
+        padding: the width of batches; None for the longest row of each.
+        world_size: the number of ranks.
         begin: where to begin; None for the first epoch.
-        most_samples: end with the pool in which so many are counted; None for the whole epoch.
+        most_samples: stop after the pool in which this many are counted; None for the whole epoch.
 
     Example:
-        0.31 says that of 100 places of a batch 31 are padding on average.
+        0.31 means that of 100 places of a batch 31 are padding on average.
     """
     padding = padding or Padding()
-    counted = PaddingShare()
+    total = PaddingShare()
     samples = 0
     for pool in batches.pools(begin or Position(0), world_size):
         parts = [pool.batch(step, rank) for step in range(pool.steps) for rank in range(world_size)]
-        sizes = np.array([len(part) for part in parts])
+        sizes = [len(part) for part in parts]
         lengths = batches.samples.lengths(batches.order.locate(np.concatenate(parts)))
-        for size, of_batch in zip(sizes, np.split(lengths, np.cumsum(sizes)[:-1]), strict=True):
-            counted.places += int(size) * padding.width(of_batch)
-        counted.tokens += int(lengths.sum())
+        for batch_lengths in np.split(lengths, np.cumsum(sizes)[:-1]):
+            total.places += len(batch_lengths) * padding.width(batch_lengths)
+        total.tokens += int(lengths.sum())
         samples += len(lengths)
         if most_samples is not None and samples >= most_samples:
             break
-    return counted.share
+    return total.share

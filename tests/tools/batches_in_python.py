@@ -1,4 +1,4 @@
-"""What collators do, on lists and one number at a time; what they are held against."""
+"""Collators in plain Python, with which tests compare the compiled ones."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,19 +11,19 @@ Row = Sequence[int]
 
 
 def lists_of(rows: Sequence[Row], dtype: str = "int16") -> Lists:
-    """Rows as a column."""
+    """Return rows as a column."""
     values = np.array([value for row in rows for value in row], dtype)
     return Lists(values, np.cumsum([0, *map(len, rows)], dtype=np.int64))
 
 
 def rows_of(**columns: Sequence[Any]) -> Rows:
-    """Rows from columns of lists or numbers."""
+    """Return rows from columns of lists or numbers."""
     number = len(next(iter(columns.values())))
-    found = {
+    arrays = {
         name: lists_of(column) if isinstance(column[0], Sequence) else np.array(column, np.int8)
         for name, column in columns.items()
     }
-    return Rows(found, np.arange(number), np.zeros(number, np.int64))
+    return Rows(arrays, np.arange(number), np.zeros(number, np.int64))
 
 
 def pad(row: Row, width: int, fill: int) -> list[int]:
@@ -42,26 +42,26 @@ def label(positions: Row, originals: Row, width: int) -> list[int]:
 
 
 def masked_batch(examples: Sequence[dict[str, Any]], width: int, pad_id: int) -> dict[str, Any]:
-    """The batch of examples that have masks, as nested lists."""
+    """Return the batch of masked examples, as nested lists."""
     lists = [
         {name: np.asarray(value).tolist() for name, value in example.items()}
         for example in examples
     ]
     batch: dict[str, Any] = {
-        "input_ids": [pad(of["input_ids"], width, pad_id) for of in lists],
-        "attention_mask": [mark(of["input_ids"], width) for of in lists],
-        "token_type_ids": [pad(of["token_type_ids"], width, 0) for of in lists],
-        "labels": [label(of["masked_lm_positions"], of["masked_lm_ids"], width) for of in lists],
+        "input_ids": [pad(row["input_ids"], width, pad_id) for row in lists],
+        "attention_mask": [mark(row["input_ids"], width) for row in lists],
+        "token_type_ids": [pad(row["token_type_ids"], width, 0) for row in lists],
+        "labels": [label(row["masked_lm_positions"], row["masked_lm_ids"], width) for row in lists],
     }
     if "next_sentence_label" in lists[0]:
-        batch["next_sentence_label"] = [of["next_sentence_label"] for of in lists]
+        batch["next_sentence_label"] = [row["next_sentence_label"] for row in lists]
     return batch
 
 
 def packed_batch(
     rows: Sequence[Sequence[Row]], width: int | None, pad_id: int, multiple: int = 1
 ) -> dict[str, Any]:
-    """The batch of rows of pieces; width None for one row of all, padded to a multiple."""
+    """Return the batch of packed rows; width None puts all into one row, padded to a multiple."""
     layout = [[list(piece) for piece in pieces] for pieces in rows]
     filled = [sum(map(len, pieces)) for pieces in layout]
     if width is None:

@@ -1,7 +1,7 @@
-"""The checks without which a hostile row could make a kernel read or write outside of its arrays.
+"""The checks without which a hostile row could make a kernel read or write outside its arrays.
 
-A shard whose digest is right holds what the manifest's writer wrote, whoever that was. Compiled
-loops trust positions and lengths, so these are checked once, when a shard is unpacked.
+A correct digest only shows that a shard is what the author of the manifest wrote, whoever that was.
+Compiled loops trust positions and lengths, so these are checked once, when a shard is unpacked.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,17 +16,17 @@ from corpusmill.reading.rows import Lists, Values
 def check_rows(
     rows: Mapping[str, Values], columns: Sequence[Column], vocab_size: int, longest: int
 ) -> None:
-    """Refuse rows that their columns' roles do not allow.
+    """Refuse rows that contradict the roles of their columns.
 
     Args:
-        rows: columns by name.
-        columns: what they are, the tokens first.
-        vocab_size: token ids are below it.
-        longest: tokens of the longest row allowed.
+        rows: the columns by name.
+        columns: their descriptions, the tokens first.
+        vocab_size: the bound of token ids.
+        longest: the most tokens of a row.
 
     Raises:
-        ValueError: a row is too long, a column's lists have other lengths than those that they
-            belong to, or a value is out of its range.
+        ValueError: a row is too long, a column's lists are not as long as those they are aligned
+            with, or a value is out of range.
 
     Example:
         input_ids [[2, 9, 3]] with masked_lm_positions [[5]] are refused: the row has no position 5.
@@ -35,7 +35,7 @@ def check_rows(
     if not isinstance(tokens, Lists):
         raise ValueError(f"it has no lists of {columns[0].name}")
     if len(tokens.offsets) > 1 and int(tokens.lengths.max()) > longest:
-        raise ValueError(f"a row is longer than the {longest} tokens that the longest one has")
+        raise ValueError(f"a row is longer than the {longest} tokens of the longest one")
     for column in columns:
         values = rows.get(column.name)
         if values is None:

@@ -1,11 +1,12 @@
 """Unpacked shards on this machine's disk, shared by all ranks and workers, and by later runs.
 
     <sha256 of the shard>-1/            an unpacked shard (`corpusmill.reading.cache.unpacking`)
-    <sha256 of the shard>-1.lock        held by the process that unpacks it
-    <sha256 of the shard>-1.k2x9fa/     what is being unpacked, or a killed process has left
+    <sha256 of the shard>-1.lock        locked by the process that unpacks it
+    <sha256 of the shard>-1.k2x9fa/     files being unpacked, or left by a killed process
 
-A shard is unpacked beside its place and renamed, so that whoever finds it finds all of it; a folder
-that is removed is renamed first, for the same reason. Whoever has a removed one mapped keeps it.
+A shard is unpacked beside its final place and then renamed, so that other processes only ever see
+complete folders. For the same reason a folder is renamed before it is removed. Processes that have
+mapped its files can still read them.
 """
 
 import os
@@ -29,32 +30,32 @@ from corpusmill.errors import UserError
 from corpusmill.reading.cache.unpacking import DamagedError, fetch_parts, map_shard, unpack_shard
 from corpusmill.reading.rows import Lists, Values
 
-# Each of them holds a dozen mappings, of which a process may have 65,530. An order that reads
-# from more shards than this at the same time maps them again and again, and is far slower.
+# A shard has a dozen mappings, and a process may have 65,530. An order that reads from more shards
+# than this at a time maps them again and again, and is far slower.
 _MOST_MAPPED = 4096
 
-# Of the files' layout; a cache of another one is not read.
+# The version of the files' layout; caches of other versions are not read.
 _LAYOUT = 1
 
 _PLACE = re.compile(rf"[0-9a-f]{{64}}-{_LAYOUT}")
 _LEFTOVER = re.compile(rf"([0-9a-f]{{64}}-{_LAYOUT})\..+")
 
-# A shard that is unpacked once more was read long ago, or room is short: so many of them in turn,
-# with so few looks at shards between two.
-_THRASHING, _FEW_LOOKS = 8, 16
+# The cache is too small if this many shards in a row are unpacked a second time, with fewer than
+# this many lookups between each two. Otherwise such a shard was merely read long ago.
+_THRASHING, _FEW_LOOKUPS = 8, 16
 
-# Shards that are unpacked at a time; each takes a few dozen megabytes meanwhile.
+# Shards that are unpacked at a time; each takes a few dozen megabytes of memory.
 _THREADS = 4
 
-# After so long a user should hear what is waited for.
+# Seconds to wait for another process before warning the user.
 _PATIENCE_SECONDS = 60
 
 
 def default_cache_folder() -> Path:
-    """`corpusmill/shards` in the user's folder of caches (XDG_CACHE_HOME, or ~/.cache)."""
+    """Return `corpusmill/shards` in the user's cache folder (XDG_CACHE_HOME, or ~/.cache)."""
     caches = cache_folder()
     if caches == Path(gettempdir()):
-        # Others may write there, too, and what lies in a cache is believed.
+        # Other users can write there, and the contents of a cache are trusted.
         return caches / f"corpusmill-{os.getuid()}" / "shards"
     return caches / "corpusmill" / "shards"
 
@@ -62,16 +63,17 @@ def default_cache_folder() -> Path:
 class ShardCache:
     """The shards of one split, each unpacked when it is first read.
 
-    Shards are known by their digests, so that data sets may share a folder, and one that is built
-    again is not mistaken for the one before. Unpacking is done by one process at a time.
+    Shards are identified by their digests. So data sets can share a folder, and one that is built
+    again is not mistaken for the earlier one. Only one process at a time unpacks a shard.
 
     Args:
-        folder: of the data set.
+        folder: the folder of the data set.
         manifest: its manifest.
-        shards: the manifest's entries of the shards, in order.
-        cache_folder: where unpacked shards lie.
-        cache_bytes: most that they may take there; the ones read longest ago make room. What is
-            read together stays, even if it is more, with a warning. None removes none.
+        shards: the manifest's entries for the shards, in order.
+        cache_folder: the folder of unpacked shards.
+        cache_bytes: the most bytes that they may take there; those read longest ago are removed.
+            Shards that are read together stay even if they take more, with a warning. None removes
+            nothing.
     """
 
     def __init__(
@@ -89,59 +91,63 @@ class ShardCache:
         self._pressure = _Pressure()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without mappings: a process that this is sent to makes its own."""
+        """Leave out the mappings: the receiving process makes its own."""
         return {**self.__dict__, "_mapped": OrderedDict(), "_pressure": _Pressure()}
 
-    def columns(self, shard: int, beside: Collection[int] = ()) -> dict[str, Values]:
-        """The columns of a shard, unpacked if they are not yet.
+    def columns(self, shard: int, together: Collection[int] = ()) -> dict[str, Values]:
+        """Return the columns of a shard, and unpack it if needed.
 
         Args:
-            shard: its number.
-            beside: the shards that are read together with it, which make no room for it.
+            shard: the number of the shard.
+            together: the shards that are read together with it, and are not removed for it.
 
         Raises:
             UserError: the shard is damaged or missing, or there is no room for it.
         """
-        self._pressure.looks += 1
-        found = self._mapped.get(shard)
-        if found is None:
-            found = self._open(shard, {shard, *beside})
-            self._mapped[shard] = found
-            self._unmap({shard, *beside})
+        self._pressure.lookups += 1
+        columns = self._mapped.get(shard)
+        if columns is None:
+            columns = self._open(shard, {shard, *together})
+            self._mapped[shard] = columns
+            self._unmap({shard, *together})
         else:
             with suppress(KeyError):  # another thread has just unmapped it
                 self._mapped.move_to_end(shard)
-        return found
+        return columns
 
     def unpack(self, shards: Collection[int]) -> None:
-        """Unpack those of some shards that are read together and are not unpacked yet.
+        """Unpack shards that are read together, several at a time.
 
-        Several are unpacked at a time; most of the work is done without the GIL.
+        Most of the work is done without the GIL. A single shard is left to `columns`.
 
         Raises:
-            UserError: see columns.
+            UserError: a shard is damaged or missing, or there is no room for it.
         """
-        missing = [of for of in shards if of not in self._mapped and not self.place(of).exists()]
+        missing = [
+            shard
+            for shard in shards
+            if shard not in self._mapped and not self.place(shard).exists()
+        ]
         if len(missing) > 1:
             with ThreadPoolExecutor(min(len(missing), _THREADS)) as threads:
                 for _ in threads.map(lambda shard: self.columns(shard, shards), missing):
                     pass
 
     def place(self, shard: int) -> Path:
-        """The folder of an unpacked shard."""
+        """Return the folder of an unpacked shard."""
         return self._cache_folder / f"{self._shards[shard].sha256}-{_LAYOUT}"
 
     def _open(self, shard: int, together: set[int]) -> dict[str, Values]:
         place = self.place(shard)
-        found = map_shard(place, self._columns, self._shards[shard].rows)
-        if found is None:
-            found = self._fill(shard, together)
-        with suppress(OSError):  # a cache that may only be read
-            os.utime(place)  # so that the ones read longest ago can be told
-        return found
+        columns = map_shard(place, self._columns, self._shards[shard].rows)
+        if columns is None:
+            columns = self._fill(shard, together)
+        with suppress(OSError):  # the cache may be read-only
+            os.utime(place)  # shows which shards were read longest ago
+        return columns
 
     def _unmap(self, together: set[int]) -> None:
-        """End the mappings used longest ago: a removed shard takes room while it is mapped."""
+        """Unmap the shards used longest ago: a removed shard takes room while it is mapped."""
         while len(self._mapped) > _MOST_MAPPED:
             self._mapped.popitem(last=False)
         if self._cache_bytes is None:
@@ -160,56 +166,63 @@ class ShardCache:
         try:
             self._cache_folder.mkdir(parents=True, exist_ok=True)
             with _lock(place):
-                found = map_shard(place, self._columns, self._shards[shard].rows)
-                if found is None:
+                columns = map_shard(place, self._columns, self._shards[shard].rows)
+                if columns is None:
                     self._remove_leftovers(place)
-                    found = self._unpack(self._shards[shard], place)
-                    self._make_room({self.place(of) for of in together})
-                    self._watch(shard)
+                    columns = self._unpack(self._shards[shard], place)
+                    self._make_room({self.place(other) for other in together})
+                    if self._pressure.is_thrashing(shard):
+                        self._pressure.warn(
+                            f"cache_bytes={self._cache_bytes}: shards are unpacked again and "
+                            "again, as too few fit. Give more, or a smaller window."
+                        )
         except OSError as error:
             raise UserError(
                 f"cache_folder={self._cache_folder}",
                 f"a shard cannot be unpacked there ({error.strerror or error})",
-                "Give a folder with room that can be written to, or a limit by cache_bytes",
+                "Give a folder with room that can be written to, or limit cache_bytes",
             ) from error
-        return found
+        return columns
 
     def _unpack(self, shard: Shard, place: Path) -> dict[str, Values]:
         scratch = Path(mkdtemp(prefix=f"{place.name}.", dir=self._cache_folder))
         try:
-            copies, columns = scratch / "copies", scratch / "columns"
+            copies, target = scratch / "copies", scratch / "columns"
             copies.mkdir()
-            columns.mkdir()
+            target.mkdir()
             source = fetch_parts(self._folder, self._manifest, shard.file, copies)
             try:
-                unpack_shard(source, self._manifest, shard, columns)
+                unpack_shard(source, self._manifest, shard, target)
             except ValueError as error:
-                raise _mismatch(self._folder, shard.file, error) from error
-            # Mapped before it has its name, as others may make room of it then.
-            found = map_shard(columns, self._columns, shard.rows)
-            if found is None:
-                raise OSError(f"{columns} cannot be mapped")
+                name = f"{self._folder.url}/{shard.file}"
+                cause = f"its rows are not what {MANIFEST} says ({error})"
+                cure = "Copy or build the data set again"
+                raise DamagedError(name, cause, cure) from error
+            # Map it before the renaming, after which other processes may remove it.
+            columns = map_shard(target, self._columns, shard.rows)
+            if columns is None:
+                raise OSError(f"{target} cannot be mapped")
             with suppress(FileNotFoundError):
                 place.rename(scratch / "broken")
-            columns.rename(place)
+            target.rename(place)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-        return found
+        return columns
 
     def _remove_leftovers(self, own: Path) -> None:
-        """Remove what killed processes have left: what is being unpacked is locked.
+        """Remove what killed processes have left; shards that are being unpacked are locked.
 
         Args:
-            own: the shard that this process has the lock of.
+            own: the shard that this process has locked.
         """
         for path in list(self._cache_folder.iterdir()):
-            of = _LEFTOVER.fullmatch(path.name)
-            if not of or path.is_symlink() or not path.is_dir():
+            match = _LEFTOVER.fullmatch(path.name)
+            if not match or path.is_symlink() or not path.is_dir():
                 continue
-            if of[1] == own.name:
+            if match[1] == own.name:
                 shutil.rmtree(path, ignore_errors=True)
                 continue
-            with suppress(Timeout), FileLock(self._cache_folder / f"{of[1]}.lock", timeout=0):
+            with suppress(Timeout), FileLock(self._cache_folder / f"{match[1]}.lock", timeout=0):
                 shutil.rmtree(path, ignore_errors=True)
 
     def _make_room(self, kept: set[Path]) -> None:
@@ -225,54 +238,41 @@ class ShardCache:
         if total > self._cache_bytes:
             self._pressure.warn(
                 f"cache_bytes={self._cache_bytes}: the {len(kept)} shards that are read together "
-                f"take {total:,} bytes, which they keep. Give so much, or a smaller window."
-            )
-
-    def _watch(self, shard: int) -> None:
-        if self._pressure.is_thrashing(shard):
-            self._pressure.warn(
-                f"cache_bytes={self._cache_bytes}: shards are unpacked again and again, as others "
-                "that are read by turns make room for them. Give more, or a smaller window."
+                f"take {total:,} bytes, and stay. Give as much, or a smaller window."
             )
 
 
 class _Pressure:
-    """Whether a process unpacks the same shards again and again.
+    """Detects that a process unpacks the same shards again and again.
 
     Attributes:
-        looks: how often shards were looked at since the last one was unpacked once more.
+        lookups: the lookups of shards since one was last unpacked a second time.
     """
 
     def __init__(self) -> None:
-        self.looks = 0
-        self._filled: set[int] = set()
-        self._in_turn = 0
-        self._warned = False
+        self.lookups = 0
+        self._unpacked: set[int] = set()
+        self._in_a_row = 0
+        self._has_warned = False
 
     def is_thrashing(self, shard: int) -> bool:
-        """Take note that a shard was unpacked."""
-        if shard in self._filled:
-            self._in_turn = self._in_turn + 1 if self.looks < _FEW_LOOKS else 0
-            self.looks = 0
-        self._filled.add(shard)
-        return self._in_turn >= _THRASHING
+        """Record that a shard was unpacked, and return whether the cache is too small."""
+        if shard in self._unpacked:
+            self._in_a_row = self._in_a_row + 1 if self.lookups < _FEW_LOOKUPS else 0
+            self.lookups = 0
+        self._unpacked.add(shard)
+        return self._in_a_row >= _THRASHING
 
     def warn(self, message: str) -> None:
-        """Say it once."""
-        if not self._warned:
+        """Warn the user, but only once."""
+        if not self._has_warned:
             warnings.warn(message, stacklevel=2)
-        self._warned = True
-
-
-def _mismatch(folder: Folder, shard: str, error: ValueError) -> DamagedError:
-    """What a shard is refused with that has the bytes, and not the rows, that were promised."""
-    cause = f"its rows are not what {MANIFEST} says ({error})"
-    return DamagedError(f"{folder.url}/{shard}", cause, "Copy or build the data set again")
+        self._has_warned = True
 
 
 @contextmanager
 def _lock(place: Path) -> Iterator[None]:
-    """Keep other processes from unpacking a shard; say so where one of them takes long."""
+    """Keep other processes from unpacking a shard; warn if one of them takes long."""
     lock = FileLock(f"{place}.lock")
     while not lock.is_locked:
         try:
@@ -280,7 +280,7 @@ def _lock(place: Path) -> Iterator[None]:
         except Timeout:
             warnings.warn(
                 f"{place}: another process has been unpacking it for {_PATIENCE_SECONDS} s; "
-                f"waiting. If there is none, remove {lock.lock_file}.",
+                f"waiting. If there is no such process, remove {lock.lock_file}.",
                 stacklevel=2,
             )
     try:
@@ -291,26 +291,26 @@ def _lock(place: Path) -> Iterator[None]:
 
 def _size_of(columns: Mapping[str, Values]) -> int:
     return sum(
-        of.values.nbytes + of.offsets.nbytes if isinstance(of, Lists) else of.nbytes
-        for of in columns.values()
+        sum(array.nbytes for array in (column if isinstance(column, Lists) else (column,)))
+        for column in columns.values()
     )
 
 
 def _measure_places(folder: Path) -> Iterator[tuple[Path, tuple[float, int]]]:
-    """When each unpacked shard was last opened, and its bytes; other processes remove some."""
+    """Yield each unpacked shard with the time when it was last opened, and its bytes."""
     for path in list(folder.iterdir()):
         if _PLACE.fullmatch(path.name):
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError):  # another process may remove it
                 size = sum(file.stat().st_size for file in path.iterdir())
                 yield path, (path.stat().st_mtime, size)
 
 
 def _remove(place: Path) -> bool:
-    """Remove an unpacked shard, all at once for those who look for it."""
+    """Remove an unpacked shard, which disappears at once for other processes."""
     try:
         scratch = Path(mkdtemp(prefix=f"{place.name}.", dir=place.parent))
         place.rename(scratch / "removed")
-    except OSError:  # another process was faster, or it is not ours
+    except OSError:  # another process was faster, or it belongs to another user
         return False
     shutil.rmtree(scratch, ignore_errors=True)
     return True

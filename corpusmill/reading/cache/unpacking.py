@@ -1,8 +1,8 @@
 """A shard's columns as plain arrays in files, so that any row can be read without its neighbours.
 
-Shards are compressed by thousands of rows. Whoever reads rows in another order would take apart
-thousands for each; so a shard is taken apart once, into a folder with two files a list column and
-one file a column of numbers, in the machine's own types and without headers:
+Shards are compressed in groups of thousands of rows. Reading rows in another order would decompress
+a group for each row; so a shard is unpacked once, into a folder with two files per column of lists
+and one file per column of numbers, in the machine's own types and without headers:
 
     input_ids.values    input_ids.offsets (int64[rows + 1])    next_sentence_label.values
 """
@@ -35,17 +35,17 @@ _BLOCK_BYTES = 2**22
 def fetch_parts(
     folder: Folder, manifest: Manifest, shard: str, scratch: Path | None = None
 ) -> Folder:
-    """Read the bytes of a shard once, compare them with the manifest, and say where they lie.
+    """Read the bytes of a shard once, compare them with the manifest, and return their folder.
 
     Args:
-        folder: of the data set.
+        folder: the folder of the data set.
         manifest: its manifest.
-        shard: name of the shard.
-        scratch: an empty folder for copies of files that are not on this machine; None makes none.
+        shard: the name of the shard.
+        scratch: an empty folder for copies of remote files; None makes no copies.
 
     Raises:
-        DamagedError: a file is missing or has other bytes.
-        UserError: it cannot be read now.
+        DamagedError: a file is missing or differs from the manifest.
+        UserError: a file cannot be read now.
         OSError: a copy cannot be written.
     """
     entries = manifest.entries
@@ -66,50 +66,50 @@ def fetch_parts(
             cause = f"it has {size:,} bytes{more}, {MANIFEST} says {expected.bytes:,}"
             raise damaged(folder, name, cause)
         if digest.hexdigest() != expected.sha256:
-            raise damaged(folder, name, "its bytes are not those that were written")
+            raise damaged(folder, name, "its bytes differ from those that were written")
     return UrlFolder(str(scratch)) if copied else folder
 
 
 def _blocks(folder: Folder, name: str) -> Iterator[bytes]:
     local = folder.local_path(name)
     if local is not None and local.exists() and not local.is_file():
-        raise damaged(folder, name, "it is no file")  # to open a pipe would wait for ever
+        raise damaged(folder, name, "it is not a file")  # opening a pipe would block for ever
     try:
         with folder.open(name) as stream:
             while block := stream.read(_BLOCK_BYTES):
                 yield block
     except FileNotFoundError:
         raise damaged(folder, name, "the file is missing") from None
-    except Exception as error:  # each filesystem has errors of its own
+    except Exception as error:  # each filesystem has its own errors
         if local is not None and getattr(error, "errno", 0) == errno.EIO:
             raise damaged(folder, name, f"the disk cannot read it ({error})") from error
-        # The file may be whole, and others may be able to read it.
+        # The file itself may be intact.
         cause = f"it cannot be read now ({getattr(error, 'strerror', None) or error})"
-        cure = "Try again, or check the connection and the rights to read it"
+        cure = "Try again, or check the connection and the permissions"
         raise UserError(f"{folder.url}/{name}", cause, cure) from error
 
 
 class DamagedError(UserError):
-    """A file of a data set is missing, or not as it was written."""
+    """A file of a data set is missing, or differs from what was written."""
 
 
 def damaged(folder: Folder, name: str, cause: str) -> DamagedError:
-    """What a shard that is not as the manifest says is refused with."""
+    """Return the error about a file that contradicts the manifest."""
     cure = 'Copy or build the data set again, or pass damaged="skip" to leave such shards out'
     return DamagedError(f"{folder.url}/{name}", cause, cure)
 
 
 def unpack_shard(folder: Folder, manifest: Manifest, shard: Shard, target: Path) -> None:
-    """Write the columns of a shard into an empty folder, and have the disk keep them.
+    """Write the columns of a shard into an empty folder, and flush them to disk.
 
     Args:
-        folder: of the data set, or of a copy of the shard.
-        manifest: of the data set.
-        shard: its entry in the manifest.
-        target: where the files go.
+        folder: the folder of the data set, or of a copy of the shard.
+        manifest: the manifest of the data set.
+        shard: the shard's entry in the manifest.
+        target: the folder for the files.
 
     Raises:
-        ValueError: the shard is damaged, or its rows are not what the manifest says.
+        ValueError: the shard is damaged, or its rows contradict the manifest.
         OSError: the files cannot be written.
     """
     columns, vocab_size = manifest.columns, manifest.tokenizer.vocab_size
@@ -134,24 +134,24 @@ def unpack_shard(folder: Folder, manifest: Manifest, shard: Shard, target: Path)
 def _read(folder: Folder, manifest: Manifest, shard: str) -> Iterator[pa.RecordBatch]:
     try:
         yield from read_shard(folder, manifest, shard, _BATCH_ROWS)
-    except Exception as error:  # each format has errors of its own
+    except Exception as error:  # each format has its own errors
         raise ValueError(str(error)) from error
 
 
 def unpack_batch(batch: pa.RecordBatch, columns: Sequence[Column]) -> dict[str, Values]:
-    """The columns of a batch as arrays, without the padding of padded rows.
+    """Return the columns of a batch as arrays, without the padding of padded rows.
 
     Args:
         batch: rows as a shard has them.
-        columns: what they are, the tokens first.
+        columns: their descriptions, the tokens first.
 
     Example:
-        input_ids [[2, 9, 3, 0], [2, 3, 0, 0]], padded with 0, give Lists([2, 9, 3, 2, 3],
+        input_ids [[2, 9, 3, 0], [2, 3, 0, 0]], padded with 0, gives Lists([2, 9, 3, 2, 3],
         [0, 3, 5]).
     """
     unpacked: dict[str, Values] = {}
     lengths: dict[Role | None, np.ndarray] = {}
-    # The lists that others are aligned with come first.
+    # Lists with which others are aligned come first.
     for column in sorted(columns, key=lambda column: column.role.aligned_with is not None):
         array = batch.column(column.name)
         if not is_padded(array):
@@ -165,11 +165,11 @@ def unpack_batch(batch: pa.RecordBatch, columns: Sequence[Column]) -> dict[str, 
 def _padded_lengths(
     array: pa.Array, column: Column, lengths: Mapping[Role | None, np.ndarray]
 ) -> np.ndarray:
-    """int64[rows]: how many values of each padded row are not padding."""
+    """Count the values of each padded row that are not padding, int64[rows]."""
     aligned = column.role.aligned_with
     if aligned in lengths:
         return lengths[aligned]
-    # Position 0 is never predicted and begins a row's first piece, so that a later 0 is padding.
+    # Position 0 is never predicted, and a row's first piece begins there, so a later 0 is padding.
     if column.role is Role.POSITIONS:
         return np.asarray((matrix_of(array) > 0).sum(axis=1))
     if column.role is Role.BOUNDARIES:
@@ -195,9 +195,9 @@ class _Sink:
     """The files of one column.
 
     Args:
-        enter: takes charge of closing a file.
-        target: folder of the files.
-        column: which one.
+        enter: registers a file to be closed, and returns it.
+        target: the folder of the files.
+        column: the column.
     """
 
     def __init__(self, enter: Any, target: Path, column: Column) -> None:
@@ -210,7 +210,7 @@ class _Sink:
             self._offsets.write(np.zeros(1, np.int64).tobytes())
 
     def sync(self) -> None:
-        """Have the disk keep what was written, so that a machine may stop at any moment."""
+        """Flush the files to disk, so that they survive if the machine stops."""
         for file in filter(None, (self._values, self._offsets)):
             file.flush()
             os.fsync(file.fileno())
@@ -225,49 +225,46 @@ class _Sink:
 
 
 def values_path(folder: Path, column: str) -> Path:
-    """The file of a column's values."""
+    """Return the path of a column's values."""
     return folder / f"{column}.values"
 
 
 def offsets_path(folder: Path, column: str) -> Path:
-    """The file of where a column's lists begin."""
+    """Return the path of the offsets of a column's lists."""
     return folder / f"{column}.offsets"
 
 
 def map_shard(folder: Path, columns: tuple[Column, ...], rows: int) -> dict[str, Values] | None:
-    """The columns of an unpacked shard, mapped into memory.
+    """Map the columns of an unpacked shard into memory.
 
     Args:
-        folder: where it was unpacked.
-        columns: of the data set.
-        rows: of the shard.
+        folder: the folder of its files.
+        columns: the columns of the data set.
+        rows: the number of the shard's rows.
 
     Returns:
-        None where files are missing or of other sizes, as after a machine has failed.
+        None if files are missing or have other sizes, as after a machine has failed.
     """
-    found: dict[str, Values] = {}
-    for column in columns:
-        dtype = np.dtype(column.dtype)
-        try:
+    mapped: dict[str, Values] = {}
+    try:
+        for column in columns:
+            path, dtype = values_path(folder, column.name), np.dtype(column.dtype)
             if column.width:
                 offsets = _map(offsets_path(folder, column.name), np.dtype(np.int64), rows + 1)
-                length = int(offsets[-1])
-                found[column.name] = Lists(
-                    _map(values_path(folder, column.name), dtype, length), offsets
-                )
+                mapped[column.name] = Lists(_map(path, dtype, int(offsets[-1])), offsets)
             else:
-                found[column.name] = _map(values_path(folder, column.name), dtype, rows)
-        except (OSError, ValueError):
-            return None
-    return found
+                mapped[column.name] = _map(path, dtype, rows)
+    except (OSError, ValueError):
+        return None
+    return mapped
 
 
 def _map(path: Path, dtype: np.dtype, length: int) -> np.ndarray:
     if path.stat().st_size != length * dtype.itemsize:
-        raise ValueError(f"{path} was not written whole")
+        raise ValueError(f"{path} is incomplete")
     if not length:
         return np.empty(0, dtype)
-    # np.memmap keeps a file open for each mapping, of which a process may often have no more than
-    # 1,024; and each slice of one costs microseconds.
+    # np.memmap keeps a file open for each mapping, and a process may often have only 1,024 open
+    # files; also, each slice of a memmap costs microseconds.
     with pa.memory_map(str(path)) as file:
         return np.frombuffer(file.read_buffer(), dtype)

@@ -1,23 +1,21 @@
-"""Batches for models that predict the next token: windows, rows of their own, packed rows.
+"""Batches for models that predict the next token: windows, separate rows, packed rows.
 
-Hugging Face models shift `labels` themselves: they are the input_ids, with -100 where nothing is
-predicted. A loop of one's own rather has `targets`, where each place holds the token that comes
-next. Every collator here gives the one or the other.
+Hugging Face models shift `labels` themselves: labels are the input_ids, with -100 where nothing is
+predicted. Other loops prefer `targets`, which hold the next token at each place. Every collator
+here gives one or the other.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.errors import UserError
-from corpusmill.reading.collate.padding import Matrix, Padding, attention_mask, pad
-from corpusmill.reading.rows import Integers, Lists, Rows
+from corpusmill.reading.collate.padding import Padding, attention_mask, pad
+from corpusmill.reading.load.batches import Collator
+from corpusmill.reading.rows import Batch, Integers, Lists, Rows
 from corpusmill.reading.token_windows import TOKENS
-
-Batch = dict[str, npt.NDArray[Any]]
 
 NOT_PREDICTED = -100
 
@@ -25,12 +23,12 @@ Predicted = Literal["labels", "targets"]
 
 
 @dataclass(frozen=True)
-class CausalLmCollator:
-    """Rows of different lengths, each a text of its own: GPT's windows and documents.
+class CausalLmCollator(Collator):
+    """Rows of different lengths, each a separate text: GPT's windows and documents.
 
     Attributes:
-        padding: how wide a batch is.
-        predicted: see the module.
+        padding: the width of batches.
+        predicted: "labels" or "targets", explained above.
 
     Example:
         rows [5, 6, 7] and [8, 9] give input_ids [[5, 6, 7], [8, 9, 0]], attention_mask
@@ -41,33 +39,29 @@ class CausalLmCollator:
     padding: Padding
     predicted: Predicted = "labels"
 
-    def prepare(self, rows: Rows) -> Rows:
-        """See Collator: nothing is done."""
-        return rows
-
     def __call__(self, rows: Rows) -> Batch:
-        """See Collator.
+        """Return the arrays of one batch.
 
         Raises:
             UserError: a row is longer than the padding's max_length.
         """
         ids = rows.lists("input_ids")
         width = self.padding.width(ids.lengths)
-        labels = pad(ids, width + (self.predicted == "targets"), NOT_PREDICTED)
+        labels = pad(*ids, width + (self.predicted == "targets"), NOT_PREDICTED)
         return {
-            "input_ids": pad(ids, width, self.padding.pad_id),
-            "attention_mask": attention_mask(ids, width),
+            "input_ids": pad(*ids, width, self.padding.pad_id),
+            "attention_mask": attention_mask(ids.offsets, width),
             self.predicted: labels if self.predicted == "labels" else labels[:, 1:],
         }
 
 
 @dataclass(frozen=True)
-class WindowCollator:
+class WindowCollator(Collator):
     """Windows of a token stream (`corpusmill.reading.token_windows`), which need no padding.
 
     Attributes:
-        predicted: see the module. `input_ids` and `targets` see one array, as nobody writes to
-            them; a copy would cost as much as all else. `labels` are an array of their own.
+        predicted: "labels" or "targets", explained above. `input_ids` and `targets` are views of
+            one array, as a copy would cost as much as all other work; `labels` are a copy.
 
     Example:
         windows [5, 6, 7] and [7, 8, 9] give input_ids [[5, 6], [7, 8]] and targets
@@ -76,12 +70,8 @@ class WindowCollator:
 
     predicted: Predicted = "labels"
 
-    def prepare(self, rows: Rows) -> Rows:
-        """See Collator: nothing is done."""
-        return rows
-
     def __call__(self, rows: Rows) -> Batch:
-        """See Collator."""
+        """Return the arrays of one batch."""
         tokens = rows.lists(TOKENS)
         stored = tokens.values[tokens.offsets[0] : tokens.offsets[-1]].reshape(len(rows), -1)
         if self.predicted == "targets":
@@ -92,26 +82,25 @@ class WindowCollator:
 
 
 @dataclass(frozen=True)
-class PackedCollator:
-    """Rows of several pieces of text, which shall not see each other: `gpt --mode pack`.
+class PackedCollator(Collator):
+    """Rows of several pieces of text that must not attend to one another: `gpt --mode pack`.
 
-    Positions begin anew at each piece, and the first token of a piece is not predicted. There is no
-    attention_mask: models of Hugging Face tell pieces by their position_ids where there is none,
-    and where their option use_cache is off, which training has no use for. What fills a row up is a
-    piece of its own.
+    Positions restart at each piece, and the first token of a piece is not predicted. There is no
+    attention_mask: without one, and with use_cache=False, which suits training, Hugging Face models
+    recognize pieces by their position_ids. The padding of a row is a separate piece.
 
     Attributes:
-        padding: how wide a batch is.
-        layout: "rows" is one row of the batch for each of the data set, padded; "flattened" is one
-            row with all of them, padded to a multiple alone.
-        predicted: see the module.
+        padding: the width of batches.
+        layout: "rows" puts each row of the data set into a padded row of the batch; "flattened"
+            puts all of them into one row, which is only padded to a multiple.
+        predicted: "labels" or "targets", explained above.
 
     Example:
         a row of the pieces [5, 6, 7] and [8, 9], padded to 6, gives input_ids [[5, 6, 7, 8, 9, 0]],
         labels [[-100, 6, 7, -100, 9, -100]], position_ids [[0, 1, 2, 0, 1, 0]], cu_seq_lens_q and
-        cu_seq_lens_k [0, 3, 5, 6], max_length_q and max_length_k 3. These four are what
-        FlashAttention's functions for sequences of different lengths take, as its kernels know no
-        rows; they are int32 but for the last two, which are int64[], and all else is int64.
+        cu_seq_lens_k [0, 3, 5, 6], max_length_q and max_length_k 3. FlashAttention's functions for
+        sequences of different lengths take these four, as its kernels have no rows. The first two
+        of the four are int32, the others int64[]; all other arrays are int64.
     """
 
     padding: Padding
@@ -122,21 +111,17 @@ class PackedCollator:
         """Check the layout.
 
         Raises:
-            UserError: there is none of that name, or it does not go with the padding.
+            UserError: the layout is unknown, or contradicts the padding.
         """
         if self.layout not in {"rows", "flattened"}:
-            cause = "there is no such layout"
+            cause = "layout is unknown"
             raise UserError(f'layout="{self.layout}"', cause, 'Give "rows" or "flattened"')
         if self.layout == "flattened" and self.padding.padding == "max_length":
-            cause = "rows behind each other have no length that they are padded to"
+            cause = "flattened rows cannot be padded to max_length"
             raise UserError('layout="flattened"', cause, 'Give padding="longest"')
 
-    def prepare(self, rows: Rows) -> Rows:
-        """See Collator: nothing is done."""
-        return rows
-
     def __call__(self, rows: Rows) -> Batch:
-        """See Collator.
+        """Return the arrays of one batch.
 
         Raises:
             UserError: a row is longer than the padding's max_length.
@@ -144,18 +129,18 @@ class PackedCollator:
         ids, marks = rows.lists("input_ids"), rows.lists("cu_seqlens")
         width = self.padding.width(ids.lengths)
         if self.layout == "rows":
-            input_ids = pad(ids, width, self.padding.pad_id)
+            input_ids = pad(*ids, width, self.padding.pad_id)
             begins = np.arange(len(rows) + 1) * width
         else:
             input_ids, begins = self._flatten(ids)
         position_ids = np.empty_like(input_ids)
         labels = np.full(input_ids.size + 1, NOT_PREDICTED, np.int64)
-        # A row has a piece less than marks, and may have a filling; the last end is one more.
+        # A row has one piece less than marks, and may have padding; the last end is one more.
         cu_seq_lens = np.empty(int(marks.offsets[-1] - marks.offsets[0]) + 1, np.int32)
         pieces, longest = _number_pieces(
             input_ids.reshape(-1), *marks, begins, position_ids.reshape(-1), labels, cu_seq_lens
         )
-        # Nothing predicts the first token of the next piece, so that targets are labels one on.
+        # The first token of a piece is never predicted, so targets are labels shifted by one.
         shifted = labels[:-1] if self.predicted == "labels" else labels[1:]
         return {
             "input_ids": input_ids,
@@ -167,8 +152,8 @@ class PackedCollator:
             "max_length_k": np.array(longest),
         }
 
-    def _flatten(self, ids: Lists) -> tuple[Matrix, Integers]:
-        """int64[1, tokens] of all rows, where each begins in it, and where the filling ends."""
+    def _flatten(self, ids: Lists) -> tuple[Integers, Integers]:
+        """Return all rows as int64[1, tokens], and their begins and the end as int64[rows + 1]."""
         begins = ids.offsets - ids.offsets[0]
         tokens = int(begins[-1])
         begins[-1] = self.padding.round_up(tokens)
@@ -187,20 +172,20 @@ def _number_pieces(
     labels: np.ndarray,
     cu_seq_lens: np.ndarray,
 ) -> tuple[int, int]:
-    """Number the tokens of each piece, and write which of them are predicted.
+    """Number the tokens of each piece, and write the labels of those that are predicted.
 
     Args:
-        input_ids: int64[places], all rows behind each other.
+        input_ids: int64[places], all rows with their padding, one row after another.
         marks: integers[marks], where in its row each piece begins, and where the last one ends.
         mark_offsets: int64[rows + 1].
-        begins: int64[rows + 1], the place where each row begins, its filling behind it.
+        begins: int64[rows + 1], the place where each row begins, and the end of the last one.
         position_ids: int64[places], filled.
         labels: int64[places or more], -100 everywhere; changed where a token is predicted.
-        cu_seq_lens: int32[pieces + 1 or more], filled with where each piece begins.
+        cu_seq_lens: int32[pieces + 1 or more], filled with the place where each piece begins.
 
     Returns:
-        pieces: how many, filling counted.
-        longest: tokens of the longest.
+        pieces: the number of pieces, with those of padding.
+        longest: tokens of the longest piece.
     """
     pieces = longest = 0
     for i in range(len(begins) - 1):

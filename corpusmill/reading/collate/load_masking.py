@@ -1,8 +1,7 @@
 """Masks that are drawn when rows are loaded, anew in each epoch.
 
-The masks of an example depend on its own tokens and on (seed, epoch, number of the sample), and on
-nothing else: not on the batch, the worker, the rank, or what was read before. The kernels are those
-that a build masks with.
+The masks of an example depend only on its own tokens and on (seed, epoch, number of the sample):
+not on the batch, the worker, the rank, or what was read before. The kernels are those of builds.
 """
 
 from collections.abc import Iterator
@@ -12,20 +11,20 @@ import numpy as np
 
 from corpusmill.arrays.columns import Column, Role, column_of
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.arrays.randomness import LOADED_MASK, MAX_SEED, derive_key
-from corpusmill.errors import UserError
+from corpusmill.arrays.randomness import LOADED_MASK, derive_key
 from corpusmill.objectives.columns import prediction_columns
 from corpusmill.objectives.masking.masker import Masker
-from corpusmill.reading.rows import Integers, Lists, Rows, Values, join_values, take_lists
+from corpusmill.reading.keywords import check_seed
+from corpusmill.reading.rows import Integers, Lists, Part, Rows, Values, gather_lists
 
 
 @njit
 def derive_mask_keys(seed: int, samples: np.ndarray, epochs: np.ndarray) -> np.ndarray:
-    """The keys by which samples are masked in their epochs.
+    """Return the keys by which samples are masked in their epochs.
 
     Args:
-        seed: of the masks, 0 to 2**64 - 1.
-        samples: int64[rows], numbers of the samples in what is read.
+        seed: the seed of the masks, 0 to 2**64 - 1.
+        samples: int64[rows], the numbers of the samples.
         epochs: int64[rows], the epoch in which each is read.
 
     Returns:
@@ -39,13 +38,13 @@ def derive_mask_keys(seed: int, samples: np.ndarray, epochs: np.ndarray) -> np.n
 
 @dataclass(frozen=True)
 class DynamicMasking:
-    """The masking of the rows of one or several data sets, as they are loaded.
+    """Masks the rows of one or several data sets as they are loaded.
 
     Attributes:
-        maskers: how each data set is masked.
-        columns: of the rows before they are masked.
-        seed: of the masks.
-        starts: number of the first sample of each data set.
+        maskers: the masker of each data set.
+        columns: the columns of the rows before they are masked.
+        seed: the seed of the masks.
+        starts: the number of each data set's first sample.
     """
 
     maskers: tuple[Masker, ...]
@@ -57,45 +56,53 @@ class DynamicMasking:
         """Check the seed.
 
         Raises:
-            UserError: it is out of range.
+            UserError: the seed is out of range.
         """
-        if not 0 <= self.seed <= MAX_SEED:
-            cure = f"Give 0 to {MAX_SEED}"
-            raise UserError(f"seed={self.seed}", "the value is out of range", cure)
+        check_seed(self.seed)
 
     @property
     def masked_columns(self) -> tuple[Column, ...]:
-        """The columns of masked rows: with predictions, and without words."""
+        """The columns of masked rows, with predictions and without words."""
         tokens = self.columns[0]
         kept = tuple(column for column in self.columns if column.role is not Role.WORDS)
         return kept + prediction_columns(tokens.dtype, tokens.width, tokens.width)
 
     def __call__(self, rows: Rows) -> Rows:
-        """Mask rows; those that are given stay as they are."""
+        """Return masked rows; the given ones are not changed."""
         parts = [(places, self._mask(masker, rows, places)) for masker, places in self._split(rows)]
         names = (self.columns[0].name, *(column.name for column in self.masked_columns[-2:]))
         columns: dict[str, Values] = dict(rows.columns)
-        for place, name in enumerate(names):
-            lists = [(places, masked[place]) for places, masked in parts]
-            columns[name] = lists[0][1] if len(lists) == 1 else join_values(lists, len(rows))
+        for i, name in enumerate(names):
+            columns[name] = parts[0][1][i]
+            if len(parts) > 1:
+                lists = [
+                    Part(masked[i], np.arange(len(places)), places) for places, masked in parts
+                ]
+                dtype = np.result_type(*(part.lists.values for part in lists))
+                columns[name] = gather_lists(lists, len(rows), dtype)
         if words := column_of(self.columns, Role.WORDS):
             del columns[words.name]
         return Rows(columns, rows.samples, rows.epochs)
 
     def _split(self, rows: Rows) -> Iterator[tuple[Masker, Integers]]:
-        """The maskers that differ, each with the places of the rows that it masks."""
-        source = np.searchsorted(np.array(self.starts), rows.samples, side="right") - 1
+        """Yield the distinct maskers, each with the places of the rows that it masks."""
+        sources = np.searchsorted(np.array(self.starts), rows.samples, side="right") - 1
         numbers = np.array([self.maskers.index(masker) for masker in self.maskers])
         for number in np.unique(numbers).tolist():
-            yield self.maskers[number], np.flatnonzero(numbers[source] == number)
+            yield self.maskers[number], np.flatnonzero(numbers[sources] == number)
 
     def _mask(self, masker: Masker, rows: Rows, places: Integers) -> tuple[Lists, Lists, Lists]:
-        """The masked tokens of some rows, the positions of predictions, and the original ids."""
-        ids = take_lists(rows.lists(self.columns[0].name), places)
+        """Return the masked tokens of some rows, the predicted positions, and the original ids."""
+        ids = _take_lists(rows.lists(self.columns[0].name), places)
         words = column_of(self.columns, Role.WORDS) if masker.whole_words else None
         seg_labels = np.empty(0, np.int8)
         if words:
-            seg_labels = take_lists(rows.lists(words.name), places).values
+            seg_labels = _take_lists(rows.lists(words.name), places).values
         keys = derive_mask_keys(np.uint64(self.seed), rows.samples[places], rows.epochs[places])
         positions, labels, ends = masker.mask(ids.values, seg_labels, ids.offsets, keys)
         return ids, Lists(positions, ends), Lists(labels, ends)
+
+
+def _take_lists(lists: Lists, rows: Integers) -> Lists:
+    """Return a copy of some lists, with offsets from 0."""
+    return gather_lists([Part(lists, rows, np.arange(len(rows)))], len(rows), lists.values.dtype)

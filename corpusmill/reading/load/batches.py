@@ -1,52 +1,52 @@
-"""Batches of an epoch as NumPy arrays, in an order that any rank, worker or later run can go on in.
+"""Batches of an epoch as NumPy arrays; any rank, worker or later run can resume their order.
 
-`Batches` is what the readers for PyTorch stand on, and what JAX users iterate over themselves.
+`Batches` is what the readers for PyTorch are built on, and what JAX users iterate over.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from corpusmill.errors import UserError
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.order.order import Ordering
 from corpusmill.reading.order.schedule import Batching, Pool, Position
-from corpusmill.reading.rows import Integers, Rows
-
-Batch = dict[str, npt.NDArray[Any]]
+from corpusmill.reading.rows import Batch, Integers, Rows
 
 Plan = tuple[list[Integers], list[Position]]
 
 _STATE_VERSION = 1
 
-# Samples that are looked up, copied and masked at once, so that calls cost little and a block of
-# rows of 512 tokens stays near a megabyte.
+# Samples that are looked up, copied and masked at once: enough that calls cost little, and few
+# enough that a block of rows of 512 tokens takes about a megabyte.
 _BLOCK_SAMPLES = 1024
 
 
 class Collator(Protocol):
-    """Makes a model's arguments of rows."""
+    """Turns rows into the arguments of a model."""
 
     def prepare(self, rows: Rows) -> Rows:
-        """What is done row by row, for many rows at once: masks."""
+        """Do what is done row by row for many rows at once, such as masking; by default nothing."""
+        return rows
 
+    @abstractmethod
     def __call__(self, rows: Rows) -> Batch:
-        """The arrays of one batch, from prepared rows."""
+        """Return the arrays of one batch, from prepared rows."""
 
 
 @dataclass(frozen=True)
 class Reader:
-    """One of those who read together.
+    """One of the processes and threads that read together.
 
     Attributes:
-        rank: of this process, 0 to world_size - 1.
-        world_size: processes that train together.
-        worker: of this rank, 0 to workers - 1.
-        workers: processes or threads that read for this rank; worker w reads the steps that leave w
-            when divided by their number.
+        rank: the rank of this process, 0 to world_size - 1.
+        world_size: the number of processes that train together.
+        worker: the worker of this rank, 0 to workers - 1.
+        workers: processes or threads that read for this rank; worker w reads the steps s with
+            s % workers == w.
     """
 
     rank: int = 0
@@ -55,13 +55,13 @@ class Reader:
     workers: int = 1
 
     def __post_init__(self) -> None:
-        """Check each value.
+        """Check the rank.
 
         Raises:
-            UserError: there is no such rank.
+            UserError: the rank is out of range.
         """
         if not 0 <= self.rank < self.world_size:
-            cause = f"of {self.world_size} ranks there is none of that number"
+            cause = f"rank is out of range for world_size={self.world_size}"
             raise UserError(f"rank={self.rank}", cause, "Give 0 to world_size - 1")
 
 
@@ -70,9 +70,9 @@ class Block:
     """Consecutive batches of one reader, not yet padded.
 
     Attributes:
-        rows: prepared, those of all batches behind each other.
-        bounds: int64[batches + 1], where the batches begin among them.
-        positions: how far everybody has read when each of them is done.
+        rows: the prepared rows of all batches, one batch after another.
+        bounds: int64[batches + 1], where the batches begin among the rows.
+        positions: the position after each batch.
     """
 
     rows: Rows
@@ -84,14 +84,14 @@ class Block:
 class Batches:
     """Reads the batches of one epoch after another.
 
-    Everything that decides which samples a batch has is a value here, so that copies of it in
-    other processes read the same; how far it is read is a `Position`, which is passed in.
+    Everything that decides which samples a batch has is a value here, so copies in other processes
+    read the same batches. How far they have been read is a `Position`, which callers pass in.
 
     Attributes:
-        samples: what is read.
-        order: of its samples, in each epoch.
-        batching: how they are made into batches.
-        collator: how a model's arguments are made of them.
+        samples: the samples to read.
+        order: their order in each epoch.
+        batching: how they are divided into batches.
+        collator: turns them into the arguments of a model.
     """
 
     samples: Samples
@@ -100,25 +100,21 @@ class Batches:
     collator: Collator
 
     def blocks(self, position: Position, reader: Reader = Reader()) -> Iterator[Block]:
-        """The batches of a reader from a position to the end of its epoch.
-
-        Args:
-            position: where to begin.
-            reader: who reads.
-        """
+        """Yield the batches of a reader from a position to the end of its epoch."""
         for numbers, positions in self.plan(position, reader):
-            yield self._block(numbers, positions)
+            bounds = np.cumsum([0, *map(len, numbers)]).tolist()
+            rows = self.samples.take(*self.locate(np.concatenate(numbers)))
+            yield Block(self.collator.prepare(rows), tuple(bounds), tuple(positions))
 
     def plan(self, position: Position, reader: Reader = Reader()) -> Iterator[Plan]:
-        """What `blocks` reads, without reading it.
+        """Yield what `blocks` reads, without reading it.
 
         Args:
             position: where to begin.
             reader: who reads.
 
         Returns:
-            For each block the numbers of each of its batches, and how far everybody has read when
-            each is done.
+            for each block, the numbers of each of its batches, and the position after each batch.
         """
         step = 0
         for pool in self.pools(position, reader.world_size):
@@ -127,67 +123,62 @@ class Batches:
             step += pool.steps
 
     def pools(self, position: Position, world_size: int) -> Iterator[Pool]:
-        """The steps of all ranks from a position to the end of its epoch."""
+        """Yield the steps of all ranks from a position to the end of its epoch."""
         end = self.end_of_epoch(position, world_size)
         while pool := self.batching.next_pool(position, end, world_size):
             yield pool
             position = pool.position_after(pool.steps)
 
     def end_of_epoch(self, position: Position, world_size: int) -> int:
-        """The number behind the last sample that a run from a position reads.
+        """Return the number after the last sample that a run from a position reads.
 
-        That is the end of the epoch it is in. Where fewer samples than ranks are left of that, as
-        after going on with more ranks, the next epoch is read with them.
+        It is the end of the position's epoch. If fewer samples than ranks remain there, which can
+        happen after resuming with more ranks, the next epoch is read together with them.
         """
         size = len(self.order)
         end = (position.number // size + 1) * size
-        while end - position.read < world_size:
+        while end - position.samples_read < world_size:
             end += size
         return end
 
     def locate(self, numbers: Integers) -> tuple[Integers, Integers]:
-        """The samples at places of the endless row, and how often each was read before."""
+        """Return the samples at places of the endless sequence, and how often each was read."""
         return self.order.locate(numbers), self.order.epochs(numbers)
 
-    def _block(self, numbers: list[Integers], positions: list[Position]) -> Block:
-        bounds = np.cumsum([0, *map(len, numbers)]).tolist()
-        rows = self.samples.take(*self.locate(np.concatenate(numbers)))
-        return Block(self.collator.prepare(rows), tuple(bounds), tuple(positions))
-
     def collate(self, block: Block) -> Iterator[tuple[Batch, Position]]:
-        """Each batch of a block, and how far everybody has read when it is done."""
+        """Yield each batch of a block, and the position after it."""
         for place, position in enumerate(block.positions):
             begin, end = block.bounds[place : place + 2]
             yield self.collator(block.rows[begin:end]), position
 
     def state_dict(self, position: Position) -> dict[str, Any]:
-        """A position as JSON's own types, with what it is a position in."""
+        """Return a position as JSON types, together with the data and the order it belongs to."""
         return {
             "version": _STATE_VERSION,
             "samples": self.samples.digest,
             "order": self.order.describe(),
             "number": position.number,
-            "taken": [list(of) for of in position.taken],
+            "taken": [list(entry) for entry in position.pool_reads],
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> Position:
-        """The position that `state_dict` described.
+        """Return the position that `state_dict` described.
 
-        Ranks, workers, batch size and collator may be others than they were.
+        Ranks, workers, batch size and collator may differ from the earlier ones.
 
         Raises:
-            UserError: it is of other data or of another order.
+            UserError: the state belongs to other data or to another order.
         """
         expected = self.state_dict(Position(0))
-        for what, cure in (
+        for name, cure in (
             ("version", "Use the version of corpusmill that wrote it"),
-            ("samples", "Read the data that it was made with"),
-            ("order", "Give the seed, shuffle, window and lanes that it was made with"),
+            ("samples", "Read the data of the earlier run"),
+            ("order", "Give the seed, shuffle, window and lanes of the earlier run"),
         ):
-            if state.get(what) != expected[what]:
-                cause = f"its {what} is {state.get(what)}, here it is {expected[what]}"
+            if state.get(name) != expected[name]:
+                cause = f"its {name} is {state.get(name)}, here it is {expected[name]}"
                 raise UserError("load_state_dict", cause, cure)
-        return Position(int(state["number"]), tuple(tuple(of) for of in state["taken"]))
+        return Position(int(state["number"]), tuple(tuple(entry) for entry in state["taken"]))
 
 
 def _plan_pool(pool: Pool, steps: range, rank: int) -> Iterator[Plan]:

@@ -1,6 +1,6 @@
-"""Reading ahead in a thread: the next batches are made while the last one is trained on.
+"""Reading ahead in a thread: the next batches are made while the model trains on the last one.
 
-The kernels that look up, mask and pad release the GIL, so that a thread is enough.
+The kernels that look up, mask and pad release the GIL, so a thread is enough.
 """
 
 import sys
@@ -13,20 +13,19 @@ T = TypeVar("T")
 
 
 def prefetch(
-    items: Iterator[T], most: int, interrupt: Callable[[], None] = lambda: None
+    items: Iterator[T], capacity: int, interrupt: Callable[[], None] = lambda: None
 ) -> Generator[T, None, None]:
-    """The items of an iterator, which a thread takes ahead of whoever iterates.
+    """Yield the items of an iterator, which a thread takes ahead of the loop.
 
-    The thread ends with the items, with an error, which is raised here when its turn comes, or
-    when this generator is closed, as by leaving a loop over it.
+    The thread ends with the items, with an error, which is raised here after the items before it,
+    or when this generator is closed, as by leaving a loop over it.
 
     Args:
-        items: what is taken; used by the thread alone.
-        most: items that wait at a time.
-        interrupt: called when the generator is closed before its end, where taking an item may
-            wait for something: makes it raise an error.
+        items: the items; only the thread may use the iterator.
+        capacity: the most items that wait at a time.
+        interrupt: called at the end; must make an iterator that waits for something raise an error.
     """
-    waiting = _Waiting[T](most)
+    waiting = _Waiting[T](capacity)
     thread = threading.Thread(target=_fill, args=(items, waiting), name="prefetch", daemon=True)
     thread.start()
     try:
@@ -34,7 +33,7 @@ def prefetch(
     finally:
         waiting.stop()
         interrupt()
-        if not sys.is_finalizing():  # then threads do not end any more
+        if not sys.is_finalizing():  # threads no longer end then
             thread.join()
 
 
@@ -50,34 +49,34 @@ def _fill(items: Iterator[T], waiting: "_Waiting[T]") -> None:
 
 
 class _Waiting(Generic[T]):
-    """Items that wait to be taken, of which there are never too many.
+    """A bounded queue of items between two threads.
 
     Args:
-        most: items that wait at a time.
+        capacity: the most items that wait at a time.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most, self._items = most, deque[T]()
+    def __init__(self, capacity: int) -> None:
+        self._capacity, self._items = capacity, deque[T]()
         self._changed = threading.Condition()
         self._ended, self._stopped = False, False
         self._error: BaseException | None = None
 
     def put(self, item: T) -> bool:
-        """Let an item wait, when there is room; whether anybody wants more."""
+        """Add an item when there is room; return whether more are wanted."""
         with self._changed:
-            self._changed.wait_for(lambda: self._stopped or len(self._items) < self._most)
+            self._changed.wait_for(lambda: self._stopped or len(self._items) < self._capacity)
             self._items.append(item)
             self._changed.notify()
             return not self._stopped
 
     def end(self, error: BaseException | None) -> None:
-        """Say that no more items come, and why."""
+        """Announce that no more items come, and the error that ended them, if any."""
         with self._changed:
             self._ended, self._error = True, error
             self._changed.notify()
 
     def stop(self) -> None:
-        """Say that no more items are wanted."""
+        """Announce that no more items are wanted."""
         with self._changed:
             self._stopped = True
             self._items.clear()

@@ -11,45 +11,46 @@ T = TypeVar("T")
 
 
 class Progress:
-    """A position that moves on as batches are taken, epoch after epoch.
+    """A position that advances as batches are taken, epoch after epoch.
 
-    Each iteration goes on where the last one stopped, and ends with the epoch, or when it is left
-    behind the epoch's last batch, as by a loop that counts batches. The first iteration after a
-    state that was saved in an epoch's last step is empty: so that a run that goes on has the epochs
-    of one that was never stopped.
+    Each iteration resumes where the last one stopped. It ends with the epoch, or when a loop that
+    counts batches leaves it after the epoch's last one. If a state was saved in an epoch's last
+    step, the first iteration after loading it is empty, so that a resumed run has the same epochs
+    as one that was never stopped.
 
     Args:
-        batches: what is read.
-        world_size: ranks that read together.
+        batches: the batches to read.
+        world_size: the number of ranks that read together.
 
     Attributes:
-        position: how far everybody has read.
-        at_end: whether all batches of the epoch are taken and its loop has not ended.
+        position: how far all ranks have read.
+        at_end: whether all batches of the epoch are taken, but its loop has not ended.
     """
 
     def __init__(self, batches: Batches, world_size: int) -> None:
         self._batches, self._world_size = batches, world_size
         self._size = len(batches.order)
         self.position, self.at_end = Position(0), False
-        self._begun = self.position
-        self._steps: dict[int, int] = {}  # of the epoch that was last asked for
-        self._iteration: object = None  # which one moves the position; None where none has begun
+        self._begin = self.position
+        self._steps: dict[int, int] = {}  # of the last epoch that was counted
+        self._iteration: object = None  # the one that moves the position; None before the first
 
     @property
     def epoch(self) -> int:
-        """The epoch that is being read, or the next one where none is."""
-        return self.epoch_at(self.position.read, self.at_end)
+        """The epoch that is being read, or else the next one."""
+        return self.epoch_at(self.position.samples_read, self.at_end)
 
-    def epoch_at(self, read: int, at_end: bool = False) -> int:
-        """The epoch of an iteration that is begun, or just ending, when so many samples are read.
+    def epoch_at(self, samples_read: int, at_end: bool = False) -> int:
+        """Return the epoch of an iteration that begins, or just ends, after some samples.
 
-        Where a run goes on with more ranks, fewer samples than those may be left of an epoch,
-        which are read with the next one.
+        After resuming with more ranks, fewer samples than ranks may remain of an epoch; they are
+        read with the next one.
         """
+        read = samples_read
         return (read - 1 if at_end else read + self._world_size - 1) // self._size
 
     def end_of_epoch(self) -> int:
-        """The number behind the last sample of the epoch that is being read."""
+        """Return the number after the last sample of the epoch that is being read."""
         if self.at_end:
             return (self.epoch + 1) * self._size
         return self._batches.end_of_epoch(self.position, self._world_size)
@@ -57,8 +58,8 @@ class Progress:
     def set_epoch(self, epoch: int) -> None:
         """Go to the beginning of an epoch.
 
-        That of the epoch that is being read changes nothing, so that a loop over epochs may set
-        each of them, and yet goes on in the middle of one.
+        Naming the epoch that is being read changes nothing: a loop over epochs may set each of
+        them, and still resumes in the middle of one.
 
         Raises:
             UserError: the number is negative.
@@ -69,16 +70,16 @@ class Progress:
             self.move_to(Position(epoch * self._size))
 
     def move_to(self, position: Position, at_end: bool = False) -> None:
-        """Go on at any position."""
-        self.position, self.at_end, self._begun = position, at_end, position
+        """Resume at any position."""
+        self.position, self.at_end, self._begin = position, at_end, position
         self._iteration = None
 
     def follow(self, read: Callable[[Position], Iterator[tuple[T, Position]]]) -> Iterator[T]:
-        """One iteration: what is read of the epoch, each time with the position moved on.
+        """Yield what is read of the epoch in one iteration, and advance the position with it.
 
         Args:
-            read: gives batches from a position to the end of its epoch, each with how far
-                everybody has read when it is done.
+            read: yields batches from a position to the end of its epoch, each with the position
+                after it.
 
         Raises:
             UserError: a whole epoch gives no batch.
@@ -87,23 +88,26 @@ class Progress:
         self._iteration, self.at_end = object(), False
         if loaded_at_end:
             return
-        own, begun, taken = self._iteration, self.position, False
-        self._begun = begun
-        end = self._batches.end_of_epoch(begun, self._world_size)
+        iteration, begin, is_empty = self._iteration, self.position, True
+        self._begin = begin
+        end = self._batches.end_of_epoch(begin, self._world_size)
         try:
-            for item, position in read(begun):
-                self.position, self.at_end, taken = position, position.read >= end, True
+            for item, position in read(begin):
+                self.position, self.at_end, is_empty = position, position.samples_read >= end, False
                 yield item
         except GeneratorExit:
-            if self._iteration is own:  # and no later one has begun, nor a state been loaded
+            # Unless a later iteration has begun, or a state was loaded.
+            if self._iteration is iteration:
                 self.at_end = False
             raise
-        if not taken and end - begun.read >= self._size:
-            raise no_batch(self._batches)
+        if is_empty and end - begin.samples_read >= self._size:
+            cause = f"an epoch of {self._size} samples is too short for one batch per rank"
+            cure = "Give smaller batches, or keep the last one"
+            raise UserError(f"{self._batches.batching}", cause, cure)
         self.position, self.at_end = Position(end), False
 
     def steps_of_epoch(self) -> int:
-        """Batches that each rank takes in the epoch, from its beginning."""
+        """Return the number of batches of each rank in the whole epoch."""
         epoch = self.epoch
         if epoch not in self._steps:
             pools = self._batches.pools(Position(epoch * self._size), self._world_size)
@@ -111,28 +115,26 @@ class Progress:
         return self._steps[epoch]
 
     def state_dict(self) -> dict[str, Any]:
-        """What `load_state_dict` goes on from, as JSON's own types."""
+        """Return the state, as JSON types, from which `load_state_dict` resumes."""
         return {**self._batches.state_dict(self.position), "at_end": self.at_end}
 
-    def state_after(self, batches: int) -> dict[str, Any]:
-        """The state when so many batches are taken since the present iteration was begun.
+    def state_after(self, batches: int, begin: Position | None = None) -> dict[str, Any]:
+        """Return the state after some batches of an iteration.
 
-        For whoever takes batches by another loader, which reads ahead, so that `state_dict` counts
-        what nobody has seen yet.
+        It is for loops over another loader, which reads ahead, so that `state_dict` counts batches
+        that the loop has not seen yet.
 
         Args:
-            batches: of this rank.
+            batches: the number of batches that this rank has taken.
+            begin: where the iteration began; None for the present iteration.
 
         Raises:
-            UserError: the epoch has fewer.
+            UserError: the epoch has fewer batches.
         """
-        return self.state_behind(self._begun, batches)
-
-    def state_behind(self, begun: Position, batches: int) -> dict[str, Any]:
-        """`state_after`, for an iteration that was begun at a given position."""
-        end = self._batches.end_of_epoch(begun, self._world_size)
-        position, left = begun, batches
-        for pool in self._batches.pools(begun, self._world_size):
+        begin = begin or self._begin
+        end = self._batches.end_of_epoch(begin, self._world_size)
+        position, left = begin, batches
+        for pool in self._batches.pools(begin, self._world_size):
             if not left:
                 break
             position = pool.position_after(min(left, pool.steps))
@@ -140,20 +142,55 @@ class Progress:
         if left:
             cause = f"the epoch had {batches - left} left"
             raise UserError(f"state_after({batches})", cause, "Count the batches of one iteration")
-        at_end = batches > 0 and position.read >= end
+        at_end = batches > 0 and position.samples_read >= end
         return {**self._batches.state_dict(position), "at_end": at_end}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state, with any ranks, workers and batch size.
+        """Resume from a state, with any ranks, workers and batch size.
 
         Raises:
-            UserError: it is of other data or of another order.
+            UserError: the state belongs to other data or to another order.
         """
         position = self._batches.load_state_dict(state)
         self.move_to(position, bool(state.get("at_end", False)))
 
 
-def no_batch(batches: Batches) -> UserError:
-    """What an epoch without a batch is refused with."""
-    cause = f"an epoch of {len(batches.order)} samples gives no batch to each rank"
-    return UserError(f"{batches.batching}", cause, "Give smaller batches, or keep the last one")
+class Resumable:
+    """An iterable over epochs whose progress can be saved and loaded."""
+
+    _progress: Progress
+
+    def __len__(self) -> int:
+        """Return the batches of the whole epoch."""
+        return self._progress.steps_of_epoch()
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that is being read, or else the next one."""
+        return self._progress.epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Go to the beginning of an epoch, unless it is already being read.
+
+        Raises:
+            UserError: the number is negative.
+        """
+        self._progress.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return how far all ranks together have taken batches; batches read ahead don't count.
+
+        The state is a handful of numbers, and the same on each rank.
+        """
+        return self._progress.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Resume after the last batch that was taken.
+
+        Ranks, workers and batch size may differ from the earlier ones. It takes the same time at
+        any place of an epoch.
+
+        Raises:
+            UserError: the state belongs to other data or to another order.
+        """
+        self._progress.load_state_dict(state)

@@ -1,12 +1,11 @@
-"""Processes that read blocks of batches, and how they come over: as they are stored, all at once.
+"""Processes that read blocks of batches, and send them as they are stored, a block at a time.
 
-A batch of padded tensors is many times larger than the small integers that it is made of, and has
-to be sent on its own. So workers look up and mask a thousand samples at a time, and what goes
-from process to process is one piece of memory with the block's columns behind each other; padding
-is left to whoever receives it.
+A batch of padded tensors is many times larger than the small integers it is made of. So workers
+look up and mask a thousand samples at a time, and each block goes from process to process as one
+piece of memory with its columns one after another; the receiver pads them.
 
-That memory has no name (memfd_create): it is no file in /dev/shm, is not limited by the size of
-that, as containers do (64 MB of Docker's), and is gone with its processes however they end.
+That memory has no name (memfd_create). It is not a file in /dev/shm, whose size containers limit
+(64 MB in Docker), and it is freed with its processes however they end.
 """
 
 import mmap
@@ -30,27 +29,25 @@ import numpy.typing as npt
 
 from corpusmill.errors import UserError
 from corpusmill.reading.load.batches import Batches, Block, Reader
+from corpusmill.reading.load.packing import pack
 from corpusmill.reading.order.schedule import Position
 from corpusmill.reading.rows import Lists, Rows, Values
 
 T = TypeVar("T")
 
-# Blocks of a worker that are written while earlier ones are read.
+# Blocks that a worker writes while earlier ones are being read.
 _BUFFERS = 2
 
-# Arrays begin at multiples of this.
-_ALIGNMENT = 64
-
-# Seconds between two looks at whether the process that reads is still there. Its end closes the
-# connection, too, but not where others have inherited that.
+# Seconds between two checks of whether the reading process is still alive. Its end also closes the
+# connection, unless other processes have inherited it.
 _WATCH_SECONDS = 5.0
 
-# Seconds that a worker has to end by itself, which leaves no half-unpacked shard behind.
+# Seconds that a worker has to end by itself, without leaving a half-unpacked shard.
 _END_SECONDS = 5.0
 
 
 class SharedBuffer:
-    """Memory that is shared with a process that is started later, and has no name."""
+    """Memory without a name, shared with a process that is started later."""
 
     def __init__(self) -> None:
         if hasattr(os, "memfd_create"):
@@ -70,7 +67,7 @@ class SharedBuffer:
         os.close(self._file)
 
     def view(self, size: int) -> npt.NDArray[np.uint8]:
-        """uint8[size]: the memory, made larger where it is smaller."""
+        """Return the first bytes of the memory, uint8[size]; it grows where needed."""
         if self._map is None or len(self._map) < size:
             if os.fstat(self._file).st_size < size:
                 os.ftruncate(self._file, size + size // 4)
@@ -82,37 +79,30 @@ def write_block(block: Block, buffer: SharedBuffer) -> bytes:
     """Write a block into shared memory.
 
     Returns:
-        What `read_block` needs to read it.
+        the message from which `read_block` reads it.
     """
     columns = {name: _arrays(values) for name, values in block.rows.columns.items()}
     arrays = [block.rows.samples, block.rows.epochs]
     arrays += [array for parts in columns.values() for array in parts]
-    ends = np.cumsum([_aligned(array.nbytes) for array in arrays]).tolist()
-    memory = buffer.view(max(1, ends[-1]))
-    for array, end in zip(arrays, ends, strict=True):
-        begin = end - _aligned(array.nbytes)
-        memory[begin : begin + array.nbytes] = np.ascontiguousarray(array).view(np.uint8)
-    kinds = [(array.dtype.str, len(array)) for array in arrays]
-    parts_of = {name: len(parts) for name, parts in columns.items()}
-    message = kinds, parts_of, block.bounds, block.positions
+    size, begins = pack(arrays, buffer.view)
+    layout = [
+        (array.dtype.str, begin, begin + array.nbytes)
+        for array, begin in zip(arrays, begins, strict=True)
+    ]
+    counts = {name: len(parts) for name, parts in columns.items()}
+    message = size, layout, counts, block.bounds, block.positions
     return pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
 
 
 def read_block(message: bytes, buffer: SharedBuffer) -> Block:
-    """A block that `write_block` wrote, copied, so that its memory may be written again."""
-    kinds, parts_of, bounds, positions = pickle.loads(message)  # noqa: S301  of our own process
-    sizes = [length * np.dtype(dtype).itemsize for dtype, length in kinds]
-    total = sum(map(_aligned, sizes))
-    memory = buffer.view(max(1, total))[:total].copy()
-    arrays, begin = [], 0
-    for (dtype, _), size in zip(kinds, sizes, strict=True):
-        arrays.append(memory[begin : begin + size].view(dtype))
-        begin += _aligned(size)
-    parts = iter(arrays)
-    samples, epochs = next(parts), next(parts)
+    """Return a copy of a block that `write_block` wrote, so that its memory can be reused."""
+    size, layout, counts, bounds, positions = pickle.loads(message)  # noqa: S301  our own process
+    memory = buffer.view(size).copy()
+    arrays = (memory[begin:end].view(dtype) for dtype, begin, end in layout)
+    samples, epochs = next(arrays), next(arrays)
     columns: dict[str, Values] = {
-        name: Lists(next(parts), next(parts)) if count == 2 else next(parts)
-        for name, count in parts_of.items()
+        name: Lists(next(arrays), next(arrays)) if count == 2 else next(arrays)
+        for name, count in counts.items()
     }
     return Block(Rows(columns, samples, epochs), bounds, positions)
 
@@ -124,19 +114,15 @@ def _arrays(values: Values) -> list[npt.NDArray[Any]]:
     return [values.values[first:last], values.offsets - first]
 
 
-def _aligned(size: int) -> int:
-    return -(-size // _ALIGNMENT) * _ALIGNMENT
-
-
 class WorkerProcesses:
     """Processes that read the batches of one rank from a position to the end of its epoch.
 
     Args:
-        batches: what is read.
+        batches: the batches to read.
         position: where to begin.
-        reader: rank and world size.
-        number: of processes.
-        context: "fork", "spawn" or "forkserver"; None for multiprocessing's own choice.
+        reader: the rank and world size.
+        number: the number of processes.
+        context: "fork", "spawn" or "forkserver"; None for the default of multiprocessing.
     """
 
     def __init__(
@@ -159,16 +145,16 @@ class WorkerProcesses:
             raise
 
     def in_turn(self, collate: Callable[[Block], Iterator[T]]) -> Iterator[T]:
-        """What is made of each batch, in the order of the batches.
+        """Yield an item for each batch, in the order of the batches.
 
         Args:
-            collate: gives one item for each batch of a block.
+            collate: yields one item for each batch of a block.
 
         Raises:
-            UserError: a worker found a mistake, or was killed.
+            UserError: a worker found a user's mistake, or was killed.
         """
-        own = [_items(worker, collate) for worker in self._workers]
-        for items in cycle(own):
+        streams = [_items(worker, collate) for worker in self._workers]
+        for items in cycle(streams):
             try:
                 item = next(items)
             except StopIteration:
@@ -192,7 +178,7 @@ def _items(worker: "_Worker", collate: Callable[[Block], Iterator[T]]) -> Iterat
 
 
 class _Worker:
-    """One process, as the one that started it knows it."""
+    """A handle on one process."""
 
     def __init__(self, context: Any, batches: Batches, position: Position, reader: Reader) -> None:
         self.reader = reader
@@ -208,7 +194,7 @@ class _Worker:
         end.close()
 
     def blocks(self) -> Iterator[Block]:
-        """All that it reads."""
+        """Yield all blocks that the process reads."""
         for buffer in cycle(self._buffers):
             try:
                 message = self._connection.recv()
@@ -226,7 +212,7 @@ class _Worker:
     def _death(self) -> UserError:
         self.process.join(_END_SECONDS)
         cause = f"worker {self.reader.worker} was killed ({_describe_exit(self.process.exitcode)})"
-        cure = "See whether memory ran out, and give fewer workers"
+        cure = "Check whether memory ran out, and give fewer workers"
         return UserError(f"num_workers={self.reader.workers}", cause, cure)
 
 
@@ -244,8 +230,8 @@ def _work(
     connection: Connection,
     parent: int,
 ) -> None:
-    """What a worker does: write a block, tell of it, and wait until there is a buffer again."""
-    # Ctrl-C goes to all processes of a terminal; the one that reads ends the others.
+    """Run a worker: write a block, announce it, and wait until a buffer is free."""
+    # Ctrl-C goes to all processes of a terminal; the reading process ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     free = len(buffers)
@@ -258,14 +244,14 @@ def _work(
             free -= 1
         connection.send(None)
     except (EOFError, ConnectionError):
-        return  # nobody reads any more
+        return  # the reading process has closed the connection
     except Exception as error:
         with suppress(ConnectionError):
             connection.send(_portable(error))
 
 
 def _wait(connection: Connection, parent: int) -> None:
-    """Wait for a message of the process that reads, or end with it."""
+    """Wait for a message of the reading process, or end with it."""
     while not connection.poll(_WATCH_SECONDS):
         if os.getppid() != parent:
             sys.exit()
@@ -273,10 +259,10 @@ def _wait(connection: Connection, parent: int) -> None:
 
 
 def _portable(error: Exception) -> Exception:
-    """An error that can be sent, with where it was raised."""
+    """Return an error that can be pickled and says where it was raised."""
     where = "".join(traceback.format_exception(error))
     try:
-        pickle.loads(pickle.dumps(error))  # noqa: S301  of our own process
+        pickle.loads(pickle.dumps(error))  # noqa: S301  our own process
     except Exception:
         return RuntimeError(where)
     if not isinstance(error, UserError):

@@ -1,4 +1,4 @@
-"""A pool of samples, arranged into batches of samples of about the same length."""
+"""A pool of samples, arranged into batches of samples of similar length."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,13 +11,13 @@ from corpusmill.reading.rows import Integers
 
 
 class Rules(NamedTuple):
-    """What decides how a pool is cut into batches.
+    """The rules by which a pool is cut into batches.
 
     Attributes:
-        batch_size: samples of a batch; with `max_tokens` the most of them, 0 for any number.
-        max_tokens: most tokens of a batch with its padding; 0 for any number.
-        multiple: of what lengths are padded to.
-        world_size: ranks, each of which has a batch in each step.
+        batch_size: samples of a batch; with `max_tokens`, the most samples, 0 for any number.
+        max_tokens: the most tokens of a batch with its padding; 0 for any number.
+        multiple: the multiple to which lengths are padded.
+        world_size: the number of ranks; each has a batch in each step.
     """
 
     batch_size: int
@@ -28,12 +28,12 @@ class Rules(NamedTuple):
 
 @dataclass(frozen=True)
 class Arrangement:
-    """A pool's samples in the order of their batches, those of a step behind each other.
+    """A pool's samples in the order of their batches, step after step.
 
     Attributes:
-        numbers: int64[n], the samples' numbers in the endless row.
-        bounds: int64[steps * world_size + 1], where the batches begin among them. What lies behind
-            the last one is in no step: fewer samples than ranks that fit no batch.
+        numbers: int64[n], the samples' numbers in the endless sequence.
+        bounds: int64[steps * world_size + 1], where the batches begin among them. Samples after
+            the last bound are in no step; they are fewer than the ranks.
         world_size: batches of a step.
     """
 
@@ -43,47 +43,47 @@ class Arrangement:
 
     @property
     def steps(self) -> int:
-        """How many there are."""
+        """The number of steps."""
         return (len(self.bounds) - 1) // self.world_size
 
     def batch(self, step: int, rank: int) -> Integers:
-        """int64[samples]: what a rank reads in a step."""
+        """Return the numbers that a rank reads in a step, int64[samples]."""
         begin, end = self.bounds[step * self.world_size + rank :][:2]
         return self.numbers[begin:end]
 
-    def read(self, steps: int) -> int:
-        """Samples of the first steps."""
+    def samples_in(self, steps: int) -> int:
+        """Count the samples of the first steps."""
         return int(self.bounds[steps * self.world_size])
 
-    def left(self, steps: int) -> Integers:
-        """int64[samples]: the numbers that are not in the first steps, ascending."""
-        return np.sort(self.numbers[self.read(steps) :])
+    def after(self, steps: int) -> Integers:
+        """Return the numbers that are not in the first steps, int64[samples], ascending."""
+        return np.sort(self.numbers[self.samples_in(steps) :])
 
 
 def arrange(numbers: Integers, lengths: Integers, rules: Rules, key: np.uint64) -> Arrangement:
-    """Cut a pool into batches of samples of about the same length.
+    """Cut a pool into batches of samples of similar length.
 
-    Samples are sorted by the length that they are padded to, those of the same one at random, and
-    consecutive ones become a batch, the longest first. As many batches as there are ranks become a
-    step, so that all ranks have about the same work in it; steps, and the ranks' batches in each,
-    are then in random order.
+    Samples are sorted by their padded lengths, longest first, with ties in random order, and
+    consecutive ones become a batch. Every world_size consecutive batches become a step, so that all
+    ranks have about the same work in it. Then the steps are shuffled, and so are the batches of
+    each step among the ranks.
 
     Args:
         numbers: int64[n], ascending, at least as many as there are ranks.
         lengths: int64[n], their tokens, none above `max_tokens`.
-        rules: how large batches are.
-        key: of the draws.
+        rules: the rules for batches.
+        key: the key of the random draws.
 
     Example:
-        of lengths [5, 9, 4, 8] and batches of 2 for one rank come the steps [0, 2] and [3, 1], or
-        the other way round.
+        lengths [5, 9, 4, 8] and batches of 2 for one rank give the steps [0, 2] and [3, 1], or the
+        other way round.
     """
-    of_ties, of_steps, of_ranks = (np.uint64(draw(key, purpose)) for purpose in range(3))
+    ties_key, steps_key, ranks_key = (np.uint64(draw(key, purpose)) for purpose in range(3))
     widths = -(-lengths // rules.multiple)
-    by_width = _sort_down(widths, _shuffle(len(numbers), of_ties))
+    by_width = _sort_down(widths, _shuffle(len(numbers), ties_key))
     if rules.max_tokens:
-        most = rules.batch_size or len(numbers)
-        sizes = _cut_by_tokens(widths[by_width], rules.max_tokens // rules.multiple, most)
+        most_rows = rules.batch_size or len(numbers)
+        sizes = _cut_by_tokens(widths[by_width], rules.max_tokens // rules.multiple, most_rows)
         if -(-len(sizes) // rules.world_size) * rules.world_size <= len(numbers):
             sizes = _split(sizes, -len(sizes) % rules.world_size)
         else:
@@ -91,24 +91,24 @@ def arrange(numbers: Integers, lengths: Integers, rules: Rules, key: np.uint64) 
     else:
         sizes = share_evenly(len(numbers), rules.batch_size, rules.world_size)
     steps = len(sizes) // rules.world_size
-    places, bounds = _mix(sizes, steps, rules.world_size, of_steps, of_ranks)
+    places, bounds = _mix(sizes, steps, rules.world_size, steps_key, ranks_key)
     whole = np.concatenate([by_width[places], by_width[len(places) :]])
     return Arrangement(numbers[whole], bounds, rules.world_size)
 
 
 def share_evenly(samples: int, batch_size: int, world_size: int) -> Integers:
-    """Sizes of batches that are whole but for the last step, which shares what is left evenly.
+    """Return the sizes of batches; those of the last step share the remaining samples evenly.
 
-    Where that is less than one sample for each rank, the batches of the step before it are larger
-    by one.
+    If these are fewer than the ranks, the step before takes them too, and some of its batches are
+    larger by one.
 
     Args:
-        samples: at least as many as there are ranks.
-        batch_size: of whole batches.
-        world_size: ranks.
+        samples: the number of samples, at least world_size.
+        batch_size: the size of whole batches.
+        world_size: the number of ranks.
 
     Example:
-        9 samples of 3 ranks in batches of 2 are [2, 2, 2, 1, 1, 1], 8 are [3, 3, 2].
+        9 samples for 3 ranks in batches of 2 give [2, 2, 2, 1, 1, 1], 8 give [3, 3, 2].
     """
     whole, rest = divmod(samples, batch_size * world_size)
     each, more = divmod(rest, world_size)
@@ -122,7 +122,7 @@ def share_evenly(samples: int, batch_size: int, world_size: int) -> Integers:
 
 @njit
 def _shuffle(size: int, key: np.uint64) -> np.ndarray:
-    """A random permutation. Source: Fisher and Yates, as Knuth's algorithm P."""
+    """Return a random permutation. Source: Fisher and Yates, as Knuth's algorithm P."""
     order = np.arange(size)
     for i in range(size - 1, 0, -1):
         j = to_below(draw(key, i), i + 1)
@@ -132,29 +132,29 @@ def _shuffle(size: int, key: np.uint64) -> np.ndarray:
 
 @njit
 def _sort_down(widths: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """The widest first, those of one width as they stand in `order`, by counting."""
+    """Sort by counting, the widest first; ties keep their order in `order`."""
     widest = widths.max()
     begins = np.zeros(widest + 2, np.int64)
     for width in widths:
         begins[widest - width + 1] += 1
     for i in range(1, len(begins)):
         begins[i] += begins[i - 1]
-    found = np.empty_like(order)
+    result = np.empty_like(order)
     for place in order:
         rank = widest - widths[place]
-        found[begins[rank]] = place
+        result[begins[rank]] = place
         begins[rank] += 1
-    return found
+    return result
 
 
 @njit
-def _cut_by_tokens(widths: np.ndarray, budget: int, most: int) -> np.ndarray:
-    """Sizes of batches of which each is as large as its first, longest row lets it be."""
+def _cut_by_tokens(widths: np.ndarray, budget: int, most_rows: int) -> np.ndarray:
+    """Return the sizes of batches, each as large as its first, longest row allows."""
     sizes = np.empty(len(widths), np.int64)
     count, begin = 0, 0
     while begin < len(widths):
         fits = budget // max(1, widths[begin])
-        sizes[count] = min(fits, most, len(widths) - begin)
+        sizes[count] = min(fits, most_rows, len(widths) - begin)
         begin += sizes[count]
         count += 1
     return sizes[:count].copy()
@@ -162,7 +162,7 @@ def _cut_by_tokens(widths: np.ndarray, budget: int, most: int) -> np.ndarray:
 
 @njit
 def _split(sizes: np.ndarray, times: int) -> np.ndarray:
-    """Halve the largest batch, so many times; the halves stay side by side."""
+    """Halve the largest batch `times` times; the halves stay side by side."""
     cut = np.empty(len(sizes) + times, np.int64)
     count = len(sizes)
     cut[:count] = sizes
@@ -177,7 +177,7 @@ def _split(sizes: np.ndarray, times: int) -> np.ndarray:
 
 
 def _leave_out(by_width: Integers, sizes: Integers, times: int) -> tuple[Integers, Integers]:
-    """Put so many batches of one sample, the last in the row, behind all others, without a size."""
+    """Move the `times` last batches of one sample after all others, and drop their sizes."""
     alone = np.flatnonzero(sizes == 1)
     places = (np.cumsum(sizes) - sizes)[alone]
     last = np.argsort(by_width[places])[-times:]
@@ -189,15 +189,15 @@ def _leave_out(by_width: Integers, sizes: Integers, times: int) -> tuple[Integer
 def _mix(
     sizes: np.ndarray, steps: int, ranks: int, steps_key: np.uint64, ranks_key: np.uint64
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Steps in random order, and batches among the ranks: which place comes where, and bounds."""
+    """Shuffle the steps, and the batches of each among the ranks; return the places and bounds."""
     begins = np.zeros(len(sizes) + 1, np.int64)
     begins[1:] = np.cumsum(sizes)
     places = np.empty(begins[-1], np.int64)
     bounds = np.zeros(len(sizes) + 1, np.int64)
     filled = 0
     for nth, step in enumerate(_shuffle(steps, steps_key)):
-        for rank, of_step in enumerate(_shuffle(ranks, draw(ranks_key, nth))):
-            batch = step * ranks + of_step
+        for rank, source_rank in enumerate(_shuffle(ranks, draw(ranks_key, nth))):
+            batch = step * ranks + source_rank
             for place in range(begins[batch], begins[batch + 1]):
                 places[filled] = place
                 filled += 1

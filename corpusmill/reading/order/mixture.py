@@ -1,11 +1,12 @@
-"""Several data sets read as one, by proportion.
+"""Several data sets read as one, in given proportions.
 
-An epoch of a mixture reads a fixed number of samples of each source, its quota, and a source's own
-order goes on from one epoch of the mixture to the next; where it is used up, its own next epoch
-begins, in an order and with masks of its own. Which source a place of the endless row belongs to,
-and which number of that source it is, is a function without memory: each source's samples are
-spread evenly over the epoch, and then places are permuted within short stretches, so that sources
-alternate at random and yet each stretch has its share of them, to one sample a source.
+An epoch of a mixture reads a fixed number of samples of each source, its quota. A source's own
+order continues from one epoch of the mixture to the next; after its last sample the source's own
+next epoch begins, with its own order and masks. Which source a place of the endless sequence of
+epochs belongs to, and which number of that source, is a function without memory: the samples of
+each source are spread evenly over the epoch, then places are permuted within short stretches. So
+sources alternate at random, and yet each stretch has its share of every source, to within one
+sample.
 """
 
 import hashlib
@@ -24,23 +25,27 @@ from corpusmill.errors import UserError
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.permutation import permute
-from corpusmill.reading.rows import Integers, Rows, join_values
+from corpusmill.reading.rows import Integers, Lists, Part, Values, gather_lists, gather_numbers
+
+EpochSize = int | Literal["first_exhausted", "all_exhausted"]
 
 
-class JoinedSamples:
-    """The samples of several data sets behind each other, numbered as one; see Samples.
+class JoinedSamples(Samples):
+    """The samples of several data sets, one data set after another, numbered as one.
+
+    The rows are numbered as here, so that no two sources share masks.
 
     Args:
-        sources: with the same columns and of the same tokenizer.
+        sources: data sets with the same columns and the same tokenizer.
 
     Attributes:
-        shard_sizes: those of all sources.
-        digest: of the sources' digests.
-        longest: of all sources.
-        manifest: of the first source.
+        shard_sizes: the shard sizes of all sources.
+        digest: the digest of the sources' digests.
+        longest: tokens of the longest sample of all sources.
+        manifest: the manifest of the first source.
 
     Raises:
-        UserError: there is no source, or they do not go together.
+        UserError: there are no sources, or they cannot be read as one.
     """
 
     def __init__(self, sources: Sequence[Samples]) -> None:
@@ -53,54 +58,49 @@ class JoinedSamples:
         self.manifest = sources[0].manifest
         self._starts = np.cumsum([0, *map(len, sources)])
 
-    def __len__(self) -> int:
-        return int(self._starts[-1])
-
-    def __getitem__(self, sample: int) -> dict[str, Any]:
-        """One example, as numbers and arrays of the column's types."""
-        return self.take(np.array([range(len(self))[sample]]))[0]
-
-    def take(self, samples: Integers, epochs: Integers | None = None) -> Rows:
-        """See Samples. Rows are numbered as here, so that no two sources share masks."""
-        samples = np.asarray(samples, np.int64)
-        if epochs is None:
-            epochs = np.zeros(len(samples), np.int64)
-        parts = [
-            (places, source.take(own, epochs[places]).columns)
-            for source, own, places in self._split(samples)
-        ]
-        names = parts[0][1] if parts else {}
-        columns = {
-            name: join_values([(places, of[name]) for places, of in parts], len(samples))
-            for name in names
-        }
-        return Rows(columns, samples, epochs)
-
     def lengths(self, samples: Integers) -> Integers:
-        """See Samples."""
+        """Return the tokens of each sample, int64[n], without reading it."""
         lengths = np.empty(len(samples), np.int64)
-        for source, own, places in self._split(np.asarray(samples, np.int64)):
-            lengths[places] = source.lengths(own)
+        for source, numbers, places in self._split(self._check_numbers(samples)):
+            lengths[places] = source.lengths(numbers)
         return lengths
 
+    def _read(self, samples: Integers, epochs: Integers) -> dict[str, Values]:
+        pieces = [
+            (source.take(numbers, epochs[places]).columns, np.arange(len(places)), places)
+            for source, numbers, places in self._split(samples)
+        ]
+        names = pieces[0][0] if pieces else {}
+        return {
+            name: _join([Part(columns[name], rows, places) for columns, rows, places in pieces])
+            for name in names
+        }
+
     def _split(self, samples: Integers) -> Iterator[tuple[Samples, Integers, Integers]]:
-        """Each source that has some of the samples, its own numbers of them, and their places."""
-        of_source = np.searchsorted(self._starts, samples, side="right") - 1
-        for number in np.unique(of_source).tolist():
-            places = np.flatnonzero(of_source == number)
-            yield self.sources[number], samples[places] - self._starts[number], places
+        """Yield each source of the samples, their numbers there, and their places among all."""
+        sources = np.searchsorted(self._starts, samples, side="right") - 1
+        for source in np.unique(sources).tolist():
+            places = np.flatnonzero(sources == source)
+            yield self.sources[source], samples[places] - self._starts[source], places
+
+
+def _join(parts: list[Part]) -> Values:
+    size = sum(len(part.rows) for part in parts)
+    if isinstance(parts[0].values, Lists):
+        return gather_lists(parts, size, np.result_type(*(part.lists.values for part in parts)))
+    return gather_numbers(parts, size, np.result_type(*(part.values for part in parts)))
 
 
 @dataclass(frozen=True)
 class MixtureOrder:
-    """The order of a mixture; see Ordering, and `mix` which makes one.
+    """The order of a mixture; see Ordering, and `mix`, which makes one.
 
     Attributes:
-        orders: of each source.
+        orders: the order of each source.
         quotas: samples of each source in an epoch of the mixture.
-        seed: of how the sources alternate.
-        shuffle: whether they do at random.
-        stretch: consecutive numbers that are permuted among each other.
+        seed: the seed by which the sources alternate.
+        shuffle: whether they alternate at random.
+        stretch: the number of consecutive places that are permuted together.
     """
 
     orders: tuple[Order, ...]
@@ -113,18 +113,18 @@ class MixtureOrder:
         return sum(self.quotas)
 
     def locate(self, numbers: Integers) -> Integers:
-        """See Ordering: samples by their number in JoinedSamples of the same sources."""
+        """Return the samples, int64[n], by their number in JoinedSamples of the same sources."""
         starts = np.cumsum([0, *map(len, self.orders)])
-        return self._of_sources(
+        return self._look_up(
             numbers, lambda source, own: starts[source] + self.orders[source].locate(own)
         )
 
     def epochs(self, numbers: Integers) -> Integers:
-        """See Ordering: the epochs of the sources, not of the mixture."""
-        return self._of_sources(numbers, lambda source, own: self.orders[source].epochs(own))
+        """Return the epochs, int64[n], of the sources, not of the mixture."""
+        return self._look_up(numbers, lambda source, own: self.orders[source].epochs(own))
 
     def describe(self) -> dict[str, Any]:
-        """See Ordering."""
+        """Return the parameters as JSON types."""
         return {
             "orders": [order.describe() for order in self.orders],
             "quotas": list(self.quotas),
@@ -134,33 +134,31 @@ class MixtureOrder:
         }
 
     def assign(self, numbers: Integers) -> tuple[Integers, Integers]:
-        """Which source each number is of, and which number of that source's own endless row.
+        """Return the source of each number, and its number in that source's endless sequence.
 
         Args:
-            numbers: int64[n], of the mixture's endless row.
+            numbers: int64[n], places in the mixture's endless sequence of epochs.
 
         Returns:
             int64[n], int64[n].
 
         Example:
-            with quotas 2 and 1 and without shuffling the numbers 0 to 5 are of the sources
-            [1, 0, 0, 1, 0, 0], of which they are the numbers [0, 0, 1, 1, 2, 3].
+            with quotas 2 and 1 and without shuffling the numbers 0 to 5 belong to the sources
+            [1, 0, 0, 1, 0, 0], where they are the numbers [0, 0, 1, 1, 2, 3].
         """
         quotas = np.array(self.quotas, np.int64)
         stretch = self.stretch if self.shuffle else 1
         sources, own = _assign(np.asarray(numbers, np.int64), quotas, stretch, np.uint64(self.seed))
         return sources, own
 
-    def _of_sources(
-        self, numbers: Integers, look_up: Callable[[int, Integers], Integers]
-    ) -> Integers:
+    def _look_up(self, numbers: Integers, look_up: Callable[[int, Integers], Integers]) -> Integers:
         sources, own = self.assign(numbers)
-        found = np.empty(len(sources), np.int64)
+        results = np.empty(len(sources), np.int64)
         for source in range(len(self.quotas)):
             places = np.flatnonzero(sources == source)
             if len(places):
-                found[places] = look_up(source, own[places])
-        return found
+                results[places] = look_up(source, own[places])
+        return results
 
 
 def mix(
@@ -170,23 +168,22 @@ def mix(
     seed: int = 0,
     shuffle: bool = True,
     window: int = 2**17,
-    epoch_size: int | Literal["first_exhausted", "all_exhausted"] = "first_exhausted",
+    epoch_size: EpochSize = "first_exhausted",
 ) -> tuple[JoinedSamples, MixtureOrder]:
-    """Samples of several data sets, and an order that reads them by proportion.
+    """Return the samples of several data sets, and an order that reads them in proportion.
 
     Args:
-        sources: with the same columns and of the same tokenizer.
-        proportions: of each source among the samples that are read; they need not sum to 1.
-        seed: of all orders.
-        shuffle: whether there is any; without, sources alternate evenly and each is read as it is
-            stored.
-        window: of each source's own order.
-        epoch_size: samples of an epoch of the mixture. "first_exhausted": as many as read the
-            source that ends first exactly once; "all_exhausted": the source that ends last, with
-            the others read again meanwhile.
+        sources: data sets with the same columns and the same tokenizer.
+        proportions: the proportion of each source among the samples; they need not sum to 1.
+        seed: the seed of all orders.
+        shuffle: whether to shuffle. If not, sources alternate evenly and each is read in the order
+            in which it is stored.
+        window: the window of each source's own order.
+        epoch_size: samples in an epoch of the mixture. "first_exhausted" ends it when one source
+            has been read exactly once; "all_exhausted" when each has been read at least once.
 
     Raises:
-        UserError: the sources do not go together, or a proportion leaves one out.
+        UserError: the sources cannot be read as one, or a source would not be read at all.
 
     Example:
         sources of 100 and 1000 samples and proportions (1, 2) give epochs of 100 + 200 samples, or
@@ -200,27 +197,26 @@ def mix(
 
 
 def share(
-    sizes: Sequence[int],
-    proportions: Sequence[float],
-    epoch_size: int | Literal["first_exhausted", "all_exhausted"],
+    sizes: Sequence[int], proportions: Sequence[float], epoch_size: EpochSize
 ) -> tuple[int, ...]:
-    """Samples of each source in an epoch of a mixture.
+    """Return the samples of each source in an epoch of a mixture.
 
     Args:
-        sizes: samples of each source, 1 and more.
+        sizes: samples of each source, 1 or more.
         proportions: as in `mix`.
         epoch_size: as in `mix`.
 
     Raises:
-        UserError: see `mix`.
+        UserError: the proportions are not valid, or a source would not be read at all.
 
     Example:
-        sizes (100, 1000), proportions (1, 2) and 10 samples an epoch give (3, 7).
+        sizes (100, 1000), proportions (1, 2) and 10 samples per epoch give (3, 7).
     """
-    if len(sizes) != len(proportions) or not all(0 < of < np.inf for of in proportions):
+    value = f"proportions={tuple(proportions)}"
+    if len(sizes) != len(proportions) or not all(0 < part < np.inf for part in proportions):
         cause = f"each of the {len(sizes)} sources needs one number above 0"
-        raise UserError(f"proportions={tuple(proportions)}", cause, "Give as many as sources")
-    parts = [Fraction(of) for of in proportions]
+        raise UserError(value, cause, "Give as many numbers as sources")
+    parts = [Fraction(part) for part in proportions]
     if isinstance(epoch_size, int):
         total = sum(parts)
         bounds = [round(epoch_size * sum(parts[:place]) / total) for place in range(len(parts))]
@@ -230,10 +226,9 @@ def share(
         scale = min(passes) if epoch_size == "first_exhausted" else max(passes)
         quotas = [round(scale * part) for part in parts]
     if min(quotas) < 1:
-        cause = f"source {quotas.index(min(quotas))} has no sample in an epoch of {sum(quotas)}"
-        raise UserError(
-            f"proportions={tuple(proportions)}", cause, "Give it more, or a larger epoch_size"
-        )
+        source, total_quota = quotas.index(min(quotas)), sum(quotas)
+        cause = f"source {source} has no sample in an epoch of {total_quota}"
+        raise UserError(value, cause, "Give it a larger share, or a larger epoch_size")
     return tuple(quotas)
 
 
@@ -251,8 +246,8 @@ def _assign(
         if stretch > 1:
             key = draw(np.uint64(derive_key(seed, number, epoch, MIXTURE)), 0)
             place = begin + permute(place - begin, min(stretch, total - begin), key)
-        # Of the places that no source before took, a source takes those at which its share of
-        # them grows to the next whole number (Bresenham's line).
+        # Of the places that no earlier source has, a source gets those at which its share of them
+        # grows to the next whole number (Bresenham's line).
         left = total
         source = 0
         while source < len(quotas) - 1:
@@ -270,10 +265,10 @@ def _assign(
 
 @njit
 def _floor_share(place: int, part: int, whole: int) -> int:
-    """The floor of place * part / whole, whose product may exceed 64 bits.
+    """Return the floor of place * part / whole, even if the product exceeds 64 bits.
 
-    A float64 is near it for numbers below 2**50; what it lacks is seen in the remainder, which is
-    small, so that it is right also where the products have wrapped around.
+    A float64 is close to it for numbers below 2**50. The remainder shows the error; it is small,
+    and so it is right even where the products have wrapped around.
     """
     floor = int(np.float64(place) * (np.float64(part) / np.float64(whole)))
     remainder = place * part - floor * whole
@@ -290,16 +285,15 @@ def _check_alike(sources: Sequence[Samples]) -> None:
     if not sources:
         raise UserError("sources=()", "there is nothing to mix", "Give one data set or more")
     first = sources[0].manifest
-    names = [column.name for column in first.columns]
+    names = ", ".join(column.name for column in first.columns)
     for number, source in enumerate(sources):
         value, manifest = f"sources[{number}]", source.manifest
         if manifest.tokenizer.sha256 != first.tokenizer.sha256:
             cause = "its tokenizer is not that of the first source"
             raise UserError(value, cause, "Mix data sets that were built with one tokenizer")
-        own_names = [column.name for column in manifest.columns]
+        own_names = ", ".join(column.name for column in manifest.columns)
         if own_names != names:
-            cause = f"it has the columns {', '.join(own_names)}; the first source has "
-            cause += ", ".join(names)
+            cause = f"it has the columns {own_names}; the first source has {names}"
             raise UserError(value, cause, "Mix data sets that were built with the same options")
         if manifest.columns[0].role is Role.WINDOW and source.longest != sources[0].longest:
             cause = f"its windows have {source.longest} tokens, not {sources[0].longest}"

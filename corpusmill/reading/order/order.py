@@ -1,19 +1,18 @@
 """The order in which an epoch's samples are read: a pure function of (seed, epoch, position).
 
-Nothing is drawn in advance and nothing is remembered, so that going on at any position costs the
-same, and how many ranks and workers read changes nothing. From a position to a sample in three
-steps:
+Nothing is drawn in advance and nothing is remembered. So resuming costs the same at any position,
+and the number of ranks and workers changes nothing. Three steps lead from a position to a sample:
 
-    lanes     position n is number n // lanes of lane n % lanes, and each lane is a stretch of the
-              order behind it. With as many lanes as machines (or a multiple), where rank r reads
-              the positions that leave r when divided by the world size, each machine reads shards
-              of its own.
-    windows   positions in a window of so many are permuted among each other.
-    shards    shards follow each other in an order of their own in each epoch, each begun at a row
-              of its own.
+    lanes     position n is number n // lanes of lane n % lanes; each lane is a consecutive stretch
+              of the order below. If the number of lanes is the number of machines (or a multiple),
+              and rank r reads the positions n with n % world_size == r, then each machine reads its
+              own shards.
+    windows   the positions in a window are permuted.
+    shards    the shards follow one another in a new order in each epoch, each from its own first
+              row.
 
-The build has put examples into shards and rows at random, so that windows need not be large: what
-they change from epoch to epoch is which examples come together.
+The build has put examples into shards and rows at random, so windows need not be large: from epoch
+to epoch they change which examples are read together.
 """
 
 from dataclasses import dataclass, field
@@ -21,11 +20,9 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import (
-    MAX_SEED,
     ROTATION,
     SHARD_ORDER,
     WINDOW,
@@ -34,30 +31,29 @@ from corpusmill.arrays.randomness import (
     draw,
     to_below,
 )
-from corpusmill.errors import UserError
+from corpusmill.reading.keywords import check_minimum, check_seed
 from corpusmill.reading.order.permutation import permute
-
-Integers = npt.NDArray[np.int64]
+from corpusmill.reading.rows import Integers
 
 
 class Ordering(Protocol):
-    """From the endless row of numbers to samples: an order of one data set, or of a mixture."""
+    """An order of one data set or of a mixture: from numbers in the endless sequence to samples."""
 
     @property
     def seed(self) -> int:
-        """Of all that is drawn, also by those who arrange batches in this order."""
+        """The seed of the order, and of batches that are arranged in it."""
 
     def __len__(self) -> int:
-        """Samples of an epoch."""
+        """Return the samples of an epoch."""
 
     def locate(self, numbers: Integers) -> Integers:
-        """int64[n]: the samples that are read at the given places of the row, int64[n]."""
+        """Return the samples, int64[n], at the given places of the endless sequence, int64[n]."""
 
     def epochs(self, numbers: Integers) -> Integers:
-        """int64[n]: how often each of these samples was read before; masks are drawn by it."""
+        """Return how often each of these samples was read before, int64[n]; masks depend on it."""
 
     def describe(self) -> dict[str, Any]:
-        """Its parameters in JSON's own types; orders are the same where these are."""
+        """Return the parameters as JSON types; equal ones give equal orders."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +61,13 @@ class Order:
     """An order of the samples of a data set for each epoch.
 
     Attributes:
-        shard_sizes: samples of each shard; a shard is what is better read as a whole.
-        seed: of the orders, 0 to 2**64 - 1.
-        shuffle: whether there is any; without, samples follow each other as they are stored.
-        window: how many samples are shuffled among each other. Memory does not grow with it, but
-            the files that are read from at the same time do; what `len` gives, or more, is a
-            permutation of all.
-        lanes: see the module.
+        shard_sizes: samples of each shard; it is best to read a whole shard at a time.
+        seed: the seed of the orders, 0 to 2**64 - 1.
+        shuffle: whether to shuffle; otherwise samples are read in the order they are stored in.
+        window: the number of samples that are shuffled together. It does not affect memory, but the
+            number of files that are read from at a time. With `len` or more, an epoch is a
+            permutation of all samples.
+        lanes: the number of lanes, explained above.
     """
 
     shard_sizes: tuple[int, ...]
@@ -85,20 +81,20 @@ class Order:
         """Check each value.
 
         Raises:
-            UserError: a value that no order can be made with.
+            UserError: a value is out of range.
         """
-        _check("seed", self.seed, 0 <= self.seed <= MAX_SEED, f"0 to {MAX_SEED}")
-        _check("window", self.window, self.window >= 1, "1 and more")
-        _check("lanes", self.lanes, self.lanes >= 1, "1 and more")
-        starts = np.concatenate([[0], np.cumsum(self.shard_sizes, dtype=np.int64)])
-        object.__setattr__(self, "_starts", starts.astype(np.int64))
+        check_seed(self.seed)
+        check_minimum("window", self.window, 1)
+        check_minimum("lanes", self.lanes, 1)
+        starts = np.cumsum([0, *self.shard_sizes], dtype=np.int64)
+        object.__setattr__(self, "_starts", starts)
 
     def __len__(self) -> int:
-        """Samples of an epoch."""
+        """Return the samples of an epoch."""
         return int(self._starts[-1])
 
     def locate(self, numbers: Integers) -> Integers:
-        """Which samples are read at places of the endless row of epochs.
+        """Return the samples at places of the endless sequence of epochs.
 
         Args:
             numbers: int64[n], each epoch * len + position.
@@ -107,7 +103,7 @@ class Order:
             int64[n], samples by their number in the data set, 0 to len - 1.
 
         Example:
-            of 6 samples in 2 shards, the numbers 0 to 5 give all of them in the order of epoch 0,
+            for 6 samples in 2 shards, the numbers 0 to 5 give all of them in the order of epoch 0,
             such as [4, 3, 5, 1, 2, 0], and 6 to 11 all of them in that of epoch 1.
         """
         numbers = np.asarray(numbers, np.int64)
@@ -116,35 +112,30 @@ class Order:
             return positions
         samples = np.empty(len(numbers), np.int64)
         for epoch in np.unique(epochs).tolist():
-            of_epoch = epochs == epoch
+            in_epoch = epochs == epoch
             layout = _lay_out(self, epoch)
-            samples[of_epoch] = _locate(
-                positions[of_epoch], *layout, self._starts, self.window, self.lanes
+            samples[in_epoch] = _locate(
+                positions[in_epoch], *layout, self._starts, self.window, self.lanes
             )
         return samples
 
     def epochs(self, numbers: Integers) -> Integers:
-        """See Ordering."""
+        """Return the epoch of each number, int64[n]."""
         return numbers // len(self)
 
     def describe(self) -> dict[str, Any]:
-        """See Ordering. Without the shards, which the digest of the data set tells."""
-        return {
-            "seed": self.seed,
-            "shuffle": self.shuffle,
-            "window": self.window,
-            "lanes": self.lanes,
-        }
+        """Return the parameters but for the shards, which the digest of the data set covers."""
+        return {name: getattr(self, name) for name in ("seed", "shuffle", "window", "lanes")}
 
 
 @lru_cache(maxsize=8)
 def _lay_out(order: Order, epoch: int) -> tuple[np.uint64, Integers, Integers, Integers]:
-    """An epoch's key, its shards in their order, where they begin in it, and their first rows."""
+    """Return an epoch's key, the order of its shards, their begins there, and their first rows."""
     shards = np.arange(len(order.shard_sizes), dtype=np.uint64)
     sizes = np.array(order.shard_sizes, np.int64)
-    seed = np.uint64(order.seed)  # seeds above 2**63 fit no int64, which Numba would take it for
-    by = derive_keys(seed, shards, epoch, SHARD_ORDER)
-    sequence = np.argsort(by, kind="stable").astype(np.int64)
+    seed = np.uint64(order.seed)  # seeds from 2**63 do not fit in int64, Numba's default
+    ranking = derive_keys(seed, shards, epoch, SHARD_ORDER)
+    sequence = np.argsort(ranking, kind="stable").astype(np.int64)
     begins = np.concatenate([[0], np.cumsum(sizes[sequence])]).astype(np.int64)
     rotations = _rotate(derive_keys(seed, shards, epoch, ROTATION), sizes)
     key = np.uint64(derive_key(seed, 0, epoch, WINDOW))
@@ -174,20 +165,15 @@ def _locate(
     total = begins[-1]
     for i in range(len(positions)):
         lane = positions[i] % lanes
-        # The first lanes have one sample more where the lanes do not divide them evenly.
+        # If the lanes do not divide the samples evenly, the first ones have one more.
         place = lane * (total // lanes) + min(lane, total % lanes) + positions[i] // lanes
         number = place // window
         begin = number * window
         size = min(window, total - begin)
         place = begin + permute(place - begin, size, draw(key, number))
-        found = np.searchsorted(begins, place, side="right") - 1
-        shard = sequence[found]
-        row = place - begins[found] + rotations[shard]
+        turn = np.searchsorted(begins, place, side="right") - 1
+        shard = sequence[turn]
+        row = place - begins[turn] + rotations[shard]
         length = starts[shard + 1] - starts[shard]
         samples[i] = starts[shard] + (row - length if row >= length else row)
     return samples
-
-
-def _check(name: str, value: object, fine: bool, allowed: str) -> None:
-    if not fine:
-        raise UserError(f"{name}={value}", "the value is out of range", f"Give {allowed}")

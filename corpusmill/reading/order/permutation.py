@@ -1,8 +1,8 @@
 """A permutation of any range of numbers, as a function that needs no memory.
 
 Source: Black and Rogaway 2002, "Ciphers with Arbitrary Finite Domains": a Feistel network over two
-digits, left in Z_a and right in Z_b, whose product is at least the range's size; what falls behind
-the end is permuted again until it falls within (cycle walking).
+digits, the left in Z_a and the right in Z_b, where a * b is at least the size of the range. A
+result past the end of the range is permuted again until it falls within it (cycle walking).
 """
 
 import numpy as np
@@ -13,24 +13,24 @@ from corpusmill.arrays.randomness import draw, to_below
 
 @njit
 def permute(index: int, size: int, key: np.uint64) -> int:
-    """Where a permutation of the numbers below `size` puts one of them.
+    """Return the place of one number in a permutation of the numbers below `size`.
 
     Args:
         index: 0 to size - 1.
         size: 1 to 2**60.
-        key: which permutation. Where the digits' product is the size, it may be that only the even
-            permutations come about.
+        key: selects the permutation. If a * b is the size, possibly only the even permutations
+            occur.
 
     Returns:
-        An integer in [0, size); no two indices give the same one.
+        an integer in [0, size), different for each index.
 
     Example:
-        of the 5 numbers below 5, some key gives 3, 0, 4, 1, 2.
+        with size 5, some key gives 3, 0, 4, 1, 2 for the indices 0 to 4.
     """
     left_size = int(np.ceil(np.sqrt(size)))
     right_size = (size + left_size - 1) // left_size
-    # Each changes both digits. The fewer the numbers, the more it takes until two of them go to any
-    # two places equally often, and of a handful until all permutations come about equally often.
+    # Each round changes both digits. Small ranges need more rounds until any two numbers go to any
+    # two places equally often, and tiny ones until all permutations occur equally often.
     rounds = 3 if size > 1024 else 4 if size > 64 else 12 if size > 1 else 0
     while True:
         right = index // left_size

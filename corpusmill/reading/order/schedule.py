@@ -1,8 +1,8 @@
-"""Which samples each rank reads in which step, and how it goes on after a stop.
+"""Which samples each rank reads in which step, and where to resume after a stop.
 
-Training reads an endless row of numbers, epoch after epoch (`corpusmill.reading.order.order`). A
-run goes from a position to the end of its epoch in *steps*; in a step each rank reads one batch. A
-*pool* is a stretch of the row that is arranged into steps on its own.
+Training reads an endless sequence of numbers, epoch after epoch (`corpusmill.reading.order.order`).
+From a position to the end of its epoch it is read in *steps*; in a step each rank reads one batch.
+A *pool* is a stretch of the sequence that is arranged into steps on its own.
 """
 
 from dataclasses import dataclass
@@ -11,59 +11,57 @@ from typing import Protocol
 import numpy as np
 
 from corpusmill.errors import UserError
+from corpusmill.reading.keywords import check_minimum
 from corpusmill.reading.rows import Integers
 
-# Steps of a pool whose batches follow the order; only how far ahead is looked.
+# The most steps in a pool of batches that follow the order; it only limits the look-ahead.
 _POOL_STEPS = 1024
 
 
 @dataclass(frozen=True)
 class Position:
-    """How far a run has read, for all ranks and workers together.
+    """How far all ranks and workers together have read.
 
     Attributes:
-        number: of the first sample that is not read; within a pool whose samples are read in
-            another order, of the pool's first one.
-        taken: what was read of such a pool, for each way it was arranged in turn: what that way
-            is known by, and last the samples that were read.
+        number: the first number that has not been read. Within a pool that is read in another
+            order, it is the first number of the pool.
+        pool_reads: what was read of such a pool, one entry for each time that the pool was
+            arranged: the parameters of the arrangement, and last the number of samples read.
     """
 
     number: int
-    taken: tuple[tuple[int, ...], ...] = ()
+    pool_reads: tuple[tuple[int, ...], ...] = ()
 
     @property
-    def read(self) -> int:
-        """Samples of the row that were read: all before this position."""
-        return self.number + sum(of[-1] for of in self.taken)
+    def samples_read(self) -> int:
+        """All samples of the sequence that were read before this position."""
+        return self.number + sum(entry[-1] for entry in self.pool_reads)
 
 
 class Pool(Protocol):
-    """Some steps, which every rank has."""
+    """Some steps; each has a batch for every rank."""
 
     @property
     def steps(self) -> int:
-        """How many."""
+        """The number of steps."""
 
     def batch(self, step: int, rank: int) -> Integers:
-        """int64[samples]: the numbers that a rank reads in a step, at least one."""
+        """Return the numbers that a rank reads in a step, int64[samples], at least one."""
 
     def position_after(self, steps: int) -> Position:
-        """Where to go on when so many steps are done; behind an epoch's last step, at its end."""
+        """Return the position after some steps; after an epoch's last step, the epoch's end."""
 
 
 class Batching(Protocol):
-    """How the row of numbers is made into steps."""
+    """How the sequence of numbers is divided into steps."""
 
     def next_pool(self, position: Position, end: int, world_size: int) -> Pool | None:
-        """The steps that come next.
+        """Return the next steps, or None at the end of the epoch.
 
         Args:
-            position: where the last pool ended, or a run before this one.
-            end: number behind the epoch's last sample.
-            world_size: ranks that read.
-
-        Returns:
-            None at the epoch's end.
+            position: the end of the last pool, or where an earlier run stopped.
+            end: the number after the epoch's last sample.
+            world_size: the number of ranks.
         """
 
 
@@ -71,42 +69,39 @@ class Batching(Protocol):
 class FixedBatches:
     """Batches of one size, in the order of the numbers.
 
-    A step is the next world_size * batch_size numbers, and a rank reads those that leave its own
-    number when divided by the world size. The last step of an epoch shares what is left evenly;
-    where that is less than one sample for each rank, the step before it takes it in, with batches
-    larger by one. So each rank has the same number of steps, and each sample is read once.
+    A step is the next world_size * batch_size numbers; rank r reads the numbers n with
+    n % world_size == r. The last step of an epoch shares the remaining samples evenly. If these are
+    fewer than the ranks, the step before takes them too, and some of its batches are larger by one.
+    So each rank has the same number of steps, and each sample is read once.
 
     Attributes:
         batch_size: samples of a rank in a step.
-        drop_last: leave out what fills no whole step at the end of an epoch.
+        drop_last: whether to leave out samples that do not fill a whole step at an epoch's end.
     """
 
     batch_size: int
     drop_last: bool = False
 
     def __post_init__(self) -> None:
-        """Check each value.
+        """Check the batch size.
 
         Raises:
-            UserError: no batch can be made.
+            UserError: the batch size is not positive.
         """
-        if self.batch_size < 1:
-            cause = "a batch has at least one sample"
-            raise UserError(f"batch_size={self.batch_size}", cause, "Give 1 or more")
+        check_minimum("batch_size", self.batch_size, 1)
 
     def next_pool(self, position: Position, end: int, world_size: int) -> "StepRange | None":
-        """See Batching.
+        """Return the next steps, or None at the end of the epoch.
 
         Raises:
             UserError: the position is within a pool that was arranged by length.
         """
-        if position.taken:
-            cause = "the run before stopped within a pool of batches by length"
-            cure = "Go on with LengthBatches, of another batch size if you like"
+        if position.pool_reads:
+            cause = "the earlier run stopped within a pool of batches by length"
+            cure = "Resume with LengthBatches; the batch size may differ"
             raise UserError(f"batch_size={self.batch_size}", cause, cure)
         size = world_size * self.batch_size
-        left = end - position.number
-        whole, rest = divmod(left, size)
+        whole, rest = divmod(end - position.number, size)
         steps = whole if self.drop_last else whole + (rest >= world_size)
         if not steps:
             return None
@@ -118,16 +113,16 @@ class FixedBatches:
 
 @dataclass(frozen=True)
 class StepRange:
-    """Steps of consecutive numbers; see Pool.
+    """A pool of steps of consecutive numbers.
 
     Attributes:
-        begin: number of the first sample.
-        steps: how many.
+        begin: the number of the first sample.
+        steps: the number of steps.
         step_size: samples of a step, all ranks together.
-        world_size: ranks that read.
-        end: behind the last step's last sample, where that step is shorter or longer than others.
-        epoch_end: behind the epoch's last sample, where these are its last steps; what they leave
-            out is then behind a run, too.
+        world_size: the number of ranks.
+        end: the number after the last step's last sample; None if that step is as long as others.
+        epoch_end: the number after the epoch's last sample if these are the epoch's last steps; a
+            run resumes there even if they leave samples out.
     """
 
     begin: int
@@ -138,12 +133,12 @@ class StepRange:
     epoch_end: int | None = None
 
     def batch(self, step: int, rank: int) -> Integers:
-        """See Pool."""
-        first, behind = self._bound(step), self._bound(step + 1)
-        return np.arange(first + (rank - first) % self.world_size, behind, self.world_size)
+        """Return the numbers that a rank reads in a step, int64[samples]."""
+        first, end = self._bound(step), self._bound(step + 1)
+        return np.arange(first + (rank - first) % self.world_size, end, self.world_size)
 
     def position_after(self, steps: int) -> Position:
-        """See Pool."""
+        """Return the position after some steps."""
         if steps == self.steps and self.epoch_end is not None:
             return Position(self.epoch_end)
         return Position(self._bound(steps))

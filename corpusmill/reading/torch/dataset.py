@@ -1,6 +1,7 @@
-"""Map style: a `torch.utils.data.Dataset` of examples by number, and a sampler of its batches."""
+"""Map style: a `torch.utils.data.Dataset` of examples by number, and a sampler of batches."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from torch.utils.data import Dataset, Sampler, get_worker_info
 from corpusmill.errors import UserError
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.load.batches import Batches, Collator, Reader
-from corpusmill.reading.load.progress import Progress
+from corpusmill.reading.load.progress import Progress, Resumable
 from corpusmill.reading.order.schedule import Position
 from corpusmill.reading.rows import Rows
 from corpusmill.reading.torch.tensors import TensorCollator, find_rank
@@ -19,10 +20,10 @@ from corpusmill.reading.torch.tensors import TensorCollator, find_rank
 class WorkerError(UserError):
     """A user's mistake that a worker of DataLoader found.
 
-    DataLoader makes such errors again in its own process, from one string.
+    DataLoader recreates the error in its own process from a single string.
 
     Args:
-        message: the whole of it.
+        message: the whole message.
     """
 
     def __init__(self, message: str) -> None:
@@ -33,11 +34,20 @@ class WorkerError(UserError):
         return self.value
 
 
+@contextmanager
+def raised_in_worker() -> Iterator[None]:
+    """Convert a user's mistake in a worker into an error that DataLoader can raise again."""
+    try:
+        yield
+    except UserError as error:
+        raise (WorkerError(str(error)) if get_worker_info() else error) from error
+
+
 class PreparedExample(Mapping[str, Any]):
     """An example that a collator has prepared.
 
-    It is no `dict`, since transformers' Trainer takes out of those what is no argument of the
-    model, such as the places of masks, before they are collated.
+    It is not a `dict`: before collating, transformers' Trainer removes from dictionaries all that
+    is not an argument of the model, such as the positions of masks.
 
     Args:
         columns: its numbers and arrays.
@@ -59,27 +69,26 @@ class PreparedExample(Mapping[str, Any]):
 
 
 class _PreparedRows(Rows):
-    """Rows for which iterating gives prepared examples."""
+    """Rows that yield prepared examples."""
 
     def __iter__(self) -> Iterator[Any]:
         return map(PreparedExample, super().__iter__())
 
 
 class MapDataset(Dataset[Mapping[str, Any]]):
-    """Examples by number, for DataLoader, and for trainers that make their own of a dataset.
+    """Examples by number, for DataLoader, and for trainers that create their own from a dataset.
 
     Whole batches are looked up at once (`__getitems__`). With a collator they are prepared, which
-    is where masks are drawn, and `collate` pads them; without one they are as they are stored, in
-    dictionaries, as collators of other libraries take them.
+    includes masking, and `collate` pads them. Without one they are dictionaries of the stored
+    values, which collators of other libraries take.
 
-    Masks are drawn by example and epoch. The epoch comes with each batch of an
-    `EpochBatchSampler`; with another sampler it is what `set_epoch` was given, which reaches
-    workers that are running, too (accelerate and transformers' Trainer call it; in a loop of your
-    own, do so before each epoch).
+    Masks are drawn by example and epoch. An `EpochBatchSampler` passes the epoch with each batch.
+    With another sampler it is the epoch of `set_epoch`, which also reaches running workers.
+    Accelerate and transformers' Trainer call it; in your own loop, call it before each epoch.
 
     Args:
         samples: a data set, windows of one, or a mixture.
-        collator: makes a model's arguments of rows.
+        collator: turns rows into a model's arguments.
 
     Example:
         DataLoader(dataset, batch_size=32, shuffle=True, num_workers=2, collate_fn=dataset.collate)
@@ -90,7 +99,7 @@ class MapDataset(Dataset[Mapping[str, Any]]):
         self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # A copy has an epoch of its own; a worker's stays the one of whoever started it.
+        # A copy has its own epoch; a worker shares that of the process that started it.
         self.__dict__.update(state)
         self._epoch.share_memory_()
 
@@ -98,59 +107,57 @@ class MapDataset(Dataset[Mapping[str, Any]]):
         return len(self.samples)
 
     def __getitem__(self, index: int) -> Mapping[str, Any]:
-        """One example, as numbers and arrays.
+        """Return one example, as numbers and arrays.
 
         Raises:
-            IndexError: there is no such example.
+            IndexError: the index is out of range.
         """
         return next(iter(self.__getitems__([range(len(self))[index]])))
 
     def __getitems__(self, indices: Sequence[int]) -> Sequence[Mapping[str, Any]]:
-        """The examples of a batch.
+        """Return the examples of a batch.
 
         Args:
-            indices: of the examples; an `EpochBatch` says which epoch each is read in.
+            indices: the numbers of the examples; an `EpochBatch` also has their epochs.
 
         Returns:
-            `Rows` with a collator, a list without.
+            `Rows` with a collator, a list without one.
         """
         epochs = indices.epochs if isinstance(indices, EpochBatch) else [self.epoch] * len(indices)
-        try:
+        with raised_in_worker():
             rows = self.samples.take(np.asarray(indices, np.int64), np.asarray(epochs, np.int64))
             if self._collator is None:
                 return list(rows)
             rows = self._collator.prepare(rows)
-        except UserError as error:
-            raise (WorkerError(str(error)) if get_worker_info() else error) from error
         return _PreparedRows(rows.columns, rows.samples, rows.epochs)
 
     @property
     def epoch(self) -> int:
-        """The epoch that examples are read in, where their sampler says none."""
+        """The epoch in which examples are read if their sampler does not pass one."""
         return int(self._epoch)
 
     def set_epoch(self, epoch: int) -> None:
-        """Draw the masks of another epoch, in running workers, too."""
+        """Draw the masks of another epoch, also in running workers."""
         self._epoch.fill_(epoch)
 
     @property
     def collate(self) -> TensorCollator:
-        """The collate function of these examples.
+        """The collate function for these examples.
 
         Raises:
             UserError: there is no collator.
         """
         if self._collator is None:
-            cause = "examples as they are stored are not padded"
+            cause = "only a collator can pad examples"
             raise UserError("collator=None", cause, "Give the dataset a collator")
         return TensorCollator(self._collator)
 
 
 class EpochBatch(list[int]):
-    """The examples of a batch, as a list of their numbers that knows their epochs.
+    """The numbers of a batch's examples, with their epochs.
 
     Attributes:
-        epochs: of each example, how often it was read before.
+        epochs: how often each example was read before.
     """
 
     def __init__(self, samples: Sequence[int], epochs: Sequence[int]) -> None:
@@ -158,18 +165,18 @@ class EpochBatch(list[int]):
         self.epochs = epochs
 
 
-class EpochBatchSampler(Sampler[list[int]]):
+class EpochBatchSampler(Resumable, Sampler[list[int]]):
     """The batches of one rank, for DataLoader's `batch_sampler`: those of the streaming reader.
 
-    Each iteration goes on where the last one stopped, and ends with the epoch. DataLoader with
-    workers asks for batches ahead of time, so that `state_dict` is right with StatefulDataLoader,
-    which knows how far ahead, and without workers; with workers and a plain DataLoader,
-    `state_after` counts.
+    Each iteration resumes where the last one stopped, and ends with the epoch. With workers,
+    DataLoader asks for batches ahead of time. So `state_dict` is right without workers, and with
+    StatefulDataLoader, which knows how far ahead it is; with workers and a plain DataLoader, use
+    `state_after`.
 
     Args:
-        batches: what is read.
-        rank: of this process; None for that of torch.distributed or torchrun.
-        world_size: processes that train together; None likewise.
+        batches: the batches to read.
+        rank: the rank of this process; None for that of torch.distributed or torchrun.
+        world_size: the number of processes that train together; None likewise.
 
     Example:
         DataLoader(dataset, batch_sampler=EpochBatchSampler(batches), collate_fn=dataset.collate)
@@ -181,49 +188,20 @@ class EpochBatchSampler(Sampler[list[int]]):
         self._batches = batches
         self._reader = Reader(*find_rank(rank, world_size))
         self._progress = Progress(batches, self._reader.world_size)
-        # Who shards batches further, as accelerate does, asks for these.
+        # Accelerate, which can shard batches further, asks for these.
         self.batch_size: int | None = getattr(batches.batching, "batch_size", None)
         self.drop_last: bool = getattr(batches.batching, "drop_last", False)
-
-    def __len__(self) -> int:
-        """Batches of the whole epoch."""
-        return self._progress.steps_of_epoch()
 
     def __iter__(self) -> Iterator[list[int]]:
         return self._progress.follow(self._read)
 
-    @property
-    def epoch(self) -> int:
-        """The epoch that is being read, or the next one where none is."""
-        return self._progress.epoch
-
-    def set_epoch(self, epoch: int) -> None:
-        """Go to the beginning of an epoch, unless it is being read already.
-
-        Raises:
-            UserError: the number is negative.
-        """
-        self._progress.set_epoch(epoch)
-
-    def state_dict(self) -> dict[str, Any]:
-        """How far batches were asked for."""
-        return self._progress.state_dict()
-
     def state_after(self, batches: int) -> dict[str, Any]:
-        """How far a loop has come that has taken so many batches in its present iteration.
+        """Return the state after some batches of the present iteration.
 
         Raises:
-            UserError: the epoch has fewer.
+            UserError: the epoch has fewer batches.
         """
         return self._progress.state_after(batches)
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state, also with other ranks, workers and batch size.
-
-        Raises:
-            UserError: it is of other data or of another order.
-        """
-        self._progress.load_state_dict(state)
 
     def _read(self, position: Position) -> Iterator[tuple[list[int], Position]]:
         for numbers, positions in self._batches.plan(position, self._reader):

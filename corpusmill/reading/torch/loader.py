@@ -4,23 +4,24 @@ from multiprocessing.context import BaseContext
 
 import torch
 
-from corpusmill.reading.load.batches import Batch, Batches
+from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.load.loader import BaseLoader
+from corpusmill.reading.rows import Batch
 from corpusmill.reading.torch.tensors import TensorBatch, find_rank, to_tensors
 
 
 class TensorLoader(BaseLoader[TensorBatch]):
-    """`Loader` with tensors in place of arrays: in place of DataLoader, and several times as fast.
+    """A `Loader` of tensors: it replaces DataLoader, and is several times as fast.
 
     Args:
-        batches: what is read.
-        rank: of this process; None for that of torch.distributed or torchrun.
-        world_size: processes that train together; None likewise.
-        num_workers: see Loader.
-        prefetch_factor: see Loader.
-        multiprocessing_context: see Loader.
-        pin_memory: whether batches are copied to pinned memory, which a GPU reads while the
-            processor goes on (`tensor.to("cuda", non_blocking=True)`); of no effect without GPU.
+        batches: the batches to read.
+        rank: the rank of this process; None for that of torch.distributed or torchrun.
+        world_size: the number of processes that train together; None likewise.
+        num_workers: processes that read for this rank, as in Loader.
+        prefetch_factor: batches to read ahead, as in Loader.
+        multiprocessing_context: how workers are started, as in Loader.
+        pin_memory: whether to copy batches to pinned memory, from which a GPU copies in the
+            background (`tensor.to("cuda", non_blocking=True)`); it has no effect without a GPU.
 
     Raises:
         UserError: a value is out of range.
@@ -45,7 +46,7 @@ class TensorLoader(BaseLoader[TensorBatch]):
             multiprocessing_context=multiprocessing_context,
         )
         self._pin_memory = pin_memory and torch.cuda.is_available()
-        # The thread that reads ahead would take the first GPU, and hold memory of it.
+        # Otherwise the thread that reads ahead would use the first GPU, and take memory there.
         self._device = torch.cuda.current_device() if self._pin_memory else 0
 
     def _finish(self, batch: Batch) -> TensorBatch:

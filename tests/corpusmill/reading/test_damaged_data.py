@@ -70,7 +70,7 @@ DAMAGES: dict[str, tuple[Change, str]] = {
     "truncated": (lambda path: path.write_bytes(path.read_bytes()[:-1]), "dataset.json says"),
     "longer": (lambda path: path.write_bytes(path.read_bytes() + b"x"), "bytes"),
     "another": (lambda path: shutil.copy(path.with_name(OTHER), path), "bytes"),
-    "flipped": (lambda path: flip_a_bit(path, 99), "not those that were written"),
+    "flipped": (lambda path: flip_a_bit(path, 99), "differ from those that were written"),
     "a folder": (replace_by_a_folder, "missing"),
     "a pipe": (replace_by_a_pipe, "missing"),
 }  # fmt: skip
@@ -106,7 +106,7 @@ def test_a_flipped_bit_anywhere_is_found(
     data = Path(shutil.copytree(bert, folder / "out"))
     flip_a_bit(data / SHARD, place, bit)
     assert list(DataSet(data, damaged="skip").skipped) == [SHARD]
-    with pytest.raises(UserError, match="not those that were written"):
+    with pytest.raises(UserError, match="differ from those that were written"):
         read_all(data, folder / "cache")
     shutil.rmtree(folder)
 
@@ -257,7 +257,7 @@ def test_an_empty_split_is_refused(data: Path) -> None:
     split = manifest["splits"]["validation"]
     split["rows"] = split["shards"][0]["rows"] = 0
     reseal(data, manifest)
-    with pytest.raises(UserError, match=r"has train\. Give one that it has"):
+    with pytest.raises(UserError, match=r"has train\. Give one of these"):
         DataSet(data, "validation")
 
 

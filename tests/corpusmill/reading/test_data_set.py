@@ -160,7 +160,7 @@ def test_a_shard_behind_a_url_that_is_damaged_is_refused(
     content[50] ^= 4
     files.pipe(f"/data/out/{name}", bytes(content))
     data = DataSet(in_memory, cache_folder=cache_folder)
-    with pytest.raises(UserError, match=f"{in_memory}/{name}: its bytes are not those"):
+    with pytest.raises(UserError, match=f"{in_memory}/{name}: its bytes differ from those"):
         data.take(np.arange(len(data)))
     assert list(DataSet(in_memory, damaged="skip").skipped) == [name]
     files.rm(f"/data/out/{name}")

@@ -8,13 +8,14 @@ import pytest
 from corpusmill.errors import UserError
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
-from corpusmill.reading.load.batches import Batch, Batches
+from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.load.loader import Loader
 from corpusmill.reading.make_batches import make_batches
 from corpusmill.reading.order.length_batches import LengthBatches
 from corpusmill.reading.order.mixture import mix
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import FixedBatches
+from corpusmill.reading.rows import Batch
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def test_a_mixture_is_read_in_its_order(data: DataSet) -> None:
 
 
 def test_what_does_not_go_together_is_refused(data: DataSet) -> None:
-    with pytest.raises(UserError, match="nothing says how large"):
+    with pytest.raises(UserError, match="the size of batches is unknown"):
         make_batches(data)
-    with pytest.raises(UserError, match="leave nothing out"):
+    with pytest.raises(UserError, match="leave no samples out"):
         make_batches(data, 4, by_length=True, drop_last=True)

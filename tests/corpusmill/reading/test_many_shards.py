@@ -10,7 +10,7 @@ import pytest
 
 from corpusmill.errors import UserError
 from corpusmill.reading.data_set import DataSet
-from corpusmill.reading.rows import gather_lists
+from corpusmill.reading.rows import copy_lists
 
 
 def test_mapped_shards_keep_no_file_open(bert: Path, cache_folder: Path) -> None:
@@ -37,7 +37,7 @@ def test_lists_are_gathered_at_their_places_and_nowhere_else() -> None:
     values, offsets = np.array([1, 2, 3, 4, 5], np.int16), np.array([0, 2, 2, 5])
     gathered, gathered_offsets = np.full(8, -1, np.int16), np.array([0, 3, 5, 5, 7])
     rows, places = np.array([2, 1, 0]), np.array([0, 2, 3])
-    gather_lists(values, offsets, rows, places, gathered, gathered_offsets)
+    copy_lists(values, offsets, rows, places, gathered, gathered_offsets)
     np.testing.assert_array_equal(gathered, [3, 4, 5, -1, -1, 1, 2, -1])
 
 

@@ -126,7 +126,7 @@ def test_each_sample_is_read_once_an_epoch_whatever_changes(
             position = step.position
         state = json.loads(json.dumps(batches.state_dict(position)))
         assert data.batches(run[0], by_length).load_state_dict(state) == position
-        assert position.read == len(reads)
+        assert position.samples_read == len(reads)
     last = run[-1]
     end = data.batches(last, by_length).end_of_epoch(position, last.world_size)
     for step in read_epoch(data.batches(last, by_length), position, last.world_size):
@@ -148,10 +148,10 @@ def test_a_run_that_goes_on_unchanged_reads_what_it_would_have_read(
     position, found = Position(0), []
     for stop in stops:
         for step in read_epoch(batches, position, leg.world_size, (workers,))[:stop]:
-            if step.position.read <= expected[-1].position.read:
+            if step.position.samples_read <= expected[-1].position.samples_read:
                 found.append(step)
             position = step.position
-    if position.read < expected[-1].position.read:
+    if position.samples_read < expected[-1].position.samples_read:
         found += read_epoch(batches, position, leg.world_size, leg.workers)
     for step, of_whole in zip(found, expected, strict=True):
         assert step.samples == of_whole.samples

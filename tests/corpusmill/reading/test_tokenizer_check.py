@@ -44,9 +44,9 @@ def test_another_tokenizer_than_the_datas_is_refused(bert: Path, tmp_path: Path)
     cases: list[tuple[Any, str]] = [
         (tmp_path / "swapped.json", "which is 100 in the data, is 101 in it"),
         (Tokenizer.from_str(swapped), "which is 100 in the data, is 101 in it"),
-        (masked, "its mask_token_id is 300, the data's"),
+        (masked, "its mask_token_id is 300, that of the data is"),
         (tmp_path / "none.json", "cannot be read (No such file"),
-        (bert / "README.md", "it is no tokenizer.json"),
+        (bert / "README.md", "it is not a tokenizer.json"),
         (7, "it has no get_vocab()"),
     ]
     for tokenizer, cause in cases:

@@ -35,7 +35,8 @@ def test_width(padding: Padding, width: int) -> None:
 @given(rows, st.integers(0, 5), st.integers(-1, 7))
 def test_rows_are_filled_at_their_ends(values: list[list[int]], more: int, fill: int) -> None:
     width = max(map(len, values)) + more
-    filled, marks = pad(lists_of(values), width, fill), attention_mask(lists_of(values), width)
+    lists = lists_of(values)
+    filled, marks = pad(*lists, width, fill), attention_mask(lists.offsets, width)
     assert filled.tolist() == [expected.pad(row, width, fill) for row in values]
     assert marks.tolist() == [expected.mark(row, width) for row in values]
     for matrix in (filled, marks):

@@ -18,11 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusmill.errors import UserError
-from corpusmill.reading.load.batches import Batch, Batches
+from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.load.loader import Loader
 from corpusmill.reading.order.length_batches import LengthBatches
 from corpusmill.reading.order.schedule import Batching, FixedBatches, Position
-from corpusmill.reading.rows import Rows
+from corpusmill.reading.rows import Batch, Rows
 from tests.tools.traced_batches import (
     EndlessOrder,
     Key,
@@ -172,7 +172,7 @@ def test_setting_the_epoch_that_is_being_read_goes_on_in_it(batches: Batches) ->
 
 def test_an_epoch_without_a_batch_is_refused(batches: Batches) -> None:
     batching = FixedBatches(len(batches.order) + 1, drop_last=True)
-    with pytest.raises(UserError, match="gives no batch"):
+    with pytest.raises(UserError, match="is too short for one batch per rank"):
         next(iter(Loader(replace(batches, batching=batching))))
 
 

@@ -97,12 +97,12 @@ def test_a_pool_is_arranged_as_often_as_it_is_gone_on_with_otherwise(
         for step in range(steps):
             read += [number for rank in range(ranks) for number in pool.batch(step, rank).tolist()]
         position = pool.position_after(steps)
-        assert position.read == len(read)
+        assert position.samples_read == len(read)
     assert len(set(read)) == len(read)
     assert max(read) < 2000
     # Each change of batching is remembered once.
     changes = 1 + sum(one[0] != other[0] for one, other in pairwise(legs))
-    assert len(position.taken) == changes
+    assert len(position.pool_reads) == changes
 
 
 def test_a_pool_that_was_arranged_twice_goes_on_from_the_second_arrangement() -> None:
@@ -137,7 +137,7 @@ def test_what_would_be_too_little_for_all_ranks_behind_a_pool_joins_what_is_left
     batching = LengthBatches(samples, order, batch_size=2, pool_size=8)
     batches = Batches(samples, order, batching, AsTheyAre())
     begun = read_epoch(batches, Position(0), 1)[:5]  # of pools of 8, 8 and 4
-    assert begun[-1].position.read == 10
+    assert begun[-1].position.samples_read == 10
     rest = read_epoch(batches, begun[-1].position, 5)
     reads = [read for step in begun + rest for read in step.reads]
     assert sorted(reads) == [(0, sample) for sample in range(20)]
@@ -192,7 +192,7 @@ def test_samples_that_are_longer_than_the_data_set_says_are_refused() -> None:
     samples = NumberedSamples((100,), longest=20)
     samples.all_lengths[50] = 21
     batching = LengthBatches(samples, Order((100,)), max_tokens=20)
-    with pytest.raises(UserError, match="21 tokens, and 20 are said"):
+    with pytest.raises(UserError, match="21 tokens, the manifest says that the longest has 20"):
         batching.next_pool(Position(0), 100, 1)
 
 

@@ -137,8 +137,8 @@ def test_stateful_data_loader_with_other_workers_is_refused(batches: Batches) ->
 @pytest.mark.parametrize(
     ("state", "cause"),
     [
-        ({}, "holds no state"),
-        ({"_snapshot": {}, "_steps_since_snapshot": 2}, "2 steps before"),
+        ({}, "does not contain the state"),
+        ({"_snapshot": {}, "_steps_since_snapshot": 2}, "2 steps old"),
     ],
 )
 def test_other_states_hold_no_state_of_a_stream(state: dict[str, Any], cause: str) -> None:
