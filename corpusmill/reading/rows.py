@@ -86,10 +86,6 @@ class Rows(Sequence[dict[str, Any]]):
             raise TypeError(f"{name} has one number per row, not a list")
         return column
 
-    def replace(self, columns: Mapping[str, Values]) -> "Rows":
-        """Return the same rows with columns added, or replaced where the names are equal."""
-        return Rows({**self.columns, **columns}, self.samples, self.epochs)
-
 
 def _value(column: Values, row: int) -> Any:
     if isinstance(column, Lists):
@@ -131,28 +127,31 @@ def gather_lengths(parts: Sequence[Part], size: int) -> Integers:
     return lengths
 
 
-def gather_lists(parts: Sequence[Part], size: int, dtype: npt.DTypeLike) -> Lists:
+def gather_lists(parts: Sequence[Part], size: int, dtype: npt.DTypeLike = None) -> Lists:
     """Copy lists into a new column.
 
     Args:
         parts: the rows to copy; each place of the new column belongs to one of them.
         size: the number of rows of the new column.
-        dtype: the type of its values.
+        dtype: the type of its values; None for the smallest that holds those of all parts.
 
     Example:
         the part ([7, 8], [], [9]) with rows [2, 0] and places [0, 1] gives [9] and [7, 8].
     """
     offsets = np.zeros(size + 1, np.int64)
     np.cumsum(gather_lengths(parts, size), out=offsets[1:])
+    dtype = dtype or np.result_type(*(part.lists.values for part in parts))
     gathered = np.empty(int(offsets[-1]), dtype)
     for part in parts:
         copy_lists(*part.lists, part.rows, part.places, gathered, offsets)
     return Lists(gathered, offsets)
 
 
-def gather_numbers(parts: Sequence[Part], size: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Copy numbers into a new column; see `gather_lists`."""
-    gathered = np.empty(size, dtype)
+def gather_numbers(
+    parts: Sequence[Part], size: int, dtype: npt.DTypeLike = None
+) -> npt.NDArray[Any]:
+    """Copy numbers into a new column, as `gather_lists` does with lists."""
+    gathered = np.empty(size, dtype or np.result_type(*(part.values for part in parts)))
     for values, rows, places in parts:
         gathered[places] = np.asarray(values)[rows]
     return gathered

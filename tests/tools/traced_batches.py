@@ -22,7 +22,7 @@ class TracedCollator:
 
     def prepare(self, rows: Rows) -> Rows:
         keys = {"sample": rows.samples.copy(), "epoch": rows.epochs.copy()}
-        return rows.replace(keys)
+        return Rows({**rows.columns, **keys}, rows.samples, rows.epochs)
 
     def __call__(self, rows: Rows) -> Batch:
         ids = rows.lists("input_ids")

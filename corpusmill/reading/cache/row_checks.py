@@ -31,9 +31,7 @@ def check_rows(
     Example:
         input_ids [[2, 9, 3]] with masked_lm_positions [[5]] are refused: the row has no position 5.
     """
-    tokens = rows.get(columns[0].name)
-    if not isinstance(tokens, Lists):
-        raise ValueError(f"it has no lists of {columns[0].name}")
+    tokens = _lists(rows, columns[0].name)
     if len(tokens.offsets) > 1 and int(tokens.lengths.max()) > longest:
         raise ValueError(f"a row is longer than the {longest} tokens of the longest one")
     for column in columns:
@@ -44,9 +42,16 @@ def check_rows(
             _check_lengths(rows, column, column_of(columns, column.role.aligned_with))
         _check_range(values, column, vocab_size)
         if column.role is Role.POSITIONS:
-            _check_positions(values, column.name, tokens)
+            _check_positions(_lists(rows, column.name), column.name, tokens)
         if column.role is Role.BOUNDARIES:
-            _check_boundaries(values, column.name, tokens)
+            _check_boundaries(_lists(rows, column.name), column.name, tokens)
+
+
+def _lists(rows: Mapping[str, Values], name: str) -> Lists:
+    lists = rows.get(name)
+    if not isinstance(lists, Lists):
+        raise ValueError(f"it has no lists of {name}")
+    return lists
 
 
 def _check_lengths(rows: Mapping[str, Values], column: Column, aligned: Column | None) -> None:
@@ -72,9 +77,7 @@ def _check_range(values: Values, column: Column, vocab_size: int) -> None:
         raise ValueError(f"{column.name} has a value that is not from {bounds}")
 
 
-def _check_positions(positions: Values, name: str, tokens: Lists) -> None:
-    if not isinstance(positions, Lists):
-        raise ValueError(f"it has no lists of {name}")
+def _check_positions(positions: Lists, name: str, tokens: Lists) -> None:
     if len(positions.offsets) != len(tokens.offsets):
         raise ValueError(f"{name} has another number of rows")
     lengths = np.repeat(tokens.lengths, positions.lengths)
@@ -82,9 +85,7 @@ def _check_positions(positions: Values, name: str, tokens: Lists) -> None:
         raise ValueError(f"{name} has a place that its row does not have")
 
 
-def _check_boundaries(boundaries: Values, name: str, tokens: Lists) -> None:
-    if not isinstance(boundaries, Lists):
-        raise ValueError(f"it has no lists of {name}")
+def _check_boundaries(boundaries: Lists, name: str, tokens: Lists) -> None:
     firsts, lasts = boundaries.offsets[:-1], boundaries.offsets[1:] - 1
     is_valid = bool((boundaries.lengths > 0).all())
     if is_valid:

@@ -202,11 +202,11 @@ class _Sink:
 
     def __init__(self, enter: Any, target: Path, column: Column) -> None:
         self._dtype = np.dtype(column.dtype)
-        self._values: BinaryIO = enter(values_path(target, column.name).open("wb"))
+        self._values: BinaryIO = enter((target / f"{column.name}.values").open("wb"))
         self._offsets: BinaryIO | None = None
         self._end = 0
         if column.width:
-            self._offsets = enter(offsets_path(target, column.name).open("wb"))
+            self._offsets = enter((target / f"{column.name}.offsets").open("wb"))
             self._offsets.write(np.zeros(1, np.int64).tobytes())
 
     def sync(self) -> None:
@@ -224,16 +224,6 @@ class _Sink:
             self._end += int(rows.offsets[-1])
 
 
-def values_path(folder: Path, column: str) -> Path:
-    """Return the path of a column's values."""
-    return folder / f"{column}.values"
-
-
-def offsets_path(folder: Path, column: str) -> Path:
-    """Return the path of the offsets of a column's lists."""
-    return folder / f"{column}.offsets"
-
-
 def map_shard(folder: Path, columns: tuple[Column, ...], rows: int) -> dict[str, Values] | None:
     """Map the columns of an unpacked shard into memory.
 
@@ -248,9 +238,9 @@ def map_shard(folder: Path, columns: tuple[Column, ...], rows: int) -> dict[str,
     mapped: dict[str, Values] = {}
     try:
         for column in columns:
-            path, dtype = values_path(folder, column.name), np.dtype(column.dtype)
+            path, dtype = folder / f"{column.name}.values", np.dtype(column.dtype)
             if column.width:
-                offsets = _map(offsets_path(folder, column.name), np.dtype(np.int64), rows + 1)
+                offsets = _map(path.with_suffix(".offsets"), np.dtype(np.int64), rows + 1)
                 mapped[column.name] = Lists(_map(path, dtype, int(offsets[-1])), offsets)
             else:
                 mapped[column.name] = _map(path, dtype, rows)

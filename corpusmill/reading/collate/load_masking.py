@@ -73,13 +73,8 @@ class DynamicMasking:
         names = (self.columns[0].name, *(column.name for column in self.masked_columns[-2:]))
         columns: dict[str, Values] = dict(rows.columns)
         for i, name in enumerate(names):
-            columns[name] = parts[0][1][i]
-            if len(parts) > 1:
-                lists = [
-                    Part(masked[i], np.arange(len(places)), places) for places, masked in parts
-                ]
-                dtype = np.result_type(*(part.lists.values for part in lists))
-                columns[name] = gather_lists(lists, len(rows), dtype)
+            lists = [Part(masked[i], np.arange(len(places)), places) for places, masked in parts]
+            columns[name] = lists[0].values if len(lists) == 1 else gather_lists(lists, len(rows))
         if words := column_of(self.columns, Role.WORDS):
             del columns[words.name]
         return Rows(columns, rows.samples, rows.epochs)
@@ -105,4 +100,4 @@ class DynamicMasking:
 
 def _take_lists(lists: Lists, rows: Integers) -> Lists:
     """Return a copy of some lists, with offsets from 0."""
-    return gather_lists([Part(lists, rows, np.arange(len(rows)))], len(rows), lists.values.dtype)
+    return gather_lists([Part(lists, rows, np.arange(len(rows)))], len(rows))

@@ -17,7 +17,7 @@ import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import cycle
+from itertools import chain, cycle
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.context import BaseContext
@@ -153,7 +153,7 @@ class WorkerProcesses:
         Raises:
             UserError: a worker found a user's mistake, or was killed.
         """
-        streams = [_items(worker, collate) for worker in self._workers]
+        streams = [chain.from_iterable(map(collate, worker.blocks())) for worker in self._workers]
         for items in cycle(streams):
             try:
                 item = next(items)
@@ -170,11 +170,6 @@ class WorkerProcesses:
             if worker.process.is_alive():
                 worker.process.kill()
                 worker.process.join()
-
-
-def _items(worker: "_Worker", collate: Callable[[Block], Iterator[T]]) -> Iterator[T]:
-    for block in worker.blocks():
-        yield from collate(block)
 
 
 class _Worker:

@@ -71,10 +71,12 @@ class JoinedSamples(Samples):
             for source, numbers, places in self._split(samples)
         ]
         names = pieces[0][0] if pieces else {}
-        return {
-            name: _join([Part(columns[name], rows, places) for columns, rows, places in pieces])
-            for name in names
-        }
+        columns: dict[str, Values] = {}
+        for name in names:
+            parts = [Part(values[name], rows, places) for values, rows, places in pieces]
+            gather = gather_lists if isinstance(parts[0].values, Lists) else gather_numbers
+            columns[name] = gather(parts, len(samples))
+        return columns
 
     def _split(self, samples: Integers) -> Iterator[tuple[Samples, Integers, Integers]]:
         """Yield each source of the samples, their numbers there, and their places among all."""
@@ -82,13 +84,6 @@ class JoinedSamples(Samples):
         for source in np.unique(sources).tolist():
             places = np.flatnonzero(sources == source)
             yield self.sources[source], samples[places] - self._starts[source], places
-
-
-def _join(parts: list[Part]) -> Values:
-    size = sum(len(part.rows) for part in parts)
-    if isinstance(parts[0].values, Lists):
-        return gather_lists(parts, size, np.result_type(*(part.lists.values for part in parts)))
-    return gather_numbers(parts, size, np.result_type(*(part.values for part in parts)))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Small data sets of all objectives, built once a session, and a cache of one's own."""
+"""Small data sets of all objectives, built once per session, and an empty cache folder."""
 
 from pathlib import Path
 
@@ -13,13 +13,13 @@ def _write(name: str, folders: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Static masks; 3 shards of train and one of validation, as all of these have."""
+    """Return a data set with static masks; like all of these it has 3 + 1 shards."""
     return _write("bert", tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
 def bert_dynamic(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Whole words to mask at load time (`seg_labels`)."""
+    """Return a data set with words to mask at load time (`seg_labels`)."""
     return _write("bert_dynamic", tmp_path_factory)
 
 
@@ -35,23 +35,23 @@ def electra(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def gpt_stream(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A row is a document."""
+    """Return a data set whose rows are documents."""
     return _write("gpt_stream", tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
 def gpt_windows(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """At most 48 tokens, of which 8 are shared."""
+    """Return windows of at most 48 tokens that overlap by 8."""
     return _write("gpt_windows", tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
 def gpt_pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Rows of at most 64 tokens, with `cu_seqlens`."""
+    """Return packed rows of at most 64 tokens, with `cu_seqlens`."""
     return _write("gpt_pack", tmp_path_factory)
 
 
 @pytest.fixture
 def cache_folder(tmp_path: Path) -> Path:
-    """Where unpacked shards go."""
+    """Return a folder for unpacked shards."""
     return tmp_path / "cache"

@@ -1,4 +1,4 @@
-"""A data set that is damaged, half-written or not what it is taken for is refused in words."""
+"""A folder that is damaged, half-written or not a data set is refused with a clear message."""
 
 import hashlib
 import json
@@ -24,13 +24,13 @@ Change = Callable[[Path], object]
 
 @pytest.fixture
 def data(bert: Path, tmp_path: Path) -> Path:
-    """A data set of one's own, to be damaged."""
+    """Return a copy of a data set, which a test may damage."""
     return Path(shutil.copytree(bert, tmp_path / "out"))
 
 
 @pytest.fixture(scope="session")
 def megatron(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Shards of two files each."""
+    """Return a data set with two files per shard."""
     recipe = Recipe(OBJECTIVES["gpt_stream"], OutputOptions("megatron"))
     return write_small_dataset(tmp_path_factory.mktemp("megatron") / "out", recipe)
 
@@ -41,7 +41,7 @@ def read_all(folder: Path, cache_folder: Path, **options: Any) -> int:
 
 
 def assert_refused(refused: pytest.ExceptionInfo[UserError], *parts: str) -> None:
-    """One line that names the value, the cause and the cure."""
+    """Check that the message is one line with the given parts."""
     message = str(refused.value)
     assert "\n" not in message
     for part in parts:
@@ -91,11 +91,11 @@ def test_a_damaged_shard_is_left_out_and_counted(
 ) -> None:
     rows = DataSet(data).shard_sizes
     DAMAGES[damage][0](data / SHARD)
-    found = DataSet(data, cache_folder=cache_folder, damaged="skip")
-    assert list(found.skipped) == [SHARD]
-    assert found.skipped_rows == rows[1]
-    assert found.shard_sizes == (rows[0], rows[2])
-    assert len(found.take(np.arange(len(found)))) == rows[0] + rows[2]
+    opened = DataSet(data, cache_folder=cache_folder, damaged="skip")
+    assert list(opened.skipped) == [SHARD]
+    assert opened.skipped_rows == rows[1]
+    assert opened.shard_sizes == (rows[0], rows[2])
+    assert len(opened.take(np.arange(len(opened)))) == rows[0] + rows[2]
 
 
 @given(place=st.integers(0, 10**6), bit=st.integers(0, 7))
@@ -111,48 +111,50 @@ def test_a_flipped_bit_anywhere_is_found(
     shutil.rmtree(folder)
 
 
-def test_shards_that_are_not_read_are_not_looked_into(data: Path, cache_folder: Path) -> None:
-    """A damaged byte far away does not keep a run from beginning."""
+def test_shards_are_checked_only_when_they_are_read(data: Path, cache_folder: Path) -> None:
+    """A damaged byte in a later shard does not prevent a run from starting."""
     flip_a_bit(data / SHARD, 99)
     whole = DataSet(data, cache_folder=cache_folder)
     assert len(whole.take(np.arange(whole.shard_sizes[0]))) == whole.shard_sizes[0]
 
 
-def test_where_no_shard_is_whole_nothing_is_left_to_read(data: Path) -> None:
+def test_a_data_set_without_an_intact_shard_is_refused(data: Path) -> None:
     for shard in data.glob("train-*"):
         shard.unlink()
     with pytest.raises(UserError, match="all of its 3 shards are damaged"):
         DataSet(data, damaged="skip")
 
 
-def test_ranks_that_left_out_the_same_can_tell(bert: Path, data: Path, tmp_path: Path) -> None:
+def test_ranks_that_skip_the_same_shards_have_equal_digests(
+    bert: Path, data: Path, tmp_path: Path
+) -> None:
     (data / SHARD).unlink()
     other = Path(shutil.copytree(data, tmp_path / "other"))
     flip_a_bit(other / SHARD.replace("1", "2", 1), 5)
-    digests = [DataSet(of, damaged="skip").digest for of in (data, data, other, bert)]
+    digests = [DataSet(folder, damaged="skip").digest for folder in (data, data, other, bert)]
     assert digests[0] == digests[1]
     assert len(set(digests)) == 3
 
 
 @pytest.mark.parametrize("damaged", ["refuse", "skip"])
-def test_a_companion_of_a_shard_is_missed(
+def test_a_missing_companion_of_a_shard_is_named(
     damaged: Any, megatron: Path, tmp_path: Path, cache_folder: Path
 ) -> None:
     data = Path(shutil.copytree(megatron, tmp_path / "out"))
     (data / "train-00001-of-00003.idx").unlink()
     if damaged == "skip":
-        found = DataSet(data, cache_folder=cache_folder, damaged="skip")
-        assert "train-00001-of-00003.idx" in found.skipped["train-00001-of-00003.bin"]
+        opened = DataSet(data, cache_folder=cache_folder, damaged="skip")
+        assert "train-00001-of-00003.idx" in opened.skipped["train-00001-of-00003.bin"]
         return
     with pytest.raises(UserError) as refused:
         DataSet(data, cache_folder=cache_folder)
     assert_refused(refused, "train-00001-of-00003.idx", "missing")
 
 
-def test_a_file_that_cannot_be_read_now_is_not_taken_for_damaged(
+def test_a_file_that_cannot_be_read_now_does_not_count_as_damaged(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else a rank with a bad connection would read other examples than the rest."""
+    """Otherwise a rank with a bad connection would read other examples than the others."""
     really_open = Path.open
 
     def fail(path: Path, *arguments: Any, **options: Any) -> Any:
@@ -191,18 +193,21 @@ HALF_WRITTEN: dict[str, tuple[Change, str]] = {
     "a file": (write_a_file, "it is a file"),
     "empty": (empty, "there is no _SUCCESS, so it is not a data set"),
     "plain Parquet": (write_tables_alone, "there is no _SUCCESS, so it is not a data set"),
-    "no _SUCCESS": (lambda of: (of / "_SUCCESS").unlink(), "there is dataset.json but no _SUCCESS"),
-    "no manifest": (lambda of: (of / "dataset.json").unlink(), "_SUCCESS but no dataset.json"),
+    "no _SUCCESS": (
+        lambda out: (out / "_SUCCESS").unlink(),
+        "there is dataset.json but no _SUCCESS",
+    ),
+    "no manifest": (lambda out: (out / "dataset.json").unlink(), "_SUCCESS but no dataset.json"),
     "at work": (stop_the_build, "a build is running there or was stopped"),
     "half a manifest": (
-        lambda of: (of / "dataset.json").write_bytes((of / "dataset.json").read_bytes()[:500]),
+        lambda out: (out / "dataset.json").write_bytes((out / "dataset.json").read_bytes()[:500]),
         "its 500 bytes do not have the sha256 in _SUCCESS",
     ),
 }
 
 
 @pytest.mark.parametrize("state", HALF_WRITTEN)
-def test_what_is_no_whole_data_set_is_refused(state: str, data: Path) -> None:
+def test_an_incomplete_data_set_is_refused(state: str, data: Path) -> None:
     change, cause = HALF_WRITTEN[state]
     change(data)
     with pytest.raises(UserError) as refused:
@@ -211,7 +216,7 @@ def test_what_is_no_whole_data_set_is_refused(state: str, data: Path) -> None:
 
 
 def reseal(folder: Path, manifest: object) -> None:
-    """Write a manifest, whatever it is, with the `_SUCCESS` that vouches for it."""
+    """Write any manifest, with a matching `_SUCCESS`."""
     content = manifest if isinstance(manifest, bytes) else json.dumps(manifest).encode()
     (folder / "dataset.json").write_bytes(content)
     (folder / "_SUCCESS").write_text(hashlib.sha256(content).hexdigest() + "\n")
@@ -240,13 +245,13 @@ def test_another_format_version_is_refused(
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b"7", b'{"format": "other"}', b"\xff"])
-def test_a_manifest_that_is_none_is_refused(content: bytes, data: Path) -> None:
+def test_an_invalid_manifest_is_refused(content: bytes, data: Path) -> None:
     reseal(data, content)
     with pytest.raises(UserError, match=r"dataset\.json: it is n"):
         DataSet(data)
 
 
-def test_a_split_that_is_not_there_is_refused(bert: Path) -> None:
+def test_an_unknown_split_is_refused(bert: Path) -> None:
     with pytest.raises(UserError) as refused:
         DataSet(bert, "test")
     assert_refused(refused, 'split="test"', "has train, validation", "Give one that it has")

@@ -28,18 +28,18 @@ NAMES = ("bert", "bert_dynamic", "ernie", "electra", "gpt_stream", "gpt_windows"
 def opened(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, tuple[DataSet, pa.Table]]:
-    """Each data set, and its rows as pyarrow reads them."""
+    """Return each data set with its rows as pyarrow reads them."""
     cache = tmp_path_factory.mktemp("cache")
-    found = {}
+    results = {}
     for name in NAMES:
         folder: Path = request.getfixturevalue(name)
         tables = [pq.read_table(shard) for shard in sorted(folder.glob("train-*"))]
-        found[name] = DataSet(folder, cache_folder=cache), pa.concat_tables(tables)
-    return found
+        results[name] = DataSet(folder, cache_folder=cache), pa.concat_tables(tables)
+    return results
 
 
 def plain(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: of if isinstance(of, int) else of.tolist() for name, of in row.items()}
+    return {name: cell if isinstance(cell, int) else cell.tolist() for name, cell in row.items()}
 
 
 @given(name=st.sampled_from(NAMES), numbers=st.lists(st.integers(0, 10**6), max_size=40))
@@ -73,14 +73,14 @@ def test_a_data_set_has_the_rows_and_types_of_its_files(
         data[len(data)]
 
 
-def test_splits_are_data_sets_of_their_own(bert: Path, cache_folder: Path) -> None:
+def test_each_split_is_a_data_set(bert: Path, cache_folder: Path) -> None:
     data = DataSet(bert, "validation", cache_folder=cache_folder)
     table = pq.read_table(bert / "validation-00000-of-00001.parquet")
     assert [plain(row) for row in data.take(np.arange(len(data)))] == table.to_pylist()
     assert data.digest != DataSet(bert).digest
 
 
-def test_no_examples_are_taken_as_readily(bert: Path, cache_folder: Path) -> None:
+def test_taking_no_examples_gives_no_rows(bert: Path, cache_folder: Path) -> None:
     rows = DataSet(bert, cache_folder=cache_folder).take(np.array([], np.int64))
     assert list(rows) == []
     assert rows.lists("input_ids").lengths.tolist() == []
@@ -102,9 +102,9 @@ def test_other_processes_read_the_same(
     receive, to = context.Pipe(duplex=False)
     process = context.Process(target=send_rows, args=(data, samples, to))  # type: ignore[attr-defined]
     process.start()
-    found = receive.recv()
+    results = receive.recv()
     process.join()
-    assert found == [plain(row) for row in data.take(samples)]
+    assert results == [plain(row) for row in data.take(samples)]
 
 
 def test_a_copy_that_is_sent_holds_no_rows(bert: Path, cache_folder: Path) -> None:
@@ -119,23 +119,23 @@ def test_a_copy_that_is_sent_holds_no_rows(bert: Path, cache_folder: Path) -> No
 
 @pytest.fixture
 def in_memory(bert: Path) -> Iterator[str]:
-    """A copy of a data set behind a URL."""
+    """Return the URL of a copy of a data set."""
     files = fsspec.filesystem("memory")
     files.put(f"{bert}/", "/data/out", recursive=True)
     yield "memory://data/out"
     files.rm("/data", recursive=True)
 
 
-def test_a_folder_behind_a_url_is_read_and_each_shard_fetched_once(
+def test_a_remote_folder_is_read_and_each_shard_fetched_once(
     in_memory: str, bert: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fetched = []
     files = fsspec.filesystem("memory")
     really_open = type(files)._open
 
-    def note(of: object, path: str, *arguments: Any, **options: Any) -> Any:
+    def note(folder: object, path: str, *arguments: Any, **options: Any) -> Any:
         fetched.append(path.rpartition("/")[2])
-        return really_open(of, path, *arguments, **options)
+        return really_open(folder, path, *arguments, **options)
 
     monkeypatch.setattr(type(files), "_open", note)
     local = DataSet(bert, cache_folder=cache_folder.with_name("local"))
@@ -151,9 +151,7 @@ def test_a_folder_behind_a_url_is_read_and_each_shard_fetched_once(
     assert not list(cache_folder.rglob("copies"))
 
 
-def test_a_shard_behind_a_url_that_is_damaged_is_refused(
-    in_memory: str, cache_folder: Path
-) -> None:
+def test_a_damaged_remote_shard_is_refused(in_memory: str, cache_folder: Path) -> None:
     files = fsspec.filesystem("memory")
     name = "train-00001-of-00003.parquet"
     content = bytearray(files.cat(f"/data/out/{name}"))
@@ -168,10 +166,10 @@ def test_a_shard_behind_a_url_that_is_damaged_is_refused(
         DataSet(in_memory)
 
 
-def test_a_connection_that_breaks_is_told_from_a_damaged_shard(
+def test_a_broken_connection_is_distinguished_from_a_damaged_shard(
     in_memory: str, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Clients of stores raise errors of their own, which are no OSError."""
+    """Clients of object stores raise their own errors, which are not OSErrors."""
     data = DataSet(in_memory, cache_folder=cache_folder)
 
     def fail(*_: object, **__: object) -> None:
@@ -187,7 +185,7 @@ def test_a_connection_that_breaks_is_told_from_a_damaged_shard(
             DataSet(in_memory, damaged=damaged)
 
 
-def test_a_data_set_of_the_hub_is_read(
+def test_a_data_set_on_the_hub_is_read(
     bert: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_PROXY", "*")

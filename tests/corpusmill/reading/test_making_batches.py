@@ -1,4 +1,4 @@
-"""One call from a data set to batches gives what its parts give."""
+"""One call from a data set to batches gives the same as its parts."""
 
 from pathlib import Path
 
@@ -27,10 +27,10 @@ def read(batches: Batches) -> list[Batch]:
     return list(Loader(batches))
 
 
-def assert_same(found: Batches, expected: Batches) -> None:
-    here, there = read(found), read(expected)
-    assert len(here) == len(there)
-    for batch, other in zip(here, there, strict=True):
+def assert_same(actual: Batches, expected: Batches) -> None:
+    ours, theirs = read(actual), read(expected)
+    assert len(ours) == len(theirs)
+    for batch, other in zip(ours, theirs, strict=True):
         assert batch.keys() == other.keys()
         for name, array in batch.items():
             np.testing.assert_array_equal(array, other[name])
@@ -42,13 +42,13 @@ def test_batches_of_one_size(data: DataSet) -> None:
     assert_same(make_batches(data, 4, seed=3), expected)
 
 
-def test_batches_by_tokens_are_padded_to_the_multiple_that_they_are_cut_for(data: DataSet) -> None:
+def test_batches_by_tokens_are_cut_and_padded_for_the_same_multiple(data: DataSet) -> None:
     order = Order(data.shard_sizes, 3)
     collator = collator_for(data, seed=3, pad_to_multiple_of=8)
     batching = LengthBatches(data, order, None, 1024, 8)
-    found = make_batches(data, max_tokens=1024, seed=3, pad_to_multiple_of=8)
-    assert_same(found, Batches(data, order, batching, collator))
-    assert max(batch["input_ids"].size for batch in read(found)) <= 1024
+    actual = make_batches(data, max_tokens=1024, seed=3, pad_to_multiple_of=8)
+    assert_same(actual, Batches(data, order, batching, collator))
+    assert max(batch["input_ids"].size for batch in read(actual)) <= 1024
 
 
 def test_a_mixture_is_read_in_its_order(data: DataSet) -> None:
@@ -59,7 +59,7 @@ def test_a_mixture_is_read_in_its_order(data: DataSet) -> None:
     assert sum(len(batch["input_ids"]) for batch in batches) == len(order)
 
 
-def test_what_does_not_go_together_is_refused(data: DataSet) -> None:
+def test_contradictory_options_are_refused(data: DataSet) -> None:
     with pytest.raises(UserError, match="the size of batches is unknown"):
         make_batches(data)
     with pytest.raises(UserError, match="leave no samples out"):

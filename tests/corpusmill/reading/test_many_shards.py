@@ -1,4 +1,4 @@
-"""Data sets of many shards: how many files are open, and rows that lie in all of them."""
+"""Data sets of many shards: the number of open files, and rows from all shards."""
 
 import re
 import shutil
@@ -32,8 +32,8 @@ def test_rows_from_all_shards_at_once_are_those_of_each(bert: Path, cache_folder
             np.testing.assert_array_equal(rows[place][name], value, name)
 
 
-def test_lists_are_gathered_at_their_places_and_nowhere_else() -> None:
-    # Rows [1, 2], [], [3, 4, 5]; the gathered ones have a place between them that is another's.
+def test_lists_are_copied_to_their_places_and_nowhere_else() -> None:
+    # Rows [1, 2], [], [3, 4, 5]; place 1 of the gathered rows belongs to another shard.
     values, offsets = np.array([1, 2, 3, 4, 5], np.int16), np.array([0, 2, 2, 5])
     gathered, gathered_offsets = np.full(8, -1, np.int16), np.array([0, 3, 5, 5, 7])
     rows, places = np.array([2, 1, 0]), np.array([0, 2, 3])

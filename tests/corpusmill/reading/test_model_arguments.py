@@ -1,4 +1,4 @@
-"""Models of transformers take batches without change, and see in them what they should."""
+"""Models of transformers take batches unchanged, and interpret them correctly."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -26,10 +26,10 @@ SIZES: dict[str, Any] = {
 CALM: dict[str, Any] = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
-def model(name: str, config: str, /, **given: Any) -> Any:
-    """A model with random weights, which are the same each time."""
+def model(name: str, config: str, /, **options: Any) -> Any:
+    """Return a model with random weights, the same each time."""
     torch.manual_seed(1)
-    built = getattr(transformers, name)(getattr(transformers, config)(**given))
+    built = getattr(transformers, name)(getattr(transformers, config)(**options))
     return built.eval()
 
 
@@ -38,7 +38,7 @@ def gpt() -> Any:
         "GPT2LMHeadModel", "GPT2Config", vocab_size=601, n_embd=16, n_layer=2, n_head=2,
         n_positions=800, attn_implementation="eager", bos_token_id=600, eos_token_id=600,
         resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
-        # With a cache, which is for generating, pieces are not told by their positions.
+        # With a cache, which is for generation, pieces are not recognized by their positions.
         use_cache=False,
     )  # fmt: skip
 
@@ -47,13 +47,13 @@ def tensors(batch: dict[str, np.ndarray]) -> dict[str, torch.Tensor]:
     return {name: torch.from_numpy(array) for name, array in batch.items()}
 
 
-def batch_of(samples: Samples, rows: Rows | None = None, **given: Any) -> dict[str, torch.Tensor]:
-    collate = collator_for(samples, **given)
+def batch_of(samples: Samples, rows: Rows | None = None, **options: Any) -> dict[str, torch.Tensor]:
+    collate = collator_for(samples, **options)
     return tensors(collate(collate.prepare(rows or samples.take(np.arange(5)))))
 
 
 def rows_of_pieces(data_set: DataSet) -> Rows:
-    """Packed rows, the ones with the most pieces, and one that is not full."""
+    """Return the packed rows with the most pieces, and one that is not full."""
     rows = data_set.take(np.arange(len(data_set)))
     most = np.argsort(-rows.lists("cu_seqlens").lengths, kind="stable")[:4]
     return data_set.take(np.append(most, np.argmin(rows.lists("input_ids").lengths)))
@@ -75,7 +75,7 @@ def test_masked_rows_train_their_models(
     trained = model(*classes, **SIZES, **CALM)
     narrow = trained(**batch_of(data_set)).loss
     assert torch.isfinite(narrow)
-    # Filling changes nothing, so that masks and labels cover it.
+    # Padding changes nothing, as masks and labels cover it.
     wide = trained(**batch_of(data_set, padding="max_length", max_length=70)).loss
     assert narrow.item() == pytest.approx(wide.item(), rel=1e-5)
 
@@ -105,22 +105,22 @@ def test_windows_train_gpt(gpt_windows: Path, cache_folder: Path) -> None:
 
 
 def test_labels_and_targets_are_the_same_predictions(gpt_stream: Path, cache_folder: Path) -> None:
-    """Up to the last of a window, which labels cannot tell the model."""
+    """But for the last token of a window, which labels do not contain."""
     windows = TokenWindows(DataSet(gpt_stream, cache_folder=cache_folder), 32)
     labelled, shifted = batch_of(windows), batch_of(windows, predicted="targets")
-    found = gpt()(**labelled)
+    output = gpt()(**labelled)
     logits = gpt()(shifted["input_ids"]).logits[:, :-1]
     expected = torch.nn.functional.cross_entropy(
         logits.flatten(0, 1), shifted["targets"][:, :-1].flatten()
     )
-    assert found.loss.item() == pytest.approx(expected.item(), rel=1e-5)
+    assert output.loss.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 @pytest.mark.parametrize("layout", ["rows", "flattened"])
-def test_packed_pieces_do_not_see_each_other(
+def test_packed_pieces_do_not_attend_to_one_another(
     gpt_pack: Path, cache_folder: Path, layout: str
 ) -> None:
-    """The model says of each piece what it says of the piece alone."""
+    """The model predicts the same for a piece as for the piece alone."""
     data_set = DataSet(gpt_pack, cache_folder=cache_folder)
     rows = rows_of_pieces(data_set)
     batch = batch_of(data_set, rows, layout=layout, pad_to_multiple_of=16)

@@ -35,8 +35,8 @@ def test_the_expected_share_is_that_of_the_batches_that_are_read(
         for batch in step.batches:
             width = padding.width(batch["lengths"])
             counted.add(np.arange(width) < batch["lengths"][:, None])
-    found = padding_share(batches, padding, world_size=3, begin=Position(157))
-    assert found == pytest.approx(counted.share)
+    share = padding_share(batches, padding, world_size=3, begin=Position(157))
+    assert share == pytest.approx(counted.share)
 
 
 def test_a_part_of_an_epoch_tells_about_the_whole() -> None:

@@ -1,4 +1,4 @@
-"""What a run may rely on, however it is stopped and goes on."""
+"""The guarantees of a run, however it is stopped and resumed."""
 
 import json
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ _LONGEST = 12
 
 @dataclass(frozen=True)
 class Leg:
-    """A part of a run that is not interrupted."""
+    """An uninterrupted part of a run."""
 
     world_size: int
     workers: tuple[int, ...]
@@ -33,7 +33,7 @@ class Leg:
 
 @dataclass(frozen=True)
 class Data:
-    """What is read, and in which order."""
+    """The samples and their order."""
 
     samples: NumberedSamples | JoinedSamples
     order: Ordering
@@ -73,8 +73,8 @@ def single(draw: st.DrawFn) -> Data:
 @st.composite
 def mixed(draw: st.DrawFn) -> Data:
     sources = [
-        NumberedSamples(of, _LONGEST, seed, str(seed))
-        for seed, of in enumerate(draw(st.lists(shards, min_size=1, max_size=3)))
+        NumberedSamples(sizes, _LONGEST, seed, str(seed))
+        for seed, sizes in enumerate(draw(st.lists(shards, min_size=1, max_size=3)))
     ]
     proportions = [2 * len(source) / (1 + place) for place, source in enumerate(sources)]
     sizes = [len(source) for source in sources]
@@ -104,7 +104,7 @@ def legs(draw: st.DrawFn) -> Leg:
 
 
 kinds = single() | mixed()
-# Legs that come again are where a run may take up what it had begun before.
+# Where a leg recurs, a run may resume an earlier arrangement.
 runs = st.lists(legs(), min_size=1, max_size=3).flatmap(
     lambda some: st.lists(st.sampled_from(some), min_size=1, max_size=6)
 )
@@ -112,7 +112,7 @@ runs = st.lists(legs(), min_size=1, max_size=3).flatmap(
 
 @settings(max_examples=300, deadline=None)
 @given(kinds, runs, st.booleans())
-def test_each_sample_is_read_once_an_epoch_whatever_changes(
+def test_each_sample_is_read_once_per_epoch_whatever_changes(
     data: Data, run: list[Leg], by_length: bool
 ) -> None:
     position = Position(0)
@@ -140,29 +140,27 @@ def test_each_sample_is_read_once_an_epoch_whatever_changes(
 
 @settings(max_examples=150, deadline=None)
 @given(kinds, legs(), st.lists(st.integers(0, 12), max_size=4), st.integers(1, 4), st.booleans())
-def test_a_run_that_goes_on_unchanged_reads_what_it_would_have_read(
+def test_a_run_resumed_unchanged_reads_the_same(
     data: Data, leg: Leg, stops: list[int], workers: int, by_length: bool
 ) -> None:
     batches = data.batches(leg, by_length)
     expected = read_epoch(batches, Position(0), leg.world_size)
-    position, found = Position(0), []
+    position, steps = Position(0), []
     for stop in stops:
         for step in read_epoch(batches, position, leg.world_size, (workers,))[:stop]:
             if step.position.samples_read <= expected[-1].position.samples_read:
-                found.append(step)
+                steps.append(step)
             position = step.position
     if position.samples_read < expected[-1].position.samples_read:
-        found += read_epoch(batches, position, leg.world_size, leg.workers)
-    for step, of_whole in zip(found, expected, strict=True):
+        steps += read_epoch(batches, position, leg.world_size, leg.workers)
+    for step, of_whole in zip(steps, expected, strict=True):
         assert step.samples == of_whole.samples
         assert step.position == of_whole.position
 
 
 @settings(max_examples=150, deadline=None)
 @given(kinds, legs(), st.integers(_LONGEST, 100))
-def test_no_batch_has_more_tokens_or_samples_than_it_may(
-    data: Data, leg: Leg, max_tokens: int
-) -> None:
+def test_no_batch_exceeds_its_tokens_or_samples(data: Data, leg: Leg, max_tokens: int) -> None:
     leg = replace(leg, max_tokens=max_tokens)
     for step in read_epoch(data.batches(leg, True), Position(0), leg.world_size):
         for batch in step.batches:

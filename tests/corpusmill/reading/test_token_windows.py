@@ -1,4 +1,4 @@
-"""Windows of token streams against the article's two data sets."""
+"""Windows of token streams, compared with the article's two data sets."""
 
 import pickle
 from dataclasses import replace
@@ -33,7 +33,7 @@ lengths = st.integers(1, 20)
 
 
 class InMemory(DataSet):
-    """A data set whose shards are lists of documents, each with its end behind it."""
+    """A data set whose shards are lists of documents, each followed by an end-of-text token."""
 
     def __init__(self, shards: list[list[list[int]]]) -> None:
         rows = [[[*document, END] for document in shard] for shard in shards]
@@ -49,7 +49,7 @@ class InMemory(DataSet):
 
 
 class Shards:
-    """What a ShardCache is asked for."""
+    """What TokenWindows needs of a ShardCache."""
 
     def __init__(self, columns: list[Values]) -> None:
         self._columns = columns
@@ -62,13 +62,13 @@ class Shards:
 
 
 def windows_of(windows: TokenWindows) -> list[tuple[list[int], list[int]]]:
-    """All of them, in an order that goes to and fro between shards, by number."""
+    """Return all windows by number, read in an order that alternates between shards."""
     samples = np.random.default_rng(3).permutation(len(windows))
     rows = windows.take(samples).lists(TOKENS).values.reshape(len(windows), -1)
-    found = [([0], [0])] * len(windows)
+    results = [([0], [0])] * len(windows)
     for sample, row in zip(samples.tolist(), rows.tolist(), strict=True):
-        found[sample] = (row[:-1], row[1:])
-    return found
+        results[sample] = (row[:-1], row[1:])
+    return results
 
 
 @given(streams, lengths, st.none() | lengths)
@@ -125,15 +125,15 @@ def test_windows_of_a_data_set_are_the_articles(
     assert len(windows) == len(reference)
     for sample in {0, len(windows) // 2, len(windows) - 1}:
         window = windows[sample]
-        found = window["input_ids"].tolist(), window["targets"].tolist()
-        assert found == reference[sample]
+        results = window["input_ids"].tolist(), window["targets"].tolist()
+        assert results == reference[sample]
 
 
 @pytest.fixture(scope="module")
 def stored(
     gpt_stream: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[DataSet, list[list[int]]]:
-    """A data set of three shards, and its documents without their ends."""
+    """Return a data set of three shards, and its documents without end-of-text tokens."""
     data_set = DataSet(gpt_stream, cache_folder=tmp_path_factory.mktemp("cache"))
     return data_set, [data_set[row]["input_ids"][:-1].tolist() for row in range(len(data_set))]
 
@@ -143,17 +143,19 @@ def stored(
 def test_batches_in_order_are_those_of_the_articles_loader(
     stored: tuple[DataSet, list[list[int]]], drop_last: bool, predicted: Any
 ) -> None:
-    """What DataLoader(shuffle=False) makes of the article's data set."""
+    """They equal what DataLoader(shuffle=False) reads from the article's data set."""
     data_set, files = stored
     reference = MemoryDataset(files, int(data_set[0]["input_ids"][-1]), 32, 20)
     windows = TokenWindows(data_set, 32, 20)
     order = Order(windows.shard_sizes, shuffle=False)
     collator = collator_for(windows, predicted=predicted)
     batches = Batches(windows, order, FixedBatches(16, drop_last), collator)
-    found = [batch for block in batches.blocks(Position(0)) for batch, _ in batches.collate(block)]
+    results = [
+        batch for block in batches.blocks(Position(0)) for batch, _ in batches.collate(block)
+    ]
     assert len(reference) % 16
-    assert len(found) == len(reference) // 16 + (not drop_last)
-    for number, batch in enumerate(found):
+    assert len(results) == len(reference) // 16 + (not drop_last)
+    for number, batch in enumerate(results):
         examples = range(number * 16, min(len(reference), number * 16 + 16))
         inputs, targets = zip(*(reference[example] for example in examples), strict=True)
         assert batch["input_ids"].tolist() == list(inputs)
@@ -167,11 +169,11 @@ def test_windows_can_be_sent_to_a_worker(stored: tuple[DataSet, list[list[int]]]
     assert windows_of(sent) == windows_of(windows)
 
 
-def test_what_is_read_tells_itself_apart(stored: tuple[DataSet, list[list[int]]]) -> None:
-    """A state of one is not taken for that of another."""
+def test_digests_distinguish_windows(stored: tuple[DataSet, list[list[int]]]) -> None:
+    """So the state of one is not mistaken for that of another."""
     digests = {
-        TokenWindows(stored[0], *given).digest
-        for given in ((32,), (32, 16), (16,), (32, None, False))
+        TokenWindows(stored[0], *arguments).digest
+        for arguments in ((32,), (32, 16), (16,), (32, None, False))
     }
     assert len(digests | {stored[0].digest}) == 5
     assert TokenWindows(stored[0], 32).digest == TokenWindows(stored[0], 32, 32).digest
@@ -190,7 +192,7 @@ def test_mixtures_take_windows_of_one_length(stored: tuple[DataSet, list[list[in
 
 
 @pytest.mark.parametrize("across_shards", [True, False])
-def test_there_are_no_other_windows(
+def test_numbers_out_of_range_are_refused(
     stored: tuple[DataSet, list[list[int]]], across_shards: bool
 ) -> None:
     windows = TokenWindows(stored[0], 32, across_shards=across_shards)
@@ -201,7 +203,7 @@ def test_there_are_no_other_windows(
 
 
 @pytest.mark.parametrize(
-    ("given", "named"),
+    ("arguments", "named"),
     [
         ((0,), "context_len=0"),
         ((8, 0), "stride=0"),
@@ -210,15 +212,15 @@ def test_there_are_no_other_windows(
     ],
 )
 def test_windows_that_cannot_be_cut_are_refused(
-    stored: tuple[DataSet, list[list[int]]], given: tuple[int, ...], named: str
+    stored: tuple[DataSet, list[list[int]]], arguments: tuple[int, ...], named: str
 ) -> None:
     with pytest.raises(UserError) as refusal:
-        TokenWindows(stored[0], *given)  # type: ignore[arg-type]
+        TokenWindows(stored[0], *arguments)  # type: ignore[arg-type]
     assert refusal.value.value == named
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt_windows"])
-def test_data_that_is_no_stream_is_refused(request: pytest.FixtureRequest, name: str) -> None:
+def test_data_that_is_not_a_stream_is_refused(request: pytest.FixtureRequest, name: str) -> None:
     with pytest.raises(UserError, match="not of a token stream"):
         TokenWindows(DataSet(request.getfixturevalue(name)), 8)
 

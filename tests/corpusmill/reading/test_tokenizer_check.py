@@ -13,7 +13,7 @@ from corpusmill.reading.data_set import DataSet
 from tests.tools.small_datasets import bert_tokenizer
 
 
-def test_the_tokenizer_of_the_data_is_known_in_any_form(bert: Path, tmp_path: Path) -> None:
+def test_the_tokenizer_of_the_data_is_accepted_in_any_form(bert: Path, tmp_path: Path) -> None:
     fast = PreTrainedTokenizerFast(
         tokenizer_file=str(bert / "tokenizer.json"),
         mask_token="[MASK]",  # noqa: S106

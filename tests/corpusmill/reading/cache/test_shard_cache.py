@@ -38,7 +38,7 @@ def places(folder: Path) -> list[Path]:
 
 
 def in_a_process(run: Callable[[], object]) -> int:
-    """Run a function in a fork of this process and give its exit code."""
+    """Run a function in a fork of this process and return the exit code."""
     process = FORK.Process(target=run)
     process.start()
     process.join()
@@ -52,7 +52,7 @@ def expected(bert: Path, tmp_path: Path) -> np.ndarray:
 
 
 def count_unpacked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The shards that this process unpacks from now on."""
+    """Return a list to which the shards that this process unpacks are added."""
     unpacked: list[str] = []
     really = unpack_shard
 
@@ -75,13 +75,13 @@ def test_a_shard_is_unpacked_once_and_when_it_is_read(
     for again in (data, DataSet(bert, cache_folder=cache_folder)):
         read_all(again)
     assert len(unpacked) == 3
-    # The same bytes somewhere else are the same shards.
+    # The same bytes in another folder are the same shards.
     shutil.copytree(bert, cache_folder.parent / "elsewhere")
     read_all(DataSet(cache_folder.parent / "elsewhere", cache_folder=cache_folder))
     assert len(unpacked) == 3
 
 
-def test_what_is_read_is_mapped_and_not_loaded(bert: Path, cache_folder: Path) -> None:
+def test_columns_are_mapped_and_not_loaded(bert: Path, cache_folder: Path) -> None:
     data = DataSet(bert, cache_folder=cache_folder)
     read_all(data)
     mapped = Path("/proc/self/maps").read_text()
@@ -131,17 +131,17 @@ def test_processes_that_begin_at_once_unpack_each_shard_once(
     for process, (_, to) in zip(processes, pipes, strict=True):
         process.start()
         to.close()
-    found = [receive.recv() for receive, _ in pipes]
+    results = [receive.recv() for receive, _ in pipes]
     for process in processes:
         process.join()
-    assert {total for _, total in found} == {int(expected.astype(np.int64).sum())}
-    assert sorted(shard for unpacked, _ in found for shard in unpacked) == sorted(
+    assert {total for _, total in results} == {int(expected.astype(np.int64).sum())}
+    assert sorted(shard for unpacked, _ in results for shard in unpacked) == sorted(
         shard.file for shard in data.shards
     )
     assert places(cache_folder) == sorted(data.cache.place(shard) for shard in range(3))
 
 
-def test_a_process_killed_while_it_unpacks_harms_nobody(
+def test_a_process_killed_while_unpacking_does_no_harm(
     bert: Path, cache_folder: Path, expected: np.ndarray
 ) -> None:
     def die() -> None:
@@ -163,10 +163,10 @@ def test_a_process_killed_while_it_unpacks_harms_nobody(
     assert places(cache_folder) == sorted(data.cache.place(shard) for shard in range(3))
 
 
-def test_what_others_were_unpacking_when_they_died_is_removed(
+def test_leftovers_of_killed_processes_are_removed(
     bert: Path, electra: Path, cache_folder: Path
 ) -> None:
-    """Also of shards that nobody reads any more; and nothing else that lies there."""
+    """Those of other shards are removed, too, but nothing else in the folder is."""
     other = DataSet(electra, cache_folder=cache_folder)
     leftover = Path(f"{other.cache.place(0)}.abc123")
     (leftover / "columns").mkdir(parents=True)
@@ -208,7 +208,7 @@ SPOILT = [
 
 
 @pytest.mark.parametrize("how", SPOILT)
-def test_a_spoilt_cache_is_filled_again(
+def test_a_spoilt_cache_is_refilled(
     how: str, bert: Path, cache_folder: Path, expected: np.ndarray
 ) -> None:
     data = DataSet(bert, cache_folder=cache_folder)
@@ -219,7 +219,7 @@ def test_a_spoilt_cache_is_filled_again(
     assert places(cache_folder) == sorted(data.cache.place(shard) for shard in range(3))
 
 
-def test_a_cache_removed_while_it_is_read_goes_on_being_read(
+def test_a_cache_removed_during_reading_stays_readable(
     bert: Path, cache_folder: Path, expected: np.ndarray
 ) -> None:
     data = DataSet(bert, cache_folder=cache_folder)
@@ -228,10 +228,10 @@ def test_a_cache_removed_while_it_is_read_goes_on_being_read(
     assert np.array_equal(read_all(data), expected)
 
 
-def test_what_is_removed_by_others_at_the_worst_moment_is_read_all_the_same(
+def test_a_shard_removed_right_after_its_renaming_is_still_read(
     bert: Path, cache_folder: Path, expected: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process whose limit is small removes each shard as soon as it has its name."""
+    """A process with a small limit removes each shard as soon as it is renamed."""
     data = DataSet(bert, cache_folder=cache_folder, cache_bytes=10**9)
     removed = []
 
@@ -272,7 +272,7 @@ def test_a_folder_that_cannot_be_made_is_named(below: str, bert: Path, tmp_path:
     assert "can be written to" in str(refused.value)
 
 
-def test_a_full_cache_that_may_only_be_read_is_read(
+def test_a_read_only_cache_is_read(
     bert: Path, cache_folder: Path, expected: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read_all(DataSet(bert, cache_folder=cache_folder))
@@ -287,7 +287,7 @@ def test_a_full_cache_that_may_only_be_read_is_read(
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data set of 12 shards."""
+    """Return a data set of 12 shards."""
     folder = tmp_path_factory.mktemp("many") / "out"
     return write_small_dataset(folder, Recipe(OBJECTIVES["bert"], shards=12))
 
@@ -296,20 +296,20 @@ def size_of(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def test_a_limit_is_kept_and_what_was_read_longest_ago_makes_room(
+def test_a_limit_is_kept_by_removing_the_shards_read_longest_ago(
     many: Path, cache_folder: Path, tmp_path: Path
 ) -> None:
     whole = read_all(DataSet(many, cache_folder=tmp_path / "whole"))
     limit = size_of(tmp_path / "whole") // 3
     data = DataSet(many, cache_folder=cache_folder, cache_bytes=limit)
-    taken = []
+    parts = []
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for start in range(0, len(data), 16):
-            taken.append(data.take(np.arange(start, min(start + 16, len(data)))))
+            parts.append(data.take(np.arange(start, min(start + 16, len(data)))))
             assert size_of(cache_folder) <= limit
             assert start < len(data) // 2 or size_of(cache_folder) > limit // 2
-    assert np.array_equal(np.concatenate([of.lists("input_ids").values for of in taken]), whole)
+    assert np.array_equal(np.concatenate([part.lists("input_ids").values for part in parts]), whole)
     kept = [data.cache.place(shard) for shard in range(12) if data.cache.place(shard).exists()]
     assert kept[-1] == data.cache.place(11)
     assert len(kept) >= 2
@@ -335,13 +335,13 @@ def test_shards_that_are_read_together_stay_and_a_warning_says_how_much_they_tak
     with pytest.warns(UserWarning, match="the 12 shards that are read together take"):
         data.take(spread)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # it is said once
+        warnings.simplefilter("error")  # the warning comes once
         for _ in range(5):
             data.take(spread)
     assert len(unpacked) == 12
 
 
-def test_a_limit_that_makes_every_look_unpack_a_shard_is_warned_of(
+def test_a_limit_with_which_every_lookup_unpacks_a_shard_gives_a_warning(
     many: Path, cache_folder: Path
 ) -> None:
     data = DataSet(many, cache_folder=cache_folder, cache_bytes=20_000)
@@ -349,31 +349,31 @@ def test_a_limit_that_makes_every_look_unpack_a_shard_is_warned_of(
         warnings.simplefilter("always")
         for turn in range(60):
             data.take(np.array([turn * 997 % len(data)]))
-    assert [str(of.message).partition(", as")[0] for of in heard] == [
+    assert [str(warning.message).partition(", as")[0] for warning in heard] == [
         "cache_bytes=20000: shards are unpacked again and again"
     ]
 
 
-def test_the_users_folder_of_caches_is_the_default(
+def test_the_users_cache_folder_is_the_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert default_cache_folder() == tmp_path / "corpusmill" / "shards"
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    # Where all users write, each has a folder of his own.
+    # In the folder of temporary files, each user has a separate folder.
     assert f"corpusmill-{os.getuid()}" in default_cache_folder().parts
 
 
-def test_a_long_wait_for_another_process_is_said(
+def test_a_long_wait_for_another_process_gives_a_warning(
     bert: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shard_cache, "_PATIENCE_SECONDS", 0.1)
     data = DataSet(bert, cache_folder=cache_folder)
     cache_folder.mkdir()
-    held = shard_cache._lock(data.cache.place(0))
-    held.__enter__()
-    release = Timer(0.5, held.__exit__, (None, None, None))
+    lock = shard_cache._lock(data.cache.place(0))
+    lock.__enter__()
+    release = Timer(0.5, lock.__exit__, (None, None, None))
     release.start()
     with pytest.warns(UserWarning, match=r"another process .*\.lock"):
         data.take(np.arange(3))

@@ -62,26 +62,26 @@ def describe(way: object) -> str:
 
 
 def rows_of(columns: dict[str, Values]) -> dict[str, list[Any]]:
-    """Each column as plain lists and numbers."""
+    """Return each column as plain lists and numbers."""
     return {
-        name: [row.tolist() for row in np.split(of.values, of.offsets[1:-1])]
-        if isinstance(of, Lists) and len(of.offsets) > 1
-        else [] if isinstance(of, Lists) else of.tolist()
-        for name, of in columns.items()
+        name: [row.tolist() for row in np.split(values.values, values.offsets[1:-1])]
+        if isinstance(values, Lists) and len(values.offsets) > 1
+        else [] if isinstance(values, Lists) else values.tolist()
+        for name, values in columns.items()
     }  # fmt: skip
 
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, list[Any]]]:
-    """The rows of an objective as one ragged Parquet shard has them, read by pyarrow alone."""
-    found: dict[str, dict[str, list[Any]]] = {}
+    """Return the rows of an objective, built as one ragged Parquet shard and read by pyarrow."""
+    known: dict[str, dict[str, list[Any]]] = {}
 
     def read(name: str) -> dict[str, list[Any]]:
-        if name not in found:
+        if name not in known:
             folder = tmp_path_factory.mktemp("built") / name
             write_small_dataset(folder, Recipe(OBJECTIVES[name], shards=1))
-            found[name] = pq.read_table(folder / "train-00000-of-00001.parquet").to_pydict()
-        return found[name]
+            known[name] = pq.read_table(folder / "train-00000-of-00001.parquet").to_pydict()
+        return known[name]
 
     return read
 
@@ -100,12 +100,12 @@ def test_a_shard_of_any_format_is_unpacked_to_the_rows_that_were_built(
     assert columns is not None
     assert rows_of(columns) == built(name)
     for column in manifest.columns:
-        of = columns[column.name]
-        assert (of.values if isinstance(of, Lists) else of).dtype == column.dtype
+        values = columns[column.name]
+        assert (values.values if isinstance(values, Lists) else values).dtype == column.dtype
 
 
 @pytest.mark.parametrize(("name", "output"), WAYS, ids=describe)
-def test_what_is_read_is_what_read_shard_gives(
+def test_readers_agree_with_read_shard(
     name: str, output: OutputOptions, tmp_path: Path, cache_folder: Path
 ) -> None:
     place = write_small_dataset(tmp_path / "out", Recipe(OBJECTIVES[name], output))
@@ -118,11 +118,11 @@ def test_what_is_read_is_what_read_shard_gives(
         for batch in read_shard(folder, manifest, shard.file, rows=7)
         for row in batch.to_pylist()
     ]
-    taken = data.take(np.arange(len(data)))
-    assert len(taken) == len(given_rows)
-    for row, expected in zip(taken, given_rows, strict=True):
+    all_rows = data.take(np.arange(len(data)))
+    assert len(all_rows) == len(given_rows)
+    for row, expected in zip(all_rows, given_rows, strict=True):
         for column, value in row.items():
-            # A padded row is the row itself, and then its filling.
+            # A padded row is the row itself, followed by its padding.
             whole = expected[column]
             assert (value if isinstance(value, int) else value.tolist()) == (
                 whole if isinstance(whole, int) else whole[: len(value)]
@@ -142,7 +142,7 @@ def test_what_is_read_is_what_read_shard_gives(
     ],
     ids=describe,
 )
-def test_shards_without_any_row(
+def test_shards_without_rows(
     name: str, output: OutputOptions, tmp_path: Path, cache_folder: Path
 ) -> None:
     few = ErnieOptions(max_seq_length=64, duplicates=1) if name == "ernie" else OBJECTIVES[name]
@@ -153,13 +153,13 @@ def test_shards_without_any_row(
     assert 0 in data.shard_sizes
     for shard in range(len(data.shard_sizes)):
         columns = data.cache.columns(shard)
-        assert {len(of) for of in rows_of(columns).values()} == {data.shard_sizes[shard]}
+        assert {len(rows) for rows in rows_of(columns).values()} == {data.shard_sizes[shard]}
     whole = write_small_dataset(tmp_path / "whole", Recipe(few, shards=1))
-    taken = data.take(np.arange(len(data))).lists("input_ids")
+    all_rows = data.take(np.arange(len(data))).lists("input_ids")
     table = pq.read_table(whole / "train-00000-of-00001.parquet")
-    # What is packed into a row differs from shard to shard, and no token is lost.
+    # Rows are packed differently in each shard, but all tokens are there.
     tokens = table.column("input_ids").combine_chunks().flatten().to_numpy()
-    assert np.array_equal(np.sort(taken.values), np.sort(tokens))
+    assert np.array_equal(np.sort(all_rows.values), np.sort(tokens))
 
 
 TOKENS = Column("input_ids", "int16", "", 6, 0, role=Role.TOKEN_IDS)
@@ -172,7 +172,7 @@ PIECES = (TOKENS, TYPES, PLACES, IDS, MARKS)
 
 @st.composite
 def padded_rows(draw: st.DrawFn) -> list[dict[str, list[int]]]:
-    """Rows as objectives build them: the last token is no filling, place 0 is never predicted."""
+    """Draw rows as objectives build them: the last token is not padding, nor place 0 predicted."""
     rows = []
     for _ in range(draw(st.integers(0, 5))):
         length = draw(st.integers(0, 6))
@@ -186,7 +186,7 @@ def padded_rows(draw: st.DrawFn) -> list[dict[str, list[int]]]:
                 "input_ids": ids,
                 "token_type_ids": [draw(st.integers(0, 1)) for _ in ids],
                 "masked_lm_positions": sorted(places),
-                # A predicted id may be that of the filling.
+                # A predicted id may equal that of the padding.
                 "masked_lm_ids": [draw(st.integers(0, 9)) for _ in places],
                 "cu_seqlens": [0, *sorted(cuts), length] if length else [0],
             }
@@ -195,10 +195,10 @@ def padded_rows(draw: st.DrawFn) -> list[dict[str, list[int]]]:
 
 
 @given(padded_rows())
-def test_what_fills_padded_rows_is_left_out(rows: list[dict[str, list[int]]]) -> None:
+def test_padding_is_left_out(rows: list[dict[str, list[int]]]) -> None:
     arrays = []
     for column in PIECES:
-        values = np.array([of for row in rows for of in row[column.name]], column.dtype)
+        values = np.array([value for row in rows for value in row[column.name]], column.dtype)
         offsets = np.cumsum([0, *(len(row[column.name]) for row in rows)])
         matrix = pad_rows(values, offsets, column.width, column.pad)
         arrays.append(pa.FixedSizeListArray.from_arrays(matrix.ravel(), column.width))
@@ -206,7 +206,7 @@ def test_what_fills_padded_rows_is_left_out(rows: list[dict[str, list[int]]]) ->
     cast = [array.cast(field.type) for array, field in zip(arrays, schema, strict=True)]
     batch = pa.RecordBatch.from_arrays(cast, schema=schema)
     unpacked = rows_of(unpack_batch(batch, PIECES))
-    assert unpacked == {of.name: [row[of.name] for row in rows] for of in PIECES}
+    assert unpacked == {column.name: [row[column.name] for row in rows] for column in PIECES}
 
 
 def test_a_slice_of_rows_is_unpacked_as_the_rows_in_it() -> None:
@@ -218,8 +218,8 @@ def test_a_slice_of_rows_is_unpacked_as_the_rows_in_it() -> None:
     assert rows_of(unpack_batch(padded.slice(1, 2), [INPUT_IDS])) == {"input_ids": [[3], [4, 5]]}
 
 
-def test_rows_that_came_another_way_are_no_shard(bert: Path, tmp_path: Path) -> None:
-    """Whatever a reader of a format raises is one kind of error to those who unpack."""
+def test_any_error_of_a_format_is_a_value_error(bert: Path, tmp_path: Path) -> None:
+    """Unpacking converts all errors of a format's reader into one kind."""
     folder = UrlFolder(str(tmp_path))
     manifest = read_manifest(UrlFolder(str(bert)))
     shard = manifest.splits["train"].shards[0]

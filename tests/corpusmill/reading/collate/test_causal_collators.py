@@ -27,13 +27,13 @@ pieces_of_rows = st.lists(st.lists(tokens, min_size=1, max_size=5), min_size=1, 
 @given(st.lists(tokens, min_size=1, max_size=6))
 def test_rows_of_their_own_have_labels_or_targets(rows: list[list[int]]) -> None:
     width = max(map(len, rows))
-    given = rows_of(input_ids=rows)
-    batch = CausalLmCollator(Padding(pad_id=5))(given)
+    stored = rows_of(input_ids=rows)
+    batch = CausalLmCollator(Padding(pad_id=5))(stored)
     assert batch.keys() == {"input_ids", "attention_mask", "labels"}
     assert batch["input_ids"].tolist() == [pad(row, width, 5) for row in rows]
     assert batch["attention_mask"].tolist() == [mark(row, width) for row in rows]
     assert batch["labels"].tolist() == [pad(row, width, -100) for row in rows]
-    shifted = CausalLmCollator(Padding(pad_id=5), "targets")(given)
+    shifted = CausalLmCollator(Padding(pad_id=5), "targets")(stored)
     assert shifted.keys() == {"input_ids", "attention_mask", "targets"}
     assert shifted["input_ids"].tolist() == batch["input_ids"].tolist()
     assert shifted["targets"].tolist() == [pad(row[1:], width, -100) for row in rows]
@@ -52,7 +52,7 @@ def test_windows_of_a_stream_see_one_array() -> None:
 
 
 def pack(rows: list[list[list[int]]]) -> Rows:
-    """Rows of pieces as `gpt --mode pack` stores them."""
+    """Return rows of pieces as `gpt --mode pack` stores them."""
     return rows_of(
         input_ids=[[token for piece in pieces for token in piece] for pieces in rows],
         cu_seqlens=[np.cumsum([0, *map(len, pieces)]).tolist() for pieces in rows],
@@ -65,19 +65,19 @@ def test_packed_rows_are_padded_one_by_one(
 ) -> None:
     longest = max(sum(map(len, pieces)) for pieces in rows)
     width = -(-longest // multiple) * multiple
-    # Further rows, of which these are a part.
-    given = pack([[[1]]] * before + rows)[before:]
-    batch = PackedCollator(Padding(7, pad_to_multiple_of=multiple))(given)
-    found = {name: array.tolist() for name, array in batch.items()}
-    assert found == packed_batch(rows, width, 7)
+    # Cut the rows from more rows.
+    stored = pack([[[1]]] * before + rows)[before:]
+    batch = PackedCollator(Padding(7, pad_to_multiple_of=multiple))(stored)
+    results = {name: array.tolist() for name, array in batch.items()}
+    assert results == packed_batch(rows, width, 7)
 
 
 @given(pieces_of_rows, st.integers(1, 8))
 def test_packed_rows_are_flattened_into_one(rows: list[list[list[int]]], multiple: int) -> None:
     padding = Padding(7, pad_to_multiple_of=multiple)
     batch = PackedCollator(padding, "flattened")(pack(rows))
-    found = {name: array.tolist() for name, array in batch.items()}
-    assert found == packed_batch(rows, None, 7, multiple)
+    results = {name: array.tolist() for name, array in batch.items()}
+    assert results == packed_batch(rows, None, 7, multiple)
     assert {name: array.dtype for name, array in batch.items() if array.dtype != np.int64} == {
         "cu_seq_lens_q": np.int32,
         "cu_seq_lens_k": np.int32,
@@ -95,7 +95,7 @@ def test_targets_of_packed_rows_are_labels_one_on(rows: list[list[list[int]]], l
 def test_a_data_set_of_packed_rows_is_whole_documents(
     gpt_pack: Path, gpt_stream: Path, cache_folder: Path
 ) -> None:
-    """Pieces that are told by cu_seq_lens are the documents, cut where they are too long."""
+    """The pieces that cu_seq_lens bounds are the documents, cut where they are too long."""
     packed = DataSet(gpt_pack, cache_folder=cache_folder)
     collate = collator_for(packed, layout="flattened")
     batch = collate(packed.take(np.arange(len(packed))))
@@ -112,21 +112,21 @@ def test_a_data_set_of_packed_rows_is_whole_documents(
 def test_sliding_windows_are_the_articles(
     gpt_windows: Path, gpt_stream: Path, cache_folder: Path, batch_size: int
 ) -> None:
-    """The windows of each document, as many as are announced, padded to the longest of a batch."""
+    """The batches hold the windows of each document, padded to the longest of a batch."""
     data_set = DataSet(gpt_windows, cache_folder=cache_folder)
     collate = collator_for(data_set)
     stream = DataSet(gpt_stream, cache_folder=cache_folder)
     documents = [stream[number]["input_ids"].tolist()[:-1] for number in range(len(stream))]
     expected = sorted(window for document in documents for window in windows(document, 48, 8))
-    found = []
+    results = []
     for begin in range(0, len(data_set), batch_size):
         rows = data_set.take(np.arange(begin, min(begin + batch_size, len(data_set))))
         batch = collate(collate.prepare(rows))
         lengths = batch["attention_mask"].sum(axis=1)
         assert batch["input_ids"].shape == (len(rows), lengths.max())
         assert (batch["input_ids"][batch["attention_mask"] == 0] == 0).all()
-        found += [
+        results += [
             row[:length].tolist() for row, length in zip(batch["input_ids"], lengths, strict=True)
         ]
     assert len(data_set) == len(expected)
-    assert sorted(found) == expected
+    assert sorted(results) == expected

@@ -1,4 +1,4 @@
-"""Batches of masked rows, and the collator that each data set needs."""
+"""Batches of masked rows, and the choice of the collator for a data set."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -55,7 +55,7 @@ def test_a_batch_has_what_models_take() -> None:
 
 
 def test_the_batches_of_a_block_are_its_rows() -> None:
-    """Rows that are cut from others begin anywhere among their values."""
+    """Rows that are cut from others begin in the middle of their values."""
     batch = MaskedLmCollator(Padding(9, "max_length", None, 3), COLUMNS)(ROWS[1:2])
     assert {name: array.tolist() for name, array in batch.items()} == {
         "input_ids": [[2, 3, 9]],
@@ -98,32 +98,32 @@ def test_labels_are_the_text_that_was_masked(
 
 
 def test_each_objective_has_its_collator(request: pytest.FixtureRequest) -> None:
-    def of(name: str, **given: Any) -> Any:
-        return collator_for(DataSet(request.getfixturevalue(name)), **given)
+    def make(name: str, **options: Any) -> Any:
+        return collator_for(DataSet(request.getfixturevalue(name)), **options)
 
-    assert isinstance(of("bert"), MaskedLmCollator)
-    assert of("bert").padding == Padding()
-    assert of("bert").masking is None
-    dynamic = of("bert_dynamic", seed=5).masking
+    assert isinstance(make("bert"), MaskedLmCollator)
+    assert make("bert").padding == Padding()
+    assert make("bert").masking is None
+    dynamic = make("bert_dynamic", seed=5).masking
     assert dynamic.seed == 5
     [masked_lm] = dynamic.maskers
     assert isinstance(masked_lm, MaskedLm)
     assert masked_lm.whole_words
     assert masked_lm.max_predictions == 20
-    [by_words] = of("ernie").masking.maskers
+    [by_words] = make("ernie").masking.maskers
     assert isinstance(by_words, ErnieMasker)
-    assert of("ernie", mask_word_prob=0.25).masking.maskers == (
+    assert make("ernie", mask_word_prob=0.25).masking.maskers == (
         replace(by_words, mask_word_prob=0.25),
     )
-    [generator] = of("electra").masking.maskers
+    [generator] = make("electra").masking.maskers
     assert (generator.mask_replace_prob, generator.random_replace_prob) == (0.85, 0)
     assert (generator.max_predictions, generator.num_special) == (9, 0)
-    assert isinstance(of("gpt_windows"), CausalLmCollator)
-    assert isinstance(of("gpt_pack"), PackedCollator)
+    assert isinstance(make("gpt_windows"), CausalLmCollator)
+    assert isinstance(make("gpt_pack"), PackedCollator)
     stream = DataSet(request.getfixturevalue("gpt_stream"))
     assert isinstance(collator_for(stream), CausalLmCollator)
     assert isinstance(collator_for(TokenWindows(stream, 8)), WindowCollator)
-    assert of("bert", padding="max_length").padding.max_length == 64
+    assert make("bert", padding="max_length").padding.max_length == 64
     assert collator_for(TokenWindows(stream, 8), padding="max_length") == WindowCollator()
 
 
@@ -142,7 +142,7 @@ def test_pairs_and_sentences_have_the_labels_of_their_models(
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "named"),
+    ("name", "options", "named"),
     [
         ("bert", {"mask": False}, "mask=False"),
         ("bert", {"mask_word_prob": 0.5}, "mask_word_prob=0.5"),
@@ -159,10 +159,10 @@ def test_pairs_and_sentences_have_the_labels_of_their_models(
     ],
 )
 def test_options_that_do_not_suit_the_data_are_refused(
-    request: pytest.FixtureRequest, name: str, given: dict[str, Any], named: str
+    request: pytest.FixtureRequest, name: str, options: dict[str, Any], named: str
 ) -> None:
     with pytest.raises(UserError) as refusal:
-        collator_for(DataSet(request.getfixturevalue(name)), **given)
+        collator_for(DataSet(request.getfixturevalue(name)), **options)
     assert refusal.value.value == named
 
 

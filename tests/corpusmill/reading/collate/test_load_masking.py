@@ -1,4 +1,4 @@
-"""Masks that are drawn when rows are loaded: by whom they are read changes nothing."""
+"""Masks that are drawn when rows are loaded: they do not depend on who reads the rows."""
 
 import random
 from collections.abc import Mapping
@@ -51,7 +51,7 @@ def masking_by(masker: Masker, seed: int = 0) -> DynamicMasking:
 
 
 def one_sentence(epochs: int) -> Rows:
-    """The same sample in so many epochs."""
+    """Return the same sample in several epochs."""
     columns = {
         "input_ids": lists_of([SENTENCE] * epochs),
         "seg_labels": lists_of([WORDS] * epochs, "int8"),
@@ -60,15 +60,15 @@ def one_sentence(epochs: int) -> Rows:
 
 
 def described(rows: Rows) -> list[Masked]:
-    """What became of each row."""
+    """Return the masked tokens and predictions of each row."""
     names = ("input_ids", "masked_lm_positions", "masked_lm_ids")
     return [tuple(row[name].tobytes() for name in names) for row in rows]
 
 
 @given(seeds, st.lists(st.tuples(st.integers(0, 2**40), st.integers(0, 2**20)), max_size=9))
 def test_keys_come_from_seed_epoch_and_sample(seed: int, read: list[tuple[int, int]]) -> None:
-    samples, epochs = (np.array([of[part] for of in read], np.int64) for part in (0, 1))
-    expected = [derive_key(np.uint64(seed), *of, LOADED_MASK) for of in read]
+    samples, epochs = (np.array([pair[part] for pair in read], np.int64) for part in (0, 1))
+    expected = [derive_key(np.uint64(seed), *pair, LOADED_MASK) for pair in read]
     assert derive_mask_keys(np.uint64(seed), samples, epochs).tolist() == expected
 
 
@@ -92,21 +92,21 @@ def test_rows_are_masked_by_the_kernel_that_builds_are(whole_words: bool) -> Non
 def test_masks_are_the_same_whoever_reads(
     request: pytest.FixtureRequest, cache_folder: Path, name: str
 ) -> None:
-    """Ranks, workers and batch sizes together; another epoch, and another seed, give others."""
+    """They are the same for any ranks, workers and batch size; epochs and seeds change them."""
     data_set = DataSet(request.getfixturevalue(name), cache_folder=cache_folder)
     order = Order(data_set.shard_sizes, seed=2, window=50)
 
     def read(seed: int, epoch: int, world: int, workers: int, size: int) -> dict[int, Masked]:
         batches = Batches(data_set, order, FixedBatches(size), collator_for(data_set, seed=seed))
-        found: dict[int, Masked] = {}
+        masks: dict[int, Masked] = {}
         for rank in range(world):
             for worker in range(workers):
                 reader = Reader(rank, world, worker, workers)
                 for block in batches.blocks(Position(epoch * len(data_set)), reader):
                     assert set(block.rows.epochs.tolist()) == {epoch}
                     described_rows = described(block.rows)
-                    found |= zip(block.rows.samples.tolist(), described_rows, strict=True)
-        return found
+                    masks |= zip(block.rows.samples.tolist(), described_rows, strict=True)
+        return masks
 
     first = read(1, 0, 1, 1, 32)
     assert len(first) == len(data_set)
@@ -130,16 +130,16 @@ def test_a_rows_masks_depend_on_no_other_row(data: st.DataObject, seed: int) -> 
 
 
 def properties(rows: list[list[int]], positions: list[list[int]]) -> Mapping[str, np.ndarray]:
-    """Integers that tell which places are chosen, and what becomes of them."""
+    """Return integers that encode which places are chosen, and what becomes of them."""
     chosen = np.zeros((len(rows), len(SENTENCE)), np.int64)
     for row, places in zip(chosen, positions, strict=True):
         row[places] = 1
     masked = np.array(rows)
     kinds = np.where(masked == np.array(SENTENCE), 3, np.where(masked == 4, 1, 2)) * chosen
-    found = {"predictions": chosen.sum(axis=1), "set of places": chosen @ 2 ** np.arange(14)}
+    features = {"predictions": chosen.sum(axis=1), "set of places": chosen @ 2 ** np.arange(14)}
     for place in range(len(SENTENCE) - 1):
-        found[f"tokens {place} and the next"] = kinds[:, [place, place + 1]] @ np.array([1, 4])
-    return found
+        features[f"tokens {place} and the next"] = kinds[:, [place, place + 1]] @ np.array([1, 4])
+    return features
 
 
 def ours(masked: Rows) -> Mapping[str, np.ndarray]:
@@ -150,7 +150,7 @@ def ours(masked: Rows) -> Mapping[str, np.ndarray]:
 
 
 def test_epochs_are_masked_as_the_article_masks() -> None:
-    """Over epochs the masks of one sample are distributed as those of the plain reference."""
+    """Over many epochs the masks of a sample are distributed as in the plain reference."""
     rng = random.Random(4)  # noqa: S311 - no secret
     vocabulary = reference_bert.Vocabulary(VOCAB_SIZE, 2, 3, 4, 0, SPECIAL.all_ids)
     rows, positions = [], []
@@ -196,7 +196,7 @@ def test_epochs_are_masked_as_ernie_masks(share: float) -> None:
 
 
 def test_a_generator_learns_from_masks_alone(electra: Path, cache_folder: Path) -> None:
-    """85 % become [MASK] and 15 % stay; as many as the share of all tokens, special ones too."""
+    """85 % become [MASK], 15 % stay; their number is a share of all tokens, special ones too."""
     data_set = DataSet(electra, cache_folder=cache_folder)
     masking = collator_for(data_set, seed=1).prepare
     longest = int(np.argmax(data_set.lengths(np.arange(len(data_set)))))
@@ -235,7 +235,7 @@ def test_each_data_set_of_a_mixture_has_its_word_probability(
 
 
 def parts_of_words(rows: Rows, masked: Rows, places: np.ndarray) -> int:
-    """How many words are predicted in part."""
+    """Count the words that are predicted in part."""
     partly = 0
     for row, place in zip(rows, places.tolist(), strict=True):
         positions = set(masked[place]["masked_lm_positions"].tolist())
@@ -246,13 +246,13 @@ def parts_of_words(rows: Rows, masked: Rows, places: np.ndarray) -> int:
 
 def test_a_probability_for_each_sequence_is_one_for_all_where_they_agree() -> None:
     rows = one_sentence(200)
-    given = (*rows.lists("input_ids"), rows.lists("seg_labels").values)
+    columns = (*rows.lists("input_ids"), rows.lists("seg_labels").values)
     keys = derive_mask_keys(np.uint64(1), rows.samples, rows.epochs)
     for share in (0.0, 0.3, 1.0):
-        one = mask_sequences(given[0], given[2], given[1], keys, share, 4, VOCAB_SIZE)
+        one = mask_sequences(columns[0], columns[2], columns[1], keys, share, 4, VOCAB_SIZE)
         each = np.full(200, share)
         for first, second in zip(
-            one, mask_sequences(given[0], given[2], given[1], keys, each, 4, VOCAB_SIZE),
+            one, mask_sequences(columns[0], columns[2], columns[1], keys, each, 4, VOCAB_SIZE),
             strict=True,
         ):  # fmt: skip
             assert (first == second).all()

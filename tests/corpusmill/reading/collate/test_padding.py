@@ -1,4 +1,4 @@
-"""How wide batches are, and the filling of their rows."""
+"""The width of batches, and the padding of their rows."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def test_width(padding: Padding, width: int) -> None:
 
 
 @given(rows, st.integers(0, 5), st.integers(-1, 7))
-def test_rows_are_filled_at_their_ends(values: list[list[int]], more: int, fill: int) -> None:
+def test_rows_are_padded_at_their_ends(values: list[list[int]], more: int, fill: int) -> None:
     width = max(map(len, values)) + more
     lists = lists_of(values)
     filled, marks = pad(*lists, width, fill), attention_mask(lists.offsets, width)
@@ -54,7 +54,7 @@ def test_a_batch_longer_than_the_model_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "named"),
+    ("options", "named"),
     [
         ({"padding": "shortest"}, 'padding="shortest"'),
         ({"padding": "max_length"}, 'padding="max_length"'),
@@ -63,7 +63,7 @@ def test_a_batch_longer_than_the_model_is_refused() -> None:
         ({"max_length": 100, "pad_to_multiple_of": 8}, "pad_to_multiple_of=8"),
     ],
 )
-def test_values_that_cannot_be_are_refused(given: dict[str, Any], named: str) -> None:
+def test_values_out_of_range_are_refused(options: dict[str, Any], named: str) -> None:
     with pytest.raises(UserError) as refusal:
-        Padding(**given)
+        Padding(**options)
     assert refusal.value.value == named

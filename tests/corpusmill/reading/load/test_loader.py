@@ -73,7 +73,7 @@ def test_spawned_workers_read_the_same(batches: Batches) -> None:
     prefetch_factor=st.sampled_from([0, 3]),
     stops=st.lists(st.integers(0, 30), max_size=4),
 )
-def test_a_run_that_is_stopped_reads_what_one_that_is_not_reads(
+def test_a_stopped_and_resumed_run_reads_the_same_as_an_uninterrupted_one(
     batches: Batches,
     world_size: int,
     batch_size: int,
@@ -107,12 +107,12 @@ def test_a_run_that_is_stopped_reads_what_one_that_is_not_reads(
     while loader.epoch < 3:
         resumed += read(loader)
     whole = start()
-    expected = [found for _ in range(loader.epoch) for found in read(whole)]
+    expected = [batch for _ in range(loader.epoch) for batch in read(whole)]
     assert resumed == expected
     assert whole.state_dict() == loader.state_dict()
 
 
-def test_samples_that_are_too_few_for_more_ranks_are_read_with_the_next_epoch(
+def test_too_few_samples_for_more_ranks_are_read_with_the_next_epoch(
     batches: Batches,
 ) -> None:
     size = len(batches.order)
@@ -123,10 +123,10 @@ def test_samples_that_are_too_few_for_more_ranks_are_read_with_the_next_epoch(
         loader = Loader(batches, rank, 5)
         loader.load_state_dict(left.state_dict())
         assert loader.epoch == 1
-        read += [of for batch in loader for of in key(batch)]
+        read += [pair for batch in loader for pair in key(batch)]
         assert loader.epoch == 2
     expected = [(1, sample) for sample in range(size)]
-    assert sorted(read) == [*sorted(of for batch in left for of in key(batch)), *expected]
+    assert sorted(read) == [*sorted(pair for batch in left for pair in key(batch)), *expected]
 
 
 def test_each_sample_is_read_once_when_ranks_and_batch_size_change(batches: Batches) -> None:
@@ -137,9 +137,11 @@ def test_each_sample_is_read_once_when_ranks_and_batch_size_change(batches: Batc
         for rank in range(world_size):
             loader = Loader(changed, rank, world_size)
             loader.load_state_dict(state)
-            # The last of them read to the end of the epoch.
+            # The last one reads to the end of the epoch.
             read += [
-                of for batch in islice(loader, 3 if world_size != 2 else None) for of in key(batch)
+                pair
+                for batch in islice(loader, 3 if world_size != 2 else None)
+                for pair in key(batch)
             ]
         state = loader.state_dict()
     assert sorted(read) == [(0, sample) for sample in range(len(batches.order))]
@@ -158,7 +160,7 @@ def test_a_state_of_the_last_step_ends_its_epoch_first(batches: Batches) -> None
     assert [key(batch) for batch in resumed] == read_plainly(batches, 1)
 
 
-def test_setting_the_epoch_that_is_being_read_goes_on_in_it(batches: Batches) -> None:
+def test_setting_the_epoch_that_is_being_read_changes_nothing(batches: Batches) -> None:
     loader = Loader(batches)
     loader.set_epoch(2)
     first = [key(batch) for batch in islice(loader, 3)]
@@ -178,9 +180,9 @@ def test_an_epoch_without_a_batch_is_refused(batches: Batches) -> None:
 
 @pytest.mark.parametrize("value", ["num_workers", "prefetch_factor"])
 def test_negative_numbers_are_refused(batches: Batches, value: str) -> None:
-    given: dict[str, Any] = {value: -1}
+    options: dict[str, Any] = {value: -1}
     with pytest.raises(UserError, match=f"{value}=-1"):
-        Loader(batches, **given)
+        Loader(batches, **options)
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
@@ -206,7 +208,7 @@ class Failing(TracedCollator):
 
 
 @pytest.mark.parametrize("num_workers", [0, 1])
-def test_errors_reach_who_iterates_as_they_are(batches: Batches, num_workers: int) -> None:
+def test_errors_reach_the_loop_unchanged(batches: Batches, num_workers: int) -> None:
     error = UserError("train-0.parquet", "it is missing", "Copy it")
     loader = Loader(
         replace(batches, collator=Failing(error)),
@@ -230,7 +232,7 @@ def test_other_errors_of_workers_say_where_they_were_raised(batches: Batches) ->
     assert "in prepare" in raised.value.__notes__[0]
 
 
-def test_a_worker_that_is_killed_is_told_of(batches: Batches) -> None:
+def test_a_killed_worker_is_reported(batches: Batches) -> None:
     batches = replace(batches, order=EndlessOrder(batches.samples.shard_sizes))
     loader = Loader(batches, num_workers=1, multiprocessing_context="fork")
     batch = iter(loader)
@@ -266,7 +268,7 @@ for number, _ in enumerate(Loader(batches, num_workers=2, multiprocessing_contex
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_process_that_is_ended_leaves_no_process_and_no_shared_memory(
+def test_an_ended_process_leaves_no_process_and_no_shared_memory(
     bert: Path, tmp_path: Path, sent: signal.Signals
 ) -> None:
     command = [sys.executable, "-c", READ_ENDLESSLY, str(bert), str(tmp_path / "cache")]
@@ -283,7 +285,7 @@ def test_a_process_that_is_ended_leaves_no_process_and_no_shared_memory(
         assert len(workers) == 2
         for pid in [process.pid, *workers]:
             assert "/dev/shm" not in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8")  # noqa: S108
-        if sent == signal.SIGINT:  # as a terminal does it
+        if sent == signal.SIGINT:  # as a terminal does
             os.killpg(process.pid, sent)
         else:
             process.send_signal(sent)
@@ -298,7 +300,7 @@ def _runs(pid: int) -> bool:
         state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
     except FileNotFoundError:
         return False
-    return state != "Z"  # nobody waits for a process whose parent is dead, in a container
+    return state != "Z"  # in a container nobody reaps a process whose parent is dead
 
 
 @pytest.mark.parametrize("close", [True, False])

@@ -27,7 +27,7 @@ def batches_of(batching: FixedBatches | LengthBatches) -> Batches:
 
 
 def pool_of(batching: LengthBatches, position: Position, ranks: int) -> list[list[list[int]]]:
-    """Numbers by step and rank."""
+    """Return the numbers by step and rank."""
     pool = batching.next_pool(position, 2000, ranks)
     assert pool
     return [
@@ -40,7 +40,7 @@ def test_a_batch_has_samples_of_about_one_length() -> None:
         for batch in step.batches:
             assert len(batch["lengths"]) == 20
             assert np.ptp(batch["lengths"]) <= 4
-        # So that ranks wait little for each other.
+        # So ranks wait little for one another.
         assert np.ptp(np.concatenate([batch["lengths"] for batch in step.batches])) <= 5
 
 
@@ -53,7 +53,7 @@ def test_batches_fill_their_budget_of_tokens() -> None:
     assert np.mean(shares) > 0.93
 
 
-def test_batches_of_many_short_samples_have_no_more_than_asked() -> None:
+def test_batches_of_many_short_samples_keep_the_batch_size() -> None:
     batching = by_length(max_tokens=1024, batch_size=24, pool_size=2000)
     sizes = [len(step.samples[0]) for step in read_epoch(batches_of(batching), Position(0))]
     assert max(sizes) == 24
@@ -72,7 +72,7 @@ def test_epochs_and_seeds_bring_other_samples_together(epoch: int, seed: int) ->
             for pair in zip(step.samples[0], step.samples[0][1:], strict=False)
         }
 
-    # 1800 pairs are drawn out of 64,000 of equal lengths.
+    # 1800 of 64,000 pairs of equal lengths are drawn.
     assert len(pairs(3, 0) & pairs(seed, epoch)) < 100
 
 
@@ -84,7 +84,7 @@ def test_steps_do_not_come_by_length() -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(1, 3)), min_size=1, max_size=6))
-def test_a_pool_is_arranged_as_often_as_it_is_gone_on_with_otherwise(
+def test_a_pool_is_rearranged_each_time_the_batching_changes(
     legs: list[tuple[int, int]],
 ) -> None:
     ways = [(by_length(max_tokens=256, pool_size=900), 3), (by_length(batch_size=7), 2)]
@@ -100,12 +100,12 @@ def test_a_pool_is_arranged_as_often_as_it_is_gone_on_with_otherwise(
         assert position.samples_read == len(read)
     assert len(set(read)) == len(read)
     assert max(read) < 2000
-    # Each change of batching is remembered once.
+    # Each change of batching adds one entry.
     changes = 1 + sum(one[0] != other[0] for one, other in pairwise(legs))
     assert len(position.pool_reads) == changes
 
 
-def test_a_pool_that_was_arranged_twice_goes_on_from_the_second_arrangement() -> None:
+def test_a_pool_that_was_arranged_twice_resumes_from_the_second_arrangement() -> None:
     first, second = by_length(max_tokens=512), by_length(max_tokens=256)
     begun = first.next_pool(Position(0), 2000, 1)
     assert begun
@@ -119,24 +119,24 @@ def test_a_pool_that_was_arranged_twice_goes_on_from_the_second_arrangement() ->
     assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(2000))
 
 
-def test_what_is_left_of_a_pool_joins_the_next_where_it_is_too_little_for_all_ranks() -> None:
+def test_too_few_remaining_samples_of_a_pool_join_the_next_pool() -> None:
     few = by_length(batch_size=10, pool_size=100)
     pool = few.next_pool(Position(0), 2000, 1)
     assert pool
     left = pool.position_after(9)
-    assert left.read == 90
-    found = pool_of(few, left, 16)
-    assert all(len(batch) == 10 for step in found for batch in step)
-    numbers = {number for step in found for batch in step for number in batch}
+    assert left.samples_read == 90
+    steps = pool_of(few, left, 16)
+    assert all(len(batch) == 10 for step in steps for batch in step)
+    numbers = {number for step in steps for batch in step for number in batch}
     done = {number for step in range(9) for number in pool.batch(step, 0).tolist()}
     assert numbers == set(range(len(numbers) + 90)) - done
 
 
-def test_what_would_be_too_little_for_all_ranks_behind_a_pool_joins_what_is_left_of_it() -> None:
+def test_too_few_samples_after_a_pool_join_its_remaining_ones() -> None:
     samples, order = NumberedSamples((20,)), Order((20,))
     batching = LengthBatches(samples, order, batch_size=2, pool_size=8)
     batches = Batches(samples, order, batching, AsTheyAre())
-    begun = read_epoch(batches, Position(0), 1)[:5]  # of pools of 8, 8 and 4
+    begun = read_epoch(batches, Position(0), 1)[:5]  # from pools of 8, 8 and 4
     assert begun[-1].position.samples_read == 10
     rest = read_epoch(batches, begun[-1].position, 5)
     reads = [read for step in begun + rest for read in step.reads]
@@ -153,18 +153,16 @@ def test_fewer_samples_than_ranks_at_the_end_are_shared_as_by_fixed_batches() ->
         assert sorted(sizes) == [[5, 5, 5, 5], [5, 6, 6, 6]]
 
 
-def test_of_batches_of_one_sample_those_that_ranks_cannot_share_are_left_to_the_epochs_end() -> (
-    None
-):
+def test_single_sample_batches_that_ranks_cannot_share_wait_for_the_epochs_end() -> None:
     samples = NumberedSamples((23,), longest=3)
     samples.all_lengths[:] = 3
     order = Order((23,))
     batching = LengthBatches(samples, order, max_tokens=3, pool_size=8)
     batches = Batches(samples, order, batching, AsTheyAre())
-    # Two steps of two ranks, then four ranks: 19 are left, of which the pool had 4.
+    # Two steps of two ranks, then four ranks: 19 are left, 4 of them in the pool.
     begun = read_epoch(batches, Position(0), 2)[:2]
     steps = read_epoch(batches, begun[-1].position, 4)
-    assert all([len(of) for of in step.samples] == [1, 1, 1, 1] for step in steps)
+    assert all([len(rank) for rank in step.samples] == [1, 1, 1, 1] for step in steps)
     reads = [read for step in begun + steps for read in step.reads]
     assert len(set(reads)) == len(reads) == 4 + 16
     assert steps[-1].position == Position(23)
@@ -183,7 +181,7 @@ def test_of_batches_of_one_sample_those_that_ranks_cannot_share_are_left_to_the_
         ({"max_tokens": 64, "pad_to_multiple_of": 24}, "max_tokens=64: .* 72 tokens"),
     ],
 )
-def test_values_that_make_no_batches_are_refused(options: dict[str, int], value: str) -> None:
+def test_values_out_of_range_are_refused(options: dict[str, int], value: str) -> None:
     with pytest.raises(UserError, match=value):
         by_length(**options)
 
@@ -204,7 +202,7 @@ def test_a_position_within_a_pool_of_other_samples_is_refused() -> None:
         LengthBatches(other, ORDER, max_tokens=256).next_pool(pool.position_after(5), 2000, 1)
 
 
-def test_fixed_batches_refuse_to_go_on_within_a_pool_by_length() -> None:
+def test_fixed_batches_refuse_to_resume_within_a_pool_by_length() -> None:
     pool = by_length(batch_size=8).next_pool(Position(0), 2000, 1)
     assert pool
     with pytest.raises(UserError, match=r"within a pool.*LengthBatches"):
@@ -212,12 +210,12 @@ def test_fixed_batches_refuse_to_go_on_within_a_pool_by_length() -> None:
     assert FixedBatches(8).next_pool(pool.position_after(pool.steps), 4000, 1)
 
 
-def test_batches_by_length_go_on_where_fixed_ones_ended() -> None:
+def test_batches_by_length_resume_where_fixed_ones_ended() -> None:
     fixed = FixedBatches(8).next_pool(Position(0), 2000, 2)
     assert fixed
     position = fixed.position_after(10)
-    found = pool_of(by_length(batch_size=8), position, 2)
-    numbers = sorted(number for step in found for batch in step for number in batch)
+    steps = pool_of(by_length(batch_size=8), position, 2)
+    numbers = sorted(number for step in steps for batch in step for number in batch)
     assert numbers == list(range(160, 2000))
 
 

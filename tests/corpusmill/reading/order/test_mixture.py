@@ -23,19 +23,19 @@ LARGE = NumberedSamples((500, 300, 200), digest="large", seed=1)
 quotas = st.lists(st.integers(1, 400), min_size=1, max_size=6).map(tuple)
 
 
-def order_of(of: tuple[int, ...], seed: int = 0, shuffle: bool = True) -> MixtureOrder:
-    return MixtureOrder((), of, seed, shuffle, stretch=64)
+def order_of(quotas: tuple[int, ...], seed: int = 0, shuffle: bool = True) -> MixtureOrder:
+    return MixtureOrder((), quotas, seed, shuffle, stretch=64)
 
 
 @settings(deadline=None)
 @given(quotas, st.integers(0, 2**64 - 1), st.booleans(), st.integers(0, 2**30))
-def test_an_epoch_has_the_quota_of_each_source_and_they_go_on_from_epoch_to_epoch(
-    of: tuple[int, ...], seed: int, shuffle: bool, epoch: int
+def test_an_epoch_has_the_quota_of_each_source_which_continues_in_the_next_epoch(
+    quotas: tuple[int, ...], seed: int, shuffle: bool, epoch: int
 ) -> None:
-    order = order_of(of, seed, shuffle)
+    order = order_of(quotas, seed, shuffle)
     begin = epoch * len(order)
     sources, own = order.assign(np.arange(begin, begin + 2 * len(order)))
-    for source, quota in enumerate(of):
+    for source, quota in enumerate(quotas):
         expected = np.arange(epoch * quota, (epoch + 2) * quota)
         assert np.array_equal(np.sort(own[sources == source]), expected)
         assert (sources[: len(order)] == source).sum() == quota
@@ -43,17 +43,17 @@ def test_an_epoch_has_the_quota_of_each_source_and_they_go_on_from_epoch_to_epoc
 
 @settings(deadline=None)
 @given(quotas, st.integers(0, 9))
-def test_each_stretch_has_its_share_of_each_source(of: tuple[int, ...], seed: int) -> None:
-    order = order_of(of, seed)
+def test_each_stretch_has_its_share_of_each_source(quotas: tuple[int, ...], seed: int) -> None:
+    order = order_of(quotas, seed)
     sources, _ = order.assign(np.arange(len(order)))
     for begin in range(0, len(order), 64):
         stretch = sources[begin : begin + 64]
-        for source, quota in enumerate(of):
+        for source, quota in enumerate(quotas):
             fair = quota / len(order) * len(stretch)
-            assert abs((stretch == source).sum() - fair) < 2 + len(of) / 2
+            assert abs((stretch == source).sum() - fair) < 2 + len(quotas) / 2
 
 
-def test_a_number_is_the_same_sample_whatever_it_is_asked_with() -> None:
+def test_a_number_is_the_same_sample_in_any_company() -> None:
     _, order = mix([SMALL, LARGE], [1, 3], seed=5)
     row = order.locate(np.arange(3 * len(order)))
     epochs = order.epochs(np.arange(3 * len(order)))
@@ -62,11 +62,11 @@ def test_a_number_is_the_same_sample_whatever_it_is_asked_with() -> None:
         assert order.epochs(np.array([number])) == epochs[number]
 
 
-def test_sources_alternate_at_random_and_each_in_an_order_of_its_own() -> None:
+def test_sources_alternate_at_random_and_each_in_its_own_order() -> None:
     _, order = mix([LARGE, LARGE], [1, 1], seed=5)
     sources, own = order.assign(np.arange(len(order)))
     changes = (np.diff(sources) != 0).mean()
-    assert 0.45 < changes < 0.55  # 1 where they take turns
+    assert 0.45 < changes < 0.55  # 1 if they take turns
     assert not np.array_equal(own[sources == 0], np.arange(1000))
     _, plain = mix([LARGE, LARGE], [1, 1], shuffle=False)
     sources, own = plain.assign(np.arange(20))
@@ -74,7 +74,7 @@ def test_sources_alternate_at_random_and_each_in_an_order_of_its_own() -> None:
     assert own.tolist() == [place // 2 for place in range(20)]
 
 
-def test_a_source_that_is_used_up_begins_its_next_epoch() -> None:
+def test_an_exhausted_source_begins_its_next_epoch() -> None:
     joined, order = mix([SMALL, LARGE], [1, 1], epoch_size="all_exhausted")
     assert order.quotas == (1000, 1000)
     numbers = np.arange(len(order))
@@ -112,9 +112,9 @@ def test_quotas(proportions: Any, epoch_size: Any, expected: tuple[int, int]) ->
 def test_quotas_of_a_given_size_are_those_of_the_proportions(
     proportions: list[float], size: int
 ) -> None:
-    found = share([1] * len(proportions), proportions, size)
-    assert sum(found) == size
-    for quota, part in zip(found, proportions, strict=True):
+    result = share([1] * len(proportions), proportions, size)
+    assert sum(result) == size
+    for quota, part in zip(result, proportions, strict=True):
         assert abs(quota - size * part / sum(proportions)) <= 1.001
 
 
@@ -134,11 +134,11 @@ def test_proportions_that_leave_a_source_out_are_refused(
         mix([SMALL, LARGE], proportions, epoch_size=epoch_size)
 
 
-def assign_by_hand(number: int, of: tuple[int, ...]) -> tuple[int, int]:
-    """Source and own number, with Python's integers of any size."""
-    epoch, place = divmod(number, sum(of))
-    left = sum(of)
-    for source, quota in enumerate(of):
+def assign_by_hand(number: int, quotas: tuple[int, ...]) -> tuple[int, int]:
+    """Return the source and its own number, computed with Python's unbounded integers."""
+    epoch, place = divmod(number, sum(quotas))
+    left = sum(quotas)
+    for source, quota in enumerate(quotas):
         before = place * quota // left
         if (place + 1) * quota // left > before:
             return source, epoch * quota + before
@@ -146,18 +146,18 @@ def assign_by_hand(number: int, of: tuple[int, ...]) -> tuple[int, int]:
     raise AssertionError
 
 
-def test_epochs_far_beyond_32_bits_are_told_exactly() -> None:
+def test_epochs_far_beyond_32_bits_are_exact() -> None:
     drawn = np.random.default_rng(1)
     for sources in (2, 3, 7):
         for _ in range(50):
-            of = tuple(drawn.integers(1, 2**47, sources).tolist())
-            order = order_of(of, shuffle=False)
-            numbers = drawn.integers(0, 100 * sum(of), 100)
-            found = zip(*(part.tolist() for part in order.assign(numbers)), strict=True)
-            assert list(found) == [assign_by_hand(number, of) for number in numbers.tolist()]
+            quotas = tuple(drawn.integers(1, 2**47, sources).tolist())
+            order = order_of(quotas, shuffle=False)
+            numbers = drawn.integers(0, 100 * sum(quotas), 100)
+            result = zip(*(part.tolist() for part in order.assign(numbers)), strict=True)
+            assert list(result) == [assign_by_hand(number, quotas) for number in numbers.tolist()]
 
 
-def test_rows_are_those_of_the_sources_under_numbers_of_their_own() -> None:
+def test_rows_are_those_of_the_sources_with_new_numbers() -> None:
     joined = JoinedSamples([SMALL, LARGE])
     samples = np.array([1099, 5, 100, 99, 5])
     rows = joined.take(samples, np.array([3, 1, 4, 1, 5]))
@@ -176,10 +176,9 @@ def test_rows_are_those_of_the_sources_under_numbers_of_their_own() -> None:
 
 def test_columns_take_the_larger_of_two_types() -> None:
     class Narrow(NumberedSamples):
-        def take(self, samples: Any, epochs: Any = None) -> Any:
-            rows = super().take(samples, epochs)
-            ids = rows.lists("input_ids")
-            return rows.replace({"input_ids": Lists(ids.values.astype(np.int8), ids.offsets)})
+        def _read(self, samples: Any, epochs: Any) -> Any:
+            values, offsets = super()._read(samples, epochs)["input_ids"]
+            return {"input_ids": Lists(values.astype(np.int8), offsets)}
 
     rows = JoinedSamples([Narrow((5,)), LARGE]).take(np.array([2, 1000]))
     assert rows.lists("input_ids").values.dtype == np.int64
@@ -196,7 +195,7 @@ def test_columns_take_the_larger_of_two_types() -> None:
         ({"columns": (INPUT_IDS,)}, "has the columns input_ids; .*input_ids, label"),
     ],
 )
-def test_sources_that_do_not_go_together_are_refused(
+def test_sources_that_cannot_be_read_as_one_are_refused(
     manifest: dict[str, Any], message: str
 ) -> None:
     other = NumberedSamples((5,), manifest=replace(SMALL.manifest, **manifest))
@@ -209,7 +208,7 @@ def test_no_sources_are_refused() -> None:
         mix([], [])
 
 
-def test_a_state_is_of_these_sources_in_these_proportions() -> None:
+def test_a_state_belongs_to_its_sources_and_proportions() -> None:
     def batches(sources: list[NumberedSamples], proportions: list[int]) -> Batches:
         return Batches(*mix(sources, proportions, seed=2), FixedBatches(4), AsTheyAre())
 
@@ -231,7 +230,7 @@ def test_batches_by_length_of_a_mixture() -> None:
     assert sum(sample < 100 for step in steps for _, sample in step.reads) == 100
 
 
-def test_one_source_is_read_in_its_own_order_but_for_stretches() -> None:
+def test_one_source_is_read_in_its_own_order_within_stretches() -> None:
     _, order = mix([LARGE], [1], shuffle=False)
     assert np.array_equal(order.locate(np.arange(2000)), np.arange(2000) % 1000)
     _, shuffled = mix([LARGE], [1], seed=3)

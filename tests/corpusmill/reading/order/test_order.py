@@ -28,7 +28,7 @@ def test_an_epoch_has_every_sample_once(
 
 @settings(deadline=None)
 @given(shards, seeds, st.data())
-def test_a_number_is_the_same_sample_whatever_it_is_asked_with(
+def test_a_number_is_the_same_sample_in_any_company(
     sizes: tuple[int, ...], seed: int, data: st.DataObject
 ) -> None:
     order = Order(sizes, seed, window=50, lanes=3)
@@ -39,11 +39,11 @@ def test_a_number_is_the_same_sample_whatever_it_is_asked_with(
 
 
 def test_epochs_and_seeds_differ() -> None:
-    found = [epoch_of(Order((500, 500), seed), epoch) for seed in range(3) for epoch in range(3)]
-    for place, of in enumerate(found):
-        for other in found[:place]:
+    orders = [epoch_of(Order((500, 500), seed), epoch) for seed in range(3) for epoch in range(3)]
+    for place, order in enumerate(orders):
+        for other in orders[:place]:
             # Two permutations of 1000 agree in one place on average.
-            assert (of == other).sum() < 12
+            assert (order == other).sum() < 12
 
 
 def test_without_shuffling_samples_come_as_they_are_stored() -> None:
@@ -61,7 +61,7 @@ def test_no_sample_moves_further_than_the_window(
     assert np.abs(by_shard - shuffled).max() < window
 
 
-def test_shards_come_one_behind_the_other_each_begun_at_a_row_of_its_own() -> None:
+def test_shards_come_one_after_another_each_from_its_own_first_row() -> None:
     order = Order((40, 60, 50), seed=5, window=1)
     begun = []
     for epoch in range(30):
@@ -77,7 +77,7 @@ def test_shards_come_one_behind_the_other_each_begun_at_a_row_of_its_own() -> No
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 8])
-def test_ranks_of_as_many_lanes_read_stretches_of_their_own(ranks: int) -> None:
+def test_with_a_lane_per_rank_each_rank_reads_its_own_stretch(ranks: int) -> None:
     sizes = (100,) * 24
     plain, order = Order(sizes, 3, window=1), Order(sizes, 3, window=1, lanes=ranks)
     places = np.argsort(epoch_of(plain))
@@ -92,7 +92,7 @@ def test_ranks_of_as_many_lanes_read_stretches_of_their_own(ranks: int) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"seed": -1}, {"seed": 2**64}, {"window": 0}, {"lanes": 0}])
-def test_values_that_make_no_order_are_refused(wrong: dict[str, Any]) -> None:
+def test_values_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
     [(name, value)] = wrong.items()
     with pytest.raises(UserError, match=f"{name}={value}: .* Give "):
         Order((5,), **wrong)

@@ -25,41 +25,41 @@ def _key(number: int) -> np.uint64:
     return np.uint64(derive_key(np.uint64(number), 0, 0, 1))
 
 
-def test_every_number_is_given_once_for_every_size() -> None:
+def test_every_number_occurs_once_for_every_small_size() -> None:
     for size in range(1, 700):
         assert np.array_equal(np.sort(_all(size, _key(size))), np.arange(size))
 
 
 @given(st.integers(1, 200_000), st.integers(0, 2**64 - 1))
-def test_every_number_is_given_once_for_any_size_and_key(size: int, seed: int) -> None:
+def test_every_number_occurs_once_for_any_size_and_key(size: int, seed: int) -> None:
     assert np.array_equal(np.sort(_all(size, _key(seed))), np.arange(size))
 
 
 @given(st.integers(1, 2**60), st.integers(0, 2**64 - 1), st.integers(0, 2**60))
 def test_numbers_of_large_ranges_stay_within_and_apart(size: int, seed: int, begin: int) -> None:
     begin %= size
-    found = _some(begin, min(100, size - begin), size, _key(seed))
-    assert len(set(found.tolist())) == len(found)
-    assert 0 <= found.min() <= found.max() < size
+    result = _some(begin, min(100, size - begin), size, _key(seed))
+    assert len(set(result.tolist())) == len(result)
+    assert 0 <= result.min() <= result.max() < size
 
 
 @pytest.mark.parametrize("size", [2, 3, 4, 5, 6])
 def test_all_permutations_are_equally_likely(size: int) -> None:
-    of = {arranged: number for number, arranged in enumerate(permutations(range(size)))}
-    counts = np.zeros(len(of))
-    for number in range(100 * len(of)):
-        counts[of[tuple(_all(size, _key(number)).tolist())]] += 1
+    indices = {arranged: number for number, arranged in enumerate(permutations(range(size)))}
+    counts = np.zeros(len(indices))
+    for number in range(100 * len(indices)):
+        counts[indices[tuple(_all(size, _key(number)).tolist())]] += 1
     assert chisquare(counts).pvalue > 1e-6
 
 
 @njit
 def _pairs(size: int, gap: int, keys: np.ndarray) -> np.ndarray:
-    """Where two numbers go, and how far the second is behind the first."""
-    found = np.empty((len(keys), 2), np.int64)
+    """Return the places of one number, and the distances of the other one after it."""
+    result = np.empty((len(keys), 2), np.int64)
     for place, key in enumerate(keys):
-        found[place, 0] = permute(size // 3, size, key)
-        found[place, 1] = (permute((size // 3 + gap) % size, size, key) - found[place, 0]) % size
-    return found
+        result[place, 0] = permute(size // 3, size, key)
+        result[place, 1] = (permute((size // 3 + gap) % size, size, key) - result[place, 0]) % size
+    return result
 
 
 @pytest.mark.parametrize("size", [65, 97, 300])

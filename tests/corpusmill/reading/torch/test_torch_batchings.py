@@ -18,7 +18,7 @@ SOURCES = [NumberedSamples((900, 300), 40), NumberedSamples((500,), 40, seed=1, 
 
 
 def mixed(**options: Any) -> Batches:
-    """An epoch has 1000 samples of the first source and the 500 of the second."""
+    """Return batches of 1000 samples of one source and 500 of another per epoch."""
     samples, order = mix(SOURCES, [2, 1], seed=4)
     return Batches(samples, order, LengthBatches(samples, order, **options), AsTheyAre())
 
@@ -32,7 +32,7 @@ def samples_of(batches: Iterable[Any]) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_stream_goes_on_within_a_pool(workers: int) -> None:
+def test_a_stream_resumes_within_a_pool(workers: int) -> None:
     whole = samples_of(DataLoader(stream(max_tokens=400), batch_size=None))
     state = json.loads(json.dumps(stream(max_tokens=400).state_after(20)))
     assert state["taken"]
@@ -42,16 +42,16 @@ def test_a_stream_goes_on_within_a_pool(workers: int) -> None:
     assert samples_of(loader) == whole[20:]
 
 
-def test_a_loader_goes_on_within_a_pool_with_other_batches_and_workers() -> None:
+def test_a_loader_resumes_within_a_pool_with_other_batches_and_workers() -> None:
     first = TensorLoader(mixed(max_tokens=400))
-    found = []
+    results = []
     for batch in first:
-        found += batch["samples"].tolist()
-        if len(found) > 300:
+        results += batch["samples"].tolist()
+        if len(results) > 300:
             break
     second = TensorLoader(mixed(batch_size=16), num_workers=2)
     second.load_state_dict(first.state_dict())
     for of_batch in samples_of(second):
-        found += of_batch
-    assert len(found) == 1500
-    assert len(set(found)) == 1500
+        results += of_batch
+    assert len(results) == 1500
+    assert len(set(results)) == 1500

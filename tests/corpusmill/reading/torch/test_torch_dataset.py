@@ -95,7 +95,7 @@ def test_the_epoch_reaches_workers_that_run(batches: Batches) -> None:
     )
     for epoch in (0, 5):
         dataset.set_epoch(epoch)
-        assert {of for batch in loader for of, _ in key(batch)} == {epoch}
+        assert {epoch_read for batch in loader for epoch_read, _ in key(batch)} == {epoch}
 
 
 def test_a_copy_has_an_epoch_of_its_own(batches: Batches) -> None:

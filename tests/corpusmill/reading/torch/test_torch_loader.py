@@ -46,7 +46,7 @@ def test_batches_are_those_of_a_plain_loop(batches: Batches, num_workers: int) -
     resumed = TensorLoader(batches, 0, 2)
     resumed.load_state_dict(loader.state_dict())
     read = [*first, *resumed]
-    assert all(isinstance(of, torch.Tensor) for batch in read for of in batch.values())
+    assert all(isinstance(tensor, torch.Tensor) for batch in read for tensor in batch.values())
     assert [key(batch) for batch in read] == read_plainly(batches, 0, 0, 2)
 
 

@@ -48,17 +48,17 @@ def test_each_iteration_is_the_next_epoch(
 
 
 @pytest.mark.parametrize("persistent", [False, True])
-def test_an_iteration_that_workers_are_stopped_in_counts_as_an_epoch(
+def test_an_iteration_whose_workers_are_stopped_counts_as_an_epoch(
     batches: Batches, persistent: bool
 ) -> None:
     loader = load(StreamingDataset(batches), 2, persistent)
-    assert [key(of) for of in islice(loader, 3)] == read_plainly(batches, 0)[:3]
-    assert [key(of) for of in islice(loader, 3)] == read_plainly(batches, 1)[:3]
-    assert [key(of) for of in loader] == read_plainly(batches, 2)
+    assert [key(batch) for batch in islice(loader, 3)] == read_plainly(batches, 0)[:3]
+    assert [key(batch) for batch in islice(loader, 3)] == read_plainly(batches, 1)[:3]
+    assert [key(batch) for batch in loader] == read_plainly(batches, 2)
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_a_count_of_batches_says_the_state(batches: Batches, num_workers: int) -> None:
+def test_a_count_of_batches_gives_the_state(batches: Batches, num_workers: int) -> None:
     dataset = StreamingDataset(batches)
     loader = load(dataset, num_workers)
     for epoch in (0, 1):
@@ -71,12 +71,12 @@ def test_a_count_of_batches_says_the_state(batches: Batches, num_workers: int) -
             resumed.set_epoch(epoch)
             assert [key(batch) for batch in load(resumed, 1)] == whole[5:]
             resumed.set_epoch(epoch + 1)
-            assert [key(of) for of in load(resumed, 1)] == read_plainly(batches, epoch + 1)
+            assert [key(batch) for batch in load(resumed, 1)] == read_plainly(batches, epoch + 1)
     with pytest.raises(UserError, match="the epoch had"):
         dataset.state_after(10_000)
 
 
-def test_persistent_workers_refuse_a_state_that_they_cannot_be_told(batches: Batches) -> None:
+def test_persistent_workers_refuse_a_state_that_they_cannot_load(batches: Batches) -> None:
     dataset = StreamingDataset(batches)
     loader = load(dataset, 1, persistent=True)
     last = dataset.state_after(len(loader))
@@ -101,8 +101,8 @@ def stateful(batches: Batches, num_workers: int) -> Any:
 
 @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")
 @pytest.mark.parametrize(("num_workers", "end"), [(0, 3), (0, 0), (0, -1), (2, 3), (2, 0), (2, -1)])
-def test_stateful_data_loader_goes_on_exactly(batches: Batches, num_workers: int, end: int) -> None:
-    """The loop is left in its middle (3), behind the last batch (0), and by its end (-1)."""
+def test_stateful_data_loader_resumes_exactly(batches: Batches, num_workers: int, end: int) -> None:
+    """The loop is left in its middle (3), after the last batch (0), and by its end (-1)."""
     epochs = [read_plainly(batches, epoch) for epoch in range(3)]
     stop = 3 if end == 3 else len(epochs[0]) - end
     loader = stateful(batches, num_workers)
@@ -141,7 +141,7 @@ def test_stateful_data_loader_with_other_workers_is_refused(batches: Batches) ->
         ({"_snapshot": {}, "_steps_since_snapshot": 2}, "2 steps old"),
     ],
 )
-def test_other_states_hold_no_state_of_a_stream(state: dict[str, Any], cause: str) -> None:
+def test_other_states_are_refused(state: dict[str, Any], cause: str) -> None:
     with pytest.raises(UserError, match=cause):
         stream_state(state)
 
@@ -157,8 +157,8 @@ def _read_as_rank(rank: int, folder: Path, batches: Batches) -> None:
     ]
     torch.distributed.all_gather_object(read, own)
     torch.distributed.destroy_process_group()
-    for of_rank, found in enumerate(read):
-        assert found == [read_plainly(batches, 0, of_rank, 2)] * 2
+    for number, keys in enumerate(read):
+        assert keys == [read_plainly(batches, 0, number, 2)] * 2
     (folder / f"{rank}.done").touch()
 
 
