@@ -254,7 +254,7 @@ def test_an_invalid_manifest_is_refused(content: bytes, data: Path) -> None:
 def test_an_unknown_split_is_refused(bert: Path) -> None:
     with pytest.raises(UserError) as refused:
         DataSet(bert, "test")
-    assert_refused(refused, 'split="test"', "has train, validation", "Give one that it has")
+    assert_refused(refused, 'split="test"', "has train, validation", "Give one of these")
 
 
 def test_an_empty_split_is_refused(data: Path) -> None:
