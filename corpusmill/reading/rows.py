@@ -127,7 +127,7 @@ def gather_lengths(parts: Sequence[Part], size: int) -> Integers:
     return lengths
 
 
-def gather_lists(parts: Sequence[Part], size: int, dtype: npt.DTypeLike = None) -> Lists:
+def gather_lists(parts: Sequence[Part], size: int, dtype: str | None = None) -> Lists:
     """Copy lists into a new column.
 
     Args:
@@ -147,9 +147,7 @@ def gather_lists(parts: Sequence[Part], size: int, dtype: npt.DTypeLike = None) 
     return Lists(gathered, offsets)
 
 
-def gather_numbers(
-    parts: Sequence[Part], size: int, dtype: npt.DTypeLike = None
-) -> npt.NDArray[Any]:
+def gather_numbers(parts: Sequence[Part], size: int, dtype: str | None = None) -> npt.NDArray[Any]:
     """Copy numbers into a new column, as `gather_lists` does with lists."""
     gathered = np.empty(size, dtype or np.result_type(*(part.values for part in parts)))
     for values, rows, places in parts:

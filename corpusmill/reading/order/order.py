@@ -130,7 +130,7 @@ class Order:
 
 @lru_cache(maxsize=8)
 def _lay_out(order: Order, epoch: int) -> tuple[np.uint64, Integers, Integers, Integers]:
-    """Return an epoch's key, the order of its shards, their begins there, and their first rows."""
+    """Return an epoch's key, its shards in order, where each begins, and their first rows."""
     shards = np.arange(len(order.shard_sizes), dtype=np.uint64)
     sizes = np.array(order.shard_sizes, np.int64)
     seed = np.uint64(order.seed)  # seeds from 2**63 do not fit in int64, Numba's default
