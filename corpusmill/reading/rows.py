@@ -140,8 +140,8 @@ def gather_lists(parts: Sequence[Part], size: int, dtype: str | None = None) -> 
     """
     offsets = np.zeros(size + 1, np.int64)
     np.cumsum(gather_lengths(parts, size), out=offsets[1:])
-    dtype = dtype or np.result_type(*(part.lists.values for part in parts))
-    gathered = np.empty(int(offsets[-1]), dtype)
+    result_type = dtype or np.result_type(*(part.lists.values for part in parts))
+    gathered = np.empty(int(offsets[-1]), result_type)
     for part in parts:
         copy_lists(*part.lists, part.rows, part.places, gathered, offsets)
     return Lists(gathered, offsets)
