@@ -4,7 +4,6 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -49,7 +48,7 @@ class Samples(ABC):
     manifest: Manifest
 
     def __len__(self) -> int:
-        return self._size
+        return sum(self.shard_sizes)
 
     def __getitem__(self, sample: int) -> dict[str, Any]:
         """Return one example, as numbers and arrays of the columns' types."""
@@ -77,10 +76,6 @@ class Samples(ABC):
     @abstractmethod
     def _read(self, samples: Integers, epochs: Integers) -> Mapping[str, Values]:
         """Return the columns of some samples, int64[n], read in the given epochs, int64[n]."""
-
-    @cached_property
-    def _size(self) -> int:
-        return sum(self.shard_sizes)
 
     def _check_numbers(self, samples: Integers) -> Integers:
         samples = np.asarray(samples, np.int64)
@@ -173,6 +168,9 @@ class DataSet(Samples):
         )
         objective = self.manifest.objective.name
         return f"<DataSet {self.folder.url} for {objective}, split {self.split!r} of {splits}>"
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
 
     def lengths(self, samples: Integers) -> Integers:
         """Return the tokens of each example, int64[n], without reading it."""

@@ -73,6 +73,7 @@ class TokenWindows(Samples):
         self._shard_tokens = tuple(shard.tokens for shard in data_set.shards)
         self._starts = np.cumsum([0, *self._shard_tokens], dtype=np.int64)
         self.shard_sizes = tuple(self._count().tolist())
+        self._size: int = sum(self.shard_sizes)
         if not len(self):
             streams = (sum(self._shard_tokens),) if across_shards else self._shard_tokens
             cause = f"the longest stream of {data_set.folder.url} has {max(streams):,} tokens"
@@ -84,6 +85,9 @@ class TokenWindows(Samples):
         column = Column(TOKENS, self._dtype, meaning, context_len + 1, NO_PAD, Role.WINDOW)
         self.manifest = replace(data_set.manifest, columns=(column,))
         self.digest = hashlib.sha256(json.dumps([data_set.digest, cut]).encode()).hexdigest()
+
+    def __len__(self) -> int:
+        return self._size
 
     def __getitem__(self, sample: int) -> dict[str, npt.NDArray[Any]]:
         """Return the input_ids and targets of one window, context_len tokens each.

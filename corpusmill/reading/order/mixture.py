@@ -58,6 +58,9 @@ class JoinedSamples(Samples):
         self.manifest = sources[0].manifest
         self._starts = np.cumsum([0, *map(len, sources)])
 
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
     def lengths(self, samples: Integers) -> Integers:
         """Return the tokens of each sample, int64[n], without reading it."""
         lengths = np.empty(len(samples), np.int64)
