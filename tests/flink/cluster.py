@@ -159,10 +159,10 @@ class Cluster:
         java = ["java", *QUICK_TO_START, *jvm, *_OPENED, *options, "-cp", self._jars]
         self._run(name, [*java, main, *arguments, *sized], {})
 
-    def _measure(self, what: str, given: list[str]) -> tuple[list[str], list[str]]:
+    def _measure(self, what: str, arguments: list[str]) -> tuple[list[str], list[str]]:
         """Options of Java and of Flink that follow from the sizes, by Flink's own program."""
         jars = f"{self._distribution / 'bin' / 'bash-java-utils.jar'}:{self._jars}"
-        command = ["java", *QUICK_TO_START, "-cp", jars, _SIZES, what, *given]
+        command = ["java", *QUICK_TO_START, "-cp", jars, _SIZES, what, *arguments]
         output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         lines = [line.split(_RESULT)[1].split() for line in output.splitlines() if _RESULT in line]
         return lines[0], lines[1]

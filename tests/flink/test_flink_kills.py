@@ -75,6 +75,6 @@ def test_kills_at_any_moments_change_no_byte(
     print(f"seed {seed}: {struck}")
     assert process.returncode == 0, errors
     assert_same(output, expected)
-    # An attempt that a dead TaskManager left behind must not write anything later on.
+    # An attempt that of a dead TaskManager must not write anything later on.
     time.sleep(3)
     assert_same(output, expected)

@@ -93,16 +93,17 @@ def test_a_document_of_a_million_lines_is_cut(
 
 
 @pytest.mark.parametrize(
-    ("allowed", "fine"), [("3", True), ("2", False), ("0.5", True), ("0.01", False), ("0", False)]
+    ("allowed", "is_allowed"),
+    [("3", True), ("2", False), ("0.5", True), ("0.01", False), ("0", False)],
 )
 def test_more_rejects_than_allowed_are_an_error(
-    allowed: str, fine: bool, sample: Path, tokenizer_path: Path, tmp_path: Path, output: Path
+    allowed: str, is_allowed: bool, sample: Path, tokenizer_path: Path, tmp_path: Path, output: Path
 ) -> None:
     text = tmp_path / "text"
     lines = sample.read_bytes().splitlines(keepends=True)[:100]
     text.write_bytes(b"".join(lines) + b"\xff\n" * 3)
     outcome = build([text], tokenizer_path, output, "--max-rejects", allowed)
-    if fine:
+    if is_allowed:
         assert outcome.status == 0, outcome.errors
         return
     assert_refused(outcome, USER_ERROR, f"--max-rejects {allowed}", "3 of 103 input lines", "Mend")

@@ -107,9 +107,9 @@ def test_worker_processes_reach_the_bucket(filled: Bucket, reference: dict[str, 
     assert done.returncode == 0, (output, errors)
     # The counts of ranges and batches are of the run; all examples are the same.
     described = describe_folder(f"{filled.url}/out")
-    assert {name: of for name, of in described.items() if name.endswith(".parquet")} == {
-        name: of for name, of in reference.items() if name.endswith(".parquet")
-    }
+    assert {
+        name: description for name, description in described.items() if name.endswith(".parquet")
+    } == {name: description for name, description in reference.items() if name.endswith(".parquet")}
 
 
 def test_faults_on_the_way_change_nothing(filled: Bucket, reference: dict[str, object]) -> None:
@@ -134,7 +134,9 @@ def test_faults_on_the_way_change_nothing(filled: Bucket, reference: dict[str, o
 def test_a_run_that_fails_leaves_no_data_set_and_goes_on(
     filled: Bucket, reference: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    filled.proxy.fault = lambda of: "403" if "shard-" in of.path and of.method != "GET" else None
+    filled.proxy.fault = lambda request: (
+        "403" if "shard-" in request.path and request.method != "GET" else None
+    )
     failed = build(filled)
     filled.proxy.clear()
     assert_refused(failed, 2, filled.url, "access is denied", "Ask for permission", "--resume")
@@ -220,8 +222,8 @@ def test_requests_do_not_grow_with_what_they_must_not(filled: Bucket) -> None:
     filled.proxy.clear()
     done = build(filled, "--replace")
     assert done.status == 0, done.errors
-    of_inputs = [of for of in filled.proxy.requests if "/in/" in of.path]
-    assert len(of_inputs) <= 10 * 4 + 10
+    input_requests = [request for request in filled.proxy.requests if "/in/" in request.path]
+    assert len(input_requests) <= 10 * 4 + 10
     assert len(filled.proxy.requests) - first <= 10 * 4 + 30
 
 
@@ -240,6 +242,6 @@ def test_a_bucket_that_is_not_there_or_refuses_is_named_before_any_work(
     ):
         refused = run_here("bert", *arguments, *local, *SMALL, "--", *filled.beam_arguments)
         assert_refused(refused, 2, flag, "there is no bucket bucket-of-nobody", "Check its name")
-    filled.proxy.fault = lambda of: "403" if of.method in {"PUT", "POST"} else None
+    filled.proxy.fault = lambda request: "403" if request.method in {"PUT", "POST"} else None
     refused = build(filled)
     assert_refused(refused, 2, f"--output {filled.url}/out", "access is denied", "permission")

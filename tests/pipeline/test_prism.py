@@ -165,17 +165,17 @@ def wait_for_children(job: RunningJob) -> dict[str, psutil.Process]:
 
 @pytest.mark.usefixtures("prism")
 @pytest.mark.parametrize(
-    ("killed", "said"),
+    ("killed", "cause"),
     [("prism", "the connection to the engine was lost"), ("python", "SDK worker")],
 )
 def test_a_process_that_is_killed_ends_the_job(
-    killed: str, said: str, long_text: Path, tokenizer_path: Path, output: Path
+    killed: str, cause: str, long_text: Path, tokenizer_path: Path, output: Path
 ) -> None:
     job = RunningJob(long_text, tokenizer_path, output, *PRISM)
     children = wait_for_children(job)
     children[killed].kill()
     outcome = job.end(within_seconds=60)
-    assert_refused(outcome, FAILURE, said, "The whole trace is in ")
+    assert_refused(outcome, FAILURE, cause, "The whole trace is in ")
     assert_nothing_final(output)
     assert not psutil.wait_procs(children.values(), timeout=10)[1]
 

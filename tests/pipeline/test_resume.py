@@ -76,11 +76,11 @@ def stopped(corpus: Path, tokenizer_path: Path, tmp_path: Path) -> Stopped:
     return Stopped(copied, tokenizer_path, tmp_path / "out")
 
 
-def forbid(monkeypatch: pytest.MonkeyPatch, of: Any, name: str) -> None:
+def forbid(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
     def fail(*_: object) -> None:
         raise AssertionError(f"{name} is done again")
 
-    monkeypatch.setattr(of, name, fail)
+    monkeypatch.setattr(owner, name, fail)
 
 
 def test_what_is_finished_is_not_done_again(
@@ -103,10 +103,10 @@ class Stop:
         self.error: Callable[[], BaseException] = Exception
         real: Callable[..., Any] = FileSystems.create
 
-        def call(*given: Any, **named: Any) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
             if next(self.calls) == self.at:
                 raise self.error()
-            return real(*given, **named)
+            return real(*arguments, **named)
 
         monkeypatch.setattr(FileSystems, "create", staticmethod(call))
 

@@ -67,12 +67,12 @@ def build(corpus: Path, complete_tokenizer: Path, monkeypatch: pytest.MonkeyPatc
     """Build a data set of a kind; gives the digests of all files of its folder."""
 
     def run(kind: str, output: Path, *flags: str) -> dict[str, str]:
-        of = KINDS[kind]
-        if of.two_levels:
+        case = KINDS[kind]
+        if case.two_levels:
             monkeypatch.setattr(transforms.shuffle, "SMALLEST_SEGMENT_BYTES", 16 * 2**20)
             monkeypatch.setattr(transforms.build, "SORT_BYTES", 20_000)
         arguments = ("--input", corpus, "--tokenizer", complete_tokenizer, "--output", output)
-        outcome = run_here(*of.flags, *arguments, *SPREAD, *flags)
+        outcome = run_here(*case.flags, *arguments, *SPREAD, *flags)
         assert outcome.status == 0, outcome.errors
         return digests(output)
 

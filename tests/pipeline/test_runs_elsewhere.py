@@ -1,4 +1,4 @@
-"""A job on an engine that is another process: what is said of it, and how the command ends."""
+"""A job on an engine that is another process: its messages, and how the command ends."""
 
 import os
 import re

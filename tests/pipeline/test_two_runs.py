@@ -14,8 +14,10 @@ from pipeline.preparation.assembly import assemble_job
 from tests.tools.jobs import SMALL, Outcome, assert_refused, build, digests, leftovers, start
 
 
-def run_both(first: tuple[str, ...], second: tuple[str, ...], *given: str | Path) -> list[Outcome]:
-    processes = [start("bert", *given, *SMALL, *flags) for flags in (first, second)]
+def run_both(
+    first: tuple[str, ...], second: tuple[str, ...], *arguments: str | Path
+) -> list[Outcome]:
+    processes = [start("bert", *arguments, *SMALL, *flags) for flags in (first, second)]
     outcomes = []
     for process in processes:
         output, errors = process.communicate()

@@ -42,7 +42,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def build_words(
     corpus: Path, tokenizer_path: Path, output: Path, words: str, run: RunOptions = ONE
 ) -> str:
-    """Build a data set; gives what is said."""
+    """Build a data set and return the output."""
     options: Any = LabelledWordsOptions(words)
     dataset = DatasetOptions((str(corpus),), str(tokenizer_path), str(output), num_shards=3, seed=7)
     printed = StringIO()

@@ -41,13 +41,13 @@ class FaultyFiles:
         for name in _CALLS:
             monkeypatch.setattr(FileSystems, name, staticmethod(self._wrap(name)))
 
-    def kill(self, at: int, moment: str) -> None:
-        """Start counting; kill at the call with the number `at`, or never if it is -1."""
-        self.kill_at, self.moment, self.calls = at, moment, []
+    def kill(self, number: int, moment: str) -> None:
+        """Start counting; kill at the call numbered `number`, or never if it is -1."""
+        self.kill_at, self.moment, self.calls = number, moment, []
 
-    def pause(self, at: int, thread: threading.Thread, wait: Callable[[], None]) -> None:
-        """Let a thread wait after its own call with the number `at`."""
-        self._slow = (thread, at, wait)
+    def pause(self, number: int, thread: threading.Thread, wait: Callable[[], None]) -> None:
+        """Let a thread wait after its own call numbered `number`."""
+        self._slow = (thread, number, wait)
 
     def _wrap(self, name: str) -> Callable[..., Any]:
         real = self._real[name]
@@ -87,9 +87,9 @@ class FaultyFiles:
     def _pause(self) -> None:
         if not self._slow or threading.current_thread() is not self._slow[0]:
             return
-        thread, at, wait = self._slow
-        self._slow = (thread, at - 1, wait)
-        if at == 0:
+        thread, number, wait = self._slow
+        self._slow = (thread, number - 1, wait)
+        if number == 0:
             wait()
 
     def _notify(self) -> None:

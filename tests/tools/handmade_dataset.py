@@ -208,13 +208,18 @@ def padding_options(padded: bool) -> OutputOptions:
 
 
 def _write_split(
-    folder: Path, split: str, objective: Bert, recipe: Recipe, examples: pa.RecordBatch, of: int
+    folder: Path,
+    split: str,
+    objective: Bert,
+    recipe: Recipe,
+    examples: pa.RecordBatch,
+    num_shards: int,
 ) -> Split:
     shards: list[Shard] = []
     options = resolve(recipe.parquet, objective.columns)
-    for number in range(of):
-        own = examples.take(pa.array(np.arange(number, examples.num_rows, of)))
-        name = shard_name(split, number, of, ".parquet")
+    for number in range(num_shards):
+        own = examples.take(pa.array(np.arange(number, examples.num_rows, num_shards)))
+        name = shard_name(split, number, num_shards, ".parquet")
         with (folder / name).open("wb") as stream:
             writer = FORMATS["parquet"].open_writer([stream], objective.columns, options)
             if own.num_rows:

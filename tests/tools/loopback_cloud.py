@@ -20,7 +20,7 @@ INPUT, TOKENIZER, GPT_TOKENIZER = (
 )  # fmt: skip
 END_OF_TEXT = "<|endoftext|>"
 
-# What a user gives behind `--`, and what keeps Beam from looking for Google.
+# The arguments that a user gives after `--`, and those that keep Beam from looking for Google.
 SERVICE = (
     "--project=test-project", "--region=us-central1", f"--temp_location={BUCKET}/beam",
     "--sdk_container_image=registry/corpusmill:1", "--no_auth",
@@ -74,8 +74,8 @@ def keep_translations() -> Iterator[list[beam_runner_api_pb2.Pipeline]]:
     kept: list[beam_runner_api_pb2.Pipeline] = []
     translate = DataflowRunner.run_pipeline
 
-    def keep(runner: DataflowRunner, *given: Any, **named: Any) -> Any:
-        result = translate(runner, *given, **named)
+    def keep(runner: DataflowRunner, *arguments: Any, **named: Any) -> Any:
+        result = translate(runner, *arguments, **named)
         kept.append(runner.proto_pipeline)
         return result
 

@@ -108,7 +108,7 @@ def test_a_shard_holds_the_examples_of_its_repeats_in_the_order_of_their_keys(
         assert shard.rows == table.num_rows > 0
         assert shard.tokens == sum(map(len, table.column("input_ids").to_pylist()))
     assert counts["build.passes"] == 5 * len(CORPUS)
-    assert counts["build.examples"] == counts["write.rows"] == sum(of.rows for of in written)
+    assert counts["build.examples"] == counts["write.rows"] == sum(shard.rows for shard in written)
 
 
 def test_distributions_are_counted_split_by_split(pool: Pool, tmp_path: Path) -> None:

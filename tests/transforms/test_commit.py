@@ -151,7 +151,7 @@ def test_a_commit_gives_every_file_its_name_and_vouches_for_it(folders: Folders)
     assert manifest["splits"]["train"]["distributions"]["length"][10] == 7
     entries = [
         *manifest["files"],
-        *(shard for of in manifest["splits"].values() for shard in of["shards"]),
+        *(shard for split in manifest["splits"].values() for shard in split["shards"]),
     ]
     assert {entry["file"] for entry in entries} == set(files) - {"dataset.json", "_SUCCESS"}
     for entry in entries:

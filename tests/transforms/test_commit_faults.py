@@ -94,7 +94,7 @@ def assert_whole_or_unfinished(output: Path) -> None:
     content = (output / "dataset.json").read_bytes()
     assert (output / "_SUCCESS").read_text() == f"{hashlib.sha256(content).hexdigest()}\n"
     manifest = json.loads(content)
-    shards = [shard for of in manifest["splits"].values() for shard in of["shards"]]
+    shards = [shard for split in manifest["splits"].values() for shard in split["shards"]]
     for entry in [*manifest["files"], *shards]:
         listed = (output / entry["file"]).read_bytes()
         assert hashlib.sha256(listed).hexdigest() == entry["sha256"], entry["file"]
@@ -137,11 +137,11 @@ def test_a_commit_killed_at_any_call_is_finished_by_the_next_attempt(
 class _Attempt:
     """An attempt in a thread, which pauses after a call until `resume`."""
 
-    def __init__(self, case: Case, files: FaultyFiles, at: int) -> None:
+    def __init__(self, case: Case, files: FaultyFiles, number: int) -> None:
         self._case, self._paused, self._resumed = case, threading.Event(), threading.Event()
         self.failure: BaseException | None = None
         self._thread = threading.Thread(target=self._work, daemon=True)
-        files.pause(at, self._thread, self._wait)
+        files.pause(number, self._thread, self._wait)
         self._thread.start()
         self._paused.wait()
 

@@ -49,18 +49,18 @@ def test_a_corpus_measured_in_tasks_is_the_corpus_measured_in_one_pass(
         counts, largest = collect(measured[COUNTS]), collect(measured[LARGEST])
         candidates, rejects = collect(measured[CANDIDATES]), collect(measured[REJECTS])
     with sample.open("rb") as stream:
-        batches = [of.documents for of in read_text(stream, FileRange("", 0, options))]
+        batches = [batch.documents for batch in read_text(stream, FileRange("", 0, options))]
     plain = SentenceTokenizer(tokenizer.json, np.dtype(np.int16))
     whole = measure_corpus(batches, plain, tokenizer)
     counted = sums(counts)
-    assert {name: of for name, of in counted.items() if name.startswith("measure.")} == {
-        f"measure.{name}": of for name, of in whole.counts.items()
+    assert {name: count for name, count in counted.items() if name.startswith("measure.")} == {
+        f"measure.{name}": count for name, count in whole.counts.items()
     }
     for name, value in whole.largest.items():
-        assert max(of for largest_name, of in largest if largest_name == name) == value
+        assert max(size for largest_name, size in largest if largest_name == name) == value
     assert counted["read.bytes"] == size
     assert counted["tokenize.documents"] == counted["candidates.documents"]
-    assert sum(of.documents for of in candidates) == counted["tokenize.documents"]
+    assert sum(part.documents for part in candidates) == counted["tokenize.documents"]
     assert rejects == []
 
 
@@ -68,7 +68,7 @@ def test_a_corpus_measured_in_tasks_is_the_corpus_measured_in_one_pass(
 def write_rejects(tmp_path: Path) -> Callable[[int, list[str]], RejectsFile]:
     def write(number: int, reasons: list[str]) -> RejectsFile:
         path = tmp_path / f"{number}.jsonl"
-        rows = [{"reason": of, "offset": place} for place, of in enumerate(reasons)]
+        rows = [{"reason": reason, "offset": place} for place, reason in enumerate(reasons)]
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         return RejectsFile(number, str(path), len(reasons))
 

@@ -51,12 +51,20 @@ def test_tasks_hold_the_ranges_in_their_order_and_are_no_larger_than_asked(
     tasks = list(group_ranges(ranges, sizes, task_bytes))
     assert [part for task in tasks for part in task] == ranges
     costs = [
-        [FILE_BYTES + (sizes[of.file_index] if of.end < 0 else of.end - of.start) for of in task]
+        [
+            FILE_BYTES
+            + (
+                sizes[file_range.file_index]
+                if file_range.end < 0
+                else file_range.end - file_range.start
+            )
+            for file_range in task
+        ]
         for task in tasks
     ]
-    assert all(len(of) == 1 or sum(of) <= task_bytes for of in costs)
+    assert all(len(task_costs) == 1 or sum(task_costs) <= task_bytes for task_costs in costs)
     # No task could take the first range of the next.
-    assert all(sum(of) + after[0] > task_bytes for of, after in pairwise(costs))
+    assert all(sum(task_costs) + after[0] > task_bytes for task_costs, after in pairwise(costs))
 
 
 def test_many_small_files_are_few_tasks() -> None:

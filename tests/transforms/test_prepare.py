@@ -51,7 +51,7 @@ def prepare(
 
 def rows_of(segments: list[Any]) -> list[dict[str, Any]]:
     schema = tokenized_schema("int16")
-    rows = [row for _, of in segments for row in load_segment(of, schema).to_pylist()]
+    rows = [row for _, segment in segments for row in load_segment(segment, schema).to_pylist()]
     return sorted(rows, key=lambda row: row["document"])
 
 
@@ -68,12 +68,12 @@ def test_tasks_give_the_documents_that_the_kernels_give(
     prepared = prepare(text, tokenizer, tmp_path, limit=2**64 - 1)
     plain = SentenceTokenizer(tokenizer.json, np.dtype(np.int16))
     with text.open("rb") as stream:
-        batches = [of.documents for of in read_text(stream, FileRange("", 0, OPTIONS))]
+        batches = [batch.documents for batch in read_text(stream, FileRange("", 0, OPTIONS))]
     encoded = [encode_documents(plain, batch) for batch in batches]
-    documents = [row for of in encoded for row in of.documents.to_pylist()]
+    documents = [row for batch in encoded for row in batch.documents.to_pylist()]
     # Each document goes to two shards, one a repeat; a single shard takes both.
     routes = Routes(LAYOUT, 0.2, 2, LAYOUT.shards)
-    homes = [home for of in encoded for home in routes.homes(of.documents).tolist()]
+    homes = [home for batch in encoded for home in routes.homes(batch.documents).tolist()]
     expected = [
         row for row, home in zip(documents, homes, strict=True) for _ in LAYOUT.shards_of(home, 2)
     ]
@@ -82,7 +82,7 @@ def test_tasks_give_the_documents_that_the_kernels_give(
     assert counts["read.bytes"] == 59_990 + len(b"\xff bad .\n")
     assert counts["tokenize.documents"] == len(documents)
     assert counts["candidates.documents"] == len(documents)
-    assert sum(of.documents for of in prepared[CANDIDATES]) == len(documents)
+    assert sum(part.documents for part in prepared[CANDIDATES]) == len(documents)
     [rejects] = prepared[REJECTS]
     assert rejects.rejects == counts["read.rejects"] == 1
 
@@ -101,8 +101,8 @@ def test_a_task_that_is_finished_is_not_done_again(
     first = prepare(text, tokenizer, tmp_path, limit=2**64 - 1)
     text.unlink()
     second = prepare(text, tokenizer, tmp_path, limit=2**64 - 1)
-    assert {name: sorted(of) for name, of in first.items()} == {
-        name: sorted(of) for name, of in second.items()
+    assert {name: sorted(values) for name, values in first.items()} == {
+        name: sorted(values) for name, values in second.items()
     }
 
 
@@ -110,10 +110,10 @@ def test_a_task_whose_files_are_damaged_is_done_again(
     text: Path, tokenizer: TokenizerFile, tmp_path: Path
 ) -> None:
     first = prepare(text, tokenizer, tmp_path, limit=None)
-    files = {of.path for _, of in first[SEGMENTS]}
+    files = {segment.path for _, segment in first[SEGMENTS]}
     Path(min(files)).write_bytes(b"")
     (tmp_path / "done-task-1.json").write_text('{"files": {')
     second = prepare(text, tokenizer, tmp_path, limit=None)
-    assert min(files) not in {of.path for _, of in second[SEGMENTS]}
+    assert min(files) not in {segment.path for _, segment in second[SEGMENTS]}
     assert rows_of(second[SEGMENTS])
     assert sums(first[COUNTS]) == sums(second[COUNTS])

@@ -50,7 +50,7 @@ def contents(pool: Pool) -> dict[int, list[list[int]]]:
     sentences = np.split(pool.token_ids, pool.sentence_offsets[1:-1])
     edges = pool.document_offsets.tolist()
     return {
-        document: [of.tolist() for of in sentences[start:stop]]
+        document: [sentence.tolist() for sentence in sentences[start:stop]]
         for document, start, stop in zip(
             pool.documents.tolist(), edges[:-1], edges[1:], strict=True
         )

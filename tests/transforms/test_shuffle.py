@@ -60,8 +60,8 @@ def rows_of(shards: Iterable[tuple[int, Iterable[Segment]]]) -> Rows:
                 batch = load_segment(segment, SCHEMA)
                 assert batch.num_rows == segment.rows
                 rows.setdefault((shard, segment.bucket), []).extend(batch.to_pylist())
-    return {place: sorted(of, key=lambda row: str(row["document"]).zfill(20))
-            for place, of in rows.items()}  # fmt: skip
+    return {place: sorted(documents, key=lambda row: str(row["document"]).zfill(20))
+            for place, documents in rows.items()}  # fmt: skip
 
 
 def send(
@@ -100,7 +100,9 @@ def test_every_way_brings_the_same_documents_to_each_shard(
     shards = gather(name, LAYOUT, repeats, tmp_path, make_batches())
     assert sorted(shard for shard, _ in shards) == [0, 1, 2, 3, 4]
     assert rows_of(shards) == expected_rows(LAYOUT, repeats)
-    named = {segment.path.rsplit("/", 1)[-1] for _, of in shards for segment in of} - {""}
+    named = {segment.path.rsplit("/", 1)[-1] for _, segments in shards for segment in segments} - {
+        ""
+    }
     files = {path.name for path in tmp_path.iterdir() if not path.name.startswith("done-")}
     assert named <= files
     # Of two levels, the first level's files are not what shards read.
@@ -110,7 +112,9 @@ def test_every_way_brings_the_same_documents_to_each_shard(
 
 def test_a_document_is_written_once_for_all_repeats(tmp_path: Path) -> None:
     shards = gather("files", LAYOUT, 3, tmp_path, make_batches())
-    places = {(segment.path, segment.offset): segment for _, of in shards for segment in of}
+    places = {
+        (segment.path, segment.offset): segment for _, segments in shards for segment in segments
+    }
     assert sum(segment.rows for segment in places.values()) == len(CORPUS)
 
 
@@ -139,12 +143,12 @@ def test_a_merge_stays_of_a_size_that_one_call_can_do(
     assert (routes.groups, routes.tasks_per_merge) == (128, tasks_per_merge)
 
 
-@given(of=st.integers(1, 5000), groups=st.integers(1, 300))
+@given(homes=st.integers(1, 5000), groups=st.integers(1, 300))
 def test_neighbouring_homes_share_a_group_and_groups_are_of_equal_size(
-    of: int, groups: int
+    homes: int, groups: int
 ) -> None:
-    groups = min(groups, of)
-    assigned = assign_groups(np.arange(of, dtype=np.uint32), groups, of)
+    groups = min(groups, homes)
+    assigned = assign_groups(np.arange(homes, dtype=np.uint32), groups, homes)
     assert (np.diff(assigned.astype(np.int64)) >= 0).all()
     sizes = np.bincount(assigned, minlength=groups)
     assert len(sizes) == groups

@@ -21,7 +21,7 @@ ROWS = [(key, place, 0, place % 2, [place, 1]) for place, key in enumerate(KEYS)
 
 def batch(rows: list[tuple[int, int, int, int, list[int]]]) -> pa.RecordBatch:
     columns = zip(*rows, strict=True)
-    arrays = [pa.array(of, field.type) for of, field in zip(columns, SCHEMA, strict=True)]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
@@ -35,8 +35,8 @@ def test_rows_come_back_in_order_however_little_memory_there_is(
         sorter.add(batch(ROWS[start : start + size]))
     assert bool(list(tmp_path.iterdir())) == (memory_bytes < 2**30)
     batches = list(sorter.drain(64))
-    assert max(of.num_rows for of in batches) <= 64
-    rows = [tuple(row.values()) for of in batches for row in of.to_pylist()]
+    assert max(part.num_rows for part in batches) <= 64
+    rows = [tuple(row.values()) for part in batches for row in part.to_pylist()]
     assert rows == sorted(ROWS)
     assert list(tmp_path.iterdir()) == []
 

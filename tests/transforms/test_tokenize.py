@@ -31,7 +31,7 @@ def tokenize(
 ) -> tuple[list[pa.RecordBatch], dict[str, int]]:
     """Return the tokenized batches and the counts."""
     tokenizer, tally = Tokenizing(complete_json, "int16").load(), Tally("tokenize")
-    tokens = [tokenize_batch(tokenizer, of, tally) for of in batches]
+    tokens = [tokenize_batch(tokenizer, batch, tally) for batch in batches]
     return tokens, dict(tally.drain())
 
 
@@ -44,12 +44,14 @@ def test_batches_are_encoded_as_the_library_does(
     ]
     tokens, counts = tokenize(batches, complete_json)
     plain = SentenceTokenizer(tokenizer.json, np.dtype(np.int16))
-    expected = [encode_documents(plain, of) for of in batches]
-    assert [of.to_pylist() for of in tokens] == [of.documents.to_pylist() for of in expected]
+    expected = [encode_documents(plain, batch) for batch in batches]
+    assert [batch.to_pylist() for batch in tokens] == [
+        batch.documents.to_pylist() for batch in expected
+    ]
     assert tokens[0].column("sentences").type.value_type.value_type == pa.int16()
     assert counts == {
         "tokenize.documents": 3,
-        "tokenize.tokens": sum(of.tokens for of in expected),
+        "tokenize.tokens": sum(batch.tokens for batch in expected),
         "tokenize.empty_sentences": 0,
         "tokenize.empty_documents": 0,
     }

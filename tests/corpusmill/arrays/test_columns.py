@@ -60,8 +60,8 @@ def test_lists_to_arrays_and_back(rows: list[list[int]], data: st.DataObject) ->
     start = data.draw(st.integers(0, len(rows)))
     column = pa.array(rows, pa.list_(pa.int16())).slice(start)
     values, offsets = ragged.from_arrow(column)
-    found = [values[a:b].tolist() for a, b in pairwise(offsets)]
-    assert found == rows[start:]
+    lists = [values[a:b].tolist() for a, b in pairwise(offsets)]
+    assert lists == rows[start:]
     assert ragged.to_arrow(values, offsets).to_pylist() == rows[start:]
 
 
@@ -71,8 +71,8 @@ def test_text_to_arrays(kind: pa.DataType) -> None:
     column = pa.array(texts).cast(kind)
     for part, start in ((column, 0), (column.slice(1), 1), (column.slice(4), 4)):
         values, offsets = ragged.from_arrow(part)
-        found = [bytes(values[a:b]).decode() for a, b in pairwise(offsets)]
-        assert found == texts[start:]
+        strings = [bytes(values[a:b]).decode() for a, b in pairwise(offsets)]
+        assert strings == texts[start:]
     values, offsets = ragged.from_arrow(pa.array([], kind))
     assert (len(values), offsets.tolist()) == (0, [0])
 

@@ -29,16 +29,16 @@ def test_taking_rows_is_arrows_take(
     start = data.draw(st.integers(0, len(given_rows) - 1))
     batch = whole.slice(start, data.draw(st.integers(1, len(given_rows) - start)))
     chosen = data.draw(st.lists(st.integers(0, batch.num_rows - 1), max_size=9))
-    found = ragged.take_rows(batch, np.array(chosen, np.int64))
-    assert found.schema == SCHEMA
-    assert found.equals(batch.take(pa.array(chosen, pa.int64())))
+    result = ragged.take_rows(batch, np.array(chosen, np.int64))
+    assert result.schema == SCHEMA
+    assert result.equals(batch.take(pa.array(chosen, pa.int64())))
 
 
 def test_the_example_of_take() -> None:
     values, offsets = np.array([7, 8, 9], np.int16), np.array([0, 2, 2, 3], np.int32)
-    taken, taken_offsets = ragged.take(values, offsets, np.array([2, 0]))
-    assert taken.tolist() == [9, 7, 8]
-    assert taken_offsets.tolist() == [0, 1, 3]
+    result, result_offsets = ragged.take(values, offsets, np.array([2, 0]))
+    assert result.tolist() == [9, 7, 8]
+    assert result_offsets.tolist() == [0, 1, 3]
 
 
 def test_arrow_and_back_copies_nothing() -> None:

@@ -33,7 +33,7 @@ def test_no_count_can_change_alone(name: str, change: int) -> None:
     "name", [name for name in BALANCED if name not in {"pool.candidates", "write.rejects"}]
 )
 def test_no_count_can_be_lost(name: str) -> None:
-    left = {of: number for of, number in BALANCED.items() if of != name}
+    left = {key: number for key, number in BALANCED.items() if key != name}
     assert find_imbalances(left, EXPECTED, written_rows=7, shards=2)
 
 

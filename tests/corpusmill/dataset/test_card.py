@@ -22,8 +22,8 @@ def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def front_matter(card: bytes) -> dict[str, Any]:
-    found = RepoCard(card.decode(), ignore_metadata_errors=False).data.to_dict()  # type: ignore[no-untyped-call]
-    return dict(found)
+    header = RepoCard(card.decode(), ignore_metadata_errors=False).data.to_dict()  # type: ignore[no-untyped-call]
+    return dict(header)
 
 
 @pytest.mark.parametrize("padded", [False, True], ids=["ragged", "padded"])
@@ -68,7 +68,7 @@ def test_pyarrow_pandas_and_polars_read_the_shards(padded: bool, tmp_path: Path)
     polar = pl.read_parquet(shards)
     assert (table.num_rows, len(frame), polar.height) == (rows, rows, rows)
     expected = table.column("input_ids").to_pylist()
-    assert [of.tolist() for of in frame["input_ids"]] == expected
+    assert [row.tolist() for row in frame["input_ids"]] == expected
     assert polar["input_ids"].to_list() == expected
 
 

@@ -72,7 +72,7 @@ def test_a_distribution_of_books_is_short() -> None:
 
 
 def refusal(**changes: Any) -> str:
-    """What is said of a manifest with other entries."""
+    """Return the message that refuses a manifest with other entries."""
     entries = {**to_json(manifest_of([0, 0, 5])), **changes}
     with pytest.raises(UserError) as refused:
         decode(json.dumps(entries).encode(), "out")
@@ -182,8 +182,8 @@ def test_a_data_set_of_version_2_is_read(tmp_path: Path) -> None:
         for row in batch.to_pylist()
     ]
     assert len(data) == len(rows) == 41
-    taken = data.take(np.arange(len(data)))
+    samples = data.take(np.arange(len(data)))
     assert [
-        {name: np.asarray(value).tolist() for name, value in taken[number].items()}
+        {name: np.asarray(value).tolist() for name, value in samples[number].items()}
         for number in range(len(data))
     ] == rows

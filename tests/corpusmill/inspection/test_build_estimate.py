@@ -52,9 +52,11 @@ def test_strata_of_the_docstring() -> None:
 
 @given(st.lists(st.integers(1, 5000), min_size=1, max_size=200))
 def test_a_sample_of_everything_has_no_error(lengths: list[int]) -> None:
-    of = np.array(lengths)
-    scale = compare(pool_of_lengths(np.arange(len(of)), of), SEED, lengths_of(of))
-    values = of // 7 + 1
+    token_counts = np.array(lengths)
+    scale = compare(
+        pool_of_lengths(np.arange(len(token_counts)), token_counts), SEED, lengths_of(token_counts)
+    )
+    values = token_counts // 7 + 1
     total = int(values.sum())
     assert scale.estimate(values) == Estimate(total, total, total)
     assert scale.share == 1
@@ -65,7 +67,7 @@ def test_intervals_hold_the_truth_and_strata_narrow_them() -> None:
     lengths = np.ceil(draws.lognormal(5, 1.2, 4000)).astype(np.int64)
     # As examples of documents: one even for the shortest, and some luck.
     rows = 10 * np.ceil(lengths / 128).astype(np.int64) + draws.integers(0, 5, len(lengths))
-    held, errors, plain_errors = 0, [], []
+    hits, errors, plain_errors = 0, [], []
     for _ in range(100):
         chosen = np.sort(draws.choice(len(lengths), 400, replace=False))
         sample = pool_of_lengths(chosen, lengths[chosen])
@@ -73,10 +75,10 @@ def test_intervals_hold_the_truth_and_strata_narrow_them() -> None:
         estimate = scale.estimate(rows[chosen])
         assert estimate.low is not None
         assert estimate.high is not None
-        held += estimate.low <= rows.sum() <= estimate.high
+        hits += estimate.low <= rows.sum() <= estimate.high
         errors.append(estimate.value / rows.sum() - 1)
         plain_errors.append(rows[chosen].sum() / scale.share / rows.sum() - 1)
-    assert held >= 88
+    assert hits >= 88
     assert np.std(errors) < np.std(plain_errors) / 2
     assert abs(np.mean(errors)) < np.std(errors)
 
@@ -98,7 +100,11 @@ def test_a_sample_is_built_as_the_objective_builds_it(shards: int) -> None:
     )
     splits = assign_splits(SEED, np.array(list(corpus), np.uint64), 0.3)
     train, validation = (
-        {of: corpus[of] for of, split in zip(corpus, splits, strict=True) if split == wanted}
+        {
+            document: corpus[document]
+            for document, split in zip(corpus, splits, strict=True)
+            if split == wanted
+        }
         for wanted in (0, 1)
     )
     pool = pool_of(train, validation)
@@ -119,8 +125,8 @@ def test_a_sample_is_built_as_the_objective_builds_it(shards: int) -> None:
                 rows[row["document"]] += 1
                 tokens[row["document"]] += len(row["input_ids"])
         order = pool.documents.tolist()
-        assert built[name].rows.tolist() == [rows[of] for of in order]
-        assert built[name].tokens.tolist() == [tokens[of] for of in order]
+        assert built[name].rows.tolist() == [rows[document] for document in order]
+        assert built[name].tokens.tolist() == [tokens[document] for document in order]
         assert built[name].distributions["length"].sum() == sum(rows.values())
         assert built[name].bytes > 0
 
@@ -130,7 +136,7 @@ def test_an_estimate_says_what_it_stands_on() -> None:
     pool = pool_of(dict(list(corpus.items())[:20]))
     objective = Bert(BertOptions(max_seq_length=16, duplicates=2), SPECIAL, 20_000, "int16")
     layout = Layout(SEED, 7, 0)
-    lengths = lengths_of(np.array([sum(map(len, of)) for of in corpus.values()]))
+    lengths = lengths_of(np.array([sum(map(len, sentences)) for sentences in corpus.values()]))
     scale = compare(pool, SEED, lengths)
     built = build_sample(
         objective, pool, spread_sample(layout, 2), resolve(OutputOptions(), objective.columns)

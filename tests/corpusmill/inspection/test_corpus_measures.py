@@ -38,7 +38,9 @@ texts = st.text(
 
 
 def text_of(documents: list[list[str]]) -> pa.RecordBatch:
-    rows = [{"document": number, "sentences": of} for number, of in enumerate(documents)]
+    rows = [
+        {"document": number, "sentences": sentences} for number, sentences in enumerate(documents)
+    ]
     return pa.RecordBatch.from_pylist(rows, schema=TEXT_SCHEMA)
 
 
@@ -46,9 +48,9 @@ def text_of(documents: list[list[str]]) -> pa.RecordBatch:
 def test_text_is_counted_as_python_counts_it(documents: list[list[str]]) -> None:
     sentences = [sentence for document in documents for sentence in document]
     assert measure_text(text_of(documents)).counts == {
-        "bytes": sum(len(of.encode()) for of in sentences),
+        "bytes": sum(len(sentence.encode()) for sentence in sentences),
         "characters": sum(map(len, sentences)),
-        "words": sum(len(of.split()) for of in sentences),
+        "words": sum(len(sentence.split()) for sentence in sentences),
     }
 
 
@@ -79,7 +81,7 @@ def test_lengths_are_counted_as_python_counts_them(
     for name in DISTRIBUTIONS:
         histogram = read_histogram(name, measures.counts, measures.largest)
         values = sorted(lengths[name])
-        assert [of.first for of in histogram.bins for _ in range(of.number)] == values
+        assert [bucket.first for bucket in histogram.bins for _ in range(bucket.number)] == values
         assert histogram.largest == values[-1]
         assert histogram.mean == pytest.approx(statistics.mean(values))
         assert histogram.quantile(0.5) == values[(len(values) - 1) // 2]
@@ -95,9 +97,9 @@ def test_tokens_are_told_by_their_kind() -> None:
 @given(st.lists(st.integers(0, 2**40), max_size=50))
 def test_a_bin_holds_its_values_and_is_narrow(values: list[int]) -> None:
     for value, number in zip(values, assign_bins(np.array(values, np.int64)).tolist(), strict=True):
-        first, behind = bin_edge(number), bin_edge(number + 1)
-        assert first <= value < behind
-        assert behind - first <= max(1, value / 64)
+        first, end = bin_edge(number), bin_edge(number + 1)
+        assert first <= value < end
+        assert end - first <= max(1, value / 64)
 
 
 def test_bins_of_the_docstring() -> None:
@@ -127,7 +129,7 @@ def test_nothing_has_no_lengths() -> None:
 def test_a_corpus_is_measured_from_python(sample: Path, tokenizer: TokenizerFile) -> None:
     options = DocumentOptions(input_format="text")
     with sample.open("rb") as stream:
-        batches = [of.documents for of in read_corpus(stream, FileRange("a", 0, options))]
+        batches = [batch.documents for batch in read_corpus(stream, FileRange("a", 0, options))]
     sentence_tokenizer = SentenceTokenizer(tokenizer.json, tokenizer.token_dtype)
     measures = measure_corpus(batches, sentence_tokenizer, tokenizer)
     plain = Tokenizer.from_str(tokenizer.json)

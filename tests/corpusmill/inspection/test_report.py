@@ -171,7 +171,7 @@ def test_a_book_is_not_spelled_to_its_end() -> None:
 def test_a_stream_has_examples_and_no_padding() -> None:
     lengths = Distribution("length", (0, 0, 0, 5, 0, 0, 0, 3))
     options = {"mode": "stream", "max_seq_length": 8}
-    figures = {of.name: of for of in figures_of({"length": lengths}, options)}
+    figures = {figure.name: figure for figure in figures_of({"length": lengths}, options)}
     assert figures["examples to cut"].value == (36 - 8 - 1) // 8 + 1
     assert figures["length"].value == 36 / 8
     assert "padding" not in figures
@@ -207,7 +207,7 @@ def test_every_built_example_reads_as_its_text(padded: bool) -> None:
         for segment in example.segments:
             spelled = "".join(piece.text for piece in segment)
             assert any(spelled in document for document in letters)
-    kinds = {piece.kind for example in decoded for of in example.segments for piece in of}
+    kinds = {piece.kind for example in decoded for segment in example.segments for piece in segment}
     assert kinds == {"plain", "masked", "replaced", "kept"}
 
 
@@ -234,11 +234,11 @@ def test_recounting_tells_a_missing_second_segment_from_an_empty_one() -> None:
     types = [[0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 0, 1, 1]]
     lists = pa.list_(pa.int16())
     batch = pa.RecordBatch.from_arrays(
-        [pa.array(of, lists) for of in (rows, types)], ["input_ids", "token_type_ids"]
+        [pa.array(column, lists) for column in (rows, types)], ["input_ids", "token_type_ids"]
     )
-    found = recount(batch, COLUMNS[:2])
-    assert found["first_segment_length"].tolist() == [0, 2, 1]
-    assert found["second_segment_length"].tolist() == [2, 1]
+    counts = recount(batch, COLUMNS[:2])
+    assert counts["first_segment_length"].tolist() == [0, 2, 1]
+    assert counts["second_segment_length"].tolist() == [2, 1]
 
 
 def test_recounting_a_slice_counts_the_slice() -> None:
@@ -270,8 +270,8 @@ def test_an_empty_distribution_has_answers() -> None:
 
 
 def figures(manifest: Manifest, split: str = "train") -> dict[str, float]:
-    (found,) = [of for of in summarize(manifest).splits if of.name == split]
-    return {figure.name: figure.value for figure in found.figures}
+    (summary,) = [entry for entry in summarize(manifest).splits if entry.name == split]
+    return {figure.name: figure.value for figure in summary.figures}
 
 
 @pytest.mark.parametrize("cap", [2, None], ids=["capped", "true share"])
@@ -289,20 +289,24 @@ def test_the_figures_are_those_of_the_rows(cap: int | None, split: str, tmp_path
     lengths = [len(row["input_ids"]) for row in rows]
     predictions = [len(row["masked_lm_ids"]) for row in rows]
     seconds = [sum(row["token_type_ids"]) - 1 for row in rows]
-    found = figures(manifest, split)
-    assert found["at the full length"] == pytest.approx(np.mean([of == 40 for of in lengths]))
-    assert found["padding"] == pytest.approx(1 - sum(lengths) / (40 * len(rows)))
-    assert found["masked"] == pytest.approx(sum(predictions) / (sum(lengths) - 3 * len(rows)))
-    assert found["random second segment"] == pytest.approx(
+    values = figures(manifest, split)
+    assert values["at the full length"] == pytest.approx(
+        np.mean([length == 40 for length in lengths])
+    )
+    assert values["padding"] == pytest.approx(1 - sum(lengths) / (40 * len(rows)))
+    assert values["masked"] == pytest.approx(sum(predictions) / (sum(lengths) - 3 * len(rows)))
+    assert values["random second segment"] == pytest.approx(
         np.mean([row["next_sentence_label"] for row in rows])
     )
-    assert found["empty second segment"] == pytest.approx(np.mean([of == 0 for of in seconds]))
-    assert found["length"] == pytest.approx(np.mean(lengths))
-    assert found["second segment length"] == pytest.approx(np.mean(seconds))
-    assert ("at the most predictions" in found) == (cap is not None)
+    assert values["empty second segment"] == pytest.approx(
+        np.mean([length == 0 for length in seconds])
+    )
+    assert values["length"] == pytest.approx(np.mean(lengths))
+    assert values["second segment length"] == pytest.approx(np.mean(seconds))
+    assert ("at the most predictions" in values) == (cap is not None)
     if cap is not None:
-        assert found["at the most predictions"] == pytest.approx(
-            np.mean([of == cap for of in predictions])
+        assert values["at the most predictions"] == pytest.approx(
+            np.mean([number == cap for number in predictions])
         )
 
 

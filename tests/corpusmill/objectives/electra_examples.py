@@ -34,9 +34,9 @@ options = st.builds(
 )
 
 
-def electra(given: ElectraOptions) -> Electra:
+def electra(options: ElectraOptions) -> Electra:
     """Return the objective with the tokenizer of the builders."""
-    return Electra(given, SPECIAL, "int16")
+    return Electra(options, SPECIAL, "int16")
 
 
 @dataclass
@@ -68,21 +68,21 @@ class KernelDraws:
 
 
 def reference_packs(
-    corpus: Corpus, given: ElectraOptions, seed: int = 1, repeat: int = 0
+    corpus: Corpus, options: ElectraOptions, seed: int = 1, repeat: int = 0
 ) -> list[list[ReferenceExample]]:
     """Return each document's examples by the reference with the kernel's draws."""
-    found = []
+    examples = []
     for document, sentences in corpus.items():
         [key] = derive_keys(np.uint64(seed), np.array([document], np.uint64), repeat, PACKS)
-        draws = KernelDraws(key, given.short_seq_prob, given.single_segment_prob)
+        draws = KernelDraws(key, options.short_seq_prob, options.single_segment_prob)
         builder = ExampleBuilder(
-            given.max_seq_length,
-            draws.target_length(given.max_seq_length),
+            options.max_seq_length,
+            draws.target_length(options.max_seq_length),
             draws,
-            given.overflow == "keep",
+            options.overflow == "keep",
         )
-        found += list(generate_examples([[list(sentence) for sentence in sentences]], builder))
-    return found
+        examples += list(generate_examples([[list(sentence) for sentence in sentences]], builder))
+    return examples
 
 
 @dataclass(frozen=True)
@@ -98,15 +98,15 @@ class Pack:
 
 
 def kernel_packs(
-    corpus: Corpus, given: ElectraOptions, seed: int = 1, repeat: int = 0
+    corpus: Corpus, options: ElectraOptions, seed: int = 1, repeat: int = 0
 ) -> list[Pack]:
     """Return the packs of a corpus, in the kernel's order; `document` is its place in it."""
     token_ids = flatten(corpus)[3]
     rule = PackRule(
-        given.max_seq_length,
-        given.short_seq_prob,
-        given.single_segment_prob,
-        given.overflow == "keep",
+        options.max_seq_length,
+        options.short_seq_prob,
+        options.single_segment_prob,
+        options.overflow == "keep",
     )
     packs, spans = draw_packs(index_of(corpus), np.uint64(seed), repeat, rule)
     assert (spans[:, 1] > 0).all()

@@ -36,7 +36,7 @@ def find_words(
 def find_ngrams(stretches: list[list[Word]], max_ngram: int) -> list[list[Word]]:
     """List for each word the n-grams that begin there, of 1 to max_ngram words, as ALBERT does.
 
-    Near the end of a stretch the longer ones are the same as the last. ALBERT's run on behind
+    Near the end of a stretch the longer ones are the same as the last. ALBERT's continue after
     [SEP].
     """
     return [

@@ -28,10 +28,10 @@ seeds = st.integers(0, MAX_SEED)
 
 
 def by_document(examples: pa.RecordBatch) -> dict[int, list[dict[str, object]]]:
-    found: dict[int, list[dict[str, object]]] = {}
+    rows: dict[int, list[dict[str, object]]] = {}
     for row in examples.to_pylist():
-        found.setdefault(row["document"], []).append(row)
-    return found
+        rows.setdefault(row["document"], []).append(row)
+    return rows
 
 
 # What an example is
@@ -180,10 +180,10 @@ def test_a_document_gives_the_same_examples_in_any_batch(
 def test_a_slice_of_a_batch_is_a_batch(corpus: Corpus, start: int, length: int) -> None:
     pool, splits = pool_of(corpus), np.zeros(len(corpus), np.uint8)
     part = batch_of(corpus).slice(start, length)
-    found = bert(max_seq_length=25).build(part, 0, pool, splits[start : start + length], 1)
+    examples = bert(max_seq_length=25).build(part, 0, pool, splits[start : start + length], 1)
     chosen = list(corpus)[start : start + length]
     expected = by_document(build(corpus, pool, max_seq_length=25))
-    assert by_document(found) == {document: expected[document] for document in chosen}
+    assert by_document(examples) == {document: expected[document] for document in chosen}
 
 
 def test_seeds_repeats_and_documents_draw_differently() -> None:

@@ -97,7 +97,7 @@ def ours(**options: float | None) -> Examples:
 
 def reference(**options: float | None) -> Examples:
     rng = random.Random(12)  # noqa: S311 - no secret
-    found = [
+    numbered = [
         (document, repeat, example)
         for repeat in range(PASSES)
         for document in range(len(DOCUMENTS))
@@ -109,15 +109,15 @@ def reference(**options: float | None) -> Examples:
             **options,  # type: ignore[arg-type]
         )
     ]
-    examples = [example for _, _, example in found]
+    examples = [example for _, _, example in numbered]
     rows = ragged_rows([example.input_ids for example in examples])
     positions, prediction_offsets = ragged_rows(
         [example.masked_lm_positions for example in examples]
     )
     labels, _ = ragged_rows([example.masked_lm_ids for example in examples])
     return Examples(
-        np.array([document for document, _, _ in found]),
-        np.array([repeat for _, repeat, _ in found]),
+        np.array([document for document, _, _ in numbered]),
+        np.array([repeat for _, repeat, _ in numbered]),
         np.array([example.first_length for example in examples]),
         np.array([example.is_random_next for example in examples]),
         *rows, positions, labels, prediction_offsets,
@@ -157,7 +157,7 @@ def properties(examples: Examples) -> dict[str, np.ndarray]:
     assert (second["document"] != document)[
         (second_length > 0) & (examples.is_random[chosen] == 1)
     ].all()
-    found = {
+    values = {
         "examples in a pass": examples_in_pass,
         "examples in a pass, of a document": document * 1000 + examples_in_pass,
         "length": end - begin,
@@ -174,12 +174,12 @@ def properties(examples: Examples) -> dict[str, np.ndarray]:
         ("first", first_length, first),
         ("second", second_length, second),
     ):
-        found[f"{name} segment's length"] = length
-        found[f"{name} segment's sentences"] = stretch["sentences"]
-        found[f"{name} segment's first sentence"] = stretch["sentence"]
-        found[f"{name} segment's tokens missing in front"] = stretch["missing in front"]
-        found[f"{name} segment's tokens missing at the back"] = stretch["missing at the back"]
-    return found
+        values[f"{name} segment's length"] = length
+        values[f"{name} segment's sentences"] = stretch["sentences"]
+        values[f"{name} segment's first sentence"] = stretch["sentence"]
+        values[f"{name} segment's tokens missing in front"] = stretch["missing in front"]
+        values[f"{name} segment's tokens missing at the back"] = stretch["missing at the back"]
+    return values
 
 
 SENTENCES = [sentence for document in DOCUMENTS for sentence in document]
@@ -201,14 +201,14 @@ def stretches(original: np.ndarray, start: np.ndarray, length: np.ndarray) -> di
     assert (DOCUMENT_OF_SENTENCE[first_sentence] == DOCUMENT_OF_SENTENCE[last_sentence]).all()
     starts = np.array([sentence[0] for sentence in SENTENCES])
     stops = np.array([sentence[-1] for sentence in SENTENCES])
-    found = {
+    origins = {
         "document": DOCUMENT_OF_SENTENCE[first_sentence],
         "sentence": first_sentence,
         "sentences": last_sentence - first_sentence + 1,
         "missing in front": first_token - starts[first_sentence],
         "missing at the back": stops[last_sentence] - last_token,
     }
-    return {name: np.where(filled, values, -1) for name, values in found.items()}
+    return {name: np.where(filled, values, -1) for name, values in origins.items()}
 
 
 def test_the_corpus_has_what_it_is_for() -> None:

@@ -40,11 +40,11 @@ def first_shard(manifest: Manifest) -> Manifest:
 
 
 def set_in_shard(**values: Any) -> Callable[[Manifest], object]:
-    return lambda of: first_shard(of).update(values)
+    return lambda manifest: first_shard(manifest).update(values)
 
 
 def set_in_column(column: int, **values: Any) -> Callable[[Manifest], object]:
-    return lambda of: of["columns"][column].update(values)
+    return lambda manifest: manifest["columns"][column].update(values)
 
 
 NAMES = [
@@ -64,14 +64,14 @@ NAMES = [
 # What would be a path, a type, a size or a name of Python's if it were believed.
 CHANGES: dict[str, Callable[[Manifest], object]] = {
     **{f"shard {name!r}": set_in_shard(file=name) for name in NAMES},
-    "digest": lambda of: first_shard(of).update(sha256="../../../../tmp/x"),
-    "no digest": lambda of: first_shard(of).pop("sha256"),
+    "digest": lambda manifest: first_shard(manifest).update(sha256="../../../../tmp/x"),
+    "no digest": lambda manifest: first_shard(manifest).pop("sha256"),
     **{
         f"{key}={value!r}": set_in_shard(**{key: value})
         for key in ("rows", "tokens", "bytes")
         for value in (-1, "1", None, 1.5, True, 2**70)
     },
-    "unknown key": lambda of: first_shard(of).update({"__class__": "os.system"}),
+    "unknown key": lambda manifest: first_shard(manifest).update({"__class__": "os.system"}),
     **{
         f"column {name!r}": set_in_column(1, name=name)
         for name in ("../x", "/x", "a.b", "", "input_ids", "__class__ ", 7)
@@ -80,20 +80,24 @@ CHANGES: dict[str, Callable[[Manifest], object]] = {
         f"type {name!r}": set_in_column(0, dtype=name)
         for name in ("O", "object", "V8", "U9", "float64", "int16,int16", "", None, ["int8"])
     },
-    "width": lambda of: of["columns"][0].update(width="64"),
-    "no columns": lambda of: of.update(columns=[]),
-    "format": lambda of: of["output"]["options"].update(output_format="pickle"),
-    "option": lambda of: of["output"]["options"].update(loader="os.system"),
-    "pattern": lambda of: of["output"]["options"].update(shard_name="../{shard}"),
-    "attribute": lambda of: of["output"]["options"].update(shard_name="{shard.__class__}"),
-    "no splits": lambda of: of.pop("splits"),
-    "splits": lambda of: of.update(splits=["train"]),
-    "no lengths": lambda of: of["splits"]["train"]["distributions"].pop("length"),
-    "huge length": lambda of: of["splits"]["train"]["distributions"].update(length={"9" * 15: 1}),
-    "rows of the split": lambda of: of["splits"]["train"].update(rows=10**15),
-    "vocabulary": lambda of: of["tokenizer"].update(vocab_size="600"),
-    "filling": lambda of: of["tokenizer"]["special"].update(pad_id="0"),
-    "tokenizer": lambda of: of.pop("tokenizer"),
+    "width": lambda manifest: manifest["columns"][0].update(width="64"),
+    "no columns": lambda manifest: manifest.update(columns=[]),
+    "format": lambda manifest: manifest["output"]["options"].update(output_format="pickle"),
+    "option": lambda manifest: manifest["output"]["options"].update(loader="os.system"),
+    "pattern": lambda manifest: manifest["output"]["options"].update(shard_name="../{shard}"),
+    "attribute": lambda manifest: manifest["output"]["options"].update(
+        shard_name="{shard.__class__}"
+    ),
+    "no splits": lambda manifest: manifest.pop("splits"),
+    "splits": lambda manifest: manifest.update(splits=["train"]),
+    "no lengths": lambda manifest: manifest["splits"]["train"]["distributions"].pop("length"),
+    "huge length": lambda manifest: manifest["splits"]["train"]["distributions"].update(
+        length={"9" * 15: 1}
+    ),
+    "rows of the split": lambda manifest: manifest["splits"]["train"].update(rows=10**15),
+    "vocabulary": lambda manifest: manifest["tokenizer"].update(vocab_size="600"),
+    "filling": lambda manifest: manifest["tokenizer"]["special"].update(pad_id="0"),
+    "tokenizer": lambda manifest: manifest.pop("tokenizer"),
 }  # fmt: skip
 
 
@@ -130,7 +134,7 @@ def replace_row(column: str, row: list[int]) -> Callable[[dict[str, list[Any]]],
 
 
 ROWS: dict[str, tuple[Callable[[dict[str, list[Any]]], object], str]] = {
-    "a place behind the row": (
+    "a place after the row": (
         lambda rows: rows["masked_lm_positions"][0].__setitem__(0, 100),
         "masked_lm_positions has a place that its row does not have",
     ),
@@ -178,7 +182,7 @@ def test_rows_that_kernels_would_write_beside_their_arrays_for_are_refused(
 
 def test_rows_of_other_types_are_refused(data: Path, cache_folder: Path) -> None:
     types = {"dtype": "int64", "type": "list<element: int64 not null>"}
-    change(data, lambda of: of["columns"][0].update(types))
+    change(data, lambda manifest: manifest["columns"][0].update(types))
     with pytest.raises(UserError, match=r"its rows are not what dataset\.json says"):
         read_all(data, cache_folder)
 
@@ -213,7 +217,10 @@ def test_nothing_in_a_folder_is_executed(
     for name in ("state.pkl", "dataset.npy", "data.pt", "index.pkl.gz"):
         (data / name).write_bytes(bomb)
     change(
-        data, lambda of: of.update(loader="out.py", trust_remote_code=True, _target_="os.system")
+        data,
+        lambda manifest: manifest.update(
+            loader="out.py", trust_remote_code=True, _target_="os.system"
+        ),
     )
     for module, name in (
         (pickle, "load"), (pickle, "loads"), (pickle, "Unpickler"), (builtins, "eval"),

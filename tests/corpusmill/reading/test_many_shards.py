@@ -50,8 +50,8 @@ def test_shards_are_unpacked_together_before_any_is_read(bert: Path, cache_folde
     for shard in shards:
         together, expected = data.cache.columns(shard), alone.cache.columns(shard)
         for name, values in expected.items():
-            for found, part in zip(together[name], values, strict=True):
-                np.testing.assert_array_equal(found, part, name)
+            for actual, part in zip(together[name], values, strict=True):
+                np.testing.assert_array_equal(actual, part, name)
 
 
 def test_one_damaged_shard_of_several_is_named(bert: Path, tmp_path: Path) -> None:

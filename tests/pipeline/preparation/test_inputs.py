@@ -73,11 +73,11 @@ def test_compressed_files_are_read_whole(corpus: Path) -> None:
     assert not by_name["b.gz"]
 
 
-@pytest.mark.parametrize("given", ["missing.txt", "*.parquet", "more/missing/", "missing/*.txt"])
-def test_what_names_no_file_is_refused(corpus: Path, given: str) -> None:
+@pytest.mark.parametrize("pattern", ["missing.txt", "*.parquet", "more/missing/", "missing/*.txt"])
+def test_what_names_no_file_is_refused(corpus: Path, pattern: str) -> None:
     with pytest.raises(UserError, match="no such file") as caught:
-        names(str(corpus), given)
-    assert caught.value.value == f"--input {given}"
+        names(str(corpus), pattern)
+    assert caught.value.value == f"--input {pattern}"
 
 
 def test_a_folder_that_cannot_be_listed_is_refused(

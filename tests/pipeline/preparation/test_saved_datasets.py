@@ -19,8 +19,8 @@ def saved(tmp_path: Path) -> Path:
     return tmp_path / "saved"
 
 
-def names(given: Path) -> list[str]:
-    return [file.name for file in list_inputs([str(given)], "/nowhere")]
+def names(path: Path) -> list[str]:
+    return [file.name for file in list_inputs([str(path)], "/nowhere")]
 
 
 @pytest.mark.parametrize("end", ["", "/"])

@@ -87,8 +87,8 @@ class ReadBeside(beam.DoFn):
         yield element
 
 
-def largest(of: Iterable[int]) -> int:
-    return max(of)
+def largest(values: Iterable[int]) -> int:
+    return max(values)
 
 
 def numbers(pipeline: beam.Pipeline) -> beam.PCollection[int]:

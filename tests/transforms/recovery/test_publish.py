@@ -23,9 +23,9 @@ def is_copy(request: Request) -> bool:
 
 def make_moves(root: str, final: str, number: int = 5) -> list[Move]:
     moves = []
-    for of in range(number):
-        write_file(f"{root}/part-{of}", b"new" * of)
-        moves.append(Move(f"{root}/part-{of}", f"{final}/shard {of}", 3 * of))
+    for index in range(number):
+        write_file(f"{root}/part-{index}", b"new" * index)
+        moves.append(Move(f"{root}/part-{index}", f"{final}/shard {index}", 3 * index))
     return moves
 
 
@@ -35,7 +35,7 @@ def test_files_get_their_final_names_by_one_request_each(bucket: Bucket) -> None
     bucket.proxy.clear()
     publish(moves)
     assert len(bucket.proxy.requests) == len(moves)
-    assert [read(move.destination) for move in moves] == [b"new" * of for of in range(5)]
+    assert [read(move.destination) for move in moves] == [b"new" * index for index in range(5)]
 
 
 @pytest.mark.parametrize("k", [0, 3])
@@ -59,10 +59,10 @@ def test_a_commit_that_fails_anywhere_is_repeated_without_harm(
     bucket.proxy.clear()
     contents = [read(move.destination) for move in moves]
     assert contents[k] == f"shard {k}".encode()
-    assert all(of in {b"new" * n, f"shard {n}".encode()} for n, of in enumerate(contents))
+    assert all(content in {b"new" * n, f"shard {n}".encode()} for n, content in enumerate(contents))
     for _ in range(2):
         publish(moves)
-        assert [read(move.destination) for move in moves] == [b"new" * of for of in range(5)]
+        assert [read(move.destination) for move in moves] == [b"new" * index for index in range(5)]
     remove_folder(f"{bucket.url}/temporary")
     publish(moves)  # all is done, and another one has already removed what it came from
 
@@ -79,7 +79,7 @@ def test_what_lies_on_another_filesystem_is_carried_over(bucket: Bucket, tmp_pat
     for root, final in ((str(tmp_path / "a"), f"{bucket.url}/out"), (bucket.url, str(tmp_path))):
         moves = make_moves(root, final)
         publish(moves)
-        assert [read(move.destination) for move in moves] == [b"new" * of for of in range(5)]
+        assert [read(move.destination) for move in moves] == [b"new" * index for index in range(5)]
 
 
 def test_another_disk_is_no_hindrance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +91,7 @@ def test_another_disk_is_no_hindrance(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "b" / "shard 4").write_bytes(b"an older one")
     monkeypatch.setattr("os.rename", refuse)
     publish(moves)
-    assert [read(move.destination) for move in moves] == [b"new" * of for of in range(5)]
+    assert [read(move.destination) for move in moves] == [b"new" * index for index in range(5)]
     assert len(list((tmp_path / "b").iterdir())) == 5
     with create_file(str(tmp_path / "c")) as stream:
         stream.write(b"")

@@ -48,10 +48,10 @@ def test_any_name_is_written_listed_and_read(bucket: Bucket, name: str) -> None:
 @pytest.mark.usefixtures("small_parts")
 def test_an_empty_file_and_one_of_many_parts(bucket: Bucket) -> None:
     parts = [bytes([number]) * 3_000_000 for number in range(5)]
-    for path, of in ((f"{bucket.url}/empty", []), (f"{bucket.url}/large", parts)):
-        write_large(path, of)
+    for path, blocks in ((f"{bucket.url}/empty", []), (f"{bucket.url}/large", parts)):
+        write_large(path, blocks)
         with open_file(path) as stream:
-            assert stream.read() == b"".join(of)
+            assert stream.read() == b"".join(blocks)
 
 
 def test_a_small_file_costs_one_request(bucket: Bucket) -> None:

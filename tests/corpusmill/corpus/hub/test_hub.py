@@ -24,7 +24,7 @@ COMMIT = "b08601e04326c79dfdd32d625aee71d232d685c3"
 # Rows as the hub has them: the newline is part of the row, and an empty line is an empty row.
 FIRST = ["", " = Valkyria = \n", "", " A sentence of the first file . \n"]
 SECOND = [
-    " The document goes on in the second , with naïve — “ text ” . \n",
+    " The document continues in the second , with naïve — “ text ” . \n",
     "",
     " Another \n",
     " one",

@@ -158,7 +158,7 @@ def test_an_open_file_asks_for_blocks_and_not_for_each_read(hub: Hub) -> None:
     with open_hub_file(path) as stream:
         for _ in range(100):
             stream.read(10_000)
-    # One of the block, and one of the storage behind it.
+    # One for the block, and one for the storage that it redirects to.
     assert len(hub.requests) == 2
 
 

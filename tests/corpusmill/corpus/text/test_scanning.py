@@ -41,7 +41,7 @@ def test_lines_of_any_length_are_those_of_split(data: bytes) -> None:
 
 @given(buffers, st.lists(st.tuples(st.integers(0, 300), st.integers(0, 200)), max_size=8))
 def test_pieces_are_joined_in_order(data: bytes, places: list[tuple[int, int]]) -> None:
-    pieces = [slice(min(at, len(data)), min(at + size, len(data))) for at, size in places]
+    pieces = [slice(min(start, len(data)), min(start + size, len(data))) for start, size in places]
     begins = np.array([piece.start for piece in pieces], np.int64)
     ends = np.array([piece.stop for piece in pieces], np.int64)
     joined = join_text(np.frombuffer(data, np.uint8), begins, ends)

@@ -60,7 +60,7 @@ def test_half_of_the_sentences_at_the_border_go_over() -> None:
     assert_uniform(np.array([over, 10_000 - over]), "over the first target")
 
 
-# Tables: sentences by their lengths, full targets, two segments where nothing else is said. A pack
+# Tables: sentences by their lengths, full targets, two segments unless noted otherwise. A pack
 # is (sentences of the first segment, of the second, tokens trimmed of both).
 
 TWO = ElectraOptions(max_seq_length=16, short_seq_prob=0, single_segment_prob=0)  # 6 in the first
@@ -84,7 +84,7 @@ ONE = ElectraOptions(max_seq_length=16, short_seq_prob=0, single_segment_prob=1)
                 ((1, 2, 3, 4, 5, 6), tuple(range(7, 14)), (0, 3)),
             },
         ),
-        # Behind a sentence in the second segment a short one goes to the first, 2 + 3 < 6.
+        # After a sentence in the second segment, a short one goes to the first, 2 + 3 < 6.
         (
             [2, 8, 3, 4],
             TWO,

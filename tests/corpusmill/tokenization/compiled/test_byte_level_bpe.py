@@ -132,15 +132,15 @@ def test_ordinary_text_of_any_script_never_goes_to_the_library(name: str) -> Non
     ],
 )  # fmt: skip
 def test_uncertain_text_goes_to_the_library(name: str, text: str) -> None:
-    asked: list[str] = []
+    encoded_texts: list[str] = []
 
     def encode(data: np.ndarray, spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        asked.extend(data[start:end].tobytes().decode() for start, end in spans)
+        encoded_texts.extend(data[start:end].tobytes().decode() for start, end in spans)
         return plainly(name)(data, spans)  # type: ignore[no-any-return]
 
     text_array, spans = as_spans(["sure", text, "sure"])
     ids, ends = compile_byte_level_bpe(PARSED[name], encode)(text_array, spans)
-    assert asked == [text]
+    assert encoded_texts == [text]
     assert ids[ends[1] : ends[2]].tolist() == PLAIN[name].encode(text).ids
 
 

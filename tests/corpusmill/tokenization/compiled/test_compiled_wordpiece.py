@@ -103,14 +103,14 @@ def test_words_of_scripts_with_spaces_never_go_to_the_library(name: str) -> None
 
 @pytest.mark.parametrize("text", ["[MASK]", "a[b", "株式", "a\U0001f600", "\U00020000"])
 def test_uncertain_text_goes_to_the_library(text: str) -> None:
-    asked: list[str] = []
+    encoded_texts: list[str] = []
 
     def encode(data: np.ndarray, spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        asked.extend(data[start:end].tobytes().decode() for start, end in spans)
+        encoded_texts.extend(data[start:end].tobytes().decode() for start, end in spans)
         return plainly("uncased")(data, spans)
 
     assert_equal("uncased", make("uncased", encode), ["sure", text, "sure"])
-    assert asked == [text]
+    assert encoded_texts == [text]
 
 
 def changed(**parts: Any) -> Any:

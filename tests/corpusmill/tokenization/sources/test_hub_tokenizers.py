@@ -114,10 +114,10 @@ def test_only_the_tokenizers_files_are_downloaded(hub: Hub, tmp_path: Path) -> N
     assert not [path for path in hub.requests if "safetensors" in path]
     done = read(tmp_path, address, "uncased")
     assert json.loads(done.stdout) == ["uncased", "vocab.txt", COMMIT, 8, 4], done.stderr
-    asked = len(hub.requests)
+    requests = len(hub.requests)
     done = read(tmp_path, address, "uncased", HF_HUB_OFFLINE="1")
     assert json.loads(done.stdout)[1:3] == ["vocab.txt", COMMIT], done.stderr
-    assert len(hub.requests) == asked
+    assert len(hub.requests) == requests
     assert json.loads(read(tmp_path, address, "org/both").stdout)[1] == "tokenizer.json"
 
 
