@@ -2,6 +2,7 @@
 
 import json
 import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,17 @@ def run_both(
         output, errors = process.communicate()
         outcomes.append(Outcome(process.returncode, output, errors))
     return outcomes
+
+
+def start_and_stop(output: Path, *arguments: str | Path) -> tuple["subprocess.Popen[str]", Path]:
+    """Return a run that is stopped once it has claimed the folder, and the file of its claim."""
+    run = start("bert", *arguments, *SMALL)
+    claim = output / "_RUNNING"
+    while not claim.exists() or not claim.read_bytes():
+        assert run.poll() is None
+        time.sleep(0.01)
+    run.send_signal(signal.SIGSTOP)
+    return run, claim
 
 
 @pytest.mark.parametrize(
@@ -61,12 +73,7 @@ def test_a_folder_that_a_run_is_at_work_in_is_refused(
 ) -> None:
     output = tmp_path / "out"
     arguments = ("--input", sample, "--tokenizer", tokenizer_path, "--output", output)
-    first = start("bert", *arguments, *SMALL)
-    claim = output / "_RUNNING"
-    while not claim.exists() or not claim.read_bytes():
-        assert first.poll() is None
-        time.sleep(0.01)
-    first.send_signal(signal.SIGSTOP)
+    first, _ = start_and_stop(output, *arguments)
     try:
         before = leftovers(output)
         outcome = build([sample], tokenizer_path, output, *flags)
@@ -86,12 +93,7 @@ def test_a_run_whose_folder_was_taken_meanwhile_leaves_nothing(
 ) -> None:
     output = tmp_path / "out"
     arguments = ("--input", sample, "--tokenizer", tokenizer_path, "--output", output)
-    first = start("bert", *arguments, *SMALL)
-    claim = output / "_RUNNING"
-    while not claim.exists() or not claim.read_bytes():
-        assert first.poll() is None
-        time.sleep(0.01)
-    first.send_signal(signal.SIGSTOP)
+    first, claim = start_and_stop(output, *arguments)
     # As where the first one is on another machine, and thought to be dead.
     content = json.loads(claim.read_text())
     claim.write_text(json.dumps(content | {"host": "another"}))

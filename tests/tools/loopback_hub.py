@@ -1,13 +1,19 @@
 """A small Hugging Face hub on the loopback, for listing and reading files of data sets."""
 
 import json
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.conftest import CHECKOUT
 
 COMMIT, CONVERTED_COMMIT = "c0" * 20, "c1" * 20
 
@@ -58,7 +64,22 @@ class Hub(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}"
 
 
-class Handler(BaseHTTPRequestHandler):
+class AnsweringHandler(BaseHTTPRequestHandler):
+    """Answers requests and prints nothing."""
+
+    def answer(self, status: int, content: bytes, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(content))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Keep the test's output quiet."""
+
+
+class Handler(AnsweringHandler):
     server: Hub
     protocol_version = "HTTP/1.1"
 
@@ -135,16 +156,15 @@ class Handler(BaseHTTPRequestHandler):
     def refuse(self, status: int, code: str) -> None:
         self.answer(status, b"", {"X-Error-Code": code, "X-Error-Message": code})
 
-    def answer(self, status: int, content: bytes, headers: dict[str, str]) -> None:
-        self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(content))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(content)
 
-    def log_message(self, *_: object) -> None:
-        """Keep the test's output quiet."""
+@contextmanager
+def run_server(server: ThreadingHTTPServer) -> Iterator[None]:
+    """Answer requests in a thread, while the block lasts."""
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield
+    server.shutdown()
+    thread.join()
 
 
 @contextmanager
@@ -153,8 +173,18 @@ def serve(data_sets: dict[str, DataSet], token: str = "hf_secret") -> Iterator[H
     with Hub(data_sets, token) as hub:
         hub.daemon_threads = True
         hub.block_on_close = False
-        thread = threading.Thread(target=hub.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield hub
-        hub.shutdown()
-        thread.join()
+        with run_server(hub):
+            yield hub
+
+
+def run_client(
+    program: str, folder: Path, endpoint: str, *arguments: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a program in its own process, as the hub's client reads its settings only once."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+    settings = {"HF_HOME": str(folder / "cache"), "HF_ENDPOINT": endpoint, "NO_PROXY": "*"}
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        env=inherited | settings | environment, cwd=CHECKOUT,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip

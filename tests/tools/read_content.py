@@ -1,9 +1,16 @@
 """What was read of a file, put together from its batches."""
 
-from collections.abc import Iterable
+import io
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+
+from hypothesis import strategies as st
 
 from corpusmill.corpus.batches import TEXT_SCHEMA, DocumentBatch, ReadCounts, Reject
+from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.text.reading import read_text
 
 
 @dataclass
@@ -55,3 +62,28 @@ class Content:
     def places(self) -> list[tuple[int, int, str]]:
         """Offset, length and reason of each reject."""
         return [(reject.offset, reject.length, reject.reason) for reject in self.rejects]
+
+
+def read_ranges(
+    data: bytes, options: DocumentOptions, cuts: Sequence[int] = (), batch_bytes: int = 2**20
+) -> Content:
+    """Read all ranges between the cuts."""
+    stream, content = io.BytesIO(data), Content()
+    for start, end in pairwise([0, *sorted(cuts), len(data)]):
+        content.add(read_text(stream, FileRange("f", 3, options, start, end, batch_bytes)))
+    return content
+
+
+def assert_any_cuts_read(
+    data: bytes,
+    options: DocumentOptions,
+    batch_bytes: int,
+    draw: st.DataObject,
+    expected: Content,
+) -> None:
+    """Check the content of one range, of two with every cut, and of some drawn ones."""
+    assert read_ranges(data, options, batch_bytes=batch_bytes) == expected
+    for cut in range(len(data) + 1):
+        assert read_ranges(data, options, [cut], batch_bytes) == expected, cut
+    cuts = draw.draw(st.lists(st.integers(0, len(data)), max_size=8))
+    assert read_ranges(data, options, cuts, batch_bytes) == expected

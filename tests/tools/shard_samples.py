@@ -120,3 +120,14 @@ def read_shard(
     batches = list(read)
     assert all(0 < batch.num_rows <= batch_rows for batch in batches)
     return pa.Table.from_batches(batches, arrow_schema(columns, options.is_padded))
+
+
+def assert_read_as_written(
+    batches: list[pa.RecordBatch],
+    columns: tuple[Column, ...],
+    options: OutputOptions,
+    batch_rows: int = 8192,
+) -> None:
+    """Check that the rows read from a shard are those that were written to it."""
+    written = write_shard(batches, columns, options)
+    assert read_shard(written, columns, options, batch_rows).equals(pa.Table.from_batches(batches))

@@ -105,21 +105,27 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
     return Case(tmp_path / "case", *CASES[request.param])
 
 
-def undisturbed(case: Case, files: FaultyFiles) -> tuple[dict[str, bytes], list[str]]:
-    """Return the files of an undisturbed data set, and the calls that made it."""
+def watch(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> tuple[FaultyFiles, dict[str, bytes], list[str]]:
+    """Check the folder at every call from now on.
+
+    Returns:
+        Faulty files, the files of an undisturbed data set, and the calls that made it.
+    """
+    files = FaultyFiles(monkeypatch)
     files.kill(-1, AFTER)
     _run(case)
     final, calls = case.folders.files(), list(files.calls)
     case.restore()
-    return final, calls
+    files.observe = lambda: assert_whole_or_unfinished(case.folders.output)
+    return files, final, calls
 
 
 def test_a_commit_killed_at_any_call_is_finished_by_the_next_attempt(
     case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = FaultyFiles(monkeypatch)
-    expected, calls = undisturbed(case, files)
-    files.observe = lambda: assert_whole_or_unfinished(case.folders.output)
+    files, expected, calls = watch(case, monkeypatch)
     for number, name in enumerate(calls):
         # After a call is before the next one.
         last = (AFTER,) if number == len(calls) - 1 else ()
@@ -165,9 +171,7 @@ class _Attempt:
 def test_a_commit_that_another_attempt_overtakes_at_any_call_does_no_harm(
     case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = FaultyFiles(monkeypatch)
-    expected, calls = undisturbed(case, files)
-    files.observe = lambda: assert_whole_or_unfinished(case.folders.output)
+    files, expected, calls = watch(case, monkeypatch)
     for number, name in enumerate(calls):
         slow = _Attempt(case, files, number)
         try:

@@ -2,10 +2,6 @@
 
 import gzip
 import json
-import os
-import pty
-import subprocess
-import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -19,8 +15,9 @@ from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.training.models import MODELS
 from pipeline.command_line import USER_ERROR
 from pipeline.commands.train_tokenizer import GivenOptions
-from tests.conftest import CHECKOUT, read_local
+from tests.conftest import read_local
 from tests.tools.jobs import Outcome, assert_refused, build, leftovers, run_here
+from tests.tools.terminal import show_on_terminal
 
 SIZES = {"wordpiece": "700", "bpe": "700", "wordlevel": "500", "unigram": "700"}
 TEXT = "The river 's naïve Café , <unk> [MASK] two  spaces\tand 株 ; \u00b4 \ufb01ne , it is ."
@@ -222,30 +219,11 @@ def test_the_help_has_the_defaults_of_the_models() -> None:
                 assert shown in text
 
 
-def shown_on_a_terminal(*arguments: str | Path) -> str:
-    terminal, end = pty.openpty()
-    command = [sys.executable, "-m", "pipeline", "train-tokenizer", *map(str, arguments)]
-    process = subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.DEVNULL, stderr=end)
-    os.close(end)
-    shown = b""
-    while True:
-        try:
-            block = os.read(terminal, 4096)
-        except OSError:  # how Linux says that the other end is closed
-            break
-        if not block:
-            break
-        shown += block
-    os.close(terminal)
-    assert process.wait() == 0
-    return shown.decode()
-
-
 def test_a_terminal_shows_bytes_read_and_then_the_training(sample: Path, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_bytes(sample.read_bytes() * 20)
     arguments = ("--input", text, "--output", tmp_path / "t.json", "--model", "bpe")
-    shown = shown_on_a_terminal(*arguments)
+    shown = show_on_terminal("train-tokenizer", *arguments)
     assert "of 1 MB" in shown
     assert "training bpe" in shown
-    assert shown_on_a_terminal(*arguments, "--no-progress") == ""
+    assert show_on_terminal("train-tokenizer", *arguments, "--no-progress") == ""

@@ -1,17 +1,14 @@
 """The progress line: what it takes from the counters, and where it is shown."""
 
-import os
-import pty
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 from pipeline.console.progress import Counters, Work
-from tests.conftest import CHECKOUT
 from tests.tools.jobs import SMALL
+from tests.tools.terminal import show_on_terminal
 
 WORK = Work(bytes=1000, repeats=5)
+JOB = ("bert", *SMALL, "--duplicates", "60")
 
 
 def test_counters_add_bundles_up_and_never_go_back() -> None:
@@ -45,28 +42,6 @@ def test_what_is_not_heard_of_a_resumed_run_is_not_taken_for_done() -> None:
     assert (WORK.stage(counters), WORK.done(counters)) == ("build", 0.3)
 
 
-def shown_on_a_terminal(*flags: str | Path) -> str:
-    """What a job writes to the terminal that its errors go to."""
-    terminal, end = pty.openpty()
-    command = [sys.executable, "-m", "pipeline", "bert", *SMALL, "--duplicates", "60"]
-    process = subprocess.Popen(
-        [*command, *map(str, flags)], cwd=CHECKOUT, stdout=subprocess.DEVNULL, stderr=end
-    )
-    os.close(end)
-    shown = b""
-    while True:
-        try:
-            block = os.read(terminal, 4096)
-        except OSError:  # how Linux says that the other end is closed
-            break
-        if not block:
-            break
-        shown += block
-    os.close(terminal)
-    assert process.wait() == 0
-    return shown.decode()
-
-
 def test_a_terminal_shows_bytes_examples_rate_and_time_left(
     sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
@@ -74,7 +49,7 @@ def test_a_terminal_shows_bytes_examples_rate_and_time_left(
     text = tmp_path / "text"
     text.write_bytes(sample.read_bytes() * 60)
     arguments = ("--workers", "2", "--min-bytes-per-worker", "0", "--tokenizer", tokenizer_path)
-    shown = shown_on_a_terminal(*arguments, "--input", text, "--output", tmp_path / "out")
+    shown = show_on_terminal(*JOB, *arguments, "--input", text, "--output", tmp_path / "out")
     line = r"\d+ %.*read \d+ of 3 MB.*[1-9][\d,]* examples.*[1-9][\d,]* a second.*left"
     assert re.search(line, shown)
 
@@ -83,4 +58,4 @@ def test_nothing_is_shown_where_it_is_not_wanted(
     sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
     arguments = ("--input", sample, "--tokenizer", tokenizer_path, "--output", tmp_path / "out")
-    assert shown_on_a_terminal(*arguments, "--no-progress") == ""
+    assert show_on_terminal(*JOB, *arguments, "--no-progress") == ""

@@ -1,12 +1,8 @@
 import hashlib
 import io
 import json
-import os
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +14,7 @@ from corpusmill.corpus.hub.wikitext import fetch_wikitext
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.reading import read_text
 from corpusmill.errors import UserError
-from tests.conftest import CHECKOUT
+from tests.tools.loopback_hub import AnsweringHandler, run_client, run_server
 
 COMMIT = "b08601e04326c79dfdd32d625aee71d232d685c3"
 # Rows as the hub has them: the newline is part of the row, and an empty line is an empty row.
@@ -60,10 +56,10 @@ class Hub(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), HubHandler)
 
 
-class HubHandler(BaseHTTPRequestHandler):
+class HubHandler(AnsweringHandler):
     server: Hub
 
-    def do_HEAD(self) -> None:
+    def do_HEAD(self) -> None:  # noqa: N802  named by the base class
         self.server.requests.append(f"{self.command} {self.path}")
         resolve = "/datasets/Salesforce/wikitext/resolve/"
         if self.path.startswith("/api/datasets/Salesforce/wikitext"):
@@ -88,17 +84,6 @@ class HubHandler(BaseHTTPRequestHandler):
 
     do_GET = do_HEAD  # noqa: N815  named by the base class
 
-    def answer(self, status: int, content: bytes, headers: dict[str, str]) -> None:
-        self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(content))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        """Keep the test's output quiet."""
-
 
 @pytest.fixture
 def hub() -> Iterator[Hub]:
@@ -112,27 +97,8 @@ def hub() -> Iterator[Hub]:
             "wikitext-2-v1/train-00000-of-00001.parquet": parquet(["not this one\n"]),
             "wikitext-103-raw-v1/train-00000-of-00002.parquet": parquet(FIRST),
         }
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
-
-
-def fetch(
-    folder: Path, endpoint: str, *arguments: str, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """Run fetch_wikitext in its own process, as the hub's client reads its settings only once."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
-    settings = {"HF_HOME": str(folder / "cache"), "HF_ENDPOINT": endpoint, "NO_PROXY": "*"}
-    return subprocess.run(
-        [sys.executable, "-c", FETCH, *arguments],
-        env=kept | settings | environment,
-        cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        with run_server(server):
+            yield server
 
 
 def address(hub: Hub) -> str:
@@ -141,7 +107,7 @@ def address(hub: Hub) -> str:
 
 def test_the_rows_become_lines_in_the_order_of_the_files(hub: Hub, tmp_path: Path) -> None:
     out = tmp_path / "new" / "folder"
-    done = fetch(tmp_path, address(hub), "wikitext-2", str(out))
+    done = run_client(FETCH, tmp_path, address(hub), "wikitext-2", str(out))
     assert done.returncode == 0, done.stderr
     path = out / "wiki.train.tokens"
     assert done.stdout == f"{path}\n"
@@ -156,15 +122,17 @@ def test_the_rows_become_lines_in_the_order_of_the_files(hub: Hub, tmp_path: Pat
 
 def test_cached_files_need_no_hub(hub: Hub, tmp_path: Path) -> None:
     arguments = "wikitext-2", str(tmp_path), "test"
-    assert fetch(tmp_path, address(hub), *arguments).returncode == 0
+    assert run_client(FETCH, tmp_path, address(hub), *arguments).returncode == 0
     requests = len(hub.requests)
     (tmp_path / "wiki.test.tokens").unlink()
-    done = fetch(tmp_path, address(hub), *arguments, HF_HUB_OFFLINE="1")
+    done = run_client(FETCH, tmp_path, address(hub), *arguments, HF_HUB_OFFLINE="1")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "wiki.test.tokens").read_text() == " the test split \n"
     assert len(hub.requests) == requests
     # The cache has only this split.
-    done = fetch(tmp_path, address(hub), "wikitext-2", str(tmp_path), HF_HUB_OFFLINE="1")
+    done = run_client(
+        FETCH, tmp_path, address(hub), "wikitext-2", str(tmp_path), HF_HUB_OFFLINE="1"
+    )
     assert done.stderr.startswith("UserError: wikitext-2 (split 'train'")
 
 
@@ -172,7 +140,9 @@ def test_cached_files_need_no_hub(hub: Hub, tmp_path: Path) -> None:
 def test_offline_the_message_names_data_set_cause_and_cure(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    done = fetch(tmp_path, "http://127.0.0.1:9", "wikitext-103", str(tmp_path), **environment)
+    done = run_client(
+        FETCH, tmp_path, "http://127.0.0.1:9", "wikitext-103", str(tmp_path), **environment
+    )
     assert done.returncode == 1
     (message,) = done.stderr.splitlines()
     assert message.startswith("UserError: wikitext-103 (split 'train' of the data set Salesforce/")
@@ -191,13 +161,13 @@ def test_offline_the_message_names_data_set_cause_and_cure(
 def test_missing_files_are_an_error(
     hub: Hub, tmp_path: Path, arguments: list[str], cause: str
 ) -> None:
-    done = fetch(tmp_path, address(hub), arguments[0], str(tmp_path), *arguments[1:])
+    done = run_client(FETCH, tmp_path, address(hub), arguments[0], str(tmp_path), *arguments[1:])
     assert cause in done.stderr
     assert done.stderr.startswith("UserError: ")
 
 
 def test_the_page_of_a_captive_portal_is_an_error(hub: Hub, tmp_path: Path) -> None:
-    done = fetch(tmp_path, f"{address(hub)}/portal", "wikitext-2", str(tmp_path))
+    done = run_client(FETCH, tmp_path, f"{address(hub)}/portal", "wikitext-2", str(tmp_path))
     assert done.stderr.startswith("UserError: wikitext-2")
 
 

@@ -3,9 +3,7 @@
 import gzip
 import io
 import re
-from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import BinaryIO, cast
 
 import pytest
@@ -19,26 +17,13 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.reading import read_text
 from corpusmill.errors import UserError
 from tests.conftest import CHECKOUT
-from tests.tools.read_content import Content
+from tests.tools.read_content import Content, assert_any_cuts_read, read_ranges
 
 TINY = DocumentOptions(max_line_bytes=20, max_document_bytes=50)
 BLANK_LINES = replace(TINY, document_rule="blank-lines")
 WHOLE_FILE = replace(TINY, document_rule="whole-file")
 ARTICLES = replace(TINY, document_rule="wikitext-articles")
 WIKITEXT_2 = CHECKOUT.parent / "shared/data/wikitext-2/wiki.train.tokens"
-
-
-def read(
-    data: bytes,
-    options: DocumentOptions = TINY,
-    cuts: Sequence[int] = (),
-    batch_bytes: int = 2**20,
-) -> Content:
-    """Read all ranges between the cuts."""
-    stream, content = io.BytesIO(data), Content()
-    for start, end in pairwise([0, *sorted(cuts), len(data)]):
-        content.add(read_text(stream, FileRange("f", 3, options, start, end, batch_bytes)))
-    return content
 
 
 def find_headings(lines: list[bytes], options: DocumentOptions) -> list[bool]:
@@ -147,12 +132,7 @@ FILES = st.builds(
 def test_any_cuts_and_any_blocks_follow_the_rules(
     data: bytes, options: DocumentOptions, batch_bytes: int, draw: st.DataObject
 ) -> None:
-    expected = reference(data, options)
-    assert read(data, options, batch_bytes=batch_bytes) == expected
-    for cut in range(len(data) + 1):
-        assert read(data, options, [cut], batch_bytes) == expected, cut
-    cuts = draw.draw(st.lists(st.integers(0, len(data)), max_size=8))
-    assert read(data, options, cuts, batch_bytes) == expected
+    assert_any_cuts_read(data, options, batch_bytes, draw, reference(data, options))
 
 
 def test_every_byte_its_own_range() -> None:
@@ -166,12 +146,12 @@ def test_every_byte_its_own_range() -> None:
         + b"word word word \n" * 9
     )
     for batch_bytes in (1, 5, 1000):
-        assert read(data, TINY, range(1, len(data)), batch_bytes) == reference(data, TINY)
+        assert read_ranges(data, TINY, range(1, len(data)), batch_bytes) == reference(data, TINY)
 
 
 def test_ids_of_documents_are_their_places() -> None:
     data = b"= t =\n\xff\none\ntwo\n\nthree"
-    content = read(data)
+    content = read_ranges(data, TINY)
     assert content.documents == [
         (document_id(3, 6), ["one", "two"]),
         (document_id(3, 17), ["three"]),
@@ -272,8 +252,8 @@ def test_damage_anywhere_loses_no_complete_line(batch_bytes: int) -> None:
 
 
 def test_a_document_is_cut_before_it_exceeds_its_limit() -> None:
-    assert read(b"0123456789\n" * 5).counts.cut_documents == 0
-    content = read(b"0123456789\n" * 6)
+    assert read_ranges(b"0123456789\n" * 5, TINY).counts.cut_documents == 0
+    content = read_ranges(b"0123456789\n" * 6, TINY)
     assert [document for document, _ in content.documents] == [
         document_id(3, 0),
         document_id(3, 55),
@@ -284,7 +264,7 @@ def test_a_document_is_cut_before_it_exceeds_its_limit() -> None:
 def test_a_document_of_a_million_lines_is_cut_at_its_limit() -> None:
     data = b"0123456789\n" * 1_000_000
     options = DocumentOptions(max_document_bytes=2**20)
-    content = read(data, options, cuts=[5, 4_000_000])
+    content = read_ranges(data, options, cuts=[5, 4_000_000])
     assert content.counts.sentences == 1_000_000
     assert content.counts.documents == len(content.documents) == 10
     assert content.counts.cut_documents == 9
@@ -298,5 +278,5 @@ def test_ranges_of_wikitext_2_follow_the_rules() -> None:
     options = DocumentOptions()
     expected = reference(data, options)
     assert expected.counts.documents > 5000
-    assert read(data, options) == expected
-    assert read(data, options, cuts=range(1, len(data), 999_983)) == expected
+    assert read_ranges(data, options) == expected
+    assert read_ranges(data, options, cuts=range(1, len(data), 999_983)) == expected

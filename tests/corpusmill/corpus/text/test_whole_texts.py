@@ -2,9 +2,7 @@
 
 import io
 import re
-from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import cast
 
@@ -24,23 +22,13 @@ from tests.corpusmill.corpus.text.test_documents import (
     find_headings,
     refusal,
 )
-from tests.tools.read_content import Content
+from tests.tools.read_content import Content, assert_any_cuts_read, read_ranges
 
 TINY = DocumentOptions(sentence_rule="document", max_line_bytes=20, max_document_bytes=50)
 RULES = ("whole-file", "wikitext-articles", "blank-lines", "wikitext")
 ALL_RULES = [replace(TINY, document_rule=rule) for rule in RULES]  # type: ignore[arg-type]
 WHOLE_FILE, ARTICLES, BLANK_LINES, WIKITEXT = ALL_RULES
 MARK = b"\xef\xbb\xbf"
-
-
-def read(
-    data: bytes, options: DocumentOptions, cuts: Sequence[int] = (), batch_bytes: int = 2**20
-) -> Content:
-    """Read all ranges between the cuts."""
-    stream, content = io.BytesIO(data), Content()
-    for start, end in pairwise([0, *sorted(cuts), len(data)]):
-        content.add(read_text(stream, FileRange("f", 3, options, start, end, batch_bytes)))
-    return content
 
 
 class Reference:
@@ -116,12 +104,7 @@ def reference(data: bytes, options: DocumentOptions) -> Content:
 def test_any_cuts_and_any_blocks_follow_the_rules(
     data: bytes, options: DocumentOptions, batch_bytes: int, draw: st.DataObject
 ) -> None:
-    expected = reference(data, options)
-    assert read(data, options, batch_bytes=batch_bytes) == expected
-    for cut in range(len(data) + 1):
-        assert read(data, options, [cut], batch_bytes) == expected, cut
-    cuts = draw.draw(st.lists(st.integers(0, len(data)), max_size=8))
-    assert read(data, options, cuts, batch_bytes) == expected
+    assert_any_cuts_read(data, options, batch_bytes, draw, reference(data, options))
 
 
 @pytest.mark.parametrize("options", ALL_RULES, ids=RULES)
@@ -137,7 +120,9 @@ def test_every_byte_its_own_range(options: DocumentOptions) -> None:
         + b" = v = "
     )
     for batch_bytes in (1, 5, 1000):
-        assert read(data, options, range(1, len(data)), batch_bytes) == reference(data, options)
+        assert read_ranges(data, options, range(1, len(data)), batch_bytes) == reference(
+            data, options
+        )
 
 
 LINES_OF_CODE = b"\r\n  def f():\r\n\r\n\treturn 1 \n\n\n# end\n \n"
@@ -145,7 +130,7 @@ LINES_OF_CODE = b"\r\n  def f():\r\n\r\n\treturn 1 \n\n\n# end\n \n"
 
 def texts_of(data: bytes, rule: str) -> list[str]:
     options = DocumentOptions(sentence_rule="document", document_rule=rule)  # type: ignore[arg-type]
-    return [text for _, [text] in read(data, options).documents]
+    return [text for _, [text] in read_ranges(data, options).documents]
 
 
 def test_a_file_is_its_text_as_it_stands() -> None:
@@ -157,7 +142,7 @@ def test_a_file_is_its_text_as_it_stands() -> None:
 
 
 def test_a_line_that_cannot_be_decoded_is_left_out_of_its_text() -> None:
-    content = read(b"  a\n\tb \xff\nc\n", DocumentOptions(sentence_rule="document"))
+    content = read_ranges(b"  a\n\tb \xff\nc\n", DocumentOptions(sentence_rule="document"))
     assert content.documents == [(document_id(3, 0), ["  a\nc"])]
     assert content.places == [(4, 4, "invalid-utf-8")]
 
@@ -175,7 +160,7 @@ def test_an_article_is_all_up_to_the_next_title() -> None:
     second = " = B = C = \n \n three\n"
     text = f" \n{first}{second}"
     assert texts_of(text.encode(), "wikitext-articles") == [first, second]
-    content = read(f"before\n{text}".encode(), replace(ARTICLES, max_document_bytes=1000))
+    content = read_ranges(f"before\n{text}".encode(), replace(ARTICLES, max_document_bytes=1000))
     assert content.sentences == ["before\n \n", first, second]
     counts = content.counts
     assert (counts.title_lines, counts.blank_lines, counts.sentence_lines) == (4, 5, 6)
@@ -183,7 +168,7 @@ def test_an_article_is_all_up_to_the_next_title() -> None:
 
 def test_pieces_of_a_file_are_read_by_the_ranges_that_hold_them() -> None:
     data = b"".join(b"line %d\n" % number for number in range(200))
-    pieces = read(data, WHOLE_FILE)
+    pieces = read_ranges(data, WHOLE_FILE)
     assert "".join(text for _, [text] in pieces.documents).encode() == data
     assert pieces.counts.documents == pieces.counts.cut_documents + 1 == -(-len(data) // 50)
     [batch] = read_text(io.BytesIO(data), FileRange("f", 3, WHOLE_FILE, 100, 150))
@@ -217,11 +202,13 @@ def test_endless_white_space_does_not_fill_memory() -> None:
 def test_wikitext_2_has_as_many_articles_as_its_paper_says() -> None:
     for name, articles in (("train", 600), ("valid", 60), ("test", 60)):
         data = Path(WIKITEXT_2.parent / f"wiki.{name}.tokens").read_bytes()
-        content = read(data, replace(ARTICLES, max_line_bytes=2**20, max_document_bytes=2**24))
+        content = read_ranges(
+            data, replace(ARTICLES, max_line_bytes=2**20, max_document_bytes=2**24)
+        )
         texts = [text for _, [text] in content.documents]
         assert "".join(texts).encode().strip() == data.strip()
         assert sum(text.startswith(" = ") for text in texts) == articles
-        in_ranges = read(
+        in_ranges = read_ranges(
             data,
             replace(ARTICLES, max_line_bytes=2**20, max_document_bytes=2**24),
             range(1, len(data), 99_991),

@@ -23,6 +23,7 @@ from tests.tools.shard_samples import (
     BERT,
     ODD,
     Row,
+    assert_read_as_written,
     bert_batch,
     odd_rows,
     options_of,
@@ -142,16 +143,14 @@ def test_rows_are_read_as_they_were_written(
 ) -> None:
     options = options_of("avro", padded, compression)
     batch = bert_batch(20, padded)
-    written = write_shard([batch.slice(0, 5), batch.slice(5)], BERT, options)
-    assert read_shard(written, BERT, options, batch_rows).equals(pa.Table.from_batches([batch]))
+    assert_read_as_written([batch.slice(0, 5), batch.slice(5)], BERT, options, batch_rows)
 
 
 @given(odd_rows(), st.booleans())
 def test_any_number_is_read_as_it_was_written(rows: list[Row], padded: bool) -> None:
     options = options_of("avro", padded)
     batch = to_batch(rename(rows), NAMED, padded)
-    rows_read = read_shard(write_shard([batch], NAMED, options), NAMED, options)
-    assert rows_read.equals(pa.Table.from_batches([batch]))
+    assert_read_as_written([batch], NAMED, options)
 
 
 def test_what_fastavro_writes_is_read() -> None:

@@ -2,19 +2,15 @@
 
 import hashlib
 import json
-import os
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from corpusmill.tokenization.sources.hub import is_hub_name
-from tests.conftest import CHECKOUT
 from tests.corpusmill.tokenization.sources.test_vocabulary_files import LOWER, MERGES, VOCAB
+from tests.tools.loopback_hub import AnsweringHandler, run_client, run_server
 from tests.tools.tokenizer_samples import byte_level
 
 COMMIT = "b08601e04326c79dfdd32d625aee71d232d685c3"
@@ -47,10 +43,10 @@ class Hub(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), HubHandler)
 
 
-class HubHandler(BaseHTTPRequestHandler):
+class HubHandler(AnsweringHandler):
     server: Hub
 
-    def do_HEAD(self) -> None:
+    def do_HEAD(self) -> None:  # noqa: N802  named by the base class
         self.server.requests.append(self.path)
         for name, files in MODELS.items():
             if self.path in {f"/api/models/{name}", f"/api/models/{name}/revision/v1"}:
@@ -68,57 +64,29 @@ class HubHandler(BaseHTTPRequestHandler):
 
     do_GET = do_HEAD  # noqa: N815  named by the base class
 
-    def answer(self, status: int, content: bytes, headers: dict[str, str]) -> None:
-        self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(content))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        """Keep the test's output quiet."""
-
 
 @pytest.fixture
 def hub() -> Iterator[Hub]:
-    with Hub() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with Hub() as server, run_server(server):
         yield server
-        server.shutdown()
-        thread.join()
-
-
-def read(
-    folder: Path, endpoint: str, name: str, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """Read a tokenizer in a process of its own: the hub's client reads its settings once."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
-    settings = {"HF_HOME": str(folder / "cache"), "HF_ENDPOINT": endpoint, "NO_PROXY": "*"}
-    return subprocess.run(
-        [sys.executable, "-c", READ, name],
-        env=kept | settings | environment, cwd=CHECKOUT,
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
 
 
 def test_only_the_tokenizers_files_are_downloaded(hub: Hub, tmp_path: Path) -> None:
     address = f"http://127.0.0.1:{hub.server_port}"
-    done = read(tmp_path, address, "org/bpe@v1")
+    done = run_client(READ, tmp_path, address, "org/bpe@v1")
     assert done.returncode == 0, done.stderr
     size = len(json.loads(VOCAB))
     assert json.loads(done.stdout) == [
         "org/bpe@v1", "vocab.json with merges.txt", COMMIT, size, 1,
     ]  # fmt: skip
     assert not [path for path in hub.requests if "safetensors" in path]
-    done = read(tmp_path, address, "uncased")
+    done = run_client(READ, tmp_path, address, "uncased")
     assert json.loads(done.stdout) == ["uncased", "vocab.txt", COMMIT, 8, 4], done.stderr
     requests = len(hub.requests)
-    done = read(tmp_path, address, "uncased", HF_HUB_OFFLINE="1")
+    done = run_client(READ, tmp_path, address, "uncased", HF_HUB_OFFLINE="1")
     assert json.loads(done.stdout)[1:3] == ["vocab.txt", COMMIT], done.stderr
     assert len(hub.requests) == requests
-    assert json.loads(read(tmp_path, address, "org/both").stdout)[1] == "tokenizer.json"
+    assert json.loads(run_client(READ, tmp_path, address, "org/both").stdout)[1] == "tokenizer.json"
 
 
 @pytest.mark.parametrize(
@@ -134,14 +102,14 @@ def test_only_the_tokenizers_files_are_downloaded(hub: Hub, tmp_path: Path) -> N
 def test_what_the_hub_does_not_have_is_refused(
     hub: Hub, tmp_path: Path, name: str, cause: str
 ) -> None:
-    done = read(tmp_path, f"http://127.0.0.1:{hub.server_port}", name)
+    done = run_client(READ, tmp_path, f"http://127.0.0.1:{hub.server_port}", name)
     [message] = done.stderr.splitlines()
     assert message.startswith(f"UserError: --tokenizer {name}: ")
     assert cause in message
 
 
 def test_without_a_network_the_message_names_both_causes(tmp_path: Path) -> None:
-    done = read(tmp_path, "http://127.0.0.1:9", "bert-base-uncased")
+    done = run_client(READ, tmp_path, "http://127.0.0.1:9", "bert-base-uncased")
     [message] = done.stderr.splitlines()
     assert "there is no such file or folder here, and the Hugging Face hub does not" in message
     assert message.endswith("download its tokenizer.json and give its path.")
