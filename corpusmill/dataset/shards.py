@@ -55,8 +55,8 @@ def _why_none(folder: Folder, has_seal: bool, has_manifest: bool) -> tuple[str, 
         cause = f"a build is running there or was stopped: there is {_RUNNING} but no {SUCCESS}"
         return cause, "Wait until it has finished, or run it again with --resume"
     if has_seal or has_manifest:
-        there, missing = (SUCCESS, MANIFEST) if has_seal else (MANIFEST, SUCCESS)
-        cause = f"there is {there} but no {missing}, so the build or a copy was not finished"
+        present, missing = (SUCCESS, MANIFEST) if has_seal else (MANIFEST, SUCCESS)
+        cause = f"there is {present} but no {missing}, so the build or a copy was not finished"
         return cause, "Copy it again, with _SUCCESS last, or build it again"
     return f"there is no {SUCCESS}, so it is not a data set", "Give the folder that a build wrote"
 

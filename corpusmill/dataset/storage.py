@@ -89,16 +89,16 @@ class UrlFolder:
         files, root = self._find()
         try:
             files.invalidate_cache()
-            found = files.find(root, detail=True)
+            listed = files.find(root, detail=True)
         except FileNotFoundError:
             return {}
         except Exception as error:  # each filesystem has errors of its own
             raise self._unreadable(error) from error
         prefix = root.rstrip("/") + "/"
         sizes = {
-            path.removeprefix(prefix): int(of["size"])
-            for path, of in found.items()
-            if of["type"] == "file" and not path.endswith("/")
+            path.removeprefix(prefix): int(details["size"])
+            for path, details in listed.items()
+            if details["type"] == "file" and not path.endswith("/")
         }
         return dict(sorted(sizes.items()))
 

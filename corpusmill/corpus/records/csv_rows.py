@@ -96,7 +96,9 @@ class _Rows(RecordCollector):
             reject = reject_line(self.part, block, first + line)
             self._bad[offsets[line]] = reject.reason, reject.detail
         if "\0" in text:
-            with_nul = (at for at, line in zip(offsets, lines, strict=False) if "\0" in line)
+            with_nul = (
+                offset for offset, line in zip(offsets, lines, strict=False) if "\0" in line
+            )
             self._bad |= dict.fromkeys(with_nul, ("nul-byte", "the row holds a NUL byte"))
         self._lines += lines
         self._offsets[-1:] = offsets
@@ -127,7 +129,7 @@ class _Rows(RecordCollector):
         self._starts, self._cells, self._blank_lines = [], [], 0
         del self._lines[:start], self._offsets[:start]
         if self._bad:
-            self._bad = {at: bad for at, bad in self._bad.items() if at >= self.offset}
+            self._bad = {offset: bad for offset, bad in self._bad.items() if offset >= self.offset}
         # Doubling keeps the work linear where a row has many lines.
         self._enough_bytes = 2 * (self._offsets[-1] - self.offset)
 
@@ -200,7 +202,9 @@ class _Rows(RecordCollector):
                 self._columns = len(row)
 
     def _find_bad(self, start: int, end: int) -> _Failure | None:
-        return next((self._bad[at] for at in self._offsets[start:end] if at in self._bad), None)
+        return next(
+            (self._bad[offset] for offset in self._offsets[start:end] if offset in self._bad), None
+        )
 
     def _refuse_row(self, start: int, end: int, reason: str, detail: str) -> None:
         self._find_header([])

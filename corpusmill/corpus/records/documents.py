@@ -210,8 +210,8 @@ def cut_texts(
 @njit
 def _end_of_lines(text: npt.NDArray[np.uint8], begin: int, end: int, most: int) -> int:
     """Return the end of the last line that ends within `most` bytes, or else of the first line."""
-    for at in range(begin + most, begin, -1):
-        if text[at - 1] == 10:
-            return at
+    for position in range(begin + most, begin, -1):
+        if text[position - 1] == 10:
+            return position
     newline: int = find_newline(text, begin + most, end)
     return min(newline + 1, end)

@@ -47,7 +47,9 @@ class ParquetTable:
             )
             schema = self._file.schema_arrow
             self.fields = {field.name: str(field.type) for field in schema}
-            leaves = [self._file.schema.column(at).path for at in range(len(self._file.schema))]
+            leaves = [
+                self._file.schema.column(number).path for number in range(len(self._file.schema))
+            ]
         self.text_fields = tuple(field.name for field in schema if is_text_type(field.type))
         # The other columns are not touched: Arrow ends the process if the footer's description of
         # a column is damaged, and a table may have thousands of columns.

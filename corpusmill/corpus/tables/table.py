@@ -192,11 +192,11 @@ def slice_texts(texts: pa.Array) -> Iterator[TextRows]:
         column = _as_large_binary(texts)
         lengths = lengths_of(column)
     ends = np.cumsum(lengths)
-    at = 0
-    while at < len(ends):
-        before = ends[at] - lengths[at]
+    position = 0
+    while position < len(ends):
+        before = ends[position] - lengths[position]
         stop = int(np.searchsorted(ends, before + BATCH_BYTES, "right"))
-        stop = min(max(stop, at + 1), at + MAX_BATCH_ROWS)
-        part = column.slice(at, stop - at)
+        stop = min(max(stop, position + 1), position + MAX_BATCH_ROWS)
+        part = column.slice(position, stop - position)
         yield TextRows(part if part.type == pa.large_binary() else part.dictionary_decode())
-        at = stop
+        position = stop

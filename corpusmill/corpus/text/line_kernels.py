@@ -21,17 +21,21 @@ NOBODYS, OURS, FOREIGN = range(3)
 
 @njit
 def _space_at(  # noqa: PLR0911  one return for each lead byte reads best
-    data: npt.NDArray[np.uint8], at: int, end: int
+    data: npt.NDArray[np.uint8], position: int, end: int
 ) -> int:
     """Return the width of the white space (`str.isspace`) at a byte, in bytes; 0 for other text."""
-    first = data[at]
+    first = data[position]
     if first < 0xC2:
         return 1 if first == 0x20 or 0x09 <= first <= 0x0D or 0x1C <= first <= 0x1F else 0
     if first == 0xC2:
-        return 2 if at + 1 < end and (data[at + 1] == 0x85 or data[at + 1] == 0xA0) else 0
-    if first < 0xE1 or first > 0xE3 or at + 2 >= end:
+        return (
+            2
+            if position + 1 < end and (data[position + 1] == 0x85 or data[position + 1] == 0xA0)
+            else 0
+        )
+    if first < 0xE1 or first > 0xE3 or position + 2 >= end:
         return 0
-    second, third = data[at + 1], data[at + 2]
+    second, third = data[position + 1], data[position + 2]
     if first == 0xE1:  # U+1680
         return 3 if second == 0x9A and third == 0x80 else 0
     if first == 0xE3:  # U+3000
@@ -73,19 +77,19 @@ def strip_line(data: npt.NDArray[np.uint8], begin: int, end: int) -> tuple[int, 
 
 
 @njit
-def find_newline(data: npt.NDArray[np.uint8], at: int, end: int) -> int:
+def find_newline(data: npt.NDArray[np.uint8], position: int, end: int) -> int:
     """Return the position of the first newline in data[at:end]; end if there is none."""
     # A loop without a break is compiled to vector instructions, which read 64 bytes together.
-    while at + 64 <= end:
+    while position + 64 <= end:
         has_newline = False
-        for byte in data[at : at + 64]:
+        for byte in data[position : position + 64]:
             has_newline |= byte == 10
         if has_newline:
             break
-        at += 64
-    while at < end and data[at] != 10:
-        at += 1
-    return at
+        position += 64
+    while position < end and data[position] != 10:
+        position += 1
+    return position
 
 
 @njit
@@ -111,8 +115,8 @@ def scan_lines(
         kinds [SENTENCE, BLANK, TITLE].
     """
     count = 0
-    for at in range(data.size):
-        count += data[at] == 10
+    for position in range(data.size):
+        count += data[position] == 10
     count += data.size > 0 and data[data.size - 1] != 10
     starts = np.empty(count + 1, np.int64)
     text = np.empty((3, count), np.int64)
@@ -211,19 +215,19 @@ def group_lines(
     count, cuts = 0, 0
     owner, offset, sentences, text = document
     for line in range(kinds.size):
-        at = block_offsets[line]
-        in_range = limits[0] <= at < limits[1]
+        position = block_offsets[line]
+        in_range = limits[0] <= position < limits[1]
         separator = separators[line]
         cut = kinds[line] == SENTENCE and text + text_bytes[line] > max_document_bytes
         if sentences and (separator or cut):
             ended[count] = offset, sentences, text
             count, cuts = count + 1, cuts + cut
-            offset, sentences, text = at, 0, 0
+            offset, sentences, text = position, 0, 0
         if separator:
             owner, ours[line] = NOBODYS, in_range
             continue
         if owner == NOBODYS:
-            owner, offset = OURS if in_range else FOREIGN, at
+            owner, offset = OURS if in_range else FOREIGN, position
         ours[line] = owner == OURS
         if ours[line] and kinds[line] == SENTENCE:
             sentences, text = sentences + 1, text + text_bytes[line]
@@ -236,14 +240,14 @@ def join_text(
 ) -> npt.NDArray[np.uint8]:
     """Copy the pieces data[begins[i] : ends[i]] one after the other into a uint8 array."""
     joined = np.empty((ends - begins).sum(), np.uint8)
-    at = 0
+    position = 0
     for piece in range(begins.size):
         source = data[begins[piece] : ends[piece]]
-        target = joined[at : at + source.size]
+        target = joined[position : position + source.size]
         # Compiled to vector instructions, which target[:] = source is not.
         for byte in range(source.size):
             target[byte] = source[byte]
-        at += source.size
+        position += source.size
     return joined
 
 
@@ -261,16 +265,16 @@ def count_words(text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> 
         The number of characters, and of words: "the sea" and "calm" give 11 and 3.
     """
     words = continuing = 0
-    for at in range(offsets[0], offsets[-1]):
-        continuing += (text[at] & 0xC0) == 0x80
+    for position in range(offsets[0], offsets[-1]):
+        continuing += (text[position] & 0xC0) == 0x80
     for piece in range(offsets.size - 1):
-        at, end, after_space = offsets[piece], offsets[piece + 1], np.uint8(1)
-        while at < end:
-            width, space = 1, _IS_ASCII_SPACE[text[at]]
-            if text[at] >= 0xC2:
-                width = _space_at(text, at, end)
+        position, end, after_space = offsets[piece], offsets[piece + 1], np.uint8(1)
+        while position < end:
+            width, space = 1, _IS_ASCII_SPACE[text[position]]
+            if text[position] >= 0xC2:
+                width = _space_at(text, position, end)
                 space, width = np.uint8(width > 0), max(1, width)
             words += after_space & (space ^ 1)  # a branch would be mispredicted at every word
             after_space = space
-            at += width
+            position += width
     return offsets[-1] - offsets[0] - continuing, words

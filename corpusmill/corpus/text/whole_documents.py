@@ -84,7 +84,7 @@ def group_texts(
     count = 0
     owner, offset, text_bytes, last_break, has_text, continues = text
     for line in range(kinds.size):
-        at = block_offsets[line]
+        position = block_offsets[line]
         is_other = boundaries.separators[line] or boundaries.begins[line]
         is_kept = kinds[line] < INVALID_UTF_8 and not boundaries.separators[line]
         is_full = is_kept and text_bytes + line_bytes[line] > max_text_bytes
@@ -92,15 +92,15 @@ def group_texts(
             left_out = last_break if is_other else 0
             ended[count] = offset, text_bytes, left_out, int(has_text), continues
             count, continues = count + 1, continues | int(has_text)
-            offset, text_bytes, has_text = at, 0, False
+            offset, text_bytes, has_text = position, 0, False
         if is_other:
             owner, continues = NOBODYS, 0
-        in_range = limits[0] <= at < limits[1]
+        in_range = limits[0] <= position < limits[1]
         if boundaries.separators[line]:
             ours[line] = in_range
             continue
         if owner == NOBODYS:
-            owner, offset = OURS if in_range else FOREIGN, at
+            owner, offset = OURS if in_range else FOREIGN, position
         ours[line] = owner == OURS
         if ours[line] and is_kept:
             text_bytes, last_break = text_bytes + line_bytes[line], breaks[line]

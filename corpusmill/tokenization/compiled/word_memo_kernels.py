@@ -90,16 +90,16 @@ def read_word(text: np.ndarray, place: int, stop: int) -> tuple[np.uint64, np.in
         word: the bytes, the first one lowest, filled up with spaces.
         size: their number; 8 if the unit may continue.
     """
-    at, byte = np.uint64(place), np.uint64
+    position, byte = np.uint64(place), np.uint64
     word = (  # written like this, the compiler makes a single load of it
-        byte(text[at])
-        | byte(text[at + byte(1)]) << byte(8)
-        | byte(text[at + byte(2)]) << byte(16)
-        | byte(text[at + byte(3)]) << byte(24)
-        | byte(text[at + byte(4)]) << byte(32)
-        | byte(text[at + byte(5)]) << byte(40)
-        | byte(text[at + byte(6)]) << byte(48)
-        | byte(text[at + byte(7)]) << byte(56)
+        byte(text[position])
+        | byte(text[position + byte(1)]) << byte(8)
+        | byte(text[position + byte(2)]) << byte(16)
+        | byte(text[position + byte(3)]) << byte(24)
+        | byte(text[position + byte(4)]) << byte(32)
+        | byte(text[position + byte(5)]) << byte(40)
+        | byte(text[position + byte(6)]) << byte(48)
+        | byte(text[position + byte(7)]) << byte(56)
     )
     # Mycroft's test: the lowest bit that is set is the highest of the first byte that is a space.
     apart = word ^ _SPACES
