@@ -38,7 +38,7 @@ class Role(StrEnum):
         PREDICTED_IDS: one token id per position, the original one.
         BOUNDARIES: where the pieces of a packed row begin, and where the last one ends.
         CLASS: one number per row, a class of the example.
-        VALUE: one number per row, of another meaning.
+        VALUE: one number or list per row, of another meaning.
     """
 
     TOKEN_IDS = "token_ids"  # noqa: S105  not a password

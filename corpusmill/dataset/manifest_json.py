@@ -168,7 +168,7 @@ def _check_columns(manifest: Manifest, types: list[str]) -> None:
             raise ValueError(f"the type {column.dtype!r} of {column.name}")
         if not (ANY_LENGTH <= column.width < 2**31 and NO_PAD <= column.pad < 2**32):
             raise ValueError(f"the width or the filling of {column.name}")
-        if (column.role in {Role.CLASS, Role.VALUE}) == bool(column.width):
+        if column.role is not Role.VALUE and (column.role is Role.CLASS) == bool(column.width):
             raise ValueError(f"the role {column.role} of {column.name}, with its width")
         texts = (column.meaning, column.title, column.feature, *column.value_names)
         if not all(text.isprintable() for text in texts):

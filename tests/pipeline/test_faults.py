@@ -106,7 +106,9 @@ def test_more_rejects_than_allowed_are_an_error(
     if is_allowed:
         assert outcome.status == 0, outcome.errors
         return
-    assert_refused(outcome, USER_ERROR, f"--max-rejects {allowed}", "3 of 103 input lines", "Mend")
+    assert_refused(
+        outcome, USER_ERROR, f"--max-rejects {allowed}", "3 of 103 input lines", "Repair"
+    )
     assert_nothing_final(output)
 
 

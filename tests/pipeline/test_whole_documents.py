@@ -154,7 +154,7 @@ def test_objectives_of_sentences_refuse_whole_documents(
     sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
     outcome = build([sample], tokenizer_path, tmp_path / "out", *RULE)
-    assert_refused(outcome, USER_ERROR, "--sentence-rule document", "of sentences", "Take line")
+    assert_refused(outcome, USER_ERROR, "--sentence-rule document", "of sentences", "Use line")
     assert not (tmp_path / "out").exists()
 
 

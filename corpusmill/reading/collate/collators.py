@@ -86,7 +86,7 @@ class MaskedLmCollator(Collator):
                     batch["labels"] = scatter_labels(
                         *rows.lists(positions.name), *rows.lists(column.name), width
                     )
-                case Role.CLASS | Role.VALUE:
+                case Role.CLASS | Role.VALUE if not column.width:
                     batch[column.name] = np.asarray(rows.columns[column.name], np.int64)
         return batch
 

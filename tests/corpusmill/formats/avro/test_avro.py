@@ -119,7 +119,7 @@ def test_rows_keep_their_lengths_by_default() -> None:
 
 @pytest.mark.parametrize(
     ("name", "dtype", "cause"),
-    [("score", "float32", "score is of float32"), ("α", "int8", "α cannot be the name")],
+    [("score", "float32", "score has the type float32"), ("α", "int8", "α cannot be the name")],
 )
 def test_columns_that_avro_lacks_are_refused(name: str, dtype: str, cause: str) -> None:
     with pytest.raises(UserError, match=cause):

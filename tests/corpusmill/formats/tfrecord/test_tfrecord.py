@@ -174,7 +174,7 @@ def test_rows_are_padded_by_default() -> None:
     [
         (SENTENCE_ORDER_LABEL, "two columns would have the name next_sentence_labels"),
         (Column("input_mask", "int8", "", 12), "two columns would have the name input_mask"),
-        (Column("score", "float32", ""), "the column score is of float32"),
+        (Column("score", "float32", ""), "the column score has the type float32"),
     ],
 )
 def test_columns_that_cannot_be_features_are_refused(added: Column, cause: str) -> None:

@@ -67,7 +67,7 @@ def test_a_cut_says_how_many_draws_it_used(removed: int, used: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lengths", "target", "taken"),
+    ("lengths", "target", "count"),
     [
         ([5], 3, 1),
         ([5, 5, 5], 4, 2),  # the sentence after the one that reaches the target is taken, too
