@@ -104,7 +104,7 @@ def test_the_memo_changes_no_byte(
     corpus: Path, tokenizer_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build_words(corpus, tokenizer_path, tmp_path / "memo", "unicode")
-    monkeypatch.setattr("pipeline.commands.build_dataset.prove_tokenizer", lambda *_: False)
+    monkeypatch.setattr("pipeline.preparation.recipe.prove_tokenizer", lambda *_: False)
     build_words(corpus, tokenizer_path, tmp_path / "plain", "unicode")
     assert digests(tmp_path / "memo") == digests(tmp_path / "plain")
 
