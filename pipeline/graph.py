@@ -95,7 +95,7 @@ def plan_preparation(job: Job, pool_tokens: int) -> Preparation:
 
 
 def plan_pool(job: Job, tokens: int) -> PoolOptions:
-    """Return how a pool of at most so many tokens is drawn."""
+    """Return how a pool of at most `tokens` tokens is drawn."""
     return PoolOptions(
         job.layout.seed,
         tokens,

@@ -139,7 +139,7 @@ def collator_for(
         raise TypeError(f"collator_for has no option {', '.join(sorted(unknown))}")
     manifest = samples.manifest
     columns = manifest.columns
-    objective = options_class(manifest.objective.name)(**manifest.objective.options)
+    objective = _objective_options(manifest)
     max_length, padding = options.get("max_length"), options.get("padding", "longest")
     if padding == "max_length" and max_length is None:
         max_length = _longest(columns[0])
@@ -157,6 +157,11 @@ def collator_for(
     return MaskedLmCollator(width, columns, _choose_masking(samples, options))
 
 
+def _objective_options(manifest: Manifest) -> ObjectiveOptions:
+    """The options of the objective that a data set was built with."""
+    return options_class(manifest.objective.name)(**manifest.objective.options)
+
+
 def _choose_masking(samples: Samples, options: CollatorOptions) -> DynamicMasking | None:
     """Return how rows are masked when they are loaded; None if they are not."""
     columns, prob = samples.manifest.columns, options.get("mask_word_prob")
@@ -164,8 +169,7 @@ def _choose_masking(samples: Samples, options: CollatorOptions) -> DynamicMaskin
     maskers: list[Masker] = []
     if options.get("mask", True) and not column_of(columns, Role.POSITIONS):
         for source in sources:
-            entry = source.manifest.objective
-            objective = options_class(entry.name)(**entry.options)
+            objective = _objective_options(source.manifest)
             if masker := objective.masker(source.manifest.tokenizer):
                 maskers.append(masker)
     if not maskers:
