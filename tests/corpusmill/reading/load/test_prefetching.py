@@ -1,7 +1,6 @@
 """Batches that a thread reads ahead."""
 
 import sys
-from collections.abc import Iterator
 from itertools import count
 from threading import Thread
 from types import FrameType
@@ -24,7 +23,7 @@ def read_until_interrupted(step: int) -> int:
     steps = count(1)
     made = 0
 
-    def interrupt(frame: FrameType, event: str, _: Any) -> Any:
+    def interrupt(frame: FrameType, *_: object) -> Any:
         nonlocal made
         if called_by_prefetch(frame):
             made = next(steps)
@@ -45,11 +44,15 @@ def read_until_interrupted(step: int) -> int:
 
 def test_an_interruption_at_any_moment_ends_the_loop() -> None:
     """Ctrl-C may come between any two steps of the interpreter, and must leave no lock held."""
+    made: list[int] = []
+
+    def read(step: int) -> None:
+        made.append(read_until_interrupted(step))
+
     for step in count(1):
-        ended: list[int] = []
-        reader = Thread(target=lambda: ended.append(read_until_interrupted(step)), daemon=True)
+        reader = Thread(target=read, args=(step,), daemon=True)
         reader.start()
         reader.join(60)
         assert not reader.is_alive(), f"the loop hangs after an interruption at step {step}"
-        if ended[0] < step:
+        if made[-1] < step:
             return
