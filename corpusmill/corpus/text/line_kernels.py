@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corpusmill.arrays.kernel_cache import njit
+from corpusmill.arrays.white_space import space_at, space_before
 
 # Kinds of line. Separators come first and rejected lines last, so that one comparison finds them.
 BLANK, TITLE, SENTENCE, INVALID_UTF_8, TOO_LONG = range(5)
@@ -20,56 +21,17 @@ NOBODYS, OURS, FOREIGN = range(3)
 
 
 @njit
-def _space_at(  # noqa: PLR0911  one return for each lead byte reads best
-    data: npt.NDArray[np.uint8], position: int, end: int
-) -> int:
-    """Return the width of the white space (`str.isspace`) at a byte, in bytes; 0 for other text."""
-    first = data[position]
-    if first < 0xC2:
-        return 1 if first == 0x20 or 0x09 <= first <= 0x0D or 0x1C <= first <= 0x1F else 0
-    if first == 0xC2:
-        return (
-            2
-            if position + 1 < end and (data[position + 1] == 0x85 or data[position + 1] == 0xA0)
-            else 0
-        )
-    if first < 0xE1 or first > 0xE3 or position + 2 >= end:
-        return 0
-    second, third = data[position + 1], data[position + 2]
-    if first == 0xE1:  # U+1680
-        return 3 if second == 0x9A and third == 0x80 else 0
-    if first == 0xE3:  # U+3000
-        return 3 if second == 0x80 and third == 0x80 else 0
-    if second == 0x81:  # U+205F
-        return 3 if third == 0x9F else 0
-    # U+2000 to U+200A, U+2028, U+2029, U+202F
-    listed = 0x80 <= third <= 0x8A or third in (0xA8, 0xA9, 0xAF)
-    return 3 if second == 0x80 and listed else 0
-
-
-@njit
-def _space_before(data: npt.NDArray[np.uint8], begin: int, end: int) -> int:
-    """Return the width of the white space that ends before a byte, in bytes; 0 for other text."""
-    widest = 1 if data[end - 1] < 0x80 else min(3, end - begin)
-    # No first byte of these characters can continue another one, so looking back is exact.
-    for width in range(1, widest + 1):
-        if _space_at(data, end - width, end) == width:
-            return width
-    return 0
-
-
-@njit
 def strip_line(data: npt.NDArray[np.uint8], begin: int, end: int) -> tuple[int, int]:
     """Return where a line's text begins and ends without the white space around it."""
     # Nearly every line begins and ends with ASCII other than white space, or with spaces around
     # that. Those are handled here, as the calls take four times as long as everything else.
     while begin < end and not 0x20 < data[begin] < 0x7F:
-        width = 1 if data[begin] == 0x20 else _space_at(data, begin, end)
+        width = 1 if data[begin] == 0x20 else space_at(data, begin, end)
         if width == 0:
             break
         begin += width
     while begin < end and not 0x20 < data[end - 1] < 0x7F:
-        width = 1 if data[end - 1] == 0x20 else _space_before(data, begin, end)
+        width = 1 if data[end - 1] == 0x20 else space_before(data, begin, end)
         if width == 0:
             break
         end -= width
@@ -272,7 +234,7 @@ def count_words(text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> 
         while position < end:
             width, space = 1, _IS_ASCII_SPACE[text[position]]
             if text[position] >= 0xC2:
-                width = _space_at(text, position, end)
+                width = space_at(text, position, end)
                 space, width = np.uint8(width > 0), max(1, width)
             words += after_space & (space ^ 1)  # a branch would be mispredicted at every word
             after_space = space

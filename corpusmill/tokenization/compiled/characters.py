@@ -1,4 +1,4 @@
-"""UTF-8 characters in compiled loops: code points, white space, ideographs and marks."""
+"""UTF-8 characters in compiled loops: code points, ideographs and marks."""
 
 import numpy as np
 
@@ -37,37 +37,6 @@ def has_byte(is_sought: np.ndarray, text: np.ndarray, start: int, stop: int) -> 
     for place in range(start, stop):
         has |= is_sought[text[place]]
     return has
-
-
-@njit
-def is_blank_before(text: np.ndarray, start: int, place: int) -> bool:
-    """Whether the character before a place is white space for `str.isspace`."""
-    last: int = text[place - 1]
-    if last < 0x80:
-        return last == 0x20 or 0x09 <= last <= 0x0D or 0x1C <= last <= 0x1F
-    if place - start < 2:
-        return False
-    if text[place - 2] == 0xC2:  # U+0085, U+00A0
-        return last in (0x85, 0xA0)
-    if place - start < 3:
-        return False
-    first: int = text[place - 3]
-    second: int = text[place - 2]
-    if first == 0xE2 and second == 0x80:  # U+2000 to U+200A, U+2028, U+2029, U+202F
-        return last <= 0x8A or last in (0xA8, 0xA9, 0xAF)
-    return (
-        (first == 0xE1 and second == 0x9A and last == 0x80)  # U+1680
-        or (first == 0xE2 and second == 0x81 and last == 0x9F)  # U+205F
-        or (first == 0xE3 and second == 0x80 and last == 0x80)  # U+3000
-    )
-
-
-@njit
-def is_blank_at(text: np.ndarray, start: int, place: int) -> bool:
-    """Whether the character at a place is white space for `str.isspace`."""
-    _, size = read_character(text, place)
-    is_blank: bool = is_blank_before(text, start, place + size)
-    return is_blank
 
 
 @njit

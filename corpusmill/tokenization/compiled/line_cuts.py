@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.tokenization.compiled.characters import is_blank_at, is_blank_before
+from corpusmill.arrays.white_space import space_at, space_before
 
 LineRule = Literal["at-breaks", "around-breaks", "after-breaks", "whole"]
 
@@ -55,7 +55,7 @@ def _cut(
             if around:
                 before, after = _cuts_around(text, start, stop, place)
             else:
-                before, after = False, _is_cut_after(text, start, stop, place, anywhere)
+                before, after = False, _is_cut_after(text, stop, place, anywhere)
             if before:
                 count += 1
                 cuts[count] = place
@@ -70,8 +70,8 @@ def _cut(
 @njit
 def _cuts_around(text: np.ndarray, start: int, stop: int, newline: int) -> tuple[bool, bool]:
     """Whether to cut before and after a newline with text before or after it."""
-    before = newline > start and not is_blank_before(text, start, newline)
-    after = newline + 1 < stop and not is_blank_at(text, start, newline + 1)
+    before = newline > start and not space_before(text, start, newline)
+    after = newline + 1 < stop and not space_at(text, newline + 1, stop)
     # White space before a token that is taken out of the text is one piece to its end.
     if after and not before and text[newline + 1] in (_LESS_THAN, _BRACKET):
         return False, False
@@ -79,7 +79,7 @@ def _cuts_around(text: np.ndarray, start: int, stop: int, newline: int) -> tuple
 
 
 @njit
-def _is_cut_after(text: np.ndarray, start: int, stop: int, newline: int, anywhere: bool) -> bool:
+def _is_cut_after(text: np.ndarray, stop: int, newline: int, anywhere: bool) -> bool:
     """Whether to cut after a newline; unless anywhere is true, only before a line with text."""
     if anywhere or newline + 1 == stop:
         return newline + 1 < stop
@@ -87,4 +87,4 @@ def _is_cut_after(text: np.ndarray, start: int, stop: int, newline: int, anywher
     while place < stop and (text[place] in (_SPACE, _TAB)):
         place += 1
     # GPT-4o joins slashes after line breaks to the signs before them.
-    return not (place == stop or text[newline + 1] == _SLASH or is_blank_at(text, start, place))
+    return not (place == stop or text[newline + 1] == _SLASH or space_at(text, place, stop))

@@ -15,12 +15,8 @@ from typing import Literal
 import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.tokenization.compiled.characters import (
-    FIRST_LEAD,
-    ideograph_bytes,
-    is_blank_before,
-    may_extend,
-)
+from corpusmill.arrays.white_space import space_before
+from corpusmill.tokenization.compiled.characters import FIRST_LEAD, ideograph_bytes, may_extend
 
 UnitRule = Literal["words", "ideographs", "bare ideographs", "spaced"]
 
@@ -56,7 +52,7 @@ def hide_inner_spaces(text: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         if not suspects:
             continue
         for place in range(start + 1, stop):
-            if text[place] == _SPACE and is_blank_before(text, start, place):
+            if text[place] == _SPACE and space_before(text, start, place):
                 hidden[place] = INNER_SPACE
     return hidden
 

@@ -9,18 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import normalizers
 
-from corpusmill.tokenization.compiled.characters import (
-    ideograph_bytes,
-    is_blank_before,
-    may_extend,
-)
-from corpusmill.tokenization.compiled.units import (
-    INNER_SPACE,
-    WORD_BYTES,
-    hide_inner_spaces,
-    prepare_units,
-    separate_ideographs,
-)
+from corpusmill.tokenization.compiled import units
+from corpusmill.tokenization.compiled.characters import ideograph_bytes, may_extend
+from tests.tools.token_rows import as_arrays
 
 BLANKS = "".join(chr(code) for code in range(0x110000) if chr(code).isspace())
 
@@ -33,12 +24,6 @@ texts = st.lists(
 ).map("".join)
 
 
-def arrays(sentences: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    encoded = [sentence.encode() for sentence in sentences]
-    offsets = np.cumsum([0, *map(len, encoded)]).astype(np.int64)
-    return np.frombuffer(b"".join(encoded), np.uint8), offsets
-
-
 def rows(text: np.ndarray, offsets: np.ndarray) -> list[bytes]:
     return [text[start:end].tobytes() for start, end in pairwise(offsets)]
 
@@ -48,7 +33,7 @@ def hidden(sentence: str) -> bytes:
     kept = []
     for before, character in zip(["a", *sentence], sentence, strict=False):
         inner = character == " " and before.isspace()
-        kept.append(bytes([INNER_SPACE]) if inner else character.encode())
+        kept.append(bytes([units.INNER_SPACE]) if inner else character.encode())
     return b"".join(kept)
 
 
@@ -57,17 +42,10 @@ def hidden(sentence: str) -> bytes:
 @example(sentences=["a  b c", "a\t b", " a", "  a", "a \u3000 b", "\u00a0 x", "", " "])
 @example(sentences=[f"a{blank} b" for blank in BLANKS])
 def test_spaces_after_white_space_are_hidden(sentences: list[str]) -> None:
-    text, offsets = arrays(sentences)
-    text_hidden = hide_inner_spaces(text, offsets)
+    text, offsets = as_arrays(sentences)
+    text_hidden = units.hide_inner_spaces(text, offsets)
     assert rows(text_hidden, offsets) == [hidden(sentence) for sentence in sentences]
-    assert len(text_hidden) == len(text) + WORD_BYTES
-
-
-def test_white_space_is_that_of_python() -> None:
-    for code in [*range(0xD800), *range(0xE000, 0x110000)]:
-        character = chr(code)
-        text = np.frombuffer(character.encode(), np.uint8)
-        assert is_blank_before(text, 0, len(text)) == character.isspace(), hex(code)
+    assert len(text_hidden) == len(text) + units.WORD_BYTES
 
 
 SEPARATING = normalizers.BertNormalizer(
@@ -87,11 +65,11 @@ def test_ideographs_are_those_that_the_normalizer_separates() -> None:
 @given(sentences=st.lists(texts, max_size=5))
 @example(sentences=["株式 a", "a株", "", "\U00020000"])
 def test_ideographs_are_put_between_spaces(sentences: list[str]) -> None:
-    text, offsets = separate_ideographs(*arrays(sentences), False)
+    text, offsets = units.separate_ideographs(*as_arrays(sentences), False)
     assert rows(text, offsets) == [
         SEPARATING.normalize_str(sentence).encode() for sentence in sentences
     ]
-    assert len(text) == offsets[-1] + WORD_BYTES
+    assert len(text) == offsets[-1] + units.WORD_BYTES
 
 
 EXTENDS = regex.compile(r"[\p{WB=Extend}\p{WB=Format}\p{WB=ZWJ}]")
@@ -105,24 +83,25 @@ def test_no_character_that_extends_another_is_missed() -> None:
             seen += 1
             assert may_extend(encoded, 0), hex(code)
     assert seen > 2000
-    for (
-        character
-    ) in "a ,0\n\u00b7\u2014\u2026\u201d\u3002\u3001\u300b\u306e\u30a2\uff0c\uff11\u682a\U00020000":
+    common = (
+        "a ,0\n\u00b7\u2014\u2026\u201d\u3002\u3001\u300b\u306e\u30a2\uff0c\uff11\u682a\U00020000"
+    )
+    for character in common:
         assert not may_extend(np.frombuffer(character.encode() + b"\0" * 8, np.uint8), 0)
 
 
 def test_an_ideograph_keeps_the_mark_after_it() -> None:
     sentences = ["\u682a\u5f0f", "\u682a a\u5f0f\u0301", "\u682a\u3002\u5f0f", "\u0301\u682a"]
-    text, offsets = separate_ideographs(*arrays(sentences), True)
+    text, offsets = units.separate_ideographs(*as_arrays(sentences), True)
     separated = ["\u682a  \u5f0f", sentences[1], "\u682a \u3002 \u5f0f", "\u0301 \u682a"]
     assert [row.decode().strip() for row in rows(text, offsets)] == separated
 
 
 @pytest.mark.parametrize("rule", ["words", "ideographs", "bare ideographs", "spaced"])
 def test_a_slice_of_sentences_is_prepared_like_a_whole_text(rule: str) -> None:
-    text, offsets = arrays(["x  y", "a  株", "b"])
-    keys, source, own = prepare_units(rule, text, offsets[1:])  # type: ignore[arg-type]
-    alone = prepare_units(rule, *arrays(["a  株", "b"]))  # type: ignore[arg-type]
+    text, offsets = as_arrays(["x  y", "a  株", "b"])
+    keys, source, own = units.prepare_units(rule, text, offsets[1:])  # type: ignore[arg-type]
+    alone = units.prepare_units(rule, *as_arrays(["a  株", "b"]))  # type: ignore[arg-type]
     assert keys.tobytes() == alone[0].tobytes()
     assert source.tobytes() == alone[1].tobytes()
     assert own.tolist() == alone[2].tolist()

@@ -1,0 +1,11 @@
+import numpy as np
+
+from corpusmill.arrays.white_space import space_at, space_before
+
+
+def test_white_space_is_that_of_python() -> None:
+    for code in [*range(0xD800), *range(0xE000, 0x110000)]:
+        text = np.frombuffer(chr(code).encode(), np.uint8)
+        width = len(text) if chr(code).isspace() else 0
+        assert space_at(text, 0, len(text)) == width, hex(code)
+        assert space_before(text, 0, len(text)) == width, hex(code)
