@@ -5,12 +5,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from hypothesis import strategies as st
-
 from corpusmill.corpus.batches import TEXT_SCHEMA, DocumentBatch, ReadCounts, Reject
 from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.text.reading import read_text
 
 
 @dataclass
@@ -69,21 +67,6 @@ def read_ranges(
 ) -> Content:
     """Read all ranges between the cuts."""
     stream, content = io.BytesIO(data), Content()
-    for start, end in pairwise([0, *sorted(cuts), len(data)]):
-        content.add(read_text(stream, FileRange("f", 3, options, start, end, batch_bytes)))
+    for start, end in pairwise([0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]):
+        content.add(read_corpus(stream, FileRange("f", 3, options, start, end, batch_bytes)))
     return content
-
-
-def assert_any_cuts_read(
-    data: bytes,
-    options: DocumentOptions,
-    batch_bytes: int,
-    draw: st.DataObject,
-    expected: Content,
-) -> None:
-    """Check the content of one range, of two with every cut, and of some drawn ones."""
-    assert read_ranges(data, options, batch_bytes=batch_bytes) == expected
-    for cut in range(len(data) + 1):
-        assert read_ranges(data, options, [cut], batch_bytes) == expected, cut
-    cuts = draw.draw(st.lists(st.integers(0, len(data)), max_size=8))
-    assert read_ranges(data, options, cuts, batch_bytes) == expected

@@ -1,9 +1,7 @@
-"""Compiled loops over the bytes of text: lines, their kinds, their text, and runs of them.
+"""Compiled loops over the bytes of text: lines, their kinds and their text.
 
 White space is what Python's `str.strip` strips, found in UTF-8 without decoding.
 """
-
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +13,6 @@ from corpusmill.arrays.white_space import space_at, space_before
 BLANK, TITLE, SENTENCE, INVALID_UTF_8, TOO_LONG = range(5)
 
 _IS_ASCII_SPACE = np.array([chr(byte).isspace() and byte < 0x80 for byte in range(256)], np.uint8)
-
-# The owner of the document that a line belongs to: none, this range, or another one.
-NOBODYS, OURS, FOREIGN = range(3)
 
 
 @njit
@@ -127,73 +122,6 @@ def measure_breaks(
         if kinds[line] < INVALID_UTF_8 and end < bounds[line + 1]:
             breaks[line] = 2 if lengths[line] and data[end - 1] == 0x0D else 1
     return breaks
-
-
-class OpenDocument(NamedTuple):
-    """The document that the last line belongs to, as far as it was read.
-
-    Attributes:
-        owner: NOBODYS after a separator, OURS, or FOREIGN if another range reads it.
-        offset: byte of the file at which it starts, or its last piece if it was cut.
-        sentences: their number.
-        text_bytes: bytes of the sentences.
-    """
-
-    owner: int
-    offset: int
-    sentences: int
-    text_bytes: int
-
-
-@njit
-def group_lines(
-    block_offsets: npt.NDArray[np.int64],
-    text_bytes: npt.NDArray[np.int64],
-    kinds: npt.NDArray[np.uint8],
-    document: OpenDocument,
-    limits: tuple[int, int],
-    max_document_bytes: int,
-    separators: npt.NDArray[np.bool_],
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64], int, OpenDocument]:
-    """Find the documents that end among some lines, and the lines that are the range's.
-
-    Args:
-        block_offsets: int64[n + 1], byte of the file at which each line starts.
-        text_bytes: int64[n], bytes of each line's text.
-        kinds: uint8[n], kind of each line.
-        document: the one that the lines before left open.
-        limits: first byte of the range, and the byte after it.
-        max_document_bytes: a document is cut before the sentence that would exceed this.
-        separators: bool[n], whether each line ends the document before it and is part of none.
-
-    Returns:
-        ours: bool[n], whether each line is the range's.
-        ended: int64[m, 3], offset, sentences and text bytes of each document that ended.
-        cuts: the number of these that ended because they were cut.
-        document: the one that is left open.
-    """
-    ours = np.zeros(kinds.size, np.bool_)
-    ended = np.empty((kinds.size, 3), np.int64)
-    count, cuts = 0, 0
-    owner, offset, sentences, text = document
-    for line in range(kinds.size):
-        position = block_offsets[line]
-        in_range = limits[0] <= position < limits[1]
-        separator = separators[line]
-        cut = kinds[line] == SENTENCE and text + text_bytes[line] > max_document_bytes
-        if sentences and (separator or cut):
-            ended[count] = offset, sentences, text
-            count, cuts = count + 1, cuts + cut
-            offset, sentences, text = position, 0, 0
-        if separator:
-            owner, ours[line] = NOBODYS, in_range
-            continue
-        if owner == NOBODYS:
-            owner, offset = OURS if in_range else FOREIGN, position
-        ours[line] = owner == OURS
-        if ours[line] and kinds[line] == SENTENCE:
-            sentences, text = sentences + 1, text + text_bytes[line]
-    return ours, ended[:count], cuts, OpenDocument(owner, offset, sentences, text)
 
 
 @njit

@@ -10,9 +10,8 @@ from typing import BinaryIO
 from corpusmill.corpus.batches import DocumentBatch
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.text.boundaries import find_boundaries
-from corpusmill.corpus.text.line_documents import LineDocuments
+from corpusmill.corpus.text.documents import TextDocuments
 from corpusmill.corpus.text.lines import LineReader, collect_lines
-from corpusmill.corpus.text.whole_documents import WholeDocuments
 
 
 def read_text(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
@@ -54,5 +53,5 @@ def read_text(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
         titles=options.document_rule in {None, "wikitext", "wikitext-articles"},
         check_titles=options.keeps_text and options.document_rule == "wikitext-articles",
     )
-    documents = WholeDocuments(part) if options.keeps_text else LineDocuments(part)
+    documents = TextDocuments(part)
     return collect_lines(lines, find_boundaries(lines, options), documents.add, documents)

@@ -1,10 +1,9 @@
-"""Documents of sentences, in ranges of any size, against a plain-Python reading of the file."""
+"""Documents of a text, in ranges of any size, against a plain-Python reading of the file."""
 
 import gzip
 import io
-import re
 from dataclasses import replace
-from typing import BinaryIO, cast
+from typing import BinaryIO, cast, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -13,96 +12,20 @@ from hypothesis import strategies as st
 from corpusmill.corpus.batches import ReadCounts, Reject, document_id
 from corpusmill.corpus.decompression import DamagedStreamError, open_decompressed
 from corpusmill.corpus.file_range import FileRange
-from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.options import DocumentOptions, DocumentRule
 from corpusmill.corpus.text.reading import read_text
 from corpusmill.errors import UserError
 from tests.conftest import CHECKOUT
-from tests.tools.read_content import Content, assert_any_cuts_read, read_ranges
+from tests.tools.plain_reading import read_plainly
+from tests.tools.read_content import Content, read_ranges
 
 TINY = DocumentOptions(max_line_bytes=20, max_document_bytes=50)
-BLANK_LINES = replace(TINY, document_rule="blank-lines")
-WHOLE_FILE = replace(TINY, document_rule="whole-file")
-ARTICLES = replace(TINY, document_rule="wikitext-articles")
+ALL_OPTIONS = {
+    f"{rule}, {sentence_rule}s": replace(TINY, document_rule=rule, sentence_rule=sentence_rule)
+    for rule in get_args(DocumentRule)
+    for sentence_rule in ("line", "document")
+}
 WIKITEXT_2 = CHECKOUT.parent / "shared/data/wikitext-2/wiki.train.tokens"
-
-
-def find_headings(lines: list[bytes], options: DocumentOptions) -> list[bool]:
-    """Tell which lines of a file are titles of articles."""
-    unmarked = [line.removeprefix(b"\xef\xbb\xbf") for line in lines[:1]] + lines[1:]
-    texts = [line.decode(errors="surrogateescape").strip() for line in unmarked]
-    short = [len(line) <= options.max_line_bytes for line in lines]
-    blank = [is_short and not text for is_short, text in zip(short, texts, strict=True)]
-    return [
-        is_short and bool(re.fullmatch("= [^=](.*[^=])? =", text, re.DOTALL)) and followed
-        for is_short, text, followed in zip(short, texts, [*blank, True][1:], strict=True)
-    ]
-
-
-def cut_lines(data: bytes) -> list[bytes]:
-    """Return the lines without their newlines."""
-    lines = data.split(b"\n")
-    return lines[:-1] if lines[-1] == b"" else lines
-
-
-def reference(data: bytes, options: DocumentOptions) -> Content:
-    """Follow the rules of reading in plain Python, with the whole file at once."""
-    lines = cut_lines(data)
-    headings = find_headings(lines, options)
-    content, count = Content(), dict.fromkeys(ReadCounts.__dataclass_fields__, 0)
-    count |= {"bytes": len(data), "lines": len(lines)}
-    first: int | None = None  # where the open document starts
-    sentences: list[str] = []
-
-    def close() -> None:
-        if sentences:
-            content.documents.append((document_id(3, cast(int, first)), sentences.copy()))
-            count["documents"] += 1
-        sentences.clear()
-
-    offset = 0
-    for line, heading in zip(lines, headings, strict=True):
-        marked = offset == 0 and line.startswith(b"\xef\xbb\xbf")
-        text = (line[3:] if marked else line).decode(errors="surrogateescape").strip()
-        title = text.startswith("=") and options.document_rule not in {"blank-lines", "whole-file"}
-        if len(line) <= options.max_line_bytes and (title or not text):
-            count["title_lines" if title else "blank_lines"] += 1
-            by_articles = options.document_rule == "wikitext-articles"
-            if heading if by_articles else options.document_rule != "whole-file":
-                close()
-                first = None
-            elif first is None:
-                first = offset
-        else:
-            first = offset if first is None else first
-            reason, detail = refusal(line, options)
-            if reason:
-                content.rejects.append(Reject("f", offset, len(line), reason, detail))
-                count["rejected_lines"] += 1
-            else:
-                size = sum(len(sentence.encode()) for sentence in sentences)
-                if sentences and size + len(text.encode()) > options.max_document_bytes:
-                    close()
-                    count["cut_documents"] += 1
-                    first = offset
-                sentences.append(text)
-                count["sentence_lines"] += 1
-                count["sentences"] += 1
-        offset += len(line) + 1
-    close()
-    content.counts = ReadCounts(**count)
-    return content
-
-
-def refusal(line: bytes, options: DocumentOptions) -> tuple[str, str]:
-    """Return reason and detail for which a line is rejected; both are empty for a sentence."""
-    limit = options.max_line_bytes
-    if len(line) > limit:
-        return "line-too-long", f"{len(line)} bytes, above --max-line-bytes {limit}"
-    try:
-        line.decode()
-    except UnicodeDecodeError as error:
-        return "invalid-utf-8", str(error)
-    return "", ""
 
 
 NASTY = [
@@ -125,37 +48,37 @@ FILES = st.builds(
 )
 
 
-@given(
-    FILES, st.sampled_from([TINY, BLANK_LINES, WHOLE_FILE, ARTICLES]), st.integers(1, 80), st.data()
-)
-@settings(max_examples=150, deadline=None)
+@given(FILES, st.sampled_from([TINY, *ALL_OPTIONS.values()]), st.integers(1, 80), st.data())
+@settings(max_examples=300, deadline=None)
 def test_any_cuts_and_any_blocks_follow_the_rules(
     data: bytes, options: DocumentOptions, batch_bytes: int, draw: st.DataObject
 ) -> None:
-    assert_any_cuts_read(data, options, batch_bytes, draw, reference(data, options))
+    expected = read_plainly(data, options)
+    assert read_ranges(data, options, batch_bytes=batch_bytes) == expected
+    for cut in range(len(data) + 1):
+        assert read_ranges(data, options, [cut], batch_bytes) == expected, cut
+    cuts = draw.draw(st.lists(st.integers(0, len(data)), max_size=8))
+    assert read_ranges(data, options, cuts, batch_bytes) == expected
 
 
-def test_every_byte_its_own_range() -> None:
+@pytest.mark.parametrize("name", ALL_OPTIONS)
+def test_every_byte_its_own_range(name: str) -> None:
     # Two long lines: one starts a document, one is within a document that several ranges cross.
     data = (
-        b"\xef\xbb\xbfa\nb\n\n = t = \nc\r\n\xff\n"
-        + b"z" * 70
-        + b"\nd\n\n"
-        + b"q" * 25
-        + b"\n\n"
-        + b"word word word \n" * 9
-    )
+        b"\xef\xbb\xbfa\nb\n \n = t = \n \n  c\r\n\xff\n" + b"z" * 70 + b"\nd\r\n\r\n" + b"q" * 25
+        + b"\n\n = u = \n \n" + b"word word word \n" * 9 + b"\n" * 120 + b" = v = "
+    )  # fmt: skip
+    options = ALL_OPTIONS[name]
+    expected = read_plainly(data, options)
     for batch_bytes in (1, 5, 1000):
-        assert read_ranges(data, TINY, range(1, len(data)), batch_bytes) == reference(data, TINY)
+        assert read_ranges(data, options, range(1, len(data)), batch_bytes) == expected
 
 
 def test_ids_of_documents_are_their_places() -> None:
     data = b"= t =\n\xff\none\ntwo\n\nthree"
     content = read_ranges(data, TINY)
-    assert content.documents == [
-        (document_id(3, 6), ["one", "two"]),
-        (document_id(3, 17), ["three"]),
-    ]
+    places = document_id(3, 6), document_id(3, 17)
+    assert content.documents == [(places[0], ["one", "two"]), (places[1], ["three"])]
     assert [(reject.offset, reject.length) for reject in content.rejects] == [(6, 1)]
 
 
@@ -176,26 +99,21 @@ def test_an_empty_file_gives_one_empty_batch() -> None:
 
 def test_batches_have_about_the_wanted_size() -> None:
     data = b"a sentence of forty bytes, more or less.\n\n" * 20_000
-    batches = list(
-        read_text(io.BytesIO(data), FileRange("f", 0, DocumentOptions(), batch_bytes=50_000))
-    )
+    part = FileRange("f", 0, DocumentOptions(), batch_bytes=50_000)
+    batches = list(read_text(io.BytesIO(data), part))
     sizes = [batch.documents.nbytes for batch in batches[:-1]]
     assert len(sizes) > 10
     assert all(25_000 < size < 150_000 for size in sizes)
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [
-        {"document_rule": "paragraphs"},
-        {"max_document_bytes": 0},
-        {"max_line_bytes": -1},
-        {"max_line_bytes": 2**29},
-    ],
-)
-def test_wrong_options_are_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(UserError, match=f"{next(iter(wrong.values()))}"):
-        DocumentOptions(**wrong)  # type: ignore[arg-type]
+    ("option", "value"),
+    [("document_rule", "paragraphs"), ("max_document_bytes", 0), ("max_line_bytes", -1),
+     ("max_line_bytes", 2**29)],
+)  # fmt: skip
+def test_wrong_options_are_refused(option: str, value: object) -> None:
+    with pytest.raises(UserError, match=str(value)):
+        DocumentOptions(**{option: value})  # type: ignore[arg-type]
 
 
 class OnlyRead(io.RawIOBase):
@@ -212,7 +130,7 @@ def test_a_compressed_stream_is_read_forward_in_short_reads() -> None:
     data = b"one\ntwo\n\n= t =\nthree\n" * 5
     stream = cast(BinaryIO, OnlyRead(data))
     content = Content().add(read_text(stream, FileRange("f", 3, TINY)))
-    assert content == reference(data, TINY)
+    assert content == read_plainly(data, TINY)
 
 
 @pytest.mark.parametrize("batch_bytes", [16, 1024, 2**20])
@@ -220,15 +138,14 @@ def test_lines_that_were_complete_before_damage_are_kept(batch_bytes: int) -> No
     text = b"".join(b"line %d of some document\n" % n + b"\n" * (n % 5 == 0) for n in range(4000))
     damaged = gzip.compress(text)[:-4000]
     stream = open_decompressed(io.BytesIO(damaged), "f.gz")
-    content = Content().add(
-        read_text(stream, FileRange("f", 3, DocumentOptions(), batch_bytes=batch_bytes))
-    )
+    part = FileRange("f", 3, DocumentOptions(), batch_bytes=batch_bytes)
+    content = Content().add(read_text(stream, part))
     (reject,) = content.rejects
     assert (reject.reason, reject.length) == ("damaged-compression", -1)
     assert 0 < reject.offset < len(text)
     complete = text[: text[: reject.offset].rfind(b"\n") + 1]
-    assert content.documents == reference(complete, DocumentOptions()).documents
-    assert content.counts == reference(complete, DocumentOptions()).counts
+    expected = read_plainly(complete, DocumentOptions())
+    assert (content.documents, content.counts) == (expected.documents, expected.counts)
 
 
 class Damaged(io.BytesIO):
@@ -240,24 +157,22 @@ class Damaged(io.BytesIO):
         return data
 
 
-@pytest.mark.parametrize("batch_bytes", [1, 16, 64, 1000])
-def test_damage_anywhere_loses_no_complete_line(batch_bytes: int) -> None:
-    text = b"one\n\xff\n\n" + b"z" * 70 + b"\ntwo\n\n= t =\nthree\n"
+@pytest.mark.parametrize("name", ALL_OPTIONS)
+def test_damage_anywhere_loses_no_complete_line(name: str) -> None:
+    options, text = ALL_OPTIONS[name], b"one\n\xff\n\n" + b"z" * 70 + b"\n two\n\n= t =\n\nthree\n"
     for size in range(len(text) + 1):
-        stream = Damaged(text[:size])
-        content = Content().add(read_text(stream, FileRange("f", 3, TINY, batch_bytes=batch_bytes)))
-        expected = reference(text[: text[:size].rfind(b"\n") + 1], TINY)
+        expected = read_plainly(text[: text[:size].rfind(b"\n") + 1], options)
         expected.rejects.append(Reject("f", size, -1, "damaged-compression", "bad check sum"))
-        assert content == expected, size
+        for batch_bytes in (1, 16, 64, 1000):
+            part = FileRange("f", 3, options, batch_bytes=batch_bytes)
+            assert Content().add(read_text(Damaged(text[:size]), part)) == expected, size
 
 
 def test_a_document_is_cut_before_it_exceeds_its_limit() -> None:
     assert read_ranges(b"0123456789\n" * 5, TINY).counts.cut_documents == 0
     content = read_ranges(b"0123456789\n" * 6, TINY)
-    assert [document for document, _ in content.documents] == [
-        document_id(3, 0),
-        document_id(3, 55),
-    ]
+    places = [document_id(3, 0), document_id(3, 55)]
+    assert [document for document, _ in content.documents] == places
     assert content.counts.cut_documents == 1
 
 
@@ -276,7 +191,7 @@ def test_a_document_of_a_million_lines_is_cut_at_its_limit() -> None:
 def test_ranges_of_wikitext_2_follow_the_rules() -> None:
     data = WIKITEXT_2.read_bytes()
     options = DocumentOptions()
-    expected = reference(data, options)
+    expected = read_plainly(data, options)
     assert expected.counts.documents > 5000
     assert read_ranges(data, options) == expected
     assert read_ranges(data, options, cuts=range(1, len(data), 999_983)) == expected

@@ -1,0 +1,202 @@
+"""Documents of a text: runs of lines between boundaries.
+
+With the sentence rule "document" such a run is one text as it stands, with its line breaks and
+white space: nothing is stripped, joined or rewritten. Otherwise its stripped lines are sentences.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from corpusmill.arrays.kernel_cache import njit
+from corpusmill.corpus.batches import DocumentBatch, ReadCounts, text_batch
+from corpusmill.corpus.collector import Collector
+from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.text.boundaries import Boundaries, BoundedLines
+from corpusmill.corpus.text.line_kernels import BLANK, INVALID_UTF_8, SENTENCE, join_text
+from corpusmill.corpus.text.lines import count_lines
+
+# The owner of the document that a line belongs to: none, this range, or another one.
+NOBODYS, OURS, FOREIGN = range(3)
+# Columns of documents that have ended: byte of the file, bytes of text, how many of these are a
+# line break at its end that is left out, sentences, and whether it continues another piece of the
+# same document.
+_OFFSET, _BYTES, _BREAK, _SENTENCES, _CONTINUES = range(5)
+
+
+class OpenDocument(NamedTuple):
+    """The document that the last line belongs to, as far as it was read.
+
+    Attributes:
+        owner: NOBODYS after a separator, OURS, or FOREIGN if another range reads it.
+        offset: byte of the file at which it starts, or its last piece if it was cut.
+        text_bytes: bytes of the lines that it keeps.
+        break_bytes: bytes of the last line's line break, if it is left out at the end.
+        sentences: how many lines that it keeps are more than white space.
+        continues: 1 if a piece of the same document has text and has ended, else 0.
+    """
+
+    owner: int
+    offset: int
+    text_bytes: int
+    break_bytes: int
+    sentences: int
+    continues: int
+
+
+class KeptLines(NamedTuple):
+    """What n lines add to documents.
+
+    Attributes:
+        begins: int64[n], where the text of each line begins in the block's data.
+        ends: int64[n], where it ends.
+        breaks: int64[n], how many of these bytes are left out where the line ends a document.
+        is_kept: bool[n], whether the text is kept at all.
+    """
+
+    begins: npt.NDArray[np.int64]
+    ends: npt.NDArray[np.int64]
+    breaks: npt.NDArray[np.int64]
+    is_kept: npt.NDArray[np.bool_]
+
+
+@njit
+def group_lines(
+    block_offsets: npt.NDArray[np.int64],
+    kinds: npt.NDArray[np.uint8],
+    kept: KeptLines,
+    boundaries: Boundaries,
+    document: OpenDocument,
+    limits: tuple[int, int],
+    max_bytes: int,
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64], OpenDocument]:
+    """Find the documents that end among some lines, and the lines that are the range's.
+
+    Args:
+        block_offsets: int64[n + 1], byte of the file at which each line starts.
+        kinds: uint8[n], kind of each line.
+        kept: what each line adds to its document.
+        boundaries: of documents.
+        document: the one that the lines before left open.
+        limits: first byte of the range, and the byte after it.
+        max_bytes: a document is cut before the line that would exceed this.
+
+    Returns:
+        ours: bool[n], whether each line is the range's.
+        ended: int64[m, 5], for each document that ended its offset, its bytes, the bytes left out
+            at its end, its kept lines with text, and whether it continues another piece.
+        document: the one that is left open.
+    """
+    ours = np.zeros(kinds.size, np.bool_)
+    ended = np.empty((kinds.size, 5), np.int64)
+    count = 0
+    owner, offset, text_bytes, last_break, sentences, continues = document
+    for line in range(kinds.size):
+        position = block_offsets[line]
+        line_bytes = kept.ends[line] - kept.begins[line]
+        is_other = boundaries.separators[line] or boundaries.begins[line]
+        is_full = kept.is_kept[line] and text_bytes + line_bytes > max_bytes
+        if text_bytes and (is_other or is_full):
+            left_out = last_break if is_other else 0
+            ended[count] = offset, text_bytes, left_out, sentences, continues
+            count, continues = count + 1, continues | int(sentences > 0)
+            offset, text_bytes, sentences = position, 0, 0
+        if is_other:
+            owner, continues = NOBODYS, 0
+        in_range = limits[0] <= position < limits[1]
+        if boundaries.separators[line]:
+            ours[line] = in_range
+            continue
+        if owner == NOBODYS:
+            owner, offset = OURS if in_range else FOREIGN, position
+        ours[line] = owner == OURS
+        if ours[line] and kept.is_kept[line]:
+            text_bytes, last_break = text_bytes + line_bytes, kept.breaks[line]
+            sentences += kinds[line] != BLANK
+    document = OpenDocument(owner, offset, text_bytes, last_break, sentences, continues)
+    return ours, ended[:count], document
+
+
+class TextDocuments(Collector):
+    """Gathers the documents of a text.
+
+    Args:
+        part: the range.
+    """
+
+    # Half a batch is enough, as each block of lines has as much text as a whole one.
+    enough = 0.5
+
+    def __init__(self, part: FileRange) -> None:
+        super().__init__(part)
+        options = part.options
+        self._open = OpenDocument(NOBODYS, 0, 0, 0, 0, 0)
+        self._texts, self._lengths = [np.empty(0, np.uint8)], [np.empty(0, np.int64)]
+        self._ended = [np.empty((0, 5), np.int64)]
+        self._keeps_text = options.keeps_text
+        self._is_file = self._keeps_text and options.document_rule == "whole-file"
+        # A whole file is cut at multiples of the limit, which are boundaries.
+        self._max_bytes = 2**62 if self._is_file else options.max_document_bytes
+
+    def add(self, lines: BoundedLines) -> bool:
+        """Add the lines that are the range's; return whether more of them may follow."""
+        block, boundaries = lines
+        kept = self._choose(lines)
+        ours, ended, self._open = group_lines(
+            block.offsets, block.kinds, kept, boundaries, self._open, self.part.limits,
+            self._max_bytes,
+        )  # fmt: skip
+        ours_kept = ours & kept.is_kept
+        begins, ends = kept.begins[ours_kept], kept.ends[ours_kept]
+        self._texts.append(join_text(block.view, begins, ends))
+        if not self._keeps_text:
+            self._lengths.append(ends - begins)
+        self._end(ended)
+        count_lines(self, block, ours)
+        return block.offsets[-1] < self.part.limits[1] or self._open.owner == OURS
+
+    def _choose(self, lines: BoundedLines) -> KeptLines:
+        block, boundaries = lines
+        nothing = np.zeros(len(block.kinds), np.int64)
+        if not self._keeps_text:
+            is_sentence = (block.kinds == SENTENCE) & ~boundaries.separators
+            return KeptLines(block.begins, block.ends, nothing, is_sentence)
+        leaves_breaks = self.part.options.document_rule in {None, "wikitext", "blank-lines"}
+        breaks = block.line_breaks() if leaves_breaks else nothing
+        is_kept = (block.kinds < INVALID_UTF_8) & ~boundaries.separators
+        return KeptLines(*block.whole_lines(), breaks, is_kept)
+
+    def _end(self, ended: npt.NDArray[np.int64]) -> None:
+        has_text = ended[:, _SENTENCES] > 0
+        if self._keeps_text:
+            ended[:, _SENTENCES] = has_text
+        continues = ended[:, _OFFSET if self._is_file else _CONTINUES] > 0
+        self._ended.append(ended)
+        self.text_bytes += int(ended[:, _BYTES].sum())
+        self.counts += ReadCounts(
+            sentences=int(ended[:, _SENTENCES].sum()),
+            documents=int(has_text.sum()),
+            cut_documents=int((has_text & continues).sum()),
+        )
+
+    def close(self) -> None:
+        """End the open document."""
+        if self._open.text_bytes:
+            self._end(np.array([self._open[1:]], np.int64))
+
+    def take(self) -> DocumentBatch:
+        """Return the complete documents, with the counts and rejects; keep the open one."""
+        ended, text = np.concatenate(self._ended), np.concatenate(self._texts)
+        lengths = np.concatenate(self._lengths)
+        sizes, sentences = ended[:, _BYTES], ended[:, _SENTENCES]
+        has_text, size, count = sentences > 0, sizes.sum(), sentences.sum()
+        self._texts, self._lengths = [text[size:].copy()], [lengths[count:].copy()]
+        self._ended = [ended[:0]]
+        text, lengths = text[:size], lengths[:count]
+        if self._keeps_text:
+            ends = np.cumsum(sizes)
+            begins, ends = (ends - sizes)[has_text], (ends - ended[:, _BREAK])[has_text]
+            text, lengths = join_text(text, begins, ends), ends - begins
+        ids = self.part.ids(ended[has_text, _OFFSET])
+        return self._to_batch(text_batch(ids, sentences[has_text], lengths, text))
