@@ -3,17 +3,14 @@
 import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from itertools import pairwise
 from typing import Any
 
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from corpusmill.corpus.file_range import FileRange
-from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
-from tests.tools.read_content import Content
+from tests.tools.read_content import Content, read_ranges
 
 Texts = Sequence[bytes | None] | Sequence[str | None]
 Write = Callable[[Texts, int], bytes]
@@ -90,10 +87,7 @@ class CountingStream(io.BytesIO):
 
 def read(data: bytes, options: DocumentOptions, cuts: Sequence[int] = ()) -> Content:
     """Read a file in the ranges between the cuts, and check what holds for any file."""
-    content = Content()
-    ends = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
-    for start, end in pairwise(ends):
-        content.add(read_corpus(io.BytesIO(data), FileRange("f", 3, options, start, end)))
+    content = read_ranges(data, options, cuts)
     counts = content.counts
     assert counts.bytes == len(data)
     assert counts.rows == counts.records + counts.rejected_rows
@@ -124,15 +118,16 @@ def reference(
         if len(content) > options.max_line_bytes:
             reasons.append("record-too-long")
             continue
-        pieces = list(_cut([line.strip() for line in lines], options.max_document_bytes))
+        pieces = list(cut_lines(lines, options.max_document_bytes))
         ids = range(3 << 40 | row << 12, (3 << 40 | row << 12) + len(pieces))
         documents += zip(ids, pieces, strict=True)
     return documents, reasons
 
 
-def _cut(sentences: list[str], limit: int) -> Iterator[list[str]]:
+def cut_lines(lines: list[str], limit: int) -> Iterator[list[str]]:
+    """Yield the sentences of each document that a text is cut into."""
     piece: list[str] = []
-    for sentence in filter(None, sentences):
+    for sentence in filter(None, map(str.strip, lines)):
         if piece and sum(len(line.encode()) for line in [*piece, sentence]) > limit:
             yield piece
             piece = []

@@ -68,14 +68,10 @@ class RecordCollector(Collector):
         """Return the records as documents, with what was counted and refused."""
         ids = np.concatenate(self._ids)
         text, offsets = ragged.from_arrow(join_arrays(self._texts))
+        cut = cut_texts if self.part.options.keeps_text else split_texts
         limits = self.part.options.max_document_bytes, self._max_pieces
-        if self.part.options.keeps_text:
-            begins, ends, pieces = cut_texts(text, offsets, *limits)
-            record, piece = pieces.T
-            sentences = np.ones(len(pieces), np.int64)
-        else:
-            begins, ends, pieces = split_texts(text, offsets, *limits)
-            record, piece, sentences = pieces.T
+        begins, ends, pieces = cut(text, offsets, *limits)
+        record, piece, sentences = pieces.T
         with_text = int((piece == 0).sum())
         self.counts += ReadCounts(
             records=len(ids),
@@ -182,15 +178,15 @@ def cut_texts(
     Returns:
         begins: int64[pieces], where each begins in the text; those of white space are left out.
         ends: int64[pieces].
-        documents: int64[pieces, 2], index of the text, and index of the piece in it.
+        documents: int64[pieces, 3], index of the text, index of the piece in it, and 1 sentence.
 
     Example:
-        " a\nb\n" and " " with offsets [0, 5, 6] give begins [0], ends [5], documents [[0, 0]]; with
-        at most 3 bytes, begins [0, 3], ends [3, 5] and documents [[0, 0], [0, 1]].
+        " a\nb\n" and " " with offsets [0, 5, 6] give begins [0], ends [5], documents [[0, 0, 1]];
+        with at most 3 bytes, begins [0, 3], ends [3, 5] and documents [[0, 0, 1], [0, 1, 1]].
     """
     most = len(offsets) - 1 + 2 * (offsets[-1] - offsets[0]) // max_document_bytes
     begins, ends = np.empty(most, np.int64), np.empty(most, np.int64)
-    documents = np.empty((most, 2), np.int64)
+    documents = np.empty((most, 3), np.int64)
     count = 0
     for index in range(len(offsets) - 1):
         piece, begin = 0, offsets[index]
@@ -201,7 +197,7 @@ def cut_texts(
             start, stop = strip_line(text, begin, end)
             if start < stop:
                 begins[count], ends[count] = begin, end
-                documents[count] = index, piece
+                documents[count] = index, piece, 1
                 count, piece = count + 1, piece + 1
             begin = end
     return begins[:count], ends[:count], documents[:count]

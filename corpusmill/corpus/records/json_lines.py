@@ -3,11 +3,10 @@
 A line is read by the range that holds its first byte, so a plain file may be cut anywhere.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from operator import attrgetter
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +32,8 @@ _PROBE_BYTES = 2**20
 # JSON is parsed in steps of this size, whose strings stay in the processor's cache until they are
 # copied to Arrow.
 _PARSED_BYTES = 2**18
+# Indices of lines in their block that hold no text, and what is wrong with them.
+_Refused = list[tuple[int, UnreadableError]]
 _KINDS = {
     type(None): "null", bool: "a truth value", int: "a number", float: "a number", str: "a string",
     list: "an array", dict: "an object",
@@ -73,21 +74,11 @@ def _refusal(line: bytes, text_field: str) -> UnreadableError:
     return UnreadableError("not-text", f"{text_field} holds {_KINDS[type(record[text_field])]}")
 
 
-class _Texts(NamedTuple):
-    """The texts of some lines.
-
-    Attributes:
-        texts: pa.large_string, the texts of the good lines, in one or several arrays.
-        refused: indices of the other lines in their block, and what is wrong with them.
-    """
-
-    texts: list[pa.Array]
-    refused: list[tuple[int, UnreadableError]]
-
-
-def _texts_in_json(block: LineBlock, lines: npt.NDArray[np.int64], text_field: str) -> _Texts:
-    """Return the texts of lines that are JSON objects."""
-    result = _Texts([], [])
+def _parse_lines(
+    block: LineBlock, lines: npt.NDArray[np.int64], text_field: str
+) -> tuple[list[pa.Array], _Refused]:
+    """Return the texts of lines that are JSON objects, in one or several arrays."""
+    arrays, refused = [], []
     cuts = np.flatnonzero(np.diff(block.begins[lines] // _PARSED_BYTES)) + 1
     for some in np.split(lines, cuts):
         texts = []
@@ -97,28 +88,18 @@ def _texts_in_json(block: LineBlock, lines: npt.NDArray[np.int64], text_field: s
             try:
                 texts.append(parse_json(block.data[begin:end], text_field))
             except UnreadableError as error:
-                result.refused.append((line, error))
-        result.texts.append(pa.array(texts, pa.large_string()))
-    return result
+                refused.append((line, error))
+        arrays.append(pa.array(texts, pa.large_string()))
+    return arrays, refused
 
 
-def _whole_lines_as_texts(block: LineBlock, lines: npt.NDArray[np.int64]) -> _Texts:
-    r"""Return the lines as they stand, without their line breaks ("\n", "\r\n")."""
-    begins, ends = block.whole_lines()
-    return _pieces(block, begins[lines], (ends - block.line_breaks())[lines])
-
-
-def _lines_as_texts(block: LineBlock, lines: npt.NDArray[np.int64]) -> _Texts:
-    """Return the lines without the white space around them."""
-    return _pieces(block, block.begins[lines], block.ends[lines])
-
-
-def _pieces(block: LineBlock, begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> _Texts:
+def _join_pieces(
+    block: LineBlock, begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
+) -> pa.Array:
     text = join_text(block.view, begins, ends)
-    offsets = np.zeros(len(begins) + 1, np.int64)
-    np.cumsum(ends - begins, out=offsets[1:])
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(ends - begins)])
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text)]
-    return _Texts([pa.Array.from_buffers(pa.large_string(), len(begins), buffers)], [])
+    return pa.Array.from_buffers(pa.large_string(), len(begins), buffers)
 
 
 class _LineRecords(RecordCollector):
@@ -126,17 +107,10 @@ class _LineRecords(RecordCollector):
 
     Args:
         part: the range.
-        texts_of: returns the texts of the given lines of a block.
     """
 
     # Half a batch is enough, as each block of lines has as much text as a whole one.
     enough = 0.5
-
-    def __init__(
-        self, part: FileRange, texts_of: Callable[[LineBlock, npt.NDArray[np.int64]], _Texts]
-    ) -> None:
-        super().__init__(part)
-        self._texts_of = texts_of
 
     def add_lines(self, block: LineBlock) -> bool:
         """Add the lines that begin in the range; return whether more of them may follow."""
@@ -144,7 +118,7 @@ class _LineRecords(RecordCollector):
         before = len(self.rejects)
         count_lines(self, block, ours)
         lines = np.flatnonzero(ours & (block.kinds == SENTENCE))
-        texts, refused = self._texts_of(block, lines)
+        texts, refused = self._read(block, lines)
         if refused:
             self.rejects += [self._reject(block, line, error) for line, error in refused]
             # Block by block, the rejects are in the order of the file.
@@ -154,6 +128,19 @@ class _LineRecords(RecordCollector):
         self.counts = replace(self.counts, sentence_lines=0, rejected_lines=rejected)
         self.add(block.offsets[lines], texts)
         return bool(block.offsets[-1] < self.part.limits[1])
+
+    def _read(
+        self, block: LineBlock, lines: npt.NDArray[np.int64]
+    ) -> tuple[list[pa.Array], _Refused]:
+        """Return the texts of the good lines among these, and what is wrong with the others."""
+        options = self.part.options
+        if options.input_format == "json-lines":
+            return _parse_lines(block, lines, options.text_field)
+        begins, ends = block.begins, block.ends
+        if options.keeps_text:
+            begins, ends = block.whole_lines()
+            ends = ends - block.line_breaks()
+        return [_join_pieces(block, begins[lines], ends[lines])], []
 
     def _reject(self, block: LineBlock, line: int, error: UnreadableError) -> Reject:
         text = block.data[block.begins[line] : block.ends[line]]
@@ -196,10 +183,6 @@ def read_line_records(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBat
     Raises:
         UserError: an offset does not fit a document id.
     """
-    is_json = part.options.input_format == "json-lines"
-    texts_of = _whole_lines_as_texts if part.options.keeps_text else _lines_as_texts
-    if is_json:
-        texts_of = partial(_texts_in_json, text_field=part.options.text_field)
-    lines = LineReader(stream, part, check_utf_8=not is_json)
-    records = _LineRecords(part, texts_of)
+    lines = LineReader(stream, part, check_utf_8=part.options.input_format != "json-lines")
+    records = _LineRecords(part)
     return collect_lines(lines, lines, records.add_lines, records)

@@ -14,15 +14,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from corpusmill.corpus.batches import UnreadableError
-from corpusmill.corpus.tables.table import (
-    MAX_BLOCK_BYTES,
-    Block,
-    TableStream,
-    TextRows,
-    is_text_type,
-    slice_texts,
-    too_large,
-)
+from corpusmill.corpus.tables import table
 
 _MAGIC, _FEATHER_1 = b"ARROW1", b"FEA1"
 _FOOTER_TAIL = struct.Struct("<i6s")
@@ -88,8 +80,8 @@ class _FlatTable:
 def _record_batch(header: bytes, kind: int) -> _FlatTable:
     """Return the description of the batch, or of the dictionary's values, in a header."""
     message = _FlatTable(header)
-    table = _FlatTable(header, message.reference(2))
-    return table if kind == _BATCH else _FlatTable(header, table.reference(1))
+    content = _FlatTable(header, message.reference(2))
+    return content if kind == _BATCH else _FlatTable(header, content.reference(1))
 
 
 def _decoded_bytes(message: _Message, body: memoryview) -> int:
@@ -119,7 +111,7 @@ class ArrowTable:
         UnreadableError: it does not begin as Arrow does.
     """
 
-    def __init__(self, stream: TableStream, size: int, text_field: str) -> None:
+    def __init__(self, stream: table.TableStream, size: int, text_field: str) -> None:
         self._stream, self._size = stream, size
         self._batches: dict[int, _Message] = {}
         self._dictionaries: list[_Message] = []
@@ -132,7 +124,7 @@ class ArrowTable:
             content = stream.read_at(begin, self._schema.length)
             schema = pa.ipc.read_schema(pa.py_buffer(content))
             self.fields = {field.name: str(field.type) for field in schema}
-        self.text_fields = tuple(field.name for field in schema if is_text_type(field.type))
+        self.text_fields = tuple(field.name for field in schema if table.is_text_type(field.type))
         column = schema.get_all_field_indices(text_field)[:1]
         self._options = pa.ipc.IpcReadOptions(included_fields=column, use_threads=False)
 
@@ -175,13 +167,13 @@ class ArrowTable:
             kind, offset, header, skip + 4 + header_bytes + body_bytes, body_bytes, rows
         )
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[table.Block]:
         """Yield the record batches."""
         blocks = self._walk()
         # In a file, unlike in a stream, a dictionary may come after the batches that use it.
         yield from list(blocks) if self._is_file else blocks
 
-    def _walk(self) -> Iterator[Block]:
+    def _walk(self) -> Iterator[table.Block]:
         position, index = self._schema.length + self._schema.offset, 0
         while position < self._end:
             try:
@@ -201,7 +193,7 @@ class ArrowTable:
                 self._dictionaries.append(message)
             elif message.kind == _BATCH:
                 self._batches[index] = message
-                yield Block(index, message.offset, message.length, message.rows)
+                yield table.Block(index, message.offset, message.length, message.rows)
                 index += 1
         if not self._is_file and position < self._size:
             self._fault = UnreadableError(
@@ -210,20 +202,20 @@ class ArrowTable:
         if self._fault:
             yield self._last_block(index, position, 0, self._fault)
 
-    def _last_block(self, index: int, start: int, rows: int, fault: UnreadableError) -> Block:
+    def _last_block(self, index: int, start: int, rows: int, fault: UnreadableError) -> table.Block:
         """Make a block of what cannot be read, up to the end of the file."""
         offset = min(start, self._size - 1)
-        return Block(index, offset, self._size - offset, rows, fault)
+        return table.Block(index, offset, self._size - offset, rows, fault)
 
-    def texts(self, block: Block) -> Iterator[TextRows]:
+    def texts(self, block: table.Block) -> Iterator[table.TextRows]:
         """Yield the rows of a record batch, decoded at once without the other columns."""
         message = self._batches.pop(block.index)
         dictionaries = [
             other for other in self._dictionaries if self._is_file or other.offset < message.offset
         ]
         size = sum(other.length for other in (self._schema, *dictionaries, message))
-        if size > MAX_BLOCK_BYTES:
-            raise too_large(size)
+        if size > table.MAX_BLOCK_BYTES:
+            raise table.too_large(size)
         with self._stream.damage_is("damaged-block"):
             prefix = self._read_prefix(dictionaries)
             data = bytearray(len(prefix) + message.length)
@@ -233,7 +225,7 @@ class ArrowTable:
             self._check_decoded(data, [*dictionaries, message])
             with pa.ipc.open_stream(pa.py_buffer(data), options=self._options) as reader:
                 batch = reader.read_next_batch()
-            yield from slice_texts(batch.column(0))
+            yield from table.slice_texts(batch.column(0))
 
     def _read_prefix(self, dictionaries: list[_Message]) -> bytes:
         """Return the schema and the dictionaries as a stream has them before a batch."""
@@ -248,5 +240,5 @@ class ArrowTable:
         for message in messages:
             end += message.length
             decoded += _decoded_bytes(message, memoryview(data)[end - message.body_bytes : end])
-        if decoded > MAX_BLOCK_BYTES:
-            raise too_large(decoded)
+        if decoded > table.MAX_BLOCK_BYTES:
+            raise table.too_large(decoded)

@@ -17,14 +17,7 @@ import pyarrow as pa
 
 from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.records.documents import MAX_BATCH_ROWS
-from corpusmill.corpus.tables.table import (
-    BATCH_BYTES,
-    MAX_BLOCK_BYTES,
-    Block,
-    TableStream,
-    TextRows,
-    too_large,
-)
+from corpusmill.corpus.tables import table
 
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
@@ -45,13 +38,13 @@ _COUNTS_BYTES = 20  # the most of the two numbers before a block
 
 
 def _inflate(data: memoryview) -> bytes:
-    return zlib.decompressobj(wbits=-zlib.MAX_WBITS).decompress(data, MAX_BLOCK_BYTES + 1)
+    return zlib.decompressobj(wbits=-zlib.MAX_WBITS).decompress(data, table.MAX_BLOCK_BYTES + 1)
 
 
 def _unpack_snappy(data: memoryview) -> bytes:
     size = _read_long(BytesIO(data[:10]), zigzag=False)
-    if size > MAX_BLOCK_BYTES:
-        raise too_large(size)
+    if size > table.MAX_BLOCK_BYTES:
+        raise table.too_large(size)
     # The last four bytes are a checksum of the text.
     text: bytes = pa.Codec("snappy").decompress(data[:-4], size, asbytes=True)
     if zlib.crc32(text) != int.from_bytes(data[-4:], "big"):
@@ -61,14 +54,14 @@ def _unpack_snappy(data: memoryview) -> bytes:
 
 def _unpack_zstandard(data: memoryview) -> bytes:
     with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
-        text: bytes = stream.read(MAX_BLOCK_BYTES + 1)
+        text: bytes = stream.read(table.MAX_BLOCK_BYTES + 1)
     return text
 
 
 _DECOMPRESS: dict[str, Callable[[memoryview], bytes]] = {
     "deflate": _inflate,
-    "bzip2": lambda data: bz2.BZ2Decompressor().decompress(data, MAX_BLOCK_BYTES + 1),
-    "xz": lambda data: lzma.LZMADecompressor().decompress(data, MAX_BLOCK_BYTES + 1),
+    "bzip2": lambda data: bz2.BZ2Decompressor().decompress(data, table.MAX_BLOCK_BYTES + 1),
+    "xz": lambda data: lzma.LZMADecompressor().decompress(data, table.MAX_BLOCK_BYTES + 1),
     "snappy": _unpack_snappy,
     "zstandard": _unpack_zstandard,
 }
@@ -125,7 +118,7 @@ class AvroTable:
         UnreadableError: its header cannot be read, or its codec is not in the specification.
     """
 
-    def __init__(self, stream: TableStream, size: int, text_field: str) -> None:
+    def __init__(self, stream: table.TableStream, size: int, text_field: str) -> None:
         self._stream, self._size, self._text_field = stream, size, text_field
         with stream.damage_is("damaged-file"):
             header, self._begin = self._read_header()
@@ -165,7 +158,7 @@ class AvroTable:
                     raise
         raise UnreadableError("damaged-file", "its header does not end")
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[table.Block]:
         """Yield the blocks of the file; each tells only how far away the next one is."""
         start, index, head = self._begin, 0, b""
         while start < self._size:
@@ -184,18 +177,18 @@ class AvroTable:
                         rows = 0
                         raise ValueError("it does not end with the mark of the file's blocks")
             except UnreadableError as error:
-                yield Block(index, start, self._size - start, max(0, rows), error)
+                yield table.Block(index, start, self._size - start, max(0, rows), error)
                 return
-            fault = too_large(length) if length > MAX_BLOCK_BYTES else None
-            yield Block(index, start, end - start, rows, fault)
+            fault = table.too_large(length) if length > table.MAX_BLOCK_BYTES else None
+            yield table.Block(index, start, end - start, rows, fault)
             start, index, head = end, index + 1, mark[SYNC_BYTES:]
 
-    def texts(self, block: Block) -> Iterator[TextRows]:
+    def texts(self, block: table.Block) -> Iterator[table.TextRows]:
         """Yield the rows of a block, decompressed at once."""
         with self._stream.damage_is("damaged-block"):
             yield from self._decode(self._stream.read_at(block.offset, block.length))
 
-    def content(self, block: Block) -> bytes:
+    def content(self, block: table.Block) -> bytes:
         """Return the encoded rows of a block, decompressed.
 
         Raises:
@@ -211,11 +204,11 @@ class AvroTable:
         _read_long(counts), _read_long(counts)
         body = memoryview(data)[counts.tell() : -SYNC_BYTES]
         text = body if self.codec == "null" else _DECOMPRESS[self.codec](body)
-        if len(text) > MAX_BLOCK_BYTES:
-            raise too_large(len(text))
+        if len(text) > table.MAX_BLOCK_BYTES:
+            raise table.too_large(len(text))
         return text
 
-    def _decode(self, data: bytes) -> Iterator[TextRows]:
+    def _decode(self, data: bytes) -> Iterator[table.TextRows]:
         if self.codec != "null":
             rows, text = _read_long(BytesIO(data[:_COUNTS_BYTES])), self._decompress(data)
             data = b"".join((write_long(rows), write_long(len(text)), text, self._sync))
@@ -229,15 +222,15 @@ class AvroTable:
             value = record[self._text_field]
             values.append(value)
             size += len(value) if isinstance(value, str | bytes) else 0
-            if size >= BATCH_BYTES or len(values) >= MAX_BATCH_ROWS:
+            if size >= table.BATCH_BYTES or len(values) >= MAX_BATCH_ROWS:
                 yield _to_rows(values)
                 values, size = [], 0
         yield _to_rows(values)
 
 
-def _to_rows(values: list[Any]) -> TextRows:
+def _to_rows(values: list[Any]) -> table.TextRows:
     try:
-        return TextRows(pa.array(values, pa.large_binary()))
+        return table.TextRows(pa.array(values, pa.large_binary()))
     except (pa.ArrowException, TypeError, ValueError):
         kinds = {}
     for index, value in enumerate(values):
@@ -245,4 +238,4 @@ def _to_rows(values: list[Any]) -> TextRows:
             values[index] = value.encode("utf-8", "surrogateescape")
         elif not (value is None or isinstance(value, bytes)):
             values[index], kinds[index] = None, f"a value of type {type(value).__name__}"
-    return TextRows(pa.array(values, pa.large_binary()), kinds)
+    return table.TextRows(pa.array(values, pa.large_binary()), kinds)

@@ -6,16 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpusmill.corpus.records.documents import MAX_BATCH_ROWS
-from corpusmill.corpus.tables.table import (
-    BATCH_BYTES,
-    MAX_BLOCK_BYTES,
-    Block,
-    TableStream,
-    TextRows,
-    is_text_type,
-    slice_texts,
-    too_large,
-)
+from corpusmill.corpus.tables import table
 
 # A value of a dictionary may occur in any number of rows, and the metadata does not say in how
 # many. Writers keep a dictionary near a megabyte, so this many rows have at most some 100 MB.
@@ -34,7 +25,7 @@ class ParquetTable:
         UnreadableError: its footer cannot be read.
     """
 
-    def __init__(self, stream: TableStream, size: int, text_field: str) -> None:
+    def __init__(self, stream: table.TableStream, size: int, text_field: str) -> None:
         self._stream, self._size, self._text_field = stream, size, text_field
         with stream.damage_is("damaged-file"):
             # With a buffer a column chunk is read in steps, however large it is; with pre_buffer
@@ -42,20 +33,19 @@ class ParquetTable:
             self._file = pq.ParquetFile(
                 pa.PythonFile(stream, mode="r"),
                 pre_buffer=False,
-                buffer_size=BATCH_BYTES,
+                buffer_size=table.BATCH_BYTES,
                 page_checksum_verification=True,
             )
             schema = self._file.schema_arrow
             self.fields = {field.name: str(field.type) for field in schema}
-            leaves = [
-                self._file.schema.column(number).path for number in range(len(self._file.schema))
-            ]
-        self.text_fields = tuple(field.name for field in schema if is_text_type(field.type))
+            columns = self._file.schema
+            leaves = [columns.column(number).path for number in range(len(columns))]
+        self.text_fields = tuple(field.name for field in schema if table.is_text_type(field.type))
         # The other columns are not touched: Arrow ends the process if the footer's description of
         # a column is damaged, and a table may have thousands of columns.
         self._column = leaves.index(text_field) if text_field in self.text_fields else 0
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[table.Block]:
         """Yield the row groups; each lies where its text does."""
         end = 0
         for index in range(self._file.num_row_groups if len(self._file.schema) else 0):
@@ -67,17 +57,18 @@ class ParquetTable:
             # The row groups of an unusual footer need not be in the order of the file.
             end = min(max(end, start), self._size - 1)
             text_bytes = chunk.total_uncompressed_size
-            fault = too_large(text_bytes) if text_bytes > MAX_BLOCK_BYTES * max(1, rows) else None
-            yield Block(index, end, chunk.total_compressed_size, rows, fault)
+            limit = table.MAX_BLOCK_BYTES * max(1, rows)
+            fault = table.too_large(text_bytes) if text_bytes > limit else None
+            yield table.Block(index, end, chunk.total_compressed_size, rows, fault)
 
-    def texts(self, block: Block) -> Iterator[TextRows]:
+    def texts(self, block: table.Block) -> Iterator[table.TextRows]:
         """Yield the rows of a row group, about a megabyte at a time."""
         with self._stream.damage_is("damaged-block"):
             chunk = self._file.metadata.row_group(block.index).column(self._column)
-            rows = max(1, BATCH_BYTES * block.rows // max(1, chunk.total_uncompressed_size))
+            rows = max(1, table.BATCH_BYTES * block.rows // max(1, chunk.total_uncompressed_size))
             limit = _MAX_DICTIONARY_ROWS if chunk.has_dictionary_page else MAX_BATCH_ROWS
             batches = self._file.iter_batches(
                 min(rows, limit), [block.index], [self._text_field], use_threads=False
             )
             for batch in batches:
-                yield from slice_texts(batch.column(0))
+                yield from table.slice_texts(batch.column(0))

@@ -64,16 +64,13 @@ class Table(Protocol):
     @property
     def fields(self) -> Mapping[str, str]:
         """The type of each field in words, by its name."""
-        ...
 
     @property
     def text_fields(self) -> tuple[str, ...]:
         """The names of the fields that hold text."""
-        ...
 
     def blocks(self) -> Iterator[Block]:
         """Yield all blocks in the order of the file, without reading their rows."""
-        ...
 
     def texts(self, block: Block) -> Iterator[TextRows]:
         """Yield the rows of a block in their order, in pieces of bounded size.
@@ -81,7 +78,6 @@ class Table(Protocol):
         Raises:
             UnreadableError: it is damaged from here on, or too large.
         """
-        ...
 
 
 class TableStream(SourceStream):

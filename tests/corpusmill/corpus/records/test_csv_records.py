@@ -72,23 +72,16 @@ def test_all_written_cells_are_read(
     assert content.counts.empty_records == len(rows) - len(content.texts)
 
 
-@given(
-    st.lists(st.sampled_from(["a", "b,", '"', '""', "\n", "\r\n", " ", "é", ",", '"\n'])).map(
-        "".join
-    ),
-    st.sampled_from([1, 5, 10_000]),
-)
+parts = st.sampled_from(["a", "b,", '"', '""', "\n", "\r\n", " ", "é", ",", '"\n'])
+
+
+@given(st.lists(parts).map("".join), st.sampled_from([1, 5, 10_000]))
 def test_what_csv_reader_reads_without_an_error_is_read_as_it_does(rest: str, size: int) -> None:
     data = "id,text\n" + rest
+    content = read(data.encode(), CSV, size)
     try:
         [_, *rows] = csv.reader(io.StringIO(data, newline="\n"), strict=True)
     except csv.Error:
-        rows = []
-        failed = True
-    else:
-        failed = False
-    content = read(data.encode(), CSV, size)
-    if failed:
         assert content.rejects
         return
     texts = (sentences_of(row[1]) for row in rows if len(row) == 2)
@@ -112,9 +105,7 @@ def test_what_csv_reader_reads_without_an_error_is_read_as_it_does(rest: str, si
 def test_damage_is_the_same_for_any_size_of_block(rest: bytes, size: int) -> None:
     data = b"id,text\n" + rest
     whole, parts = read(data, SMALL), read(data, SMALL, size)
-    assert parts.documents == whole.documents
-    assert parts.rejects == whole.rejects
-    assert parts.counts == whole.counts
+    assert parts == whole
 
 
 @pytest.mark.parametrize(
@@ -153,13 +144,8 @@ def test_the_id_of_a_document_is_the_byte_at_which_its_row_starts() -> None:
 def test_a_text_that_is_cut_has_ids_of_its_own() -> None:
     options = replace(CSV, max_document_bytes=4)
     content = read(b'text\n"aaa\nbbb\nccc"\nd\n', options)
-    first = document_id(2, 5)
-    assert [document for document, _ in content.documents] == [
-        first,
-        first + 1,
-        first + 2,
-        document_id(2, 19),
-    ]
+    ids = [document_id(2, place) for place in (5, 6, 7, 19)]
+    assert [document for document, _ in content.documents] == ids
     assert content.counts.cut_documents == 2
 
 
@@ -191,9 +177,8 @@ def test_a_stray_quote_in_a_long_file_costs_one_line_and_bounded_memory() -> Non
 
 
 def test_a_damaged_file_keeps_the_rows_before_the_damage() -> None:
-    rows = written(
-        [["id", "text"], *([str(row), f"text {row * 7919}\nmore"] for row in range(20_000))]
-    )
+    cells = [[str(row), f"text {row * 7919}\nmore"] for row in range(20_000)]
+    rows = written([["id", "text"], *cells])
     packed = gzip.compress(rows)
     stream = open_decompressed(io.BytesIO(packed[: len(packed) // 2]), "f.csv.gz")
     content = Content().add(read_csv(stream, FileRange("f", 0, CSV)))

@@ -2,9 +2,8 @@
 
 import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -14,7 +13,8 @@ from corpusmill.corpus.batches import ReadCounts, Reject, UnreadableError, docum
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.records.json_lines import parse_json, read_line_records
-from tests.tools.read_content import Content
+from tests.tools.read_content import read_ranges
+from tests.tools.table_files import cut_lines
 
 JSON = DocumentOptions(input_format="json-lines", max_line_bytes=60, max_document_bytes=12)
 LINES = replace(JSON, input_format="lines")
@@ -32,34 +32,12 @@ json_lines = st.one_of(
 plain_lines = st.one_of(texts.map(lambda text: text.replace("\n", " ").encode()),
                         st.sampled_from([b"", b"\xff", b"y" * 70]))  # fmt: skip
 
+CUTS, SIZES = st.lists(st.integers(0, 300), max_size=5), st.sampled_from([1, 7, 100, 10_000])
+
 
 def files(lines: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
     ended = st.lists(lines, max_size=8).map(lambda lines: b"".join(line + b"\n" for line in lines))
     return st.builds(lambda whole, rest: whole + rest, ended, st.one_of(st.just(b""), lines))
-
-
-def read(
-    data: bytes, options: DocumentOptions, size: int, ranges: Sequence[tuple[int, int | None]]
-) -> Content:
-    stream, content = io.BytesIO(data), Content()
-    for start, end in ranges:
-        content.add(read_line_records(stream, FileRange("f", 3, options, start, end, size)))
-    return content
-
-
-def pieces_of(text: str, limit: int) -> Iterator[list[str]]:
-    piece: list[str] = []
-    for line in text.split("\n"):
-        sentence = line.strip()
-        if not sentence:
-            continue
-        size = sum(len(line.encode()) for line in piece)
-        if piece and size + len(sentence.encode()) > limit:
-            yield piece
-            piece = []
-        piece.append(sentence)
-    if piece:
-        yield piece
 
 
 def text_of_json(line: bytes) -> str | None:
@@ -91,7 +69,7 @@ def reference(
         except UnicodeDecodeError:
             stripped = line
         if text is not None and stripped:
-            pieces = enumerate(pieces_of(text, options.max_document_bytes))
+            pieces = enumerate(cut_lines(text.split("\n"), options.max_document_bytes))
             documents += [(document_id(3, offset) + place, piece) for place, piece in pieces]
         elif stripped:
             rejects.append(offset)
@@ -104,7 +82,7 @@ def check(
     text_of: Callable[[bytes], str | None],
 ) -> None:  # fmt: skip
     documents, rejects, lines = reference(data, options, text_of)
-    whole = read(data, options, size, [(0, None)])
+    whole = read_ranges(data, options, batch_bytes=size)
     assert whole.documents == documents
     assert [reject.offset for reject in whole.rejects] == rejects
     counts = whole.counts
@@ -113,25 +91,15 @@ def check(
     assert counts.records - counts.empty_records == counts.documents - counts.cut_documents
     assert counts.documents == len(documents)
     assert counts.sentences == sum(len(sentences) for _, sentences in documents)
-
-    ends = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
-    assert read(data, options, size, list(pairwise(ends))) == whole
+    assert read_ranges(data, options, cuts, size) == whole
 
 
-@given(
-    files(json_lines),
-    st.lists(st.integers(0, 300), max_size=5),
-    st.sampled_from([1, 7, 100, 10_000]),
-)
+@given(files(json_lines), CUTS, SIZES)
 def test_json_lines_in_ranges_are_the_whole_file(data: bytes, cuts: list[int], size: int) -> None:
     check(data, JSON, cuts, size, text_of_json)
 
 
-@given(
-    files(plain_lines),
-    st.lists(st.integers(0, 300), max_size=5),
-    st.sampled_from([1, 7, 100, 10_000]),
-)
+@given(files(plain_lines), CUTS, SIZES)
 def test_lines_in_ranges_are_the_whole_file(data: bytes, cuts: list[int], size: int) -> None:
     check(data, LINES, cuts, size, bytes.decode)
 
@@ -196,13 +164,13 @@ def test_another_field_can_be_named() -> None:
 def test_rejects_of_all_kinds_are_in_the_order_of_the_file() -> None:
     data = b"{\n\xff\n[1]\n" + b"x" * 70 + b"\n{}\n"
     for size in (1, 10_000):
-        content = read(data, JSON, size, [(0, None)])
+        content = read_ranges(data, JSON, batch_bytes=size)
         assert [reject.offset for reject in content.rejects] == [0, 2, 4, 8, 79]
 
 
 def test_a_block_of_many_records_keeps_them_all_in_order() -> None:
     lines = [b"[]" if n % 1000 == 7 else b'{"text": "%d"}' % n + b" " * 40 for n in range(20_000)]
-    content = read(b"\n".join(lines), replace(JSON, max_line_bytes=100), 2**21, [(0, None)])
+    content = read_ranges(b"\n".join(lines), replace(JSON, max_line_bytes=100), (), 2**21)
     assert content.texts == [[str(n)] for n in range(20_000) if n % 1000 != 7]
     assert len(content.rejects) == 20
 

@@ -75,5 +75,5 @@ def test_whole_texts_are_cut_as_in_plain_python(
         piece for pieces in expected for piece in pieces
     ]
     assert documents.tolist() == [
-        [index, place] for index, pieces in enumerate(expected) for place in range(len(pieces))
+        [index, place, 1] for index, pieces in enumerate(expected) for place in range(len(pieces))
     ]

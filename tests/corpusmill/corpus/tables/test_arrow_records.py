@@ -12,7 +12,7 @@ import pytest
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import check_start, read_corpus
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.tables import arrow as arrow_records
+from corpusmill.corpus.tables import table
 from corpusmill.errors import UserError
 from tests.tools.read_content import Content
 from tests.tools.table_files import CountingStream, arrow_file, arrow_stream, read
@@ -90,7 +90,7 @@ def test_dictionaries_of_a_file_may_follow_their_batches() -> None:
 
 
 def test_a_batch_that_is_too_large_is_not_even_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrow_records, "MAX_BLOCK_BYTES", 50_000)
+    monkeypatch.setattr(table, "MAX_BLOCK_BYTES", 50_000)
     stream = CountingStream(arrow_stream([b"a", b"b" * 100_000], 1))
     result = Content().add(read_corpus(stream, FileRange("f", 0, OPTIONS)))
     assert result.reasons == ["block-too-large"]
@@ -101,7 +101,7 @@ def test_a_batch_that_is_too_large_is_not_even_read(monkeypatch: pytest.MonkeyPa
 def test_a_small_batch_cannot_fill_the_memory(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     data = arrow_stream([b"a", b"b" * 100_000], 1, compression=codec)
     assert len(data) < 10_000
-    monkeypatch.setattr(arrow_records, "MAX_BLOCK_BYTES", 50_000)
+    monkeypatch.setattr(table, "MAX_BLOCK_BYTES", 50_000)
     result = read(data, OPTIONS)
     assert (result.sentences, result.reasons) == (["a"], ["block-too-large"])
 

@@ -11,7 +11,7 @@ import pytest
 
 from corpusmill.corpus.input_formats import check_start
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.tables import avro as avro_records
+from corpusmill.corpus.tables import table
 from corpusmill.errors import UserError
 from tests.tools.table_files import avro, read
 
@@ -89,7 +89,7 @@ def test_a_small_block_cannot_fill_the_memory(codec: str, monkeypatch: pytest.Mo
     content = ["x" * 200_000, "y"]
     data = repack(avro(content, 1), codec, compress) if compress else avro(content, 1, codec)
     assert len(data) < 50_000
-    monkeypatch.setattr(avro_records, "MAX_BLOCK_BYTES", 50_000)
+    monkeypatch.setattr(table, "MAX_BLOCK_BYTES", 50_000)
     result = read(data, OPTIONS)
     assert (result.sentences, result.reasons) == (["y"], ["block-too-large"])
 
