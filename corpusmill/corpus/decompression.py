@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
-from typing import BinaryIO, Protocol, cast
+from typing import BinaryIO, cast
 
 import pyarrow as pa
 
@@ -20,20 +20,8 @@ class DamagedStreamError(Exception):
     """A compressed file is truncated, or its bytes do not follow its format."""
 
 
-class _Decompressor(Protocol):
-    """A decoder of one member, with the interface that the decoders of bz2 and lzma share."""
-
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def needs_input(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, max_length: int) -> bytes: ...
-
-
 class _GzipDecompressor:
-    """zlib's decoder of one gzip member, with the interface of the others."""
+    """zlib's decoder of one gzip member, with the interface that those of bz2 and lzma share."""
 
     def __init__(self) -> None:
         self._decoder = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
@@ -52,6 +40,9 @@ class _GzipDecompressor:
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
         return self._decoder.decompress(self._decoder.unconsumed_tail + data, max_length)
+
+
+_Decompressor = _GzipDecompressor | bz2.BZ2Decompressor | lzma.LZMADecompressor
 
 
 class SourceStream:

@@ -8,19 +8,9 @@ from functools import partial
 
 import numpy as np
 
-from corpusmill.tokenization.compiled.byte_level_kernels import (
-    LONGEST_PIECE,
-    MOST_MERGES,
-    Merges,
-    encode_spans,
-    merge_tokens,
-)
+from corpusmill.tokenization.compiled import byte_level_kernels as kernels
+from corpusmill.tokenization.compiled import byte_level_pieces as pieces
 from corpusmill.tokenization.compiled.byte_level_patterns import CL100K, GPT2, QWEN2, byte_alphabet
-from corpusmill.tokenization.compiled.byte_level_pieces import (
-    UNKNOWN,
-    PieceRules,
-    character_classes,
-)
 from corpusmill.tokenization.compiled.exactness import find_pattern
 from corpusmill.tokenization.compiled.hash_table import HALF, make_table
 from corpusmill.tokenization.compiled.spans import EncodeSpans, completed, first_bytes
@@ -37,12 +27,12 @@ def compile_byte_level_bpe(tokenizer_json: Part, encode_plainly: EncodeSpans) ->
         tokenizer_json: the parsed tokenizer.json of a tokenizer that `is_known`.
         encode_plainly: the tokenizer itself, for stretches that the compiled one leaves.
     """
-    classes = character_classes()
+    classes = pieces.character_classes()
     if tokenizer_json.get("normalizer"):  # changes no ASCII
-        classes = np.where(np.arange(len(classes)) < 0x80, classes, UNKNOWN)
-    rules = PieceRules(classes, *_RULES[find_pattern(tokenizer_json) or GPT2])
+        classes = np.where(np.arange(len(classes)) < 0x80, classes, pieces.UNKNOWN)
+    rules = pieces.PieceRules(classes, *_RULES[find_pattern(tokenizer_json) or GPT2])
     merges = read_merges(tokenizer_json["model"])
-    known = partial(encode_spans, rules, merges, first_bytes(tokenizer_json))
+    known = partial(kernels.encode_spans, rules, merges, first_bytes(tokenizer_json))
     return completed(known, encode_plainly)
 
 
@@ -58,12 +48,12 @@ def is_known(tokenizer_json: Part) -> bool:
         and not model.get("continuing_subword_prefix")
         and not model.get("end_of_word_suffix")
         and model["vocab"].keys() >= alphabet.keys()
-        and len(model["merges"]) < MOST_MERGES
+        and len(model["merges"]) < kernels.MOST_MERGES
         and (not model.get("ignore_merges") or _merges_make_every_token(tokenizer_json))
     )
 
 
-def read_merges(model: Part) -> Merges:
+def read_merges(model: Part) -> kernels.Merges:
     """Read the tables of a BPE model of a tokenizer.json."""
     vocabulary = model["vocab"]
     byte_ids = np.array([vocabulary[character] for character in byte_alphabet()], np.int32)
@@ -74,7 +64,7 @@ def read_merges(model: Part) -> Merges:
     ).reshape(-1, 3)
     ranks = np.arange(len(ids), dtype=np.uint64)
     keys, values = ids[:, 0] << HALF | ids[:, 1], ranks << HALF | ids[:, 2]
-    return Merges(byte_ids, make_table(keys, values))
+    return kernels.Merges(byte_ids, make_table(keys, values))
 
 
 def _merges_make_every_token(tokenizer_json: Part) -> bool:
@@ -87,8 +77,10 @@ def _merges_make_every_token(tokenizer_json: Part) -> bool:
     tokens = {
         token: number
         for token, number in tokenizer_json["model"]["vocab"].items()
-        if 0 < len(token) <= LONGEST_PIECE and alphabet.keys() >= set(token) and token not in added
+        if 0 < len(token) <= kernels.LONGEST_PIECE
+        and alphabet.keys() >= set(token)
+        and token not in added
     }
     text = np.array([alphabet[character] for token in tokens for character in token], np.uint8)
     ends = np.cumsum([0, *map(len, tokens)])
-    return bool(np.array_equal(merge_tokens(merges, text, ends), [*tokens.values()]))
+    return bool(np.array_equal(kernels.merge_tokens(merges, text, ends), [*tokens.values()]))

@@ -60,12 +60,12 @@ def _open(name: str, read_bytes: ReadBytes) -> tuple[SourceFile, str | None]:
     if path.endswith("merges.txt"):
         path = f"{path.removesuffix('merges.txt')}vocab.json"
         content = read_bytes(path) or refuse(name, f"there is no {path} beside it")
-    companions = {}
-    folder_name = path.rsplit("/", 1)[0] + "/" if "/" in path else ""
-    for companion in COMPANIONS:
-        companion_content = read_bytes(folder_name + companion)
-        if companion_content:
-            companions[companion] = _parse_companion(folder_name + companion, companion_content)
+    folder_name = path[: path.rfind("/") + 1]
+    companions = {
+        companion: _parse_companion(folder_name + companion, found)
+        for companion in COMPANIONS
+        if (found := read_bytes(folder_name + companion))
+    }
     return SourceFile(name, path, content, companions, read_bytes), revision
 
 
