@@ -1,7 +1,9 @@
-"""A small Hugging Face hub on the loopback, for listing and reading files of data sets."""
+"""A small Hugging Face hub on the loopback, for files of data sets and of models."""
 
+import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -20,7 +22,7 @@ COMMIT, CONVERTED_COMMIT = "c0" * 20, "c1" * 20
 
 @dataclass
 class DataSet:
-    """A data set of the hub.
+    """A data set of the hub, or a model.
 
     Attributes:
         files: content by path, at its only commit.
@@ -64,8 +66,9 @@ class Hub(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}"
 
 
-class AnsweringHandler(BaseHTTPRequestHandler):
-    """Answers requests and prints nothing."""
+class Handler(BaseHTTPRequestHandler):
+    server: Hub
+    protocol_version = "HTTP/1.1"
 
     def answer(self, status: int, content: bytes, headers: dict[str, str]) -> None:
         self.send_response(status)
@@ -78,36 +81,32 @@ class AnsweringHandler(BaseHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         """Keep the test's output quiet."""
 
-
-class Handler(AnsweringHandler):
-    server: Hub
-    protocol_version = "HTTP/1.1"
-
     def do_GET(self) -> None:
         self.server.requests.append(f"{self.command} {self.path}")
         url = urlsplit(self.path)
-        parts = url.path.strip("/").split("/")
-        if parts[:2] == ["api", "datasets"]:
-            self.answer_api("/".join(parts[2:4]), parts[4:], parse_qs(url.query))
-        elif parts[0] == "datasets" and parts[3] == "resolve":
-            self.resolve("/".join(parts[1:3]), unquote(parts[4]), unquote("/".join(parts[5:])))
-        elif parts[0] == "storage":
-            files = self.server.data_sets["/".join(parts[1:3])].find(parts[3])
+        place = re.sub("^/(api/datasets/|api/models/|datasets/|storage/)?", "", url.path) + "/"
+        name = next((name for name in self.server.data_sets if place.startswith(f"{name}/")), None)
+        if name is None:
+            return self.refuse(404, "RepoNotFound")
+        rest = place.removeprefix(f"{name}/").rstrip("/").split("/")
+        if url.path.startswith("/api/"):
+            return self.answer_api(name, rest, parse_qs(url.query))
+        if url.path.startswith("/storage/"):
+            files = self.server.data_sets[name].find(rest[0])
             assert files
-            self.answer_range(files[1][unquote("/".join(parts[4:]))])
-        else:
-            self.refuse(404, "RepoNotFound")
+            return self.answer_range(files[1][unquote("/".join(rest[1:]))])
+        assert rest[0] == "resolve"
+        return self.resolve(name, unquote(rest[1]), unquote("/".join(rest[2:])))
 
     do_HEAD = do_GET  # noqa: N815  named by the base class
 
     def answer_api(self, name: str, rest: list[str], query: dict[str, list[str]]) -> None:
-        if not (data_set := self.server.data_sets.get(name)):
-            return self.refuse(404, "RepoNotFound")
+        data_set = self.server.data_sets[name]
         revision = unquote(rest[1]) if len(rest) > 1 else "main"
         if not (snapshot := data_set.find(revision)):
             return self.refuse(404, "RevisionNotFound")
         commit, files = snapshot
-        if rest and rest[0] == "tree":
+        if rest[0] == "tree":
             deep = query.get("recursive", ["false"])[0].lower() == "true"
             return self.answer_tree(files, unquote("/".join(rest[2:])), deep)
         siblings = [{"rfilename": path} for path in files]
@@ -140,7 +139,15 @@ class Handler(AnsweringHandler):
         assert snapshot
         if data_set.gated and self.headers.get("Authorization") != f"Bearer {self.server.token}":
             return self.refuse(403, "GatedRepo")
-        return self.answer(302, b"", {"Location": f"/storage/{name}/{snapshot[0]}/{path}"})
+        commit, files = snapshot
+        headers = {
+            "X-Repo-Commit": commit,
+            "X-Linked-Size": str(len(files[path])),
+            "X-Linked-Etag": f'"{hashlib.sha256(files[path]).hexdigest()}"',
+            # The storage has another host name.
+            "Location": f"http://localhost:{self.server.server_port}/storage/{name}/{commit}/{path}",
+        }
+        return self.answer(302, b"", headers)
 
     def answer_range(self, content: bytes) -> None:
         if "Range" not in self.headers:
@@ -158,23 +165,16 @@ class Handler(AnsweringHandler):
 
 
 @contextmanager
-def run_server(server: ThreadingHTTPServer) -> Iterator[None]:
-    """Answer requests in a thread, while the block lasts."""
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield
-    server.shutdown()
-    thread.join()
-
-
-@contextmanager
 def serve(data_sets: dict[str, DataSet], token: str = "hf_secret") -> Iterator[Hub]:  # noqa: S107
-    """Run a hub."""
+    """Run a hub in a thread, while the block lasts."""
     with Hub(data_sets, token) as hub:
         hub.daemon_threads = True
         hub.block_on_close = False
-        with run_server(hub):
-            yield hub
+        thread = threading.Thread(target=hub.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield hub
+        hub.shutdown()
+        thread.join()
 
 
 def run_client(

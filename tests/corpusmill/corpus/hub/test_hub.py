@@ -1,8 +1,5 @@
-import hashlib
 import io
-import json
 from collections.abc import Iterator
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,17 +11,12 @@ from corpusmill.corpus.hub.wikitext import fetch_wikitext
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.reading import read_text
 from corpusmill.errors import UserError
-from tests.tools.loopback_hub import AnsweringHandler, run_client, run_server
+from tests.tools.loopback_hub import DataSet, Hub, run_client, serve
 
-COMMIT = "b08601e04326c79dfdd32d625aee71d232d685c3"
 # Rows as the hub has them: the newline is part of the row, and an empty line is an empty row.
 FIRST = ["", " = Valkyria = \n", "", " A sentence of the first file . \n"]
-SECOND = [
-    " The document continues in the second , with naïve — “ text ” . \n",
-    "",
-    " Another \n",
-    " one",
-]
+SECOND = [" The document continues in the second , with naïve — “ text ” . \n"]
+SECOND += ["", " Another \n", " one"]
 
 FETCH = """
 import sys
@@ -43,71 +35,24 @@ def parquet(rows: list[str]) -> bytes:
     return sink.getvalue()
 
 
-class Hub(ThreadingHTTPServer):
-    """A Hugging Face hub on the loopback with one data set.
-
-    It answers requests for files as for large ones, with a redirect to another host name (the hub's
-    storage), and with the size and the ETag of the file.
-    """
-
-    def __init__(self) -> None:
-        self.files: dict[str, bytes] = {}
-        self.requests: list[str] = []
-        super().__init__(("127.0.0.1", 0), HubHandler)
-
-
-class HubHandler(AnsweringHandler):
-    server: Hub
-
-    def do_HEAD(self) -> None:  # noqa: N802  named by the base class
-        self.server.requests.append(f"{self.command} {self.path}")
-        resolve = "/datasets/Salesforce/wikitext/resolve/"
-        if self.path.startswith("/api/datasets/Salesforce/wikitext"):
-            siblings = [{"rfilename": name} for name in self.server.files]
-            info = {"id": "Salesforce/wikitext", "sha": COMMIT, "siblings": siblings}
-            self.answer(200, json.dumps(info).encode(), {"Content-Type": "application/json"})
-        elif self.path.startswith(resolve):
-            revision, _, name = self.path.removeprefix(resolve).partition("/")
-            assert revision in {"main", COMMIT}
-            content = self.server.files[name]
-            headers = {
-                "X-Repo-Commit": COMMIT,
-                "X-Linked-Size": str(len(content)),
-                "X-Linked-Etag": f'"{hashlib.sha256(content).hexdigest()}"',
-                "Location": f"http://localhost:{self.server.server_port}/storage/{name}",
-            }
-            self.answer(302, b"", headers)
-        elif self.path.startswith("/storage/"):
-            self.answer(200, self.server.files[self.path.removeprefix("/storage/")], {})
-        else:
-            self.answer(404, b"", {"X-Error-Code": "RepoNotFound"})
-
-    do_GET = do_HEAD  # noqa: N815  named by the base class
-
-
 @pytest.fixture
 def hub() -> Iterator[Hub]:
-    with Hub() as server:
-        server.files = {
-            ".gitattributes": b"",
-            "README.md": b"# wikitext",
-            "wikitext-2-raw-v1/train-00001-of-00002.parquet": parquet(SECOND),
-            "wikitext-2-raw-v1/train-00000-of-00002.parquet": parquet(FIRST),
-            "wikitext-2-raw-v1/test-00000-of-00001.parquet": parquet([" the test split \n"]),
-            "wikitext-2-v1/train-00000-of-00001.parquet": parquet(["not this one\n"]),
-            "wikitext-103-raw-v1/train-00000-of-00002.parquet": parquet(FIRST),
-        }
-        with run_server(server):
-            yield server
-
-
-def address(hub: Hub) -> str:
-    return f"http://127.0.0.1:{hub.server_port}"
+    files = {
+        ".gitattributes": b"",
+        "README.md": b"# wikitext",
+        "wikitext-2-raw-v1/train-00001-of-00002.parquet": parquet(SECOND),
+        "wikitext-2-raw-v1/train-00000-of-00002.parquet": parquet(FIRST),
+        "wikitext-2-raw-v1/test-00000-of-00001.parquet": parquet([" the test split \n"]),
+        "wikitext-2-v1/train-00000-of-00001.parquet": parquet(["not this one\n"]),
+        "wikitext-103-raw-v1/train-00000-of-00002.parquet": parquet(FIRST),
+    }
+    with serve({"Salesforce/wikitext": DataSet(files)}) as server:
+        yield server
 
 
 def test_the_rows_become_lines_in_the_order_of_the_files(hub: Hub, tmp_path: Path) -> None:
     out = tmp_path / "new" / "folder"
-    done = run_client(FETCH, tmp_path, address(hub), "wikitext-2", str(out))
+    done = run_client(FETCH, tmp_path, hub.address, "wikitext-2", str(out))
     assert done.returncode == 0, done.stderr
     path = out / "wiki.train.tokens"
     assert done.stdout == f"{path}\n"
@@ -122,17 +67,15 @@ def test_the_rows_become_lines_in_the_order_of_the_files(hub: Hub, tmp_path: Pat
 
 def test_cached_files_need_no_hub(hub: Hub, tmp_path: Path) -> None:
     arguments = "wikitext-2", str(tmp_path), "test"
-    assert run_client(FETCH, tmp_path, address(hub), *arguments).returncode == 0
+    assert run_client(FETCH, tmp_path, hub.address, *arguments).returncode == 0
     requests = len(hub.requests)
     (tmp_path / "wiki.test.tokens").unlink()
-    done = run_client(FETCH, tmp_path, address(hub), *arguments, HF_HUB_OFFLINE="1")
+    done = run_client(FETCH, tmp_path, hub.address, *arguments, HF_HUB_OFFLINE="1")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "wiki.test.tokens").read_text() == " the test split \n"
     assert len(hub.requests) == requests
     # The cache has only this split.
-    done = run_client(
-        FETCH, tmp_path, address(hub), "wikitext-2", str(tmp_path), HF_HUB_OFFLINE="1"
-    )
+    done = run_client(FETCH, tmp_path, hub.address, *arguments[:2], HF_HUB_OFFLINE="1")
     assert done.stderr.startswith("UserError: wikitext-2 (split 'train'")
 
 
@@ -161,13 +104,13 @@ def test_offline_the_message_names_data_set_cause_and_cure(
 def test_missing_files_are_an_error(
     hub: Hub, tmp_path: Path, arguments: list[str], cause: str
 ) -> None:
-    done = run_client(FETCH, tmp_path, address(hub), arguments[0], str(tmp_path), *arguments[1:])
+    done = run_client(FETCH, tmp_path, hub.address, arguments[0], str(tmp_path), *arguments[1:])
     assert cause in done.stderr
     assert done.stderr.startswith("UserError: ")
 
 
 def test_the_page_of_a_captive_portal_is_an_error(hub: Hub, tmp_path: Path) -> None:
-    done = run_client(FETCH, tmp_path, f"{address(hub)}/portal", "wikitext-2", str(tmp_path))
+    done = run_client(FETCH, tmp_path, f"{hub.address}/portal", "wikitext-2", str(tmp_path))
     assert done.stderr.startswith("UserError: wikitext-2")
 
 

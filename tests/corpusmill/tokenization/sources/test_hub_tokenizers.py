@@ -1,19 +1,15 @@
 """Tokenizers named by their place on the hub, which is a server on the loopback interface."""
 
-import hashlib
 import json
 from collections.abc import Iterator
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from corpusmill.tokenization.sources.hub import is_hub_name
 from tests.corpusmill.tokenization.sources.test_vocabulary_files import LOWER, MERGES, VOCAB
-from tests.tools.loopback_hub import AnsweringHandler, run_client, run_server
+from tests.tools.loopback_hub import COMMIT, DataSet, Hub, run_client, serve
 from tests.tools.tokenizer_samples import byte_level
-
-COMMIT = "b08601e04326c79dfdd32d625aee71d232d685c3"
 
 READ = """
 import json, sys
@@ -37,56 +33,30 @@ MODELS = {
 }  # fmt: skip
 
 
-class Hub(ThreadingHTTPServer):
-    def __init__(self) -> None:
-        self.requests: list[str] = []
-        super().__init__(("127.0.0.1", 0), HubHandler)
-
-
-class HubHandler(AnsweringHandler):
-    server: Hub
-
-    def do_HEAD(self) -> None:  # noqa: N802  named by the base class
-        self.server.requests.append(self.path)
-        for name, files in MODELS.items():
-            if self.path in {f"/api/models/{name}", f"/api/models/{name}/revision/v1"}:
-                siblings = [{"rfilename": file} for file in files]
-                answer = {"id": name, "sha": COMMIT, "siblings": siblings}
-                self.answer(200, json.dumps(answer).encode(), {"Content-Type": "application/json"})
-                return
-            revision, _, file = self.path.removeprefix(f"/{name}/resolve/").partition("/")
-            if revision in {"main", "v1", COMMIT} and file in files:
-                content = files[file]
-                etag = f'"{hashlib.sha256(content).hexdigest()}"'
-                self.answer(200, content, {"X-Repo-Commit": COMMIT, "ETag": etag})
-                return
-        self.answer(404, b"", {"X-Error-Code": "RepoNotFound"})
-
-    do_GET = do_HEAD  # noqa: N815  named by the base class
-
-
 @pytest.fixture
 def hub() -> Iterator[Hub]:
-    with Hub() as server, run_server(server):
+    with serve({name: DataSet(files) for name, files in MODELS.items()}) as server:
         yield server
 
 
 def test_only_the_tokenizers_files_are_downloaded(hub: Hub, tmp_path: Path) -> None:
-    address = f"http://127.0.0.1:{hub.server_port}"
-    done = run_client(READ, tmp_path, address, "org/bpe@v1")
+    done = run_client(READ, tmp_path, hub.address, "org/bpe@v1")
     assert done.returncode == 0, done.stderr
     size = len(json.loads(VOCAB))
     assert json.loads(done.stdout) == [
         "org/bpe@v1", "vocab.json with merges.txt", COMMIT, size, 1,
     ]  # fmt: skip
     assert not [path for path in hub.requests if "safetensors" in path]
-    done = run_client(READ, tmp_path, address, "uncased")
+    done = run_client(READ, tmp_path, hub.address, "uncased")
     assert json.loads(done.stdout) == ["uncased", "vocab.txt", COMMIT, 8, 4], done.stderr
     requests = len(hub.requests)
-    done = run_client(READ, tmp_path, address, "uncased", HF_HUB_OFFLINE="1")
+    done = run_client(READ, tmp_path, hub.address, "uncased", HF_HUB_OFFLINE="1")
     assert json.loads(done.stdout)[1:3] == ["vocab.txt", COMMIT], done.stderr
     assert len(hub.requests) == requests
-    assert json.loads(run_client(READ, tmp_path, address, "org/both").stdout)[1] == "tokenizer.json"
+    assert (
+        json.loads(run_client(READ, tmp_path, hub.address, "org/both").stdout)[1]
+        == "tokenizer.json"
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,7 +72,7 @@ def test_only_the_tokenizers_files_are_downloaded(hub: Hub, tmp_path: Path) -> N
 def test_what_the_hub_does_not_have_is_refused(
     hub: Hub, tmp_path: Path, name: str, cause: str
 ) -> None:
-    done = run_client(READ, tmp_path, f"http://127.0.0.1:{hub.server_port}", name)
+    done = run_client(READ, tmp_path, hub.address, name)
     [message] = done.stderr.splitlines()
     assert message.startswith(f"UserError: --tokenizer {name}: ")
     assert cause in message
