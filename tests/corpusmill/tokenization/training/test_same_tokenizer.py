@@ -10,7 +10,6 @@ from corpusmill.tokenization.training.models import MODELS
 from tests.corpusmill.tokenization.training.test_train_wordpiece import TIED
 from tests.tools.tokenizer_samples import TEXT
 
-# Thirty of the tied words, and a text.
 SENTENCES = [*TIED, *TEXT]
 SIZES = {"wordpiece": 300, "bpe": 320, "wordlevel": 60, "unigram": 150}
 
@@ -20,7 +19,7 @@ from corpusmill.tokenization.training.models import MODELS, model_options
 from tests.corpusmill.tokenization.training.test_same_tokenizer import SENTENCES, SIZES
 for model, size in SIZES.items():
     options = model_options(model, {"vocab_size": size})
-    trained = MODELS[model].train(iter(SENTENCES), options)
+    trained = MODELS[model].train([SENTENCES], options)
     print(model, hashlib.sha256(trained.encode()).hexdigest())
 """
 

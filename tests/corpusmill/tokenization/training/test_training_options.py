@@ -28,6 +28,31 @@ def test_impossible_options_are_refused(model: str, wrong: dict[str, Any], messa
 
 
 @pytest.mark.parametrize(
+    ("model", "wrong", "message"),
+    [
+        ("wordpiece", {"vocab_size": 5}, "--vocab-size 5"),
+        ("wordpiece", {"vocab_size": 0}, "--vocab-size 0"),
+        ("wordpiece", {"min_frequency": 0}, "--min-frequency 0"),
+        ("bpe", {"vocab_size": 260}, "--vocab-size 260.*261"),
+        ("bpe", {"vocab_size": 257, "special_tokens": ("!", "東", "a b")}, "--vocab-size 257.*258"),
+        ("bpe", {"min_frequency": 0}, "--min-frequency 0"),
+        ("bpe", {"dropout": 1.1}, "--dropout 1.1"),
+        ("bpe", {"dropout": -0.1}, "--dropout -0.1"),
+        ("unigram", {"vocab_size": 6}, "--vocab-size 6"),
+        ("unigram", {"special_tokens": ("<s>",)}, "--unk-token"),
+        ("unigram", {"character_coverage": 0.5}, r"--character-coverage 0\.5"),
+        ("wordlevel", {"vocab_size": 2}, "--vocab-size 2"),
+        ("wordlevel", {"unk_token": "<u>"}, "--unk-token <u>.*none of the special tokens"),
+    ],
+)
+def test_impossible_options_of_one_model_are_refused(
+    model: str, wrong: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        model_options(model, wrong)
+
+
+@pytest.mark.parametrize(
     ("model", "option", "value", "have"),
     [
         ("wordpiece", "dropout", 0.1, "bpe"),

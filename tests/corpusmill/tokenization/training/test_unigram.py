@@ -87,15 +87,6 @@ def test_rare_characters_are_left_out_by_coverage() -> None:
     assert tokenizer.token_to_id("w") is not None
 
 
-def test_impossible_options_are_refused() -> None:
-    with pytest.raises(UserError, match="--vocab-size 6"):
-        UnigramOptions(vocab_size=6)
-    with pytest.raises(UserError, match="--unk-token"):
-        UnigramOptions(special_tokens=("<s>",))
-    with pytest.raises(UserError, match=r"--character-coverage 0\.5"):
-        UnigramOptions(character_coverage=0.5)
-
-
 def test_more_characters_than_tokens_are_refused() -> None:
     with pytest.raises(UserError, match=r"--vocab-size 20: .*characters of the corpus alone need"):
         train_unigram([TEXT], UnigramOptions(vocab_size=20))
