@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import ClassVar, Literal, NamedTuple, Protocol
+from typing import ClassVar, Literal, NamedTuple
 
 from corpusmill.errors import UserError
 
@@ -25,19 +25,22 @@ class StoredFile(NamedTuple):
     modified: float
 
 
-class Upload(Protocol):
-    """An object that is written in parts; nobody sees it before `close`.
+class Upload(ABC):
+    """An object that is written in parts; nobody sees it before `finish`.
 
     Its methods raise the errors of the store's client (see `Store.explained`).
     """
 
-    def write(self, part: bytes) -> object:
+    @abstractmethod
+    def add(self, part: bytes) -> None:
         """Send the next part."""
 
-    def close(self) -> None:
+    @abstractmethod
+    def finish(self) -> None:
         """Make the object visible."""
 
-    def terminate(self) -> None:
+    @abstractmethod
+    def abort(self) -> None:
         """Remove the parts."""
 
 

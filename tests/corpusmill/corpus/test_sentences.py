@@ -1,7 +1,7 @@
 """Running text into sentences: the rules of each language, and that nothing is lost."""
 
-import builtins
 import io
+import sys
 from dataclasses import replace
 from itertools import pairwise
 
@@ -26,17 +26,14 @@ from corpusmill.corpus.sentence_splitting import (
     splitter_of,
 )
 from corpusmill.errors import UserError
-from tests.tools.read_content import Content
+from tests.tools.read_content import read_ranges
 
 SPLIT_ENGLISH = DocumentOptions(sentence_rule="split", language="en")
 
 
 def batch_of(documents: list[list[str]]) -> DocumentBatch:
-    columns = [list(range(len(documents))), documents]
-    arrays = [
-        pa.array(values, kind.type) for values, kind in zip(columns, TEXT_SCHEMA, strict=True)
-    ]
-    batch = pa.RecordBatch.from_arrays(arrays, schema=TEXT_SCHEMA)
+    columns = {"document": range(len(documents)), "sentences": documents}
+    batch = pa.RecordBatch.from_pydict(columns, schema=TEXT_SCHEMA)
     return DocumentBatch(batch, (), ReadCounts(sentences=sum(map(len, documents))))
 
 
@@ -180,12 +177,11 @@ def test_slices_are_split_like_the_whole(
     assert whole.column("document") == batch.documents.column("document")
     cuts = sorted(data.draw(st.lists(st.integers(0, len(documents)), max_size=3)))
     parts = [
-        split_sentences(
-            replace(batch, documents=batch.documents.slice(start, end - start)), language
-        ).documents
+        replace(batch, documents=batch.documents.slice(start, end - start))
         for start, end in pairwise([0, *cuts, len(documents)])
     ]
-    assert pa.Table.from_batches(parts) == pa.Table.from_batches([whole])
+    of_parts = [split_sentences(part, language).documents for part in parts]
+    assert pa.Table.from_batches(of_parts) == pa.Table.from_batches([whole])
     single = [[one for line in lines for one in split(line, language)] for lines in documents]
     assert whole.column("sentences").to_pylist() == single
 
@@ -224,14 +220,7 @@ def test_a_language_without_rules_is_refused_before_any_work(language: str) -> N
 
 
 def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *rest: object, **named: object) -> object:
-        if name == "sentencex":
-            raise ImportError(name)
-        return real(name, *rest, **named)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "sentencex", None)
     with pytest.raises(UserError, match="extra 'sentences'"):
         load_splitter("en")
     assert load_splitter("zh") is split_by_punctuation
@@ -259,12 +248,8 @@ def test_the_manifest_names_what_splits() -> None:
 @pytest.mark.parametrize("cut", range(1, 60, 7))
 def test_a_file_in_ranges_has_the_same_sentences_and_counts(cut: int) -> None:
     data = "One. Two.\nThree! Four\n\n= title. Yes. =\nFive é. Six?\n".encode()
-    whole, parts = Content(), Content()
-    whole.add(read_corpus(io.BytesIO(data), FileRange("f", 0, SPLIT_ENGLISH)))
-    for start, end in pairwise([0, cut, len(data)]):
-        part = FileRange("f", 0, SPLIT_ENGLISH, start, end)
-        parts.add(read_corpus(io.BytesIO(data), part))
-    assert whole == parts
+    whole = read_ranges(data, SPLIT_ENGLISH)
+    assert read_ranges(data, SPLIT_ENGLISH, [cut]) == whole
     assert whole.texts == [["One.", "Two.", "Three!", "Four"], ["Five é.", "Six?"]]
     counts = whole.counts
     assert (counts.sentences, counts.sentence_lines, counts.unsplit_lines) == (6, 3, 0)

@@ -4,13 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.small_datasets import OBJECTIVES, Recipe, write_dataset
+from tests.tools.small_datasets import OBJECTIVES, Recipe, write_small_dataset
 
 
 def _write(name: str, folders: pytest.TempPathFactory) -> Path:
-    folder = folders.mktemp(name) / "out"
-    write_dataset(folder, Recipe(OBJECTIVES[name]))
-    return folder
+    return write_small_dataset(folders.mktemp(name) / "out", Recipe(OBJECTIVES[name]))
 
 
 @pytest.fixture(scope="session")

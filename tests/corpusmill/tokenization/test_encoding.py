@@ -7,6 +7,7 @@ from tokenizers import Tokenizer
 from corpusmill.corpus.batches import TEXT_SCHEMA
 from corpusmill.tokenization.encoding import drop_empty, encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from tests.tools.token_rows import plain_rows
 from tests.tools.tokenizer_samples import MEMOIZING, TEXT, byte_level
 
 # Sentences without tokens: empty, spaces, and characters that BERT's normalizer drops
@@ -25,9 +26,8 @@ documents_of_text = st.lists(
 
 
 def as_batch(documents: list[list[str]]) -> pa.RecordBatch:
-    names = pa.array([10 * place for place in range(len(documents))], pa.uint64())
-    sentences = pa.array(documents, pa.list_(pa.string()))
-    return pa.RecordBatch.from_arrays([names, sentences], schema=TEXT_SCHEMA)
+    columns = {"document": range(0, 10 * len(documents), 10), "sentences": documents}
+    return pa.RecordBatch.from_pydict(columns, schema=TEXT_SCHEMA)
 
 
 @settings(max_examples=60, deadline=None)
@@ -43,11 +43,7 @@ def test_documents_hold_the_ids_of_their_sentences(
 def check_documents(name: str, batch: pa.RecordBatch) -> None:
     encoded = encode_documents(TOKENIZERS[name], batch)
     rows = {
-        row["document"]: [
-            ids
-            for text in row["sentences"]
-            if (ids := PLAIN[name].encode(text, add_special_tokens=False).ids)
-        ]
+        row["document"]: list(filter(None, plain_rows(PLAIN[name], row["sentences"])))
         for row in batch.to_pylist()
     }
     kept = {document: sentences for document, sentences in rows.items() if sentences}

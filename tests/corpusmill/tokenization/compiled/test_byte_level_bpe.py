@@ -2,7 +2,6 @@
 
 import json
 import unicodedata
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,55 +10,34 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, pre_tokenizers
 
+from corpusmill.tokenization.compiled import byte_level_pieces as pieces
 from corpusmill.tokenization.compiled.byte_level_bpe import compile_byte_level_bpe, is_known
 from corpusmill.tokenization.compiled.byte_level_kernels import LONGEST_PIECE
 from corpusmill.tokenization.compiled.byte_level_patterns import byte_alphabet
-from corpusmill.tokenization.compiled.byte_level_pieces import (
-    LETTER,
-    NUMBER,
-    SPACE,
-    UNKNOWN,
-    character_classes,
-)
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from tests.tools.token_rows import (
+    Recorder,
+    as_spans,
+    encoded_rows,
+    plain_rows,
+    plainly,
+    refuse,
+    rows,
+)
 from tests.tools.tokenizer_samples import BYTE_LEVEL, PLAIN_PATH, TEXT
 
 COMPILED = ["GPT-2", "GPT-2, NFC", "CL100K", "QWEN2"]
 PARSED: dict[str, Any] = {name: json.loads(text) for name, text in BYTE_LEVEL.items()}
 PLAIN = {name: Tokenizer.from_str(text) for name, text in BYTE_LEVEL.items()}
 
+# fmt: off
 signs = [
-    "'",
-    "'s",
-    "'LL",
-    "'re",
-    "'ve",
-    "'t",
-    "'\u017f",
-    "!",
-    "..",
-    "1",
-    "22",
-    "333",
-    "٣",
-    "½",
-    "a",
-    "Z",
+    "'", "'s", "'LL", "'re", "'ve", "'t", "'\u017f", "!", "..", "1", "22", "333", "٣", "½", "a",
+    "Z", "株", "東京", "é", "e\u0301", "ไทยเขียน", "हिन्दी", "العربية", "👩\u200d🚀", "\u0378",
+    "\x00", "\x1c", " ", " ", "  ", "\t", "\n", "\r\n", "\u00a0", "\u3000", "\u2028", "\x85", "<",
+    "<mask>",
 ]
-signs += [
-    "株",
-    "東京",
-    "é",
-    "e\u0301",
-    "ไทยเขียน",
-    "हिन्दी",
-    "العربية",
-    "👩\u200d🚀",
-    "\u0378",
-    "\x00",
-    "\x1c",
-]
-signs += [" ", " ", "  ", "\t", "\n", "\r\n", "\u00a0", "\u3000", "\u2028", "\x85", "<", "<mask>"]
+# fmt: on
 texts = st.lists(
     st.one_of(
         st.sampled_from([*signs, *" ".join(TEXT).split(" ")]),
@@ -69,29 +47,7 @@ texts = st.lists(
 ).map("".join)
 
 
-def plainly(name: str) -> Any:
-    def encode(text: np.ndarray, spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        rows = [
-            PLAIN[name].encode(text[start:end].tobytes().decode(), add_special_tokens=False).ids
-            for start, end in spans.tolist()
-        ]
-        flat = np.array([number for row in rows for number in row], np.int32)
-        return flat, np.cumsum([0, *map(len, rows)])
-
-    return encode
-
-
-def refuse(_text: np.ndarray, _spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    raise AssertionError("a text went to the tokenizer")
-
-
-def as_spans(sentences: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    encoded = [text.encode() for text in sentences]
-    ends = np.cumsum([0, *map(len, encoded)])
-    return np.frombuffer(b"".join(encoded), np.uint8), np.stack([ends[:-1], ends[1:]], axis=1)
-
-
-ENCODERS = {name: compile_byte_level_bpe(PARSED[name], plainly(name)) for name in COMPILED}
+ENCODERS = {name: compile_byte_level_bpe(PARSED[name], plainly(PLAIN[name])) for name in COMPILED}
 
 
 @settings(max_examples=150, deadline=None)
@@ -102,11 +58,9 @@ ENCODERS = {name: compile_byte_level_bpe(PARSED[name], plainly(name)) for name i
 @example(sentences=["it's IT'S it'll we've 'tis ''s", "1234567 12 3", "a1b2", "'", "''", "x'"])
 @example(sentences=["".join(signs), " ".join(signs), "", "x" * 2000, "ab" * 300])
 def test_ids_are_those_of_the_library(sentences: list[str]) -> None:
-    text, spans = as_spans(sentences)
     for name, encode_spans in ENCODERS.items():
-        ids, ends = encode_spans(text, spans)
-        expected = [PLAIN[name].encode(text, add_special_tokens=False).ids for text in sentences]
-        assert [ids[a:b].tolist() for a, b in pairwise(ends)] == expected, name
+        encoded = rows(*encode_spans(*as_spans(sentences)))
+        assert encoded == plain_rows(PLAIN[name], sentences), name
 
 
 @pytest.mark.parametrize("name", ["GPT-2", "CL100K", "QWEN2"])
@@ -118,10 +72,8 @@ def test_ordinary_text_of_any_script_never_goes_to_the_library(name: str) -> Non
         "हिन्दी में",
         "😀👍🏽",
     ]
-    text, spans = as_spans(sentences)
-    ids, ends = compile_byte_level_bpe(PARSED[name], refuse)(text, spans)
-    expected = [PLAIN[name].encode(text, add_special_tokens=False).ids for text in sentences]
-    assert [ids[a:b].tolist() for a, b in pairwise(ends)] == expected
+    encode_spans = compile_byte_level_bpe(PARSED[name], refuse)
+    assert rows(*encode_spans(*as_spans(sentences))) == plain_rows(PLAIN[name], sentences)
 
 
 @pytest.mark.parametrize(
@@ -132,27 +84,21 @@ def test_ordinary_text_of_any_script_never_goes_to_the_library(name: str) -> Non
     ],
 )  # fmt: skip
 def test_uncertain_text_goes_to_the_library(name: str, text: str) -> None:
-    encoded_texts: list[str] = []
-
-    def encode(data: np.ndarray, spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        encoded_texts.extend(data[start:end].tobytes().decode() for start, end in spans)
-        return plainly(name)(data, spans)  # type: ignore[no-any-return]
-
-    text_array, spans = as_spans(["sure", text, "sure"])
-    ids, ends = compile_byte_level_bpe(PARSED[name], encode)(text_array, spans)
-    assert encoded_texts == [text]
-    assert ids[ends[1] : ends[2]].tolist() == PLAIN[name].encode(text).ids
+    recorder, sentences = Recorder(PLAIN[name]), ["sure", text, "sure"]
+    encode_spans = compile_byte_level_bpe(PARSED[name], recorder)
+    assert rows(*encode_spans(*as_spans(sentences))) == plain_rows(PLAIN[name], sentences)
+    assert recorder.texts == [text]
 
 
 def test_the_classes_of_characters_are_those_of_the_library() -> None:
     # Except characters that this Python's Unicode has not assigned yet.
-    classes = character_classes()
-    codes = [
-        code for code in [*range(0xD800), *range(0xE000, 0x110000)] if classes[code] != UNKNOWN
-    ]
+    classes = pieces.character_classes()
+    scalars = [*range(0xD800), *range(0xE000, 0x110000)]
+    codes = [code for code in scalars if classes[code] != pieces.UNKNOWN]
     assert len(codes) > 140_000
     text = "".join(map(chr, codes))
-    for kind, pattern in ((LETTER, r"\p{L}+"), (NUMBER, r"\p{N}+"), (SPACE, r"\s+")):
+    patterns = {pieces.LETTER: r"\p{L}+", pieces.NUMBER: r"\p{N}+", pieces.SPACE: r"\s+"}
+    for kind, pattern in patterns.items():
         split = pre_tokenizers.Split(Regex(pattern), "removed", invert=True)
         matched = np.zeros(len(codes), np.bool_)
         for _, (start, end) in split.pre_tokenize_str(text):
@@ -197,11 +143,8 @@ def test_others_are_not_compiled(parsed: Any) -> None:
 
 def test_the_memory_of_the_memo_stays_bounded_with_text_that_never_recurs() -> None:
     tokenizer = SentenceTokenizer(BYTE_LEVEL["GPT-2"], np.dtype(np.int32), memo_bytes=1 << 14)
-    plain = PLAIN["GPT-2"]
     for first in range(0, 20_000, 2_000):
-        sentence = " ".join(f"w{number}" for number in range(first, first + 2_000))
-        text = np.frombuffer(sentence.encode(), np.uint8)
-        ids, _ = tokenizer.encode(text, np.array([0, len(text)]))
-        assert ids.tolist() == plain.encode(sentence, add_special_tokens=False).ids
+        sentences = [" ".join(f"w{number}" for number in range(first, first + 2_000))]
+        assert encoded_rows(tokenizer, sentences) == plain_rows(PLAIN["GPT-2"], sentences)
     assert tokenizer._memo is not None
     assert sum(array.nbytes for array in tokenizer._memo._memo) <= 1 << 14

@@ -2,17 +2,16 @@
 
 import json
 import unicodedata
-from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, normalizers
 
-from corpusmill.tokenization.compiled.spans import EncodeSpans, encode_spans_by
+from corpusmill.tokenization.compiled.spans import EncodeSpans
 from corpusmill.tokenization.compiled.wordpiece import compile_wordpiece, is_known
+from tests.tools.token_rows import Recorder, as_spans, plain_rows, plainly, refuse, rows
 from tests.tools.tokenizer_samples import MEMOIZING, TEXT
 
 
@@ -33,41 +32,19 @@ PARSED: dict[str, Any] = {name: json.loads(text) for name, text in TOKENIZERS.it
 PLAIN = {name: Tokenizer.from_str(text) for name, text in TOKENIZERS.items()}
 
 
-def plainly(name: str) -> EncodeSpans:
-    def encode(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        rows = [PLAIN[name].encode(text, add_special_tokens=False).ids for text in texts]
-        flat = np.array([number for row in rows for number in row], np.int32)
-        return flat, np.cumsum([0, *map(len, rows)])
-
-    return encode_spans_by(encode)
-
-
-def refuse(_text: np.ndarray, _spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    raise AssertionError("a text went to the tokenizer")
-
-
 def make(name: str, encode_plainly: EncodeSpans | None = None) -> EncodeSpans:
-    return compile_wordpiece(PARSED[name], PLAIN[name], encode_plainly or plainly(name))
-
-
-def as_spans(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    encoded = [text.encode() for text in texts]
-    ends = np.cumsum([0, *map(len, encoded)])
-    return np.frombuffer(b"".join(encoded), np.uint8), np.stack([ends[:-1], ends[1:]], axis=1)
+    return compile_wordpiece(PARSED[name], PLAIN[name], encode_plainly or plainly(PLAIN[name]))
 
 
 def assert_equal(name: str, encode_spans: EncodeSpans, texts: list[str]) -> None:
-    ids, ends = encode_spans(*as_spans(texts))
-    expected = [PLAIN[name].encode(text, add_special_tokens=False).ids for text in texts]
-    assert [ids[a:b].tolist() for a, b in pairwise(ends)] == expected, name
+    assert rows(*encode_spans(*as_spans(texts))) == plain_rows(PLAIN[name], texts), name
 
 
 ENCODERS = {name: make(name) for name in TOKENIZERS}
+TEXT_WORDS = " ".join(TEXT).split(" ")
 words = st.lists(
     st.one_of(
-        st.sampled_from(
-            [*" ".join(TEXT).split(" "), " ", "\t", "\x00", "\ufffd", "\u00ad", "[SEP]"]
-        ),
+        st.sampled_from([*TEXT_WORDS, " ", "\t", "\x00", "\ufffd", "\u00ad", "[SEP]"]),
         st.text(st.characters(codec="utf-8", max_codepoint=0x3100), max_size=8),
     ),
     max_size=8,
@@ -103,14 +80,9 @@ def test_words_of_scripts_with_spaces_never_go_to_the_library(name: str) -> None
 
 @pytest.mark.parametrize("text", ["[MASK]", "a[b", "株式", "a\U0001f600", "\U00020000"])
 def test_uncertain_text_goes_to_the_library(text: str) -> None:
-    encoded_texts: list[str] = []
-
-    def encode(data: np.ndarray, spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        encoded_texts.extend(data[start:end].tobytes().decode() for start, end in spans)
-        return plainly("uncased")(data, spans)
-
-    assert_equal("uncased", make("uncased", encode), ["sure", text, "sure"])
-    assert encoded_texts == [text]
+    recorder = Recorder(PLAIN["uncased"])
+    assert_equal("uncased", make("uncased", recorder), ["sure", text, "sure"])
+    assert recorder.texts == [text]
 
 
 def changed(**parts: Any) -> Any:

@@ -12,13 +12,8 @@ from tokenizers.pre_tokenizers import PreTokenizer
 from corpusmill.tokenization.compiled.exactness import choose_line_rule
 from corpusmill.tokenization.compiled.line_cuts import cut_at_lines
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
-from tests.corpusmill.tokenization.compiled.test_word_memo import (
-    ODD,
-    SPECIAL_STRINGS,
-    as_arrays,
-    plain_rows,
-    rows,
-)
+from tests.corpusmill.tokenization.compiled.test_word_memo import ODD, SPECIAL_STRINGS
+from tests.tools.token_rows import as_arrays, encoded_rows, plain_rows
 from tests.tools.tokenizer_samples import MEMOIZING, PLAIN_PATH, TEXT
 
 
@@ -30,15 +25,8 @@ def without_mask(tokenizer_json: str) -> str:
     return json.dumps(described)
 
 
-SAMPLES = {
-    **MEMOIZING,
-    **PLAIN_PATH,
-    **{
-        f"{name}, no mask": without_mask(text)
-        for name, text in MEMOIZING.items()
-        if "<mask>" in text
-    },
-}
+MASKLESS = {f"{name}, no mask": text for name, text in MEMOIZING.items() if "<mask>" in text}
+SAMPLES = MEMOIZING | PLAIN_PATH | {name: without_mask(text) for name, text in MASKLESS.items()}
 PLAIN = {name: Tokenizer.from_str(text) for name, text in SAMPLES.items()}
 # Their memo is small and kept from example to example, so that it is filled and emptied again.
 TOKENIZERS = {
@@ -49,31 +37,13 @@ TOKENIZERS = {
 RULES = {name: choose_line_rule(json.loads(text)) for name, text in SAMPLES.items()}
 CUT = [name for name, rule in RULES.items() if rule != "whole" and name not in PLAIN_PATH]
 
+# fmt: off
 BREAKS = [
-    "\n",
-    "\n\n",
-    "\r\n",
-    "\r\n\r\n",
-    "\n \n",
-    " \n",
-    "\n    ",
-    "\n\t",
-    "\t\n\n\n  ",
-    "\r",
-    "\n\n ",
-]
-BREAKS += [
-    "\u3000\n",
-    "\n\u00a0",
-    "\n\u2028\n",
-    "\x0b\n\x0c",
-    "\n\x1c",
-    "\x85\n",
-    "   ",
-    " \n/",
-    ".\n/",
+    "\n", "\n\n", "\r\n", "\r\n\r\n", "\n \n", " \n", "\n    ", "\n\t", "\t\n\n\n  ", "\r", "\n\n ",
+    "\u3000\n", "\n\u00a0", "\n\u2028\n", "\x0b\n\x0c", "\n\x1c", "\x85\n", "   ", " \n/", ".\n/",
     ".\n\n",
 ]
+# fmt: on
 words = st.one_of(
     st.sampled_from([*" ".join(TEXT).split(), *SPECIAL_STRINGS, *ODD]),
     st.sampled_from(["return", "//", "}", "#", "12", "…", "。", "\u00a8x", "\ufdfa"]),
@@ -99,13 +69,15 @@ def test_gpt_with_an_added_token_that_begins_as_words_do_is_not_cut() -> None:
     assert choose_line_rule(described) == "whole"
 
 
-def test_cuts_are_made_where_they_help() -> None:
-    def cut(rule: str, *texts: str) -> list[list[str]]:
-        text, offsets = as_arrays(list(texts))
-        cuts, firsts = cut_at_lines(rule, text, offsets)  # type: ignore[arg-type]
-        parts = [text[a:b].tobytes().decode() for a, b in pairwise(cuts.tolist())]
-        return [parts[a:b] for a, b in pairwise(firsts.tolist())]
+def cut(rule: str, *texts: str) -> list[list[str]]:
+    """The parts of each text."""
+    text, offsets = as_arrays(list(texts))
+    cuts, firsts = cut_at_lines(rule, text, offsets)  # type: ignore[arg-type]
+    parts = [text[a:b].tobytes().decode() for a, b in pairwise(cuts.tolist())]
+    return [parts[a:b] for a, b in pairwise(firsts.tolist())]
 
+
+def test_cuts_are_made_where_they_help() -> None:
     sentences = ("a\n\nb\nc", "", "x", "d:\n    e\n", "\nf")
     assert cut("around-breaks", *sentences) == [
         ["a", "\n", "\n", "b", "\n", "c"], [""], ["x"], ["d:", "\n    e", "\n"], ["\n", "f"],
@@ -128,12 +100,9 @@ def test_cuts_are_made_where_they_help() -> None:
 @example(sentences=[CODE, "\n\n\n", ".\n/", "a\n\n\u00a8", "a\n\u0301", "x \n\n  y\n"])
 @example(sentences=["a\n\n<s>\n", "a \n<|endoftext|>", "a\n \n\n<s>", "\n<s>", "\n\n[SEP]b\n\n<c>"])
 def test_ids_of_the_parts_are_those_of_the_whole(sentences: list[str]) -> None:
-    text, offsets = as_arrays(sentences)
     for name in CUT:
-        cuts, firsts = cut_at_lines(RULES[name], text, offsets)
-        parts = [text[a:b].tobytes().decode() for a, b in pairwise(cuts.tolist())]
-        of_parts = plain_rows(PLAIN[name], parts)
-        joined = [list(chain(*of_parts[a:b])) for a, b in pairwise(firsts.tolist())]
+        parts = cut(RULES[name], *sentences)
+        joined = [list(chain(*plain_rows(PLAIN[name], of_text))) for of_text in parts]
         assert joined == plain_rows(PLAIN[name], sentences), name
 
 
@@ -142,11 +111,9 @@ def test_ids_of_the_parts_are_those_of_the_whole(sentences: list[str]) -> None:
 @example(sentences=[CODE, ".\n/", ".\n\n//a", "a\n\n b", "a\t\nb"])
 def test_patterns_break_the_parts_as_the_whole(sentences: list[str]) -> None:
     """Also where the sample's vocabulary has no token that would show a difference."""
-    text, offsets = as_arrays(sentences)
     for name in ("GPT-2", "CL100K", "QWEN2", "O200K"):
         rule, breaking = RULES[f"{name}, no mask"], PLAIN[name].pre_tokenizer
-        cuts, _ = cut_at_lines(rule, text, offsets)
-        parts = [text[a:b].tobytes().decode() for a, b in pairwise(cuts.tolist())]
+        parts = list(chain(*cut(rule, *sentences)))
         assert pieces_of(breaking, parts) == pieces_of(breaking, sentences), name
 
 
@@ -164,4 +131,4 @@ def test_a_text_of_many_lines_has_the_ids_of_the_tokenizer(
     for name, tokenizer in TOKENIZERS.items():
         expected = plain_rows(PLAIN[name], sentences)
         for _ in range(times):
-            assert rows(*tokenizer.encode(*as_arrays(sentences))) == expected, name
+            assert encoded_rows(tokenizer, sentences) == expected, name

@@ -14,6 +14,7 @@ from corpusmill.tokenization.compiled import word_memo
 from corpusmill.tokenization.compiled import word_memo_kernels as kernels
 from corpusmill.tokenization.compiled.spans import EncodeTexts, encode_spans_by
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from tests.tools.token_rows import as_arrays, encoded_rows, plain_rows, rows
 from tests.tools.tokenizer_samples import MEMOIZING, TEXT, WIDE
 
 # fmt: off
@@ -59,22 +60,6 @@ TOKENIZERS = {
 PLAIN = {name: Tokenizer.from_str(text) for name, text in MEMOIZING.items()}
 
 
-def as_arrays(sentences: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    encoded = [sentence.encode() for sentence in sentences]
-    offsets = np.cumsum([0, *map(len, encoded)]).astype(np.int64)
-    return np.frombuffer(b"".join(encoded), np.uint8), offsets
-
-
-def rows(token_ids: np.ndarray, offsets: np.ndarray) -> list[list[int]]:
-    assert offsets[0] == 0
-    assert offsets[-1] == len(token_ids)
-    return [token_ids[a:b].tolist() for a, b in pairwise(offsets)]
-
-
-def plain_rows(tokenizer: Tokenizer, sentences: list[str]) -> list[list[int]]:
-    return [tokenizer.encode(sentence, add_special_tokens=False).ids for sentence in sentences]
-
-
 @settings(max_examples=80, deadline=None)
 @given(sentences=sentences_of_text)
 @example(
@@ -85,15 +70,13 @@ def plain_rows(tokenizer: Tokenizer, sentences: list[str]) -> list[list[int]]:
 @example(sentences=["x" * 64 + " " + "x" * 65 + " " + "y" * 300] * 3)
 @example(sentences=[" ".join(f"word{number}" for number in range(400))] * 2)
 def test_the_memo_gives_the_ids_of_the_whole_text(sentences: list[str]) -> None:
-    text, offsets = as_arrays(sentences)
     # Generating a text takes longer than encoding it, so all tokenizers share it.
     expected = {name: plain_rows(plain, sentences) for name, plain in PLAIN.items()}
     for (name, size), tokenizer in TOKENIZERS.items():
         assert tokenizer.memoizes, name
-        # The memo is kept from example to example, so that it is filled and emptied again and
-        # again.
-        assert rows(*tokenizer.encode(text, offsets)) == expected[name], (name, size)
-        assert rows(*tokenizer.encode(text, offsets)) == expected[name], (name, size)
+        # The memo is kept from example to example, so that it is filled and emptied again.
+        for _ in range(2):
+            assert encoded_rows(tokenizer, sentences) == expected[name], (name, size)
 
 
 @settings(max_examples=100, deadline=None)
@@ -119,9 +102,8 @@ class CountingEncoder:
 
     def __call__(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
         self.asked += texts
-        encoded = [text.encode() for text in texts]
-        offsets = np.cumsum([0, *map(len, encoded)]).astype(np.int64)
-        return np.frombuffer(b"".join(encoded), np.uint8).astype(np.int32), offsets
+        text, offsets = as_arrays(texts)
+        return text.astype(np.int32), offsets
 
 
 def make_memo(encode_texts: EncodeTexts, memory_bytes: int) -> word_memo.WordMemo:
@@ -229,10 +211,11 @@ def test_threads_may_share_a_tokenizer() -> None:
     wrong: list[int] = []
 
     def work(first: int) -> None:
-        for number in range(first, len(batches), 4):
-            encoded = rows(*tokenizer.encode(*as_arrays(batches[number])))
-            if encoded != plain_rows(plain, batches[number]):
-                wrong.append(number)
+        wrong.extend(
+            number
+            for number in range(first, len(batches), 4)
+            if encoded_rows(tokenizer, batches[number]) != plain_rows(plain, batches[number])
+        )
 
     threads = [threading.Thread(target=work, args=(first,)) for first in range(4)]
     for thread in threads:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
+from tokenizers.processors import TemplateProcessing
 
 from corpusmill.tokenization.compiled.exactness import choose_unit_rule
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
@@ -20,9 +21,16 @@ def state(component: Any) -> Any:
     return json.loads(component.__getstate__())
 
 
-def changed_pattern(pattern: str) -> Any:
-    split = pre_tokenizers.Split(Regex(pattern), "isolated")
-    return state(pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(use_regex=False)]))
+def truncating(name: str) -> str:
+    tokenizer = Tokenizer.from_str(MEMOIZING[name])
+    tokenizer.enable_truncation(8)
+    return str(tokenizer.to_str())
+
+
+SPLIT = pre_tokenizers.Split(Regex(r"\p{L}+ ?|[^\p{L}]+"), "isolated")
+LOOKING_AHEAD = state(pre_tokenizers.Sequence([SPLIT, pre_tokenizers.ByteLevel(use_regex=False)]))
+STRIP = normalizers.Sequence([normalizers.Strip()])
+NESTED_STRIP = state(normalizers.Sequence([normalizers.NFC(), STRIP]))
 
 
 def added(**flags: Any) -> list[dict[str, Any]]:
@@ -34,10 +42,7 @@ def added(**flags: Any) -> list[dict[str, Any]]:
     ("tokenizer_json", "why"),
     [
         (PLAIN_PATH["ByteLevel, no regex"], "ByteLevel"),
-        (
-            changed("CL100K", pre_tokenizer=changed_pattern(r"\p{L}+ ?|[^\p{L}]+")),
-            "Split, then Byte",
-        ),
+        (changed("CL100K", pre_tokenizer=LOOKING_AHEAD), "Split, then Byte"),
         (changed("GPT-2", normalizer=state(normalizers.StripAccents())), "StripAccents"),
         (changed("GPT-2", normalizer=state(normalizers.BertNormalizer())), "BertNormalizer"),
         (changed("GPT-2", added_tokens=added(rstrip=True)), "neighbours"),
@@ -48,51 +53,16 @@ def added(**flags: Any) -> list[dict[str, Any]]:
         (changed("BPE", normalizer=state(normalizers.Strip())), "Strip"),
         (changed("BPE", normalizer=state(normalizers.Replace(" ", "_"))), "Replace"),
         (changed("BPE", normalizer=state(normalizers.Prepend("_"))), "Prepend"),
-        (
-            changed(
-                "BPE",
-                normalizer=state(
-                    normalizers.Sequence(
-                        [normalizers.NFC(), normalizers.Sequence([normalizers.Strip()])]
-                    )
-                ),
-            ),
-            "Strip",
-        ),
+        (changed("BPE", normalizer=NESTED_STRIP), "Strip"),
         (changed("BPE", model={**json.loads(MEMOIZING["BPE"])["model"], "dropout": 0.1}), "random"),
         (changed("BPE", added_tokens=added(content="a b")), "holds a space"),
         (changed("BPE", added_tokens=added(lstrip=True)), "neighbours"),
         (changed("BPE", added_tokens=added(rstrip=True)), "neighbours"),
         (changed("BPE", added_tokens=added(single_word=True)), "neighbours"),
         # Becomes " a " when normalized, next to the spaces around a word.
-        (
-            changed("WordPiece, cased", added_tokens=added(content="株", normalized=True)),
-            "holds a space",
-        ),
-        (
-            changed(
-                "BPE",
-                truncation={
-                    "direction": "Right",
-                    "max_length": 8,
-                    "strategy": "LongestFirst",
-                    "stride": 0,
-                },
-            ),
-            "truncates",
-        ),
-        (
-            changed(
-                "BPE",
-                post_processor={
-                    "type": "TemplateProcessing",
-                    "single": [{"Sequence": {"id": "A", "type_id": 0}}] * 2,
-                    "pair": [{"Sequence": {"id": side, "type_id": 0}} for side in "AB"],
-                    "special_tokens": {},
-                },
-            ),
-            "post-processor",
-        ),
+        (changed("WordPiece, cased", added_tokens=added(content="株", normalized=True)), "a space"),
+        (truncating("BPE"), "truncates"),
+        (changed("BPE", post_processor=state(TemplateProcessing("$A $A"))), "post-processor"),
     ],
 )
 def test_tokenizers_that_may_look_across_spaces_take_the_plain_path(

@@ -8,18 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from corpusmill.tokenization.compiled import word_memo_kernels as kernels
 from corpusmill.tokenization.compiled.units import WORD_BYTES
-from corpusmill.tokenization.compiled.word_memo_kernels import (
-    MemoArrays,
-    Unit,
-    add_entry,
-    allocate_memo,
-    emit_ids,
-    find_entry,
-    look_up,
-    read_unit,
-    read_word,
-)
 
 # Bytes near a space's in value, and with the highest bit set, where bit tricks go wrong
 byte_strings = st.lists(
@@ -39,7 +29,7 @@ def test_a_word_is_read_up_to_a_space_or_the_end(text: bytes) -> None:
     for place in range(len(text) + 1):
         for stop in range(place, len(text) + 1):
             expected = text[place:stop].split(b" ")[0][:WORD_BYTES]
-            word, size = read_word(padded(text), place, stop)
+            word, size = kernels.read_word(padded(text), place, stop)
             assert size == len(expected)
             assert np.uint64(word).tobytes() == expected.ljust(WORD_BYTES)
 
@@ -49,13 +39,13 @@ def test_a_word_is_read_up_to_a_space_or_the_end(text: bytes) -> None:
 def test_a_unit_is_read_to_its_end_and_hashed_by_its_bytes_alone(text: bytes) -> None:
     seen: dict[bytes, int] = {}
     for start in range(len(text)):
-        unit = read_unit(padded(text), start, len(text), 0)
+        unit = kernels.read_unit(padded(text), start, len(text), 0)
         expected = text[start:].split(b" ")[0]
         assert (unit.start, unit.end) == (start, start + len(expected))
         assert np.uint64(unit.first).tobytes() == expected[:WORD_BYTES].ljust(WORD_BYTES)
-        alone = read_unit(padded(expected), 0, len(expected), 0)
+        alone = kernels.read_unit(padded(expected), 0, len(expected), 0)
         assert alone == (0, len(expected), 0, unit.first, unit.hash)
-        after_space = read_unit(padded(b" " + expected), 0, 1 + len(expected), 1)
+        after_space = kernels.read_unit(padded(b" " + expected), 0, 1 + len(expected), 1)
         assert after_space == (1, 1 + len(expected), 1, unit.first, unit.hash)
         assert seen.setdefault(expected, unit.hash) == unit.hash
 
@@ -64,40 +54,46 @@ def test_a_unit_is_read_to_its_end_and_hashed_by_its_bytes_alone(text: bytes) ->
     "text", [b"abcdefg", b"abcdefgh", b"abcdefghijklmnop", b"\xf0\x9f\x9a\x80" * 5]
 )
 def test_a_change_anywhere_changes_the_hash(text: bytes) -> None:
-    values = {read_unit(padded(text), 0, len(text), 0).hash}
+    values = {kernels.read_unit(padded(text), 0, len(text), 0).hash}
     for place in range(len(text)):
         for bit in range(8):
             changed = bytearray(text)
             changed[place] ^= 1 << bit
             if 32 not in changed:
-                values.add(read_unit(padded(bytes(changed)), 0, len(text), 0).hash)
+                values.add(kernels.read_unit(padded(bytes(changed)), 0, len(text), 0).hash)
     assert len(values) >= 8 * len(text) - 3  # two changes or so make a space
 
 
 @pytest.mark.parametrize("before", [0, 2, 4, 7, 13])
 def test_units_that_differ_in_any_place_are_spread_over_the_table(before: int) -> None:
-    memo = allocate_memo(1 << 18)  # 8192 slots: 2000 at random take 1775 of them, 13 up or down
+    memo = kernels.allocate_memo(
+        1 << 18
+    )  # 8192 slots: 2000 at random take 1775 of them, 13 up or down
     slots = {find(memo, b"", b"x" * before + b"%04d" % number)[1] for number in range(2000)}
     assert len(memo.table) == 8192
     assert len(slots) > 1600
 
 
 def look(
-    memo: MemoArrays, known: int, *sentences: bytes, longest: int = 64, own_space: int | None = None
+    memo: kernels.MemoArrays,
+    known: int,
+    *sentences: bytes,
+    longest: int = 64,
+    own_space: int | None = None,
 ) -> list[Any]:
     text, offsets = padded(b"".join(sentences)), np.cumsum([0, *map(len, sentences)])
-    looked = look_up(memo, known, longest, own_space, text, offsets)
+    looked = kernels.look_up(memo, known, longest, own_space, text, offsets)
     return [array.tolist() for array in looked]
 
 
 def test_units_are_numbered_in_their_order() -> None:
-    memo = allocate_memo(1 << 12)
+    memo = kernels.allocate_memo(1 << 12)
     assert look(memo, 0, b"ab  c ab") == [[0, 1, 0], [0, 3], [[0, 2], [4, 5]], []]
     assert look(memo, 2, b"", b" ", b"d c", b"ab") == [[2, 1, 0], [0, 0, 0, 2, 3], [[1, 2]], []]
 
 
 def test_the_end_of_a_sentence_ends_a_unit() -> None:
-    memo = allocate_memo(1 << 12)
+    memo = kernels.allocate_memo(1 << 12)
     entries, unit_offsets, new, _ = look(memo, 0, b"abcdefgh", b"abcd", b"efgh", b"abcdefgh")
     assert entries == [0, 1, 2, 0]
     assert unit_offsets == [0, 1, 2, 3, 4]
@@ -105,17 +101,17 @@ def test_the_end_of_a_sentence_ends_a_unit() -> None:
 
 
 def test_long_units_are_not_remembered() -> None:
-    memo = allocate_memo(1 << 12)
+    memo = kernels.allocate_memo(1 << 12)
     text = b"x" * 8 + b" " + b"y" * 9 + b" z"
     assert look(memo, 0, text, longest=8) == [[0, -1, 1], [0, 3], [[0, 8], [19, 20]], [[9, 18]]]
 
 
 def test_units_without_room_are_not_remembered() -> None:
-    memo = allocate_memo(0)
+    memo = kernels.allocate_memo(0)
     entries, _, new, unremembered = look(memo, 0, b" ".join(b"%d" % n for n in range(20)))
     assert entries == [*range(15), *[-1] * 5]
     assert (len(new), len(unremembered)) == (15, 5)
-    memo = allocate_memo(0)  # 16 words after first ones
+    memo = kernels.allocate_memo(0)  # 16 words after first ones
     entries, *_ = look(memo, 0, b" ".join(bytes([97 + n]) * 40 for n in range(4)) + b" e")
     assert entries == [0, 1, 2, -1, 3]
 
@@ -131,33 +127,33 @@ units = st.lists(
 @given(units=units)
 @example(units=[b"a", b"a\x00", b"a" * 8, b"a" * 9, b"a" * 16, b"a" * 7 + b"\x00"])
 def test_what_was_added_is_found_and_nothing_else(units: list[bytes]) -> None:
-    memo = allocate_memo(1 << 12)
+    memo = kernels.allocate_memo(1 << 12)
     for entry, unit in enumerate(units):
         known, slot = find(memo, b"", unit)
         assert known == -1
-        assert add_entry(memo, entry, slot, padded(unit), read_plain(b"", unit))
+        assert kernels.add_entry(memo, entry, slot, padded(unit), read_plain(b"", unit))
     for entry, unit in enumerate(units):
         assert find(memo, b"x ", unit)[0] == entry
 
 
-def read_plain(before: bytes, text: bytes) -> Unit:
+def read_plain(before: bytes, text: bytes) -> kernels.Unit:
     """A unit that owns no space, with the types that compiled kernels take."""
     start = len(before)
-    unit: Unit = read_unit(padded(before + text), start, start + len(text), 0)
+    unit: kernels.Unit = kernels.read_unit(padded(before + text), start, start + len(text), 0)
     return unit._replace(first=np.uint64(unit.first), hash=np.uint64(unit.hash))
 
 
-def find(memo: MemoArrays, before: bytes, text: bytes) -> tuple[int, int]:
-    entry, slot = find_entry(memo, padded(before + text), read_plain(before, text))
+def find(memo: kernels.MemoArrays, before: bytes, text: bytes) -> tuple[int, int]:
+    entry, slot = kernels.find_entry(memo, padded(before + text), read_plain(before, text))
     return int(entry), int(slot)
 
 
 @pytest.mark.parametrize("dtype", [np.int16, np.uint16, np.int32])
 def test_ids_of_units_follow_each_other(dtype: type) -> None:
-    memo = allocate_memo(0)
+    memo = kernels.allocate_memo(0)
     memo.id_ends[:4] = [0, 2, 2, 3]  # the ids of entries 0, 1 and 2 are [5, 6], [] and [7]
     memo.ids[:3] = [5, 6, 7]
-    token_ids, token_offsets = emit_ids(
+    token_ids, token_offsets = kernels.emit_ids(
         memo,
         np.array([0, -1, 2, -1, 1, 0], np.int32),
         np.array([0, 2, 2, 5, 6]),

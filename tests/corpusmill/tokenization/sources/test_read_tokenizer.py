@@ -1,7 +1,6 @@
 import hashlib
 import json
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,9 @@ from tokenizers import Tokenizer
 from corpusmill.errors import UserError
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.read import read_tokenizer
-from corpusmill.tokenization.special_tokens import find_special_tokens
+from corpusmill.tokenization.special_tokens import SpecialTokens, find_special_tokens
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
+from tests.tools.token_rows import as_arrays, encoded_rows, plain_rows, rows
 from tests.tools.tokenizer_samples import MEMOIZING, PLAIN_PATH, TEXT, byte_level, wordpiece
 
 VOCAB = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -37,10 +37,8 @@ def files(**contents: str | bytes) -> Callable[[str], bytes | None]:
 
 
 def ids_of(file: TokenizerFile, *sentences: str) -> list[int]:
-    text = "".join(sentences).encode()
-    offsets = np.cumsum([0, *(len(sentence.encode()) for sentence in sentences)]).astype(np.int64)
     tokenizer = SentenceTokenizer(file.json, file.token_dtype)
-    token_ids, _ = tokenizer.encode(np.frombuffer(text, np.uint8), offsets)
+    token_ids, _ = tokenizer.encode(*as_arrays(list(sentences)))
     assert token_ids.dtype == file.token_dtype
     return [int(token) for token in token_ids]
 
@@ -59,10 +57,8 @@ def test_padding_truncation_and_dropout_are_removed() -> None:
     assert file.name == "folder/tokenizer.json"
     assert file.digest == hashlib.sha256(file.json.encode()).hexdigest()
     assert SentenceTokenizer(file.json, file.token_dtype).memoizes
-    plain = Tokenizer.from_str(MEMOIZING["BPE"])
-    assert ids_of(file, TEXT[0], TEXT[1]) == [
-        token for text in TEXT[:2] for token in plain.encode(text, add_special_tokens=False).ids
-    ]
+    expected = plain_rows(Tokenizer.from_str(MEMOIZING["BPE"]), TEXT[:2])
+    assert ids_of(file, *TEXT[:2]) == [*expected[0], *expected[1]]
 
 
 def test_the_vocabulary_counts_added_tokens_and_gaps() -> None:
@@ -79,15 +75,9 @@ def test_the_vocabulary_counts_added_tokens_and_gaps() -> None:
 
 @pytest.mark.parametrize(
     ("vocab_size", "dtype"),
-    [
-        (1, "int16"),
-        (30522, "int16"),
-        (32768, "int16"),
-        (32769, "uint16"),
-        (65536, "uint16"),
-        (65537, "int32"),
-    ],
-)
+    [(1, "int16"), (30522, "int16"), (32768, "int16"), (32769, "uint16"), (65536, "uint16"),
+     (65537, "int32")],
+)  # fmt: skip
 def test_ids_have_the_smallest_type_that_holds_them(vocab_size: int, dtype: str) -> None:
     special = find_special_tokens(json.loads(byte_level()), {})
     assert TokenizerFile("", "", vocab_size, special, "").token_dtype == np.dtype(dtype)
@@ -120,10 +110,8 @@ def test_the_companion_decides_about_case(config: dict[str, Any], ids: list[int]
 
 def test_windows_line_ends_and_a_byte_order_mark_do_not_matter() -> None:
     odd = b"\xef\xbb\xbf" + vocab_txt().replace("\n", "\r\n").encode()
-    assert (
-        read_tokenizer("vocab.txt", files(vocab_txt=odd)).json
-        == read_tokenizer("vocab.txt", files(vocab_txt=vocab_txt())).json
-    )
+    read = [read_tokenizer("vocab.txt", files(vocab_txt=text)) for text in (odd, vocab_txt())]
+    assert read[0].json == read[1].json
 
 
 @pytest.mark.parametrize(
@@ -164,14 +152,9 @@ def test_a_folder_is_refused(tmp_path: Path) -> None:
 def test_roles_do_not_depend_on_places_in_the_vocabulary() -> None:
     shuffled = ["x", "[MASK]", "y", "[SEP]", "[UNK]", "[CLS]", "[PAD]"]
     special = read_tokenizer("vocab.txt", files(vocab_txt="\n".join(shuffled))).special
-    assert (special.cls_id, special.sep_id, special.mask_id, special.pad_id, special.unk_id) == (
-        5,
-        3,
-        1,
-        6,
-        4,
+    assert special == SpecialTokens(
+        cls_id=5, sep_id=3, mask_id=1, pad_id=6, unk_id=4, all_ids=(1, 3, 4, 5, 6)
     )
-    assert special.all_ids == (1, 3, 4, 5, 6)
 
 
 @pytest.mark.parametrize("name", PLAIN_PATH)
@@ -181,20 +164,13 @@ def test_roles_do_not_depend_on_places_in_the_vocabulary() -> None:
 def test_the_plain_path_gives_the_ids_of_the_whole_text(name: str, sentences: list[str]) -> None:
     tokenizer = SentenceTokenizer(PLAIN_PATH[name], np.dtype(np.int16))
     assert not tokenizer.memoizes
-    encoded = [sentence.encode() for sentence in ["other", *sentences, "other"]]
-    offsets = np.cumsum([0, *map(len, encoded)]).astype(np.int64)
-    text = np.frombuffer(b"".join(encoded), np.uint8)
-    token_ids, token_offsets = tokenizer.encode(text, offsets[1:-1])
-    library = Tokenizer.from_str(PLAIN_PATH[name])
-    assert [token_ids[first:last].tolist() for first, last in pairwise(token_offsets)] == [
-        library.encode(sentence, add_special_tokens=False).ids for sentence in sentences
-    ]
+    text, offsets = as_arrays(["other", *sentences, "other"])
+    encoded = rows(*tokenizer.encode(text, offsets[1:-1]))
+    assert encoded == plain_rows(Tokenizer.from_str(PLAIN_PATH[name]), sentences)
 
 
 def test_the_memo_and_special_tokens_in_the_text_can_be_left_out() -> None:
     library = Tokenizer.from_str(MEMOIZING["WordPiece, lower-cased"])
-    text = np.frombuffer(b"the [SEP] film", np.uint8)
-    offsets = np.array([0, len(text)])
     for memoize in (True, False):
         for in_text in (True, False):
             library.encode_special_tokens = not in_text
@@ -203,6 +179,6 @@ def test_the_memo_and_special_tokens_in_the_text_can_be_left_out() -> None:
                 memoize=memoize, special_tokens_in_text=in_text,
             )  # fmt: skip
             assert tokenizer.memoizes is memoize
-            expected = library.encode("the [SEP] film", add_special_tokens=False).ids
+            [expected] = plain_rows(library, ["the [SEP] film"])
             assert (library.token_to_id("[SEP]") in expected) is in_text
-            assert tokenizer.encode(text, offsets)[0].tolist() == expected
+            assert encoded_rows(tokenizer, ["the [SEP] film"]) == [expected]

@@ -11,15 +11,11 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.proof import HARD_TEXTS
 from corpusmill.tokenization.words.marked_encoding import find_continued
-from corpusmill.tokenization.words.words import Spans, load_words
-from tests.corpusmill.tokenization.compiled.test_word_memo import (
-    ODD,
-    SPECIAL_STRINGS,
-    as_arrays,
-    rows,
-    sentences_of_text,
-)
+from corpusmill.tokenization.words.words import Spans, cut_unicode
+from tests.corpusmill.tokenization.compiled import test_word_memo
+from tests.corpusmill.tokenization.compiled.test_word_memo import ODD, SPECIAL_STRINGS
 from tests.tools.many_scripts import DOCUMENTS
+from tests.tools.token_rows import as_arrays, encoded_rows, rows
 from tests.tools.tokenizer_samples import MEMOIZING, PLAIN_PATH
 
 Rows = list[list[int]]
@@ -51,14 +47,8 @@ def trimmed(name: str) -> str:
     return tokenizer.to_str()
 
 
-TOKENIZERS = {
-    **MEMOIZING,
-    "GPT-2, trimmed": trimmed("GPT-2"),
-    "RoBERTa, trimmed": trimmed("RoBERTa"),
-    **PLAIN_PATH,
-    "Byte fallback": byte_fallback(),
-}
-MEMOIZING_NAMES = [name for name in TOKENIZERS if name not in {*PLAIN_PATH, "Byte fallback"}]
+MEMOIZED = MEMOIZING | {f"{name}, trimmed": trimmed(name) for name in ("GPT-2", "RoBERTa")}
+TOKENIZERS = MEMOIZED | PLAIN_PATH | {"Byte fallback": byte_fallback()}
 OF_EVERY_KIND = ["WordPiece, lower-cased", "WordPiece, cased", "BPE, NFKC", "RoBERTa, trimmed"]
 OF_EVERY_KIND += ["GPT-2, NFKC", "CL100K", "Unigram", "Byte fallback"]
 LOADED = {name: Tokenizer.from_str(text) for name, text in TOKENIZERS.items()}
@@ -92,23 +82,14 @@ def reference_marks(tokenizer: Tokenizer, words: Spans, text: str) -> list[int]:
     return [2 * token + mark for token, mark in zip(encoding.ids, continues, strict=True)]
 
 
-def reference_rows(name: str, sentences: list[str], words: str = "unicode") -> Rows:
-    rule = load_words(words)
-    assert rule is not None
-    return [reference_marks(LOADED[name], rule.cut(text), text) for text in sentences]
+def reference_rows(name: str, sentences: list[str]) -> Rows:
+    return [reference_marks(LOADED[name], cut_unicode(text), text) for text in sentences]
 
 
-def marked_rows(tokenizer: SentenceTokenizer, sentences: list[str]) -> Rows:
-    return rows(*tokenizer.encode(*as_arrays(sentences)))
-
-
-def shown(name: str, text: str, words: str = "unicode") -> str:
+def shown(name: str, text: str) -> str:
     """The tokens of a text, with + before those that continue a word."""
-    tokenizer = SentenceTokenizer(TOKENIZERS[name], np.dtype(np.int32), words=words)
-    [marked] = marked_rows(tokenizer, [text])
-    tokens = [LOADED[name].id_to_token(marked_id >> 1) for marked_id in marked]
-    pairs = zip(tokens, marked, strict=True)
-    return " ".join("+" * (marked_id & 1) + str(token) for token, marked_id in pairs)
+    [marked] = encoded_rows(MARKING[name, USUAL], [text])
+    return " ".join("+" * (one & 1) + str(LOADED[name].id_to_token(one >> 1)) for one in marked)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +122,7 @@ def test_phrases_of_chinese_are_marked() -> None:
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     marking = SentenceTokenizer(tokenizer.to_str(), np.dtype(np.int16), words="jieba")
     assert not marking.memoizes
-    assert marked_rows(marking, [text, ""]) == [[2, 1, 0, 1, 0], []]
+    assert encoded_rows(marking, [text, ""]) == [[2, 1, 0, 1, 0], []]
 
 
 spans_of = st.lists(st.integers(0, 30), unique=True, max_size=12).map(
@@ -179,7 +160,7 @@ EXAMPLES = [
 
 
 @settings(max_examples=60)
-@given(sentences=sentences_of_text)
+@given(sentences=test_word_memo.sentences_of_text)
 def test_marks_are_those_of_the_reference(sentences: list[str]) -> None:
     for name in OF_EVERY_KIND:
         check_marks(name, sentences)
@@ -195,14 +176,14 @@ def check_marks(name: str, sentences: list[str]) -> None:
     expected = reference_rows(name, sentences)
     for size in (TINY, USUAL):
         tokenizer = MARKING[name, size]
-        assert tokenizer.memoizes == (name in MEMOIZING_NAMES)
+        assert tokenizer.memoizes == (name in MEMOIZED)
         # The memo is kept from example to example, so that it is filled and emptied again.
-        assert marked_rows(tokenizer, sentences) == expected, (name, size)
-        assert marked_rows(tokenizer, sentences) == expected, (name, size)
+        for _ in range(2):
+            assert encoded_rows(tokenizer, sentences) == expected, (name, size)
 
 
 @settings(max_examples=40)
-@given(sentences=sentences_of_text, cuts=st.lists(st.integers(0, 6), max_size=4))
+@given(sentences=test_word_memo.sentences_of_text, cuts=st.lists(st.integers(0, 6), max_size=4))
 @example(sentences=["a b", "", "it's a b"], cuts=[1, 2])
 def test_the_cutting_into_batches_does_not_matter(sentences: list[str], cuts: list[int]) -> None:
     text, offsets = as_arrays(sentences)
