@@ -1,23 +1,23 @@
 """Build the examples of each shard, sort them, and write them to a file with a temporary name."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from uuid import uuid4
+from functools import partial
 
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
 from corpusmill.dataset.checksums import HashingWriter
+from corpusmill.dataset.distributions import Counts, weigh
+from corpusmill.dataset.shards import write_shard
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.parquet import ROW_GROUP_ROWS
-from corpusmill.formats.shard_format import ShardWriter
 from corpusmill.formats.shard_formats import FORMATS
-from corpusmill.layout.length_bins import cut_lengths, split_into_bins
+from corpusmill.layout.length_bins import cut_lengths
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from corpusmill.layout.sorting import add_keys, keyed_schema
 from corpusmill.objectives.objective import Objective
@@ -27,7 +27,7 @@ from transforms.pool import map_pool
 from transforms.recovery.journal import Journal, Output
 from transforms.sort import RowSorter
 from transforms.spill import load_segment
-from transforms.storage.files import create_file, scratch_folder
+from transforms.storage.files import create_file, new_path, scratch_folder
 from transforms.tally import COUNTS, Count, Tally
 from transforms.work_log import run_once
 
@@ -57,17 +57,6 @@ class ShardOptions:
     temp_folder: str
 
 
-@dataclass
-class _OpenShard:
-    """The files of a shard, or of one of its length bins, while they are written."""
-
-    paths: list[str]
-    sinks: list[HashingWriter]
-    writer: ShardWriter
-    rows: int = 0
-    tokens: int = 0
-
-
 class _BuildShard(beam.DoFn):
     """Build, sort and write one shard."""
 
@@ -76,27 +65,19 @@ class _BuildShard(beam.DoFn):
         self._objective, self._layout = options.objective, options.layout
 
     def setup(self) -> None:
-        self._built = Tally("build", live=("passes", "examples"))
-        self._written = Tally("write", live=("rows",))
-        self._tallies = (self._built, self._written)
         self._journal = Journal(self._options.temp_folder)
 
     def process(
         self, element: tuple[int, Iterable[Segment]], pool_path: str = ""
     ) -> Iterator[WrittenFile]:
         shard, segments = element
-        outputs = run_once(
-            self._journal,
-            f"shard-{shard}",
-            lambda: self._make(shard, segments, pool_path),
-            self._tallies,
-        )
+        work = partial(self._make, shard, segments, pool_path)
+        outputs = run_once(self._journal, f"shard-{shard}", work)
         for tag, value in outputs:
             yield TaggedOutput(tag, value) if tag else value
 
     def _make(self, shard: int, segments: Iterable[Segment], pool_path: str) -> Iterator[Output]:
-        for tally in self._tallies:
-            tally.start()
+        self._tally = Tally()
         pool = (
             self._shared.acquire(lambda: map_pool(pool_path), tag=pool_path) if pool_path else None
         )
@@ -106,60 +87,52 @@ class _BuildShard(beam.DoFn):
                 if segment.rows:
                     for examples in self._build(shard, segment, pool):
                         rows.add(examples)
-            packed = self._objective.pack(rows.drain(ROW_GROUP_ROWS))
-            yield from (("", file) for file in self._write(shard, packed))
-        for tally in self._tallies:
-            yield from ((COUNTS, count) for count in tally.drain())
+            yield from (("", file) for file in self._write(shard, rows.drain(ROW_GROUP_ROWS)))
+        yield from ((COUNTS, count) for count in self._tally.counts())
 
     def _build(self, shard: int, segment: Segment, pool: Pool | None) -> Iterator[pa.RecordBatch]:
         documents, seed = load_segment(segment, self._options.documents_schema), self._layout.seed
         splits = np.full(documents.num_rows, self._layout.split_of(shard), np.uint8)
         for repeat in self._layout.repeats_of(shard, segment.bucket, self._objective.repeats):
             examples = self._objective.build(documents, repeat, pool, splits, seed)
-            self._built.add("passes", documents.num_rows)
-            self._built.add("examples", examples.num_rows)
+            self._tally.add("build.passes", documents.num_rows)
+            self._tally.add("build.examples", examples.num_rows)
             for name, number in self._objective.count(examples).items():
-                self._built.add(name, number)
+                self._tally.add(f"build.{name}", number)
             yield add_keys(examples, seed)
 
-    def _write(self, shard: int, batches: Iterable[pa.RecordBatch]) -> Iterator[WrittenFile]:
-        split, output = SPLIT_NAMES[self._layout.split_of(shard)], self._options.output
-        bins = cut_lengths(self._objective.columns, output.bin_size)
+    def _write(self, shard: int, examples: Iterator[pa.RecordBatch]) -> Iterator[WrittenFile]:
+        output = self._options.output
+        bins = cut_lengths(self._objective.columns, output.bin_size) or (None,)
+        suffixes = FORMATS[output.output_format].suffixes(output)
+        folder = self._options.temp_folder
+        names = [new_path(folder, f"shard-{shard}-{number}") for number in range(len(bins))]
+        rows, tokens = [0] * len(bins), [0] * len(bins)
         with ExitStack() as files:
-            shards = [self._open(shard, number, files) for number in range(len(bins) or 1)]
-            for number, group in split_into_bins(batches, bins, ROW_GROUP_ROWS):
-                file = shards[number]
-                file.tokens += self._measure(group, split)
-                file.rows += group.num_rows
-                self._written.add("rows", group.num_rows)
-                file.writer.write(self._objective.finish(group, output.is_padded))
-            for file in shards:
-                file.writer.close()
-        for number, file in enumerate(shards):
-            for part, (path, sink) in enumerate(zip(file.paths, file.sinks, strict=True)):
-                content = (0, 0) if part else (file.rows, file.tokens)
+            sinks = [
+                [HashingWriter(files.enter_context(create_file(name + end))) for end in suffixes]
+                for name in names
+            ]
+            written = write_shard(self._objective, output, sinks, examples)
+            for number, num_rows, distributions in written:
+                self._tally.add("write.rows", num_rows)
+                rows[number] += num_rows
+                tokens[number] += self._count(shard, distributions)
+        for number, name in enumerate(names):
+            for part, (suffix, sink) in enumerate(zip(suffixes, sinks[number], strict=True)):
+                content = (0, 0) if part else (rows[number], tokens[number])
+                path = name + suffix
                 yield WrittenFile(shard, part, path, *content, sink.bytes, sink.sha256, number)
 
-    def _open(self, shard: int, length_bin: int, files: ExitStack) -> _OpenShard:
-        output, folder = self._options.output, self._options.temp_folder
-        shard_format = FORMATS[output.output_format]
-        name = FileSystems.join(folder, f"shard-{shard}-{length_bin}-{uuid4().hex}")
-        paths = [name + suffix for suffix in shard_format.suffixes(output)]
-        sinks = [HashingWriter(files.enter_context(create_file(path))) for path in paths]
-        writer = shard_format.open_writer(sinks, self._objective.columns, output)
-        return _OpenShard(paths, sinks, writer)
-
-    def _measure(self, group: pa.RecordBatch, split: str) -> int:
+    def _count(self, shard: int, distributions: Mapping[str, Counts]) -> int:
         """Count the distributions of some rows, and return their tokens."""
-        distributions = self._objective.measure(group)
+        split = SPLIT_NAMES[self._layout.split_of(shard)]
         for name, counts in distributions.items():
             for value in np.flatnonzero(counts).tolist():
-                self._written.add(f"{split}.{name}.{value}", int(counts[value]))
+                self._tally.add(f"write.{split}.{name}.{value}", int(counts[value]))
         if "pieces" in distributions:
-            pieces = distributions["pieces"]
-            self._written.add("pieces", int(pieces @ np.arange(len(pieces))))
-        lengths = distributions["length"]
-        return int(lengths @ np.arange(len(lengths)))
+            self._tally.add("write.pieces", weigh(distributions["pieces"]))
+        return weigh(distributions["length"])
 
 
 class BuildShards(beam.PTransform):

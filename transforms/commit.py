@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
-from uuid import uuid4
 
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
@@ -28,7 +27,15 @@ from transforms.elements import RejectsFile, WrittenFile
 from transforms.recovery.claim import check_claim, drop_claim, read_claim
 from transforms.recovery.publish import Move
 from transforms.recovery.reveal import reveal
-from transforms.storage.files import create_file, file_exists, open_file, remove_folder
+from transforms.storage.files import (
+    create_file,
+    file_exists,
+    new_path,
+    open_file,
+    read_file,
+    remove_folder,
+)
+from transforms.tally import Count, add_up
 
 
 @dataclass(frozen=True)
@@ -95,8 +102,7 @@ class _Commit(beam.DoFn):
         self, written: list[WrittenFile], sums: dict[str, int], rejects: list[RejectsFile]
     ) -> None:
         check_rejects(sums, self._options.max_rejects)
-        with open_file(self._options.record_path) as stream:
-            record = json.loads(stream.read())
+        record = json.loads(read_file(self._options.record_path))
         rows = sum(file.rows for file in written)
         shards = len({file.shard for file in written})
         problems = find_imbalances(sums, self._options.expected, rows, shards)
@@ -111,8 +117,7 @@ class _Commit(beam.DoFn):
             if isinstance(entry, Shard):
                 shards_of.setdefault(self._split_of(file), []).append(entry)
         files = [entry for _, entry in entries if not isinstance(entry, Shard)]
-        with open_file(self._options.tokenizer_path) as stream:
-            tokenizer_json = stream.read()
+        tokenizer_json = read_file(self._options.tokenizer_path)
         files.append(entry_of(manifests.TOKENIZER, tokenizer_json))
         for path, entry in self._join_rejects(rejects):
             moves.append(Move(path, self._final(entry.file), entry.bytes))
@@ -133,10 +138,8 @@ class _Commit(beam.DoFn):
         if self._options.joined:
             shard = self._options.joined[split] + suffixes[0]
         else:
-            number, total = file.shard, self._layout.train_shards
-            if number >= total:
-                number, total = number - total, self._layout.validation_shards
-            pattern = self._options.shard_name
+            first, total = self._layout.split_range(file.shard)
+            number, pattern = file.shard - first, self._options.shard_name
             shard = manifests.shard_name(begin, number, total, suffixes[0], pattern)
         name = part_names(shard, suffixes)[file.part]
         if file.part:
@@ -159,7 +162,7 @@ class _Commit(beam.DoFn):
             if len(files) == 1:
                 yield files[0]
                 continue
-            path = self._new_path(f"joined-{split}-{part}")
+            path = new_path(self._options.temp_folder, f"joined-{split}-{part}")
             size, sha256 = _join_files([file.path for file in files], path)
             rows, tokens = sum(file.rows for file in files), sum(file.tokens for file in files)
             yield WrittenFile(files[0].shard, part, path, rows, tokens, size, sha256, bin=0)
@@ -169,13 +172,9 @@ class _Commit(beam.DoFn):
 
     def _join_rejects(self, rejects: list[RejectsFile]) -> Iterator[tuple[str, FileEntry]]:
         if rejects:
-            joined = self._new_path("rejects")
+            joined = new_path(self._options.temp_folder, "rejects")
             size, sha256 = _join_files([file.path for file in sorted(rejects)], joined)
             yield joined, FileEntry(manifests.REJECTS, size, sha256)
-
-    def _new_path(self, name: str) -> str:
-        """Return a path of this attempt's own: another attempt may be writing the same file."""
-        return str(FileSystems.join(self._options.temp_folder, f"{name}-{uuid4().hex}"))
 
 
 def _add_results(
@@ -250,11 +249,6 @@ def check_rejects(counts: dict[str, int], max_rejects: float | None) -> None:
         )
 
 
-def _add(numbers: Iterable[int]) -> int:
-    # Beam does not know the type of the bare `sum`, and would pickle every count.
-    return sum(numbers)
-
-
 class CommitDataset(beam.PTransform):
     """Give written shards their final names; return the folder once it is complete.
 
@@ -269,7 +263,7 @@ class CommitDataset(beam.PTransform):
         self,
         options: CommitOptions,
         layout: Layout,
-        counts: list[beam.PCollection[tuple[str, int]]],
+        counts: list[beam.PCollection[Count]],
         rejects: beam.PCollection[RejectsFile],
     ) -> None:
         super().__init__()
@@ -277,9 +271,7 @@ class CommitDataset(beam.PTransform):
 
     def expand(self, shards: beam.PCollection[WrittenFile]) -> beam.PCollection[str]:
         """Add up the counts, and run the commit once after all shards."""
-        joined = self._counts | "JoinCounts" >> beam.Flatten()
-        sums = joined | "AddCounts" >> beam.CombinePerKey(_add)
-        inputs = (beam.pvalue.AsList(side) for side in (shards, sums, self._rejects))
+        inputs = map(beam.pvalue.AsList, (shards, add_up(self._counts), self._rejects))
         once = shards.pipeline | "StartCommit" >> beam.Impulse()
         return once | "Commit" >> beam.ParDo(
             _Commit(self._options, self._layout), *inputs

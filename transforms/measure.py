@@ -31,8 +31,8 @@ from transforms.plan import read_task
 from transforms.pool import CANDIDATES, map_pool
 from transforms.prepare import Preparation, TaskDoFn
 from transforms.read import REJECTS
-from transforms.storage.files import create_file, open_file
-from transforms.tally import COUNTS, Count
+from transforms.storage.files import open_file, write_file
+from transforms.tally import COUNTS, Count, add_up
 
 LARGEST = "largest"
 STAGE = "measure"
@@ -128,8 +128,7 @@ class _CollectNumbers(beam.DoFn):
         shown = list(first_rejects(rejects, count_reasons(sums)))
         numbers = collect_numbers(sums, dict(largest), shown)
         numbers["build"] = self._estimate(sample, sums, dict(largest))
-        with create_file(self._options.path) as stream:
-            stream.write(json.dumps(numbers).encode())
+        write_file(self._options.path, json.dumps(numbers).encode())
         yield self._options.path
 
     def _estimate(
@@ -212,18 +211,12 @@ class CollectNumbers(beam.PTransform):
 
     def expand(self, sample: beam.PCollection[str]) -> beam.PCollection[str]:
         """Add up the counts, and run once after all of them."""
-        joined = self._counts | "JoinCounts" >> beam.Flatten()
-        sums = joined | "AddCounts" >> beam.CombinePerKey(_add)
         largest = self._largest | "FindLargest" >> beam.CombinePerKey(_largest)
-        inputs = (beam.pvalue.AsList(side) for side in (sums, largest, self._rejects))
+        inputs = map(beam.pvalue.AsList, (add_up(self._counts), largest, self._rejects))
         once = sample.pipeline | "StartCollecting" >> beam.Impulse()
         return once | "Collect" >> beam.ParDo(
             _CollectNumbers(self._options), beam.pvalue.AsSingleton(sample), *inputs
         ).with_output_types(str)
-
-
-def _add(values: Iterable[int]) -> int:
-    return sum(values)
 
 
 def _largest(values: Iterable[int]) -> int:

@@ -6,12 +6,13 @@ files.
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import apache_beam as beam
 
 from transforms.elements import Task
-from transforms.storage.files import create_file, open_file
+from transforms.storage.files import create_file, open_file, read_part
 
 # The cost of opening a file, as the number of bytes that could be read in the same time.
 FILE_BYTES = 2**16
@@ -21,21 +22,19 @@ class PlannedRange(NamedTuple):
     """A range of an input file.
 
     Attributes:
-        number: position of the range in the plan, from 0.
         file: path of the file.
         name: name of the file in the manifest and in messages about its records.
         file_index: position of the file in the sorted list of inputs.
         start: first byte.
-        end: end of the range, exclusive; -1 for a file that is read whole, such as a compressed
+        end: end of the range, exclusive; None for a file that is read whole, such as a compressed
             one.
     """
 
-    number: int
     file: str
     name: str
     file_index: int
     start: int
-    end: int
+    end: int | None
 
 
 class Plan(NamedTuple):
@@ -62,17 +61,11 @@ def cut_ranges(
             that numbers them.
         range_bytes: largest size of a range.
     """
-    number = 0
     for file_index, (path, name, size, splittable) in enumerate(files):
-        if not splittable:
-            yield PlannedRange(number, path, name, file_index, 0, -1)
-            number += 1
-            continue
-        pieces = max(1, -(-size // range_bytes))
-        for piece in range(pieces):
-            start, end = size * piece // pieces, size * (piece + 1) // pieces
-            yield PlannedRange(number, path, name, file_index, start, end)
-            number += 1
+        pieces = max(1, -(-size // range_bytes)) if splittable else 1
+        cuts = (size * piece // pieces for piece in range(pieces + 1))
+        for start, end in pairwise(cuts):
+            yield PlannedRange(path, name, file_index, start, end if splittable else None)
 
 
 def group_ranges(
@@ -88,7 +81,8 @@ def group_ranges(
     task: list[PlannedRange] = []
     room = task_bytes
     for part in ranges:
-        cost = FILE_BYTES + (sizes[part.file_index] if part.end < 0 else part.end - part.start)
+        end = sizes[part.file_index] if part.end is None else part.end
+        cost = FILE_BYTES + end - part.start
         if task and cost > room:
             yield task
             task, room = [], task_bytes
@@ -110,20 +104,16 @@ def write_plan(path: str, tasks: Iterable[list[PlannedRange]]) -> Plan:
 
 def read_task(task: Task) -> list[PlannedRange]:
     """Read the ranges of a task from the plan."""
-    with open_file(task.plan) as stream:
-        stream.seek(task.offset)
-        return [PlannedRange(*part) for part in json.loads(stream.read(task.length))]
+    line = read_part(task.plan, task.offset, task.length)
+    return [PlannedRange(*part) for part in json.loads(line)]
 
 
-class _ListTasks(beam.DoFn):
-    """List the tasks of a plan."""
-
-    def process(self, element: str) -> Iterator[Task]:
-        offset = 0
-        with open_file(element) as stream:
-            for number, line in enumerate(stream):
-                yield Task(number, element, offset, len(line))
-                offset += len(line)
+def _list_tasks(plan: str) -> Iterator[Task]:
+    offset = 0
+    with open_file(plan) as stream:
+        for number, line in enumerate(stream):
+            yield Task(number, plan, offset, len(line))
+            offset += len(line)
 
 
 class PlanTasks(beam.PTransform):
@@ -142,7 +132,7 @@ class PlanTasks(beam.PTransform):
         return (
             begin
             | "CreatePlan" >> beam.Create([self._plan.path]).with_output_types(str)
-            | "ListTasks" >> beam.ParDo(_ListTasks()).with_output_types(Task)
+            | "ListTasks" >> beam.FlatMap(_list_tasks).with_output_types(Task)
             | "SpreadTasks" >> beam.Reshuffle()
         )
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
-from uuid import uuid4
 
 import apache_beam as beam
 import numpy as np
@@ -20,7 +19,7 @@ from corpusmill.objectives import random_documents as pools
 from corpusmill.objectives.random_documents import ARRAYS, Pool, open_pool
 from transforms.elements import Candidates, NamedOutputs
 from transforms.recovery.journal import Journal, Output
-from transforms.storage.files import create_file, open_file, read_part
+from transforms.storage.files import create_file, new_path, open_file, read_part
 from transforms.storage.parallel import map_ahead
 from transforms.tally import COUNTS, Count, Tally
 
@@ -60,13 +59,13 @@ class CandidateFile:
         limit: largest priority of a candidate
             (`corpusmill.objectives.random_documents.candidate_limit`).
         temp_folder: folder of the file.
-        tally: counts of the stage "candidates".
+        tally: counts of the task.
     """
 
     def __init__(self, seed: int, limit: int, temp_folder: str, tally: Tally) -> None:
         self._seed, self._limit, self._tally = seed, limit, tally
         self._waiting: list[pa.RecordBatch] = []
-        self._path = FileSystems.join(temp_folder, f"candidates-{uuid4().hex}.arrow")
+        self._path = new_path(temp_folder, "candidates", ".arrow")
         self._stream: BinaryIO | None = None
         self._written: list[Candidates] = []
         self._offset = 0
@@ -76,7 +75,7 @@ class CandidateFile:
         candidates = pools.keep_candidates(self._seed, documents, self._limit)
         if not candidates.num_rows:
             return
-        self._tally.add("documents", candidates.num_rows)
+        self._tally.add("candidates.documents", candidates.num_rows)
         self._waiting.append(candidates)
         if sum(batch.nbytes for batch in self._waiting) >= CANDIDATE_BYTES:
             self._write()
@@ -119,7 +118,7 @@ class _WritePool(beam.DoFn):
             yield TaggedOutput(tag, value) if tag else value
 
     def _write(self, references: Iterable[Candidates]) -> Iterator[Output]:
-        path = FileSystems.join(self._options.temp_folder, f"pool-{uuid4().hex}")
+        path = new_path(self._options.temp_folder, "pool")
         FileSystems.mkdirs(path)
         # Batches never overlap, so that the order of their first ids is the order of all ids.
         candidates = sorted((c for c in references if c.path), key=lambda c: int(c.first_document))
@@ -165,18 +164,15 @@ class _WritePool(beam.DoFn):
 
 
 def _read_sizes(candidates: Candidates) -> npt.NDArray[np.uint64]:
-    sizes = _read(candidates, 0, candidates.documents * pools.BYTES_OF_SIZES)
+    size = candidates.documents * pools.BYTES_OF_SIZES
+    sizes = read_part(candidates.path, candidates.offset, size)
     return np.frombuffer(sizes, np.uint64).reshape(-1, 3)
 
 
 def _load(candidates: Candidates) -> pa.RecordBatch:
     begin = candidates.documents * pools.BYTES_OF_SIZES
-    stream = _read(candidates, begin, candidates.length - begin)
+    stream = read_part(candidates.path, candidates.offset + begin, candidates.length - begin)
     return pa.ipc.open_stream(stream).read_next_batch()
-
-
-def _read(candidates: Candidates, begin: int, length: int) -> bytes:
-    return read_part(candidates.path, candidates.offset + begin, length)
 
 
 def files_of_pool(path: str) -> list[str]:

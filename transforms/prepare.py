@@ -61,14 +61,8 @@ class TaskDoFn(beam.DoFn):
 
     def setup(self) -> None:
         """Load the tokenizer, once for each process."""
-        tokenizing, folder = self._preparation.tokenizing, self._preparation.temp_folder
+        tokenizing = self._preparation.tokenizing
         self._tokenizer = self._shared.acquire(tokenizing.load, tag=tokenizing.path)
-        self._tallies = (
-            Tally("read", live=("bytes",)),
-            Tally("tokenize", live=("documents",)),
-            Tally("candidates"),
-        )
-        self._reader = TaskReader(self._preparation.documents, folder, self._tallies[0])
 
     def prepare(
         self, ranges: Iterable[PlannedRange]
@@ -78,14 +72,13 @@ class TaskDoFn(beam.DoFn):
         Args:
             ranges: the ranges of the task.
         """
-        for tally in self._tallies:
-            tally.start()
-        _, tokenized, drawn = self._tallies
         limit, seed = self._preparation.candidate_limit, self._preparation.routes.layout.seed
-        folder = self._preparation.temp_folder
-        self._candidates = None if limit is None else CandidateFile(seed, limit, folder, drawn)
+        folder, tally = self._preparation.temp_folder, Tally()
+        self._candidates = None if limit is None else CandidateFile(seed, limit, folder, tally)
+        self._reader = TaskReader(self._preparation.documents, folder, tally)
+        self._tally = tally
         for text in self._reader.read(ranges):
-            documents = tokenize_batch(self._tokenizer, text, tokenized)
+            documents = tokenize_batch(self._tokenizer, text, tally)
             if self._candidates:
                 self._candidates.add(documents)
             yield text, documents
@@ -95,8 +88,7 @@ class TaskDoFn(beam.DoFn):
         if self._candidates:
             yield from ((CANDIDATES, candidates) for candidates in self._candidates.close())
         yield from ((REJECTS, rejects) for rejects in self._reader.write_rejects(task.number))
-        for tally in self._tallies:
-            yield from ((COUNTS, count) for count in tally.drain())
+        yield from ((COUNTS, count) for count in self._tally.counts())
 
 
 class _PrepareTask(TaskDoFn):
@@ -108,7 +100,7 @@ class _PrepareTask(TaskDoFn):
 
     def process(self, element: Task) -> Iterator[tuple[int, Segment]]:
         name = f"task-{element.number}"
-        outputs = run_once(self._journal, name, lambda: self._spill(element), self._tallies)
+        outputs = run_once(self._journal, name, lambda: self._spill(element))
         segments = [segment for tag, segment in outputs if tag == SEGMENTS]
         yield from self._preparation.routes.route(element.number, segments)
         for tag, value in outputs:

@@ -11,6 +11,7 @@ Prism, and a bundle of more than 1.1 GB of them hung a TaskManager of Flink.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import apache_beam as beam
 import numpy as np
@@ -142,14 +143,11 @@ class _MergeGroup(beam.DoFn):
     def _merge(self, segments: Iterable[Segment]) -> Iterator[Output]:
         with scratch_folder(self._temp_folder) as scratch:
             spill = Spill(scratch, BUFFER_BYTES)
-            for documents in map_ahead(self._load, segments):
+            for documents in map_ahead(partial(load_segment, schema=self._schema), segments):
                 spill.add(documents, self._routes.homes(documents))
             spill.write()
             merged = join_files(spill.segments, self._temp_folder, self._schema)
         yield from (("", segment) for segment in merged)
-
-    def _load(self, segment: Segment) -> pa.RecordBatch:
-        return load_segment(segment, self._schema)
 
 
 class GatherShards(beam.PTransform):

@@ -3,16 +3,14 @@
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import attrgetter
-from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.layout.sorting import order_by_bucket
 from transforms.elements import Segment
-from transforms.storage.files import create_file, read_part
+from transforms.storage.files import create_file, delete_files, new_path, read_part
 
 # Size of a segment of joined files.
 JOINED_BYTES = 8 * 2**20
@@ -62,7 +60,7 @@ class Spill:
 def _write_segments(
     ordered: Iterable[tuple[int, pa.RecordBatch]], temp_folder: str
 ) -> list[Segment]:
-    path = FileSystems.join(temp_folder, f"spill-{uuid4().hex}.arrow")
+    path = new_path(temp_folder, "spill", ".arrow")
     segments: list[Segment] = []
     offset = 0
     with create_file(path) as stream:
@@ -92,23 +90,28 @@ def join_files(segments: list[Segment], temp_folder: str, schema: pa.Schema) -> 
         (
             (bucket, rows)
             for bucket, parts in groupby(ordered, key=attrgetter("bucket"))
-            for rows in _join_parts(parts, schema)
+            for rows in join_small((load_segment(part, schema) for part in parts), JOINED_BYTES)
         ),
         temp_folder,
     )
-    FileSystems.delete(sorted({segment.path for segment in segments}))
+    delete_files(sorted({segment.path for segment in segments}))
     return joined
 
 
-def _join_parts(parts: Iterable[Segment], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a bucket, a few megabytes at a time."""
+def join_small(batches: Iterable[pa.RecordBatch], small: int) -> Iterator[pa.RecordBatch]:
+    """Yield the same rows in the same order, with small batches joined into larger ones.
+
+    Args:
+        batches: batches of one schema.
+        small: size in bytes from which a batch is left as it is.
+    """
     waiting: list[pa.RecordBatch] = []
     num_bytes = 0
-    for part in parts:
-        waiting.append(load_segment(part, schema))
-        num_bytes += part.length
-        if num_bytes >= JOINED_BYTES:
-            yield pa.concat_batches(waiting)
+    for batch in batches:
+        waiting.append(batch)
+        num_bytes += batch.nbytes
+        if num_bytes >= small:
+            yield waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
             waiting, num_bytes = [], 0
     if waiting:
         yield pa.concat_batches(waiting)

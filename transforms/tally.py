@@ -5,8 +5,9 @@ Beam's counters serve the progress line only. The counts of the manifest, which 
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+import apache_beam as beam
 from apache_beam.metrics import Metrics
 
 COUNTS = "counts"
@@ -14,38 +15,44 @@ Count = tuple[str, int]
 NAMESPACE = "corpusmill"
 
 
+# The counts that the progress line shows while the work runs.
+_LIVE = {
+    name: Metrics.counter(NAMESPACE, name)
+    for name in (
+        *("read.bytes", "tokenize.documents"),
+        *("build.passes", "build.examples", "write.rows"),
+    )
+}
+
+
 class Tally:
-    """The counts of one stage for one unit of work.
+    """The counts of one attempt at a unit of work."""
 
-    Args:
-        stage: first part of the names.
-        live: names that the progress line shows while the work runs.
-    """
-
-    def __init__(self, stage: str, live: tuple[str, ...] = ()) -> None:
-        self._stage = stage
+    def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
-        self._live = {
-            f"{stage}.{name}": Metrics.counter(NAMESPACE, f"{stage}.{name}") for name in live
-        }
 
     def add(self, name: str, number: int) -> None:
-        """Add `number` to the count `name`."""
+        """Add `number` to the count `name` ("read.bytes")."""
         self._counts[name] += number
-        self.show((f"{self._stage}.{name}", number))
+        show((name, number))
 
-    def show(self, count: Count) -> None:
-        """Add to the progress line only, for work that was counted before."""
-        name, number = count
-        if name in self._live:
-            self._live[name].inc(number)
+    def counts(self) -> Iterator[Count]:
+        """Yield the counts sorted by name."""
+        yield from ((name, int(number)) for name, number in sorted(self._counts.items()))
 
-    def start(self) -> None:
-        """Drop the counts of an attempt that failed."""
-        self._counts.clear()
 
-    def drain(self) -> Iterator[Count]:
-        """Yield the counts sorted by name, and reset them."""
-        counts = sorted(self._counts.items())
-        self._counts.clear()
-        yield from ((f"{self._stage}.{name}", int(number)) for name, number in counts)
+def show(count: Count) -> None:
+    """Add to the progress line, also for work that was counted before."""
+    name, number = count
+    if name in _LIVE:
+        _LIVE[name].inc(number)
+
+
+def add_up(counts: Iterable[beam.PCollection[Count]]) -> beam.PCollection[Count]:
+    """Add up the counts of several collections by name."""
+    return counts | "JoinCounts" >> beam.Flatten() | "AddCounts" >> beam.CombinePerKey(_add)
+
+
+def _add(numbers: Iterable[int]) -> int:
+    # Beam does not know the type of the bare `sum`, and would pickle every count.
+    return sum(numbers)

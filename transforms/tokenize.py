@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer
-from transforms.storage.files import open_file
+from transforms.storage.files import read_file
 from transforms.tally import Tally
 
 
@@ -32,14 +32,13 @@ class Tokenizing:
 
     def load(self) -> SentenceTokenizer:
         """Load the tokenizer; Beam's `Shared` makes it one for each process."""
-        with open_file(self.path) as stream:
-            return load_sentence_tokenizer(
-                stream.read().decode(),
-                np.dtype(self.token_dtype),
-                self.memoize,
-                self.special_tokens_in_text,
-                self.words,
-            )
+        return load_sentence_tokenizer(
+            read_file(self.path).decode(),
+            np.dtype(self.token_dtype),
+            self.memoize,
+            self.special_tokens_in_text,
+            self.words,
+        )
 
 
 def tokenize_batch(
@@ -47,8 +46,8 @@ def tokenize_batch(
 ) -> pa.RecordBatch:
     """Tokenize and count the documents of a batch; documents without tokens are left out."""
     encoded = encode_documents(tokenizer, batch)
-    tally.add("documents", encoded.documents.num_rows)
-    tally.add("tokens", encoded.tokens)
-    tally.add("empty_sentences", encoded.empty_sentences)
-    tally.add("empty_documents", encoded.empty_documents)
+    tally.add("tokenize.documents", encoded.documents.num_rows)
+    tally.add("tokenize.tokens", encoded.tokens)
+    tally.add("tokenize.empty_sentences", encoded.empty_sentences)
+    tally.add("tokenize.empty_documents", encoded.empty_documents)
     return encoded.documents

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from transforms.plan import PlannedRange
 from transforms.recovery.journal import Journal, Output
-from transforms.tally import COUNTS, Count, Tally
+from transforms.tally import COUNTS, Count, show
 
 _LOG = logging.getLogger(__name__)
 _LOGGED = {
@@ -32,20 +32,17 @@ def log_begin(unit: str, ranges: Sequence[PlannedRange]) -> None:
     """
     if ranges and _LOG.isEnabledFor(logging.INFO):
         first, last = ranges[0], ranges[-1]
-        end = "its end" if last.end < 0 else str(last.end)
+        end = "its end" if last.end is None else str(last.end)
         _LOG.info("%s begins: %s from %d to %s %s", unit, first.name, first.start, last.name, end)
 
 
-def run_once(
-    journal: Journal, name: str, work: Callable[[], Iterable[Output]], tallies: Sequence[Tally]
-) -> list[Output]:
+def run_once(journal: Journal, name: str, work: Callable[[], Iterable[Output]]) -> list[Output]:
     """Do a unit of work unless it is finished, log that it is done, and return its outputs.
 
     Args:
         journal: journal of the run.
         name: name of the unit, such as "task-12".
         work: does the work.
-        tallies: the tallies of the unit's counts, which show them if the unit was finished before.
     """
     begin = time.monotonic()
     outputs, is_repeated = journal.once(name, work)
@@ -53,8 +50,7 @@ def run_once(
     if is_repeated:
         _LOG.info("%s was finished before", name)
         for count in counts:
-            for tally in tallies:
-                tally.show(count)
+            show(count)
     else:
         logged = ", ".join(f"{count}={number}" for count, number in counts if count in _LOGGED)
         _LOG.info("%s is done: seconds=%.1f, %s", name, time.monotonic() - begin, logged)

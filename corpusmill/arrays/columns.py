@@ -14,10 +14,8 @@ def smallest_integer(largest: int) -> np.dtype:
     Example:
         127 gives int8, 511 int16, 40000 uint16, 100000 int32.
     """
-    for name in ("int8", "uint8", "int16", "uint16", "int32", "uint32"):
-        if largest <= np.iinfo(name).max:
-            return np.dtype(name)
-    return np.dtype("int64")
+    names = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
+    return np.dtype(next((name for name in names if largest <= np.iinfo(name).max), "int64"))
 
 
 # The width of lists without a greatest length, and the pad of lists that nothing can fill. No

@@ -1,6 +1,6 @@
 """The balance of the counts of all stages: the proof that nothing was lost or built twice."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -32,12 +32,7 @@ def find_imbalances(
         written_rows: rows of all written shards.
         shards: number of written shards.
     """
-    return list(_compare(counts, expected, written_rows, shards))
 
-
-def _compare(
-    counts: Mapping[str, int], expected: Expected, written_rows: int, shards: int
-) -> Iterator[str]:
     def count(name: str) -> int:
         return counts.get(name, 0)
 
@@ -71,9 +66,11 @@ def _compare(
         comparisons.append(("candidates of the pool", candidates, "candidates kept", kept))
     if expected.bytes >= 0:
         comparisons.append(("bytes read", count("read.bytes"), "bytes of input", expected.bytes))
-    for name, number, other_name, other in comparisons:
-        if number != other:
-            yield f"{number:,} {name}, but {other:,} {other_name}"
+    return [
+        f"{number:,} {name}, but {other:,} {other_name}"
+        for name, number, other_name, other in comparisons
+        if number != other
+    ]
 
 
 def count_reasons(counts: Mapping[str, int]) -> dict[str, int]:
@@ -112,12 +109,11 @@ def split_distributions(
     plain: dict[str, int] = {}
     distributions: dict[str, dict[str, list[int]]] = {}
     for name, number in sorted(counts.items()):
-        parts = name.split(".")
-        if len(parts) != 4:
-            plain[name] = number
-            continue
-        values = distributions.setdefault(parts[1], {}).setdefault(parts[2], [])
-        value = int(parts[3])
-        values.extend([0] * (value + 1 - len(values)))
-        values[value] = number
+        match name.split("."):
+            case [_, split, distribution, value]:
+                values = distributions.setdefault(split, {}).setdefault(distribution, [])
+                values.extend([0] * (int(value) + 1 - len(values)))
+                values[int(value)] = number
+            case _:
+                plain[name] = number
     return plain, distributions

@@ -11,21 +11,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import PurePosixPath
 
+import pyarrow as pa
+
 from corpusmill.dataset.manifest import MANIFEST, REJECTS, SUCCESS, TOKENIZER, Manifest, Shard
 from corpusmill.formats.shard_formats import FORMATS
 
-# The hub's classes of size: upper end, exclusive, and name.
+# The hub's classes of size: of numbers with up to three digits, with four, and so on.
 _SIZES = (
-    (10**3, "n<1K"),
-    (10**4, "1K<n<10K"),
-    (10**5, "10K<n<100K"),
-    (10**6, "100K<n<1M"),
-    (10**7, "1M<n<10M"),
-    (10**8, "10M<n<100M"),
-    (10**9, "100M<n<1B"),
-    (10**10, "1B<n<10B"),
+    *("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M"),
+    *("1M<n<10M", "10M<n<100M", "100M<n<1B", "1B<n<10B", "n>10B"),
 )
-_LARGEST = "n>10B"
 
 
 def render_card(manifest: Manifest) -> bytes:
@@ -51,7 +46,8 @@ def render_card(manifest: Manifest) -> bytes:
 
 
 def _front_matter(manifest: Manifest) -> Iterable[str]:
-    size = next((name for end, name in _SIZES if manifest.rows < end), _LARGEST)
+    digits = len(str(manifest.rows))
+    size = _SIZES[min(max(digits - 3, 0), len(_SIZES) - 1)]
     yield "---"
     if FORMATS[manifest.output.format].hub:
         yield from ("configs:", "- config_name: default", "  data_files:")
@@ -107,13 +103,7 @@ def _introduction(manifest: Manifest) -> Iterable[str]:
 def _splits(manifest: Manifest) -> Iterable[str]:
     yield from ("## Splits", "")
     rows = [
-        (
-            _code(name),
-            f"{split.rows:,}",
-            f"{split.tokens:,}",
-            f"{len(split.shards):,}",
-            f"{split.bytes:,}",
-        )
+        (_code(name), split.rows, split.tokens, len(split.shards), split.bytes)
         for name, split in manifest.splits.items()
     ]
     yield from _table(("split", "examples", "tokens", "files", "bytes"), rows)
@@ -122,8 +112,8 @@ def _splits(manifest: Manifest) -> Iterable[str]:
             _code(f"bin-{number:02d}"),
             f"{shards[0].min_length} to {shards[0].max_length}",
             _code(name),
-            f"{sum(shard.rows for shard in shards):,}",
-            f"{sum(shard.tokens for shard in shards):,}",
+            sum(shard.rows for shard in shards),
+            sum(shard.tokens for shard in shards),
         )
         for number, splits in _bins(manifest)
         for name, shards in splits
@@ -140,12 +130,9 @@ def _columns(manifest: Manifest) -> Iterable[str]:
     yield from ("## Columns", "")
     padded = manifest.output.options.is_padded
     columns = [
-        (
-            _code(column.name),
-            describe_type(str(column.arrow_field(padded).type)),
-            _cell(column.meaning),
-        )
+        (_code(field.name), describe_type(field.type), _cell(column.meaning))
         for column in manifest.columns
+        for field in [column.arrow_field(padded)]
     ]
     yield from _table(("column", "type", "meaning"), columns)
     special = asdict(manifest.tokenizer.special)
@@ -189,8 +176,8 @@ def _corpus(manifest: Manifest) -> Iterable[str]:
     size = manifest.corpus.bytes
     yield f"Files: {len(files):,}; bytes: {size:,}. `{MANIFEST}` lists them all."
     yield ""
-    counts = [(_code(name), f"{number:,}") for name, number in manifest.counts.items()]
-    yield from _table(("count", "number"), counts)
+    counts = manifest.counts.items()
+    yield from _table(("count", "number"), ((_code(name), number) for name, number in counts))
 
 
 def _files(manifest: Manifest) -> Iterable[str]:
@@ -202,18 +189,16 @@ def _files(manifest: Manifest) -> Iterable[str]:
     yield f"- `{SUCCESS}`: written last, by a finished build; holds the sha256 of `{MANIFEST}`"
 
 
-def describe_type(arrow_type: str) -> str:
+def describe_type(kind: pa.DataType) -> str:
     """A column's type in words.
 
     Example:
-        "list<element: int16 not null>" gives "list of int16", "fixed_size_list<element: int16 not
-        null>[512]" gives "list of 512 int16", and "int8" stays.
+        a list of int16 gives "list of int16", one of a fixed size "list of 512 int16", and int8
+        "int8".
     """
-    match = re.fullmatch(r"(?:fixed_size_)?list<element: (\w+)[^>]*>(?:\[(\d+)\])?", arrow_type)
-    if not match:
-        return arrow_type
-    value, width = match.groups()
-    return f"list of {width} {value}" if width else f"list of {value}"
+    if pa.types.is_fixed_size_list(kind):
+        return f"list of {kind.list_size} {kind.value_type}"
+    return f"list of {kind.value_type}" if pa.types.is_list(kind) else str(kind)
 
 
 def _code(text: str) -> str:
@@ -229,7 +214,8 @@ def _cell(text: str) -> str:
     return re.sub(r"([\\\[\]|*_`<])", r"\\\1", " ".join(text.split()))
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterable[str]:
+def _table(head: Sequence[str], rows: Iterable[Sequence[str | int]]) -> Iterable[str]:
     for row in (head, ["---"] * len(head), *rows):
-        yield "| " + " | ".join(row) + " |"
+        cells = [f"{cell:,}" if isinstance(cell, int) else cell for cell in row]
+        yield "| " + " | ".join(cells) + " |"
     yield ""

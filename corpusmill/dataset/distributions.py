@@ -4,7 +4,7 @@ An objective's `measure` counts them before the examples are written; here they 
 written, ragged or padded, so that the two can be compared.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -84,3 +84,14 @@ def add_counts(total: Counts, more: Counts) -> Counts:
     result = total.astype(np.int64)
     result[: len(more)] += more
     return result
+
+
+def add_all(totals: dict[str, Counts], more: Mapping[str, Counts]) -> None:
+    """Add distributions to the totals of the same names."""
+    for name, counts in more.items():
+        totals[name] = add_counts(totals.get(name, counts[:0]), counts)
+
+
+def weigh(counts: Counts) -> int:
+    """The sum of all values of a distribution; [4, 0, 3] gives 6."""
+    return int(counts @ np.arange(len(counts)))

@@ -1,15 +1,21 @@
 """The rows of a data set, shard by shard, from any folder and in any file format."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
 import pyarrow as pa
 
+from corpusmill.dataset.distributions import Counts
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
 from corpusmill.dataset.manifest_json import decode, seal
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
+from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.parquet import ROW_GROUP_ROWS
+from corpusmill.formats.shard_format import Sinks
 from corpusmill.formats.shard_formats import FORMATS
+from corpusmill.layout.length_bins import cut_lengths, split_into_bins
+from corpusmill.objectives.objective import Objective
 
 # The file that a run keeps in the folder into which it writes.
 _RUNNING = "_RUNNING"
@@ -77,3 +83,30 @@ def read_shard(
         streams = [files.enter_context(folder.open(name)) for name in manifest.parts(shard)]
         reader = FORMATS[options.output_format].read(streams, manifest.columns, options, rows)
         yield from reader
+
+
+def write_shard(
+    objective: Objective,
+    options: OutputOptions,
+    sinks: Sequence[Sinks],
+    examples: Iterator[pa.RecordBatch],
+) -> Iterator[tuple[int, int, dict[str, Counts]]]:
+    """Write the examples of a shard, those of each length bin to sinks of their own.
+
+    Args:
+        objective: what the examples are for.
+        options: as `resolve` returns them.
+        sinks: for each bin, one per suffix of the format; for a single bin where lengths are mixed.
+        examples: sorted, with the objective's `built_columns`.
+
+    Yields:
+        The bin, the number of rows and the distributions of each group of rows that was written.
+    """
+    columns, open_writer = objective.columns, FORMATS[options.output_format].open_writer
+    bins = cut_lengths(columns, options.bin_size)
+    writers = [open_writer(sinks_of_bin, columns, options) for sinks_of_bin in sinks]
+    for number, group in split_into_bins(objective.pack(examples), bins, ROW_GROUP_ROWS):
+        writers[number].write(objective.finish(group, options.is_padded))
+        yield number, group.num_rows, objective.measure(group)
+    for writer in writers:
+        writer.close()

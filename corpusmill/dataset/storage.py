@@ -93,7 +93,8 @@ class UrlFolder:
         except FileNotFoundError:
             return {}
         except Exception as error:  # each filesystem has errors of its own
-            raise self._unreadable(error) from error
+            cause = f"it cannot be listed ({error})"
+            raise UserError(self.url, cause, "Check the URL and credentials") from error
         prefix = root.rstrip("/") + "/"
         sizes = {
             path.removeprefix(prefix): int(details["size"])
@@ -143,11 +144,6 @@ class UrlFolder:
         except ValueError as error:
             cure = "Give a path, or a URL such as s3://bucket/folder"
             raise UserError(self.url, f"fsspec does not know this URL ({error})", cure) from None
-
-    def _unreadable(self, error: Exception) -> UserError:
-        return UserError(
-            self.url, f"it cannot be listed ({error})", "Check the URL and credentials"
-        )
 
 
 def _what_to_install(url: str) -> str:

@@ -10,7 +10,7 @@ from typing import BinaryIO
 import numpy as np
 
 from corpusmill.dataset.accounting import Expected, find_imbalances
-from corpusmill.dataset.distributions import Counts, add_counts, recount
+from corpusmill.dataset.distributions import Counts, add_all, add_counts, recount, weigh
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, FileEntry, Manifest, Shard, Split
 from corpusmill.dataset.manifest_json import decode, seal
 from corpusmill.dataset.storage import Folder, UrlFolder
@@ -160,17 +160,17 @@ class _SplitCheck:
     def _check_shard(
         self, shard: Shard, streams: Sequence[BinaryIO], sums: dict[str, Counts]
     ) -> Iterator[Problem]:
-        rows, lengths = 0, np.zeros(0, np.int64)
+        rows, counted = 0, dict[str, Counts]()
         columns, options = self.manifest.columns, self.manifest.output.options
         reader = FORMATS[options.output_format].read(streams, columns, options, _BATCH_ROWS)
         for batch in reader:
             rows += batch.num_rows
-            for name, counts in recount(batch, columns).items():
-                sums[name] = add_counts(sums.get(name, counts[:0]), counts)
-                lengths = add_counts(lengths, counts) if name == "length" else lengths
+            add_all(counted, recount(batch, columns))
+        add_all(sums, counted)
+        lengths = counted.get("length", np.zeros(0, np.int64))
         if rows != shard.rows:
             yield Problem(shard.file, f"holds {rows:,} rows, the manifest says {shard.rows:,}")
-        tokens = int(lengths @ np.arange(len(lengths)))
+        tokens = weigh(lengths)
         if tokens != shard.tokens:
             cause = f"holds {tokens:,} tokens, the manifest says {shard.tokens:,}"
             yield Problem(shard.file, cause)

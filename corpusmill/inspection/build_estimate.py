@@ -17,12 +17,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
-from corpusmill.dataset.distributions import add_counts
+from corpusmill.dataset.distributions import add_all, weigh
+from corpusmill.dataset.shards import write_shard
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.parquet import ROW_GROUP_ROWS
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.inspection.corpus_measures import Histogram
-from corpusmill.layout.length_bins import cut_lengths, split_into_bins
+from corpusmill.layout.length_bins import cut_lengths
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from corpusmill.layout.sorting import add_keys, order_by_bucket, sort_rows
 from corpusmill.objectives.objective import Objective
@@ -107,7 +108,7 @@ def build_sample(
             if layout.split_of(home) == layout.split_of(shard):
                 examples += _build(objective, batch, shard, home, pool, layout)
         _count(split, examples, pool)
-        split.bytes += _write(objective, examples, options, split)
+        _write(objective, examples, options, split)
     return built
 
 
@@ -146,22 +147,16 @@ def _count(split: SplitBuild, batches: list[pa.RecordBatch], pool: Pool) -> None
 
 def _write(
     objective: Objective, batches: list[pa.RecordBatch], options: OutputOptions, split: SplitBuild
-) -> int:
-    columns, shard_format = objective.columns, FORMATS[options.output_format]
-    bins = cut_lengths(columns, options.bin_size)
+) -> None:
+    bins = cut_lengths(objective.columns, options.bin_size)
+    suffixes = FORMATS[options.output_format].suffixes(options)
     # These streams only count the bytes.
-    sinks = [[pa.MockOutputStream() for _ in shard_format.suffixes(options)] for _ in bins or (0,)]
-    writers = [shard_format.open_writer(bin_sinks, columns, options) for bin_sinks in sinks]
-    rows = sort_rows(batches, ROW_GROUP_ROWS) if batches else iter(())
-    for number, group in split_into_bins(objective.pack(rows), bins, ROW_GROUP_ROWS):
-        split.written_rows += group.num_rows
-        for name, counts in objective.measure(group).items():
-            total = split.distributions.get(name, counts[:0])
-            split.distributions[name] = add_counts(total, counts)
-        writers[number].write(objective.finish(group, options.is_padded))
-    for writer in writers:
-        writer.close()
-    return sum(int(sink.size()) for bin_sinks in sinks for sink in bin_sinks)
+    sinks = [[pa.MockOutputStream() for _ in suffixes] for _ in bins or (0,)]
+    examples = sort_rows(batches, ROW_GROUP_ROWS) if batches else iter(())
+    for _, rows, distributions in write_shard(objective, options, sinks, examples):
+        split.written_rows += rows
+        add_all(split.distributions, distributions)
+    split.bytes += sum(int(sink.size()) for sinks_of_bin in sinks for sink in sinks_of_bin)
 
 
 class Estimate(NamedTuple):
@@ -269,7 +264,7 @@ def _estimate_split(scale: Scale, split: SplitBuild) -> dict[str, Any]:
     rows = rows.times(split.written_rows / max(1, int(split.rows.sum())))
     built_tokens = max(1, int(split.tokens.sum()))
     lengths = split.distributions.get("length", np.zeros(0, np.int64))
-    written = tokens.times(int(lengths @ np.arange(len(lengths))) / built_tokens)
+    written = tokens.times(weigh(lengths) / built_tokens)
     size = tokens.times(split.bytes / built_tokens).widen(_COMPRESSION_ERROR)
     if scale.share >= 1:
         size = Estimate(split.bytes, split.bytes, split.bytes)

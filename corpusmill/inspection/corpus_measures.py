@@ -6,7 +6,7 @@ has 64 bins, so that no bin is wider than 1.6 % of its values.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -15,7 +15,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
-from corpusmill.arrays.kernel_cache import njit
 from corpusmill.corpus.text.line_kernels import count_words
 from corpusmill.tokenization.special_tokens import SpecialTokens
 from corpusmill.tokenization.words.word_marks import ids_of
@@ -23,12 +22,10 @@ from corpusmill.tokenization.words.word_marks import ids_of
 DISTRIBUTIONS = ("tokens_per_document", "sentences_per_document", "tokens_per_sentence")
 
 _BITS = 6
-_BINS = 1 << _BITS
 
 Int64s = npt.NDArray[np.int64]
 
 
-@njit
 def assign_bins(values: Int64s) -> Int64s:
     """The bin of each value.
 
@@ -38,12 +35,8 @@ def assign_bins(values: Int64s) -> Int64s:
     Returns:
         int64[n]: [0, 127, 128, 129, 130] gives [0, 127, 128, 128, 129].
     """
-    bins = np.empty(len(values), np.int64)
-    for i in range(len(values)):
-        shift = 0
-        while values[i] >> shift >= 2 * _BINS:
-            shift += 1
-        bins[i] = (shift << _BITS) + (values[i] >> shift)
+    shifts = np.maximum(np.frexp(values)[1] - (_BITS + 1), 0)
+    bins: Int64s = (shifts << _BITS) + (values >> shifts)
     return bins
 
 
@@ -215,10 +208,8 @@ def read_histogram(name: str, counts: Mapping[str, int], largest: Mapping[str, i
         for key in counts
         if key.startswith(f"{name}.") and key.endswith(".number")
     )
-    return Histogram(name, tuple(_read_bins(name, places, counts)), largest.get(name, 0))
-
-
-def _read_bins(name: str, places: Iterable[int], counts: Mapping[str, int]) -> Iterator[Bin]:
+    bins = []
     for place in places:
         number, total = counts[f"{name}.{place}.number"], counts[f"{name}.{place}.sum"]
-        yield Bin(bin_edge(place), bin_edge(place + 1) - 1, number, total)
+        bins.append(Bin(bin_edge(place), bin_edge(place + 1) - 1, number, total))
+    return Histogram(name, tuple(bins), largest.get(name, 0))

@@ -204,22 +204,17 @@ def _text_figures(numbers: Mapping[str, Any]) -> Iterator[Figure]:
 
 def _token_figures(tokens: Mapping[str, Any]) -> Iterator[Figure]:
     yield _number("tokens", tokens["tokens"], "special tokens of examples not counted")
-    ratios = (
+    figures = (
         ("per_word", "tokens per word", "the fertility of the tokenizer"),
         ("bytes_per_token", "bytes per token", "of text, without separators of sentences"),
         ("characters_per_token", "characters per token", "likewise"),
-    )
-    for name, shown, meaning in ratios:
-        if tokens[name] is not None:
-            yield Figure(shown, tokens[name], f"{tokens[name]:.3f}", meaning)
-    shares = (
         ("unknown_share", "unknown", "of the tokens replace text that the vocabulary cannot spell"),
         ("special_share", "special", "of the tokens are special tokens written in the text"),
     )
-    for name, shown, meaning in shares:
-        if tokens[name] is not None:
-            text = f"{100 * tokens[name]:.3f} %"
-            yield Figure(shown, tokens[name], text, meaning)
+    for name, shown, meaning in figures:
+        if (value := tokens[name]) is not None:
+            text = f"{100 * value:.3f} %" if name.endswith("_share") else f"{value:.3f}"
+            yield Figure(shown, value, text, meaning)
 
 
 def _length_figure(distribution: tuple[str, Mapping[str, Any]]) -> Figure:

@@ -64,9 +64,8 @@ class DecodedExample:
 
 class _Row(NamedTuple):
     token_ids: Sequence[int]
-    segments: Sequence[int]
+    segments: Sequence[range]
     originals: Mapping[int, int]
-    ends: Sequence[int]
     words: Sequence[int]
 
 
@@ -95,9 +94,7 @@ def decode_examples(
     decoded = []
     for i, length in enumerate(lengths):
         row = _row(arrays, i, length)
-        segments = tuple(
-            _decode_segment(row, places, spell, special) for places in _segment_places(row)
-        )
+        segments = tuple(_decode_segment(row, places, spell, special) for places in row.segments)
         classes = {
             column.title: _name_class(column, batch.column(column.name)[i].as_py())
             for column in columns
@@ -152,18 +149,13 @@ def _row(arrays: Mapping[Role, pa.Array], i: int, length: int) -> _Row:
     if Role.SEGMENTS not in arrays and Role.BOUNDARIES not in arrays:
         # A row may be a whole book.
         length = min(length, _MOST_SPELLED)
-    segments = values(Role.SEGMENTS)[:length] or [0] * length
     ends = [boundary for boundary in values(Role.BOUNDARIES) if boundary]
+    if not ends:
+        numbers = values(Role.SEGMENTS)[:length] or [0] * length
+        ends = sorted({[*numbers, 1].index(1), length})
+    segments = [range(*places) for places in pairwise((0, *ends))]
     token_ids = arrays[Role.TOKEN_IDS][i].values[:length].to_pylist()
-    return _Row(token_ids, segments, originals, ends, values(Role.WORDS)[:length])
-
-
-def _segment_places(row: _Row) -> list[range]:
-    if row.ends:
-        return [range(*ends) for ends in pairwise((0, *row.ends))]
-    second = row.segments.index(1) if 1 in row.segments else len(row.token_ids)
-    places = [range(second)]
-    return [*places, range(second, len(row.token_ids))] if second < len(row.token_ids) else places
+    return _Row(token_ids, segments, originals, values(Role.WORDS)[:length])
 
 
 def _decode_segment(

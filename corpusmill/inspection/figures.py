@@ -180,11 +180,13 @@ def name_distributions(
     counts: Mapping[str, Sequence[int]], columns: Iterable[Column]
 ) -> dict[str, Distribution]:
     """The distributions of a split by name, with the names that columns give their values."""
-    classes = {column.name: column for column in columns if column.role is Role.CLASS}
+    classes = {
+        column.name: (column.value_names, column.title)
+        for column in columns
+        if column.role is Role.CLASS
+    }
     return {
-        name: Distribution(name, tuple(numbers), classes[name].value_names, classes[name].title)
-        if name in classes
-        else Distribution(name, tuple(numbers))
+        name: Distribution(name, tuple(numbers), *classes.get(name, ()))
         for name, numbers in counts.items()
     }
 

@@ -84,7 +84,7 @@ class Layout:
         Example:
             with five train shards, home 3 and three repeats give [3, 4, 0].
         """
-        first, count = self._split_range(home)
+        first, count = self.split_range(home)
         return [first + (home - first + repeat) % count for repeat in range(min(repeats, count))]
 
     def repeats_of(self, shard: int, home: int, repeats: int) -> range:
@@ -93,10 +93,10 @@ class Layout:
         Example:
             with five train shards, shard 0 builds home 3 in the repeats 2, 7, 12, ...
         """
-        _, count = self._split_range(home)
+        _, count = self.split_range(home)
         return range((shard - home) % count, repeats, count)
 
-    def _split_range(self, shard: int) -> tuple[int, int]:
+    def split_range(self, shard: int) -> tuple[int, int]:
         """Return the first shard of a shard's split, and the split's number of shards."""
         if self.split_of(shard) == VALIDATION:
             return self.train_shards, self.validation_shards

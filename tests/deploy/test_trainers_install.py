@@ -22,7 +22,7 @@ from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import FixedBatches, Position
 from tests.deploy.test_wheels import read_requirements
-from tests.tools.small_datasets import OBJECTIVES, Recipe, write_small_dataset
+from tests.tools.small_datasets import Recipe, write_dataset
 
 # Prints the sums of the arrays of each batch, and the imported packages.
 READ = """
@@ -109,11 +109,11 @@ def test_a_data_set_is_read_with_only_the_requirements(
     link(names, packages)
     assert not list(packages.glob("torch*"))
     assert not list(packages.glob("apache_beam*"))
-    folder = write_small_dataset(tmp_path / "out", Recipe(OBJECTIVES["bert"], shards=2))
-    outcome = run(READ, library, packages, folder, tmp_path / "cache")
+    write_dataset(tmp_path / "out", Recipe(shards=2))
+    outcome = run(READ, library, packages, tmp_path / "out", tmp_path / "cache")
     assert outcome.returncode == 0, outcome.stderr
     result = json.loads(outcome.stdout)
-    data = DataSet(folder, cache_folder=tmp_path / "own")
+    data = DataSet(tmp_path / "out", cache_folder=tmp_path / "own")
     batches = Batches(
         data, Order(data.shard_sizes, shuffle=False), FixedBatches(32), collator_for(data)
     )

@@ -7,7 +7,7 @@ import pytest
 
 from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.objective import ObjectiveOptions
-from tests.tools.small_datasets import Recipe, write_small_dataset
+from tests.tools.small_datasets import Recipe, write_dataset
 
 Builder = Callable[..., Path]
 
@@ -24,7 +24,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Builder:
         recipe = Recipe(options, output)
         if recipe not in built:
             built[recipe] = tmp_path_factory.mktemp("examples")
-            write_small_dataset(built[recipe] / "out", recipe)
+            write_dataset(built[recipe] / "out", recipe)
         return built[recipe]
 
     return build_once

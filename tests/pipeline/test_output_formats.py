@@ -22,8 +22,8 @@ from corpusmill.dataset.shards import read_manifest, read_shard
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.formats.shard_formats import FORMATS
 from pipeline.command_line import USER_ERROR
-from tests.tools.handmade_dataset import write_entries
 from tests.tools.jobs import assert_refused, build, digests, leftovers, run_here
+from tests.tools.small_datasets import write_entries
 
 # Small ranges give every stage several bundles, and processes force workers on so small an input.
 TWO_WORKERS = ("--workers", "2", "--min-bytes-per-worker", "0", "--range-bytes", "7777")

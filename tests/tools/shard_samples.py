@@ -91,11 +91,15 @@ def odd_rows() -> st.SearchStrategy[list[Row]]:
     return st.lists(st.fixed_dictionaries(values), max_size=5)
 
 
+def padding_options(padded: bool) -> OutputOptions:
+    return OutputOptions(padding="max_length" if padded else "do_not_pad")
+
+
 def options_of(
     output_format: str, padded: bool, compression: Compression | None = None
 ) -> OutputOptions:
     """Resolved options."""
-    padding = "max_length" if padded else "do_not_pad"
+    padding = padding_options(padded).padding
     return resolve(OutputOptions(output_format, padding, compression), BERT)  # type: ignore[arg-type]
 
 

@@ -1,38 +1,34 @@
 """Small data sets of every objective and format, by the library's kernels and without Beam.
 
-The bundled sample goes the way of a build: read, tokenized, built, sorted, packed and written, so
-that rows, columns and manifest are those of a data set that the job makes.
+A text goes the way of a build: read, tokenized, built, sorted, packed and written, so that rows,
+columns, counts and manifest are those of a data set that the job makes.
 """
 
-from collections.abc import Iterator, Mapping
+import io
+import json
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
 from tokenizers import Tokenizer
 
 from corpusmill.arrays import ragged
+from corpusmill.corpus.batches import ReadCounts, Reject
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.reading import read_text
-from corpusmill.dataset.distributions import add_counts
-from corpusmill.dataset.manifest import (
-    TOKENIZER,
-    CorpusEntry,
-    FileEntry,
-    Manifest,
-    ObjectiveEntry,
-    OutputEntry,
-    Shard,
-    SourceFile,
-    Split,
-    TokenizerEntry,
-    entry_of,
-    shard_name,
-)
+from corpusmill.dataset import manifest as manifests
+from corpusmill.dataset import shards
+from corpusmill.dataset.card import render_card
+from corpusmill.dataset.distributions import Counts, add_all, weigh
+from corpusmill.dataset.manifest import FileEntry, Manifest, Shard, Split, entry_of
+from corpusmill.dataset.manifest_json import seal, to_json
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, part_names, resolve
 from corpusmill.layout.placement import SPLIT_NAMES, assign_splits
@@ -41,7 +37,7 @@ from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.objectives.gpt import GptOptions
-from corpusmill.objectives.objective import Objective, ObjectiveOptions
+from corpusmill.objectives.objective import ObjectiveOptions
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
@@ -49,14 +45,15 @@ from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.word_marks import marked_dtype
 from tests.conftest import CHECKOUT, read_local
-from tests.tools.handmade_dataset import finish
 from tests.tools.manifests import small_manifest
 
 SEED = 1
-_SAMPLE = CHECKOUT / "samples" / "wiki.sample.tokens"
+SAMPLE = (CHECKOUT / "samples" / "wiki.sample.tokens").read_bytes()
+# The sample's last line is a reject.
+WITH_REJECT = SAMPLE + b"Not \xff text .\n"
+ONE_DOCUMENT = b"The lighthouse keeper .\nThe lamp .\n"
 # Documents of a few sentences, of which the sample has a hundred.
 _READ = DocumentOptions(document_rule="wikitext", sentence_rule="line")
-_ROWS = 200
 
 # One of each objective, as its users build it; rows are short, so that all is quick.
 OBJECTIVES: Mapping[str, ObjectiveOptions] = {
@@ -81,29 +78,27 @@ class Recipe:
         output: how its shards are written.
         shards: of the train split; validation has one.
         validation_share: of the documents; 0 for no such split.
+        text: its corpus.
     """
 
-    objective: ObjectiveOptions
+    objective: ObjectiveOptions = OBJECTIVES["bert"]
     output: OutputOptions = field(default_factory=OutputOptions)
     shards: int = 3
     validation_share: float = 0.2
+    text: bytes = SAMPLE
 
 
-def write_small_dataset(folder: Path, recipe: Recipe) -> Path:
-    """Write a complete data set into a new folder, and give the folder."""
+def write_dataset(folder: Path, recipe: Recipe | None = None) -> Manifest:
+    """Write a complete data set into a new folder, and return its manifest."""
     folder.mkdir(parents=True)
-    tokenizer = gpt_tokenizer() if isinstance(recipe.objective, GptOptions) else bert_tokenizer()
-    objective = recipe.objective.bind(tokenizer)
-    options = resolve(recipe.output, objective.columns)
-    manifest = _write_splits(folder, recipe, objective, options, tokenizer)
-    shards = {
-        name: [shard.file for shard in split.shards] for name, split in manifest.splits.items()
-    }
-    companions = FORMATS[options.output_format].companion_files(
-        shards, tokenizer.json, manifest.objective.options
-    )
-    finish(folder, manifest, {TOKENIZER: tokenizer.json.encode(), **companions})
-    return folder
+    return _Writer(folder, recipe or Recipe()).write()
+
+
+def write_entries(folder: Path, entries: Mapping[str, Any]) -> None:
+    """Write a manifest whose entries need not be allowed, and its `_SUCCESS`."""
+    content = (json.dumps(entries, indent=1, ensure_ascii=False) + "\n").encode()
+    (folder / manifests.MANIFEST).write_bytes(content)
+    (folder / manifests.SUCCESS).write_bytes(seal(content))
 
 
 @cache
@@ -122,14 +117,25 @@ def gpt_tokenizer() -> TokenizerFile:
 
 
 @cache
-def _documents(tokenizer: TokenizerFile, words: str, options: DocumentOptions) -> pa.RecordBatch:
-    """The sample's documents, tokenized."""
+def _tokenize(
+    text: bytes, options: DocumentOptions, tokenizer: TokenizerFile, words: str
+) -> tuple[pa.RecordBatch, Mapping[str, int], Sequence[Reject]]:
+    """The documents of a text, tokenized, what this counts, and the rejects."""
     dtype = marked_dtype(tokenizer.vocab_size) if words else tokenizer.token_dtype
     encoder = SentenceTokenizer(tokenizer.json, dtype, words=words)
-    with _SAMPLE.open("rb") as stream:
-        read = read_text(stream, FileRange(_SAMPLE.name, 0, options, 0, _SAMPLE.stat().st_size))
-        full = [batch.documents for batch in read if batch.documents.num_rows]
-    return pa.concat_batches([encode_documents(encoder, batch).documents for batch in full])
+    batches = list(read_text(io.BytesIO(text), FileRange("text", 0, options, 0, len(text))))
+    full = [batch.documents for batch in batches if batch.documents.num_rows]
+    encoded = [encode_documents(encoder, batch) for batch in full]
+    rejects = [reject for batch in batches for reject in batch.rejects]
+    read = vars(sum((batch.counts for batch in batches), ReadCounts()))
+    counts = {f"read.{name}": number for name, number in read.items()} | {
+        "read.rejects": len(rejects),
+        "write.rejects": len(rejects),
+        "tokenize.documents": sum(batch.documents.num_rows for batch in encoded),
+        "tokenize.empty_documents": sum(batch.empty_documents for batch in encoded),
+        "tokenize.tokens": sum(batch.tokens for batch in encoded),
+    }
+    return pa.concat_batches([batch.documents for batch in encoded]), counts, rejects
 
 
 def _pool_of(documents: pa.RecordBatch, splits: np.ndarray) -> Pool:
@@ -145,105 +151,116 @@ def _pool_of(documents: pa.RecordBatch, splits: np.ndarray) -> Pool:
     )
 
 
-def _build(
-    recipe: Recipe, objective: Objective, tokenizer: TokenizerFile
-) -> tuple[list[pa.RecordBatch], dict[str, int]]:
-    """All examples of each split, with their keys; and what a build counts."""
-    read = recipe.objective.choose_documents(_READ)
-    documents = _documents(tokenizer, objective.words, read)
-    splits = assign_splits(SEED, documents.column("document").to_numpy(), recipe.validation_share)
-    pool = _pool_of(documents, splits) if objective.pool_tokens else None
-    built = []
-    for split in range(1 + bool(recipe.validation_share)):
-        own = ragged.take_rows(documents, np.flatnonzero(splits == split))
-        marks = np.full(own.num_rows, split, np.uint8)
-        passes = [
-            objective.build(own, repeat, pool, marks, SEED) for repeat in range(objective.repeats)
-        ]
-        built.append(add_keys(pa.concat_batches(passes), SEED))
-    counts = {
-        "read.documents": documents.num_rows,
-        "tokenize.documents": documents.num_rows,
-        "build.passes": documents.num_rows * objective.repeats,
-        "build.examples": sum(examples.num_rows for examples in built),
-    }
-    return built, counts
+class _Writer:
+    """Writes one data set."""
 
+    def __init__(self, folder: Path, recipe: Recipe) -> None:
+        self.folder, self.recipe = folder, recipe
+        is_gpt = isinstance(recipe.objective, GptOptions)
+        self.tokenizer = gpt_tokenizer() if is_gpt else bert_tokenizer()
+        self.objective = recipe.objective.bind(self.tokenizer)
+        self.options = resolve(recipe.output, self.objective.columns)
+        self.format = FORMATS[self.options.output_format]
+        self.read = recipe.objective.choose_documents(_READ)
+        self.companions: list[FileEntry] = []
 
-def _write_splits(
-    folder: Path,
-    recipe: Recipe,
-    objective: Objective,
-    options: OutputOptions,
-    tokenizer: TokenizerFile,
-) -> Manifest:
-    """Write all shards; gives the manifest without other files."""
-    shard_format = FORMATS[options.output_format]
-    suffixes, joined = shard_format.suffixes(options), shard_format.joined
-    splits: dict[str, Split] = {}
-    companions: list[FileEntry] = []
-    built, counts = _build(recipe, objective, tokenizer)
-    for part, examples in enumerate(built):
-        name, number = SPLIT_NAMES[part], 1 if part or joined else recipe.shards
-        shards, distributions = [], dict[str, np.ndarray]()
-        homes = examples.column("key").to_numpy() % np.uint64(number)
-        for shard in range(number):
-            own = ragged.take_rows(examples, np.flatnonzero(homes == shard))
-            file = shard_name(name, shard, number, suffixes[0], options.shard_name)
+    def write(self) -> Manifest:
+        documents, counts, rejects = _tokenize(
+            self.recipe.text, self.read, self.tokenizer, self.objective.words
+        )
+        built = self.build(documents)
+        splits = {
+            SPLIT_NAMES[split]: self.write_split(split, examples)
+            for split, examples in enumerate(built)
+        }
+        written = {
+            "build.passes": documents.num_rows * self.objective.repeats,
+            "build.examples": sum(examples.num_rows for examples in built),
+            "write.rows": sum(split.rows for split in splits.values()),
+        }
+        if any("pieces" in split.distributions for split in splits.values()):
+            pieces = (np.array(split.distributions["pieces"]) for split in splits.values())
+            written["write.pieces"] = sum(map(weigh, pieces))
+        manifest = replace(
+            self.header(), counts={**counts, **written}, splits=splits, files=(*self.companions,)
+        )
+        contents = {manifests.TOKENIZER: self.tokenizer.json.encode()}
+        names = {name: [shard.file for shard in split.shards] for name, split in splits.items()}
+        options = manifest.objective.options
+        contents |= self.format.companion_files(names, self.tokenizer.json, options)
+        if rejects:
+            lines = "".join(json.dumps(asdict(reject)) + "\n" for reject in rejects)
+            contents[manifests.REJECTS] = lines.encode()
+        manifest = manifest.with_files(contents)
+        card = {manifests.CARD: render_card(manifest)}
+        for name, content in {**contents, **card}.items():
+            (self.folder / name).parent.mkdir(exist_ok=True)
+            (self.folder / name).write_bytes(content)
+        manifest = manifest.with_files(card)
+        write_entries(self.folder, to_json(manifest))
+        return manifest
+
+    def build(self, documents: pa.RecordBatch) -> list[pa.RecordBatch]:
+        """All examples of each split, with their keys."""
+        ids, share = documents.column("document").to_numpy(), self.recipe.validation_share
+        splits = assign_splits(SEED, ids, share)
+        pool = _pool_of(documents, splits) if self.objective.pool_tokens else None
+        built = []
+        for split in range(1 + bool(share)):
+            own = ragged.take_rows(documents, np.flatnonzero(splits == split))
+            marks = np.full(own.num_rows, split, np.uint8)
+            passes = [
+                self.objective.build(own, repeat, pool, marks, SEED)
+                for repeat in range(self.objective.repeats)
+            ]
+            built.append(add_keys(pa.concat_batches(passes), SEED))
+        return built
+
+    def write_split(self, split: int, examples: pa.RecordBatch) -> Split:
+        name, joined = SPLIT_NAMES[split], self.format.joined
+        total = 1 if split or joined else self.recipe.shards
+        suffixes = self.format.suffixes(self.options)
+        entries, distributions = [], dict[str, Counts]()
+        homes = examples.column("key").to_numpy() % np.uint64(total)
+        for number in range(total):
+            own = ragged.take_rows(examples, np.flatnonzero(homes == number))
+            pattern = self.options.shard_name
+            file = manifests.shard_name(name, number, total, suffixes[0], pattern)
             parts = part_names(joined[name] + suffixes[0] if joined else file, suffixes)
-            rows, tokens = _write_shard(folder, parts, own, objective, options, distributions)
-            first, *others = (entry_of(part, (folder / part).read_bytes()) for part in parts)
-            companions += others
-            shards.append(Shard(first.file, first.bytes, first.sha256, rows, tokens))
+            counted = self.write_shard(parts, own)
+            add_all(distributions, counted)
+            lengths = counted.get("length", np.zeros(0, np.int64))
+            first, *others = (entry_of(part, (self.folder / part).read_bytes()) for part in parts)
+            self.companions += others
+            size, digest = first.bytes, first.sha256
+            entries.append(Shard(first.file, size, digest, int(lengths.sum()), weigh(lengths)))
         lists = {kind: counts.tolist() for kind, counts in distributions.items()}
-        splits[name] = Split.from_shards(shards, lists)
-    counts["write.rows"] = sum(split.rows for split in splits.values())
-    for split in splits.values():
-        if pieces := split.distributions.get("pieces"):
-            added = sum(value * number for value, number in enumerate(pieces))
-            counts["write.pieces"] = counts.get("write.pieces", 0) + added
-    header = _header(recipe, objective, options, tokenizer)
-    return replace(header, counts=counts, splits=splits, files=tuple(companions))
+        return Split.from_shards(entries, lists)
 
+    def write_shard(self, parts: tuple[str, ...], examples: pa.RecordBatch) -> dict[str, Counts]:
+        """Write the files of one shard, and return its distributions."""
+        counted: dict[str, Counts] = {}
+        rows = 200  # several groups a shard, as large ones have
+        with ExitStack() as files, patch.object(shards, "ROW_GROUP_ROWS", rows):
+            streams = [files.enter_context((self.folder / part).open("wb")) for part in parts]
+            groups = sort_rows([examples], rows)
+            written = shards.write_shard(self.objective, self.options, [streams], groups)
+            for _, _, distributions in written:
+                add_all(counted, distributions)
+        return counted
 
-def _write_shard(
-    folder: Path,
-    parts: tuple[str, ...],
-    examples: pa.RecordBatch,
-    objective: Objective,
-    options: OutputOptions,
-    distributions: dict[str, np.ndarray],
-) -> tuple[int, int]:
-    """Write one shard and add its distributions; gives its rows and tokens."""
-    rows = tokens = 0
-    with ExitStack() as files:
-        streams = [files.enter_context((folder / part).open("wb")) for part in parts]
-        writer = FORMATS[options.output_format].open_writer(streams, objective.columns, options)
-        for group in objective.pack(_sorted(examples)):
-            rows += group.num_rows
-            tokens += len(ragged.from_arrow(group.column("input_ids"))[0])
-            for name, counts in objective.measure(group).items():
-                distributions[name] = add_counts(distributions.get(name, counts[:0]), counts)
-            writer.write(objective.finish(group, options.is_padded))
-        writer.close()
-    return rows, tokens
-
-
-def _sorted(examples: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    # Several groups a shard, as large ones have.
-    return sort_rows([examples], _ROWS)
-
-
-def _header(
-    recipe: Recipe, objective: Objective, options: OutputOptions, tokenizer: TokenizerFile
-) -> Manifest:
-    size = _SAMPLE.stat().st_size
-    documents = asdict(recipe.objective.choose_documents(_READ))
-    return small_manifest(
-        objective=ObjectiveEntry(objective.name, asdict(recipe.objective), objective.repeats),
-        seed=SEED,
-        tokenizer=TokenizerEntry.from_tokenizer(tokenizer),
-        output=OutputEntry(options.output_format, options, recipe.validation_share),
-        columns=objective.columns,
-        corpus=CorpusEntry(documents, None, size, (SourceFile(_SAMPLE.name, size),)),
-    )
+    def header(self) -> Manifest:
+        recipe, size = self.recipe, len(self.recipe.text)
+        files = (manifests.SourceFile("wiki.sample.tokens", size),)
+        return small_manifest(
+            objective=manifests.ObjectiveEntry(
+                self.objective.name, asdict(recipe.objective), self.objective.repeats
+            ),
+            seed=SEED,
+            tokenizer=manifests.TokenizerEntry.from_tokenizer(self.tokenizer),
+            output=manifests.OutputEntry(
+                self.options.output_format, self.options, recipe.validation_share
+            ),
+            columns=self.objective.columns,
+            corpus=manifests.CorpusEntry(asdict(self.read), None, size, files),
+        )

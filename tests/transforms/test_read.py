@@ -30,14 +30,14 @@ def read(
     plan = write_plan(str(temp / "plan"), tasks)
     with local_pipeline() as pipeline:
         planned = collect(pipeline | PlanTasks(plan))
-    tally = Tally("read")
-    reader = TaskReader(DocumentOptions(), str(temp), tally)
+    tally = Tally()
     documents: list[Any] = []
     rejects: list[Any] = []
     for task in planned:
+        reader = TaskReader(DocumentOptions(), str(temp), tally)
         documents += reader.read(read_task(task))
         rejects += reader.write_rejects(task.number)
-    return {"documents": documents, "rejects": rejects, "counts": dict(tally.drain())}
+    return {"documents": documents, "rejects": rejects, "counts": dict(tally.counts())}
 
 
 def rows(batches: list[Any]) -> list[dict[str, Any]]:

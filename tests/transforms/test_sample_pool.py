@@ -32,7 +32,7 @@ def draw(
     documents: list[pa.RecordBatch], budget: int, share: float, temp: Path, limit: int = 2**64 - 1
 ) -> tuple[Pool, dict[str, int]]:
     """Draw the pool from batches, each in a file of candidates, in reverse order."""
-    tally, references = Tally("candidates"), []
+    tally, references = Tally(), []
     for batch in reversed(documents):
         file = CandidateFile(SEED, limit, str(temp), tally)
         file.add(batch)
@@ -42,7 +42,7 @@ def draw(
         drawn = candidates | WritePool(PoolOptions(SEED, budget, share, "int16", str(temp)))
         paths, counts = collect(drawn[POOL]), collect(drawn[COUNTS])
     [path] = paths
-    return map_pool(path), sums([*counts, *tally.drain()])
+    return map_pool(path), sums([*counts, *tally.counts()])
 
 
 def contents(pool: Pool) -> dict[int, list[list[int]]]:

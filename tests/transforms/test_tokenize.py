@@ -30,9 +30,9 @@ def tokenize(
     batches: list[pa.RecordBatch], complete_json: str
 ) -> tuple[list[pa.RecordBatch], dict[str, int]]:
     """Return the tokenized batches and the counts."""
-    tokenizer, tally = Tokenizing(complete_json, "int16").load(), Tally("tokenize")
+    tokenizer, tally = Tokenizing(complete_json, "int16").load(), Tally()
     tokens = [tokenize_batch(tokenizer, batch, tally) for batch in batches]
-    return tokens, dict(tally.drain())
+    return tokens, dict(tally.counts())
 
 
 def test_batches_are_encoded_as_the_library_does(

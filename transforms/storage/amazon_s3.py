@@ -70,23 +70,23 @@ def _code(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
-class _S3Upload(Upload):
+class _S3Upload:
     def __init__(self, client: Any, bucket: str, name: str) -> None:
         self._client, self._target = client, {"Bucket": bucket, "Key": name}
         upload = client.create_multipart_upload(**self._target)
         self._target["UploadId"] = upload["UploadId"]
         self._parts: list[dict[str, Any]] = []
 
-    def add(self, part: bytes) -> None:
+    def write(self, part: bytes) -> None:
         number = len(self._parts) + 1
         sent = self._client.upload_part(**self._target, PartNumber=number, Body=part)
         self._parts.append({"ETag": sent["ETag"], "PartNumber": number})
 
-    def finish(self) -> None:
+    def close(self) -> None:
         parts = {"Parts": self._parts}
         self._client.complete_multipart_upload(**self._target, MultipartUpload=parts)
 
-    def abort(self) -> None:
+    def terminate(self) -> None:
         self._client.abort_multipart_upload(**self._target)
 
 

@@ -9,13 +9,14 @@ from errno import ENOENT
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO, cast
+from uuid import uuid4
 
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileSystem
 from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.corpus.hub.data_sets import is_hub_path, open_hub_file
 from corpusmill.errors import UserError
-from transforms.storage.objects import create_object, find_object, is_object_path, open_object
+from transforms.storage.objects import ObjectWriter, find_object, is_object_path, open_object
 from transforms.storage.store import Store, StoredFile
 
 _LOGGER = logging.getLogger(__name__)
@@ -47,7 +48,7 @@ def create_file(path: str) -> BinaryIO:
             again for an attempt that the engine has lost sight of, and nobody would remove it.
     """
     if is_object_path(path):
-        return cast(BinaryIO, create_object(path))
+        return cast(BinaryIO, ObjectWriter(*find_object(path)))
     if FileSystems.get_scheme(path) is None and _belongs_to_ended_run(Path(path).parent):
         raise FileNotFoundError(ENOENT, os.strerror(ENOENT), str(Path(path).parent))
     plain = CompressionTypes.UNCOMPRESSED
@@ -78,10 +79,21 @@ def read_part(path: str, offset: int, length: int) -> bytes:
     return content
 
 
+def read_file(path: str) -> bytes:
+    """Read a small file; errors as of `open_file`."""
+    with open_file(path) as stream:
+        return stream.read()
+
+
 def write_file(path: str, content: bytes) -> None:
     """Write a small file."""
     with create_file(path) as stream:
         stream.write(content)
+
+
+def new_path(folder: str, name: str, suffix: str = "") -> str:
+    """Return a path in a folder that no other attempt at the same work uses."""
+    return str(FileSystems.join(folder, f"{name}-{uuid4().hex}{suffix}"))
 
 
 def file_size(path: str) -> int:

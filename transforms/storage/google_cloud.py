@@ -48,22 +48,6 @@ def _make_client(options: PipelineOptions) -> tuple[storage.Client, bool]:
     return client, auth.get_service_credentials(options) is not None
 
 
-class _GoogleUpload(Upload):
-    def __init__(self, blob: storage.Blob) -> None:
-        self._writer = blob.open(
-            "wb", chunk_size=_PART_BYTES, ignore_flush=True, retry=DEFAULT_RETRY
-        )
-
-    def add(self, part: bytes) -> None:
-        self._writer.write(part)
-
-    def finish(self) -> None:
-        self._writer.close()
-
-    def abort(self) -> None:
-        self._writer.terminate()
-
-
 class GoogleCloudStore(Store):
     """A bucket of Google Cloud Storage.
 
@@ -139,7 +123,10 @@ class GoogleCloudStore(Store):
 
     def begin_upload(self, name: str) -> Upload:
         """Begin to write a large object."""
-        return _GoogleUpload(self._blob(name))
+        writer: Upload = self._blob(name).open(
+            "wb", chunk_size=_PART_BYTES, ignore_flush=True, retry=DEFAULT_RETRY
+        )
+        return writer
 
     def copy(self, source: Store, source_name: str, name: str, size: int) -> None:  # noqa: ARG002  for S3
         """Copy an object; between regions this takes several requests."""

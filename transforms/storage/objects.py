@@ -108,8 +108,16 @@ class _ObjectReader(io.RawIOBase):
         return bytes(content)
 
 
-class _ObjectWriter(io.RawIOBase):
-    """Writes an object that becomes visible when it is closed, and never if its writer fails."""
+class ObjectWriter(io.RawIOBase):
+    """Writes an object from its beginning to its end.
+
+    It becomes visible when it is closed. If an exception leaves its `with` block, its parts are
+    removed, and an earlier object of this name stays.
+
+    Args:
+        store: bucket of the object.
+        name: name of the object.
+    """
 
     def __init__(self, store: Store, name: str) -> None:
         self._store, self._name = store, name
@@ -118,19 +126,22 @@ class _ObjectWriter(io.RawIOBase):
         self._parts = self._bytes = 0
 
     def writable(self) -> bool:
+        """Say that it can be written."""
         return True
 
     def tell(self) -> int:
+        """Return the number of bytes that were written."""
         return self._bytes
 
     def write(self, data: Any) -> int:
+        """Write bytes, and send the parts that are full."""
         view = memoryview(data).cast("B")
         self._buffer += view
         self._bytes += view.nbytes
         while len(self._buffer) > (part := self._part_bytes()):
             with self._store.explained(self._name):
                 self._upload = self._upload or self._store.begin_upload(self._name)
-                self._upload.add(bytes(memoryview(self._buffer)[:part]))
+                self._upload.write(bytes(memoryview(self._buffer)[:part]))
             del self._buffer[:part]
             self._parts += 1
         return view.nbytes
@@ -139,6 +150,7 @@ class _ObjectWriter(io.RawIOBase):
         return _PART_BYTES * (1 + self._parts // _PARTS_OF_ONE_SIZE)
 
     def close(self) -> None:
+        """Send the rest, and make the object visible."""
         if self.closed:
             return
         try:
@@ -146,8 +158,8 @@ class _ObjectWriter(io.RawIOBase):
                 self._store.put(self._name, bytes(self._buffer))
             else:
                 with self._store.explained(self._name):
-                    self._upload.add(bytes(self._buffer))
-                    self._upload.finish()
+                    self._upload.write(bytes(self._buffer))
+                    self._upload.close()
         except BaseException:
             self._abort()
             raise
@@ -173,7 +185,7 @@ class _ObjectWriter(io.RawIOBase):
     def _abort(self) -> None:
         if self._upload is not None:
             with self._store.explained(self._name):
-                self._upload.abort()
+                self._upload.terminate()
 
 
 def open_object(path: str) -> io.BufferedReader:
@@ -185,13 +197,3 @@ def open_object(path: str) -> io.BufferedReader:
     """
     store, name = find_object(path)
     return io.BufferedReader(_ObjectReader(store, name, store.find(name).bytes), _READ_BYTES)
-
-
-def create_object(path: str) -> io.RawIOBase:
-    """Create an object, to be written from its beginning to its end.
-
-    It becomes visible when it is closed. If an exception leaves its `with` block, its parts are
-    removed, and an earlier object of this name stays.
-    """
-    store, name = find_object(path)
-    return _ObjectWriter(store, name)

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, Protocol
 
 from corpusmill.errors import UserError
 
@@ -25,22 +25,19 @@ class StoredFile(NamedTuple):
     modified: float
 
 
-class Upload(ABC):
-    """An object that is written in parts; nobody sees it before `finish`.
+class Upload(Protocol):
+    """An object that is written in parts; nobody sees it before `close`.
 
     Its methods raise the errors of the store's client (see `Store.explained`).
     """
 
-    @abstractmethod
-    def add(self, part: bytes) -> None:
+    def write(self, part: bytes) -> object:
         """Send the next part."""
 
-    @abstractmethod
-    def finish(self) -> None:
+    def close(self) -> None:
         """Make the object visible."""
 
-    @abstractmethod
-    def abort(self) -> None:
+    def terminate(self) -> None:
         """Remove the parts."""
 
 

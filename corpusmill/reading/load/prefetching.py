@@ -6,7 +6,7 @@ The kernels that look up, mask and pad release the GIL, so a thread is enough.
 import sys
 from collections.abc import Callable, Generator, Iterator
 from queue import SimpleQueue
-from threading import Semaphore, Thread
+from threading import Thread
 from typing import NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -31,14 +31,18 @@ def prefetch(
         capacity: the most items that wait at a time.
         interrupt: called at the end; must make an iterator that waits for something raise an error.
     """
-    waiting, room = SimpleQueue[T | _End](), Semaphore(capacity)
+    waiting, room = SimpleQueue[T | _End](), SimpleQueue[None]()
+    # Not a semaphore, which is Python code with a lock: Ctrl-C between two of its lines leaves the
+    # lock held forever. The methods of SimpleQueue are never left halfway.
+    for _ in range(capacity):
+        room.put(None)
     is_stopped = False
 
     def fill() -> None:
         error = None
         try:
             for item in items:
-                room.acquire()
+                room.get()
                 if is_stopped:
                     break
                 waiting.put(item)
@@ -50,13 +54,13 @@ def prefetch(
     thread.start()
     try:
         while not isinstance(item := waiting.get(), _End):
-            room.release()
+            room.put(None)
             yield item
         if item.error is not None:
             raise item.error
     finally:
         is_stopped = True
-        room.release()
+        room.put(None)
         interrupt()
         if not sys.is_finalizing():  # threads no longer end then
             thread.join()

@@ -7,13 +7,15 @@ from typing import Any
 import datasets
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pyarrow.dataset as pads
 import pytest
 from huggingface_hub import RepoCard
 
 from corpusmill.dataset.card import describe_type, render_card
-from corpusmill.objectives.bert import BertOptions
-from tests.tools.handmade_dataset import Recipe, padding_options, write_dataset
+from corpusmill.dataset.manifest import Manifest
+from corpusmill.formats.options import OutputOptions
+from tests.tools.small_datasets import ONE_DOCUMENT, WITH_REJECT, Recipe, write_dataset
 
 
 @pytest.fixture(autouse=True)
@@ -21,18 +23,30 @@ def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
 
 
+@pytest.fixture(scope="module", params=["do_not_pad", "max_length"])
+def dataset(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Manifest]:
+    """A folder with ragged or padded rows, and its manifest."""
+    folder = tmp_path_factory.mktemp("card") / "out"
+    return folder, write_dataset(folder, Recipe(output=OutputOptions(padding=request.param)))
+
+
+@pytest.fixture(scope="module")
+def manifest(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
+    return write_dataset(tmp_path_factory.mktemp("card") / "out", Recipe(text=WITH_REJECT))
+
+
 def front_matter(card: bytes) -> dict[str, Any]:
     header = RepoCard(card.decode(), ignore_metadata_errors=False).data.to_dict()  # type: ignore[no-untyped-call]
     return dict(header)
 
 
-@pytest.mark.parametrize("padded", [False, True], ids=["ragged", "padded"])
-def test_load_dataset_finds_the_splits_by_the_card(padded: bool, tmp_path: Path) -> None:
-    manifest = write_dataset(
-        tmp_path / "out",
-        Recipe(parquet=padding_options(padded)),
-    )
-    loaded = datasets.load_dataset(str(tmp_path / "out"), cache_dir=str(tmp_path / "cache"))
+def test_load_dataset_finds_the_splits_by_the_card(
+    dataset: tuple[Path, Manifest], tmp_path: Path
+) -> None:
+    folder, manifest = dataset
+    loaded = datasets.load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))
     assert {name: len(split) for name, split in loaded.items()} == {
         name: split.rows for name, split in manifest.splits.items()
     }
@@ -40,28 +54,24 @@ def test_load_dataset_finds_the_splits_by_the_card(padded: bool, tmp_path: Path)
     row = loaded["train"][0]
     special = manifest.tokenizer.special
     assert row["input_ids"][0] == special.cls_id
-    assert len(row["input_ids"]) == (64 if padded else len(row["token_type_ids"]))
+    is_padded = manifest.output.options.is_padded
+    assert len(row["input_ids"]) == (64 if is_padded else len(row["token_type_ids"]))
     rows = loaded["train"]["input_ids"]
     lengths = [sum(token != special.pad_id for token in row) for row in rows]
     assert sum(lengths) == manifest.splits["train"].tokens
 
 
 def test_load_dataset_takes_shards_without_rows(tmp_path: Path) -> None:
-    options = BertOptions(max_seq_length=64, duplicates=1)
-    recipe = Recipe(options=options, documents=1, train_shards=7, validation_documents=0)
+    recipe = Recipe(shards=7, validation_share=0, text=ONE_DOCUMENT)
     manifest = write_dataset(tmp_path / "out", recipe)
     assert any(shard.rows == 0 for shard in manifest.splits["train"].shards)
     loaded = datasets.load_dataset(str(tmp_path / "out"), cache_dir=str(tmp_path / "cache"))
     assert len(loaded["train"]) == manifest.splits["train"].rows
 
 
-@pytest.mark.parametrize("padded", [False, True], ids=["ragged", "padded"])
-def test_pyarrow_pandas_and_polars_read_the_shards(padded: bool, tmp_path: Path) -> None:
-    manifest = write_dataset(
-        tmp_path / "out",
-        Recipe(parquet=padding_options(padded)),
-    )
-    shards = sorted(str(path) for path in (tmp_path / "out").glob("train-*"))
+def test_pyarrow_pandas_and_polars_read_the_shards(dataset: tuple[Path, Manifest]) -> None:
+    folder, manifest = dataset
+    shards = sorted(str(path) for path in folder.glob("train-*"))
     rows = manifest.splits["train"].rows
     table = pads.dataset(shards).to_table()
     frame = pd.concat([pd.read_parquet(shard) for shard in shards])
@@ -72,9 +82,11 @@ def test_pyarrow_pandas_and_polars_read_the_shards(padded: bool, tmp_path: Path)
     assert polar["input_ids"].to_list() == expected
 
 
-def test_the_cards_own_instructions_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    manifest = write_dataset(tmp_path / "out")
-    monkeypatch.chdir(tmp_path / "out")
+def test_the_cards_own_instructions_work(
+    dataset: tuple[Path, Manifest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, manifest = dataset
+    monkeypatch.chdir(folder)
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
     programs = re.findall(r"```python\n(.*?)```", render_card(manifest).decode(), re.DOTALL)
     assert len(programs) == 2
@@ -86,8 +98,7 @@ def test_the_cards_own_instructions_work(tmp_path: Path, monkeypatch: pytest.Mon
         assert rows == manifest.splits["train"].rows
 
 
-def test_the_front_matter_names_the_files_of_each_split(tmp_path: Path) -> None:
-    manifest = write_dataset(tmp_path / "out")
+def test_the_front_matter_names_the_files_of_each_split(manifest: Manifest) -> None:
     (config,) = front_matter(render_card(manifest))["configs"]
     assert config["data_files"] == [
         {"split": "train", "path": "train-*.parquet"},
@@ -99,28 +110,25 @@ def test_the_front_matter_names_the_files_of_each_split(tmp_path: Path) -> None:
     ("rows", "size"),
     [(0, "n<1K"), (999, "n<1K"), (1000, "1K<n<10K"), (4_300_000, "1M<n<10M"), (10**11, "n>10B")],
 )
-def test_the_class_of_size_is_the_hubs(rows: int, size: str, tmp_path: Path) -> None:
-    manifest = write_dataset(tmp_path / "out", Recipe(validation_documents=0))
+def test_the_class_of_size_is_the_hubs(rows: int, size: str, manifest: Manifest) -> None:
     train = replace(manifest.splits["train"], rows=rows)
     manifest = replace(manifest, splits={"train": train})
     assert front_matter(render_card(manifest))["size_categories"] == [size]
 
 
-def test_the_card_says_what_was_built(tmp_path: Path) -> None:
-    manifest = write_dataset(tmp_path / "out")
+def test_the_card_says_what_was_built(manifest: Manifest) -> None:
     card = render_card(manifest).decode()
     for name, value in manifest.objective.options.items():
         assert f"| `{name}` | `{json.dumps(value)}` |" in card
     for column in manifest.columns:
-        arrow_type = str(column.arrow_field(manifest.output.options.is_padded).type)
-        assert f"| `{column.name}` | {describe_type(arrow_type)} |" in card
+        kind = column.arrow_field(manifest.output.options.is_padded).type
+        assert f"| `{column.name}` | {describe_type(kind)} |" in card
     for name, number in manifest.counts.items():
         assert f"| `{name}` | {number:,} |" in card
     assert "rejects/rejects.jsonl" in card
 
 
-def test_names_from_outside_cannot_break_the_card(tmp_path: Path) -> None:
-    manifest = write_dataset(tmp_path / "out")
+def test_names_from_outside_cannot_break_the_card(manifest: Manifest) -> None:
     hostile = replace(
         manifest,
         tokenizer=replace(manifest.tokenizer, name="a|b`c\n---\n# d"),
@@ -135,19 +143,18 @@ def test_names_from_outside_cannot_break_the_card(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arrow_type", "words"),
+    ("kind", "words"),
     [
-        ("int8", "int8"),
-        ("list<element: int16 not null>", "list of int16"),
-        ("fixed_size_list<element: int16 not null>[512]", "list of 512 int16"),
-        ("map<string, int8>", "map<string, int8>"),
+        (pa.int8(), "int8"),
+        (pa.list_(pa.int16()), "list of int16"),
+        (pa.list_(pa.int16(), 512), "list of 512 int16"),
+        (pa.map_(pa.string(), pa.int8()), "map<string, int8>"),
     ],
 )
-def test_types_are_described_in_words(arrow_type: str, words: str) -> None:
-    assert describe_type(arrow_type) == words
+def test_types_are_described_in_words(kind: pa.DataType, words: str) -> None:
+    assert describe_type(kind) == words
 
 
-def test_a_card_is_a_function_of_the_manifest(tmp_path: Path) -> None:
-    first = write_dataset(tmp_path / "first")
-    write_dataset(tmp_path / "second")
-    assert render_card(first) == (tmp_path / "second" / "README.md").read_bytes()
+def test_a_card_is_a_function_of_the_manifest(manifest: Manifest, tmp_path: Path) -> None:
+    write_dataset(tmp_path / "second", Recipe(text=WITH_REJECT))
+    assert render_card(manifest) == (tmp_path / "second" / "README.md").read_bytes()

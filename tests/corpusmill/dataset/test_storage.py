@@ -10,7 +10,7 @@ from corpusmill.dataset.shards import read_manifest, read_shard
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
 from corpusmill.errors import UserError
-from tests.tools.handmade_dataset import write_dataset
+from tests.tools.small_datasets import write_dataset
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def test_a_data_set_is_the_same_wherever_it_lies(folder: UrlFolder, dataset: Pat
 def test_a_damaged_shard_is_seen_from_afar(dataset: Path) -> None:
     memory = fsspec.filesystem("memory")
     memory.put(str(dataset), "/damaged", recursive=True)
-    name = "train-00000-of-00002.parquet"
+    name = "train-00000-of-00003.parquet"
     memory.pipe(f"/damaged/{name}", memory.cat(f"/damaged/{name}")[:-1])
     [problem] = verify(UrlFolder("memory://damaged"))
     assert problem.file == name

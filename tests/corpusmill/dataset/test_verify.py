@@ -4,7 +4,7 @@ import io
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -17,8 +17,13 @@ from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import Problem, verify
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
-from corpusmill.objectives.bert import BertOptions
-from tests.tools.handmade_dataset import Recipe, write_dataset, write_entries
+from tests.tools.small_datasets import (
+    ONE_DOCUMENT,
+    WITH_REJECT,
+    Recipe,
+    write_dataset,
+    write_entries,
+)
 
 SHARDS = ("train-00000-of-00002.parquet", "train-00001-of-00002.parquet")
 VALIDATION = "validation-00000-of-00001.parquet"
@@ -31,7 +36,7 @@ Change = Callable[[Entries], object]
 @pytest.fixture(scope="session")
 def intact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("verify") / "intact"
-    write_dataset(folder)
+    write_dataset(folder, Recipe(shards=2, text=WITH_REJECT))
     return folder
 
 
@@ -77,10 +82,10 @@ def read_entries(folder: Path) -> Entries:
 @pytest.mark.parametrize(
     "recipe",
     [
-        Recipe(),
-        Recipe(parquet=OutputOptions(padding="max_length")),
-        Recipe(validation_documents=0, rejects=False),
-        Recipe(documents=1, train_shards=7, options=BertOptions(max_seq_length=64, duplicates=1)),
+        Recipe(text=WITH_REJECT),
+        Recipe(output=OutputOptions(padding="max_length")),
+        Recipe(validation_share=0),
+        Recipe(shards=7, validation_share=0, text=ONE_DOCUMENT),
     ],
     ids=["ragged", "padded", "one split", "empty shards"],
 )
@@ -276,8 +281,7 @@ def test_a_manifest_that_contradicts_itself_is_refused(
 
 
 def test_the_padded_layout_is_counted_again_as_well(tmp_path: Path) -> None:
-    recipe = replace(Recipe(), parquet=OutputOptions(padding="max_length"))
-    write_dataset(tmp_path / "out", recipe)
+    write_dataset(tmp_path / "out", Recipe(output=OutputOptions(padding="max_length")))
     entries = read_entries(tmp_path / "out")
     for name in ("length", "second_segment_length", "predictions"):
         changed = copy.deepcopy(entries)

@@ -18,7 +18,7 @@ from corpusmill.formats.shard_formats import FORMATS, resolve
 from corpusmill.layout.sorting import cut_into_groups
 from corpusmill.objectives.bert import Bert, BertOptions
 from tests.tools.builders import SPECIAL, batch_of, numbered_corpus, pool_of
-from tests.tools.handmade_dataset import padding_options
+from tests.tools.shard_samples import padding_options
 
 BERT = Bert(BertOptions(max_seq_length=40, max_predictions_per_seq=5), SPECIAL, 1000, "int16")
 WIDTHS = {"input_ids": 40, "token_type_ids": 40, "masked_lm_positions": 5, "masked_lm_ids": 5}

@@ -1,4 +1,3 @@
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,9 +13,9 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column, Role
 from corpusmill.dataset.distributions import recount
 from corpusmill.dataset.manifest import Manifest, Split
-from corpusmill.dataset.shards import read_manifest
+from corpusmill.dataset.shards import read_manifest, read_shard
 from corpusmill.dataset.storage import UrlFolder
-from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.options import OutputOptions, Padding
 from corpusmill.inspection.decoded_examples import (
     DecodedExample,
     Piece,
@@ -27,33 +26,13 @@ from corpusmill.inspection.decoded_examples import (
 from corpusmill.inspection.figures import Distribution, figures_of, summarize
 from corpusmill.objectives.bert import Bert, BertOptions
 from tests.tools.builders import SPECIAL, batch_of, numbered_corpus, pool_of
-from tests.tools.handmade_dataset import (
-    SEED,
-    Recipe,
-    build_examples,
-    special_tokens,
-    train_tokenizer,
-    write_dataset,
-    write_text,
-)
+from tests.tools.corpus_files import split_documents
 from tests.tools.manifests import INPUT_IDS
+from tests.tools.small_datasets import WITH_REJECT, Recipe, bert_tokenizer, write_dataset
 
-VOCABULARY = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-    "the",
-    "light",
-    "##house",
-    "tree",
-    "##s",
-    "stands",
-    "\x1b[31m",
-]
-ID = {token: number for number, token in enumerate(VOCABULARY)}
-COLUMNS = Bert(BertOptions(max_seq_length=64), SPECIAL, len(VOCABULARY), "int16").columns
+VOCABULARY = "[PAD] [UNK] [CLS] [SEP] [MASK] the light ##house tree ##s stands \x1b[31m"
+ID = {token: number for number, token in enumerate(VOCABULARY.split())}
+COLUMNS = Bert(BertOptions(max_seq_length=64), SPECIAL, len(ID), "int16").columns
 
 
 def word_pieces() -> str:
@@ -61,9 +40,9 @@ def word_pieces() -> str:
 
 
 def batch(
-    tokens: list[str], types: list[int], predicted: dict[int, str], label: int = 0
+    tokens: str, types: list[int], predicted: dict[int, str], label: int = 0
 ) -> pa.RecordBatch:
-    ids = [ID[token] for token in tokens]
+    ids = [ID[token] for token in tokens.split()]
     rows = {
         "input_ids": [ids],
         "token_type_ids": [types],
@@ -79,18 +58,7 @@ def segments(decoded: DecodedExample) -> list[str]:
 
 
 def test_an_example_reads_as_a_person_writes_it() -> None:
-    tokens = [
-        "[CLS]",
-        "the",
-        "[MASK]",
-        "##house",
-        "##s",
-        "[SEP]",
-        "tree",
-        "light",
-        "[MASK]",
-        "[SEP]",
-    ]
+    tokens = "[CLS] the [MASK] ##house ##s [SEP] tree light [MASK] [SEP]"
     predicted = {2: "light", 6: "stands", 7: "light", 8: "##house"}
     (decoded,) = decode_examples(
         batch(tokens, [0] * 6 + [1] * 4, predicted, label=1), COLUMNS, word_pieces(), SPECIAL
@@ -102,7 +70,7 @@ def test_an_example_reads_as_a_person_writes_it() -> None:
 
 def test_a_class_without_a_name_reads_as_its_number() -> None:
     for label in (2, -1):
-        row = batch(["[CLS]", "the", "[SEP]", "[SEP]"], [0, 0, 0, 1], {}, label)
+        row = batch("[CLS] the [SEP] [SEP]", [0, 0, 0, 1], {}, label)
         (decoded,) = decode_examples(row, COLUMNS, word_pieces(), SPECIAL)
         assert decoded.classes == {"second segment": str(label)}
 
@@ -117,12 +85,8 @@ def test_a_token_of_a_space_alone_reads_as_a_space() -> None:
 
 
 def test_a_replacement_is_shown_as_it_stands() -> None:
-    (decoded,) = decode_examples(
-        batch(["[CLS]", "tree", "light", "[SEP]", "[SEP]"], [0, 0, 0, 0, 1], {2: "##s"}),
-        COLUMNS,
-        word_pieces(),
-        SPECIAL,
-    )
+    row = batch("[CLS] tree light [SEP] [SEP]", [0, 0, 0, 0, 1], {2: "##s"})
+    (decoded,) = decode_examples(row, COLUMNS, word_pieces(), SPECIAL)
     assert decoded.segments[0] == (
         Piece("tree", False, "plain", "tree"),
         Piece("s", True, "replaced", "light"),
@@ -131,7 +95,7 @@ def test_a_replacement_is_shown_as_it_stands() -> None:
 
 
 def test_text_cannot_steer_a_terminal() -> None:
-    row = batch(["[CLS]", "\x1b[31m", "[SEP]", "[SEP]"], [0, 0, 0, 1], {})
+    row = batch("[CLS] \x1b[31m [SEP] [SEP]", [0, 0, 0, 1], {})
     (decoded,) = decode_examples(row, COLUMNS, word_pieces(), SPECIAL)
     assert segments(decoded)[0] == "\\x1b[31m"
 
@@ -186,19 +150,25 @@ def test_tokens_that_hold_their_space_are_glued_by_it() -> None:
     assert segments(decoded) == ["the lighthouse"]
 
 
-@pytest.mark.parametrize("padded", [False, True], ids=["ragged", "padded"])
-def test_every_built_example_reads_as_its_text(padded: bool) -> None:
+@pytest.mark.parametrize("padding", ["do_not_pad", "max_length"])
+def test_every_built_example_reads_as_its_text(
+    padding: Padding, sample: Path, tmp_path: Path
+) -> None:
     """With the originals in place, each segment is a stretch of some document's words."""
-    tokenizer_json = train_tokenizer()
-    tokenizer = Tokenizer.from_str(tokenizer_json)
-    special = special_tokens(tokenizer_json)
-    objective = Bert(BertOptions(max_seq_length=64), special, tokenizer.get_vocab_size(), "int16")
-    text = write_text(12, SEED)
-    examples = build_examples(objective, tokenizer, text, Counter())
-    rows = objective.finish(examples, padded)
-    letters = ["".join(document).replace(" ", "") for document in text]
-    decoded = decode_examples(rows, objective.columns, tokenizer_json, special)
-    assert len(decoded) == rows.num_rows > 20
+    recipe = Recipe(output=OutputOptions(padding=padding), shards=1)
+    manifest = write_dataset(tmp_path / "out", recipe)
+    [shard] = manifest.splits["train"].shards
+    folder = UrlFolder(str(tmp_path / "out"))
+    rows = pa.concat_batches(read_shard(folder, manifest, shard.file))
+    tokenizer_json = bert_tokenizer().json
+    normalizer = Tokenizer.from_str(tokenizer_json).normalizer
+    letters = [
+        normalizer.normalize_str("".join(document)).replace(" ", "")
+        for document in split_documents(sample)
+    ]
+    special = manifest.tokenizer.special
+    decoded = decode_examples(rows, manifest.columns, tokenizer_json, special)
+    assert len(decoded) == shard.rows > 20
     for example in decoded:
         assert len(example.segments) == 2
         assert sum(len(segment) for segment in example.segments) == example.length - 3
@@ -221,7 +191,7 @@ def test_recounting_what_was_written_gives_what_was_measured(
     documents = numbered_corpus(corpus)
     objective = Bert(BertOptions(max_seq_length=24), SPECIAL, 400, "int16")
     splits = np.zeros(len(documents), np.uint8)
-    examples = objective.build(batch_of(documents), 0, pool_of(documents), splits, SEED)
+    examples = objective.build(batch_of(documents), 0, pool_of(documents), splits, 7)
     measured = objective.measure(examples)
     recounted = recount(objective.finish(examples, padded), objective.columns)
     assert recounted.keys() == measured.keys()
@@ -260,13 +230,8 @@ def test_a_distribution_is_that_of_its_values(values: list[int], percent: int) -
 
 def test_an_empty_distribution_has_answers() -> None:
     empty = Distribution("length", ())
-    assert (empty.total, empty.mean, empty.largest, empty.percentile(50), empty.share(3)) == (
-        0,
-        0.0,
-        0,
-        0,
-        0.0,
-    )
+    answers = (empty.total, empty.mean, empty.largest, empty.percentile(50), empty.share(3))
+    assert answers == (0, 0.0, 0, 0, 0.0)
 
 
 def figures(manifest: Manifest, split: str = "train") -> dict[str, float]:
@@ -278,9 +243,7 @@ def figures(manifest: Manifest, split: str = "train") -> dict[str, float]:
 @pytest.mark.parametrize("split", ["train", "validation"])
 def test_the_figures_are_those_of_the_rows(cap: int | None, split: str, tmp_path: Path) -> None:
     options = BertOptions(max_seq_length=40, duplicates=2, max_predictions_per_seq=cap)
-    manifest = write_dataset(
-        tmp_path / "out", Recipe(options=options, parquet=OutputOptions(padding="do_not_pad"))
-    )
+    manifest = write_dataset(tmp_path / "out", Recipe(options))
     rows = [
         row
         for path in sorted((tmp_path / "out").glob(f"{split}-*"))
@@ -319,8 +282,8 @@ def test_distributions_of_other_objectives_get_a_line(tmp_path: Path) -> None:
 
 
 def test_rejects_are_reported(tmp_path: Path) -> None:
-    assert summarize(write_dataset(tmp_path / "some")).rejects == 1
-    assert summarize(write_dataset(tmp_path / "none", Recipe(rejects=False))).rejects == 0
+    assert summarize(write_dataset(tmp_path / "some", Recipe(text=WITH_REJECT))).rejects == 1
+    assert summarize(write_dataset(tmp_path / "none")).rejects == 0
 
 
 def test_a_split_without_rows_has_a_report(tmp_path: Path) -> None:
@@ -336,4 +299,4 @@ def test_a_split_without_rows_has_a_report(tmp_path: Path) -> None:
 def test_special_ids_come_from_the_manifest(tmp_path: Path) -> None:
     write_dataset(tmp_path / "out")
     manifest = read_manifest(UrlFolder(str(tmp_path / "out")))
-    assert manifest.tokenizer.special == special_tokens(train_tokenizer())
+    assert manifest.tokenizer.special == bert_tokenizer().special

@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.small_datasets import OBJECTIVES, Recipe, write_small_dataset
+from tests.tools.small_datasets import OBJECTIVES, Recipe, write_dataset
 
 
 def _write(name: str, folders: pytest.TempPathFactory) -> Path:
-    return write_small_dataset(folders.mktemp(name) / "out", Recipe(OBJECTIVES[name]))
+    folder = folders.mktemp(name) / "out"
+    write_dataset(folder, Recipe(OBJECTIVES[name]))
+    return folder
 
 
 @pytest.fixture(scope="session")

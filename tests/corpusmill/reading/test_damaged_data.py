@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.reading.data_set import DataSet
-from tests.tools.small_datasets import OBJECTIVES, Recipe, write_small_dataset
+from tests.tools.small_datasets import OBJECTIVES, Recipe, write_dataset
 
 SHARD, OTHER = "train-00001-of-00003.parquet", "train-00000-of-00003.parquet"
 Change = Callable[[Path], object]
@@ -31,8 +31,9 @@ def data(bert: Path, tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def megatron(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a data set with two files per shard."""
-    recipe = Recipe(OBJECTIVES["gpt_stream"], OutputOptions("megatron"))
-    return write_small_dataset(tmp_path_factory.mktemp("megatron") / "out", recipe)
+    folder = tmp_path_factory.mktemp("megatron") / "out"
+    write_dataset(folder, Recipe(OBJECTIVES["gpt_stream"], OutputOptions("megatron")))
+    return folder
 
 
 def read_all(folder: Path, cache_folder: Path, **options: Any) -> int:

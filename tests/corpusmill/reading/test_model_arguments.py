@@ -16,7 +16,7 @@ from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.rows import Rows
 from corpusmill.reading.token_windows import TokenWindows
-from tests.tools.small_datasets import Recipe, write_small_dataset
+from tests.tools.small_datasets import Recipe, write_dataset
 
 SIZES: dict[str, Any] = {
     "vocab_size": 601, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
@@ -91,8 +91,8 @@ def test_other_kinds_of_rows_train_their_models(
     tmp_path: Path, cache_folder: Path, segments: Segments, classes: tuple[str, str]
 ) -> None:
     options = BertOptions(segments=segments, max_seq_length=32, duplicates=1)
-    folder = write_small_dataset(tmp_path / "out", Recipe(options))
-    data_set = DataSet(folder, cache_folder=cache_folder)
+    write_dataset(tmp_path / "out", Recipe(options))
+    data_set = DataSet(tmp_path / "out", cache_folder=cache_folder)
     loss = model(*classes, **SIZES, **CALM)(**batch_of(data_set)).loss
     assert torch.isfinite(loss)
 

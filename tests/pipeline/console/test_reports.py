@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.manifest import Manifest, SourceFile
 from corpusmill.inspection.decoded_examples import DecodedExample, Piece, decode_examples
 from corpusmill.inspection.figures import Distribution, Report, summarize
 from pipeline.console.html_report import bin_shares, draw_plots, render_page
 from pipeline.console.terminal_report import print_inspection
-from tests.tools.handmade_dataset import Recipe, write_dataset
+from tests.tools.small_datasets import WITH_REJECT, Recipe, write_dataset
 
 EXAMPLE = DecodedExample(
     segments=(
@@ -46,9 +46,11 @@ class Inspected:
 @pytest.fixture(scope="module")
 def inspected(tmp_path_factory: pytest.TempPathFactory) -> Inspected:
     folder = tmp_path_factory.mktemp("reports") / "out"
+    manifest = write_dataset(folder, Recipe(text=WITH_REJECT))
     # A name of the corpus that would be markup, for rich and for a browser, if it were not escaped.
-    manifest = write_dataset(folder, Recipe(corpus_name="[bold]<script>alert(1)</script>.txt"))
-    rows = pq.ParquetFile(folder / "train-00000-of-00002.parquet").read_row_group(0)
+    hostile = SourceFile("[bold]<script>alert(1)</script>.txt", len(WITH_REJECT))
+    manifest = replace(manifest, corpus=replace(manifest.corpus, files=(hostile,)))
+    rows = pq.ParquetFile(folder / "train-00000-of-00003.parquet").read_row_group(0)
     tokenizer_json = (folder / "tokenizer.json").read_text()
     special = manifest.tokenizer.special
     batch = rows.to_batches()[0].slice(0, 3)

@@ -66,8 +66,8 @@ def test_what_a_killed_writer_has_sent_to_s3_is_removed(bucket: Bucket) -> None:
         pytest.skip("Google removes it by itself after a week")
     store, _ = objects.find_object(bucket.url)
     assert isinstance(store, amazon_s3.AmazonS3Store)
-    store.begin_upload("temporary/x").add(b"x")
-    store.begin_upload("other").add(b"x")
+    store.begin_upload("temporary/x").write(b"x")
+    store.begin_upload("other").write(b"x")
     remove_folder(f"{bucket.url}/temporary")
     left = store.client.list_multipart_uploads(Bucket=store.bucket)["Uploads"]
     assert [upload["Key"] for upload in left] == ["other"]

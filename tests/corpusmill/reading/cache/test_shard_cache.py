@@ -24,7 +24,7 @@ from corpusmill.reading.cache.shard_cache import default_cache_folder
 from corpusmill.reading.cache.unpacking import unpack_shard
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import Lists
-from tests.tools.small_datasets import OBJECTIVES, Recipe, write_small_dataset
+from tests.tools.small_datasets import Recipe, write_dataset
 
 FORK = get_context("fork")
 
@@ -289,7 +289,8 @@ def test_a_read_only_cache_is_read(
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a data set of 12 shards."""
     folder = tmp_path_factory.mktemp("many") / "out"
-    return write_small_dataset(folder, Recipe(OBJECTIVES["bert"], shards=12))
+    write_dataset(folder, Recipe(shards=12))
+    return folder
 
 
 def size_of(folder: Path) -> int:

@@ -21,7 +21,7 @@ from corpusmill.reading.cache.unpacking import map_shard, unpack_batch, unpack_s
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import Lists, Values
 from tests.tools.manifests import INPUT_IDS
-from tests.tools.small_datasets import OBJECTIVES, Recipe, write_small_dataset
+from tests.tools.small_datasets import OBJECTIVES, Recipe, write_dataset
 
 PADDED: Padding = "max_length"
 RAGGED: Padding = "do_not_pad"
@@ -79,7 +79,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str,
     def read(name: str) -> dict[str, list[Any]]:
         if name not in known:
             folder = tmp_path_factory.mktemp("built") / name
-            write_small_dataset(folder, Recipe(OBJECTIVES[name], shards=1))
+            write_dataset(folder, Recipe(OBJECTIVES[name], shards=1))
             known[name] = pq.read_table(folder / "train-00000-of-00001.parquet").to_pydict()
         return known[name]
 
@@ -90,9 +90,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str,
 def test_a_shard_of_any_format_is_unpacked_to_the_rows_that_were_built(
     name: str, output: OutputOptions, built: Callable[[str], dict[str, list[Any]]], tmp_path: Path
 ) -> None:
-    place = write_small_dataset(tmp_path / "out", Recipe(OBJECTIVES[name], output, shards=1))
-    folder, target = UrlFolder(str(place)), tmp_path / "columns"
-    manifest = read_manifest(folder)
+    folder, target = UrlFolder(str(tmp_path / "out")), tmp_path / "columns"
+    manifest = write_dataset(tmp_path / "out", Recipe(OBJECTIVES[name], output, shards=1))
     [shard] = manifest.splits["train"].shards
     target.mkdir()
     unpack_shard(folder, manifest, shard, target)
@@ -108,10 +107,9 @@ def test_a_shard_of_any_format_is_unpacked_to_the_rows_that_were_built(
 def test_readers_agree_with_read_shard(
     name: str, output: OutputOptions, tmp_path: Path, cache_folder: Path
 ) -> None:
-    place = write_small_dataset(tmp_path / "out", Recipe(OBJECTIVES[name], output))
-    folder = UrlFolder(str(place))
-    manifest = read_manifest(folder)
-    data = DataSet(place, cache_folder=cache_folder)
+    manifest = write_dataset(tmp_path / "out", Recipe(OBJECTIVES[name], output))
+    folder = UrlFolder(str(tmp_path / "out"))
+    data = DataSet(tmp_path / "out", cache_folder=cache_folder)
     given_rows = [
         row
         for shard in manifest.splits["train"].shards
@@ -146,17 +144,16 @@ def test_shards_without_rows(
     name: str, output: OutputOptions, tmp_path: Path, cache_folder: Path
 ) -> None:
     few = ErnieOptions(max_seq_length=64, duplicates=1) if name == "ernie" else OBJECTIVES[name]
-    place = write_small_dataset(
-        tmp_path / "out", Recipe(few, output, shards=200 if name == "gpt_pack" else 80)
-    )
-    data = DataSet(place, cache_folder=cache_folder)
+    shards = 200 if name == "gpt_pack" else 80
+    write_dataset(tmp_path / "out", Recipe(few, output, shards=shards))
+    data = DataSet(tmp_path / "out", cache_folder=cache_folder)
     assert 0 in data.shard_sizes
     for shard in range(len(data.shard_sizes)):
         columns = data.cache.columns(shard)
         assert {len(rows) for rows in rows_of(columns).values()} == {data.shard_sizes[shard]}
-    whole = write_small_dataset(tmp_path / "whole", Recipe(few, shards=1))
+    write_dataset(tmp_path / "whole", Recipe(few, shards=1))
     all_rows = data.take(np.arange(len(data))).lists("input_ids")
-    table = pq.read_table(whole / "train-00000-of-00001.parquet")
+    table = pq.read_table(tmp_path / "whole" / "train-00000-of-00001.parquet")
     # Rows are packed differently in each shard, but all tokens are there.
     tokens = table.column("input_ids").combine_chunks().flatten().to_numpy()
     assert np.array_equal(np.sort(all_rows.values), np.sort(tokens))

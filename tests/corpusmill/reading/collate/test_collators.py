@@ -23,7 +23,7 @@ from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.token_windows import TokenWindows
 from tests.tools.batches_in_python import masked_batch, rows_of
 from tests.tools.manifests import INPUT_IDS
-from tests.tools.small_datasets import Recipe, write_small_dataset
+from tests.tools.small_datasets import Recipe, write_dataset
 
 ROWS = rows_of(
     input_ids=[[2, 4, 3], [2, 3]],
@@ -135,8 +135,8 @@ def test_pairs_and_sentences_have_the_labels_of_their_models(
         ("doc-sentences", set[str]()),
     ):
         options = BertOptions(segments=segments, max_seq_length=32, duplicates=1)  # type: ignore[arg-type]
-        folder = write_small_dataset(tmp_path / segments, Recipe(options))
-        data_set = DataSet(folder, cache_folder=cache_folder)
+        write_dataset(tmp_path / segments, Recipe(options))
+        data_set = DataSet(tmp_path / segments, cache_folder=cache_folder)
         batch = collator_for(data_set)(data_set.take(np.arange(4)))
         assert batch.keys() == {"input_ids", "attention_mask", "labels"} | more
 

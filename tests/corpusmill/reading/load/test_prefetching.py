@@ -1,0 +1,58 @@
+"""Batches that a thread reads ahead."""
+
+import sys
+from itertools import count
+from threading import Thread
+from types import FrameType
+from typing import Any
+
+from corpusmill.reading.load.prefetching import prefetch
+
+
+def called_by_prefetch(frame: FrameType | None) -> bool:
+    """Return whether a step is one of `prefetch`, or of what it calls except to start a thread."""
+    while frame and not frame.f_code.co_filename.endswith("prefetching.py"):
+        if frame.f_code.co_name in {"start", "join", "_bootstrap"}:
+            return False  # Python's own threads do not survive it
+        frame = frame.f_back
+    return frame is not None
+
+
+def read_until_interrupted(step: int) -> int:
+    """Read ahead, and raise KeyboardInterrupt at a step of this thread; return the steps made."""
+    steps = count(1)
+    made = 0
+
+    def interrupt(frame: FrameType, *_: object) -> Any:
+        nonlocal made
+        if called_by_prefetch(frame):
+            made = next(steps)
+            if made == step:
+                raise KeyboardInterrupt
+        return interrupt
+
+    sys.settrace(interrupt)
+    try:
+        for _ in prefetch(iter(range(6)), capacity=2):
+            pass
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(None)
+    return made
+
+
+def test_an_interruption_at_any_moment_ends_the_loop() -> None:
+    """Ctrl-C may come between any two steps of the interpreter, and must leave no lock held."""
+    made: list[int] = []
+
+    def read(step: int) -> None:
+        made.append(read_until_interrupted(step))
+
+    for step in count(1):
+        reader = Thread(target=read, args=(step,), daemon=True)
+        reader.start()
+        reader.join(60)
+        assert not reader.is_alive(), f"the loop hangs after an interruption at step {step}"
+        if made[-1] < step:
+            return
