@@ -190,7 +190,9 @@ def test_a_loop_that_is_left_leaves_no_thread_and_no_process(
     batches: Batches, num_workers: int
 ) -> None:
     before = threading.active_count()
-    loader = Loader(batches, num_workers=num_workers, multiprocessing_context="fork")
+    # Workers with an end would reach it while this loop begins.
+    endless = replace(batches, order=EndlessOrder(batches.samples.shard_sizes))
+    loader = Loader(endless, num_workers=num_workers, multiprocessing_context="fork")
     for _ in loader:
         assert threading.active_count() > before
         assert len(multiprocessing.active_children()) == num_workers

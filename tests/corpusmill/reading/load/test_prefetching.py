@@ -1,21 +1,23 @@
 """Batches that a thread reads ahead."""
 
 import sys
+import threading
 from itertools import count
 from threading import Thread
 from types import FrameType
 from typing import Any
 
+from corpusmill.reading.load import prefetching
 from corpusmill.reading.load.prefetching import prefetch
 
 
 def called_by_prefetch(frame: FrameType | None) -> bool:
-    """Return whether a step is one of `prefetch`, or of what it calls except to start a thread."""
-    while frame and not frame.f_code.co_filename.endswith("prefetching.py"):
+    """Return whether a step is one of `prefetch`, or of a lock that it uses."""
+    while frame and frame.f_code.co_filename == threading.__file__:
         if frame.f_code.co_name in {"start", "join", "_bootstrap"}:
             return False  # Python's own threads do not survive it
         frame = frame.f_back
-    return frame is not None
+    return frame is not None and frame.f_code.co_filename == prefetching.__file__
 
 
 def read_until_interrupted(step: int) -> int:
