@@ -8,6 +8,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from corpusmill.arrays import ragged
+from corpusmill.layout.placement import assign_splits
 from corpusmill.objectives.documents import Documents
 from corpusmill.objectives.random_documents import ARRAYS, Pool, PoolShape, open_pool, write_pool
 from corpusmill.tokenization.special_tokens import SpecialTokens
@@ -49,12 +50,25 @@ def batch_of(corpus: Corpus) -> pa.RecordBatch:
     )
 
 
+def from_rows(rows: Iterable[Sequence[object]], schema: pa.Schema) -> pa.RecordBatch:
+    """Rows, which are tuples, as a batch."""
+    named = [dict(zip(schema.names, row, strict=True)) for row in rows]
+    return pa.RecordBatch.from_pylist(named, schema=schema)
+
+
 def pool_of(train: Corpus, validation: Corpus | None = None) -> Pool:
     """Return a pool in memory, with each split's documents in the order of their ids."""
     both = dict(sorted(train.items())) | dict(sorted((validation or {}).items()))
     documents, document_offsets, sentence_offsets, token_ids = flatten(both)
     split_offsets = np.array([0, len(train), len(both)], np.int64)
     return Pool(documents, document_offsets, sentence_offsets, token_ids, split_offsets)
+
+
+def split_corpus(corpus: Corpus, seed: int, validation_share: float) -> list[Corpus]:
+    """Return the documents of train, and those of validation."""
+    splits = assign_splits(seed, np.array(list(corpus), np.uint64), validation_share)
+    documents = list(zip(corpus.items(), splits, strict=True))
+    return [dict(item for item, split in documents if split == own) for own in (0, 1)]
 
 
 def write_and_open(

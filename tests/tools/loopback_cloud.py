@@ -1,6 +1,5 @@
 """Google's storage on the loopback, in this process, with the sample in it."""
 
-import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,11 +13,12 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
 from gcp_storage_emulator.server import create_server
 
+from tests.tools.small_datasets import gpt_tokenizer
+
 BUCKET = "gs://corpus"
 INPUT, TOKENIZER, GPT_TOKENIZER = (
     f"{BUCKET}/in/sample.tokens", f"{BUCKET}/tokenizer.json", f"{BUCKET}/gpt.json",
 )  # fmt: skip
-END_OF_TEXT = "<|endoftext|>"
 
 # The arguments that a user gives after `--`, and those that keep Beam from looking for Google.
 SERVICE = (
@@ -40,7 +40,7 @@ def serve_storage(sample: Path, tokenizer: Path) -> Iterator[None]:
         patch.setattr(auth._Credentials, "_credentials_init", True)
         put(INPUT, sample.read_bytes())
         put(TOKENIZER, tokenizer.read_bytes())
-        put(GPT_TOKENIZER, _with_end_of_text(tokenizer.read_bytes()))
+        put(GPT_TOKENIZER, gpt_tokenizer().json.encode())
         try:
             yield
         finally:
@@ -57,15 +57,6 @@ def listing(folder: str) -> dict[str, int]:
     """The objects below a folder, by their names in it."""
     results = FileSystems.match([f"{folder}/**"])[0].metadata_list
     return {entry.path.removeprefix(f"{folder}/"): entry.size_in_bytes for entry in results}
-
-
-def _with_end_of_text(tokenizer: bytes) -> bytes:
-    content = json.loads(tokenizer)
-    content["added_tokens"].append({
-        "id": len(content["model"]["vocab"]), "content": END_OF_TEXT, "single_word": False,
-        "lstrip": False, "rstrip": False, "normalized": False, "special": True,
-    })  # fmt: skip
-    return json.dumps(content).encode()
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -180,11 +180,11 @@ def _free_port() -> int:
 
 
 @contextmanager
-def _start_emulator(make: Callable[[int], list[str]]) -> Iterator[str]:
+def _start_emulator(*module: str) -> Iterator[str]:
     port = _free_port()
-    nowhere = subprocess.DEVNULL
+    command = [sys.executable, "-m", *module, "--host=127.0.0.1", f"--port={port}"]
     process = subprocess.Popen(
-        [sys.executable, "-m", *make(port)], stdout=nowhere, stderr=nowhere,
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": "", "MOTO_S3_DEFAULT_MAX_KEYS": "20"},
     )  # fmt: skip
     try:
@@ -258,23 +258,7 @@ class Bucket:
 @contextmanager
 def start_object_stores() -> Iterator[ObjectStores]:
     """Start both emulators on the loopback interface."""
-
-    def bind(port: int) -> list[str]:
-        return ["--host=127.0.0.1", f"--port={port}"]
-
-    with ExitStack() as started:
-        targets = {
-            "gs": _start_emulator(
-                lambda port: [
-                    *["gcp_storage_emulator", "start", "--in-memory", "--quiet"],
-                    *bind(port),
-                ]
-            ),
-            "s3": _start_emulator(lambda port: ["moto.server", *bind(port)]),
-        }
-        yield ObjectStores(
-            {
-                scheme: started.enter_context(_start_proxy(started.enter_context(emulator)))
-                for scheme, emulator in targets.items()
-            }
-        )
+    google = _start_emulator("gcp_storage_emulator", "start", "--in-memory", "--quiet")
+    amazon = _start_emulator("moto.server")
+    with google as gs, amazon as s3, _start_proxy(gs) as to_gs, _start_proxy(s3) as to_s3:
+        yield ObjectStores({"gs": to_gs, "s3": to_s3})

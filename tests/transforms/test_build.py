@@ -11,12 +11,12 @@ import pytest
 
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import resolve
-from corpusmill.layout.placement import TRAIN, Layout, assign_splits
+from corpusmill.layout.placement import Layout, assign_splits
 from corpusmill.layout.sorting import add_keys, sort_rows
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.random_documents import ARRAYS, Pool
 from corpusmill.tokenization.encoding import tokenized_schema
-from tests.tools.builders import SPECIAL, batch_of, numbered_corpus, pool_of
+from tests.tools.builders import SPECIAL, batch_of, numbered_corpus, pool_of, split_corpus
 from tests.tools.local_pipeline import collect, local_pipeline, sums
 from transforms.build import SHARDS, BuildShards, ShardOptions
 from transforms.elements import Segment, WrittenFile
@@ -36,11 +36,7 @@ def splits_of(documents: pa.RecordBatch) -> np.ndarray:
 
 @pytest.fixture
 def pool() -> Pool:
-    in_train = splits_of(batch_of(CORPUS)) == TRAIN
-    return pool_of(
-        {document: CORPUS[document] for document in CORPUS if in_train[document]},
-        {document: CORPUS[document] for document in CORPUS if not in_train[document]},
-    )
+    return pool_of(*split_corpus(CORPUS, LAYOUT.seed, SHARE))
 
 
 def save(pool: Pool, folder: Path) -> str:

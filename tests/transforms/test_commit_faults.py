@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from tests.tools.faulty_files import AFTER, BEFORE, HALF, FaultyFiles, KilledError
-from tests.transforms.test_commit import COUNTS, LAYOUT, Folders
+from tests.transforms.test_commit import COUNTS, JOINED, LAYOUT, Folders
 from transforms.commit import _Commit
-from transforms.elements import WrittenFile
 from transforms.recovery.claim import CLAIM, Claim, take_claim
 
 # The name of a case; whether an earlier data set is replaced, by one with other names or the same;
@@ -35,24 +34,12 @@ class Case:
         self.folders = Folders(root)
         self.changes: dict[str, Any] = {"shards": self.folders.shards}
         if joined:
-            self.changes = {
-                "shards": [*self.folders.shards, *self._companions()],
-                "suffixes": (".bin", ".lengths"),
-                "joined": {"train": "train", "validation": "val"},
-            }
+            shards = [*self.folders.shards, *self.folders.write_companions()]
+            self.changes = {"shards": shards, **JOINED}
         if replaced:
             self._commit_earlier(replaced)
         self._kept = root.parent / f"{root.name}-kept"
         shutil.copytree(root, self._kept)
-
-    def _companions(self) -> list[WrittenFile]:
-        files = []
-        for number, content in enumerate((b"1,", b"2,", b"3,")):
-            path = self.folders.temp / f"companion-{number}"
-            path.write_bytes(content)
-            sha256 = hashlib.sha256(content).hexdigest()
-            files.append(WrittenFile(number, 1, str(path), 0, 0, len(content), sha256))
-        return files
 
     def _commit_earlier(self, names: str) -> None:
         """Commit an earlier data set with other bytes of the same sizes."""
@@ -70,7 +57,7 @@ class Case:
         self.folders.temp.mkdir()
         for path, content in kept.items():
             path.write_bytes(content)
-        self.folders.set_stale(*sorted(self.folders.final()))
+        self.folders.set_stale(*sorted(self.folders.files()))
         take_claim(str(self.folders.output), Claim("mine", str(self.folders.temp), "", 0, 0.0))
 
     def restore(self) -> None:

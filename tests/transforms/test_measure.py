@@ -3,19 +3,15 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.text.reading import read_text
 from corpusmill.dataset.accounting import Expected
 from corpusmill.inspection.corpus_measures import measure_tokens
 from corpusmill.layout.placement import Layout
-from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.local_pipeline import collect, local_pipeline, sums
-from tests.tools.measured_corpus import measure_corpus
+from tests.tools.plain_corpus import measure_corpus, read_documents
 from transforms.elements import RejectsFile
 from transforms.measure import LARGEST, MeasureDocuments, check_counts, first_rejects
 from transforms.plan import PlanTasks, cut_ranges, group_ranges, write_plan
@@ -35,9 +31,8 @@ def test_a_corpus_measured_in_tasks_is_the_corpus_measured_in_one_pass(
     ranges = cut_ranges([(str(sample), "text", size, True)], 3_000)
     plan = write_plan(str(tmp_path / "plan"), group_ranges(ranges, [size], 200_000))
     assert plan.tasks > 1
-    options = DocumentOptions(input_format="text")
     preparation = Preparation(
-        options,
+        DocumentOptions(input_format="text"),
         Tokenizing(str(tmp_path / "tokenizer.json"), "int16"),
         Routes(Layout(3, 4, 1), 0.2, 2, 5),
         2**64 - 1,
@@ -48,10 +43,7 @@ def test_a_corpus_measured_in_tasks_is_the_corpus_measured_in_one_pass(
         measured = pipeline | PlanTasks(plan) | MeasureDocuments(preparation, measure)
         counts, largest = collect(measured[COUNTS]), collect(measured[LARGEST])
         candidates, rejects = collect(measured[CANDIDATES]), collect(measured[REJECTS])
-    with sample.open("rb") as stream:
-        batches = [batch.documents for batch in read_text(stream, FileRange("", 0, options))]
-    plain = SentenceTokenizer(tokenizer.json, np.dtype(np.int16))
-    whole = measure_corpus(batches, plain, tokenizer)
+    whole = measure_corpus(read_documents(sample), tokenizer)
     counted = sums(counts)
     assert {name: count for name, count in counted.items() if name.startswith("measure.")} == {
         f"measure.{name}": count for name, count in whole.counts.items()

@@ -3,17 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.text.reading import read_text
 from corpusmill.layout.placement import Layout
-from corpusmill.tokenization.encoding import encode_documents, tokenized_schema
-from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from corpusmill.tokenization.encoding import tokenized_schema
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.local_pipeline import collect, local_pipeline, sums
+from tests.tools.plain_corpus import encode, read_documents
 from transforms.plan import PlanTasks, cut_ranges, group_ranges, write_plan
 from transforms.pool import CANDIDATES
 from transforms.prepare import SEGMENTS, Preparation, PrepareDocuments
@@ -24,7 +21,6 @@ from transforms.tally import COUNTS
 from transforms.tokenize import Tokenizing
 
 LAYOUT = Layout(3, 4, 1)
-OPTIONS = DocumentOptions(input_format="text")
 
 
 def prepare(
@@ -37,7 +33,7 @@ def prepare(
     plan = write_plan(str(temp / "plan"), group_ranges(ranges, [size], 200_000))
     assert plan.tasks > 1
     preparation = Preparation(
-        OPTIONS,
+        DocumentOptions(input_format="text"),
         Tokenizing(str(temp / "tokenizer.json"), "int16"),
         Routes(LAYOUT, 0.2, 2, LAYOUT.shards),
         limit,
@@ -66,10 +62,7 @@ def test_tasks_give_the_documents_that_the_kernels_give(
     text: Path, tokenizer: TokenizerFile, tmp_path: Path
 ) -> None:
     prepared = prepare(text, tokenizer, tmp_path, limit=2**64 - 1)
-    plain = SentenceTokenizer(tokenizer.json, np.dtype(np.int16))
-    with text.open("rb") as stream:
-        batches = [batch.documents for batch in read_text(stream, FileRange("", 0, OPTIONS))]
-    encoded = [encode_documents(plain, batch) for batch in batches]
+    encoded = encode(read_documents(text), tokenizer)
     documents = [row for batch in encoded for row in batch.documents.to_pylist()]
     # Each document goes to two shards, one a repeat; a single shard takes both.
     routes = Routes(LAYOUT, 0.2, 2, LAYOUT.shards)

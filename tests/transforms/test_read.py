@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.text.reading import read_text
 from tests.tools.local_pipeline import collect, local_pipeline
+from tests.tools.plain_corpus import read_documents
 from transforms.plan import PlanTasks, cut_ranges, group_ranges, read_task, write_plan
 from transforms.read import TaskReader
 from transforms.tally import Tally
@@ -50,10 +49,7 @@ def rows(batches: list[Any]) -> list[dict[str, Any]]:
 def test_ranges_of_any_size_give_the_documents_of_the_whole_file(
     sample: Path, tmp_path: Path, range_bytes: int
 ) -> None:
-    with sample.open("rb") as stream:
-        whole = [
-            batch.documents for batch in read_text(stream, FileRange("", 0, DocumentOptions()))
-        ]
+    whole = read_documents(sample)
     result = read([sample], range_bytes, tmp_path)
     assert rows(result["documents"]) == rows(whole)
     counts = result["counts"]
@@ -93,10 +89,8 @@ def test_a_damaged_file_gives_what_stood_before_the_damage(tmp_path: Path) -> No
     result = read([file], 10**9, tmp_path, splittable=False)
     documents = rows(result["documents"])
     assert 1000 < len(documents) < 20_000
-    assert [row["sentences"] for row in documents[:2]] == [
-        ["This is line 0 ."],
-        ["This is line 1 ."],
-    ]
+    first = [row["sentences"] for row in documents[:2]]
+    assert first == [["This is line 0 ."], ["This is line 1 ."]]
     [rejects] = result["rejects"]
     [line] = Path(rejects.path).read_text().splitlines()
     assert json.loads(line)["reason"] == "damaged-compression"

@@ -5,24 +5,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from corpusmill.arrays.columns import IDENTITY_SCHEMA
 from corpusmill.layout.sorting import KEY
+from tests.tools.builders import from_rows
 from transforms.sort import RowSorter
 
-SCHEMA = pa.schema(
-    [KEY, pa.field("document", pa.uint64(), nullable=False),
-     pa.field("repeat", pa.uint16(), nullable=False),
-     pa.field("index", pa.uint32(), nullable=False),
-     pa.field("input_ids", pa.list_(pa.int16()))]
-)  # fmt: skip
+SCHEMA = pa.schema([KEY, *IDENTITY_SCHEMA, pa.field("input_ids", pa.list_(pa.int16()))])
 # Keys over their whole range, some of them equal, so that the rest of the identity decides.
 KEYS = [(place * 7919 % 250 * 2**56 + place % 3) % 2**64 for place in range(3000)]
 ROWS = [(key, place, 0, place % 2, [place, 1]) for place, key in enumerate(KEYS)]
-
-
-def batch(rows: list[tuple[int, int, int, int, list[int]]]) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
 @pytest.mark.parametrize("memory_bytes", [1, 20_000, 2**30])
@@ -32,7 +23,7 @@ def test_rows_come_back_in_order_however_little_memory_there_is(
 ) -> None:
     sorter = RowSorter(SCHEMA, str(tmp_path), memory_bytes)
     for start in range(0, len(ROWS), size):
-        sorter.add(batch(ROWS[start : start + size]))
+        sorter.add(from_rows(ROWS[start : start + size], SCHEMA))
     assert bool(list(tmp_path.iterdir())) == (memory_bytes < 2**30)
     batches = list(sorter.drain(64))
     assert max(part.num_rows for part in batches) <= 64

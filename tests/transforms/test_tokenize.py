@@ -1,13 +1,12 @@
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
 from corpusmill.corpus.batches import TEXT_SCHEMA
-from corpusmill.tokenization.encoding import encode_documents
-from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
+from tests.tools.builders import from_rows
+from tests.tools.plain_corpus import encode
 from transforms.tally import Tally
 from transforms.tokenize import Tokenizing, tokenize_batch
 
@@ -20,10 +19,7 @@ def complete_json(tokenizer: TokenizerFile, tmp_path: Path) -> str:
 
 
 def batch(*documents: tuple[int, list[str]]) -> pa.RecordBatch:
-    ids, sentences = zip(*documents, strict=True)
-    return pa.RecordBatch.from_arrays(
-        [pa.array(ids, pa.uint64()), pa.array(sentences)], schema=TEXT_SCHEMA
-    )
+    return from_rows(documents, TEXT_SCHEMA)
 
 
 def tokenize(
@@ -43,8 +39,7 @@ def test_batches_are_encoded_as_the_library_does(
         batch((2**60, ["Rocks and shoals ."])),
     ]
     tokens, counts = tokenize(batches, complete_json)
-    plain = SentenceTokenizer(tokenizer.json, np.dtype(np.int16))
-    expected = [encode_documents(plain, batch) for batch in batches]
+    expected = encode(batches, tokenizer)
     assert [batch.to_pylist() for batch in tokens] == [
         batch.documents.to_pylist() for batch in expected
     ]

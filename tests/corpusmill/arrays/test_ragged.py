@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.arrays import ragged
+from tests.tools.builders import from_rows
 
 tokens = st.lists(st.integers(-5, 5), max_size=4)
 SCHEMA = pa.schema(
@@ -23,9 +24,7 @@ def test_taking_rows_is_arrows_take(
     given_rows: list[tuple[int, list[int], list[list[int]]]], data: st.DataObject
 ) -> None:
     """Slices, any order, and rows that occur several times or never."""
-    whole = pa.RecordBatch.from_pylist(
-        [dict(zip(SCHEMA.names, row, strict=True)) for row in given_rows], schema=SCHEMA
-    )
+    whole = from_rows(given_rows, SCHEMA)
     start = data.draw(st.integers(0, len(given_rows) - 1))
     batch = whole.slice(start, data.draw(st.integers(1, len(given_rows) - start)))
     chosen = data.draw(st.lists(st.integers(0, batch.num_rows - 1), max_size=9))

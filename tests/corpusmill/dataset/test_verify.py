@@ -2,8 +2,9 @@ import copy
 import hashlib
 import io
 import json
+import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -66,12 +67,8 @@ class MemoryFolder:
         return None
 
 
-def files_of(folder: Path) -> dict[str, int]:
-    return UrlFolder(str(folder)).list()
-
-
 def read(folder: Path) -> dict[str, bytes]:
-    return {name: (folder / name).read_bytes() for name in files_of(folder)}
+    return {name: (folder / name).read_bytes() for name in UrlFolder(str(folder)).list()}
 
 
 def read_entries(folder: Path) -> Entries:
@@ -95,7 +92,7 @@ def test_an_intact_data_set_has_no_problem(recipe: Recipe, tmp_path: Path) -> No
 
 
 def test_the_fixture_holds_every_kind_of_file(intact: Path) -> None:
-    assert sorted(files_of(intact)) == sorted(FILES)
+    assert sorted(read(intact)) == sorted(FILES)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -333,27 +330,24 @@ def test_no_file_is_read_whole_but_the_manifest(intact: Path) -> None:
     assert {name for name, size in sizes.items() if size < 0} == {MANIFEST, SUCCESS}
 
 
-def _folders_that_are_no_data_set(tmp_path: Path) -> Iterator[Path]:
-    yield tmp_path / "absent"
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    yield empty
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "notes.txt").write_text("x")
-    yield other
-    foreign = tmp_path / "foreign"
-    foreign.mkdir()
-    (foreign / MANIFEST).write_text('{"format": "something else"}')
-    yield foreign
-    broken = tmp_path / "broken"
-    broken.mkdir()
-    (broken / MANIFEST).write_text('{"format": "corpusmill", "format_version": 1}')
-    yield broken
-
-
-def test_a_folder_that_is_no_data_set_is_the_users_mistake(tmp_path: Path) -> None:
-    for folder in _folders_that_are_no_data_set(tmp_path):
-        with pytest.raises(UserError) as caught:
-            verify(folder)
-        assert str(folder) in str(caught.value)
+@pytest.mark.parametrize(
+    "contents",
+    [
+        None,
+        {},
+        {"notes.txt": "x"},
+        {MANIFEST: '{"format": "something else"}'},
+        {MANIFEST: '{"format": "corpusmill", "format_version": 1}'},
+    ],
+    ids=["absent", "empty", "other files", "another format", "another version"],
+)
+def test_a_folder_that_is_no_data_set_is_the_users_mistake(
+    contents: dict[str, str] | None, tmp_path: Path
+) -> None:
+    folder = tmp_path / "folder"
+    if contents is not None:
+        folder.mkdir()
+        for name, content in contents.items():
+            (folder / name).write_text(content)
+    with pytest.raises(UserError, match=re.escape(str(folder))):
+        verify(folder)

@@ -16,10 +16,10 @@ from corpusmill.inspection.build_estimate import (
     stratify,
 )
 from corpusmill.inspection.corpus_measures import Histogram, count_values, read_histogram
-from corpusmill.layout.placement import Layout, assign_splits
+from corpusmill.layout.placement import Layout
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.random_documents import Pool
-from tests.tools.builders import SPECIAL, batch_of, numbered_corpus, pool_of
+from tests.tools.builders import SPECIAL, batch_of, numbered_corpus, pool_of, split_corpus
 
 SEED = 5
 
@@ -98,15 +98,7 @@ def test_a_sample_is_built_as_the_objective_builds_it(shards: int) -> None:
     corpus = numbered_corpus(
         [draws.integers(1, 30, draws.integers(1, 9)).tolist() for _ in range(60)]
     )
-    splits = assign_splits(SEED, np.array(list(corpus), np.uint64), 0.3)
-    train, validation = (
-        {
-            document: corpus[document]
-            for document, split in zip(corpus, splits, strict=True)
-            if split == wanted
-        }
-        for wanted in (0, 1)
-    )
+    train, validation = split_corpus(corpus, SEED, 0.3)
     pool = pool_of(train, validation)
     objective = Bert(BertOptions(max_seq_length=32, duplicates=4), SPECIAL, 20_000, "int16")
     built = build_sample(

@@ -12,9 +12,6 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from corpusmill.corpus.batches import TEXT_SCHEMA
-from corpusmill.corpus.file_range import FileRange
-from corpusmill.corpus.input_formats import read_corpus
-from corpusmill.corpus.options import DocumentOptions
 from corpusmill.inspection.corpus_measures import (
     DISTRIBUTIONS,
     Histogram,
@@ -26,10 +23,9 @@ from corpusmill.inspection.corpus_measures import (
     measure_tokens,
     read_histogram,
 )
-from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
-from tests.tools.builders import SPECIAL, batch_of, corpora
-from tests.tools.measured_corpus import measure_corpus
+from tests.tools.builders import SPECIAL, batch_of, corpora, from_rows
+from tests.tools.plain_corpus import measure_corpus, read_documents
 
 # White space of all widths, its neighbours, and what surrounds it.
 texts = st.text(
@@ -38,10 +34,7 @@ texts = st.text(
 
 
 def text_of(documents: list[list[str]]) -> pa.RecordBatch:
-    rows = [
-        {"document": number, "sentences": sentences} for number, sentences in enumerate(documents)
-    ]
-    return pa.RecordBatch.from_pylist(rows, schema=TEXT_SCHEMA)
+    return from_rows(enumerate(documents), TEXT_SCHEMA)
 
 
 @given(st.lists(st.lists(texts, max_size=4), max_size=4))
@@ -127,11 +120,7 @@ def test_nothing_has_no_lengths() -> None:
 
 
 def test_a_corpus_is_measured_from_python(sample: Path, tokenizer: TokenizerFile) -> None:
-    options = DocumentOptions(input_format="text")
-    with sample.open("rb") as stream:
-        batches = [batch.documents for batch in read_corpus(stream, FileRange("a", 0, options))]
-    sentence_tokenizer = SentenceTokenizer(tokenizer.json, tokenizer.token_dtype)
-    measures = measure_corpus(batches, sentence_tokenizer, tokenizer)
+    measures = measure_corpus(read_documents(sample), tokenizer)
     plain = Tokenizer.from_str(tokenizer.json)
     lines = [line.strip() for line in sample.read_text().splitlines()]
     sentences = [line for line in lines if line and not line.startswith("=")]

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,6 +54,16 @@ def batch(
     return pa.RecordBatch.from_pydict(rows)
 
 
+def decode(rows: pa.RecordBatch, columns: Sequence[Column] = COLUMNS) -> DecodedExample:
+    (decoded,) = decode_examples(rows, columns, word_pieces(), SPECIAL)
+    return decoded
+
+
+def ids_of(*token_ids: int) -> pa.RecordBatch:
+    """A row of a data set without other columns."""
+    return pa.RecordBatch.from_pydict({"input_ids": [token_ids]})
+
+
 def segments(decoded: DecodedExample) -> list[str]:
     return [write_plainly(segment) for segment in decoded.segments]
 
@@ -60,9 +71,7 @@ def segments(decoded: DecodedExample) -> list[str]:
 def test_an_example_reads_as_a_person_writes_it() -> None:
     tokens = "[CLS] the [MASK] ##house ##s [SEP] tree light [MASK] [SEP]"
     predicted = {2: "light", 6: "stands", 7: "light", 8: "##house"}
-    (decoded,) = decode_examples(
-        batch(tokens, [0] * 6 + [1] * 4, predicted, label=1), COLUMNS, word_pieces(), SPECIAL
-    )
+    decoded = decode(batch(tokens, [0] * 6 + [1] * 4, predicted, label=1))
     assert segments(decoded) == ["the [MASK->light]houses", "[tree->stands] [=light][MASK->house]"]
     assert (decoded.length, decoded.predictions) == (10, 4)
     assert decoded.classes == {"second segment": "random"}
@@ -71,22 +80,12 @@ def test_an_example_reads_as_a_person_writes_it() -> None:
 def test_a_class_without_a_name_reads_as_its_number() -> None:
     for label in (2, -1):
         row = batch("[CLS] the [SEP] [SEP]", [0, 0, 0, 1], {}, label)
-        (decoded,) = decode_examples(row, COLUMNS, word_pieces(), SPECIAL)
-        assert decoded.classes == {"second segment": str(label)}
-
-
-def test_a_token_of_a_space_alone_reads_as_a_space() -> None:
-    tokenizer = Tokenizer(models.BPE({"\u0120": 0, "a": 1, "\u0120b": 2, "[PAD]": 3}, []))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    row = pa.RecordBatch.from_pydict({"input_ids": [[1, 0, 1, 2]]})
-    (decoded,) = decode_examples(row, [INPUT_IDS], tokenizer.to_str(), SPECIAL)
-    assert segments(decoded) == ["a a b"]
+        assert decode(row).classes == {"second segment": str(label)}
 
 
 def test_a_replacement_is_shown_as_it_stands() -> None:
     row = batch("[CLS] tree light [SEP] [SEP]", [0, 0, 0, 0, 1], {2: "##s"})
-    (decoded,) = decode_examples(row, COLUMNS, word_pieces(), SPECIAL)
+    decoded = decode(row)
     assert decoded.segments[0] == (
         Piece("tree", False, "plain", "tree"),
         Piece("s", True, "replaced", "light"),
@@ -96,19 +95,15 @@ def test_a_replacement_is_shown_as_it_stands() -> None:
 
 def test_text_cannot_steer_a_terminal() -> None:
     row = batch("[CLS] \x1b[31m [SEP] [SEP]", [0, 0, 0, 1], {})
-    (decoded,) = decode_examples(row, COLUMNS, word_pieces(), SPECIAL)
-    assert segments(decoded)[0] == "\\x1b[31m"
+    assert segments(decode(row))[0] == "\\x1b[31m"
 
 
 def test_an_id_outside_the_vocabulary_is_named() -> None:
-    rows = pa.RecordBatch.from_pydict({"input_ids": [[2, 5, 900, 3]]})
-    (decoded,) = decode_examples(rows, [INPUT_IDS], word_pieces(), SPECIAL)
-    assert segments(decoded) == ["the [id 900]"]
+    assert segments(decode(ids_of(2, 5, 900, 3), [INPUT_IDS])) == ["the [id 900]"]
 
 
 def test_columns_that_are_absent_are_left_out() -> None:
-    rows = pa.RecordBatch.from_pydict({"input_ids": [[5, 6, 7]]})
-    (decoded,) = decode_examples(rows, [INPUT_IDS], word_pieces(), SPECIAL)
+    decoded = decode(ids_of(5, 6, 7), [INPUT_IDS])
     assert segments(decoded) == ["the lighthouse"]
     assert decoded.classes == {}
     assert decoded.predictions is None
@@ -120,14 +115,13 @@ def test_packed_documents_are_segments_with_numbers() -> None:
     rows = pa.RecordBatch.from_pydict(
         {"input_ids": [[5, 6, 7, 5, 0]], "cu_seqlens": [[0, 1, 3, 4, 0]]}
     )
-    (decoded,) = decode_examples(rows, [INPUT_IDS, boundaries], word_pieces(), SPECIAL)
+    decoded = decode(rows, [INPUT_IDS, boundaries])
     assert segments(decoded) == ["the", "lighthouse", "the"]
     assert name_segments(decoded) == ["1", "2", "3"]
 
 
 def test_a_book_is_not_spelled_to_its_end() -> None:
-    rows = pa.RecordBatch.from_pydict({"input_ids": [[5] * 3000]})
-    (decoded,) = decode_examples(rows, [INPUT_IDS], word_pieces(), SPECIAL)
+    decoded = decode(ids_of(*[5] * 3000), [INPUT_IDS])
     assert decoded.length == 3000
     assert segments(decoded) == ["the " * 1024 + "... and 1,976 more tokens"]
 
@@ -141,13 +135,22 @@ def test_a_stream_has_examples_and_no_padding() -> None:
     assert "padding" not in figures
 
 
-def test_tokens_that_hold_their_space_are_glued_by_it() -> None:
-    tokenizer = Tokenizer(models.BPE({"\u0120the": 0, "\u0120light": 1, "house": 2}, []))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel()
+@pytest.mark.parametrize(
+    ("vocabulary", "token_ids", "text"),
+    [
+        ({"\u0120the": 0, "\u0120light": 1, "house": 2}, (0, 1, 2), "the lighthouse"),
+        ({"\u0120": 0, "a": 1, "\u0120b": 2, "[PAD]": 3}, (1, 0, 1, 2), "a a b"),
+    ],
+    ids=["glued by their space", "a space alone"],
+)
+def test_tokens_that_hold_their_space_are_read(
+    vocabulary: dict[str, int], token_ids: tuple[int, ...], text: str
+) -> None:
+    tokenizer = Tokenizer(models.BPE(vocabulary, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    rows = pa.RecordBatch.from_pydict({"input_ids": [[0, 1, 2]]})
-    (decoded,) = decode_examples(rows, [INPUT_IDS], tokenizer.to_str(), SPECIAL)
-    assert segments(decoded) == ["the lighthouse"]
+    [decoded] = decode_examples(ids_of(*token_ids), [INPUT_IDS], tokenizer.to_str(), SPECIAL)
+    assert segments(decoded) == [text]
 
 
 @pytest.mark.parametrize("padding", ["do_not_pad", "max_length"])
@@ -166,7 +169,8 @@ def test_every_built_example_reads_as_its_text(
         normalizer.normalize_str("".join(document)).replace(" ", "")
         for document in split_documents(sample)
     ]
-    special = manifest.tokenizer.special
+    special = read_manifest(folder).tokenizer.special
+    assert special == bert_tokenizer().special
     decoded = decode_examples(rows, manifest.columns, tokenizer_json, special)
     assert len(decoded) == shard.rows > 20
     for example in decoded:
@@ -273,30 +277,27 @@ def test_the_figures_are_those_of_the_rows(cap: int | None, split: str, tmp_path
         )
 
 
-def test_distributions_of_other_objectives_get_a_line(tmp_path: Path) -> None:
-    manifest = write_dataset(tmp_path / "out")
+@pytest.fixture(scope="module")
+def manifest(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
+    return write_dataset(tmp_path_factory.mktemp("report") / "out")
+
+
+def test_distributions_of_other_objectives_get_a_line(manifest: Manifest) -> None:
     train = replace(manifest.splits["train"], distributions={"words_masked": (1, 0, 3)})
     (figure,) = summarize(replace(manifest, splits={"train": train})).splits[0].figures
     assert (figure.name, figure.value) == ("words masked", 1.5)
     assert "largest 2" in figure.meaning
 
 
-def test_rejects_are_reported(tmp_path: Path) -> None:
+def test_rejects_are_reported(manifest: Manifest, tmp_path: Path) -> None:
     assert summarize(write_dataset(tmp_path / "some", Recipe(text=WITH_REJECT))).rejects == 1
-    assert summarize(write_dataset(tmp_path / "none")).rejects == 0
+    assert summarize(manifest).rejects == 0
 
 
-def test_a_split_without_rows_has_a_report(tmp_path: Path) -> None:
-    manifest = write_dataset(tmp_path / "out")
+def test_a_split_without_rows_has_a_report(manifest: Manifest) -> None:
     train = replace(manifest.splits["train"], distributions={"length": (), "predictions": ()})
     splits = {"train": train, "validation": Split.from_shards((), {})}
     manifest = replace(manifest, splits=splits)
     report = summarize(manifest)
     assert [split.name for split in report.splits] == ["train", "validation"]
     assert figures(manifest)["padding"] == 0
-
-
-def test_special_ids_come_from_the_manifest(tmp_path: Path) -> None:
-    write_dataset(tmp_path / "out")
-    manifest = read_manifest(UrlFolder(str(tmp_path / "out")))
-    assert manifest.tokenizer.special == bert_tokenizer().special

@@ -1,4 +1,4 @@
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from random import Random
 
@@ -19,32 +19,23 @@ from corpusmill.layout.sorting import (
     sort_rows,
 )
 from corpusmill.objectives.bert import Bert, BertOptions
-from tests.tools.builders import SPECIAL
+from tests.tools.builders import SPECIAL, from_rows
 
-Row = tuple[int, int, int, list[int]]
 VALUES = pa.field("input_ids", pa.list_(pa.int16()))
 EXAMPLE_SCHEMA = pa.schema([*IDENTITY_SCHEMA, VALUES])
+KEYED_SCHEMA = pa.schema([KEY, *EXAMPLE_SCHEMA])
 
 cuts_of_rows = st.lists(st.integers(0, 60), max_size=8)
 seeds = st.integers(0, MAX_SEED)
 
 
-def examples_of(rows: Sequence[Row]) -> pa.RecordBatch:
-    columns = [[row[part] for row in rows] for part in range(4)]
-    arrays = [
-        pa.array(column, field.type) for column, field in zip(columns, EXAMPLE_SCHEMA, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=EXAMPLE_SCHEMA)
-
-
 def many_examples(number: int) -> pa.RecordBatch:
     """Documents of three repeats of two examples, each with different ids."""
-    return examples_of(
-        [
-            (place // 6 * 37, place % 6 // 2, place % 2, [place, -place][: 1 + place % 2])
-            for place in range(number)
-        ]
-    )
+    rows = [
+        (place // 6 * 37, place % 6 // 2, place % 2, [place, -place][: 1 + place % 2])
+        for place in range(number)
+    ]
+    return from_rows(rows, EXAMPLE_SCHEMA)
 
 
 def cut(batch: pa.RecordBatch, cuts: list[int]) -> list[pa.RecordBatch]:
@@ -65,9 +56,8 @@ def test_rows_are_grouped_by_bucket_in_the_order_they_came(
     rows: int, cuts: list[int], largest: int, seed: int
 ) -> None:
     batch = many_examples(rows + 1)
-    buckets = (
-        np.random.default_rng(seed).choice([0, largest // 2, largest], rows + 1).astype(np.uint32)
-    )
+    drawn = np.random.default_rng(seed).choice([0, largest // 2, largest], rows + 1)
+    buckets = drawn.astype(np.uint32)
     batches = cut(batch, cuts)
     split_buckets = np.split(buckets, np.cumsum([part.num_rows for part in batches])[:-1])
     grouped = list(order_by_bucket(batches, split_buckets))
@@ -95,16 +85,10 @@ def test_rows_are_sorted_the_same_however_they_arrive(
     rows: list[tuple[int, int, int, int]], cuts: list[int], size: int, rng: Random
 ) -> None:
     """Few different keys, so that documents, repeats and indices decide too."""
-    expected = [(*row, [row[0], row[3]]) for row in sorted(rows)]
-    rng.shuffle(rows)
-    examples = examples_of(
-        [(document, repeat, index, [key, index]) for key, document, repeat, index in rows]
-    )
-    keys = pa.array([row[0] for row in rows], pa.uint64())
-    keyed = pa.RecordBatch.from_arrays(
-        [keys, *examples.columns], schema=pa.schema([KEY, *EXAMPLE_SCHEMA])
-    )
-    pieces = cut(keyed, cuts)
+    keyed = [(*row, [row[0], row[3]]) for row in rows]
+    expected = sorted(keyed)
+    rng.shuffle(keyed)
+    pieces = cut(from_rows(keyed, KEYED_SCHEMA), cuts)
     groups = list(sort_rows(pieces, size))
     assert pieces == []
     assert [group.num_rows for group in groups[:-1]] == [size] * (len(groups) - 1)
@@ -115,7 +99,7 @@ def test_rows_are_sorted_the_same_however_they_arrive(
 def test_a_row_has_the_same_key_in_any_batch(seed: int, rows: int, cuts: list[int]) -> None:
     examples = many_examples(rows)
     keyed = add_keys(examples, seed)
-    assert keyed.schema == pa.schema([KEY, *EXAMPLE_SCHEMA])
+    assert keyed.schema == KEYED_SCHEMA
     identity = [examples.column(name).to_numpy() for name in IDENTITY_SCHEMA.names]
     expected = draw_keys(*identity, np.uint64(seed)).tolist()
     assert keyed.column("key").to_pylist() == expected
@@ -152,7 +136,8 @@ def test_groups_are_yielded_as_soon_as_they_are_full() -> None:
 def test_groups_end_with_the_row_that_makes_them_reach_the_tokens(
     lengths: list[int], tokens: int, cuts: list[int]
 ) -> None:
-    batch = examples_of([(number, 0, 0, [1] * length) for number, length in enumerate(lengths)])
+    rows = [(number, 0, 0, [1] * length) for number, length in enumerate(lengths)]
+    batch = from_rows(rows, EXAMPLE_SCHEMA)
     groups = list(cut_into_groups(cut(batch, cuts), 5, tokens))
     assert [row for group in groups for row in group.to_pylist()] == batch.to_pylist()
     for place, group in enumerate(groups):

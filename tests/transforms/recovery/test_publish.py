@@ -8,12 +8,14 @@ from corpusmill.errors import UserError
 from tests.tools.object_stores import Bucket, Request
 from transforms.recovery import publish as publishing
 from transforms.recovery.publish import Move, publish
-from transforms.storage.files import create_file, open_file, remove_folder, write_file
+from transforms.storage.files import read_file, remove_folder, write_file
+
+NEW = [b"new" * index for index in range(5)]
 
 
-def read(path: str) -> bytes:
-    with open_file(path) as stream:
-        return stream.read()
+def read_all(moves: list[Move]) -> list[bytes]:
+    """Return the contents of the final files."""
+    return [read_file(move.destination) for move in moves]
 
 
 def is_copy(request: Request) -> bool:
@@ -21,11 +23,11 @@ def is_copy(request: Request) -> bool:
     return "rewriteTo" in request.path or (request.method == "PUT" and not request.bytes)
 
 
-def make_moves(root: str, final: str, number: int = 5) -> list[Move]:
+def make_moves(root: str, final: str) -> list[Move]:
     moves = []
-    for index in range(number):
-        write_file(f"{root}/part-{index}", b"new" * index)
-        moves.append(Move(f"{root}/part-{index}", f"{final}/shard {index}", 3 * index))
+    for index, content in enumerate(NEW):
+        write_file(f"{root}/part-{index}", content)
+        moves.append(Move(f"{root}/part-{index}", f"{final}/shard {index}", len(content)))
     return moves
 
 
@@ -35,7 +37,7 @@ def test_files_get_their_final_names_by_one_request_each(bucket: Bucket) -> None
     bucket.proxy.clear()
     publish(moves)
     assert len(bucket.proxy.requests) == len(moves)
-    assert [read(move.destination) for move in moves] == [b"new" * index for index in range(5)]
+    assert read_all(moves) == NEW
 
 
 @pytest.mark.parametrize("k", [0, 3])
@@ -57,12 +59,14 @@ def test_a_commit_that_fails_anywhere_is_repeated_without_harm(
     with pytest.raises(UserError, match="access is denied"):
         publish(moves)
     bucket.proxy.clear()
-    contents = [read(move.destination) for move in moves]
+    contents = read_all(moves)
     assert contents[k] == f"shard {k}".encode()
     assert all(content in {b"new" * n, f"shard {n}".encode()} for n, content in enumerate(contents))
     for _ in range(2):
         publish(moves)
-        assert [read(move.destination) for move in moves] == [b"new" * index for index in range(5)]
+        assert [read_file(move.destination) for move in moves] == [
+            b"new" * index for index in range(5)
+        ]
     remove_folder(f"{bucket.url}/temporary")
     publish(moves)  # all is done, and another one has already removed what it came from
 
@@ -79,7 +83,9 @@ def test_what_lies_on_another_filesystem_is_carried_over(bucket: Bucket, tmp_pat
     for root, final in ((str(tmp_path / "a"), f"{bucket.url}/out"), (bucket.url, str(tmp_path))):
         moves = make_moves(root, final)
         publish(moves)
-        assert [read(move.destination) for move in moves] == [b"new" * index for index in range(5)]
+        assert [read_file(move.destination) for move in moves] == [
+            b"new" * index for index in range(5)
+        ]
 
 
 def test_another_disk_is_no_hindrance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +97,6 @@ def test_another_disk_is_no_hindrance(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "b" / "shard 4").write_bytes(b"an older one")
     monkeypatch.setattr("os.rename", refuse)
     publish(moves)
-    assert [read(move.destination) for move in moves] == [b"new" * index for index in range(5)]
+    assert read_all(moves) == NEW
     assert len(list((tmp_path / "b").iterdir())) == 5
-    with create_file(str(tmp_path / "c")) as stream:
-        stream.write(b"")
+    write_file(str(tmp_path / "c"), b"")

@@ -9,7 +9,6 @@ from transforms.storage import amazon_s3, objects
 from transforms.storage.files import (
     delete_files,
     list_files,
-    open_file,
     read_part,
     remove_folder,
     write_file,
@@ -20,11 +19,6 @@ def write_all(root: str, *names: str) -> dict[str, int]:
     for name in names:
         write_file(f"{root}/{name}", name.encode())
     return {f"{root}/{name}": len(name.encode()) for name in sorted(names)}
-
-
-def read(path: str) -> bytes:
-    with open_file(path) as stream:
-        return stream.read()
 
 
 def test_folders_and_globs_name_the_same_files_with_a_slash_and_without(bucket: Bucket) -> None:

@@ -10,7 +10,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from corpusmill.errors import UserError
 from tests.tools.object_stores import Bucket, Request, on_kth
 from transforms.storage import google_cloud, objects
-from transforms.storage.files import create_file, list_files, open_file, write_file
+from transforms.storage.files import create_file, list_files, open_file, read_file, write_file
 
 NAMES = ("plain", "a folder/with spaces", "100%25 sure %2F", "été/日本語", "a+b=c&d#e", "[x]*?.txt")
 
@@ -41,8 +41,7 @@ def test_any_name_is_written_listed_and_read(bucket: Bucket, name: str) -> None:
     write_file(path, b"some text")
     assert list_files(path) == {path: 9}
     assert list_files(f"{bucket.url}/in") == {path: 9}
-    with open_file(path) as stream:
-        assert stream.read() == b"some text"
+    assert read_file(path) == b"some text"
 
 
 @pytest.mark.usefixtures("small_parts")
@@ -50,8 +49,7 @@ def test_an_empty_file_and_one_of_many_parts(bucket: Bucket) -> None:
     parts = [bytes([number]) * 3_000_000 for number in range(5)]
     for path, blocks in ((f"{bucket.url}/empty", []), (f"{bucket.url}/large", parts)):
         write_large(path, blocks)
-        with open_file(path) as stream:
-            assert stream.read() == b"".join(blocks)
+        assert read_file(path) == b"".join(blocks)
 
 
 def test_a_small_file_costs_one_request(bucket: Bucket) -> None:
@@ -89,8 +87,7 @@ def test_an_upload_that_fails_in_the_middle_is_tried_again(bucket: Bucket, fault
     parts = [bytes([number]) * 3_000_000 for number in range(5)]
     bucket.proxy.fault = on_kth(1, fault, is_upload)  # type: ignore[arg-type]
     write_large(f"{bucket.url}/large", parts)
-    with open_file(f"{bucket.url}/large") as stream:
-        assert stream.read() == b"".join(parts)
+    assert read_file(f"{bucket.url}/large") == b"".join(parts)
 
 
 @pytest.mark.parametrize("fault", ["503", "cut", "refused"])
