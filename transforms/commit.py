@@ -119,9 +119,11 @@ class _Commit(beam.DoFn):
         files = [entry for _, entry in entries if not isinstance(entry, Shard)]
         tokenizer_json = read_file(self._options.tokenizer_path)
         files.append(entry_of(manifests.TOKENIZER, tokenizer_json))
-        for path, entry in self._join_rejects(rejects):
-            moves.append(Move(path, self._final(entry.file), entry.bytes))
-            files.append(entry)
+        if rejects:
+            joined = new_path(self._options.temp_folder, "rejects")
+            size, sha256 = _join_files([file.path for file in sorted(rejects)], joined)
+            moves.append(Move(joined, self._final(manifests.REJECTS), size))
+            files.append(FileEntry(manifests.REJECTS, size, sha256))
         header = manifest_json.from_json(record["header"])
         manifest = _add_results(header, sums, shards_of, files)
         contents = {manifests.TOKENIZER: tokenizer_json, **_describe(manifest, tokenizer_json)}
@@ -169,12 +171,6 @@ class _Commit(beam.DoFn):
 
     def _final(self, name: str) -> str:
         return str(FileSystems.join(self._options.output, *name.split("/")))
-
-    def _join_rejects(self, rejects: list[RejectsFile]) -> Iterator[tuple[str, FileEntry]]:
-        if rejects:
-            joined = new_path(self._options.temp_folder, "rejects")
-            size, sha256 = _join_files([file.path for file in sorted(rejects)], joined)
-            yield joined, FileEntry(manifests.REJECTS, size, sha256)
 
 
 def _add_results(

@@ -7,6 +7,8 @@ from enum import StrEnum
 import numpy as np
 import pyarrow as pa
 
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
+
 
 def smallest_integer(largest: int) -> np.dtype:
     """The smallest integer type that holds 0 to `largest`; signed where both have the size.
@@ -14,8 +16,7 @@ def smallest_integer(largest: int) -> np.dtype:
     Example:
         127 gives int8, 511 int16, 40000 uint16, 100000 int32.
     """
-    names = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
-    return np.dtype(next((name for name in names if largest <= np.iinfo(name).max), "int64"))
+    return np.dtype(next((name for name in INTEGERS if largest <= np.iinfo(name).max), "int64"))
 
 
 # The width of lists without a greatest length, and the pad of lists that nothing can fill. No

@@ -11,15 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
-from corpusmill.arrays.columns import Column, arrow_schema
+from corpusmill.arrays.columns import INTEGERS, Column, arrow_schema
 from corpusmill.errors import UserError
 
 # How many numbers are encoded at a time: the result stays in the processor's cache, and the cost of
 # calls does not matter.
 _CHUNK_NUMBERS = 2**18
-
-# The types that fit into signed numbers of 64 bits, as TFRecord and Avro have them.
-_DTYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
 
 
 def flatten(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -100,13 +97,13 @@ def cut_chunks(
 
 
 def check_numbers(columns: Sequence[Column], output_format: str) -> None:
-    """Check that all columns hold integers.
+    """Check that all columns hold integers of up to 64 bits with a sign, as TFRecord and Avro do.
 
     Raises:
         UserError: a column holds other values.
     """
     for column in columns:
-        if column.dtype not in _DTYPES:
+        if column.dtype not in INTEGERS:
             raise UserError(
                 f"--output-format {output_format}",
                 f"the column {column.name} has the type {column.dtype}, which the format lacks",

@@ -172,10 +172,8 @@ def _options(manifest: Manifest) -> Iterable[str]:
 
 def _corpus(manifest: Manifest) -> Iterable[str]:
     files = manifest.corpus.files
-    yield from ("## Source text", "")
-    size = manifest.corpus.bytes
-    yield f"Files: {len(files):,}; bytes: {size:,}. `{MANIFEST}` lists them all."
-    yield ""
+    size = f"Files: {len(files):,}; bytes: {manifest.corpus.bytes:,}."
+    yield from ("## Source text", "", f"{size} `{MANIFEST}` lists them all.", "")
     counts = manifest.counts.items()
     yield from _table(("count", "number"), ((_code(name), number) for name, number in counts))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from corpusmill.arrays.columns import ANY_LENGTH, NO_PAD, Role
+from corpusmill.arrays.columns import ANY_LENGTH, INTEGERS, NO_PAD, Role
 from corpusmill.dataset.manifest import MANIFEST, FileEntry, Manifest, Shard
 from corpusmill.dataset.version_2 import upgrade
 from corpusmill.errors import UserError
@@ -20,8 +20,6 @@ FORMAT, FORMAT_VERSION = "corpusmill", 3
 _LONGEST_LIST = 65536
 # No row has more tokens; a hostile manifest must not fill the memory.
 _LARGEST_VALUE = 2**28
-
-_DTYPES = frozenset({"int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"})
 
 
 def to_json(manifest: Manifest) -> dict[str, Any]:
@@ -164,7 +162,7 @@ def _check_columns(manifest: Manifest, types: list[str]) -> None:
     for column in columns:
         if not (column.name.isascii() and column.name.isidentifier() and column.name[0] != "_"):
             raise ValueError(f"the column {column.name!r}")
-        if column.dtype not in _DTYPES:
+        if column.dtype not in INTEGERS:
             raise ValueError(f"the type {column.dtype!r} of {column.name}")
         if not (ANY_LENGTH <= column.width < 2**31 and NO_PAD <= column.pad < 2**32):
             raise ValueError(f"the width or the filling of {column.name}")

@@ -73,9 +73,6 @@ class GoogleCloudStore(Store):
     def _retry(self) -> Retry:
         return DEFAULT_RETRY if self.answered else DEFAULT_RETRY.with_timeout(_FIRST_ANSWER_SECONDS)
 
-    def _blob(self, name: str) -> storage.Blob:
-        return self._bucket.blob(name)
-
     def _describe(self, blob: storage.Blob) -> StoredFile:
         return StoredFile(self.path(blob.name), int(blob.size), blob.updated.timestamp())
 
@@ -91,7 +88,7 @@ class GoogleCloudStore(Store):
         """Read a part of an object."""
         with self.explained(name):
             # The store knows no checksum of a part.
-            content: bytes = self._blob(name).download_as_bytes(
+            content: bytes = self._bucket.blob(name).download_as_bytes(
                 start=start, end=end - 1, raw_download=True, checksum=None, retry=self._retry
             )
         return content
@@ -99,31 +96,25 @@ class GoogleCloudStore(Store):
     def list(self, prefix: str) -> Iterator[StoredFile]:
         """List the objects whose names begin with a prefix."""
         fields = "items(name,size,updated),nextPageToken"
-        with self.explained(prefix):
-            try:
-                for blob in self._client.list_blobs(
-                    self.bucket, prefix=prefix, fields=fields, retry=self._retry
-                ):
-                    yield self._describe(blob)
-            except api.NotFound:
-                raise self.explain("no bucket", prefix) from None
+        with self.explained(prefix, missing="no bucket"):
+            for blob in self._client.list_blobs(
+                self.bucket, prefix=prefix, fields=fields, retry=self._retry
+            ):
+                yield self._describe(blob)
 
     def put(self, name: str, content: bytes, new: bool = False) -> None:
         """Write a small object."""
-        with self.explained(name):
-            try:
-                self._blob(name).upload_from_string(
-                    content,
-                    content_type="application/octet-stream",
-                    if_generation_match=0 if new else None,
-                    retry=self._retry,
-                )
-            except api.NotFound:
-                raise self.explain("no bucket", name) from None
+        with self.explained(name, missing="no bucket"):
+            self._bucket.blob(name).upload_from_string(
+                content,
+                content_type="application/octet-stream",
+                if_generation_match=0 if new else None,
+                retry=self._retry,
+            )
 
     def begin_upload(self, name: str) -> Upload:
         """Begin to write a large object."""
-        writer: Upload = self._blob(name).open(
+        writer: Upload = self._bucket.blob(name).open(
             "wb", chunk_size=_PART_BYTES, ignore_flush=True, retry=DEFAULT_RETRY
         )
         return writer
@@ -131,12 +122,12 @@ class GoogleCloudStore(Store):
     def copy(self, source: Store, source_name: str, name: str, size: int) -> None:  # noqa: ARG002  for S3
         """Copy an object; between regions this takes several requests."""
         assert isinstance(source, GoogleCloudStore)  # noqa: S101  for the type checker
-        target, token = self._blob(name), None
+        target, token = self._bucket.blob(name), None
         with self.explained(name):
             try:
                 while True:
                     token, _, _ = target.rewrite(
-                        source._blob(source_name), token=token, retry=self._retry
+                        source._bucket.blob(source_name), token=token, retry=self._retry
                     )
                     if token is None:
                         break

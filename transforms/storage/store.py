@@ -124,11 +124,12 @@ class Store(ABC):
         """Say what an error of the store's client means; None for any other error."""
 
     @contextmanager
-    def explained(self, name: str) -> Iterator[None]:
+    def explained(self, name: str, missing: Fault = "no object") -> Iterator[None]:
         """Turn the errors of the store's client into those that the class promises.
 
         Args:
             name: name of the object that the block works on.
+            missing: what is missing if the store says that something is.
         """
         try:
             yield
@@ -138,6 +139,7 @@ class Store(ABC):
             fault = self.classify(error)
             if fault is None:
                 raise
+            fault = missing if fault == "no object" else fault
             raise self.explain(fault, name, str(error)) from error
         self.answered = True
 
