@@ -20,7 +20,7 @@ from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.layout.length_bins import cut_lengths
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from corpusmill.layout.sorting import add_keys, keyed_schema
-from corpusmill.objectives.objective import Objective
+from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.random_documents import Pool
 from transforms.elements import NamedOutputs, Segment, WrittenFile
 from transforms.pool import map_pool
@@ -94,7 +94,7 @@ class _BuildShard(beam.DoFn):
         documents, seed = load_segment(segment, self._options.documents_schema), self._layout.seed
         splits = np.full(documents.num_rows, self._layout.split_of(shard), np.uint8)
         for repeat in self._layout.repeats_of(shard, segment.bucket, self._objective.repeats):
-            examples = self._objective.build(documents, repeat, pool, splits, seed)
+            examples = self._objective.build(documents, Repeat(repeat, pool, splits, seed))
             self._tally.add("build.passes", documents.num_rows)
             self._tally.add("build.examples", examples.num_rows)
             for name, number in self._objective.count(examples).items():

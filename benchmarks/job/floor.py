@@ -30,7 +30,7 @@ from corpusmill.formats.parquet import ROW_GROUP_ROWS
 from corpusmill.formats.shard_formats import FORMATS, resolve
 from corpusmill.layout.sorting import add_keys, cut_into_groups
 from corpusmill.objectives import random_documents as pools
-from corpusmill.objectives.objective import Objective
+from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.read import read_tokenizer
@@ -116,7 +116,7 @@ def _build(plan: Plan) -> Iterator[pa.RecordBatch]:
     for documents in _encoded:
         splits = np.zeros(documents.num_rows, np.uint8)
         for repeat in range(plan.objective.repeats):
-            examples = plan.objective.build(documents, repeat, pool, splits, plan.seed)
+            examples = plan.objective.build(documents, Repeat(repeat, pool, splits, plan.seed))
             yield add_keys(examples, plan.seed)
 
 

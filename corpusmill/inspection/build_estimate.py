@@ -26,7 +26,7 @@ from corpusmill.inspection.corpus_measures import Histogram
 from corpusmill.layout.length_bins import cut_lengths
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from corpusmill.layout.sorting import add_keys, order_by_bucket, sort_rows
-from corpusmill.objectives.objective import Objective
+from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.random_documents import Pool, priorities
 from corpusmill.tokenization.encoding import tokenized_schema
 
@@ -130,7 +130,7 @@ def _build(
 ) -> Iterator[pa.RecordBatch]:
     splits = np.full(documents.num_rows, layout.split_of(shard), np.uint8)
     for repeat in layout.repeats_of(shard, home, objective.repeats):
-        examples = objective.build(documents, repeat, pool, splits, layout.seed)
+        examples = objective.build(documents, Repeat(repeat, pool, splits, layout.seed))
         yield add_keys(examples, layout.seed)
 
 

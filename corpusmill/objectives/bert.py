@@ -28,9 +28,8 @@ from corpusmill.objectives.bert_rows import (
 from corpusmill.objectives.columns import segment_column, token_column
 from corpusmill.objectives.examples.sentence_joins import join_rows
 from corpusmill.objectives.masking.masked_lm import MaskedLm
-from corpusmill.objectives.masking.tokens import row_keys
-from corpusmill.objectives.objective import ObjectiveOptions
-from corpusmill.objectives.random_documents import Pool
+from corpusmill.objectives.masking.tokens import MaskingRule, row_keys
+from corpusmill.objectives.objective import ObjectiveOptions, Repeat
 from corpusmill.tokenization.tokenizer_file import Vocabulary
 from corpusmill.tokenization.words.word_marks import marked_dtype
 
@@ -154,14 +153,14 @@ class Bert(SentenceObjective):
     @property
     def masked_lm(self) -> MaskedLm:
         """How the examples are masked, now or when they are loaded."""
+        options, num_special = self.options, count_special(self.options.segments)
+        mask_id = self.special.mask_id or 0
         return MaskedLm(
-            static=self.options.mask == "static",
-            whole_words=self.options.whole_word_mask,
-            max_ngram=self.options.ngram,
-            masked_lm_prob=self.options.masked_lm_prob,
-            max_predictions=self.options.prediction_places,
-            max_seq_length=self.options.max_seq_length,
-            num_special=count_special(self.options.segments),
+            MaskingRule(options.masked_lm_prob, options.prediction_places, num_special, mask_id),
+            static=options.mask == "static",
+            whole_words=options.whole_word_mask,
+            max_ngram=options.ngram,
+            max_seq_length=options.max_seq_length,
             special=self.special,
             vocab_size=self.vocab_size,
             token_dtype=self.token_dtype,
@@ -191,16 +190,9 @@ class Bert(SentenceObjective):
             input_ids = replace(input_ids, dtype=marked_dtype(self.vocab_size).name)
         return (input_ids, *further_columns(segments, length), *self.masked_lm.columns)
 
-    def build(
-        self,
-        documents: pa.RecordBatch,
-        repeat: int,
-        pool: Pool | None,
-        splits: np.ndarray,
-        seed: int,
-    ) -> pa.RecordBatch:
+    def build(self, documents: pa.RecordBatch, repeat: Repeat) -> pa.RecordBatch:
         """Build rows, masked unless they are to be joined by `pack` first."""
-        rows = self.make_unmasked(documents, repeat, pool, splits, seed)
+        rows = self.make_unmasked(documents, repeat)
         if self.options.segments == "full-sentences":
             input_ids = rows.token_ids
             masked = [
@@ -208,10 +200,10 @@ class Bert(SentenceObjective):
             ]
         else:
             input_ids, continues = self.split_marks(rows.token_ids)
-            keys = row_keys(np.uint64(seed), rows.documents, repeat, rows.indices)
+            keys = row_keys(np.uint64(repeat.seed), rows.documents, repeat.number, rows.indices)
             masked = self.masked_lm.build(input_ids, continues, rows.offsets, keys)
         values = (ragged.to_arrow(input_ids, rows.offsets), *rows.further, *masked)
-        return self.make_rows(rows.documents, repeat, rows.indices, values)
+        return self.make_rows(rows.documents, repeat.number, rows.indices, values)
 
     def pack(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Join the ends of documents into full examples, if they are full sentences."""

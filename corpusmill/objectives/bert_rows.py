@@ -19,8 +19,7 @@ from corpusmill.objectives.examples import full_sentences
 from corpusmill.objectives.examples import next_sentence_pairs as pairing
 from corpusmill.objectives.examples.pair_rows import NUM_SPECIAL, assemble_pairs
 from corpusmill.objectives.examples.sentence_order_pairs import draw_ordered_pairs
-from corpusmill.objectives.objective import Objective
-from corpusmill.objectives.random_documents import Pool
+from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.tokenization.special_tokens import SpecialTokens
 from corpusmill.tokenization.words.word_marks import continues_of, ids_of, mark
 
@@ -113,27 +112,20 @@ class SentenceObjective(Objective):
             return token_ids, np.empty(0, np.int8)
         return ids_of(token_ids).astype(self.token_dtype, copy=False), continues_of(token_ids)
 
-    def make_unmasked(
-        self,
-        documents: pa.RecordBatch,
-        repeat: int,
-        pool: Pool | None,
-        splits: np.ndarray,
-        seed: int,
-    ) -> UnmaskedRows:
+    def make_unmasked(self, documents: pa.RecordBatch, repeat: Repeat) -> UnmaskedRows:
         """Make rows; the arguments are those of `build`."""
         index, token_ids = unpack_documents(documents)
         if self.segments not in _LABELS:
             return self._make_pieces(index, token_ids)
         options = self.options
         rule = pairing.PairRule(options.max_seq_length - NUM_SPECIAL, options.short_seq_prob)
-        draws = (np.uint64(seed), repeat, rule)
+        draws = (np.uint64(repeat.seed), repeat.number, rule)
         if self.segments == "sentence-order":
             pairs = draw_ordered_pairs(index, *draws)
             return self._make_pairs(index, pairs, token_ids, token_ids)
-        if pool is None:
+        if (pool := repeat.pool) is None:
             raise ValueError("next-sentence pairs need a pool of random documents")
-        pairs = pairing.draw_pairs(index, pool.index, pool.candidates(splits), *draws)
+        pairs = pairing.draw_pairs(index, pool.index, pool.candidates(repeat.splits), *draws)
         return self._make_pairs(index, pairs, token_ids, pool.token_ids)
 
     def _make_pairs(
@@ -146,9 +138,8 @@ class SentenceObjective(Objective):
         rows, offsets = assemble_pairs(pairs, token_ids, pool_token_ids, *self.border_ids)
         owners = documents.ids[pairs[:, pairing.DOCUMENT]]
         indices = pairs[:, pairing.INDEX].astype(np.uint32)
-        first_lengths = pairs[:, pairing.FIRST_LENGTH].astype(np.uint16)
-        labels = pairs[:, pairing.IS_RANDOM].astype(np.int8)
-        return UnmaskedRows(owners, indices, rows, offsets, (first_lengths, labels))
+        further = (pairs[:, pairing.FIRST_LENGTH], pairs[:, pairing.IS_RANDOM])
+        return UnmaskedRows(owners, indices, rows, offsets, further)
 
     def _make_pieces(self, documents: Documents, token_ids: np.ndarray) -> UnmaskedRows:
         room = self.options.max_seq_length - full_sentences.NUM_SPECIAL

@@ -21,8 +21,8 @@ from corpusmill.objectives.columns import FIRST_LENGTH, segment_column, token_co
 from corpusmill.objectives.documents import unpack_documents
 from corpusmill.objectives.examples import electra_packs as packing
 from corpusmill.objectives.masking.masked_lm import MaskedLm
-from corpusmill.objectives.objective import Objective, ObjectiveOptions
-from corpusmill.objectives.random_documents import Pool
+from corpusmill.objectives.masking.tokens import MaskingRule
+from corpusmill.objectives.objective import Objective, ObjectiveOptions, Repeat
 from corpusmill.tokenization.special_tokens import SpecialTokens
 from corpusmill.tokenization.tokenizer_file import Vocabulary
 
@@ -87,19 +87,17 @@ class ElectraOptions(ObjectiveOptions):
         Source: `mask` in pretrain/pretrain_helpers.py of google-research/electra.
         """
         tokenizer.special.require(tokenizer.name, "mask")
+        most = max(1, int((_MASKED_LM_PROB + 0.005) * self.max_seq_length))
+        mask_id = tokenizer.special.mask_id or 0
         return MaskedLm(
+            MaskingRule(_MASKED_LM_PROB, most, 0, mask_id, 0.85, 0.0),
             static=False,
             whole_words=False,
             max_ngram=1,
-            masked_lm_prob=_MASKED_LM_PROB,
-            max_predictions=max(1, int((_MASKED_LM_PROB + 0.005) * self.max_seq_length)),
             max_seq_length=self.max_seq_length,
-            num_special=0,
             special=tokenizer.special,
             vocab_size=tokenizer.vocab_size,
             token_dtype=tokenizer.token_dtype.name,
-            mask_replace_prob=0.85,
-            random_replace_prob=0.0,
         )
 
     def choose_documents(self, documents: DocumentOptions) -> DocumentOptions:
@@ -157,14 +155,7 @@ class Electra(Objective):
             Column("second_trimmed", "uint32", "tokens that were too many for the second segment"),
         )
 
-    def build(
-        self,
-        documents: pa.RecordBatch,
-        repeat: int,
-        pool: Pool | None,  # noqa: ARG002 - there is no pool
-        splits: np.ndarray,  # noqa: ARG002
-        seed: int,
-    ) -> pa.RecordBatch:
+    def build(self, documents: pa.RecordBatch, repeat: Repeat) -> pa.RecordBatch:
         """Build packs of two segments."""
         index, token_ids = unpack_documents(documents)
         rule = packing.PackRule(
@@ -173,18 +164,18 @@ class Electra(Objective):
             self.options.single_segment_prob,
             self.options.overflow == "keep",
         )
-        packs, spans = packing.draw_packs(index, np.uint64(seed), repeat, rule)
+        packs, spans = packing.draw_packs(index, np.uint64(repeat.seed), repeat.number, rule)
         input_ids, offsets = packing.assemble_packs(
             packs, spans, token_ids, self.special.cls_id, self.special.sep_id
         )
         values = (
             ragged.to_arrow(input_ids, offsets),
-            packs[:, packing.FIRST_LENGTH].astype(np.uint16),
-            packs[:, packing.FIRST_TRIMMED].astype(np.uint32),
-            packs[:, packing.SECOND_TRIMMED].astype(np.uint32),
+            packs[:, packing.FIRST_LENGTH],
+            packs[:, packing.FIRST_TRIMMED],
+            packs[:, packing.SECOND_TRIMMED],
         )
         owners = index.ids[packs[:, packing.DOCUMENT]]
-        return self.make_rows(owners, repeat, packs[:, packing.INDEX].astype(np.uint32), values)
+        return self.make_rows(owners, repeat.number, packs[:, packing.INDEX], values)
 
     def count(self, examples: pa.RecordBatch) -> dict[str, int]:
         """Count the tokens that were dropped from each segment."""

@@ -38,8 +38,7 @@ from corpusmill.objectives.masking.ernie import ErnieMasker
 from corpusmill.objectives.masking.masked_lm import all_ids_but
 from corpusmill.objectives.masking.tokens import row_keys
 from corpusmill.objectives.masking.words import label_words
-from corpusmill.objectives.objective import ObjectiveOptions
-from corpusmill.objectives.random_documents import Pool
+from corpusmill.objectives.objective import ObjectiveOptions, Repeat
 from corpusmill.tokenization.tokenizer_file import Vocabulary
 
 
@@ -89,10 +88,7 @@ class ErnieOptions(ObjectiveOptions):
 
     def masker(self, tokenizer: Vocabulary) -> ErnieMasker:
         """Mask as a static build does."""
-        tokenizer.special.require(tokenizer.name, "mask")
-        return ErnieMasker(
-            self.mask_word_prob, tokenizer.special.mask_id or 0, tokenizer.vocab_size
-        )
+        return self.bind(tokenizer).masker
 
     def choose_documents(self, documents: DocumentOptions) -> DocumentOptions:
         """Read WikiText by default, a sentence per line."""
@@ -118,6 +114,11 @@ class Ernie(SentenceObjective):
         return self.options.words
 
     @property
+    def masker(self) -> ErnieMasker:
+        """How the examples are masked, now or when they are loaded."""
+        return ErnieMasker(self.options.mask_word_prob, self.special.mask_id or 0, self.vocab_size)
+
+    @property
     def columns(self) -> tuple[Column, ...]:
         """The columns of the data set."""
         tokens, _, label, words, *masks = self.built_columns
@@ -132,41 +133,21 @@ class Ernie(SentenceObjective):
             token_column(self.token_dtype, meaning, length, self.special.pad_id or 0),
             *further_columns("next-sentence", length),
             word_column(length),
-            *self._mask_columns,
+            *(prediction_columns(self.token_dtype, length - NUM_SPECIAL, length) if masked else ()),
         )
 
-    @property
-    def _mask_columns(self) -> tuple[Column, ...]:
-        if self.options.mask == "dynamic":
-            return ()
-        length = self.options.max_seq_length
-        return prediction_columns(self.token_dtype, length - NUM_SPECIAL, length)
-
-    def build(
-        self,
-        documents: pa.RecordBatch,
-        repeat: int,
-        pool: Pool | None,
-        splits: np.ndarray,
-        seed: int,
-    ) -> pa.RecordBatch:
+    def build(self, documents: pa.RecordBatch, repeat: Repeat) -> pa.RecordBatch:
         """Build pairs with labels of words; with `mask` "static", mask them."""
-        options, special = self.options, self.special
-        rows = self.make_unmasked(documents, repeat, pool, splits, seed)
+        rows = self.make_unmasked(documents, repeat)
         input_ids, continues = self.split_marks(rows.token_ids)
-        in_words = all_ids_but(self.vocab_size, special.cls_id, special.sep_id)
+        in_words = all_ids_but(self.vocab_size, self.special.cls_id, self.special.sep_id)
         seg_labels = label_words(input_ids, continues, rows.offsets, in_words)
+        labels_of_words = ragged.to_arrow(seg_labels, rows.offsets)
         masks: list[pa.ListArray] = []
-        if options.mask == "static":
-            keys = row_keys(np.uint64(seed), rows.documents, repeat, rows.indices)
-            masker = ErnieMasker(options.mask_word_prob, special.mask_id or 0, self.vocab_size)
-            positions, labels, ends = masker.mask(input_ids, seg_labels, rows.offsets, keys)
-            positions = positions.astype(self._mask_columns[0].dtype)
+        if self.options.mask == "static":
+            keys = row_keys(np.uint64(repeat.seed), rows.documents, repeat.number, rows.indices)
+            positions, labels, ends = self.masker.mask(input_ids, seg_labels, rows.offsets, keys)
             masks = [ragged.to_arrow(positions, ends), ragged.to_arrow(labels, ends)]
-        values = (
-            ragged.to_arrow(input_ids, rows.offsets),
-            *rows.further,
-            ragged.to_arrow(seg_labels, rows.offsets),
-            *masks,
-        )
-        return self.make_rows(rows.documents, repeat, rows.indices, values)
+        tokens = ragged.to_arrow(input_ids, rows.offsets)
+        values = (tokens, *rows.further, labels_of_words, *masks)
+        return self.make_rows(rows.documents, repeat.number, rows.indices, values)

@@ -32,8 +32,7 @@ from corpusmill.objectives.columns import token_column
 from corpusmill.objectives.documents import unpack_documents
 from corpusmill.objectives.examples.best_fit_packing import pack_best_fit
 from corpusmill.objectives.examples.windows import cut_windows
-from corpusmill.objectives.objective import Objective, ObjectiveOptions
-from corpusmill.objectives.random_documents import Pool
+from corpusmill.objectives.objective import Objective, ObjectiveOptions, Repeat
 from corpusmill.tokenization.special_tokens import SpecialTokens
 from corpusmill.tokenization.tokenizer_file import Vocabulary
 
@@ -130,18 +129,10 @@ class Gpt(Objective):
         }[mode]
         width = ANY_LENGTH if mode == "stream" else length
         tokens = token_column(self.token_dtype, meaning, width, self._pad_id)
-        return (tokens, self._boundaries) if mode == "pack" else (tokens,)
-
-    @property
-    def _boundaries(self) -> Column:
-        length = self.options.max_seq_length
-        return Column(
-            "cu_seqlens",
-            smallest_integer(length).name,
-            "where each document begins, from 0, and where the last one ends",
-            length + 1,
-            role=Role.BOUNDARIES,
-        )
+        dtype = smallest_integer(length).name
+        meaning = "where each document begins, from 0, and where the last one ends"
+        boundaries = Column("cu_seqlens", dtype, meaning, length + 1, role=Role.BOUNDARIES)
+        return (tokens, boundaries) if mode == "pack" else (tokens,)
 
     @property
     def _pad_id(self) -> int:
@@ -149,22 +140,9 @@ class Gpt(Objective):
         pad_id = self.special.pad_id
         return NO_PAD if pad_id is None or pad_id == self.special.eos_id else pad_id
 
-    @property
-    def _end_id(self) -> int:
-        """The id that ends documents; negative if they do not end with one."""
-        eos_id = self.special.eos_id
-        return eos_id if self.options.ends_documents and eos_id is not None else -1
-
-    def build(
-        self,
-        documents: pa.RecordBatch,
-        repeat: int,
-        pool: Pool | None,  # noqa: ARG002 - nothing is random
-        splits: np.ndarray,  # noqa: ARG002
-        seed: int,  # noqa: ARG002
-    ) -> pa.RecordBatch:
+    def build(self, documents: pa.RecordBatch, repeat: Repeat) -> pa.RecordBatch:
         """Cut documents into rows; in the mode "pack", into the pieces that `pack` packs."""
-        options = self.options
+        options, eos_id = self.options, self.special.eos_id
         index, token_ids = unpack_documents(documents)
         # A document's tokens are those of its sentences, which are contiguous.
         input_ids, offsets, owners, indices = cut_windows(
@@ -172,17 +150,13 @@ class Gpt(Objective):
             index.sentence_offsets[index.offsets],
             _WHOLE if options.mode == "stream" else options.max_seq_length,
             options.overlap,
-            self._end_id,
+            eos_id if options.ends_documents and eos_id is not None else -1,
         )
         values = [ragged.to_arrow(input_ids, offsets)]
         if options.mode == "pack":
-            values.append(self._mark_boundaries(np.diff(offsets), np.arange(len(offsets))))
-        return self.make_rows(index.ids[owners], repeat, indices, values)
-
-    def _mark_boundaries(self, lengths: np.ndarray, row_offsets: np.ndarray) -> pa.ListArray:
-        """Return the cu_seqlens of rows from the lengths of their pieces, row after row."""
-        marks, offsets = cumulate(lengths, row_offsets)
-        return ragged.to_arrow(marks.astype(self._boundaries.dtype), offsets)
+            marks = cumulate(np.diff(offsets), np.arange(len(offsets)))
+            values.append(ragged.to_arrow(*marks))
+        return self.make_rows(index.ids[owners], repeat.number, indices, values)
 
     def count(self, examples: pa.RecordBatch) -> dict[str, int]:
         """Count the documents that were cut: those with a second row."""
@@ -210,7 +184,7 @@ class Gpt(Objective):
         firsts = row_offsets[:-1]
         columns = {
             "input_ids": ragged.to_arrow(values, offsets[row_offsets]),
-            "cu_seqlens": self._mark_boundaries(lengths[pieces], row_offsets),
+            "cu_seqlens": ragged.to_arrow(*cumulate(lengths[pieces], row_offsets)),
         }
         arrays = [
             columns[name] if name in columns else packed.column(name).to_numpy()[firsts]

@@ -6,21 +6,37 @@ The pipeline's stages know this interface only, so that a new objective is one n
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
-from corpusmill.arrays.columns import IDENTITY_SCHEMA, Column, Role, arrow_schema
+from corpusmill.arrays.columns import IDENTITY_SCHEMA, Column, Role, arrow_schema, pad_rows
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import check_option
 from corpusmill.objectives.columns import FIRST_LENGTH
-from corpusmill.objectives.examples.pair_rows import NUM_SPECIAL, finish_rows
+from corpusmill.objectives.examples.pair_rows import NUM_SPECIAL, fill_token_types
 from corpusmill.objectives.masking.masker import Masker
 from corpusmill.objectives.masking.words import count_words
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.tokenizer_file import Vocabulary
+
+
+class Repeat(NamedTuple):
+    """One of the passes over documents, and what its random draws depend on.
+
+    Attributes:
+        number: the number of the pass, from 0.
+        pool: the random documents; None if the objective's `pool_tokens` is 0.
+        splits: uint8[documents], 0 for train and 1 for validation.
+        seed: the data set's seed.
+    """
+
+    number: int
+    pool: Pool | None
+    splits: np.ndarray
+    seed: int
 
 
 class Objective(ABC):
@@ -68,22 +84,12 @@ class Objective(ABC):
         return self.columns
 
     @abstractmethod
-    def build(
-        self,
-        documents: pa.RecordBatch,
-        repeat: int,
-        pool: Pool | None,
-        splits: np.ndarray,
-        seed: int,
-    ) -> pa.RecordBatch:
+    def build(self, documents: pa.RecordBatch, repeat: Repeat) -> pa.RecordBatch:
         """Build the examples of one pass over a batch of documents.
 
         Args:
             documents: tokenized documents (`corpusmill.tokenization.sentence_tokenizer`'s batches).
-            repeat: the number of the pass, from 0.
-            pool: the random documents; None if `pool_tokens` is 0.
-            splits: uint8[documents], 0 for train and 1 for validation.
-            seed: the data set's seed.
+            repeat: which pass it is.
 
         Returns:
             IDENTITY_SCHEMA followed by `built_columns`.
@@ -125,8 +131,20 @@ class Objective(ABC):
         return rows
 
     def finish(self, examples: pa.RecordBatch, padded: bool) -> pa.RecordBatch:
-        """Return the rows as they are written: `columns` from `built_columns`, padded if asked."""
-        return finish_rows(examples, self.columns, padded)
+        """Return the rows as they are written: `columns` from `built_columns`, padded if asked.
+
+        The column `token_type_ids` is derived from `first_length`.
+        """
+        values = dict(zip(examples.schema.names, examples.columns, strict=True))
+        if FIRST_LENGTH.name in values:
+            _, offsets = ragged.from_arrow(values["input_ids"])
+            token_types = fill_token_types(offsets, values[FIRST_LENGTH.name].to_numpy())
+            values["token_type_ids"] = ragged.to_arrow(token_types, offsets - offsets[0])
+        rows = [
+            _pad(values[column.name], column) if padded and column.width else values[column.name]
+            for column in self.columns
+        ]
+        return ragged.to_batch(rows, arrow_schema(self.columns, padded))
 
     def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:
         """Count the examples by value: {"length": int64[largest + 1], ...}.
@@ -154,6 +172,11 @@ class Objective(ABC):
                 second = rows["length"] - rows["first_segment_length"] - NUM_SPECIAL
                 rows["second_segment_length"] = np.maximum(0, second)
         return {name: np.bincount(values) for name, values in rows.items()}
+
+
+def _pad(rows: pa.ListArray, column: Column) -> pa.FixedSizeListArray:
+    matrix = pad_rows(*ragged.from_arrow(rows), column.width, column.pad)
+    return pa.FixedSizeListArray.from_arrays(matrix.ravel(), column.width)
 
 
 @dataclass(frozen=True)

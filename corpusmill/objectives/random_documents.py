@@ -10,7 +10,7 @@ mapped without being read:
     split_offsets.npy     int64[3]               the stretch of each split in documents
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,9 +57,8 @@ class Pool:
         Returns:
             int64[documents, 2]: the first document, and the one after the last.
         """
-        return np.stack(
-            [self.split_offsets[splits], self.split_offsets[splits.astype(np.intp) + 1]], axis=1
-        )
+        stretches: np.ndarray = self.split_offsets[splits[:, None] + np.arange(2)]
+        return stretches
 
 
 def open_pool(folder: str | Path) -> Pool:
@@ -137,20 +136,12 @@ def choose(
     return int(document_priorities[order[fitting - 1]]) if fitting else -1
 
 
-class _ArrayFile:
-    """A one-dimensional .npy file of known length, written piece by piece."""
-
-    def __init__(self, stream: BinaryIO, dtype: np.dtype, length: int) -> None:
-        header = {
-            "descr": np.lib.format.dtype_to_descr(dtype),
-            "fortran_order": False,
-            "shape": (length,),
-        }
-        np.lib.format.write_array_header_1_0(stream, header)
-        self._stream, self._dtype = stream, dtype
-
-    def append(self, values: np.ndarray) -> None:
-        self._stream.write(np.ascontiguousarray(values, self._dtype).data)
+def _begin_array(stream: BinaryIO, dtype: np.dtype, length: int) -> Callable[[np.ndarray], object]:
+    """Begin a one-dimensional .npy file of known length; return what appends values to it."""
+    descr = np.lib.format.dtype_to_descr(dtype)
+    header = {"descr": descr, "fortran_order": False, "shape": (length,)}
+    np.lib.format.write_array_header_1_0(stream, header)
+    return lambda values: stream.write(np.ascontiguousarray(values, dtype).data)
 
 
 @dataclass(frozen=True)
@@ -192,22 +183,22 @@ def write_pool(
     with ExitStack() as stack:
         for stream in streams:
             stack.enter_context(stream)
-        documents, document_offsets, sentence_offsets, token_ids, split_offsets = (
-            _ArrayFile(stream, np.dtype(dtype), length)
+        put_documents, put_document_offsets, put_sentence_offsets, put_token_ids, put_splits = (
+            _begin_array(stream, np.dtype(dtype), length)
             for stream, (dtype, length) in zip(streams, arrays, strict=True)
         )
         sentences_before = tokens_before = 0
-        document_offsets.append(np.zeros(1, np.int64))
-        sentence_offsets.append(np.zeros(1, np.int64))
+        put_document_offsets(np.zeros(1, np.int64))
+        put_sentence_offsets(np.zeros(1, np.int64))
         for batch in batches:
             index, tokens = unpack_documents(batch)
             first, last = index.offsets[0], index.offsets[-1]
             ends = index.sentence_offsets[first : last + 1]
             begin, end = ends[0], ends[-1]
-            documents.append(index.ids)
-            document_offsets.append(index.offsets[1:] - first + sentences_before)
-            sentence_offsets.append(ends[1:] - begin + tokens_before)
-            token_ids.append(tokens[begin:end])
+            put_documents(index.ids)
+            put_document_offsets(index.offsets[1:] - first + sentences_before)
+            put_sentence_offsets(ends[1:] - begin + tokens_before)
+            put_token_ids(tokens[begin:end])
             sentences_before += int(last - first)
             tokens_before += int(end - begin)
-        split_offsets.append(np.array([0, shape.train_documents, shape.documents]))
+        put_splits(np.array([0, shape.train_documents, shape.documents]))

@@ -17,6 +17,7 @@ from corpusmill.corpus.text.reading import read_text
 from corpusmill.dataset.verify import verify
 from corpusmill.layout.placement import draw_keys, sort_order
 from corpusmill.objectives.electra import ElectraOptions
+from corpusmill.objectives.objective import Repeat
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
@@ -61,7 +62,7 @@ def test_the_job_writes_what_the_kernels_build(
         ]
     examples = pa.concat_batches(
         [
-            objective.build(batch, repeat, None, np.zeros(batch.num_rows, np.uint8), 1)
+            objective.build(batch, Repeat(repeat, None, np.zeros(batch.num_rows, np.uint8), 1))
             for batch in batches
             for repeat in (0, 1)
         ]

@@ -15,6 +15,7 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.reading import read_text
 from corpusmill.layout.placement import VALIDATION, Layout, assign_splits, draw_keys, sort_order
 from corpusmill.objectives.bert import Bert, BertOptions
+from corpusmill.objectives.objective import Repeat
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
@@ -55,7 +56,7 @@ def plain_loop(
 
     examples = pa.concat_batches(
         [
-            bert.build(batch, repeat, pool, split_of_document, layout.seed)
+            bert.build(batch, Repeat(repeat, pool, split_of_document, layout.seed))
             for batch, split_of_document in zip(batches, splits, strict=True)
             for repeat in range(options.duplicates)
         ]

@@ -1,6 +1,6 @@
 """Small corpora, as the arrays and batches that kernels take."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -8,10 +8,14 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from corpusmill.arrays import ragged
+from corpusmill.arrays.randomness import MAX_SEED
+from corpusmill.dataset.distributions import recount
 from corpusmill.layout.placement import assign_splits
 from corpusmill.objectives.documents import Documents
+from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.random_documents import ARRAYS, Pool, PoolShape, open_pool, write_pool
 from corpusmill.tokenization.special_tokens import SpecialTokens
+from corpusmill.tokenization.words.word_marks import mark
 
 SPECIAL = SpecialTokens(cls_id=2, sep_id=3, mask_id=4, pad_id=0, unk_id=1, all_ids=(0, 1, 2, 3, 4))
 FIRST_TEXT_ID = 10
@@ -71,6 +75,43 @@ def split_corpus(corpus: Corpus, seed: int, validation_share: float) -> list[Cor
     return [dict(item for item, split in documents if split == own) for own in (0, 1)]
 
 
+def build_pass(
+    objective: Objective, corpus: Corpus, number: int = 0, seed: int = 1, pool: Pool | None = None
+) -> pa.RecordBatch:
+    """Build one pass over a corpus of the train split, which is its own pool by default."""
+    splits = np.zeros(len(corpus), np.uint8)
+    return objective.build(batch_of(corpus), Repeat(number, pool or pool_of(corpus), splits, seed))
+
+
+def assert_measured(
+    objective: Objective, built: pa.RecordBatch, finished: pa.RecordBatch
+) -> dict[str, np.ndarray]:
+    """Check that written rows, when they are counted, give what was measured; return that."""
+    measured, counted = objective.measure(built), recount(finished, objective.columns)
+    assert {name: counts.tolist() for name, counts in measured.items()} == {
+        name: counts.tolist() for name, counts in counted.items()
+    }
+    return measured
+
+
+def mark_corpus(
+    corpus: Corpus, continues: Callable[[int, int], bool]
+) -> dict[int, list[list[int]]]:
+    """Mark the ids of a corpus, as for an objective with a word rule.
+
+    Args:
+        corpus: the corpus.
+        continues: whether the token at a place of a sentence continues a word.
+    """
+    return {
+        document: [
+            mark(np.array(ids), np.array([continues(*item) for item in enumerate(ids)])).tolist()
+            for ids in sentences
+        ]
+        for document, sentences in corpus.items()
+    }
+
+
 def write_and_open(
     batches: Iterable[pa.RecordBatch], train: Corpus, validation: Corpus, folder: Path
 ) -> Pool:
@@ -101,6 +142,25 @@ def numbered_corpus(
             token += length
     return corpus
 
+
+def alike_corpus(sentence_lengths: list[int], documents: int) -> Corpus:
+    """Return many documents that differ only in their ids, and so have independent draws."""
+    sentences = [[10] * length for length in sentence_lengths]
+    return dict.fromkeys(range(1000, 1000 + documents), sentences)
+
+
+# Twelve documents of 1 to 12 sentences of 1 to 17 tokens, some of 40.
+VARIED = numbered_corpus(
+    [
+        [
+            40 if (document + place) % 9 == 8 else 1 + (3 * document + 5 * place) % 17
+            for place in range(1 + document * 5 % 12)
+        ]
+        for document in range(12)
+    ]
+)
+
+seeds = st.integers(0, MAX_SEED)
 
 # Up to six documents, of up to ten sentences, of up to twelve tokens.
 corpora = st.lists(

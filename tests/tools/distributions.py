@@ -4,7 +4,7 @@ With random seeds, every test would fail for `FALSE_ALARM_RATE` of them, even if
 Seeds are fixed, so that a test that has passed once passes until the code changes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from scipy import stats
@@ -24,6 +24,20 @@ def assert_same_distribution(ours: np.ndarray, reference: np.ndarray, what: str)
         return  # both samples have the same single value
     p_value = stats.chi2_contingency(table, correction=False).pvalue
     assert p_value > FALSE_ALARM_RATE, f"{what}: p = {p_value:.1e}, counts {table.tolist()}"
+
+
+def assert_same_distributions(
+    ours: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray], name: str = ""
+) -> None:
+    """Test each of several properties for homogeneity."""
+    for what, values in ours.items():
+        assert_same_distribution(values, reference[what], f"{name}: {what}")
+
+
+def arrays_of(observations: Iterable[Mapping[str, int]]) -> dict[str, np.ndarray]:
+    """Return the values of each property, from the properties of each observation."""
+    rows = list(observations)
+    return {name: np.array([row[name] for row in rows], np.int64) for name in rows[0]}
 
 
 def assert_counts(observed: np.ndarray, shares: Sequence[float] | np.ndarray, what: str) -> None:

@@ -8,8 +8,7 @@ import pyarrow as pa
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import IDENTITY_SCHEMA, Column, Role, arrow_schema
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.objectives.objective import Objective, ObjectiveOptions
-from corpusmill.objectives.random_documents import Pool
+from corpusmill.objectives.objective import Objective, ObjectiveOptions, Repeat
 from corpusmill.tokenization.tokenizer_file import Vocabulary
 from corpusmill.tokenization.words.word_marks import continues_of, ids_of
 
@@ -49,21 +48,16 @@ class LabelledWords(Objective):
             Column("random_continues", "int8", "likewise", LONGEST),
         )
 
-    def build(
-        self,
-        documents: pa.RecordBatch,
-        repeat: int,
-        pool: Pool | None,
-        splits: np.ndarray,
-        seed: int,
-    ) -> pa.RecordBatch:
+    def build(self, documents: pa.RecordBatch, repeat: Repeat) -> pa.RecordBatch:
+        pool = repeat.pool
         assert pool is not None
         ids = documents.column("document").to_numpy()
         sentences, document_offsets = ragged.from_arrow(documents.column("sentences"))
         token_ids, sentence_offsets = ragged.from_arrow(sentences)
         assert token_ids.dtype == pool.token_ids.dtype
-        first, last = pool.candidates(splits).T
-        drawn = first + (ids + np.uint64(seed + repeat)).astype(np.int64) % (last - first)
+        first, last = pool.candidates(repeat.splits).T
+        step = np.uint64(repeat.seed + repeat.number)
+        drawn = first + (ids + step).astype(np.int64) % (last - first)
         pool_offsets = pool.sentence_offsets[pool.document_offsets]
         others, other_offsets = ragged.take(pool.token_ids, pool_offsets, drawn)
         own_offsets = sentence_offsets[document_offsets]
@@ -74,7 +68,7 @@ class LabelledWords(Objective):
             for marked, offsets in ((own, own_offsets), (others, other_offsets))
             for values in (ids_of(marked), continues_of(marked).astype(np.int8))
         ]
-        identity = [ids, np.full(len(ids), repeat, np.uint16), np.zeros(len(ids), np.uint32)]
+        identity = [ids, np.full(len(ids), repeat.number, np.uint16), np.zeros(len(ids), np.uint32)]
         schema = pa.schema([*IDENTITY_SCHEMA, *arrow_schema(self.built_columns)])
         return ragged.to_batch([*identity, *lists], schema)
 

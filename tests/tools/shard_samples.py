@@ -104,7 +104,7 @@ def options_of(
 
 
 def write_shard(
-    groups: list[pa.RecordBatch], columns: tuple[Column, ...], options: OutputOptions
+    groups: Sequence[pa.RecordBatch], columns: tuple[Column, ...], options: OutputOptions
 ) -> bytes:
     """The bytes of a shard of one file."""
     stream = io.BytesIO()

@@ -37,7 +37,7 @@ from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.objectives.gpt import GptOptions
-from corpusmill.objectives.objective import ObjectiveOptions
+from corpusmill.objectives.objective import ObjectiveOptions, Repeat
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
@@ -210,7 +210,7 @@ class _Writer:
             own = ragged.take_rows(documents, np.flatnonzero(splits == split))
             marks = np.full(own.num_rows, split, np.uint8)
             passes = [
-                self.objective.build(own, repeat, pool, marks, SEED)
+                self.objective.build(own, Repeat(repeat, pool, marks, SEED))
                 for repeat in range(self.objective.repeats)
             ]
             built.append(add_keys(pa.concat_batches(passes), SEED))

@@ -14,6 +14,7 @@ from corpusmill.formats.shard_formats import resolve
 from corpusmill.layout.placement import Layout, assign_splits
 from corpusmill.layout.sorting import add_keys, sort_rows
 from corpusmill.objectives.bert import Bert, BertOptions
+from corpusmill.objectives.objective import Repeat
 from corpusmill.objectives.random_documents import ARRAYS, Pool
 from corpusmill.tokenization.encoding import tokenized_schema
 from tests.tools.builders import SPECIAL, batch_of, numbered_corpus, pool_of, split_corpus
@@ -69,7 +70,7 @@ def rows_of(shard: int, pool: Pool) -> pa.RecordBatch:
         here = [shard == LAYOUT.shards_of(home, 5)[repeat % len(LAYOUT.shards_of(home, 5))]
                 for home in homes]  # fmt: skip
         documents = whole.filter(pa.array(here))
-        built.append(BERT.build(documents, repeat, pool, splits_of(documents), LAYOUT.seed))
+        built.append(BERT.build(documents, Repeat(repeat, pool, splits_of(documents), LAYOUT.seed)))
     keyed = [add_keys(examples, LAYOUT.seed) for examples in built]
     return pa.concat_batches(sort_rows(keyed, 1000))
 

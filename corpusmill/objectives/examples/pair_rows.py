@@ -1,12 +1,7 @@
-"""Pairs of spans as rows of token ids, [CLS] first [SEP] second [SEP], and rows as written."""
-
-from collections.abc import Iterable
+"""Pairs of spans as rows of token ids, [CLS] first [SEP] second [SEP], and their segments."""
 
 import numpy as np
-import pyarrow as pa
 
-from corpusmill.arrays import ragged
-from corpusmill.arrays.columns import Column, arrow_schema, pad_rows
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.objectives.examples import next_sentence_pairs as pairing
 
@@ -77,32 +72,3 @@ def fill_token_types(offsets: np.ndarray, first_lengths: np.ndarray) -> np.ndarr
         start = offsets[i] - offsets[0]
         token_types[start : start + first_lengths[i] + 2] = 0
     return token_types
-
-
-def finish_rows(
-    examples: pa.RecordBatch, columns: Iterable[Column], padded: bool
-) -> pa.RecordBatch:
-    """Return built rows as they are written, with `token_type_ids` if they have segments.
-
-    Args:
-        examples: rows with all columns except `token_type_ids`; if that is one of the columns, with
-            `first_length`, the tokens of the first segment.
-        columns: the data set's columns.
-        padded: whether lists are filled to their full width.
-    """
-    table = tuple(columns)
-    values = dict(zip(examples.schema.names, examples.columns, strict=True))
-    if "first_length" in values:
-        _, offsets = ragged.from_arrow(values["input_ids"])
-        token_types = fill_token_types(offsets, values["first_length"].to_numpy())
-        values["token_type_ids"] = ragged.to_arrow(token_types, offsets - offsets[0])
-    rows = [
-        _pad(values[column.name], column) if padded and column.width else values[column.name]
-        for column in table
-    ]
-    return ragged.to_batch(rows, arrow_schema(table, padded))
-
-
-def _pad(rows: pa.ListArray, column: Column) -> pa.FixedSizeListArray:
-    matrix = pad_rows(*ragged.from_arrow(rows), column.width, column.pad)
-    return pa.FixedSizeListArray.from_arrays(matrix.ravel(), column.width)

@@ -27,12 +27,13 @@ from corpusmill.objectives.masking.words import LATER_IN_WORD, NO_WORD
 CHOICE_PROB = 0.15
 
 
+@njit
 def mask_sequences(
     input_ids: np.ndarray,
     seg_labels: np.ndarray,
     offsets: np.ndarray,
     keys: np.ndarray,
-    mask_word_prob: float | np.ndarray,
+    mask_word_prob: float,
     mask_id: int,
     vocab_size: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -48,8 +49,7 @@ def mask_sequences(
             [CLS] and [SEP], which are never masked.
         offsets: integers[sequences + 1].
         keys: uint64[sequences].
-        mask_word_prob: the probability that a sequence is masked by words, 0 to 1;
-            float64[sequences] if each has its own.
+        mask_word_prob: the probability that a sequence is masked by words, 0 to 1.
         mask_id: the id of [MASK].
         vocab_size: random ids are from 1 to `vocab_size` - 1.
 
@@ -64,23 +64,6 @@ def mask_sequences(
         one word that is chosen, become [2, 4, 4, 3, 12, 3] with mask_id 4; positions [1, 2], labels
         [10, 11], prediction_offsets [0, 2].
     """
-    probs = np.full(len(keys), mask_word_prob, np.float64)
-    masked: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] = _mask_sequences(
-        input_ids, seg_labels, offsets, keys, probs, mask_id, vocab_size
-    )
-    return masked
-
-
-@njit
-def _mask_sequences(
-    input_ids: np.ndarray,
-    seg_labels: np.ndarray,
-    offsets: np.ndarray,
-    keys: np.ndarray,
-    mask_word_probs: np.ndarray,
-    mask_id: int,
-    vocab_size: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     masked_ids = input_ids.copy()
     positions = np.empty(len(input_ids), np.int32)
     labels = np.empty(len(input_ids), input_ids.dtype)
@@ -88,7 +71,7 @@ def _mask_sequences(
     written = 0
     for i in range(len(keys)):
         key = keys[i]
-        by_words = to_uniform(draw(key, 0)) < mask_word_probs[i]
+        by_words = to_uniform(draw(key, 0)) < mask_word_prob
         chosen = False
         begin = offsets[i]
         for place in range(begin, offsets[i + 1]):
@@ -147,15 +130,9 @@ class ErnieMasker:
         self, input_ids: np.ndarray, seg_labels: np.ndarray, offsets: np.ndarray, keys: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mask rows in place, as `Masker` describes."""
-        masked_ids, *predictions = mask_sequences(
-            input_ids,
-            seg_labels,
-            offsets,
-            keys,
-            self.mask_word_prob,
-            self.mask_id,
-            self.vocab_size,
+        rule = (float(self.mask_word_prob), self.mask_id, self.vocab_size)
+        masked_ids, positions, labels, ends = mask_sequences(
+            input_ids, seg_labels, offsets, keys, *rule
         )
         input_ids[:] = masked_ids
-        positions, labels, prediction_offsets = predictions
-        return positions, labels, prediction_offsets
+        return positions, labels, ends

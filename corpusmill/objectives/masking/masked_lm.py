@@ -14,12 +14,7 @@ import pyarrow as pa
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
 from corpusmill.objectives.columns import prediction_columns, word_column
-from corpusmill.objectives.masking.tokens import (
-    MASK_REPLACE_PROB,
-    RANDOM_REPLACE_PROB,
-    MaskingRule,
-    mask_rows,
-)
+from corpusmill.objectives.masking.tokens import MaskingRule, mask_rows
 from corpusmill.objectives.masking.words import label_words, mask_words
 from corpusmill.tokenization.special_tokens import SpecialTokens
 
@@ -29,38 +24,31 @@ class MaskedLm:
     """How rows are masked for a masked language model.
 
     Attributes:
+        rule: how many tokens of a row are predicted, and what replaces them.
         static: whether rows are masked when they are built.
         whole_words: whether either all tokens of a word are masked or none.
         max_ngram: the words of the longest n-gram that is masked at once.
-        masked_lm_prob: the share of a row's tokens to predict.
-        max_predictions: the most predictions of a row.
         max_seq_length: the longest row.
-        num_special: the special tokens of a row, which `masked_lm_prob` does not count.
         special: the tokenizer's special ids; cls, sep, mask and pad must be there.
         vocab_size: the largest id + 1.
         token_dtype: the NumPy name of the type of a token id.
-        mask_replace_prob: the probability that a chosen token becomes [MASK].
-        random_replace_prob: the probability that it becomes a random token; otherwise it stays.
     """
 
+    rule: MaskingRule
     static: bool
     whole_words: bool
     max_ngram: int
-    masked_lm_prob: float
-    max_predictions: int
     max_seq_length: int
-    num_special: int
     special: SpecialTokens
     vocab_size: int
     token_dtype: str
-    mask_replace_prob: float = MASK_REPLACE_PROB
-    random_replace_prob: float = RANDOM_REPLACE_PROB
 
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns stored beside the ids: predictions, or words if a reader needs them."""
         if self.static:
-            return prediction_columns(self.token_dtype, self.max_predictions, self.max_seq_length)
+            most = self.rule.max_predictions
+            return prediction_columns(self.token_dtype, most, self.max_seq_length)
         return (word_column(self.max_seq_length),) if self.whole_words else ()
 
     def build(
@@ -80,7 +68,6 @@ class MaskedLm:
             seg_labels = label_words(input_ids, continues, offsets, self._maskable_ids)
         if self.static:
             positions, labels, ends = self.mask(input_ids, seg_labels, offsets, keys)
-            positions = positions.astype(self.columns[0].dtype)
             return [ragged.to_arrow(positions, ends), ragged.to_arrow(labels, ends)]
         return [ragged.to_arrow(seg_labels, offsets)] if self.whole_words else []
 
@@ -106,15 +93,7 @@ class MaskedLm:
             [2, 10, 4, 3, 12, 3], where 4 is [MASK]; positions [2], labels [11],
             prediction_offsets [0, 1].
         """
-        rule = MaskingRule(
-            self.masked_lm_prob,
-            self.max_predictions,
-            self.num_special,
-            self.special.mask_id or 0,
-            self.mask_replace_prob,
-            self.random_replace_prob,
-        )
-        ids = _replacement_ids(self.special, self.vocab_size)
+        rule, ids = self.rule, _replacement_ids(self.special, self.vocab_size)
         masked: tuple[np.ndarray, np.ndarray, np.ndarray]
         if self.whole_words:
             masked = mask_words(input_ids, seg_labels, offsets, keys, ids, rule, self.max_ngram)

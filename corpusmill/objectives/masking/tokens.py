@@ -14,9 +14,6 @@ import numpy as np
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import MASKING, count_bits, derive_key, draw, to_below, to_uniform
 
-# What becomes of a chosen token; the last tenth stays as it is.
-MASK_REPLACE_PROB, RANDOM_REPLACE_PROB = 0.8, 0.1
-
 _NO_BIT, _ONE_BIT = np.uint64(0), np.uint64(1)
 
 
@@ -36,24 +33,21 @@ class MaskingRule(NamedTuple):
     max_predictions: int
     num_special: int
     mask_id: int
-    mask_replace_prob: float = MASK_REPLACE_PROB
-    random_replace_prob: float = RANDOM_REPLACE_PROB
+    mask_replace_prob: float = 0.8
+    random_replace_prob: float = 0.1
 
 
 @njit
-def count_predictions(
-    num_tokens: int, maskable: int, masked_lm_prob: float, max_predictions: int
-) -> int:
+def count_predictions(length: int, maskable: int, rule: MaskingRule) -> int:
     """Return how many tokens of a row are predicted; halves round to even, as in Python's `round`.
 
     Args:
-        num_tokens: the row's tokens, without special tokens.
+        length: the row's tokens, with special tokens.
         maskable: how many of them may be chosen.
-        masked_lm_prob: the share to predict.
-        max_predictions: the most predictions.
+        rule: how the rows are masked.
     """
-    wanted = int(np.rint(num_tokens * masked_lm_prob))
-    return min(maskable, max_predictions, max(1, wanted))
+    wanted = int(np.rint((length - rule.num_special) * rule.masked_lm_prob))
+    return min(maskable, rule.max_predictions, max(1, wanted))
 
 
 @njit
@@ -243,9 +237,7 @@ def mask_rows(
     for i in range(rows):
         length = offsets[i + 1] - offsets[i]
         longest = max(longest, length)
-        wanted = count_predictions(
-            length - rule.num_special, length, rule.masked_lm_prob, rule.max_predictions
-        )
+        wanted = count_predictions(length, length, rule)
         maskable = 0
         for token in input_ids[offsets[i] : offsets[i + 1]]:
             if maskable == wanted:  # usually reached early, so that a row is not read to its end

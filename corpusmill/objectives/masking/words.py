@@ -215,9 +215,7 @@ def mask_words(
             maskable += seg_labels[place] != NO_WORD
         length = offsets[i + 1] - offsets[i]
         longest = max(longest, length)
-        most[i + 1] = most[i] + count_predictions(
-            length - rule.num_special, maskable, rule.masked_lm_prob, rule.max_predictions
-        )
+        most[i + 1] = most[i] + count_predictions(length, maskable, rule)
     positions = np.empty(most[-1], np.int32)
     labels = np.empty(most[-1], input_ids.dtype)
     prediction_offsets = np.zeros(rows + 1, np.int64)

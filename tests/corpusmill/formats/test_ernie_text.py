@@ -1,6 +1,5 @@
 import gzip
 import io
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from corpusmill.formats.shard_formats import FORMATS, resolve
 from corpusmill.objectives.bert import Bert, BertOptions
 from tests.corpusmill.objectives.ernie_examples import build, ernie
 from tests.tools.builders import SPECIAL
+from tests.tools.shard_samples import read_shard, write_shard
 
 COLUMNS = ernie(max_seq_length=40).columns
 OPTIONS = OutputOptions("ernie-text")
@@ -35,25 +35,15 @@ def batch(rows: list[dict[str, Any]], columns: tuple[Column, ...] = COLUMNS) -> 
     return pa.RecordBatch.from_pylist(rows, arrow_schema(columns))
 
 
-def write(groups: Sequence[pa.RecordBatch], columns: tuple[Column, ...] = COLUMNS) -> bytes:
-    stream = io.BytesIO()
-    writer = ERNIE_TEXT.open_writer([stream], columns, resolve(OPTIONS, columns))
-    for group in groups:
-        writer.write(group)
-    writer.close()
-    assert not stream.closed
-    return stream.getvalue()
+def write(groups: list[pa.RecordBatch], columns: tuple[Column, ...] = COLUMNS) -> bytes:
+    return write_shard(groups, columns, resolve(OPTIONS, columns))
 
 
 def read(
     content: bytes, batch_rows: int = 1000, columns: tuple[Column, ...] = COLUMNS
 ) -> list[dict[str, Any]]:
-    rows = []
-    options = resolve(OPTIONS, columns)
-    for part in ERNIE_TEXT.read([io.BytesIO(content)], columns, options, batch_rows):
-        assert part.schema == arrow_schema(columns)
-        assert 0 < part.num_rows <= batch_rows
-        rows += part.to_pylist()
+    table = read_shard(content, columns, resolve(OPTIONS, columns), batch_rows)
+    rows: list[dict[str, Any]] = table.to_pylist()
     return rows
 
 
@@ -228,24 +218,16 @@ def test_lists_of_files_as_the_originals_trainer_reads_them(tokenizer_path: Path
     assert fields == [["train-00000-of-00002.gz", "0.75"], ["train-00001-of-00002.gz", "0.75"]]
     both = {**TRAIN, "validation": ["validation-00000-of-00001.gz"]}
     files = ERNIE_TEXT.companion_files(both, tokenizer_json, {})
-    assert (
-        set(files)
-        == {"train_filelist", "valid_filelist", "vocab.txt"}
-        == {*ERNIE_TEXT.companion_names}
-    )
+    assert set(files) == {"train_filelist", "valid_filelist", "vocab.txt"}
+    assert set(files) == set(ERNIE_TEXT.companion_names)
     assert files["valid_filelist"] == b"validation-00000-of-00001.gz\t1.0\n"
 
 
 def test_a_vocabulary_as_the_originals_trainer_reads_it(tokenizer_path: Path) -> None:
-    vocabulary = ERNIE_TEXT.companion_files(TRAIN, tokenizer_path.read_text(), {})[
-        "vocab.txt"
-    ].decode()
-    ids = {}
-    for line in io.StringIO(vocabulary):
-        token, number = line.strip().split("\t")
-        ids[token] = int(number)
+    files = ERNIE_TEXT.companion_files(TRAIN, tokenizer_path.read_text(), {})
+    ids = dict(line.strip().split("\t") for line in io.StringIO(files["vocab.txt"].decode()))
     assert len(ids) == 600
-    assert [ids[token] for token in ("[PAD]", "[CLS]", "[SEP]", "[MASK]")] == [0, 2, 3, 4]
+    assert [ids[token] for token in ("[PAD]", "[CLS]", "[SEP]", "[MASK]")] == ["0", "2", "3", "4"]
 
 
 def test_other_tokenizers_have_no_vocabulary_of_this_kind() -> None:

@@ -91,12 +91,11 @@ def rows_of(dtype: str) -> st.SearchStrategy[Rows]:
     return st.lists(st.lists(token, min_size=1, max_size=6), max_size=8)
 
 
-typed_rows = st.sampled_from(DTYPES).flatmap(
-    lambda dtype: st.tuples(st.just(dtype), rows_of(dtype))
-)
+def typed_rows(*dtypes: str) -> st.SearchStrategy[tuple[str, Rows]]:
+    return st.sampled_from(dtypes).flatmap(lambda dtype: st.tuples(st.just(dtype), rows_of(dtype)))
 
 
-@given(typed_rows, st.data())
+@given(typed_rows(*DTYPES), st.data())
 def test_megatron_reads_its_documents(typed: tuple[str, Rows], data: st.DataObject) -> None:
     dtype, rows = typed
     cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), max_size=3)))
@@ -109,10 +108,7 @@ def test_megatron_reads_its_documents(typed: tuple[str, Rows], data: st.DataObje
     assert read("megatron", [tokens, index], dtype) == rows
 
 
-@given(
-    st.sampled_from(DTYPES[:-1]).flatmap(lambda dtype: st.tuples(st.just(dtype), rows_of(dtype))),
-    st.data(),
-)
+@given(typed_rows(*DTYPES[:-1]), st.data())
 def test_nanogpt_reads_one_array(typed: tuple[str, Rows], data: st.DataObject) -> None:
     dtype, rows = typed
     border = data.draw(st.integers(0, len(rows)))
@@ -172,11 +168,7 @@ def test_a_token_beyond_the_column_is_refused() -> None:
 @pytest.mark.parametrize(
     ("output_format", "columns", "cause"),
     [
-        (
-            "megatron",
-            (column_of("uint16"), Column("cu_seqlens", "int16", "", 9)),
-            "have cu_seqlens",
-        ),
+        ("megatron", (column_of("uint16"), Column("marks", "int16", "", 9)), "have marks"),
         ("megatron", (column_of("uint16", 512),), "these are cut already"),
         ("nanogpt", (column_of("uint16", 512),), "these are cut already"),
         ("nanogpt", (column_of("int32"),), "more than 65,536"),

@@ -18,6 +18,7 @@ from corpusmill.inspection.build_estimate import (
 from corpusmill.inspection.corpus_measures import Histogram, count_values, read_histogram
 from corpusmill.layout.placement import Layout
 from corpusmill.objectives.bert import Bert, BertOptions
+from corpusmill.objectives.objective import Repeat
 from corpusmill.objectives.random_documents import Pool
 from tests.tools.builders import SPECIAL, batch_of, numbered_corpus, pool_of, split_corpus
 
@@ -105,11 +106,9 @@ def test_a_sample_is_built_as_the_objective_builds_it(shards: int) -> None:
         objective, pool, Layout(SEED, shards, 1), resolve(OutputOptions(), objective.columns)
     )
     for number, (name, part) in enumerate({"train": train, "validation": validation}.items()):
+        documents, marks = batch_of(part), np.full(len(part), number, np.uint8)
         examples = [
-            objective.build(
-                batch_of(part), repeat, pool, np.full(len(part), number, np.uint8), SEED
-            )
-            for repeat in range(4)
+            objective.build(documents, Repeat(repeat, pool, marks, SEED)) for repeat in range(4)
         ]
         rows, tokens = dict.fromkeys(corpus, 0), dict.fromkeys(corpus, 0)
         for batch in examples:

@@ -26,6 +26,7 @@ from corpusmill.inspection.decoded_examples import (
 )
 from corpusmill.inspection.figures import Distribution, figures_of, summarize
 from corpusmill.objectives.bert import Bert, BertOptions
+from corpusmill.objectives.objective import Repeat
 from tests.tools.builders import SPECIAL, batch_of, numbered_corpus, pool_of
 from tests.tools.corpus_files import split_documents
 from tests.tools.manifests import INPUT_IDS
@@ -195,7 +196,7 @@ def test_recounting_what_was_written_gives_what_was_measured(
     documents = numbered_corpus(corpus)
     objective = Bert(BertOptions(max_seq_length=24), SPECIAL, 400, "int16")
     splits = np.zeros(len(documents), np.uint8)
-    examples = objective.build(batch_of(documents), 0, pool_of(documents), splits, 7)
+    examples = objective.build(batch_of(documents), Repeat(0, pool_of(documents), splits, 7))
     measured = objective.measure(examples)
     recounted = recount(objective.finish(examples, padded), objective.columns)
     assert recounted.keys() == measured.keys()

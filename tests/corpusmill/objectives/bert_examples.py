@@ -3,37 +3,32 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.random_documents import Pool
-from tests.tools.builders import SPECIAL, Corpus, batch_of, pool_of
+from tests.tools.builders import SPECIAL, Corpus, build_pass
 
 VOCAB_SIZE = 1000
 
 
-def bert(**options: float | None) -> Bert:
+def bert(**options: Any) -> Bert:
     """Return the objective with a vocabulary of 1000 ids."""
-    return Bert(BertOptions(**options), SPECIAL, VOCAB_SIZE, "int16")  # type: ignore[arg-type]
+    return Bert(BertOptions(**options), SPECIAL, VOCAB_SIZE, "int16")
 
 
 def build(
-    corpus: Corpus,
-    pool: Pool | None = None,
-    seed: int = 1,
-    repeat: int = 0,
-    **options: float | None,
+    corpus: Corpus, pool: Pool | None = None, seed: int = 1, repeat: int = 0, **options: Any
 ) -> pa.RecordBatch:
     """Build one pass over a corpus, which is its own pool by default."""
-    splits = np.zeros(len(corpus), np.uint8)
-    return bert(**options).build(batch_of(corpus), repeat, pool or pool_of(corpus), splits, seed)
+    return build_pass(bert(**options), corpus, repeat, seed, pool)
 
 
 def unmask(example: Mapping[str, Any]) -> list[int]:
     """Return the example's ids before masking."""
     original = list(example["input_ids"])
-    for place, token in zip(example["masked_lm_positions"], example["masked_lm_ids"], strict=True):
+    places, tokens = (example.get(f"masked_lm_{name}", []) for name in ("positions", "ids"))
+    for place, token in zip(places, tokens, strict=True):
         original[place] = token
     return original
 

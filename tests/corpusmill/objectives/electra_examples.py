@@ -112,23 +112,15 @@ def kernel_packs(
     assert (spans[:, 1] > 0).all()
     ends = [*packs[1:, packing.FIRST_SPAN].tolist(), len(spans)]
     return [
-        read_pack(pack, spans[pack[packing.FIRST_SPAN] : end], token_ids)
+        read_pack(pack.tolist(), spans[pack[packing.FIRST_SPAN] : end], token_ids)
         for pack, end in zip(packs, ends, strict=True)
     ]
 
 
-def read_pack(pack: np.ndarray, spans: np.ndarray, token_ids: np.ndarray) -> Pack:
+def read_pack(pack: Sequence[int], spans: np.ndarray, token_ids: np.ndarray) -> Pack:
     """Read a row of the kernel's packs and its spans."""
-    tokens = [token for start, length in spans for token in token_ids[start : start + length]]
-    values: Sequence[int] = pack.tolist()
-    first_length = values[packing.FIRST_LENGTH]
-    first, second = tokens[:first_length], tokens[first_length:]
-    assert len(second) == values[packing.SECOND_LENGTH]
-    return Pack(
-        values[packing.DOCUMENT],
-        values[packing.INDEX],
-        [int(token) for token in first],
-        [int(token) for token in second],
-        (values[packing.FIRST_TRIMMED], values[packing.SECOND_TRIMMED]),
-        values[packing.TARGET_LENGTH],
-    )
+    document, index, _, first, second, *trimmed, target_length = pack
+    tokens = np.concatenate([token_ids[start:][:length] for start, length in spans]).tolist()
+    assert len(tokens) == first + second
+    trimmed_both = (trimmed[0], trimmed[1])
+    return Pack(document, index, tokens[:first], tokens[first:], trimmed_both, target_length)

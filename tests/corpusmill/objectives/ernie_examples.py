@@ -1,14 +1,11 @@
 """ERNIE's examples of small corpora whose token ids show where words begin."""
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from corpusmill.objectives.ernie import Ernie, ErnieOptions
-from corpusmill.tokenization.words.word_marks import mark
-from tests.tools.builders import SPECIAL, Corpus, batch_of, pool_of
+from tests.tools.builders import SPECIAL, Corpus, build_pass, mark_corpus
 
 VOCAB_SIZE = 1100
 
@@ -20,16 +17,7 @@ def continues_word(token: int) -> bool:
 
 def marked(corpus: Corpus) -> dict[int, list[list[int]]]:
     """Return the corpus as a batch for `build`; a sentence's first token begins a word."""
-    return {
-        document: [
-            [
-                int(mark(np.array([token]), np.array([place > 0 and continues_word(token)]))[0])
-                for place, token in enumerate(sentence)
-            ]
-            for sentence in sentences
-        ]
-        for document, sentences in corpus.items()
-    }
+    return mark_corpus(corpus, lambda place, token: place > 0 and continues_word(token))
 
 
 def ernie(**options: Any) -> Ernie:
@@ -39,15 +27,4 @@ def ernie(**options: Any) -> Ernie:
 
 def build(corpus: Corpus, seed: int = 1, repeat: int = 0, **options: Any) -> pa.RecordBatch:
     """Build one pass over a corpus that is its own pool."""
-    travelling, splits = marked(corpus), np.zeros(len(corpus), np.uint8)
-    batch, pool = batch_of(travelling), pool_of(travelling)
-    return ernie(**options).build(batch, repeat, pool, splits, seed)
-
-
-def unmask(example: Mapping[str, Any]) -> list[int]:
-    """Return the example's ids before masking."""
-    original: list[int] = list(example["input_ids"])
-    places: Sequence[int] = example.get("masked_lm_positions", [])
-    for place, token in zip(places, example.get("masked_lm_ids", []), strict=True):
-        original[place] = token
-    return original
+    return build_pass(ernie(**options), marked(corpus), repeat, seed)

@@ -12,19 +12,21 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import IDENTITY_SCHEMA, arrow_schema
 from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.objectives.bert import Bert, BertOptions
+from corpusmill.objectives.objective import Repeat
 from tests.corpusmill.objectives.bert_examples import VOCAB_SIZE, bert, build, segments
 from tests.tools.builders import (
     SPECIAL,
     Corpus,
     batch_of,
+    build_pass,
     corpora,
     numbered_corpus,
     pool_of,
+    seeds,
     write_and_open,
 )
 
 NO_POOL = pool_of({})
-seeds = st.integers(0, MAX_SEED)
 
 
 def by_document(examples: pa.RecordBatch) -> dict[int, list[dict[str, object]]]:
@@ -92,7 +94,7 @@ def test_replacements_are_all_ids_but_special_ones() -> None:
         type(SPECIAL)(2, 3, 4, 0, 1, tuple(special)), VOCAB_SIZE, "int16",
     )  # fmt: skip
     corpus = {document: [[7] * 509] for document in range(400)}
-    examples = objective.build(batch_of(corpus), 0, NO_POOL, np.zeros(400, np.uint8), 1)
+    examples = build_pass(objective, corpus, pool=NO_POOL)
     seen = set(np.unique(ragged.from_arrow(examples.column("input_ids"))[0]).tolist())
     assert seen - {2, 3, 4} == set(range(VOCAB_SIZE)) - set(special)
 
@@ -107,7 +109,7 @@ def test_validation_and_train_are_never_mixed() -> None:
     splits = np.array([0, 0, 0, 1, 1, 1], np.uint8)
     pool = pool_of(train, validation)
     for seed in range(100):
-        for row in bert().build(batch_of(both), 0, pool, splits, seed).to_pylist():
+        for row in bert().build(batch_of(both), Repeat(0, pool, splits, seed)).to_pylist():
             first, second = segments(row)
             assert row["next_sentence_label"] == 1
             assert {token >= 500 for token in first + second} == {row["document"] >= 3}
@@ -180,7 +182,9 @@ def test_a_document_gives_the_same_examples_in_any_batch(
 def test_a_slice_of_a_batch_is_a_batch(corpus: Corpus, start: int, length: int) -> None:
     pool, splits = pool_of(corpus), np.zeros(len(corpus), np.uint8)
     part = batch_of(corpus).slice(start, length)
-    examples = bert(max_seq_length=25).build(part, 0, pool, splits[start : start + length], 1)
+    examples = bert(max_seq_length=25).build(
+        part, Repeat(0, pool, splits[start : start + length], 1)
+    )
     chosen = list(corpus)[start : start + length]
     expected = by_document(build(corpus, pool, max_seq_length=25))
     assert by_document(examples) == {document: expected[document] for document in chosen}

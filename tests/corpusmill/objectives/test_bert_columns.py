@@ -3,14 +3,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpusmill.arrays.randomness import MAX_SEED
-from corpusmill.errors import UserError
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.examples.pair_rows import assemble_pairs, fill_token_types
 from tests.corpusmill.objectives.bert_examples import VOCAB_SIZE, bert, build, segments
-from tests.tools.builders import SPECIAL, Corpus, batch_of, corpora, pool_of
-
-seeds = st.integers(0, MAX_SEED)
+from tests.tools.builders import SPECIAL, Corpus, build_pass, corpora, pool_of, seeds
 
 # Layouts
 
@@ -61,7 +57,7 @@ def test_padding_is_the_tokenizers() -> None:
     special = type(SPECIAL)(2, 3, 4, 9, 1, (1, 2, 3, 4, 9))
     objective = Bert(BertOptions(max_seq_length=8), special, VOCAB_SIZE, "int16")
     assert objective.columns[0].pad == 9
-    examples = objective.build(batch_of({1: [[10]]}), 0, pool_of({}), np.zeros(1, np.uint8), 1)
+    examples = build_pass(objective, {1: [[10]]}, pool=pool_of({}))
     assert objective.finish(examples, True).column("input_ids").to_pylist()[0][4:] == [9] * 4
 
 
@@ -115,21 +111,6 @@ def test_types_are_the_smallest_that_fit(length: int, position: str, token: str)
     columns = {column.name: column.dtype for column in bert(max_seq_length=length).columns}
     assert columns["masked_lm_positions"] == position
     assert columns["input_ids"] == columns["masked_lm_ids"] == token
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("max_seq_length", 4), ("max_seq_length", 65536), ("duplicates", 0), ("duplicates", 65536),
-        ("short_seq_prob", -0.1), ("short_seq_prob", 1.1), ("short_seq_prob", float("nan")),
-        ("masked_lm_prob", 0.0), ("masked_lm_prob", 1.01), ("max_predictions_per_seq", 0),
-        ("pool_tokens", 0),
-    ],
-)  # fmt: skip
-def test_impossible_options_name_the_flag_and_the_value(option: str, value: float) -> None:
-    with pytest.raises(UserError) as caught:
-        bert(**{option: value})
-    assert str(caught.value).startswith(f"--{option.replace('_', '-')} {value}: ")
 
 
 @settings(max_examples=5)

@@ -8,7 +8,7 @@ first and last ones are seen alike.
 
 import random
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +18,8 @@ from corpusmill.arrays import ragged
 from corpusmill.objectives.bert import Bert, BertOptions
 from tests.corpusmill.objectives import reference_bert
 from tests.corpusmill.objectives.reference_bert import Vocabulary
-from tests.tools.builders import SPECIAL, batch_of, pool_of
-from tests.tools.distributions import assert_counts, assert_same_distribution
+from tests.tools.builders import SPECIAL, build_pass
+from tests.tools.distributions import assert_counts, assert_same_distributions
 
 PASSES = 2000
 VOCAB_SIZE = 1100
@@ -28,18 +28,11 @@ VOCABULARY = Vocabulary(
 )
 
 # Each configuration is a test of its own.
+NO_CAP = {"max_predictions_per_seq": None}
 CONFIGURATIONS: dict[str, dict[str, float | None]] = {
     "article, small": {"max_seq_length": 35, "max_predictions_per_seq": 4},
-    "short always, no cap": {
-        "max_seq_length": 35,
-        "short_seq_prob": 1.0,
-        "max_predictions_per_seq": None,
-    },
-    "short never, much masked": {
-        "max_seq_length": 60,
-        "short_seq_prob": 0.0,
-        "masked_lm_prob": 0.5,
-    },
+    "short always, no cap": {"max_seq_length": 35, "short_seq_prob": 1.0, **NO_CAP},
+    "no short, much masked": {"max_seq_length": 60, "short_seq_prob": 0.0, "masked_lm_prob": 0.5},
     "smallest": {"max_seq_length": 5, "short_seq_prob": 0.5},
 }
 
@@ -77,55 +70,39 @@ class Examples(NamedTuple):
     prediction_offsets: np.ndarray
 
 
-def ours(**options: float | None) -> Examples:
+def ours(**options: Any) -> pa.RecordBatch:
     corpus = dict(enumerate(DOCUMENTS))
-    objective = Bert(BertOptions(**options), SPECIAL, VOCAB_SIZE, "int16")  # type: ignore[arg-type]
-    batch, pool, splits = batch_of(corpus), pool_of(corpus), np.zeros(len(corpus), np.uint8)
-    built = [objective.build(batch, repeat, pool, splits, seed=11) for repeat in range(PASSES)]
-    rows = pa.concat_batches(built)
-    input_ids, offsets = ragged.from_arrow(rows.column("input_ids"))
-    positions, prediction_offsets = ragged.from_arrow(rows.column("masked_lm_positions"))
-    labels, _ = ragged.from_arrow(rows.column("masked_lm_ids"))
-    return Examples(
-        rows.column("document").to_numpy(),
-        rows.column("repeat").to_numpy(),
-        rows.column("first_length").to_numpy(),
-        rows.column("next_sentence_label").to_numpy(),
-        input_ids, offsets, positions, labels, prediction_offsets,
-    )  # fmt: skip
+    objective = Bert(BertOptions(**options), SPECIAL, VOCAB_SIZE, "int16")
+    passes = [build_pass(objective, corpus, repeat, seed=11) for repeat in range(PASSES)]
+    return pa.concat_batches(passes)
 
 
-def reference(**options: float | None) -> Examples:
+def reference(**options: Any) -> pa.RecordBatch:
     rng = random.Random(12)  # noqa: S311 - no secret
-    numbered = [
-        (document, repeat, example)
+    rows = [
+        {
+            "document": document,
+            "repeat": repeat,
+            "next_sentence_label": int(example.is_random_next),
+            **vars(example),
+        }
         for repeat in range(PASSES)
         for document in range(len(DOCUMENTS))
         for example in reference_bert.generate_examples(
-            document,
-            DOCUMENTS,
-            VOCABULARY,
-            rng,
-            **options,  # type: ignore[arg-type]
+            document, DOCUMENTS, VOCABULARY, rng, **options
         )
     ]
-    examples = [example for _, _, example in numbered]
-    rows = ragged_rows([example.input_ids for example in examples])
-    positions, prediction_offsets = ragged_rows(
-        [example.masked_lm_positions for example in examples]
-    )
-    labels, _ = ragged_rows([example.masked_lm_ids for example in examples])
+    return pa.RecordBatch.from_pylist(rows)
+
+
+def unpack(rows: pa.RecordBatch) -> Examples:
+    names = ("document", "repeat", "first_length", "next_sentence_label")
+    positions, prediction_offsets = ragged.from_arrow(rows.column("masked_lm_positions"))
+    labels, _ = ragged.from_arrow(rows.column("masked_lm_ids"))
     return Examples(
-        np.array([document for document, _, _ in numbered]),
-        np.array([repeat for _, repeat, _ in numbered]),
-        np.array([example.first_length for example in examples]),
-        np.array([example.is_random_next for example in examples]),
-        *rows, positions, labels, prediction_offsets,
+        *(rows.column(name).to_numpy() for name in names),
+        *ragged.from_arrow(rows.column("input_ids")), positions, labels, prediction_offsets,
     )  # fmt: skip
-
-
-def ragged_rows(rows: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
-    return np.array([value for row in rows for value in row]), np.cumsum([0, *map(len, rows)])
 
 
 def observed(examples: Examples) -> tuple[np.ndarray, np.ndarray]:
@@ -138,10 +115,8 @@ def observed(examples: Examples) -> tuple[np.ndarray, np.ndarray]:
 def properties(examples: Examples) -> dict[str, np.ndarray]:
     """Return integers that describe the observed examples; see the names."""
     chosen, examples_in_pass = observed(examples)
-    document, first_length = (
-        examples.document[chosen].astype(np.int64),
-        examples.first_length[chosen].astype(np.int64),
-    )
+    document = examples.document[chosen].astype(np.int64)
+    first_length = examples.first_length[chosen].astype(np.int64)
     begin, end = examples.offsets[chosen], examples.offsets[chosen + 1]
     second_length = end - begin - 3 - first_length
     original = examples.input_ids.copy()
@@ -170,10 +145,8 @@ def properties(examples: Examples) -> dict[str, np.ndarray]:
         "random document": np.where(examples.is_random[chosen] & (second_length > 0), skipped, -1),
         "split point, of a document": document * 1000 + first["sentences"],
     }
-    for name, length, stretch in (
-        ("first", first_length, first),
-        ("second", second_length, second),
-    ):
+    lengths = {"first": (first_length, first), "second": (second_length, second)}
+    for name, (length, stretch) in lengths.items():
         values[f"{name} segment's length"] = length
         values[f"{name} segment's sentences"] = stretch["sentences"]
         values[f"{name} segment's first sentence"] = stretch["sentence"]
@@ -184,10 +157,8 @@ def properties(examples: Examples) -> dict[str, np.ndarray]:
 
 SENTENCES = [sentence for document in DOCUMENTS for sentence in document]
 # By token id: the number of its sentence in the corpus, and of its document.
-SENTENCE_OF_TOKEN = np.repeat(np.arange(len(SENTENCES)), [len(sentence) for sentence in SENTENCES])
-DOCUMENT_OF_SENTENCE = np.repeat(
-    np.arange(len(DOCUMENTS)), [len(document) for document in DOCUMENTS]
-)
+SENTENCE_OF_TOKEN = np.repeat(np.arange(len(SENTENCES)), list(map(len, SENTENCES)))
+DOCUMENT_OF_SENTENCE = np.repeat(np.arange(len(DOCUMENTS)), list(map(len, DOCUMENTS)))
 
 
 def stretches(original: np.ndarray, start: np.ndarray, length: np.ndarray) -> dict[str, np.ndarray]:
@@ -224,10 +195,8 @@ def test_the_corpus_has_what_it_is_for() -> None:
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_examples_are_distributed_as_the_references(name: str) -> None:
     options = CONFIGURATIONS[name]
-    built, written = ours(**options), reference(**options)
-    written_properties = properties(written)
-    for what, values in properties(built).items():
-        assert_same_distribution(values, written_properties[what], what)
+    built, written = unpack(ours(**options)), unpack(reference(**options))
+    assert_same_distributions(properties(built), properties(written), name)
     for examples in (built, written):
         assert_eighty_ten_ten(examples)
 

@@ -10,17 +10,20 @@ from hypothesis import strategies as st
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import arrow_schema
-from corpusmill.arrays.randomness import MAX_SEED
-from corpusmill.dataset.distributions import recount
-from corpusmill.errors import UserError
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.masking.tokens import row_keys
-from corpusmill.tokenization.words.word_marks import mark
-from tests.corpusmill.objectives.bert_examples import VOCAB_SIZE, unmask
-from tests.tools.builders import SPECIAL, Corpus, batch_of, corpora, pool_of
+from tests.corpusmill.objectives.bert_examples import VOCAB_SIZE, bert, unmask
+from tests.tools.builders import (
+    SPECIAL,
+    Corpus,
+    assert_measured,
+    build_pass,
+    corpora,
+    mark_corpus,
+    seeds,
+)
 
 SEED, LENGTH = 5, 30
-seeds = st.integers(0, MAX_SEED)
 
 TOKENS: dict[str, Any] = {"max_seq_length": LENGTH, "masked_lm_prob": 0.3}
 WORDS = {**TOKENS, "whole_word_mask": True}
@@ -33,31 +36,13 @@ def begins_word(token: int) -> bool:
     return token % 3 == 0
 
 
-def mark_corpus(corpus: Corpus) -> dict[int, list[list[int]]]:
-    """Mark the corpus' ids, as for an objective with a word rule."""
-    return {
-        document: [
-            mark(
-                np.array(sentence, np.int16),
-                np.array(
-                    [place > 0 and not begins_word(token) for place, token in enumerate(sentence)]
-                ),
-            ).tolist()
-            for sentence in sentences
-        ]
-        for document, sentences in corpus.items()
-    }
-
-
-def bert(**options: Any) -> Bert:
-    return Bert(BertOptions(**options), SPECIAL, VOCAB_SIZE, "int16")
+def marked(corpus: Corpus) -> Corpus:
+    return mark_corpus(corpus, lambda place, token: place > 0 and not begins_word(token))
 
 
 def build(corpus: Corpus, repeat: int = 0, seed: int = SEED, **options: Any) -> pa.RecordBatch:
     objective = bert(**options)
-    given_ids = mark_corpus(corpus) if objective.words else corpus
-    splits = np.zeros(len(corpus), np.uint8)
-    return objective.build(batch_of(given_ids), repeat, pool_of(given_ids), splits, seed)
+    return build_pass(objective, marked(corpus) if objective.words else corpus, repeat, seed)
 
 
 def words_of(row: list[int], corpus: Corpus) -> list[list[int]]:
@@ -161,12 +146,7 @@ def test_finished_rows_hold_what_was_built_and_measured(
     built = build(corpus, seed=seed, **rule, mask=mask)
     rows = objective.finish(built, padded)
     assert rows.schema == arrow_schema(objective.columns, padded)
-    measured = objective.measure(built)
-    counted = recount(rows, objective.columns)
-    assert {name: list(counts) for name, counts in counted.items()} == {
-        name: list(counts) for name, counts in measured.items()
-    }
-    assert ("predictions" in measured) == (mask == "static")
+    assert ("predictions" in assert_measured(objective, built, rows)) == (mask == "static")
     if "seg_labels" in rows.schema.names:
         for example, labels in zip(built.to_pylist(), rows["seg_labels"].to_pylist(), strict=True):
             assert len(labels) == LENGTH or not padded
@@ -176,10 +156,8 @@ def test_finished_rows_hold_what_was_built_and_measured(
 
 @pytest.mark.parametrize("dtype", ["int16", "uint16", "int32"])
 def test_ids_have_the_tokenizers_type_whatever_type_marks_have(dtype: str) -> None:
-    corpus = mark_corpus({1: [[10, 11], [12]], 2: [[13]]})
-    batch, pool = batch_of(corpus), pool_of(corpus)
     objective = Bert(BertOptions(**WORDS), SPECIAL, VOCAB_SIZE, dtype)
-    built = objective.build(batch, 0, pool, np.zeros(2, np.uint8), 1)
+    built = build_pass(objective, marked({1: [[10, 11], [12]], 2: [[13]]}))
     assert built.column("input_ids").type.value_type == pa.from_numpy_dtype(np.dtype(dtype))
     assert {token for row in built.to_pylist() for token in unmask(row)} <= {2, 3, *range(10, 14)}
 
@@ -189,18 +167,3 @@ def test_marks_are_asked_for_where_words_are_masked(rule: str) -> None:
     words = {"words": rule} if rule else {}
     assert bert(whole_word_mask=True, **words).words == (rule or "unicode")
     assert bert().words == ""
-
-
-@pytest.mark.parametrize(
-    ("options", "value"),
-    [
-        ({"ngram": 3}, "--ngram 3"),
-        ({"words": "jieba"}, "--words jieba"),
-        ({"whole_word_mask": True, "ngram": 0}, "--ngram 0"),
-        ({"whole_word_mask": True, "ngram": 101}, "--ngram 101"),
-    ],
-)
-def test_combinations_that_make_no_sense_are_refused(options: dict[str, Any], value: str) -> None:
-    with pytest.raises(UserError) as caught:
-        bert(**options)
-    assert str(caught.value).startswith(f"{value}: ")

@@ -1,6 +1,7 @@
 """BERT's other examples: pairs in order or switched, whole sentences of documents."""
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -11,18 +12,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import IDENTITY_SCHEMA, arrow_schema
-from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.dataset.distributions import recount
 from corpusmill.layout.sorting import add_keys, keyed_schema, sort_rows
-from corpusmill.objectives.bert import Bert, BertOptions
-from corpusmill.tokenization.words.word_marks import mark
-from tests.corpusmill.objectives.bert_examples import VOCAB_SIZE, unmask
+from corpusmill.objectives.bert import Bert
+from tests.corpusmill.objectives import bert_examples
+from tests.corpusmill.objectives.bert_examples import unmask
 from tests.corpusmill.objectives.reference_roberta import Piece, cut_document, join
-from tests.tools.builders import SPECIAL, Corpus, batch_of, corpora, numbered_corpus
+from tests.tools.builders import (
+    SPECIAL,
+    Corpus,
+    build_pass,
+    corpora,
+    mark_corpus,
+    numbered_corpus,
+    seeds,
+)
 
 SEED, LENGTH = 5, 30
-seeds = st.integers(0, MAX_SEED)
-
 KINDS = ("sentence-order", "full-sentences", "doc-sentences")
 MASKS: dict[str, dict[str, Any]] = {
     "tokens": {},
@@ -33,33 +39,17 @@ MASKS: dict[str, dict[str, Any]] = {
 EVERY_MASK = pytest.mark.parametrize("mask", MASKS)
 
 
-def bert(**options: Any) -> Bert:
-    return Bert(BertOptions(**{"max_seq_length": LENGTH, **options}), SPECIAL, VOCAB_SIZE, "int16")
+bert = partial(bert_examples.bert, max_seq_length=LENGTH)
 
 
-def mark_corpus(corpus: Corpus) -> dict[int, list[list[int]]]:
-    """Mark the corpus by a word rule in which odd ids continue a word."""
-    return {
-        document: [
-            mark(
-                np.array(sentence, np.int16), np.array([token % 2 == 1 for token in sentence])
-            ).tolist()
-            for sentence in sentences
-        ]
-        for document, sentences in corpus.items()
-    }
+def build(objective: Bert, corpus: Corpus, seed: int = SEED) -> list[pa.RecordBatch]:
+    """Build two passes over a corpus, with the keys by which a shard sorts them.
 
-
-def build(
-    objective: Bert, corpus: Corpus, seed: int = SEED, repeats: int = 2
-) -> list[pa.RecordBatch]:
-    """Build all passes over a corpus, with the keys by which a shard sorts them."""
-    documents = batch_of(mark_corpus(corpus) if objective.words else corpus)
-    splits = np.zeros(len(corpus), np.uint8)
-    return [
-        add_keys(objective.build(documents, repeat, None, splits, seed), seed)
-        for repeat in range(repeats)
-    ]
+    If the objective has a word rule, odd ids continue a word.
+    """
+    if objective.words:
+        corpus = mark_corpus(corpus, lambda _, token: token % 2 == 1)
+    return [add_keys(build_pass(objective, corpus, repeat, seed), seed) for repeat in range(2)]
 
 
 def pack(
@@ -75,10 +65,6 @@ def written(
     """Return the rows of a shard as readers see them."""
     groups = pack(objective, build(objective, corpus, seed), batch_rows)
     return [row for group in groups for row in objective.finish(group, False).to_pylist()]
-
-
-def original(row: dict[str, Any]) -> list[int]:
-    return unmask(row) if "masked_lm_positions" in row else row["input_ids"]
 
 
 def text_of(ids: list[int]) -> list[int]:
@@ -143,7 +129,7 @@ def test_rows_have_the_schemas_before_and_after_they_are_packed(segments: str, m
 @given(corpora, seeds)
 def test_the_label_tells_which_segment_is_first_in_the_document(corpus: Corpus, seed: int) -> None:
     for row in written(bert(segments="sentence-order"), corpus, seed):
-        ids, types = original(row), row["token_type_ids"]
+        ids, types = unmask(row), row["token_type_ids"]
         first, second = (
             text_of([token for token, kind in zip(ids, types, strict=True) if kind == segment])
             for segment in (0, 1)
@@ -181,7 +167,7 @@ def test_full_sentences_are_the_references_in_the_order_of_the_shard(
         for example in join(pieces, LENGTH)
     ]
     rows = written(objective, corpus, seed, batch_rows)
-    assert [original(row) for row in rows] == expected
+    assert [unmask(row) for row in rows] == expected
     assert rows == written(objective, corpus, seed)
 
 
@@ -192,7 +178,7 @@ def test_every_token_is_in_the_data_set_once_a_pass(
 ) -> None:
     rows = written(bert(segments=segments), corpus, seed)
     corpus_tokens = list(chain(*chain(*corpus.values())))
-    row_tokens = [token for row in rows for token in text_of(original(row))]
+    row_tokens = [token for row in rows for token in text_of(unmask(row))]
     assert sorted(row_tokens) == sorted(corpus_tokens * 2)
     assert max(len(row["input_ids"]) for row in rows) <= LENGTH
 
@@ -203,7 +189,7 @@ def test_sentences_of_one_document_stay_alone(corpus: Corpus) -> None:
         token: document for document, sentences in corpus.items() for token in chain(*sentences)
     }
     for row in written(bert(segments="doc-sentences"), corpus):
-        ids = original(row)
+        ids = unmask(row)
         assert [ids[0], ids[-1]] == [SPECIAL.cls_id, SPECIAL.sep_id]
         assert len({owner[token] for token in ids[1:-1]}) == 1
 
@@ -214,7 +200,7 @@ def test_joined_rows_are_masked_as_rows_are(mask: str) -> None:
     corpus = numbered_corpus([[1 + (document * 7) % 11] * 2 for document in range(40)])
     objective = bert(segments="full-sentences", max_predictions_per_seq=None, **MASKS[mask])
     rows = written(objective, corpus)
-    joined = [row for row in rows if original(row).count(SPECIAL.sep_id or 0) > 2]
+    joined = [row for row in rows if unmask(row).count(SPECIAL.sep_id or 0) > 2]
     assert len(joined) > 5
     if objective.masked_lm.static:
         for row in rows:
@@ -266,7 +252,7 @@ def test_what_is_measured_is_what_is_written(segments: str, corpus: Corpus) -> N
         if "pieces" in measured:
             pieces += int(measured["pieces"] @ np.arange(len(measured["pieces"])))
             separators = [
-                original(row).count(SPECIAL.sep_id or 0)
+                unmask(row).count(SPECIAL.sep_id or 0)
                 for row in objective.finish(group, False).to_pylist()
             ]
             assert measured["documents"].tolist() == np.bincount(separators).tolist()

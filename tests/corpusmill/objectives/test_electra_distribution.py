@@ -10,7 +10,6 @@ import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import numpy as np
 import pytest
 
 from corpusmill.objectives.electra import ElectraOptions
@@ -20,8 +19,8 @@ from tests.corpusmill.objectives.reference_electra import (
     RandomDraws,
     generate_examples,
 )
-from tests.tools.builders import numbered_corpus
-from tests.tools.distributions import assert_same_distribution
+from tests.tools.builders import VARIED
+from tests.tools.distributions import arrays_of, assert_same_distributions
 
 PASSES = 1500
 
@@ -34,17 +33,6 @@ CONFIGURATIONS: dict[str, ElectraOptions] = {
     "smallest": ElectraOptions(max_seq_length=5, short_seq_prob=0.5),
     "nothing dropped": ElectraOptions(max_seq_length=35, short_seq_prob=0.3, overflow="keep"),
 }
-
-# Twelve documents of 1 to 12 sentences of 1 to 17 tokens, some of 40.
-DOCUMENTS = numbered_corpus(
-    [
-        [
-            40 if (document + place) % 9 == 8 else 1 + (3 * document + 5 * place) % 17
-            for place in range(1 + document * 5 % 12)
-        ]
-        for document in range(12)
-    ]
-)
 
 
 class Example(NamedTuple):
@@ -63,8 +51,8 @@ class Example(NamedTuple):
 def ours(options: ElectraOptions) -> Iterator[Example]:
     """Return one example of each pass over each document."""
     for repeat in range(PASSES):
-        packs = kernel_packs(DOCUMENTS, options, seed=11, repeat=repeat)
-        for document in DOCUMENTS:
+        packs = kernel_packs(VARIED, options, seed=11, repeat=repeat)
+        for document in VARIED:
             of_pass = [pack for pack in packs if pack.document == document]
             index = repeat % len(of_pass)
             pack = of_pass[index]
@@ -82,8 +70,8 @@ def reference(options: ElectraOptions) -> Iterator[Example]:
     builder = ExampleBuilder(longest, longest, draws, keep)
     [_] = generate_examples([[[7]]], builder)
     for repeat in range(PASSES):
-        passes = generate_examples(DOCUMENTS.values(), builder)
-        for document, of_pass in zip(DOCUMENTS, passes, strict=True):
+        passes = generate_examples(VARIED.values(), builder)
+        for document, of_pass in zip(VARIED, passes, strict=True):
             index = repeat % len(of_pass)
             example = of_pass[index]
             yield Example(
@@ -92,14 +80,13 @@ def reference(options: ElectraOptions) -> Iterator[Example]:
             )  # fmt: skip
 
 
-def properties(examples: Iterator[Example]) -> dict[str, np.ndarray]:
-    """Return integers that describe the examples; see the names."""
-    values_by_name: dict[str, list[int]] = {}
+def properties(examples: Iterator[Example]) -> Iterator[dict[str, int]]:
+    """Yield integers that describe each example; see the names."""
     for example in examples:
         first, second = len(example.first), len(example.second)
         trimmed = example.first_trimmed + example.second_trimmed
         is_mixed = bool(example.second) and example.first[-1] > example.second[0]
-        values = {
+        yield {
             "examples in a pass": example.examples_in_pass,
             "examples in a pass, of a document": example.document * 1000 + example.examples_in_pass,
             "length": first + second,
@@ -114,9 +101,7 @@ def properties(examples: Iterator[Example]) -> dict[str, np.ndarray]:
             "target": example.target_length,
             "target, of an index": example.number * 1000 + example.target_length,
             "target, of a document": example.document * 1000 + example.target_length,
-            "target, of a document's first example": example.target_length
-            if example.number == 0
-            else -1,
+            "target, of a first example": -1 if example.number else example.target_length,
             "target, of a length": example.target_length * 1000 + first + second,
             "a first segment that continues after the second": is_mixed,
             "first token": example.first[0],
@@ -124,24 +109,19 @@ def properties(examples: Iterator[Example]) -> dict[str, np.ndarray]:
             "first token of the second segment": example.second[0] if example.second else -1,
             "last token": max(example.first + example.second),
         }
-        for name, value in values.items():
-            values_by_name.setdefault(name, []).append(int(value))
-    return {name: np.array(values) for name, values in values_by_name.items()}
 
 
 def test_the_corpus_has_what_it_is_for() -> None:
-    lengths = [len(sentence) for sentences in DOCUMENTS.values() for sentence in sentences]
-    assert {len(sentences) for sentences in DOCUMENTS.values()} == set(range(1, 13))
+    lengths = [len(sentence) for sentences in VARIED.values() for sentence in sentences]
+    assert {len(sentences) for sentences in VARIED.values()} == set(range(1, 13))
     assert min(lengths) == 1
     assert max(lengths) == 40
     drawn = properties(ours(CONFIGURATIONS["original, small"]))
-    assert drawn["a first segment that continues after the second"].any()
+    assert any(example["a first segment that continues after the second"] for example in drawn)
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_examples_are_distributed_as_the_references(name: str) -> None:
-    built, written = properties(ours(CONFIGURATIONS[name])), properties(
-        reference(CONFIGURATIONS[name])
-    )  # fmt: skip
-    for what, values in built.items():
-        assert_same_distribution(values, written[what], what)
+    options = CONFIGURATIONS[name]
+    built, written = (arrays_of(properties(draw(options))) for draw in (ours, reference))
+    assert_same_distributions(built, written, name)

@@ -2,6 +2,7 @@
 
 import gzip
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -247,45 +248,36 @@ def test_damage_is_described_by_its_record() -> None:
         read_shard(written[: second + 40], BERT, options)
 
 
-def change(example: Any, what: str) -> bytes:
-    """A serialised example that does not fit the data set."""
-    features = example.features.feature
-    match what:
-        case "unknown":
-            features["color"].int64list.value.append(1)
-        case "missing":
-            del features["segment_ids"]
-        case "kind":
-            features["segment_ids"].floatlist.value.append(1)
-        case "short":
-            features["segment_ids"].int64list.value.pop()
-        case "large":
-            features["segment_ids"].int64list.value[0] = 300
-        case "mask":
-            features["input_mask"].int64list.value[0] = 0
-        case "weights":
-            features["masked_lm_weights"].floatlist.value[0] = 0.5
-    return serialize(example)
+def put(feature: str, value: float) -> Callable[[Any], object]:
+    kind = "floatlist" if isinstance(value, float) else "int64list"
+    return lambda features: getattr(features[feature], kind).value.__setitem__(0, value)
 
 
-@pytest.mark.parametrize(
-    ("what", "sentence"),
-    [
-        ("unknown", "record 0: it has a feature 'color', which the data set lacks"),
-        ("missing", "record 0: it lacks the feature 'segment_ids'"),
-        ("kind", "record 0: its feature 'segment_ids' has another type"),
-        ("short", "token_type_ids has 11 numbers in a row instead of 12"),
-        ("large", "token_type_ids holds 300, which does not fit int8"),
-        ("mask", "input_mask does not fit input_ids"),
-        ("weights", "masked_lm_weights does not fit masked_lm_positions"),
-    ],
-)
-def test_another_example_is_described(what: str, sentence: str) -> None:
-    options = options_of("tfrecord", True)
+# Changes by which an example no longer fits the data set.
+CHANGES: dict[str, tuple[Callable[[Any], object], str]] = {
+    "unknown": (lambda features: features["color"].int64list.value.append(1),
+                "record 0: it has a feature 'color', which the data set lacks"),
+    "missing": (lambda features: features.__delitem__("segment_ids"),
+                "record 0: it lacks the feature 'segment_ids'"),
+    "kind": (lambda features: features["segment_ids"].floatlist.value.append(1),
+             "record 0: its feature 'segment_ids' has another type"),
+    "short": (lambda features: features["segment_ids"].int64list.value.pop(),
+              "token_type_ids has 11 numbers in a row instead of 12"),
+    "large": (put("segment_ids", 300), "token_type_ids holds 300, which does not fit int8"),
+    "mask": (put("input_mask", 0), "input_mask does not fit input_ids"),
+    "weights": (put("masked_lm_weights", 0.5),
+                "masked_lm_weights does not fit masked_lm_positions"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_another_example_is_described(what: str) -> None:
+    change, sentence = CHANGES[what]
     row, real = (bert_batch(1, padded).to_pylist()[0] for padded in (True, False))
-    record = change(to_example(row, BERT, real), what)
+    example = to_example(row, BERT, real)
+    change(example.features.feature)
     with pytest.raises(ValueError, match=sentence):
-        read_shard(frame(record), BERT, options)
+        read_shard(frame(serialize(example)), BERT, options_of("tfrecord", True))
 
 
 def test_a_feature_that_comes_twice_is_found() -> None:

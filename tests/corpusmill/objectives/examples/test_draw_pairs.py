@@ -18,10 +18,18 @@ from corpusmill.objectives.examples.next_sentence_pairs import (
     draw_pairs,
 )
 from corpusmill.objectives.random_documents import Pool
-from tests.tools.builders import Corpus, corpora, flatten, index_of, numbered_corpus, pool_of
+from tests.tools.builders import (
+    Corpus,
+    alike_corpus,
+    corpora,
+    flatten,
+    index_of,
+    numbered_corpus,
+    pool_of,
+    seeds,
+)
 from tests.tools.distributions import assert_counts, assert_uniform
 
-seeds = st.integers(0, MAX_SEED)
 NO_POOL = pool_of({})
 
 
@@ -39,12 +47,6 @@ def pairs_of(
         index_of(corpus), pool.index, candidates, np.uint64(seed), repeat, rule
     )
     return pairs
-
-
-def alike_corpus(sentence_lengths: list[int], documents: int) -> Corpus:
-    """Return many documents that differ only in their ids, and so have independent draws."""
-    sentences = [[10] * length for length in sentence_lengths]
-    return dict.fromkeys(range(1000, 1000 + documents), sentences)
 
 
 @given(corpora, seeds, st.integers(2, 40), st.sampled_from([0.0, 0.5, 1.0]))

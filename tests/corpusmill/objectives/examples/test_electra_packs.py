@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.arrays.randomness import MAX_SEED, PACKS, derive_keys
+from corpusmill.arrays.randomness import PACKS, derive_keys
 from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.objectives.examples import electra_packs as packing
 from tests.corpusmill.objectives.electra_examples import (
@@ -15,10 +15,8 @@ from tests.corpusmill.objectives.electra_examples import (
     options,
     reference_packs,
 )
-from tests.tools.builders import Corpus, numbered_corpus
+from tests.tools.builders import Corpus, numbered_corpus, seeds
 from tests.tools.distributions import assert_counts, assert_uniform
-
-seeds = st.integers(0, MAX_SEED)
 
 # Draws
 

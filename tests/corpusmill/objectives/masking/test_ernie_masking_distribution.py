@@ -14,7 +14,7 @@ import pytest
 from corpusmill.objectives.masking.ernie import mask_sequences
 from corpusmill.objectives.masking.tokens import row_keys
 from tests.corpusmill.objectives import reference_ernie
-from tests.tools.distributions import assert_counts, assert_same_distribution
+from tests.tools.distributions import assert_counts, assert_same_distributions
 
 OBSERVATIONS = 12_000
 MASK_ID, VOCAB_SIZE, FIRST_TEXT_ID = 4, 40, 100
@@ -39,15 +39,11 @@ def ours(seg_labels: list[int], share: float) -> tuple[np.ndarray, np.ndarray]:
     ids = original_of(seg_labels)
     rows = np.arange(OBSERVATIONS)
     keys = row_keys(np.uint64(3), np.zeros(OBSERVATIONS, np.uint64), 0, rows)
+    words, offsets = np.array(seg_labels, np.int8), np.arange(OBSERVATIONS + 1) * length
     masked, positions, labels, ends = mask_sequences(
-        np.tile(ids, OBSERVATIONS),
-        np.tile(np.array(seg_labels, np.int8), OBSERVATIONS),
-        np.arange(OBSERVATIONS + 1) * length,
-        keys,
-        share,
-        MASK_ID,
+        *(np.tile(row, OBSERVATIONS) for row in (ids, words)), offsets, keys, share, MASK_ID,
         VOCAB_SIZE,
-    )
+    )  # fmt: skip
     predicted = np.zeros((OBSERVATIONS, length), np.bool_)
     rows = np.repeat(np.arange(OBSERVATIONS), np.diff(ends))
     predicted[rows, positions] = True
@@ -101,10 +97,9 @@ def properties(
 @pytest.mark.parametrize("share", [0.0, 1.0, 0.3])
 @pytest.mark.parametrize("name", SEQUENCES)
 def test_masked_sequences_are_distributed_as_the_references(name: str, share: float) -> None:
-    seg_labels = SEQUENCES[name]
-    expected = properties(seg_labels, *reference(seg_labels, share))
-    for what, values in properties(seg_labels, *ours(seg_labels, share)).items():
-        assert_same_distribution(values, expected[what], f"{name}, {share}: {what}")
+    labels = SEQUENCES[name]
+    built, written = (properties(labels, *draw(labels, share)) for draw in (ours, reference))
+    assert_same_distributions(built, written, f"{name}, {share}")
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])

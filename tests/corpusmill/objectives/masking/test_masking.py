@@ -43,19 +43,21 @@ def mask(
 def test_number_of_predictions_rounds_as_python_does(
     num_tokens: int, share: float, cap: int
 ) -> None:
+    rule = MaskingRule(share, cap, 0, MASK)
     expected = min(cap, max(1, round(num_tokens * share)))
-    assert count_predictions(num_tokens, 10**9, share, cap) == expected
+    assert count_predictions(num_tokens, 10**9, rule) == expected
 
 
 @pytest.mark.parametrize("num_tokens", range(1, 40))
 @pytest.mark.parametrize("share", [0.5, 0.25, 0.1, 0.15])
 def test_halves_round_to_even(num_tokens: int, share: float) -> None:
-    assert count_predictions(num_tokens, 99, share, 99) == max(1, round(num_tokens * share))
+    rule = MaskingRule(share, 99, 0, MASK)
+    assert count_predictions(num_tokens, 99, rule) == max(1, round(num_tokens * share))
 
 
 def test_predictions_never_exceed_the_maskable_tokens() -> None:
-    assert count_predictions(100, 3, 0.5, 20) == 3
-    assert count_predictions(1, 0, 0.15, 20) == 0
+    assert count_predictions(100, 3, MaskingRule(0.5, 20, 0, MASK)) == 3
+    assert count_predictions(1, 0, MaskingRule(0.15, 20, 0, MASK)) == 0
 
 
 @given(row_lists, st.floats(0.01, 1), st.integers(1, 20), st.integers(0, MAX_SEED))

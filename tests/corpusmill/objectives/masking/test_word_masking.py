@@ -87,7 +87,8 @@ def words_of(row: Row) -> list[list[int]]:
 
 
 def most_predictions(row: Row, share: float, cap: int) -> int:
-    return int(count_predictions(len(row.input_ids), sum(map(len, words_of(row))), share, cap))
+    rule = MaskingRule(share, cap, 0, MASK)
+    return int(count_predictions(len(row.input_ids), sum(map(len, words_of(row))), rule))
 
 
 @given(batches)

@@ -14,7 +14,7 @@ import pytest
 from corpusmill.objectives.masking.tokens import MaskingRule, row_keys
 from corpusmill.objectives.masking.words import label_words, mask_words
 from tests.corpusmill.objectives import reference_word_masking
-from tests.tools.distributions import assert_counts, assert_same_distribution
+from tests.tools.distributions import assert_counts, assert_same_distributions
 
 ROWS = 5000
 CLS, SEP, MASK = 2, 3, 4
@@ -162,9 +162,8 @@ def runs_of(places: list[int]) -> list[list[int]]:
 def test_rows_have_the_distribution_of_the_reference(name: str) -> None:
     configuration = CONFIGURATIONS[name]
     built, written = ours(configuration), reference(configuration)
-    written_properties = properties(written, configuration)
-    for what, values in properties(built, configuration).items():
-        assert_same_distribution(values, written_properties[what], f"{name}: {what}")
+    expected = properties(written, configuration)
+    assert_same_distributions(properties(built, configuration), expected, name)
     if any(places for _, places, _ in written):
         assert_eighty_ten_ten(built)
         assert_eighty_ten_ten(written)

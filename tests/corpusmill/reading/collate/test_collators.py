@@ -12,6 +12,7 @@ from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.columns import NEXT_SENTENCE_LABEL, prediction_columns, segment_column
 from corpusmill.objectives.masking.ernie import ErnieMasker
 from corpusmill.objectives.masking.masked_lm import MaskedLm
+from corpusmill.objectives.masking.tokens import MaskingRule
 from corpusmill.reading.collate.causal_collators import (
     CausalLmCollator,
     PackedCollator,
@@ -109,15 +110,14 @@ def test_each_objective_has_its_collator(request: pytest.FixtureRequest) -> None
     [masked_lm] = dynamic.maskers
     assert isinstance(masked_lm, MaskedLm)
     assert masked_lm.whole_words
-    assert masked_lm.max_predictions == 20
+    assert masked_lm.rule.max_predictions == 20
     [by_words] = make("ernie").masking.maskers
     assert isinstance(by_words, ErnieMasker)
     assert make("ernie", mask_word_prob=0.25).masking.maskers == (
         replace(by_words, mask_word_prob=0.25),
     )
     [generator] = make("electra").masking.maskers
-    assert (generator.mask_replace_prob, generator.random_replace_prob) == (0.85, 0)
-    assert (generator.max_predictions, generator.num_special) == (9, 0)
+    assert generator.rule == MaskingRule(0.15, 9, 0, 4, 0.85, 0)
     assert isinstance(make("gpt_windows"), CausalLmCollator)
     assert isinstance(make("gpt_pack"), PackedCollator)
     stream = DataSet(request.getfixturevalue("gpt_stream"))

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpusmill.arrays.randomness import LOADED_MASK, MAX_SEED, derive_key
+from corpusmill.arrays.randomness import LOADED_MASK, derive_key
 from corpusmill.objectives.columns import word_column
-from corpusmill.objectives.masking.ernie import ErnieMasker, mask_sequences
+from corpusmill.objectives.masking.ernie import ErnieMasker
 from corpusmill.objectives.masking.masked_lm import MaskedLm
 from corpusmill.objectives.masking.masker import Masker
+from corpusmill.objectives.masking.tokens import MaskingRule
 from corpusmill.reading.collate.collators import MaskedLmCollator, collator_for
 from corpusmill.reading.collate.load_masking import DynamicMasking, derive_mask_keys
 from corpusmill.reading.data_set import DataSet
@@ -24,8 +25,8 @@ from corpusmill.reading.order.schedule import FixedBatches, Position
 from corpusmill.reading.rows import Rows
 from tests.corpusmill.objectives import reference_bert, reference_ernie, reference_word_masking
 from tests.tools.batches_in_python import lists_of
-from tests.tools.builders import SPECIAL
-from tests.tools.distributions import assert_counts, assert_same_distribution, assert_uniform
+from tests.tools.builders import SPECIAL, seeds
+from tests.tools.distributions import assert_counts, assert_same_distributions, assert_uniform
 from tests.tools.manifests import INPUT_IDS
 
 EPOCHS = 6000
@@ -35,14 +36,12 @@ SENTENCE = [2, 20, 21, 22, 23, 24, 3, 25, 26, 27, 28, 29, 30, 3]
 WORDS = [-1, 0, 1, 0, 0, 1, -1, 0, 1, 1, 0, 0, 1, -1]
 
 Masked = tuple[bytes, ...]
-seeds = st.integers(0, MAX_SEED)
 
 
-def masked_lm(whole_words: bool = False, share: float = 0.3, cap: int = 20) -> MaskedLm:
+def masked_lm(whole_words: bool = False) -> MaskedLm:
     return MaskedLm(
-        static=False, whole_words=whole_words, max_ngram=1, masked_lm_prob=share,
-        max_predictions=cap, max_seq_length=64, num_special=3, special=SPECIAL,
-        vocab_size=VOCAB_SIZE, token_dtype="int16",  # noqa: S106
+        MaskingRule(0.3, 20, 3, 4), static=False, whole_words=whole_words, max_ngram=1,
+        max_seq_length=64, special=SPECIAL, vocab_size=VOCAB_SIZE, token_dtype="int16",  # noqa: S106
     )  # fmt: skip
 
 
@@ -142,24 +141,22 @@ def properties(rows: list[list[int]], positions: list[list[int]]) -> Mapping[str
     return features
 
 
-def ours(masked: Rows) -> Mapping[str, np.ndarray]:
-    return properties(
-        [row["input_ids"].tolist() for row in masked],
-        [row["masked_lm_positions"].tolist() for row in masked],
-    )
+def assert_masked_as(masker: Masker, rows: list[list[int]], positions: list[list[int]]) -> None:
+    """Check that the epochs of a sample are masked with the distribution of a reference's rows."""
+    masked = masking_by(masker)(one_sentence(EPOCHS))
+    own_rows = [row["input_ids"].tolist() for row in masked]
+    own_positions = [row["masked_lm_positions"].tolist() for row in masked]
+    assert_same_distributions(properties(own_rows, own_positions), properties(rows, positions))
 
 
 def test_epochs_are_masked_as_the_article_masks() -> None:
-    """Over many epochs the masks of a sample are distributed as in the plain reference."""
     rng = random.Random(4)  # noqa: S311 - no secret
     vocabulary = reference_bert.Vocabulary(VOCAB_SIZE, 2, 3, 4, 0, SPECIAL.all_ids)
     rows, positions = [], []
     for _ in range(EPOCHS):
         rows.append(SENTENCE.copy())
         positions.append(reference_bert.mask(rows[-1], round(11 * 0.3), vocabulary, rng)[0])
-    expected = properties(rows, positions)
-    for what, values in ours(masking_by(masked_lm())(one_sentence(EPOCHS))).items():
-        assert_same_distribution(values, expected[what], what)
+    assert_masked_as(masked_lm(), rows, positions)
 
 
 def test_epochs_are_masked_by_words_as_the_reference_masks() -> None:
@@ -169,15 +166,11 @@ def test_epochs_are_masked_by_words_as_the_reference_masks() -> None:
     rows, positions = [], []
     for _ in range(EPOCHS):
         rows.append(SENTENCE.copy())
-        never = {2, 3, 0}
-        places, _ = reference_word_masking.mask_words(
-            rows[-1], continues, never, replacements, 3, 4, 0.3, 20, 1, rng
+        masked = reference_word_masking.mask_words(
+            rows[-1], continues, {2, 3, 0}, replacements, 3, 4, 0.3, 20, 1, rng
         )
-        positions.append(places)
-    expected = properties(rows, positions)
-    masking = masking_by(masked_lm(whole_words=True))
-    for what, values in ours(masking(one_sentence(EPOCHS))).items():
-        assert_same_distribution(values, expected[what], what)
+        positions.append(masked[0])
+    assert_masked_as(masked_lm(whole_words=True), rows, positions)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
@@ -187,12 +180,8 @@ def test_epochs_are_masked_as_ernie_masks(share: float) -> None:
         reference_ernie.mask_sequence(SENTENCE, WORDS, share, 4, VOCAB_SIZE, rng)
         for _ in range(EPOCHS)
     ]
-    expected = properties(
-        [result.masked_ids for result in results], [result.positions for result in results]
-    )
-    masking = masking_by(ErnieMasker(share, 4, VOCAB_SIZE))
-    for what, values in ours(masking(one_sentence(EPOCHS))).items():
-        assert_same_distribution(values, expected[what], what)
+    rows, positions = [one.masked_ids for one in results], [one.positions for one in results]
+    assert_masked_as(ErnieMasker(share, 4, VOCAB_SIZE), rows, positions)
 
 
 def test_a_generator_learns_from_masks_alone(electra: Path, cache_folder: Path) -> None:
@@ -242,17 +231,3 @@ def parts_of_words(rows: Rows, masked: Rows, places: np.ndarray) -> int:
         for word in reference_ernie.words_of(row["seg_labels"].tolist()):
             partly += not (positions.isdisjoint(word) or positions.issuperset(word))
     return partly
-
-
-def test_a_probability_for_each_sequence_is_one_for_all_where_they_agree() -> None:
-    rows = one_sentence(200)
-    columns = (*rows.lists("input_ids"), rows.lists("seg_labels").values)
-    keys = derive_mask_keys(np.uint64(1), rows.samples, rows.epochs)
-    for share in (0.0, 0.3, 1.0):
-        one = mask_sequences(columns[0], columns[2], columns[1], keys, share, 4, VOCAB_SIZE)
-        each = np.full(200, share)
-        for first, second in zip(
-            one, mask_sequences(columns[0], columns[2], columns[1], keys, each, 4, VOCAB_SIZE),
-            strict=True,
-        ):  # fmt: skip
-            assert (first == second).all()
