@@ -51,10 +51,7 @@ def _find_faults(pattern: str) -> Iterator[tuple[str, str]]:
     if "shard" not in _fields(pattern):
         yield "all shards would have the same name", "Add {shard}"
     if pattern.startswith((".", "_")):
-        yield (
-            f"files whose names begin with {pattern[0]} are hidden",
-            "Begin otherwise",
-        )
+        yield f"files whose names begin with {pattern[0]} are hidden", "Begin otherwise"
 
 
 def _fields(pattern: str) -> set[str | None]:
