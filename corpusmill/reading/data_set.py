@@ -13,12 +13,7 @@ from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.reading.cache.shard_cache import ShardCache, default_cache_folder
-from corpusmill.reading.opening import (
-    check_length,
-    check_present,
-    check_split,
-    find_damaged,
-)
+from corpusmill.reading.opening import check_length, check_present, check_split, find_damaged
 from corpusmill.reading.rows import (
     Integers,
     Part,
@@ -27,8 +22,14 @@ from corpusmill.reading.rows import (
     gather_lengths,
     gather_lists,
     gather_numbers,
+    group,
 )
 from corpusmill.reading.tokenizer_check import Vocabulary, check_tokenizer
+
+
+def digest_of(value: object) -> str:
+    """Return the hexadecimal SHA-256 of a value as JSON."""
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
 
 
 class Samples(ABC):
@@ -155,8 +156,7 @@ class DataSet(Samples):
         self.skipped_rows = sum(shard.rows for shard in shards if shard.file in self.skipped)
         self.shards = tuple(shard for shard in shards if shard.file not in self.skipped)
         self.shard_sizes = tuple(shard.rows for shard in self.shards)
-        digests = json.dumps([shard.sha256 for shard in self.shards])
-        self.digest = hashlib.sha256(digests.encode()).hexdigest()
+        self.digest = digest_of([shard.sha256 for shard in self.shards])
         cache = Path(cache_folder).expanduser() if cache_folder else default_cache_folder()
         self.cache = ShardCache(self.folder, self.manifest, self.shards, cache, cache_bytes)
         self._starts = np.cumsum([0, *self.shard_sizes], dtype=np.int64)
@@ -187,15 +187,10 @@ class DataSet(Samples):
 
     def _locate(self, samples: Integers) -> list["_Piece"]:
         """Find the shards of some samples, and the samples' rows there."""
-        shards = np.searchsorted(self._starts, samples, side="right") - 1
-        needed = np.unique(shards).tolist()
+        groups = group(samples, self._starts)
+        needed = [shard for shard, _, _ in groups]
         self.cache.unpack(needed)
-        pieces = []
-        for shard in needed:
-            places = np.flatnonzero(shards == shard)
-            rows = samples[places] - self._starts[shard]
-            pieces.append((self.cache.columns(shard, needed), rows, places))
-        return pieces
+        return [(self.cache.columns(shard, needed), rows, places) for shard, rows, places in groups]
 
 
 def _open_folder(url: str, storage_options: dict[str, Any]) -> UrlFolder:

@@ -33,6 +33,11 @@ class Lists(NamedTuple):
         """The lengths of the lists, int64[rows]."""
         return np.diff(self.offsets)
 
+    @property
+    def nbytes(self) -> int:
+        """The size of both arrays in bytes."""
+        return self.values.nbytes + self.offsets.nbytes
+
 
 Values = Lists | npt.NDArray[Any]
 
@@ -99,6 +104,25 @@ def _slice(column: Values, begin: int, end: int) -> Values:
     return column[begin:end]
 
 
+def group(numbers: Integers, starts: Integers) -> list[tuple[int, Integers, Integers]]:
+    """Group numbers by the stretches that they belong to, in the order of the stretches.
+
+    Args:
+        numbers: int64[n].
+        starts: int64[stretches + 1], where each stretch begins, and where the last one ends.
+
+    Returns:
+        for each stretch that has any: its place among the stretches; its numbers, counted from its
+        own beginning, int64[m]; their places among all numbers, int64[m].
+
+    Example:
+        numbers [7, 0, 5] and starts [0, 5, 9] give (0, [0], [1]) and (1, [2, 0], [0, 2]).
+    """
+    stretches = np.searchsorted(starts, numbers, side="right") - 1
+    places = {one: np.flatnonzero(stretches == one) for one in np.unique(stretches).tolist()}
+    return [(one, numbers[at] - starts[one], at) for one, at in places.items()]
+
+
 class Part(NamedTuple):
     """Some rows of a column, and their places in a gathered column.
 
@@ -145,6 +169,12 @@ def gather_lists(parts: Sequence[Part], size: int, dtype: str | None = None) -> 
     for part in parts:
         copy_lists(*part.lists, part.rows, part.places, gathered, offsets)
     return Lists(gathered, offsets)
+
+
+def gather(parts: Sequence[Part], size: int) -> Values:
+    """Copy a column of lists or of numbers, from one part or more."""
+    is_list = isinstance(parts[0].values, Lists)
+    return gather_lists(parts, size) if is_list else gather_numbers(parts, size)
 
 
 def gather_numbers(parts: Sequence[Part], size: int, dtype: str | None = None) -> npt.NDArray[Any]:

@@ -5,8 +5,6 @@ memory and indexed); `corpusmill.objectives.examples.token_stream` counts and lo
 The stream is stored once, and only what a batch takes is copied.
 """
 
-import hashlib
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -23,9 +21,9 @@ from corpusmill.objectives.examples.token_stream import (
     locate_in_shards,
 )
 from corpusmill.reading.cache.unpacking import damaged
-from corpusmill.reading.data_set import DataSet, Samples
+from corpusmill.reading.data_set import DataSet, Samples, digest_of
 from corpusmill.reading.keywords import check_minimum
-from corpusmill.reading.rows import Integers, Lists, Values
+from corpusmill.reading.rows import Integers, Lists, Values, group
 
 # The column of TokenWindows' rows. It is not named input_ids, as its last token is only a target.
 TOKENS = "tokens"
@@ -84,7 +82,7 @@ class TokenWindows(Samples):
         self._dtype = data_set.columns[0].dtype
         column = Column(TOKENS, self._dtype, meaning, context_len + 1, NO_PAD, Role.WINDOW)
         self.manifest = replace(data_set.manifest, columns=(column,))
-        self.digest = hashlib.sha256(json.dumps([data_set.digest, cut]).encode()).hexdigest()
+        self.digest = digest_of([data_set.digest, cut])
 
     def __len__(self) -> int:
         return self._size
@@ -125,14 +123,10 @@ class TokenWindows(Samples):
         filled = np.zeros(len(begins), np.int64)
         unfinished = np.arange(len(begins))
         while len(unfinished):
-            places = begins[unfinished] + filled[unfinished]
-            shards = np.searchsorted(self._starts, places, side="right") - 1
-            needed = np.unique(shards).tolist()
-            self.data_set.cache.unpack(needed)
-            for shard in needed:
-                in_shard = shards == shard
-                firsts = places[in_shard] - self._starts[shard]
-                _copy_windows(self._tokens(shard), firsts, unfinished[in_shard], filled, windows)
+            groups = group(begins[unfinished] + filled[unfinished], self._starts)
+            self.data_set.cache.unpack([shard for shard, _, _ in groups])
+            for shard, firsts, places in groups:
+                _copy_windows(self._tokens(shard), firsts, unfinished[places], filled, windows)
             unfinished = unfinished[filled[unfinished] < windows.shape[1]]
 
     def _tokens(self, shard: int) -> npt.NDArray[Any]:

@@ -14,7 +14,7 @@ import re
 import shutil
 import warnings
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,7 +28,7 @@ from corpusmill.dataset.manifest import MANIFEST, Manifest, Shard
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
 from corpusmill.reading.cache.unpacking import DamagedError, fetch_parts, map_shard, unpack_shard
-from corpusmill.reading.rows import Lists, Values
+from corpusmill.reading.rows import Values
 
 # A shard has a dozen mappings, and a process may have 65,530. An order that reads from more shards
 # than this at a time maps them again and again, and is far slower.
@@ -152,7 +152,10 @@ class ShardCache:
             self._mapped.popitem(last=False)
         if self._cache_bytes is None:
             return
-        sizes = {shard: _size_of(columns) for shard, columns in list(self._mapped.items())}
+        sizes = {
+            shard: sum(values.nbytes for values in columns.values())
+            for shard, columns in list(self._mapped.items())
+        }
         total = sum(sizes.values())
         for shard, size in sizes.items():
             if total <= self._cache_bytes:
@@ -287,13 +290,6 @@ def _lock(place: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-def _size_of(columns: Mapping[str, Values]) -> int:
-    return sum(
-        sum(array.nbytes for array in (column if isinstance(column, Lists) else (column,)))
-        for column in columns.values()
-    )
 
 
 def _measure_places(folder: Path) -> Iterator[tuple[Path, tuple[float, int]]]:

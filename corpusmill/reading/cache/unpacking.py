@@ -170,10 +170,9 @@ def _padded_lengths(
     if aligned in lengths:
         return lengths[aligned]
     # Position 0 is never predicted, and a row's first piece begins there, so a later 0 is padding.
-    if column.role is Role.POSITIONS:
-        return np.asarray((matrix_of(array) > 0).sum(axis=1))
-    if column.role is Role.BOUNDARIES:
-        return np.asarray((matrix_of(array) > 0).sum(axis=1) + 1)
+    if column.role in {Role.POSITIONS, Role.BOUNDARIES}:
+        positive = (matrix_of(array) > 0).sum(axis=1)
+        return np.asarray(positive + (column.role is Role.BOUNDARIES))
     return row_lengths(array, column.pad)
 
 

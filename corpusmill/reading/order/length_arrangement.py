@@ -7,6 +7,7 @@ import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import draw, to_below
+from corpusmill.objectives.examples.best_fit_packing import order_by_length
 from corpusmill.reading.rows import Integers
 
 
@@ -80,7 +81,8 @@ def arrange(numbers: Integers, lengths: Integers, rules: Rules, key: np.uint64) 
     """
     ties_key, steps_key, ranks_key = (np.uint64(draw(key, purpose)) for purpose in range(3))
     widths = -(-lengths // rules.multiple)
-    by_width = _sort_down(widths, _shuffle(len(numbers), ties_key))
+    shuffled = _shuffle(len(numbers), ties_key)
+    by_width = shuffled[order_by_length(widths[shuffled], int(widths.max()))]
     if rules.max_tokens:
         most_rows = rules.batch_size or len(numbers)
         sizes = _cut_by_tokens(widths[by_width], rules.max_tokens // rules.multiple, most_rows)
@@ -128,23 +130,6 @@ def _shuffle(size: int, key: np.uint64) -> np.ndarray:
         j = to_below(draw(key, i), i + 1)
         order[i], order[j] = order[j], order[i]
     return order
-
-
-@njit
-def _sort_down(widths: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """Sort by counting, the widest first; ties keep their order in `order`."""
-    widest = widths.max()
-    begins = np.zeros(widest + 2, np.int64)
-    for width in widths:
-        begins[widest - width + 1] += 1
-    for i in range(1, len(begins)):
-        begins[i] += begins[i - 1]
-    result = np.empty_like(order)
-    for place in order:
-        rank = widest - widths[place]
-        result[begins[rank]] = place
-        begins[rank] += 1
-    return result
 
 
 @njit

@@ -9,9 +9,7 @@ sources alternate at random, and yet each stretch has its share of every source,
 sample.
 """
 
-import hashlib
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
@@ -22,10 +20,10 @@ from corpusmill.arrays.columns import Role
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import MIXTURE, derive_key, draw
 from corpusmill.errors import UserError
-from corpusmill.reading.data_set import Samples
+from corpusmill.reading.data_set import Samples, digest_of
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.permutation import permute
-from corpusmill.reading.rows import Integers, Lists, Part, Values, gather_lists, gather_numbers
+from corpusmill.reading.rows import Integers, Part, Values, gather, group
 
 EpochSize = int | Literal["first_exhausted", "all_exhausted"]
 
@@ -52,8 +50,7 @@ class JoinedSamples(Samples):
         _check_alike(sources)
         self.sources = tuple(sources)
         self.shard_sizes = tuple(size for source in sources for size in source.shard_sizes)
-        digests = json.dumps([source.digest for source in sources])
-        self.digest = hashlib.sha256(digests.encode()).hexdigest()
+        self.digest = digest_of([source.digest for source in sources])
         self.longest = max(source.longest for source in sources)
         self.manifest = sources[0].manifest
         self._starts = np.cumsum([0, *map(len, sources)])
@@ -64,29 +61,20 @@ class JoinedSamples(Samples):
     def lengths(self, samples: Integers) -> Integers:
         """Return the tokens of each sample, int64[n], without reading it."""
         lengths = np.empty(len(samples), np.int64)
-        for source, numbers, places in self._split(self._check_numbers(samples)):
-            lengths[places] = source.lengths(numbers)
+        for source, numbers, places in group(self._check_numbers(samples), self._starts):
+            lengths[places] = self.sources[source].lengths(numbers)
         return lengths
 
     def _read(self, samples: Integers, epochs: Integers) -> dict[str, Values]:
         pieces = [
-            (source.take(numbers, epochs[places]).columns, np.arange(len(places)), places)
-            for source, numbers, places in self._split(samples)
+            (self.sources[source].take(numbers, epochs[places]).columns, places)
+            for source, numbers, places in group(samples, self._starts)
         ]
-        names = pieces[0][0] if pieces else {}
         columns: dict[str, Values] = {}
-        for name in names:
-            parts = [Part(values[name], rows, places) for values, rows, places in pieces]
-            gather = gather_lists if isinstance(parts[0].values, Lists) else gather_numbers
+        for name in pieces[0][0] if pieces else {}:
+            parts = [Part(rows[name], np.arange(len(places)), places) for rows, places in pieces]
             columns[name] = gather(parts, len(samples))
         return columns
-
-    def _split(self, samples: Integers) -> Iterator[tuple[Samples, Integers, Integers]]:
-        """Yield each source of the samples, their numbers there, and their places among all."""
-        sources = np.searchsorted(self._starts, samples, side="right") - 1
-        for source in np.unique(sources).tolist():
-            places = np.flatnonzero(sources == source)
-            yield self.sources[source], samples[places] - self._starts[source], places
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Streaming: a `torch.utils.data.IterableDataset` that yields finished batches."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -44,10 +45,8 @@ class StreamingDataset(Resumable, IterableDataset[TensorBatch]):
     def __init__(
         self, batches: Batches, rank: int | None = None, world_size: int | None = None
     ) -> None:
-        rank, world_size = find_rank(rank, world_size)
-        self._batches, self._rank, self._world_size = batches, rank, world_size
-        Reader(rank, world_size)
-        self._progress = Progress(batches, world_size)
+        self._batches, self._reader = batches, Reader(*find_rank(rank, world_size))
+        self._progress = Progress(batches, self._reader.world_size)
         self._shared = _SharedProgress()
         self._turn: int | None = None  # in a worker: steps before its next one
         self._started = False  # in a worker: whether it has iterated
@@ -169,7 +168,7 @@ class StreamingDataset(Resumable, IterableDataset[TensorBatch]):
     def _read(
         self, begin: Position, worker: int, workers: int
     ) -> Iterator[tuple[TensorBatch, Position]]:
-        reader = Reader(self._rank, self._world_size, worker, workers)
+        reader = replace(self._reader, worker=worker, workers=workers)
         for block in self._batches.blocks(begin, reader):
             for batch, position in self._batches.collate(block):
                 yield to_tensors(batch), position
