@@ -48,6 +48,12 @@ def traced_batches(data_set: Path, cache_folder: Path) -> Batches:
     return Batches(samples, order, FixedBatches(4), TracedCollator())
 
 
+def forked(num_workers: int) -> dict[str, Any]:
+    """Return the options of a loader whose workers are forks."""
+    context = "fork" if num_workers else None
+    return {"num_workers": num_workers, "multiprocessing_context": context}
+
+
 def key(batch: Mapping[str, Any]) -> Key:
     """Return the epochs and samples of a batch of arrays or tensors."""
     return list(zip(batch["epoch"].tolist(), batch["sample"].tolist(), strict=True))

@@ -1,59 +1,41 @@
 """Small data sets of all objectives, built once per session, and an empty cache folder."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from corpusmill.reading.load.batches import Batches
 from tests.tools.small_datasets import OBJECTIVES, Recipe, write_dataset
+from tests.tools.traced_batches import traced_batches
 
 
-def _write(name: str, folders: pytest.TempPathFactory) -> Path:
-    folder = folders.mktemp(name) / "out"
-    write_dataset(folder, Recipe(OBJECTIVES[name]))
-    return folder
+def _fixture_of(name: str) -> Callable[[pytest.TempPathFactory], Path]:
+    @pytest.fixture(scope="session", name=name)
+    def data_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
+        folder = tmp_path_factory.mktemp(name) / "out"
+        write_dataset(folder, Recipe(OBJECTIVES[name]))
+        return folder
+
+    return data_set
 
 
-@pytest.fixture(scope="session")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a data set with static masks; like all of these it has 3 + 1 shards."""
-    return _write("bert", tmp_path_factory)
-
-
-@pytest.fixture(scope="session")
-def bert_dynamic(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a data set with words to mask at load time (`seg_labels`)."""
-    return _write("bert_dynamic", tmp_path_factory)
-
-
-@pytest.fixture(scope="session")
-def ernie(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _write("ernie", tmp_path_factory)
-
-
-@pytest.fixture(scope="session")
-def electra(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _write("electra", tmp_path_factory)
-
-
-@pytest.fixture(scope="session")
-def gpt_stream(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a data set whose rows are documents."""
-    return _write("gpt_stream", tmp_path_factory)
-
-
-@pytest.fixture(scope="session")
-def gpt_windows(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return windows of at most 48 tokens that overlap by 8."""
-    return _write("gpt_windows", tmp_path_factory)
-
-
-@pytest.fixture(scope="session")
-def gpt_pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return packed rows of at most 64 tokens, with `cu_seqlens`."""
-    return _write("gpt_pack", tmp_path_factory)
+# Each has 3 + 1 shards. `bert` has static masks, `bert_dynamic` words to mask at load time
+# (`seg_labels`); rows of `gpt_stream` are documents, those of `gpt_windows` at most 48 tokens that
+# overlap by 8, and those of `gpt_pack` at most 64, with `cu_seqlens`.
+bert, bert_dynamic, ernie, electra, gpt_stream, gpt_windows, gpt_pack = map(
+    _fixture_of,
+    ("bert", "bert_dynamic", "ernie", "electra", "gpt_stream", "gpt_windows", "gpt_pack"),
+)
 
 
 @pytest.fixture
 def cache_folder(tmp_path: Path) -> Path:
     """Return a folder for unpacked shards."""
     return tmp_path / "cache"
+
+
+@pytest.fixture(scope="session")
+def batches(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Batches:
+    """Return shuffled batches of 4 that name their samples."""
+    return traced_batches(bert, tmp_path_factory.mktemp("cache"))

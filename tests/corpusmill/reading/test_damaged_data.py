@@ -4,7 +4,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +42,14 @@ def read_all(folder: Path, cache_folder: Path, **options: Any) -> int:
     return len(data.take(np.arange(len(data))))
 
 
-def assert_refused(refused: pytest.ExceptionInfo[UserError], *parts: str) -> None:
-    """Check that the message is one line with the given parts."""
-    message = str(refused.value)
+@contextmanager
+def refused(*parts: str) -> Iterator[None]:
+    """Check that there is a user's mistake, whose message is one line with the given parts."""
+    with pytest.raises(UserError) as error:
+        yield
+    message = str(error.value)
     assert "\n" not in message
-    for part in parts:
-        assert part in message
+    assert all(part in message for part in parts), message
 
 
 def replace_by_a_folder(path: Path) -> None:
@@ -81,9 +84,8 @@ DAMAGES: dict[str, tuple[Change, str]] = {
 def test_a_damaged_shard_is_refused_by_name(damage: str, data: Path, cache_folder: Path) -> None:
     change, cause = DAMAGES[damage]
     change(data / SHARD)
-    with pytest.raises(UserError) as refused:
+    with refused(f"{data}/{SHARD}: ", cause, 'damaged="skip"'):
         read_all(data, cache_folder)
-    assert_refused(refused, f"{data}/{SHARD}: ", cause, 'damaged="skip"')
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -147,9 +149,8 @@ def test_a_missing_companion_of_a_shard_is_named(
         opened = DataSet(data, cache_folder=cache_folder, damaged="skip")
         assert "train-00001-of-00003.idx" in opened.skipped["train-00001-of-00003.bin"]
         return
-    with pytest.raises(UserError) as refused:
+    with refused("train-00001-of-00003.idx", "missing"):
         DataSet(data, cache_folder=cache_folder)
-    assert_refused(refused, "train-00001-of-00003.idx", "missing")
 
 
 def test_a_file_that_cannot_be_read_now_does_not_count_as_damaged(
@@ -164,9 +165,8 @@ def test_a_file_that_cannot_be_read_now_does_not_count_as_damaged(
         return really_open(path, *arguments, **options)
 
     monkeypatch.setattr(Path, "open", fail)
-    with pytest.raises(UserError) as refused:
+    with refused(SHARD, "cannot be read now (Connection timed out)", "Try again"):
         DataSet(data, damaged="skip")
-    assert_refused(refused, SHARD, "cannot be read now (Connection timed out)", "Try again")
 
 
 def empty(folder: Path) -> None:
@@ -211,9 +211,8 @@ HALF_WRITTEN: dict[str, tuple[Change, str]] = {
 def test_an_incomplete_data_set_is_refused(state: str, data: Path) -> None:
     change, cause = HALF_WRITTEN[state]
     change(data)
-    with pytest.raises(UserError) as refused:
+    with refused(str(data), cause):
         DataSet(data)
-    assert_refused(refused, str(data), cause)
 
 
 def reseal(folder: Path, manifest: object) -> None:
@@ -240,9 +239,8 @@ def test_another_format_version_is_refused(
 ) -> None:
     manifest = json.loads((data / "dataset.json").read_text())
     reseal(data, {**manifest, "format_version": version})
-    with pytest.raises(UserError) as refused:
+    with refused(cause, cure):
         DataSet(data)
-    assert_refused(refused, cause, cure)
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b"7", b'{"format": "other"}', b"\xff"])
@@ -253,9 +251,8 @@ def test_an_invalid_manifest_is_refused(content: bytes, data: Path) -> None:
 
 
 def test_an_unknown_split_is_refused(bert: Path) -> None:
-    with pytest.raises(UserError) as refused:
+    with refused('split="test"', "has train, validation", "Give one of these"):
         DataSet(bert, "test")
-    assert_refused(refused, 'split="test"', "has train, validation", "Give one of these")
 
 
 def test_an_empty_split_is_refused(data: Path) -> None:
@@ -269,8 +266,7 @@ def test_an_empty_split_is_refused(data: Path) -> None:
 
 def test_rows_longer_than_the_model_are_refused(bert: Path, gpt_stream: Path) -> None:
     assert DataSet(bert, max_length=64).longest == 64
-    with pytest.raises(UserError) as refused:
+    with refused("max_length=63", "has 64 tokens", "--max-seq-length"):
         DataSet(bert, max_length=63)
-    assert_refused(refused, "max_length=63", "has 64 tokens", "--max-seq-length")
     with pytest.raises(UserError, match="token_windows"):
         DataSet(gpt_stream, max_length=63)

@@ -47,31 +47,24 @@ def set_in_column(column: int, **values: Any) -> Callable[[Manifest], object]:
     return lambda manifest: manifest["columns"][column].update(values)
 
 
+def set_in_output(**values: Any) -> Callable[[Manifest], object]:
+    return lambda manifest: manifest["output"]["options"].update(values)
+
+
 NAMES = [
-    "../x",
-    "../../x",
-    "/etc/passwd",
-    "a/b",
-    "..",
-    ".",
-    ".hidden",
-    "a\\b",
-    "C:x",
-    "a\nb",
-    "",
-    7,
-]
+    "../x", "../../x", "/etc/passwd", "a/b", "..", ".", ".hidden", "a\\b", "C:x", "a\nb", "", 7,
+]  # fmt: skip
 # What would be a path, a type, a size or a name of Python's if it were believed.
 CHANGES: dict[str, Callable[[Manifest], object]] = {
     **{f"shard {name!r}": set_in_shard(file=name) for name in NAMES},
-    "digest": lambda manifest: first_shard(manifest).update(sha256="../../../../tmp/x"),
+    "digest": set_in_shard(sha256="../../../../tmp/x"),
     "no digest": lambda manifest: first_shard(manifest).pop("sha256"),
     **{
         f"{key}={value!r}": set_in_shard(**{key: value})
         for key in ("rows", "tokens", "bytes")
         for value in (-1, "1", None, 1.5, True, 2**70)
     },
-    "unknown key": lambda manifest: first_shard(manifest).update({"__class__": "os.system"}),
+    "unknown key": set_in_shard(__class__="os.system"),
     **{
         f"column {name!r}": set_in_column(1, name=name)
         for name in ("../x", "/x", "a.b", "", "input_ids", "__class__ ", 7)
@@ -80,14 +73,12 @@ CHANGES: dict[str, Callable[[Manifest], object]] = {
         f"type {name!r}": set_in_column(0, dtype=name)
         for name in ("O", "object", "V8", "U9", "float64", "int16,int16", "", None, ["int8"])
     },
-    "width": lambda manifest: manifest["columns"][0].update(width="64"),
+    "width": set_in_column(0, width="64"),
     "no columns": lambda manifest: manifest.update(columns=[]),
-    "format": lambda manifest: manifest["output"]["options"].update(output_format="pickle"),
-    "option": lambda manifest: manifest["output"]["options"].update(loader="os.system"),
-    "pattern": lambda manifest: manifest["output"]["options"].update(shard_name="../{shard}"),
-    "attribute": lambda manifest: manifest["output"]["options"].update(
-        shard_name="{shard.__class__}"
-    ),
+    "format": set_in_output(output_format="pickle"),
+    "option": set_in_output(loader="os.system"),
+    "pattern": set_in_output(shard_name="../{shard}"),
+    "attribute": set_in_output(shard_name="{shard.__class__}"),
     "no splits": lambda manifest: manifest.pop("splits"),
     "splits": lambda manifest: manifest.update(splits=["train"]),
     "no lengths": lambda manifest: manifest["splits"]["train"]["distributions"].pop("length"),
@@ -129,40 +120,30 @@ def rewrite(data: Path, by: Callable[[dict[str, list[Any]]], object]) -> None:
     reseal(data, manifest)
 
 
-def replace_row(column: str, row: list[int]) -> Callable[[dict[str, list[Any]]], object]:
+def put_row(column: str, row: list[int] | int) -> Callable[[dict[str, list[Any]]], object]:
     return lambda rows: rows[column].__setitem__(0, row)
 
 
+def put_value(column: str, value: int) -> Callable[[dict[str, list[Any]]], object]:
+    return lambda rows: rows[column][0].__setitem__(0, value)
+
+
 ROWS: dict[str, tuple[Callable[[dict[str, list[Any]]], object], str]] = {
-    "a place after the row": (
-        lambda rows: rows["masked_lm_positions"][0].__setitem__(0, 100),
-        "masked_lm_positions has a place that its row does not have",
-    ),
-    "a place before the row": (
-        lambda rows: rows["masked_lm_positions"][0].__setitem__(0, -100),
-        "masked_lm_positions has a place",
-    ),
-    "a longer row": (replace_row("input_ids", [5] * 500), "a row is longer than the 64 tokens"),
-    "an id that no token has": (
-        lambda rows: rows["input_ids"][0].__setitem__(0, 600),
-        "input_ids has a value that is not from 0 to 599",
-    ),
-    "a label that no token has": (
-        lambda rows: rows["masked_lm_ids"][0].__setitem__(0, -5),
-        "masked_lm_ids has a value",
-    ),
-    "too few labels": (replace_row("masked_lm_ids", []), "rows of masked_lm_ids are not as long"),
-    "too few types": (replace_row("token_type_ids", [0]), "rows of token_type_ids are not as long"),
-    "a third segment": (
-        lambda rows: rows["token_type_ids"][0].__setitem__(0, 2),
-        "token_type_ids has a value that is not from 0 to 1",
-    ),
-    "a third label": (
-        lambda rows: rows["next_sentence_label"].__setitem__(0, 2),
-        "next_sentence_label has a value",
-    ),
+    "a place after the row": (put_value("masked_lm_positions", 100),
+                              "masked_lm_positions has a place that its row does not have"),
+    "a place before the row": (put_value("masked_lm_positions", -100),
+                               "masked_lm_positions has a place"),
+    "a longer row": (put_row("input_ids", [5] * 500), "a row is longer than the 64 tokens"),
+    "an id that no token has": (put_value("input_ids", 600),
+                                "input_ids has a value that is not from 0 to 599"),
+    "a label that no token has": (put_value("masked_lm_ids", -5), "masked_lm_ids has a value"),
+    "too few labels": (put_row("masked_lm_ids", []), "rows of masked_lm_ids are not as long"),
+    "too few types": (put_row("token_type_ids", [0]), "rows of token_type_ids are not as long"),
+    "a third segment": (put_value("token_type_ids", 2),
+                        "token_type_ids has a value that is not from 0 to 1"),
+    "a third label": (put_row("next_sentence_label", 2), "next_sentence_label has a value"),
     "a row less": (lambda rows: [column.pop() for column in rows.values()], "rows"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -192,7 +173,7 @@ def test_boundaries_beside_their_row_are_refused(
     marks: list[int], gpt_pack: Path, tmp_path: Path, cache_folder: Path
 ) -> None:
     data = Path(shutil.copytree(gpt_pack, tmp_path / "out"))
-    rewrite(data, replace_row("cu_seqlens", marks))
+    rewrite(data, put_row("cu_seqlens", marks))
     with pytest.raises(UserError, match="cu_seqlens does not lead from 0 to its row's length"):
         read_all(data, cache_folder)
 

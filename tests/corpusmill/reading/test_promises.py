@@ -13,6 +13,7 @@ from corpusmill.reading.order.length_batches import LengthBatches
 from corpusmill.reading.order.mixture import JoinedSamples, mix
 from corpusmill.reading.order.order import Order, Ordering
 from corpusmill.reading.order.schedule import Batching, FixedBatches, Position
+from tests.tools.builders import seeds
 from tests.tools.numbered_samples import AsTheyAre, NumberedSamples, read_epoch
 
 _LONGEST = 12
@@ -44,14 +45,8 @@ class Data:
     def _batching(self, leg: Leg, by_length: bool) -> Batching:
         if not by_length:
             return FixedBatches(leg.batch_size or 3)
-        return LengthBatches(
-            self.samples,
-            self.order,
-            batch_size=leg.batch_size,
-            max_tokens=leg.max_tokens,
-            pad_to_multiple_of=leg.pad_to_multiple_of,
-            pool_size=leg.pool_size,
-        )
+        rule = (leg.batch_size, leg.max_tokens, leg.pad_to_multiple_of, leg.pool_size)
+        return LengthBatches(self.samples, self.order, *rule)
 
 
 shards = st.lists(st.integers(0, 60), min_size=1, max_size=6).filter(sum).map(tuple)
@@ -60,14 +55,8 @@ shards = st.lists(st.integers(0, 60), min_size=1, max_size=6).filter(sum).map(tu
 @st.composite
 def single(draw: st.DrawFn) -> Data:
     samples = NumberedSamples(draw(shards), _LONGEST, draw(st.integers(0, 3)))
-    order = Order(
-        samples.shard_sizes,
-        draw(st.integers(0, 2**64 - 1)),
-        draw(st.booleans()),
-        draw(st.integers(1, 400)),
-        draw(st.integers(1, 9)),
-    )
-    return Data(samples, order)
+    rule = draw(st.tuples(seeds, st.booleans(), st.integers(1, 400), st.integers(1, 9)))
+    return Data(samples, Order(samples.shard_sizes, *rule))
 
 
 @st.composite
@@ -81,7 +70,7 @@ def mixed(draw: st.DrawFn) -> Data:
     epoch_sizes: list[Any] = ["first_exhausted", "all_exhausted", 97]
     epoch_size = draw(st.sampled_from(epoch_sizes))
     assume(epoch_size == "all_exhausted" or 2 < min(sizes) > sum(sizes) / 20)
-    seed, shuffle = draw(st.integers(0, 2**64 - 1)), draw(st.booleans())
+    seed, shuffle = draw(seeds), draw(st.booleans())
     samples, order = mix(sources, proportions, seed=seed, shuffle=shuffle, epoch_size=epoch_size)
     return Data(samples, order)
 

@@ -51,14 +51,21 @@ def expected(bert: Path, tmp_path: Path) -> np.ndarray:
     return read_all(DataSet(bert, cache_folder=tmp_path / "expected"))
 
 
-def count_unpacked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list to which the shards that this process unpacks are added."""
+def count_unpacked(
+    monkeypatch: pytest.MonkeyPatch, after: Callable[[], object] = lambda: None
+) -> list[str]:
+    """Return a list to which the shards that this process unpacks are added.
+
+    Args:
+        monkeypatch: the fixture; one of its own in a process that ends.
+        after: called after each shard, before it gets its final place.
+    """
     unpacked: list[str] = []
-    really = unpack_shard
 
     def unpack(folder: Any, manifest: Any, shard: Shard, target: Path) -> None:
         unpacked.append(shard.file)
-        really(folder, manifest, shard, target)
+        unpack_shard(folder, manifest, shard, target)
+        after()
 
     monkeypatch.setattr(shard_cache, "unpack_shard", unpack)
     return unpacked
@@ -107,15 +114,7 @@ def test_a_data_set_built_again_is_not_mistaken_for_the_one_before(
 
 
 def _take_and_send(data: DataSet, start: Any, to: Connection) -> None:
-    unpacked = []
-    really = unpack_shard
-
-    def unpack(folder: Any, manifest: Any, shard: Shard, target: Path) -> None:
-        unpacked.append(shard.file)
-        time.sleep(0.05)
-        really(folder, manifest, shard, target)
-
-    setattr(shard_cache, "unpack_shard", unpack)  # noqa: B010
+    unpacked = count_unpacked(pytest.MonkeyPatch(), lambda: time.sleep(0.05))
     start.wait()
     to.send((unpacked, int(read_all(data).astype(np.int64).sum())))
 
@@ -125,9 +124,7 @@ def test_processes_that_begin_at_once_unpack_each_shard_once(
 ) -> None:
     data, start = DataSet(bert, cache_folder=cache_folder), FORK.Barrier(4)
     pipes = [FORK.Pipe(duplex=False) for _ in range(4)]
-    processes = [
-        FORK.Process(target=_take_and_send, args=(data, start, to)) for _, to in pipes
-    ]  # fmt: skip
+    processes = [FORK.Process(target=_take_and_send, args=(data, start, to)) for _, to in pipes]
     for process, (_, to) in zip(processes, pipes, strict=True):
         process.start()
         to.close()
@@ -145,13 +142,7 @@ def test_a_process_killed_while_unpacking_does_no_harm(
     bert: Path, cache_folder: Path, expected: np.ndarray
 ) -> None:
     def die() -> None:
-        really = unpack_shard
-
-        def unpack(folder: Any, manifest: Any, shard: Shard, target: Path) -> None:
-            really(folder, manifest, shard, target)
-            os.kill(os.getpid(), signal.SIGKILL)
-
-        setattr(shard_cache, "unpack_shard", unpack)  # noqa: B010
+        count_unpacked(pytest.MonkeyPatch(), lambda: os.kill(os.getpid(), signal.SIGKILL))
         read_all(DataSet(bert, cache_folder=cache_folder))
 
     assert in_a_process(die) == -signal.SIGKILL
@@ -183,28 +174,23 @@ def test_leftovers_of_killed_processes_are_removed(
     assert kept == {"notes", "x.tmp", "0.txt", at_work.name, *unpacked}
 
 
-def spoil(place: Path, how: str) -> None:
-    values, offsets = place / "input_ids.values", place / "input_ids.offsets"
-    match how:
-        case "a file is gone":
-            values.unlink()
-        case "a file is cut":
-            values.write_bytes(values.read_bytes()[:-2])
-        case "a file is empty":
-            offsets.write_bytes(b"")
-        case "blocks were never written":
-            offsets.write_bytes(bytes(offsets.stat().st_size))
-        case "a folder is gone":
-            shutil.rmtree(place)
-        case "a folder is a file":
-            shutil.rmtree(place)
-            place.write_text("")
+def replace_by_a_file(place: Path) -> None:
+    shutil.rmtree(place)
+    place.write_text("")
 
 
-SPOILT = [
-    "a file is gone", "a file is cut", "a file is empty", "blocks were never written",
-    "a folder is gone", "a folder is a file",
-]  # fmt: skip
+def rewrite(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
+    return lambda place: (place / name).write_bytes(change((place / name).read_bytes()))
+
+
+SPOILT: dict[str, Callable[[Path], object]] = {
+    "a file is gone": lambda place: (place / "input_ids.values").unlink(),
+    "a file is cut": rewrite("input_ids.values", lambda content: content[:-2]),
+    "a file is empty": rewrite("input_ids.offsets", lambda _: b""),
+    "blocks were never written": rewrite("input_ids.offsets", lambda content: bytes(len(content))),
+    "a folder is gone": shutil.rmtree,
+    "a folder is a file": replace_by_a_file,
+}
 
 
 @pytest.mark.parametrize("how", SPOILT)
@@ -213,7 +199,7 @@ def test_a_spoilt_cache_is_refilled(
 ) -> None:
     data = DataSet(bert, cache_folder=cache_folder)
     read_all(data)
-    spoil(data.cache.place(1), how)
+    SPOILT[how](data.cache.place(1))
     again = DataSet(bert, cache_folder=cache_folder)
     assert np.array_equal(read_all(again), expected)
     assert places(cache_folder) == sorted(data.cache.place(shard) for shard in range(3))
@@ -252,11 +238,10 @@ def test_a_full_disk_is_named_and_left_as_it_was(bert: Path, cache_folder: Path)
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         with pytest.raises(UserError) as refused:
             read_all(DataSet(bert, cache_folder=cache_folder))
-        assert f"cache_folder={cache_folder}: a shard cannot be unpacked there (" in str(
-            refused.value
-        )
-        assert os.strerror(errno.EFBIG) in str(refused.value)
-        assert "with room" in str(refused.value)
+        message = str(refused.value)
+        assert f"cache_folder={cache_folder}: a shard cannot be unpacked there (" in message
+        assert os.strerror(errno.EFBIG) in message
+        assert "with room" in message
 
     assert in_a_process(fill) == 0
     assert places(cache_folder) == []

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,28 +13,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.arrays.columns import Column, Role, arrow_schema, pad_rows
+from corpusmill.arrays.columns import Column, Role
 from corpusmill.dataset.shards import read_manifest, read_shard
 from corpusmill.dataset.storage import UrlFolder
-from corpusmill.formats.options import Compression, OutputOptions, Padding
+from corpusmill.formats.options import OutputOptions, Padding
 from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.reading.cache.unpacking import map_shard, unpack_batch, unpack_shard
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import Lists, Values
 from tests.tools.manifests import INPUT_IDS
+from tests.tools.shard_samples import Row, to_batch
 from tests.tools.small_datasets import OBJECTIVES, Recipe, write_dataset
 
+ONE_SHARD = "train-00000-of-00001.parquet"
 PADDED: Padding = "max_length"
 RAGGED: Padding = "do_not_pad"
-_LAYOUTS: list[tuple[Padding, Compression]] = [
-    (RAGGED, "zstd"), (RAGGED, "snappy"), (RAGGED, "gzip"), (RAGGED, "none"), (PADDED, "zstd"),
-]  # fmt: skip
-PARQUET = [OutputOptions("parquet", padding, codec) for padding, codec in _LAYOUTS]
-TFRECORD = [
+TABLES = [
+    *(OutputOptions("parquet", RAGGED, codec) for codec in ("zstd", "snappy", "gzip", "none")),
+    OutputOptions("parquet", PADDED, "zstd"),
     OutputOptions("tfrecord", PADDED, "none"),
     OutputOptions("tfrecord", RAGGED, "gzip"),
-]
-AVRO = [
     OutputOptions("avro", RAGGED, "deflate"),
     OutputOptions("avro", PADDED, "zstd"),
     OutputOptions("avro", RAGGED, "none"),
@@ -41,13 +40,9 @@ AVRO = [
 WAYS = [
     *(
         (name, options)
-        for name in ("bert", "bert_dynamic", "ernie", "electra", "gpt_windows", "gpt_pack")
-        for options in (*PARQUET, *TFRECORD, *AVRO)
-    ),
-    *(
-        ("gpt_stream", options)
-        for options in (*PARQUET, *TFRECORD, *AVRO)
-        if options.padding == RAGGED
+        for name in OBJECTIVES
+        for options in TABLES
+        if name != "gpt_stream" or options.padding == RAGGED
     ),
     ("gpt_stream", OutputOptions("megatron")),
     ("gpt_stream", OutputOptions("nanogpt")),
@@ -74,14 +69,13 @@ def rows_of(columns: dict[str, Values]) -> dict[str, list[Any]]:
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, list[Any]]]:
     """Return the rows of an objective, built as one ragged Parquet shard and read by pyarrow."""
-    known: dict[str, dict[str, list[Any]]] = {}
 
+    @cache
     def read(name: str) -> dict[str, list[Any]]:
-        if name not in known:
-            folder = tmp_path_factory.mktemp("built") / name
-            write_dataset(folder, Recipe(OBJECTIVES[name], shards=1))
-            known[name] = pq.read_table(folder / "train-00000-of-00001.parquet").to_pydict()
-        return known[name]
+        folder = tmp_path_factory.mktemp("built") / name
+        write_dataset(folder, Recipe(OBJECTIVES[name], shards=1))
+        rows: dict[str, list[Any]] = pq.read_table(folder / ONE_SHARD).to_pydict()
+        return rows
 
     return read
 
@@ -153,7 +147,7 @@ def test_shards_without_rows(
         assert {len(rows) for rows in rows_of(columns).values()} == {data.shard_sizes[shard]}
     write_dataset(tmp_path / "whole", Recipe(few, shards=1))
     all_rows = data.take(np.arange(len(data))).lists("input_ids")
-    table = pq.read_table(tmp_path / "whole" / "train-00000-of-00001.parquet")
+    table = pq.read_table(tmp_path / "whole" / ONE_SHARD)
     # Rows are packed differently in each shard, but all tokens are there.
     tokens = table.column("input_ids").combine_chunks().flatten().to_numpy()
     assert np.array_equal(np.sort(all_rows.values), np.sort(tokens))
@@ -168,9 +162,9 @@ PIECES = (TOKENS, TYPES, PLACES, IDS, MARKS)
 
 
 @st.composite
-def padded_rows(draw: st.DrawFn) -> list[dict[str, list[int]]]:
+def padded_rows(draw: st.DrawFn) -> list[Row]:
     """Draw rows as objectives build them: the last token is not padding, nor place 0 predicted."""
-    rows = []
+    rows: list[Row] = []
     for _ in range(draw(st.integers(0, 5))):
         length = draw(st.integers(0, 6))
         ids = draw(st.lists(st.integers(0, 9), min_size=length, max_size=length))
@@ -192,17 +186,8 @@ def padded_rows(draw: st.DrawFn) -> list[dict[str, list[int]]]:
 
 
 @given(padded_rows())
-def test_padding_is_left_out(rows: list[dict[str, list[int]]]) -> None:
-    arrays = []
-    for column in PIECES:
-        values = np.array([value for row in rows for value in row[column.name]], column.dtype)
-        offsets = np.cumsum([0, *(len(row[column.name]) for row in rows)])
-        matrix = pad_rows(values, offsets, column.width, column.pad)
-        arrays.append(pa.FixedSizeListArray.from_arrays(matrix.ravel(), column.width))
-    schema = arrow_schema(PIECES, padded=True)
-    cast = [array.cast(field.type) for array, field in zip(arrays, schema, strict=True)]
-    batch = pa.RecordBatch.from_arrays(cast, schema=schema)
-    unpacked = rows_of(unpack_batch(batch, PIECES))
+def test_padding_is_left_out(rows: list[Row]) -> None:
+    unpacked = rows_of(unpack_batch(to_batch(rows, PIECES, padded=True), PIECES))
     assert unpacked == {column.name: [row[column.name] for row in rows] for column in PIECES}
 
 

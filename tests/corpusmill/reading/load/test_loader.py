@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
@@ -22,27 +23,22 @@ from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.load.loader import Loader
 from corpusmill.reading.order.length_batches import LengthBatches
 from corpusmill.reading.order.schedule import Batching, FixedBatches, Position
-from corpusmill.reading.rows import Batch, Rows
+from corpusmill.reading.rows import Rows
 from tests.tools.traced_batches import (
     EndlessOrder,
     Key,
     TracedCollator,
+    forked,
     key,
     read_plainly,
-    traced_batches,
 )
-
-
-@pytest.fixture(scope="module")
-def batches(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Batches:
-    return traced_batches(bert, tmp_path_factory.mktemp("cache"))
 
 
 @pytest.mark.parametrize("num_workers", [0, 1, 2])
 def test_batches_are_those_of_a_plain_loop_epoch_after_epoch(
     batches: Batches, num_workers: int
 ) -> None:
-    loader = Loader(batches, 1, 2, num_workers=num_workers, multiprocessing_context="fork")
+    loader = Loader(batches, 1, 2, **forked(num_workers))
     for epoch in range(2):
         assert loader.epoch == epoch
         read = [key(batch) for batch in loader]
@@ -53,7 +49,7 @@ def test_batches_are_those_of_a_plain_loop_epoch_after_epoch(
 def test_blocks_stay_until_they_are_read(batches: Batches) -> None:
     order = EndlessOrder(batches.samples.shard_sizes)
     endless = replace(batches, order=order, batching=FixedBatches(512))
-    loader = Loader(endless, num_workers=1, prefetch_factor=0, multiprocessing_context="fork")
+    loader = Loader(endless, prefetch_factor=0, **forked(1))
     for sent, here in islice(zip(loader, Loader(endless), strict=True), 40):
         assert sent["sample"].tolist() == here["sample"].tolist()
         assert np.array_equal(sent["input_ids"], here["input_ids"])
@@ -84,9 +80,8 @@ def test_a_stopped_and_resumed_run_reads_the_same_as_an_uninterrupted_one(
 ) -> None:
     batching: Batching = FixedBatches(batch_size, drop_last)
     if max_tokens:
-        batching = LengthBatches(
-            batches.samples, batches.order, max_tokens=max_tokens, pool_size=16 * batch_size
-        )
+        samples, pool_size = batches.samples, 16 * batch_size
+        batching = LengthBatches(samples, batches.order, None, max_tokens, pool_size=pool_size)
     batches = replace(batches, batching=batching)
     rank = world_size - 1
 
@@ -112,9 +107,7 @@ def test_a_stopped_and_resumed_run_reads_the_same_as_an_uninterrupted_one(
     assert whole.state_dict() == loader.state_dict()
 
 
-def test_too_few_samples_for_more_ranks_are_read_with_the_next_epoch(
-    batches: Batches,
-) -> None:
+def test_too_few_samples_for_more_ranks_are_read_with_the_next_epoch(batches: Batches) -> None:
     size = len(batches.order)
     left = Loader(replace(batches, batching=FixedBatches(1)))
     left.load_state_dict(batches.state_dict(Position(size - 2)))
@@ -138,11 +131,8 @@ def test_each_sample_is_read_once_when_ranks_and_batch_size_change(batches: Batc
             loader = Loader(changed, rank, world_size)
             loader.load_state_dict(state)
             # The last one reads to the end of the epoch.
-            read += [
-                pair
-                for batch in islice(loader, 3 if world_size != 2 else None)
-                for pair in key(batch)
-            ]
+            taken = islice(loader, 3 if world_size != 2 else None)
+            read += [pair for batch in taken for pair in key(batch)]
         state = loader.state_dict()
     assert sorted(read) == [(0, sample) for sample in range(len(batches.order))]
 
@@ -192,7 +182,7 @@ def test_a_loop_that_is_left_leaves_no_thread_and_no_process(
     before = threading.active_count()
     # Workers with an end would reach it while this loop begins.
     endless = replace(batches, order=EndlessOrder(batches.samples.shard_sizes))
-    loader = Loader(endless, num_workers=num_workers, multiprocessing_context="fork")
+    loader = Loader(endless, **forked(num_workers))
     for _ in loader:
         assert threading.active_count() > before
         assert len(multiprocessing.active_children()) == num_workers
@@ -212,42 +202,29 @@ class Failing(TracedCollator):
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_errors_reach_the_loop_unchanged(batches: Batches, num_workers: int) -> None:
     error = UserError("train-0.parquet", "it is missing", "Copy it")
-    loader = Loader(
-        replace(batches, collator=Failing(error)),
-        num_workers=num_workers,
-        multiprocessing_context="fork",
-    )
+    failing = replace(batches, collator=Failing(error))
     with pytest.raises(UserError) as raised:
-        next(iter(loader))
+        next(iter(Loader(failing, **forked(num_workers))))
     assert str(raised.value) == str(error)
     assert raised.value.cure == "Copy it"
 
 
 def test_other_errors_of_workers_say_where_they_were_raised(batches: Batches) -> None:
-    loader = Loader(
-        replace(batches, collator=Failing(ZeroDivisionError("by zero"))),
-        num_workers=1,
-        multiprocessing_context="fork",
-    )
+    failing = replace(batches, collator=Failing(ZeroDivisionError("by zero")))
     with pytest.raises(ZeroDivisionError) as raised:
-        next(iter(loader))
+        next(iter(Loader(failing, **forked(1))))
     assert "in prepare" in raised.value.__notes__[0]
 
 
 def test_a_killed_worker_is_reported(batches: Batches) -> None:
     batches = replace(batches, order=EndlessOrder(batches.samples.shard_sizes))
-    loader = Loader(batches, num_workers=1, multiprocessing_context="fork")
+    loader = Loader(batches, **forked(1))
     batch = iter(loader)
     next(batch)
     (worker,) = multiprocessing.active_children()
     worker.kill()
     with pytest.raises(UserError, match=r"num_workers=1: worker 0 was killed .*SIGKILL"):
-        _exhaust(batch)
-
-
-def _exhaust(items: Iterator[Batch]) -> None:
-    for _ in items:
-        pass
+        deque(batch, maxlen=0)
 
 
 READ_ENDLESSLY = """
@@ -274,14 +251,11 @@ def test_an_ended_process_leaves_no_process_and_no_shared_memory(
     bert: Path, tmp_path: Path, sent: signal.Signals
 ) -> None:
     command = [sys.executable, "-c", READ_ENDLESSLY, str(bert), str(tmp_path / "cache")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(
-        command,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True,
-    ) as process:
+    ) as process:  # fmt: skip
         assert process.stdout is not None
         workers = [int(pid) for pid in process.stdout.readline().split()]
         assert len(workers) == 2

@@ -10,26 +10,33 @@ from corpusmill.errors import UserError
 from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.order.length_batches import LengthBatches
 from corpusmill.reading.order.order import Order
-from corpusmill.reading.order.schedule import FixedBatches, Position
+from corpusmill.reading.order.schedule import Batching, FixedBatches, Pool, Position
 from corpusmill.reading.padding_share import padding_share
 from tests.tools.numbered_samples import AsTheyAre, NumberedSamples, read_epoch
 
 SAMPLES = NumberedSamples((700, 300, 1000), longest=64)
 ORDER = Order(SAMPLES.shard_sizes, seed=3)
+START = Position(0)
 
 
 def by_length(**options: Any) -> LengthBatches:
     return LengthBatches(SAMPLES, ORDER, **options)
 
 
-def batches_of(batching: FixedBatches | LengthBatches) -> Batches:
-    return Batches(SAMPLES, ORDER, batching, AsTheyAre())
+def batches_of(
+    batching: Batching, samples: NumberedSamples = SAMPLES, order: Order = ORDER
+) -> Batches:
+    return Batches(samples, order, batching, AsTheyAre())
 
 
-def pool_of(batching: LengthBatches, position: Position, ranks: int) -> list[list[list[int]]]:
-    """Return the numbers by step and rank."""
+def next_pool(batching: Batching, position: Position = START, ranks: int = 1) -> Pool:
     pool = batching.next_pool(position, 2000, ranks)
     assert pool
+    return pool
+
+
+def numbers_of(pool: Pool, ranks: int) -> list[list[list[int]]]:
+    """Return the numbers by step and rank."""
     return [
         [pool.batch(step, rank).tolist() for rank in range(ranks)] for step in range(pool.steps)
     ]
@@ -65,10 +72,10 @@ def test_epochs_and_seeds_bring_other_samples_together(epoch: int, seed: int) ->
     def pairs(seed: int, epoch: int) -> set[tuple[int, int]]:
         order = Order(SAMPLES.shard_sizes, seed)
         batching = LengthBatches(SAMPLES, order, batch_size=10, pool_size=500)
-        reader = Batches(SAMPLES, order, batching, AsTheyAre())
+        steps = read_epoch(batches_of(batching, order=order), Position(epoch * 2000))
         return {
             pair
-            for step in read_epoch(reader, Position(epoch * 2000))
+            for step in steps
             for pair in zip(step.samples[0], step.samples[0][1:], strict=False)
         }
 
@@ -84,16 +91,13 @@ def test_steps_do_not_come_by_length() -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(1, 3)), min_size=1, max_size=6))
-def test_a_pool_is_rearranged_each_time_the_batching_changes(
-    legs: list[tuple[int, int]],
-) -> None:
+def test_a_pool_is_rearranged_each_time_the_batching_changes(legs: list[tuple[int, int]]) -> None:
     ways = [(by_length(max_tokens=256, pool_size=900), 3), (by_length(batch_size=7), 2)]
     position = Position(0)
     read: list[int] = []
     for way, steps in legs:
         batching, ranks = ways[way]
-        pool = batching.next_pool(position, 2000, ranks)
-        assert pool
+        pool = next_pool(batching, position, ranks)
         for step in range(steps):
             read += [number for rank in range(ranks) for number in pool.batch(step, rank).tolist()]
         position = pool.position_after(steps)
@@ -107,12 +111,9 @@ def test_a_pool_is_rearranged_each_time_the_batching_changes(
 
 def test_a_pool_that_was_arranged_twice_resumes_from_the_second_arrangement() -> None:
     first, second = by_length(max_tokens=512), by_length(max_tokens=256)
-    begun = first.next_pool(Position(0), 2000, 1)
-    assert begun
-    again = second.next_pool(begun.position_after(3), 2000, 1)
-    assert again
-    back = first.next_pool(again.position_after(2), 2000, 1)
-    assert back
+    begun = next_pool(first)
+    again = next_pool(second, begun.position_after(3))
+    back = next_pool(first, again.position_after(2))
     parts = [begun.batch(step, 0) for step in range(3)]
     parts += [again.batch(step, 0) for step in range(2)]
     parts += [back.batch(step, 0) for step in range(back.steps)]
@@ -121,11 +122,10 @@ def test_a_pool_that_was_arranged_twice_resumes_from_the_second_arrangement() ->
 
 def test_too_few_remaining_samples_of_a_pool_join_the_next_pool() -> None:
     few = by_length(batch_size=10, pool_size=100)
-    pool = few.next_pool(Position(0), 2000, 1)
-    assert pool
+    pool = next_pool(few)
     left = pool.position_after(9)
     assert left.samples_read == 90
-    steps = pool_of(few, left, 16)
+    steps = numbers_of(next_pool(few, left, 16), 16)
     assert all(len(batch) == 10 for step in steps for batch in step)
     numbers = {number for step in steps for batch in step for number in batch}
     done = {number for step in range(9) for number in pool.batch(step, 0).tolist()}
@@ -135,7 +135,7 @@ def test_too_few_remaining_samples_of_a_pool_join_the_next_pool() -> None:
 def test_too_few_samples_after_a_pool_join_its_remaining_ones() -> None:
     samples, order = NumberedSamples((20,)), Order((20,))
     batching = LengthBatches(samples, order, batch_size=2, pool_size=8)
-    batches = Batches(samples, order, batching, AsTheyAre())
+    batches = batches_of(batching, samples, order)
     begun = read_epoch(batches, Position(0), 1)[:5]  # from pools of 8, 8 and 4
     assert begun[-1].position.samples_read == 10
     rest = read_epoch(batches, begun[-1].position, 5)
@@ -148,7 +148,7 @@ def test_fewer_samples_than_ranks_at_the_end_are_shared_as_by_fixed_batches() ->
     samples = NumberedSamples((43,))
     order = Order((43,))
     for batching in (FixedBatches(5), LengthBatches(samples, order, batch_size=5)):
-        steps = read_epoch(Batches(samples, order, batching, AsTheyAre()), Position(0), 4)
+        steps = read_epoch(batches_of(batching, samples, order), Position(0), 4)
         sizes = [sorted(map(len, step.samples)) for step in steps]
         assert sorted(sizes) == [[5, 5, 5, 5], [5, 6, 6, 6]]
 
@@ -158,7 +158,7 @@ def test_single_sample_batches_that_ranks_cannot_share_wait_for_the_epochs_end()
     samples.all_lengths[:] = 3
     order = Order((23,))
     batching = LengthBatches(samples, order, max_tokens=3, pool_size=8)
-    batches = Batches(samples, order, batching, AsTheyAre())
+    batches = batches_of(batching, samples, order)
     # Two steps of two ranks, then four ranks: 19 are left, 4 of them in the pool.
     begun = read_epoch(batches, Position(0), 2)[:2]
     steps = read_epoch(batches, begun[-1].position, 4)
@@ -195,26 +195,22 @@ def test_samples_that_are_longer_than_the_data_set_says_are_refused() -> None:
 
 
 def test_a_position_within_a_pool_of_other_samples_is_refused() -> None:
-    pool = by_length(max_tokens=256).next_pool(Position(0), 2000, 1)
-    assert pool
+    pool = next_pool(by_length(max_tokens=256))
     other = NumberedSamples(SAMPLES.shard_sizes, 64, seed=1)
     with pytest.raises(UserError, match="pool of other samples"):
         LengthBatches(other, ORDER, max_tokens=256).next_pool(pool.position_after(5), 2000, 1)
 
 
 def test_fixed_batches_refuse_to_resume_within_a_pool_by_length() -> None:
-    pool = by_length(batch_size=8).next_pool(Position(0), 2000, 1)
-    assert pool
+    pool = next_pool(by_length(batch_size=8))
     with pytest.raises(UserError, match=r"within a pool.*LengthBatches"):
         FixedBatches(8).next_pool(pool.position_after(5), 2000, 1)
     assert FixedBatches(8).next_pool(pool.position_after(pool.steps), 4000, 1)
 
 
 def test_batches_by_length_resume_where_fixed_ones_ended() -> None:
-    fixed = FixedBatches(8).next_pool(Position(0), 2000, 2)
-    assert fixed
-    position = fixed.position_after(10)
-    steps = pool_of(by_length(batch_size=8), position, 2)
+    position = next_pool(FixedBatches(8), ranks=2).position_after(10)
+    steps = numbers_of(next_pool(by_length(batch_size=8), position, 2), 2)
     numbers = sorted(number for step in steps for batch in step for number in batch)
     assert numbers == list(range(160, 2000))
 

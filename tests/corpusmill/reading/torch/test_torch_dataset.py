@@ -22,7 +22,7 @@ from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.rows import Rows
 from corpusmill.reading.torch.dataset import EpochBatchSampler, MapDataset
-from tests.tools.traced_batches import TracedCollator, key, read_plainly, traced_batches
+from tests.tools.traced_batches import TracedCollator, forked, key, read_plainly
 
 
 @pytest.fixture(scope="module")
@@ -30,9 +30,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
-@pytest.fixture(scope="module")
-def batches(bert: Path, cache: Path) -> Batches:
-    return traced_batches(bert, cache)
+def load(dataset: MapDataset, num_workers: int, **options: Any) -> DataLoader[Any]:
+    return DataLoader(dataset, collate_fn=dataset.collate, **forked(num_workers), **options)
 
 
 def make_dataset(folder: Path, cache: Path, **options: Any) -> MapDataset:
@@ -45,17 +44,10 @@ def test_data_loader_gives_what_the_collator_makes_of_each_example(
     bert_dynamic: Path, cache: Path, num_workers: int
 ) -> None:
     dataset = make_dataset(bert_dynamic, cache, padding="max_length")
-    loader = DataLoader(
-        dataset,
-        batch_size=7,
-        num_workers=num_workers,
-        collate_fn=dataset.collate,
-        multiprocessing_context="fork" if num_workers else None,
-    )
     samples = dataset.samples
     collator = collator_for(samples, padding="max_length")
     expected = collator(collator.prepare(samples.take(np.arange(len(samples)))))
-    read = list(loader)
+    read = list(load(dataset, num_workers, batch_size=7))
     assert set(read[0]) == set(expected)
     for name, array in expected.items():
         assert torch.cat([batch[name] for batch in read]).numpy().tolist() == array.tolist()
@@ -85,14 +77,7 @@ def test_masks_differ_by_epoch(bert_dynamic: Path, cache: Path) -> None:
 
 def test_the_epoch_reaches_workers_that_run(batches: Batches) -> None:
     dataset = MapDataset(batches.samples, TracedCollator())
-    loader = DataLoader(
-        dataset,
-        collate_fn=dataset.collate,
-        batch_size=50,
-        num_workers=1,
-        persistent_workers=True,
-        multiprocessing_context="fork",
-    )
+    loader = load(dataset, 1, batch_size=50, persistent_workers=True)
     for epoch in (0, 5):
         dataset.set_epoch(epoch)
         assert {epoch_read for batch in loader for epoch_read, _ in key(batch)} == {epoch}
@@ -135,14 +120,7 @@ def test_the_sampler_gives_the_batches_of_the_stream(
 ) -> None:
     dataset = MapDataset(batches.samples, TracedCollator())
     sampler = EpochBatchSampler(batches, 1, 2)
-    loader = DataLoader(
-        dataset,
-        batch_sampler=sampler,
-        collate_fn=dataset.collate,
-        num_workers=num_workers,
-        persistent_workers=persistent,
-        multiprocessing_context="fork" if num_workers else None,
-    )
+    loader = load(dataset, num_workers, batch_sampler=sampler, persistent_workers=persistent)
     for epoch in (0, 1):
         assert [key(batch) for batch in loader] == read_plainly(batches, epoch, 1, 2)
     sampler.set_epoch(0)
@@ -161,12 +139,9 @@ def test_stateful_data_loader_knows_how_far_the_sampler_is(
     dataset = MapDataset(batches.samples, TracedCollator())
 
     def start() -> Any:
+        sampler, options = EpochBatchSampler(batches), forked(num_workers)
         return StatefulDataLoader(
-            dataset,
-            batch_sampler=EpochBatchSampler(batches),
-            collate_fn=dataset.collate,
-            num_workers=num_workers,
-            multiprocessing_context="fork" if num_workers else None,
+            dataset, batch_sampler=sampler, collate_fn=dataset.collate, **options
         )
 
     loader = start()
@@ -187,38 +162,20 @@ class Refusing(TracedCollator):
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_mistakes_stay_user_errors_in_workers(batches: Batches, num_workers: int) -> None:
     dataset = MapDataset(batches.samples, Refusing())
-    loader = DataLoader(
-        dataset,
-        collate_fn=dataset.collate,
-        num_workers=num_workers,
-        multiprocessing_context="fork" if num_workers else None,
-    )
     with pytest.raises(UserError, match=r"train-0.parquet: it is missing. Copy it."):
-        next(iter(loader))
+        next(iter(load(dataset, num_workers)))
 
 
 def train(dataset: MapDataset, folder: Path, **options: Any) -> list[float]:
-    vocab_size = dataset.samples.manifest.tokenizer.vocab_size
     config = BertConfig(
-        vocab_size=vocab_size,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
+        vocab_size=dataset.samples.manifest.tokenizer.vocab_size, hidden_size=16,
+        num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
         max_position_embeddings=64,
-    )
+    )  # fmt: skip
     arguments = TrainingArguments(
-        output_dir=str(folder),
-        max_steps=4,
-        logging_steps=1,
-        per_device_train_batch_size=4,
-        report_to=[],
-        save_strategy="no",
-        use_cpu=True,
-        disable_tqdm=True,
-        seed=1,
-        **options,
-    )
+        output_dir=str(folder), max_steps=4, logging_steps=1, per_device_train_batch_size=4,
+        report_to=[], save_strategy="no", use_cpu=True, disable_tqdm=True, seed=1, **options,
+    )  # fmt: skip
     torch.manual_seed(1)
     model = BertForPreTraining(config)
     trainer = Trainer(model, arguments, dataset.collate, train_dataset=dataset)

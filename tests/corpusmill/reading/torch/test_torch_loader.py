@@ -1,5 +1,4 @@
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,12 +10,7 @@ from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.torch.loader import TensorLoader
 from corpusmill.reading.torch.streaming import StreamingDataset
 from corpusmill.reading.torch.tensors import find_rank, to_tensors
-from tests.tools.traced_batches import key, read_plainly, traced_batches
-
-
-@pytest.fixture(scope="module")
-def batches(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Batches:
-    return traced_batches(bert, tmp_path_factory.mktemp("cache"))
+from tests.tools.traced_batches import forked, key, read_plainly
 
 
 def test_tensors_are_the_arrays_themselves() -> None:
@@ -27,9 +21,7 @@ def test_tensors_are_the_arrays_themselves() -> None:
 
 
 def test_workers_of_data_loader_send_a_batch_as_one_piece_of_memory(batches: Batches) -> None:
-    loader = DataLoader(
-        StreamingDataset(batches), batch_size=None, num_workers=1, multiprocessing_context="fork"
-    )
+    loader = DataLoader(StreamingDataset(batches), batch_size=None, **forked(1))
     for sent, here in zip(loader, StreamingDataset(batches), strict=True):
         assert sent.keys() == here.keys()
         assert all(torch.equal(sent[name], here[name]) for name in here)
@@ -39,9 +31,7 @@ def test_workers_of_data_loader_send_a_batch_as_one_piece_of_memory(batches: Bat
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_batches_are_those_of_a_plain_loop(batches: Batches, num_workers: int) -> None:
-    loader = TensorLoader(
-        batches, 0, 2, num_workers=num_workers, multiprocessing_context="fork", pin_memory=True
-    )
+    loader = TensorLoader(batches, 0, 2, pin_memory=True, **forked(num_workers))
     first = list(islice(loader, 4))
     resumed = TensorLoader(batches, 0, 2)
     resumed.load_state_dict(loader.state_dict())

@@ -12,22 +12,12 @@ from corpusmill.errors import UserError
 from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.torch.loader import TensorLoader
 from corpusmill.reading.torch.streaming import StreamingDataset, stream_state
-from tests.tools.traced_batches import Key, key, read_plainly, traced_batches
-
-
-@pytest.fixture(scope="module")
-def batches(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Batches:
-    return traced_batches(bert, tmp_path_factory.mktemp("cache"))
+from tests.tools.traced_batches import Key, forked, key, read_plainly
 
 
 def load(dataset: StreamingDataset, num_workers: int, persistent: bool = False) -> Any:
-    return DataLoader(
-        dataset,
-        batch_size=None,
-        num_workers=num_workers,
-        persistent_workers=persistent,
-        multiprocessing_context="fork" if num_workers else None,
-    )
+    workers = {**forked(num_workers), "persistent_workers": persistent}
+    return DataLoader(dataset, batch_size=None, **workers)
 
 
 @pytest.mark.parametrize(
@@ -86,17 +76,8 @@ def test_persistent_workers_refuse_a_state_that_they_cannot_load(batches: Batche
         next(iter(loader))
 
 
-def read_stateful(loader: Any, stop: int) -> list[Key]:
-    return [key(batch) for batch in islice(loader, stop)]
-
-
 def stateful(batches: Batches, num_workers: int) -> Any:
-    return StatefulDataLoader(
-        StreamingDataset(batches),
-        batch_size=None,
-        num_workers=num_workers,
-        multiprocessing_context="fork" if num_workers else None,
-    )
+    return StatefulDataLoader(StreamingDataset(batches), batch_size=None, **forked(num_workers))
 
 
 @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")
@@ -107,7 +88,7 @@ def test_stateful_data_loader_resumes_exactly(batches: Batches, num_workers: int
     stop = 3 if end == 3 else len(epochs[0]) - end
     loader = stateful(batches, num_workers)
     iterator = iter(loader)
-    assert read_stateful(iterator, stop) == epochs[0][:stop]
+    assert [key(batch) for batch in islice(iterator, stop)] == epochs[0][:stop]
     state = loader.state_dict()
     resumed = stateful(batches, num_workers)
     resumed.load_state_dict(state)
