@@ -97,11 +97,13 @@ def reference(**options: Any) -> pa.RecordBatch:
 
 def unpack(rows: pa.RecordBatch) -> Examples:
     names = ("document", "repeat", "first_length", "next_sentence_label")
+    document, repeat, first_length, is_random = (rows.column(name).to_numpy() for name in names)
+    input_ids, offsets = ragged.from_arrow(rows.column("input_ids"))
     positions, prediction_offsets = ragged.from_arrow(rows.column("masked_lm_positions"))
     labels, _ = ragged.from_arrow(rows.column("masked_lm_ids"))
     return Examples(
-        *(rows.column(name).to_numpy() for name in names),
-        *ragged.from_arrow(rows.column("input_ids")), positions, labels, prediction_offsets,
+        document, repeat, first_length, is_random, input_ids, offsets, positions, labels,
+        prediction_offsets,
     )  # fmt: skip
 
 
