@@ -108,12 +108,15 @@ def read_task(task: Task) -> list[PlannedRange]:
     return [PlannedRange(*part) for part in json.loads(line)]
 
 
-def _list_tasks(plan: str) -> Iterator[Task]:
-    offset = 0
-    with open_file(plan) as stream:
-        for number, line in enumerate(stream):
-            yield Task(number, plan, offset, len(line))
-            offset += len(line)
+class _ListTasks(beam.DoFn):
+    """List the tasks of a plan."""
+
+    def process(self, element: str) -> Iterator[Task]:
+        offset = 0
+        with open_file(element) as stream:
+            for number, line in enumerate(stream):
+                yield Task(number, element, offset, len(line))
+                offset += len(line)
 
 
 class PlanTasks(beam.PTransform):
@@ -132,7 +135,7 @@ class PlanTasks(beam.PTransform):
         return (
             begin
             | "CreatePlan" >> beam.Create([self._plan.path]).with_output_types(str)
-            | "ListTasks" >> beam.FlatMap(_list_tasks).with_output_types(Task)
+            | "ListTasks" >> beam.ParDo(_ListTasks()).with_output_types(Task)
             | "SpreadTasks" >> beam.Reshuffle()
         )
 
