@@ -22,15 +22,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.arrays.columns import Column
+from corpusmill.formats import token_files
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_format import Columns, ShardWriter, Sinks, Sources
-from corpusmill.formats.token_files import (
-    TokenFileFormat,
-    check_end,
-    read_array,
-    read_tokens,
-    write_tokens,
-)
 
 _MAGIC, _VERSION = b"MMIDIDX\0\0", 1
 _HEADER = struct.Struct("<9sQBQQ")
@@ -43,7 +37,7 @@ def _token_type(column: Column) -> tuple[int, str]:
     return _NARROW if np.dtype(column.dtype).itemsize <= 2 else _WIDE
 
 
-class MegatronFormat(TokenFileFormat):
+class MegatronFormat(token_files.TokenFileFormat):
     """The tokens of a shard and their index."""
 
     name = "megatron"
@@ -72,11 +66,11 @@ class MegatronFormat(TokenFileFormat):
             if (documents != np.arange(begin, begin + count)).any():
                 raise ValueError("a document of its index is not one sequence")
             pointer = int(ends[-1])
-            yield from read_tokens(tokens, lengths, dtype, columns[0])
+            yield from token_files.read_tokens(tokens, lengths, dtype, columns[0])
         if _read_index(index, 20 * rows, 1, "<i8")[0] != rows:
             raise ValueError("its index does not end with the number of its sequences")
-        check_end(index, ".idx")
-        check_end(tokens, ".bin")
+        token_files.check_end(index, ".idx")
+        token_files.check_end(tokens, ".bin")
 
     def explain_loading(
         self, columns: Columns, options: OutputOptions, split: str, file: str
@@ -96,7 +90,7 @@ class _Writer:
 
     def write(self, rows: pa.RecordBatch) -> None:
         # Only a row's length is kept, 4 bytes.
-        lengths = write_tokens(self._tokens, rows.column("input_ids"), self._dtype)
+        lengths = token_files.write_tokens(self._tokens, rows.column("input_ids"), self._dtype)
         self._lengths.append(lengths.astype("<i4"))
 
     def close(self) -> None:
@@ -113,7 +107,7 @@ class _Writer:
 def _read_index(index: BinaryIO, place: int, count: int, dtype: str) -> npt.NDArray[np.integer]:
     """Read numbers from a place after the header."""
     index.seek(_HEADER.size + place)
-    return read_array(index, count, dtype)
+    return token_files.read_array(index, count, dtype)
 
 
 def _read_header(index: BinaryIO, code: int) -> int:

@@ -18,13 +18,7 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError, check_option
-from corpusmill.objectives.bert_rows import (
-    Segments,
-    SentenceObjective,
-    count_special,
-    further_columns,
-    label_column,
-)
+from corpusmill.objectives import bert_rows
 from corpusmill.objectives.columns import segment_column, token_column
 from corpusmill.objectives.examples.sentence_joins import join_rows
 from corpusmill.objectives.masking.masked_lm import MaskedLm
@@ -41,7 +35,7 @@ class BertOptions(ObjectiveOptions):
     summary: ClassVar[str] = (
         "Build a BERT data set: masked language model, by default with next-sentence pairs."
     )
-    segments: Segments = "next-sentence"
+    segments: bert_rows.Segments = "next-sentence"
     """What an example is made of: "next-sentence" pairs a segment with the next or a random one
     (BERT), "sentence-order" with the next or, switched, the previous one (ALBERT).
     "full-sentences" has whole sentences instead of pairs, as many as fit, and continues after the
@@ -103,7 +97,7 @@ class BertOptions(ObjectiveOptions):
     @property
     def most_predictions(self) -> int:
         """The most predictions that a row can have: the option, or the share of the full length."""
-        tokens = self.max_seq_length - count_special(self.segments)
+        tokens = self.max_seq_length - bert_rows.count_special(self.segments)
         full = max(1, round(tokens * self.masked_lm_prob))
         cap = self.max_predictions_per_seq
         return full if cap is None else min(full, cap)
@@ -128,7 +122,7 @@ def _check_default(flag: str, value: object, cause: str) -> None:
 
 
 @dataclass(frozen=True)
-class Bert(SentenceObjective):
+class Bert(bert_rows.SentenceObjective):
     """The objective `bert`, bound to a tokenizer's ids."""
 
     name = "bert"
@@ -136,7 +130,7 @@ class Bert(SentenceObjective):
     options: BertOptions
 
     @property
-    def segments(self) -> Segments:
+    def segments(self) -> bert_rows.Segments:
         """The option of this name."""
         return self.options.segments
 
@@ -153,7 +147,7 @@ class Bert(SentenceObjective):
     @property
     def masked_lm(self) -> MaskedLm:
         """How the examples are masked, now or when they are loaded."""
-        options, num_special = self.options, count_special(self.options.segments)
+        options, num_special = self.options, bert_rows.count_special(self.options.segments)
         mask_id = self.special.mask_id or 0
         return MaskedLm(
             MaskingRule(options.masked_lm_prob, options.prediction_places, num_special, mask_id),
@@ -170,7 +164,7 @@ class Bert(SentenceObjective):
     def columns(self) -> tuple[Column, ...]:
         """The columns of the data set."""
         length, pad_id = self.options.max_seq_length, self.special.pad_id or 0
-        label = label_column(self.options.segments)
+        label = bert_rows.label_column(self.options.segments)
         pair = "[CLS] first segment [SEP] second segment [SEP]"
         meaning = "[CLS] sentences [SEP]" if label is None else pair
         meaning += ", masked" if self.masked_lm.static else ""
@@ -188,7 +182,7 @@ class Bert(SentenceObjective):
         if self.words and segments == "full-sentences":
             # The marks are still needed when rows are joined.
             input_ids = replace(input_ids, dtype=marked_dtype(self.vocab_size).name)
-        return (input_ids, *further_columns(segments, length), *self.masked_lm.columns)
+        return (input_ids, *bert_rows.further_columns(segments, length), *self.masked_lm.columns)
 
     def build(self, documents: pa.RecordBatch, repeat: Repeat) -> pa.RecordBatch:
         """Build rows, masked unless they are to be joined by `pack` first."""

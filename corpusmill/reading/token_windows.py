@@ -15,11 +15,7 @@ from corpusmill.arrays.columns import ANY_LENGTH, NO_PAD, Column, Role
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.dataset.manifest import MANIFEST
 from corpusmill.errors import UserError
-from corpusmill.objectives.examples.token_stream import (
-    count_examples,
-    count_shard_examples,
-    locate_in_shards,
-)
+from corpusmill.objectives.examples import token_stream
 from corpusmill.reading.cache.unpacking import damaged
 from corpusmill.reading.data_set import DataSet, Samples, digest_of
 from corpusmill.reading.keywords import check_minimum
@@ -107,7 +103,7 @@ class TokenWindows(Samples):
             begins = samples * self.stride
         else:
             cut = (self._shard_tokens, self.context_len, self.stride)
-            shards, places = locate_in_shards(samples, *cut)
+            shards, places = token_stream.locate_in_shards(samples, *cut)
             begins = self._starts[shards] + places
         self._fill(begins, windows)
         offsets = np.arange(0, (len(samples) + 1) * width, width)
@@ -143,10 +139,10 @@ class TokenWindows(Samples):
         """Count the windows that begin in each shard, int64[shards]."""
         cut = (self.context_len, self.stride)
         if not self.across_shards:
-            return count_shard_examples(self._shard_tokens, *cut)
+            return token_stream.count_shard_examples(self._shard_tokens, *cut)
         # A window begins before a place if its number is below the place divided by the stride.
         before = -(-self._starts // self.stride)
-        return np.diff(np.minimum(before, count_examples(int(self._starts[-1]), *cut)))
+        return np.diff(np.minimum(before, token_stream.count_examples(int(self._starts[-1]), *cut)))
 
     def _check(self) -> None:
         check_minimum("context_len", self.context_len, 1)

@@ -21,16 +21,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from corpusmill.arrays import randomness
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.arrays.randomness import (
-    ROTATION,
-    SHARD_ORDER,
-    WINDOW,
-    derive_key,
-    derive_keys,
-    draw,
-    to_below,
-)
 from corpusmill.reading.keywords import check_minimum, check_seed
 from corpusmill.reading.order.permutation import permute
 from corpusmill.reading.rows import Integers
@@ -134,11 +126,11 @@ def _lay_out(order: Order, epoch: int) -> tuple[np.uint64, Integers, Integers, I
     shards = np.arange(len(order.shard_sizes), dtype=np.uint64)
     sizes = np.array(order.shard_sizes, np.int64)
     seed = np.uint64(order.seed)  # seeds from 2**63 do not fit in int64, Numba's default
-    ranking = derive_keys(seed, shards, epoch, SHARD_ORDER)
+    ranking = randomness.derive_keys(seed, shards, epoch, randomness.SHARD_ORDER)
     sequence = np.argsort(ranking, kind="stable").astype(np.int64)
     begins = np.concatenate([[0], np.cumsum(sizes[sequence])]).astype(np.int64)
-    rotations = _rotate(derive_keys(seed, shards, epoch, ROTATION), sizes)
-    key = np.uint64(derive_key(seed, 0, epoch, WINDOW))
+    rotations = _rotate(randomness.derive_keys(seed, shards, epoch, randomness.ROTATION), sizes)
+    key = np.uint64(randomness.derive_key(seed, 0, epoch, randomness.WINDOW))
     return key, sequence, begins, rotations
 
 
@@ -146,7 +138,7 @@ def _lay_out(order: Order, epoch: int) -> tuple[np.uint64, Integers, Integers, I
 def _rotate(keys: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     rotations = np.empty(len(keys), np.int64)
     for i in range(len(keys)):
-        rotations[i] = to_below(draw(keys[i], 0), sizes[i]) if sizes[i] else 0
+        rotations[i] = randomness.to_below(randomness.draw(keys[i], 0), sizes[i]) if sizes[i] else 0
     return rotations
 
 
@@ -170,7 +162,7 @@ def _locate(
         number = place // window
         begin = number * window
         size = min(window, total - begin)
-        place = begin + permute(place - begin, size, draw(key, number))
+        place = begin + permute(place - begin, size, randomness.draw(key, number))
         turn = np.searchsorted(begins, place, side="right") - 1
         shard = sequence[turn]
         row = place - begins[turn] + rotations[shard]
