@@ -164,7 +164,7 @@ class Bert(bert_rows.SentenceObjective):
     def columns(self) -> tuple[Column, ...]:
         """The columns of the data set."""
         length, pad_id = self.options.max_seq_length, self.special.pad_id or 0
-        label = bert_rows.label_column(self.options.segments)
+        label = bert_rows.LABELS.get(self.options.segments)
         pair = "[CLS] first segment [SEP] second segment [SEP]"
         meaning = "[CLS] sentences [SEP]" if label is None else pair
         meaning += ", masked" if self.masked_lm.static else ""

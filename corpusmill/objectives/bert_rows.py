@@ -25,18 +25,13 @@ from corpusmill.tokenization.words.word_marks import continues_of, ids_of, mark
 
 Segments = Literal["next-sentence", "sentence-order", "full-sentences", "doc-sentences"]
 
-# The labels of pairs.
-_LABELS = {"next-sentence": NEXT_SENTENCE_LABEL, "sentence-order": SENTENCE_ORDER_LABEL}
-
-
-def label_column(segments: Segments) -> Column | None:
-    """Return the column of the pairs' class, or None if there are no pairs."""
-    return _LABELS.get(segments)
+# The columns of the pairs' class; whole sentences have none.
+LABELS = {"next-sentence": NEXT_SENTENCE_LABEL, "sentence-order": SENTENCE_ORDER_LABEL}
 
 
 def further_columns(segments: Segments, max_seq_length: int) -> tuple[Column, ...]:
     """Return the columns that are built beside the ids, in the order of `UnmaskedRows.further`."""
-    label = label_column(segments)
+    label = LABELS.get(segments)
     if label is not None:
         return (FIRST_LENGTH, label)
     if segments == "doc-sentences":
@@ -51,7 +46,7 @@ def further_columns(segments: Segments, max_seq_length: int) -> tuple[Column, ..
 
 def count_special(segments: Segments) -> int:
     """Return the number of a row's special tokens, without any [SEP] between documents."""
-    return NUM_SPECIAL if segments in _LABELS else full_sentences.NUM_SPECIAL
+    return NUM_SPECIAL if segments in LABELS else full_sentences.NUM_SPECIAL
 
 
 @dataclass(frozen=True)
@@ -115,7 +110,7 @@ class SentenceObjective(Objective):
     def make_unmasked(self, documents: pa.RecordBatch, repeat: Repeat) -> UnmaskedRows:
         """Make rows; the arguments are those of `build`."""
         index, token_ids = unpack_documents(documents)
-        if self.segments not in _LABELS:
+        if self.segments not in LABELS:
             return self._make_pieces(index, token_ids)
         options = self.options
         rule = pairing.PairRule(options.max_seq_length - NUM_SPECIAL, options.short_seq_prob)

@@ -1,5 +1,7 @@
 """The columns that several objectives share, by the names that models of Hugging Face expect."""
 
+from dataclasses import replace
+
 from corpusmill.arrays.columns import Column, Role, smallest_integer
 from corpusmill.objectives.masking.words import NO_WORD
 
@@ -14,15 +16,12 @@ NEXT_SENTENCE_LABEL = Column(
     feature="next_sentence_labels",
 )
 # ALBERT's trainer parses it by the name that BERT's labels have.
-SENTENCE_ORDER_LABEL = Column(
-    "sentence_order_label",
-    "int8",
-    "1 where the two segments are switched",
-    role=Role.CLASS,
-    largest=1,
+SENTENCE_ORDER_LABEL = replace(
+    NEXT_SENTENCE_LABEL,
+    name="sentence_order_label",
+    meaning="1 where the two segments are switched",
     value_names=("in order", "switched"),
     title="segments",
-    feature="next_sentence_labels",
 )
 # Built, but not written: `token_type_ids` are derived from it.
 FIRST_LENGTH = Column("first_length", "uint16", "tokens of the first segment")

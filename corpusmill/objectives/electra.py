@@ -26,7 +26,6 @@ from corpusmill.objectives.objective import Objective, ObjectiveOptions, Repeat
 from corpusmill.tokenization.special_tokens import SpecialTokens
 from corpusmill.tokenization.tokenizer_file import Vocabulary
 
-_SEGMENTS = ("first", "second")
 _RULES_WITH_BLANKS = ("wikitext", "blank-lines")
 
 # The share of tokens that the original masks for the generator.
@@ -181,7 +180,7 @@ class Electra(Objective):
         """Count the tokens that were dropped from each segment."""
         first, second = (
             int(examples.column(f"{segment}_trimmed").to_numpy().sum(dtype=np.int64))
-            for segment in _SEGMENTS
+            for segment in ("first", "second")
         )
         return {
             "trimmed_tokens": first + second,
