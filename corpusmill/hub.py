@@ -7,7 +7,7 @@ HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE).
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from huggingface_hub import HfApi, hf_hub_download, snapshot_download
 
@@ -38,6 +38,7 @@ def fetch_files(
         Exception: neither the hub nor its cache has the files. This is the error of the hub's
             client, or of its transport (requests, httpx or Xet, depending on its version).
     """
+    place: dict[str, Any] = {"repo_type": kind, "revision": revision}
     try:
         api = HfApi()
         ask = api.dataset_info if kind == "dataset" else api.model_info
@@ -45,26 +46,13 @@ def fetch_files(
         names = [sibling.rfilename for sibling in siblings]
         names = [name for name in names if any(fnmatch(name, pattern) for pattern in patterns)]
         return [
-            Path(
-                hf_hub_download(
-                    repository,
-                    name,
-                    repo_type=kind,
-                    revision=revision,
-                    etag_timeout=TIMEOUT_SECONDS,
-                )
-            )
+            Path(hf_hub_download(repository, name, **place, etag_timeout=TIMEOUT_SECONDS))
             for name in choose(names)
         ]
     except Exception as error:
+        cached: dict[str, Any] = {"allow_patterns": list(patterns), "local_files_only": True}
         try:
-            folder = snapshot_download(
-                repository,
-                repo_type=kind,
-                revision=revision,
-                allow_patterns=list(patterns),
-                local_files_only=True,
-            )
+            folder = snapshot_download(repository, **place, **cached)
         except Exception:  # the first error tells the cause
             raise error from None
     return sorted(path for pattern in patterns for path in Path(folder).glob(pattern))

@@ -238,11 +238,9 @@ def check_rejects(counts: dict[str, int], max_rejects: float | None) -> None:
         return
     allowed = max_rejects if max_rejects >= 1 else max_rejects * lines
     if rejects > allowed:
-        raise UserError(
-            f"--max-rejects {max_rejects:g}",
-            f"{rejects:,} of {lines:,} input lines and rows are rejects",
-            "Repair the input, or allow more; a run without --max-rejects lists them in rejects/",
-        )
+        cause = f"{rejects:,} of {lines:,} input lines and rows are rejects"
+        cure = "Repair the input, or allow more; a run without --max-rejects lists them in rejects/"
+        raise UserError(f"--max-rejects {max_rejects:g}", cause, cure)
 
 
 class CommitDataset(beam.PTransform):

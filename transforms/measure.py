@@ -81,11 +81,7 @@ class MeasureDocuments(beam.PTransform):
 
     def expand(self, tasks: beam.PCollection[Task]) -> NamedOutputs:
         """Apply one DoFn."""
-        tags: dict[str, type | object] = {
-            LARGEST: Count,
-            CANDIDATES: Candidates,
-            REJECTS: RejectsFile,
-        }
+        tags: dict[str, object] = {LARGEST: Count, CANDIDATES: Candidates, REJECTS: RejectsFile}
         measure = beam.ParDo(self._measure).with_output_types(Count, **tags)
         return tasks | "MeasureTask" >> measure.with_outputs(*tags, main=COUNTS)
 

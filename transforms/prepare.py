@@ -135,11 +135,7 @@ class PrepareDocuments(beam.PTransform):
 
     def expand(self, tasks: beam.PCollection[Task]) -> NamedOutputs:
         """Apply one DoFn."""
-        tags: dict[str, type | object] = {
-            CANDIDATES: Candidates,
-            REJECTS: RejectsFile,
-            COUNTS: Count,
-        }
+        tags: dict[str, object] = {CANDIDATES: Candidates, REJECTS: RejectsFile, COUNTS: Count}
         prepare = beam.ParDo(_PrepareTask(self._preparation)).with_output_types(
             tuple[int, Segment], **tags
         )

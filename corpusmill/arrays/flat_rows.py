@@ -104,8 +104,5 @@ def check_numbers(columns: Sequence[Column], output_format: str) -> None:
     """
     for column in columns:
         if column.dtype not in INTEGERS:
-            raise UserError(
-                f"--output-format {output_format}",
-                f"the column {column.name} has the type {column.dtype}, which the format lacks",
-                "Choose parquet",
-            )
+            cause = f"the column {column.name} has the type {column.dtype}, which the format lacks"
+            raise UserError(f"--output-format {output_format}", cause, "Choose parquet")

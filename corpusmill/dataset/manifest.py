@@ -28,13 +28,8 @@ from corpusmill.formats.shard_formats import FORMATS, part_names
 from corpusmill.tokenization.special_tokens import SpecialTokens
 from corpusmill.tokenization.tokenizer_file import TokenizerFile, token_dtype
 
-MANIFEST, SUCCESS, CARD, TOKENIZER, REJECTS = (
-    "dataset.json",
-    "_SUCCESS",
-    "README.md",
-    "tokenizer.json",
-    "rejects/rejects.jsonl",
-)
+MANIFEST, SUCCESS, CARD = "dataset.json", "_SUCCESS", "README.md"
+TOKENIZER, REJECTS = "tokenizer.json", "rejects/rejects.jsonl"
 
 _Number = Annotated[int, Meta(ge=0, le=2**62)]
 # Without a leading dot there is neither a folder above nor a hidden file.

@@ -19,6 +19,7 @@ from corpusmill.errors import UserError
 
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*(::|://)")
 _BLOCK_BYTES = 4 * 2**20
+_PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
 
 
 @runtime_checkable
@@ -136,18 +137,10 @@ class UrlFolder:
         try:
             return cast(tuple[fsspec.AbstractFileSystem, str], url_to_fs(self.url, **self.options))
         except ImportError as error:
-            raise UserError(
-                self.url,
-                f"a package is missing ({str(error).rstrip('.')})",
-                _what_to_install(self.url),
-            ) from None
+            cause = f"a package is missing ({str(error).rstrip('.')})"
+            package = _PACKAGES.get(self.url.split(":", maxsplit=1)[0])
+            cure = f"Install it: pip install {package}" if package else "Install it"
+            raise UserError(self.url, cause, cure) from None
         except ValueError as error:
             cure = "Give a path, or a URL such as s3://bucket/folder"
             raise UserError(self.url, f"fsspec does not know this URL ({error})", cure) from None
-
-
-def _what_to_install(url: str) -> str:
-    package = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}.get(
-        url.split(":", maxsplit=1)[0]
-    )
-    return f"Install it: pip install {package}" if package else "Install it"

@@ -4,8 +4,9 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import numpy as np
 
@@ -17,7 +18,6 @@ from corpusmill.dataset.storage import Folder, UrlFolder
 from corpusmill.errors import UserError
 from corpusmill.formats.shard_formats import FORMATS
 
-_BLOCK_BYTES = 2**20
 _BATCH_ROWS = 8192
 
 
@@ -101,24 +101,19 @@ def _read_manifest(
 def _check_bytes(entry: FileEntry, size: int, folder: Folder) -> Iterator[Problem]:
     """Size and sha256 of one file; a file of another size is not read."""
     if size != entry.bytes:
-        difference = "shorter" if size < entry.bytes else "longer"
-        yield Problem(
-            entry.file, f"{abs(size - entry.bytes):,} bytes {difference} than the manifest says"
-        )
+        kind = "shorter" if size < entry.bytes else "longer"
+        cause = f"{abs(size - entry.bytes):,} bytes {kind} than the manifest says"
+        yield Problem(entry.file, cause)
         return
-    digest = hashlib.sha256()
     try:
         with folder.open(entry.file) as stream:
-            while block := stream.read(_BLOCK_BYTES):
-                digest.update(block)
+            digest = hashlib.file_digest(cast(BufferedReader, stream), "sha256").hexdigest()
     except OSError as error:
         yield Problem(entry.file, f"cannot be read: {error}")
         return
-    if digest.hexdigest() != entry.sha256:
-        yield Problem(
-            entry.file,
-            f"sha256 differs: it is {digest.hexdigest()}, and the manifest says {entry.sha256}",
-        )
+    if digest != entry.sha256:
+        cause = f"sha256 differs: it is {digest}, and the manifest says {entry.sha256}"
+        yield Problem(entry.file, cause)
 
 
 @dataclass

@@ -51,22 +51,16 @@ def cut_lengths(columns: Iterable[Column], bin_size: int | None) -> tuple[Length
         return ()
     longest = next((column.width for column in columns if column.name == "input_ids"), 0)
     if not longest:
-        raise UserError(
-            f"--bin-size {bin_size}",
-            "the rows of this data set have no lengths",
-            "Leave it out",
-        )
+        cause = "the rows of this data set have no lengths"
+        raise UserError(f"--bin-size {bin_size}", cause, "Leave it out")
     bins = tuple(
         LengthBin(number, first, min(first + bin_size - 1, longest))
         for number, first in enumerate(range(1, longest + 1, bin_size))
     )
     if not 2 <= len(bins) <= MAX_BINS:
-        smallest = -(-longest // MAX_BINS)
-        raise UserError(
-            f"--bin-size {bin_size}",
-            f"it makes {len(bins)} bins of lengths up to {longest}; 2 to {MAX_BINS} are allowed",
-            f"Give {smallest} to {longest - 1}",
-        )
+        cause = f"it makes {len(bins)} bins of lengths up to {longest}; 2 to {MAX_BINS} are allowed"
+        cure = f"Give {-(-longest // MAX_BINS)} to {longest - 1}"
+        raise UserError(f"--bin-size {bin_size}", cause, cure)
     return bins
 
 

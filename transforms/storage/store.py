@@ -160,8 +160,5 @@ class Store(ABC):
         if not self.has_credentials:
             cause = "no credentials were found on this machine, and it is not public"
             return UserError(path, cause, self.log_in)
-        return UserError(
-            path,
-            f"access is denied ({details})",
-            "Ask for permission to list, read and write objects there, or use other credentials",
-        )
+        cure = "Ask for permission to list, read and write objects there, or use other credentials"
+        return UserError(path, f"access is denied ({details})", cure)
