@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from corpusmill.reading.rows import Lists, Rows
+from corpusmill.reading.rows import Batch, Lists, Rows
 
 Row = Sequence[int]
 
@@ -24,6 +24,11 @@ def rows_of(**columns: Sequence[Any]) -> Rows:
         for name, column in columns.items()
     }
     return Rows(arrays, np.arange(number), np.zeros(number, np.int64))
+
+
+def lists_in(batch: Batch) -> dict[str, Any]:
+    """Return the arrays of a batch as nested lists."""
+    return {name: array.tolist() for name, array in batch.items()}
 
 
 def pad(row: Row, width: int, fill: int) -> list[int]:

@@ -1,5 +1,6 @@
 import hashlib
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from random import Random
 
@@ -47,10 +48,7 @@ def test_every_example_is_two_stretches_of_text(
         corpus, seed=seed, max_seq_length=length, short_seq_prob=0.5, masked_lm_prob=share,
         max_predictions_per_seq=cap,
     )  # fmt: skip
-    texts = {
-        document: [token for sentence in sentences for token in sentence]
-        for document, sentences in corpus.items()
-    }
+    texts = {document: list(chain(*sentences)) for document, sentences in corpus.items()}
     for row in examples.to_pylist():
         first, second = segments(row)
         own = texts[row["document"]]
@@ -61,9 +59,7 @@ def test_every_example_is_two_stretches_of_text(
             assert second == other[other.index(second[0]) :][: len(second)]
             assert (other is not own) == row["next_sentence_label"]
         predictions = max(1, round((len(first) + len(second)) * share))
-        assert len(row["masked_lm_positions"]) == (
-            predictions if cap is None else min(cap, predictions)
-        )
+        assert len(row["masked_lm_positions"]) == min(cap or predictions, predictions)
 
 
 def test_the_columns_are_the_table() -> None:
@@ -130,9 +126,7 @@ def test_a_corpus_of_one_document_has_no_random_pairs() -> None:
     for seed in range(20):
         rows = build(corpus, seed=seed, max_seq_length=20).to_pylist()
         assert {row["next_sentence_label"] for row in rows} == {0}
-        assert [token for row in rows for part in segments(row) for token in part] == list(
-            range(10, 24)
-        )
+        assert list(chain(*(part for row in rows for part in segments(row)))) == list(range(10, 24))
 
 
 def test_a_corpus_of_one_sentence_has_an_empty_second_segment() -> None:

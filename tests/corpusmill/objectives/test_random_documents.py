@@ -1,7 +1,7 @@
 import io
 import mmap
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from random import Random
 
@@ -126,13 +126,9 @@ def test_another_seed_gives_another_order() -> None:
 def test_the_budget_is_filled_in_the_order_of_priorities(
     candidates: list[tuple[int, int]], budget: int, rng: Random
 ) -> None:
-    chosen, total, limit = [], 0, -1
-    for priority, tokens in sorted(candidates):
-        total += tokens
-        if total > budget:
-            break
-        chosen.append(priority)
-        limit = priority
+    ordered = sorted(candidates)
+    totals = accumulate(tokens for _, tokens in ordered)
+    chosen = [own for (own, _), total in zip(ordered, totals, strict=True) if total <= budget]
     rng.shuffle(candidates)
     largest = choose(
         np.array([priority for priority, _ in candidates], np.uint64),
@@ -140,7 +136,7 @@ def test_the_budget_is_filled_in_the_order_of_priorities(
         np.array([tokens for _, tokens in candidates], np.int64),
         budget,
     )
-    assert largest == limit
+    assert largest == max(chosen, default=-1)
     assert sorted(priority for priority, _ in candidates if priority <= largest) == chosen
 
 

@@ -197,12 +197,8 @@ def test_nothing_in_a_folder_is_executed(
     (data / "__init__.py").write_text("raise SystemExit")
     for name in ("state.pkl", "dataset.npy", "data.pt", "index.pkl.gz"):
         (data / name).write_bytes(bomb)
-    change(
-        data,
-        lambda manifest: manifest.update(
-            loader="out.py", trust_remote_code=True, _target_="os.system"
-        ),
-    )
+    added = {"loader": "out.py", "trust_remote_code": True, "_target_": "os.system"}
+    change(data, lambda manifest: manifest.update(added))
     for module, name in (
         (pickle, "load"), (pickle, "loads"), (pickle, "Unpickler"), (builtins, "eval"),
         (os, "system"), (subprocess, "Popen"),

@@ -88,15 +88,13 @@ def test_scan_takes_one_sentence_more_than_the_target(
 
 def test_find_in_pool_looks_in_its_stretch_alone() -> None:
     documents = np.array([3, 5, 9, 1, 5, 7, 2**64 - 1], np.uint64)
-    places = [
-        find_in_pool(documents, 0, 3, np.uint64(document)) for document in (3, 5, 9, 1, 4, 10)
-    ]
-    assert places == [0, 1, 2, -1, -1, -1]
-    places = [
-        find_in_pool(documents, 3, 7, np.uint64(document)) for document in (1, 5, 7, 9, 2**64 - 1)
-    ]
-    assert places == [3, 4, 5, -1, 6]
-    assert find_in_pool(documents, 2, 2, np.uint64(9)) == -1
+    for (begin, end), places in {
+        (0, 3): {3: 0, 5: 1, 9: 2, 1: -1, 4: -1, 10: -1},
+        (3, 7): {1: 3, 5: 4, 7: 5, 9: -1, 2**64 - 1: 6},
+        (2, 2): {9: -1},
+    }.items():
+        for document, place in places.items():
+            assert find_in_pool(documents, begin, end, np.uint64(document)) == place
 
 
 @pytest.mark.parametrize("own", [-1, 2, 3, 5])

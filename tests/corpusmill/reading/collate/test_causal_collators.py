@@ -18,7 +18,7 @@ from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import Rows
 from corpusmill.reading.token_windows import TOKENS
 from tests.corpusmill.objectives.reference_gpt import windows
-from tests.tools.batches_in_python import mark, packed_batch, pad, rows_of
+from tests.tools.batches_in_python import lists_in, mark, packed_batch, pad, rows_of
 
 tokens = st.lists(st.integers(1, 300), min_size=1, max_size=9)
 pieces_of_rows = st.lists(st.lists(tokens, min_size=1, max_size=5), min_size=1, max_size=5)
@@ -68,16 +68,14 @@ def test_packed_rows_are_padded_one_by_one(
     # Cut the rows from more rows.
     stored = pack([[[1]]] * before + rows)[before:]
     batch = PackedCollator(Padding(7, pad_to_multiple_of=multiple))(stored)
-    results = {name: array.tolist() for name, array in batch.items()}
-    assert results == packed_batch(rows, width, 7)
+    assert lists_in(batch) == packed_batch(rows, width, 7)
 
 
 @given(pieces_of_rows, st.integers(1, 8))
 def test_packed_rows_are_flattened_into_one(rows: list[list[list[int]]], multiple: int) -> None:
     padding = Padding(7, pad_to_multiple_of=multiple)
     batch = PackedCollator(padding, "flattened")(pack(rows))
-    results = {name: array.tolist() for name, array in batch.items()}
-    assert results == packed_batch(rows, None, 7, multiple)
+    assert lists_in(batch) == packed_batch(rows, None, 7, multiple)
     assert {name: array.dtype for name, array in batch.items() if array.dtype != np.int64} == {
         "cu_seq_lens_q": np.int32,
         "cu_seq_lens_k": np.int32,

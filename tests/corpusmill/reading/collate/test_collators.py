@@ -22,7 +22,7 @@ from corpusmill.reading.collate.collators import MaskedLmCollator, collator_for
 from corpusmill.reading.collate.padding import Padding
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.token_windows import TokenWindows
-from tests.tools.batches_in_python import masked_batch, rows_of
+from tests.tools.batches_in_python import lists_in, masked_batch, rows_of
 from tests.tools.manifests import INPUT_IDS
 from tests.tools.small_datasets import Recipe, write_dataset
 
@@ -43,7 +43,7 @@ COLUMNS = (
 
 def test_a_batch_has_what_models_take() -> None:
     batch = MaskedLmCollator(Padding(pad_to_multiple_of=4), COLUMNS)(ROWS)
-    assert {name: array.tolist() for name, array in batch.items()} == {
+    assert lists_in(batch) == {
         "input_ids": [[2, 4, 3, 0], [2, 3, 0, 0]],
         "attention_mask": [[1, 1, 1, 0], [1, 1, 0, 0]],
         "token_type_ids": [[0, 0, 1, 0], [0, 1, 0, 0]],
@@ -58,7 +58,7 @@ def test_a_batch_has_what_models_take() -> None:
 def test_the_batches_of_a_block_are_its_rows() -> None:
     """Rows that are cut from others begin in the middle of their values."""
     batch = MaskedLmCollator(Padding(9, "max_length", None, 3), COLUMNS)(ROWS[1:2])
-    assert {name: array.tolist() for name, array in batch.items()} == {
+    assert lists_in(batch) == {
         "input_ids": [[2, 3, 9]],
         "attention_mask": [[1, 1, 0]],
         "token_type_ids": [[0, 1, 0]],
@@ -77,8 +77,7 @@ def test_batches_of_a_data_set_are_its_examples_padded(
     batch = collate(collate.prepare(data_set.take(samples)))
     examples = [data_set[int(sample)] for sample in samples]
     longest = max(len(example["input_ids"]) for example in examples)
-    expected = masked_batch(examples, width or longest, 0)
-    assert {name: array.tolist() for name, array in batch.items()} == expected
+    assert lists_in(batch) == masked_batch(examples, width or longest, 0)
 
 
 def test_labels_are_the_text_that_was_masked(

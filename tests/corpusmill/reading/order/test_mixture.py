@@ -20,6 +20,8 @@ from tests.tools.numbered_samples import AsTheyAre, NumberedSamples, read_epoch
 SMALL = NumberedSamples((60, 40), digest="small")
 LARGE = NumberedSamples((500, 300, 200), digest="large", seed=1)
 
+OTHER_TOKENIZER = replace(SMALL.manifest.tokenizer, sha256="f" * 64)
+
 quotas = st.lists(st.integers(1, 400), min_size=1, max_size=6).map(tuple)
 
 
@@ -105,10 +107,7 @@ def test_quotas(proportions: Any, epoch_size: Any, expected: tuple[int, int]) ->
 
 
 @settings(deadline=None)
-@given(
-    st.lists(st.floats(0.01, 10), min_size=1, max_size=6),
-    st.integers(10_000, 10**9),
-)
+@given(st.lists(st.floats(0.01, 10), min_size=1, max_size=6), st.integers(10_000, 10**9))
 def test_quotas_of_a_given_size_are_those_of_the_proportions(
     proportions: list[float], size: int
 ) -> None:
@@ -188,10 +187,7 @@ def test_columns_take_the_larger_of_two_types() -> None:
 @pytest.mark.parametrize(
     ("manifest", "message"),
     [
-        (
-            {"tokenizer": replace(SMALL.manifest.tokenizer, sha256="f" * 64)},
-            "tokenizer is not that of the first",
-        ),
+        ({"tokenizer": OTHER_TOKENIZER}, "tokenizer is not that of the first"),
         ({"columns": (INPUT_IDS,)}, "has the columns input_ids; .*input_ids, label"),
     ],
 )
