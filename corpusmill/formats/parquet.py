@@ -48,13 +48,9 @@ class ParquetFormat(ShardFormat):
     ) -> Iterator[str]:
         """Load by the library datasets, which reads the card's front matter, or by Arrow."""
         glob = shard_glob(options.shard_name, split, file)
-        yield from (
-            "```python",
-            "from pathlib import Path",
-            "",
-            "from datasets import load_dataset",
-        )
-        yield from ("", f'examples = load_dataset(str(Path.cwd()), split="{split}")', "```", "")
+        yield from ("```python", "from pathlib import Path", "")
+        yield from ("from datasets import load_dataset", "")
+        yield from (f'examples = load_dataset(str(Path.cwd()), split="{split}")', "```", "")
         yield from ("or, without `datasets`:", "", "```python", "from pathlib import Path", "")
         yield from ("import pyarrow.dataset", "")
         yield f'files = sorted(str(path) for path in Path(".").glob("{glob}"))'

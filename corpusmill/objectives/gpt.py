@@ -128,17 +128,14 @@ class Gpt(Objective):
             "pack": "the tokens of documents, one behind the other",
         }[mode]
         width = ANY_LENGTH if mode == "stream" else length
-        tokens = token_column(self.token_dtype, meaning, width, self._pad_id)
+        pad_id = self.special.pad_id
+        if pad_id is None or pad_id == self.special.eos_id:
+            pad_id = NO_PAD  # it could be mistaken for the row's own end
+        tokens = token_column(self.token_dtype, meaning, width, pad_id)
         dtype = smallest_integer(length).name
         meaning = "where each document begins, from 0, and where the last one ends"
         boundaries = Column("cu_seqlens", dtype, meaning, length + 1, role=Role.BOUNDARIES)
         return (tokens, boundaries) if mode == "pack" else (tokens,)
-
-    @property
-    def _pad_id(self) -> int:
-        """The id that fills a row; NO_PAD if it could be mistaken for the row's own end."""
-        pad_id = self.special.pad_id
-        return NO_PAD if pad_id is None or pad_id == self.special.eos_id else pad_id
 
     def build(self, documents: pa.RecordBatch, repeat: Repeat) -> pa.RecordBatch:
         """Cut documents into rows; in the mode "pack", into the pieces that `pack` packs."""

@@ -83,10 +83,8 @@ def features_of(columns: Sequence[Column]) -> tuple[Feature, ...]:
         input_ids and token_type_ids give input_ids, input_mask, segment_ids.
     """
     features = [Feature(column.feature or column.name, column, "values") for column in columns]
-    for column in columns:
-        if column.role in _DERIVED:
-            name, kind = _DERIVED[column.role]
-            features.append(Feature(name, column, kind))
+    derived = [(column, *_DERIVED[column.role]) for column in columns if column.role in _DERIVED]
+    features += [Feature(name, column, kind) for column, name, kind in derived]
     return tuple(sorted(features, key=lambda feature: feature.name.encode()))
 
 
