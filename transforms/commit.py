@@ -23,6 +23,7 @@ from corpusmill.errors import UserError
 from corpusmill.formats.shard_formats import FORMATS, part_names
 from corpusmill.layout.length_bins import LengthBin
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
+from transforms.checksums import read_blocks, unseal
 from transforms.elements import RejectsFile, WrittenFile
 from transforms.recovery.claim import check_claim, drop_claim, read_claim
 from transforms.recovery.publish import Move
@@ -31,7 +32,6 @@ from transforms.storage.files import (
     create_file,
     file_exists,
     new_path,
-    open_file,
     read_file,
     remove_folder,
 )
@@ -102,7 +102,8 @@ class _Commit(beam.DoFn):
         self, written: list[WrittenFile], sums: dict[str, int], rejects: list[RejectsFile]
     ) -> None:
         check_rejects(sums, self._options.max_rejects)
-        record = json.loads(read_file(self._options.record_path))
+        record_path = self._options.record_path
+        record = json.loads(unseal(read_file(record_path), record_path))
         rows = sum(file.rows for file in written)
         shards = len({file.shard for file in written})
         problems = find_imbalances(sums, self._options.expected, rows, shards)
@@ -117,14 +118,15 @@ class _Commit(beam.DoFn):
             if isinstance(entry, Shard):
                 shards_of.setdefault(self._split_of(file), []).append(entry)
         files = [entry for _, entry in entries if not isinstance(entry, Shard)]
-        tokenizer_json = read_file(self._options.tokenizer_path)
+        header = manifest_json.from_json(record["header"])
+        path = self._options.tokenizer_path
+        tokenizer_json = b"".join(read_blocks(path, header.tokenizer.sha256))
         files.append(entry_of(manifests.TOKENIZER, tokenizer_json))
         if rejects:
             joined = new_path(self._options.temp_folder, "rejects")
-            size, sha256 = _join_files([file.path for file in sorted(rejects)], joined)
+            size, sha256 = _join_files(sorted(rejects), joined)
             moves.append(Move(joined, self._final(manifests.REJECTS), size))
             files.append(FileEntry(manifests.REJECTS, size, sha256))
-        header = manifest_json.from_json(record["header"])
         manifest = _add_results(header, sums, shards_of, files)
         contents = {manifests.TOKENIZER: tokenizer_json, **_describe(manifest, tokenizer_json)}
         # Joining may have taken a while.
@@ -165,7 +167,7 @@ class _Commit(beam.DoFn):
                 yield files[0]
                 continue
             path = new_path(self._options.temp_folder, f"joined-{split}-{part}")
-            size, sha256 = _join_files([file.path for file in files], path)
+            size, sha256 = _join_files(files, path)
             rows, tokens = sum(file.rows for file in files), sum(file.tokens for file in files)
             yield WrittenFile(files[0].shard, part, path, rows, tokens, size, sha256, bin=0)
 
@@ -189,14 +191,13 @@ def _add_results(
     return replace(header, counts=kept, splits=splits, files=tuple(files))
 
 
-def _join_files(paths: Iterable[str], joined: str) -> tuple[int, str]:
+def _join_files(files: Iterable[WrittenFile | RejectsFile], joined: str) -> tuple[int, str]:
     """Write several files into a new one; return its size in bytes and its SHA-256."""
     with create_file(joined) as stream:
         target = HashingWriter(stream)
-        for path in paths:
-            with open_file(path) as source:
-                while block := source.read(2**20):
-                    target.write(block)
+        for file in files:
+            for block in read_blocks(file.path, file.sha256):
+                target.write(block)
     return target.bytes, target.sha256
 
 

@@ -14,6 +14,22 @@ from apache_beam import coders
 NamedOutputs = Any
 
 
+class Part(NamedTuple):
+    """Neighboring bytes of a file.
+
+    Attributes:
+        path: the file.
+        offset: first byte.
+        length: number of bytes.
+        checksum: their CRC-32C.
+    """
+
+    path: str
+    offset: int
+    length: int
+    checksum: int
+
+
 class Task(NamedTuple):
     """The unit of reading: neighboring ranges of the input, listed on one line of the plan.
 
@@ -37,11 +53,15 @@ class RejectsFile(NamedTuple):
         number: number of the task.
         path: temporary file.
         rejects: number of lines.
+        bytes: size of the file.
+        sha256: hexadecimal digest of the file.
     """
 
     number: int
     path: str
     rejects: int
+    bytes: int
+    sha256: str
 
 
 class Segment(NamedTuple):
@@ -53,6 +73,7 @@ class Segment(NamedTuple):
         path: file that holds the message; empty for a segment without rows.
         offset: first byte of the message.
         length: number of bytes of the message.
+        checksum: CRC-32C of the message.
     """
 
     bucket: int
@@ -60,6 +81,12 @@ class Segment(NamedTuple):
     path: str
     offset: int
     length: int
+    checksum: int
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The message."""
+        return (Part(self.path, self.offset, self.length, self.checksum),)
 
 
 class WrittenFile(NamedTuple):
@@ -98,14 +125,29 @@ class Candidates(NamedTuple):
         offset: first byte of the documents' sizes
             (`corpusmill.objectives.random_documents.measure_documents`), which an Arrow IPC stream
             follows.
-        length: number of bytes of both.
+        sizes_length: number of bytes of the sizes.
+        sizes_checksum: CRC-32C of the sizes.
+        stream_length: number of bytes of the stream.
+        stream_checksum: CRC-32C of the stream.
     """
 
     first_document: str
     documents: int
     path: str
     offset: int
-    length: int
+    sizes_length: int
+    sizes_checksum: int
+    stream_length: int
+    stream_checksum: int
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The sizes and the stream."""
+        middle = self.offset + self.sizes_length
+        return (
+            Part(self.path, self.offset, self.sizes_length, self.sizes_checksum),
+            Part(self.path, middle, self.stream_length, self.stream_checksum),
+        )
 
 
 for _element in (Task, RejectsFile, Segment, WrittenFile, Candidates):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import apache_beam as beam
 
+from transforms.checksums import seal, unseal
 from transforms.elements import Task
 from transforms.storage.files import create_file, open_file, read_part
 
@@ -93,18 +94,22 @@ def group_ranges(
 
 
 def write_plan(path: str, tasks: Iterable[list[PlannedRange]]) -> Plan:
-    """Write a plan with a JSON line for each task; tasks are numbered in their order."""
+    """Write a plan with a line for each task, a checksum and JSON; tasks are numbered in order."""
     number = ranges = 0
     with create_file(path) as stream:
         for task in tasks:
-            stream.write(json.dumps(task, ensure_ascii=False).encode() + b"\n")
+            stream.write(seal(json.dumps(task, ensure_ascii=False).encode() + b"\n"))
             number, ranges = number + 1, ranges + len(task)
     return Plan(path, number, ranges)
 
 
 def read_task(task: Task) -> list[PlannedRange]:
-    """Read the ranges of a task from the plan."""
-    line = read_part(task.plan, task.offset, task.length)
+    """Read the ranges of a task from the plan.
+
+    Raises:
+        DamagedFileError: the plan is damaged.
+    """
+    line = unseal(read_part(task.plan, task.offset, task.length), task.plan)
     return [PlannedRange(*part) for part in json.loads(line)]
 
 

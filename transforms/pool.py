@@ -1,11 +1,12 @@
 """The pool of random documents: candidates from every task, one pool from all candidates."""
 
+import json
 import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import apache_beam as beam
 import numpy as np
@@ -17,9 +18,18 @@ from apache_beam.pvalue import TaggedOutput
 from corpusmill.layout.placement import TRAIN, VALIDATION, assign_splits
 from corpusmill.objectives import random_documents as pools
 from corpusmill.objectives.random_documents import ARRAYS, Pool, open_pool
-from transforms.elements import Candidates, NamedOutputs
+from transforms.checksums import (
+    ChecksumWriter,
+    are_intact,
+    compute_checksum,
+    explain_damage,
+    read_intact,
+    seal,
+    unseal,
+)
+from transforms.elements import Candidates, NamedOutputs, Part
 from transforms.recovery.journal import Journal, Output
-from transforms.storage.files import create_file, new_path, open_file, read_part
+from transforms.storage.files import create_file, new_path, open_file, read_file, write_file
 from transforms.storage.parallel import map_ahead
 from transforms.tally import COUNTS, Count, Tally
 
@@ -87,14 +97,17 @@ class CandidateFile:
         self._waiting = []
         sizes = pools.measure_documents(candidates)
         sink = pa.BufferOutputStream()
-        sink.write(sizes)
         with pa.ipc.new_stream(sink, candidates.schema) as writer:
             writer.write_batch(candidates)
-        message = sink.getvalue()
-        self._stream.write(message)
+        messages = (sizes.tobytes(), sink.getvalue().to_pybytes())
         first, number = str(sizes[0, 0]), candidates.num_rows
-        self._written.append(Candidates(first, number, self._path, self._offset, message.size))
-        self._offset += message.size
+        checks = [
+            number for message in messages for number in (len(message), compute_checksum(message))
+        ]
+        self._written.append(Candidates(first, number, self._path, self._offset, *checks))
+        for message in messages:
+            self._stream.write(message)
+            self._offset += len(message)
 
     def close(self) -> list[Candidates]:
         """Write the remaining candidates and return the references to all of them."""
@@ -113,7 +126,7 @@ class _WritePool(beam.DoFn):
 
     def process(self, element: tuple[int, Iterable[Candidates]]) -> Iterator[str]:
         journal = Journal(self._options.temp_folder)
-        outputs, _ = journal.once(POOL, lambda: self._write(element[1]), _pool_files)
+        outputs, _ = journal.once(POOL, lambda: self._write(element[1]), _is_intact)
         for tag, value in outputs:
             yield TaggedOutput(tag, value) if tag else value
 
@@ -130,7 +143,9 @@ class _WritePool(beam.DoFn):
             for batch in map_ahead(_load, candidates)
             if (chosen := self._choose(batch, limit, split)).num_rows
         )
-        pools.write_pool(batches, shape, [create_file(file) for file in files_of_pool(path)])
+        files = [ChecksumWriter(file) for file in files_of_pool(path)]
+        pools.write_pool(batches, shape, cast(list[BinaryIO], files))
+        write_checksums(path, [file.part for file in files])
         yield "", path
         yield COUNTS, ("pool.candidates", number)
         yield COUNTS, ("pool.documents", shape.documents)
@@ -164,15 +179,11 @@ class _WritePool(beam.DoFn):
 
 
 def _read_sizes(candidates: Candidates) -> npt.NDArray[np.uint64]:
-    size = candidates.documents * pools.BYTES_OF_SIZES
-    sizes = read_part(candidates.path, candidates.offset, size)
-    return np.frombuffer(sizes, np.uint64).reshape(-1, 3)
+    return np.frombuffer(read_intact(candidates.parts[0]), np.uint64).reshape(-1, 3)
 
 
 def _load(candidates: Candidates) -> pa.RecordBatch:
-    begin = candidates.documents * pools.BYTES_OF_SIZES
-    stream = read_part(candidates.path, candidates.offset + begin, candidates.length - begin)
-    return pa.ipc.open_stream(stream).read_next_batch()
+    return pa.ipc.open_stream(read_intact(candidates.parts[1])).read_next_batch()
 
 
 def files_of_pool(path: str) -> list[str]:
@@ -180,21 +191,57 @@ def files_of_pool(path: str) -> list[str]:
     return [str(FileSystems.join(path, f"{name}.npy")) for name in ARRAYS]
 
 
-def _pool_files(outputs: Iterable[Output]) -> list[str]:
-    return [file for tag, path in outputs if not tag for file in files_of_pool(path)]
+def write_checksums(path: str, parts: Iterable[Part]) -> None:
+    """Write the checksums of a pool's files beside them.
+
+    Args:
+        path: folder of the pool.
+        parts: its files, in the order of `ARRAYS`.
+    """
+    checksums = json.dumps([(part.length, part.checksum) for part in parts])
+    write_file(_checksums_path(path), seal(checksums.encode()))
+
+
+def _checksums_path(path: str) -> str:
+    return str(FileSystems.join(path, "checksums.json"))
+
+
+def _list_parts(path: str) -> list[Part]:
+    """List the files of a pool, with their checksums."""
+    checksums = _checksums_path(path)
+    content = json.loads(unseal(read_file(checksums), checksums))
+    return [
+        Part(file, 0, length, checksum)
+        for file, (length, checksum) in zip(files_of_pool(path), content, strict=True)
+    ]
+
+
+def _is_intact(outputs: Iterable[Output]) -> bool:
+    return all(are_intact(_list_parts(path)) for tag, path in outputs if not tag)
 
 
 def map_pool(path: str) -> Pool:
-    """Map a pool into memory; a pool elsewhere is first copied to this machine."""
+    """Map a pool into memory; a pool elsewhere is first copied to this machine.
+
+    Raises:
+        UserError: its files are damaged.
+    """
+    parts = _list_parts(path)
     if Path(path).is_dir():
-        return open_pool(path)
+        return _map_intact(path, path, parts)
     with TemporaryDirectory(prefix="corpusmill-pool-") as folder:
-        for file in files_of_pool(path):
-            copy = Path(folder) / FileSystems.split(file)[1]
-            with open_file(file) as source, copy.open("wb") as target:
+        copies = [part._replace(path=str(Path(folder, Path(part.path).name))) for part in parts]
+        for part, copy in zip(parts, copies, strict=True):
+            with open_file(part.path) as source, Path(copy.path).open("wb") as target:
                 shutil.copyfileobj(source, target, 2**20)
         # The mapping outlives the file's name.
-        return open_pool(folder)
+        return _map_intact(path, folder, copies)
+
+
+def _map_intact(path: str, folder: str, parts: list[Part]) -> Pool:
+    if not are_intact(parts):
+        raise explain_damage(path)
+    return open_pool(folder)
 
 
 class WritePool(beam.PTransform):
@@ -214,7 +261,7 @@ class WritePool(beam.PTransform):
         """Bring the references together and write one pool."""
         # A corpus without candidates needs a pool too, an empty one.
         nothing = candidates.pipeline | "CreateNoCandidates" >> beam.Create(
-            [Candidates("0", 0, "", 0, 0)]
+            [Candidates("0", 0, "", 0, 0, 0, 0, 0)]
         ).with_output_types(Candidates)
         write = beam.ParDo(_WritePool(self._options)).with_output_types(str, **{COUNTS: Count})
         return (

@@ -12,6 +12,7 @@ from corpusmill.corpus.decompression import open_decompressed
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.dataset.checksums import HashingWriter
 from transforms.elements import RejectsFile
 from transforms.plan import PlannedRange
 from transforms.spill import join_small
@@ -64,9 +65,10 @@ class TaskReader:
             return
         path = new_path(self._temp_folder, f"rejects-{number}", ".jsonl")
         with create_file(path) as stream:
+            sink = HashingWriter(stream)
             for reject in self._rejects:
-                stream.write((json.dumps(asdict(reject), ensure_ascii=False) + "\n").encode())
+                sink.write((json.dumps(asdict(reject), ensure_ascii=False) + "\n").encode())
         self._tally.add("read.rejects", len(self._rejects))
         for reason, rejects in Counter(reject.reason for reject in self._rejects).items():
             self._tally.add(f"read.rejects.{reason}", rejects)
-        yield RejectsFile(number, path, len(self._rejects))
+        yield RejectsFile(number, path, len(self._rejects), sink.bytes, sink.sha256)

@@ -193,4 +193,4 @@ class GatherShards(beam.PTransform):
 
 def _empty_segments(shards: int) -> Iterator[KeyedSegment]:
     for shard in range(shards):
-        yield shard, Segment(shard, 0, "", 0, 0)
+        yield shard, Segment(shard, 0, "", 0, 0, 0)

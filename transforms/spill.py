@@ -9,8 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.layout.sorting import order_by_bucket
+from transforms.checksums import compute_checksum, read_intact
 from transforms.elements import Segment
-from transforms.storage.files import create_file, delete_files, new_path, read_part
+from transforms.storage.files import create_file, delete_files, new_path
 
 # Size of a segment of joined files.
 JOINED_BYTES = 8 * 2**20
@@ -67,7 +68,8 @@ def _write_segments(
         for bucket, rows in ordered:
             message = rows.serialize()
             stream.write(message)
-            segments.append(Segment(bucket, rows.num_rows, path, offset, message.size))
+            checksum = compute_checksum(message)
+            segments.append(Segment(bucket, rows.num_rows, path, offset, message.size, checksum))
             offset += message.size
     return segments
 
@@ -118,6 +120,10 @@ def join_small(batches: Iterable[pa.RecordBatch], small: int) -> Iterator[pa.Rec
 
 
 def load_segment(segment: Segment, schema: pa.Schema) -> pa.RecordBatch:
-    """Read the rows of a segment."""
-    message = read_part(segment.path, segment.offset, segment.length)
+    """Read the rows of a segment.
+
+    Raises:
+        UserError: its file is damaged.
+    """
+    [message] = map(read_intact, segment.parts)
     return pa.ipc.read_record_batch(pa.py_buffer(message), schema)

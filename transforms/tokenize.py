@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer
-from transforms.storage.files import read_file
+from transforms.checksums import read_blocks
 from transforms.tally import Tally
 
 
@@ -17,6 +17,7 @@ class Tokenizing:
 
     Attributes:
         path: a complete tokenizer.json that every worker can read.
+        sha256: hexadecimal digest of that file.
         token_dtype: NumPy name of the type of a token id, marked where a rule of words is set.
         memoize: whether the ids of words may be remembered.
         special_tokens_in_text: whether special tokens in the text become their ids.
@@ -25,15 +26,20 @@ class Tokenizing:
     """
 
     path: str
+    sha256: str
     token_dtype: str
     memoize: bool = True
     special_tokens_in_text: bool = True
     words: str = ""
 
     def load(self) -> SentenceTokenizer:
-        """Load the tokenizer; Beam's `Shared` makes it one for each process."""
+        """Load the tokenizer; Beam's `Shared` makes it one for each process.
+
+        Raises:
+            DamagedFileError: its file is damaged.
+        """
         return load_sentence_tokenizer(
-            read_file(self.path).decode(),
+            b"".join(read_blocks(self.path, self.sha256)).decode(),
             np.dtype(self.token_dtype),
             self.memoize,
             self.special_tokens_in_text,

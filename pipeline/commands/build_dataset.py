@@ -27,8 +27,9 @@ def build(command: Build, beam_arguments: tuple[str, ...], console: Console) -> 
     launch = prepare_launch(options, beam_arguments, dataset, console, command.log)
     pattern = command.output_options.shard_name
     check_splits(pattern, dataset.validation_share > 0)
-    stale = check_output(dataset.output, dataset.replace, pattern, dataset.resume)
-    with run_folder(dataset.output, options.temp_location, dataset.resume) as folder:
+    output, temp_location, resume = dataset.output, options.temp_location, dataset.resume
+    stale = check_output(output, dataset.replace, pattern, resume, temp_location)
+    with run_folder(output, temp_location, resume) as folder:
         recipe = prepare(command, folder.path, console)
         job = assemble_job(recipe, launch.engine, folder)
         folder.begin(job, recipe.files, stale)

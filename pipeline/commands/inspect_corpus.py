@@ -35,9 +35,10 @@ from pipeline.graph import Job, plan_pool, plan_preparation
 from pipeline.options import DatasetOptions, RunOptions
 from pipeline.preparation.assembly import assemble_job
 from pipeline.preparation.inputs import is_local, read_bytes, sum_costs
-from pipeline.preparation.output import temporary_folder, write_text
+from pipeline.preparation.output import write_text
 from pipeline.preparation.recipe import Build, prepare
 from pipeline.preparation.run_folder import RunFolder
+from pipeline.preparation.temporary_folder import temporary_folder
 from pipeline.runners.engine import Reach
 from pipeline.runners.launch import Launch, prepare_launch
 from transforms.build import SORT_BYTES

@@ -30,8 +30,8 @@ from pipeline.preparation.inputs import (
     print_hub_files,
     sum_costs,
 )
-from pipeline.preparation.output import temporary_folder
 from pipeline.preparation.recipe import estimate_text_bytes
+from pipeline.preparation.temporary_folder import temporary_folder
 from transforms.storage.files import create_file, file_exists, open_file
 
 

@@ -30,7 +30,7 @@ from pipeline.runners.engine import Engine
 from transforms.commit import CommitOptions
 from transforms.plan import FILE_BYTES, Plan, cut_ranges, group_ranges, write_plan
 from transforms.shuffle import plan_routes
-from transforms.storage.files import create_file
+from transforms.storage.files import write_file
 from transforms.tokenize import Tokenizing
 
 # An estimate: two bytes for each token, and four or five bytes of text.
@@ -101,10 +101,9 @@ def _write_tokenizer(recipe: Recipe, folder: str) -> Tokenizing:
     # The type of the ids in documents and pool.
     dtype = marked_dtype(tokenizer.vocab_size) if words else tokenizer.token_dtype
     path = FileSystems.join(folder, TOKENIZER)
-    with create_file(path) as stream:
-        stream.write(tokenizer.json.encode())
+    write_file(path, tokenizer.json.encode())
     in_text = tokenizer.options.special_tokens_in_text
-    return Tokenizing(path, dtype.name, recipe.memoize, in_text, words)
+    return Tokenizing(path, tokenizer.digest, dtype.name, recipe.memoize, in_text, words)
 
 
 def _plan_commit(

@@ -8,7 +8,7 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from pipeline.preparation.inputs import absolute, is_local
-from transforms.storage.files import list_files, open_file
+from transforms.storage.files import list_folder, open_file
 
 
 @dataclass(frozen=True)
@@ -25,15 +25,10 @@ class BeamFolder:
         """List every file below the folder."""
         root = absolute(self.url).rstrip("/")
         try:
-            listed = list_files(f"{root}/")
+            sizes = list_folder(root)
         except BeamIOError:
             return {}
-        sizes = {path.removeprefix(root).lstrip("/"): size for path, size in listed.items()}
-        return {
-            name: size
-            for name, size in sorted(sizes.items())
-            if name and not Path(root, name).is_dir()
-        }
+        return {path.removeprefix(f"{root}/"): size for path, size in sorted(sizes.items())}
 
     def open(self, name: str) -> BinaryIO:
         """Open a file for reading from any position."""

@@ -1,16 +1,11 @@
-"""The output folder before, during and after a run."""
+"""The output folder before a run."""
 
 import os
 import re
-import shutil
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from uuid import uuid4
+from collections.abc import Container, Iterable
 
 import psutil
-from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.dataset.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER
@@ -19,12 +14,11 @@ from corpusmill.errors import UserError
 from corpusmill.formats.shard_formats import FORMATS, all_suffixes
 from corpusmill.formats.shard_names import matcher_of
 from pipeline.preparation.beam_folder import BeamFolder
-from pipeline.preparation.inputs import absolute, is_local, read_bytes
+from pipeline.preparation.inputs import absolute, read_bytes
+from pipeline.preparation.temporary_folder import find_temporary_folders, is_folder_of_run
 from transforms.recovery.claim import CLAIM, Claim, read_claim
-from transforms.storage.files import remove_folder, write_file
-from transforms.storage.objects import is_object_path
+from transforms.storage.files import write_file
 
-_TEMPORARY = "_temporary-"
 _SUFFIXES = "|".join(map(re.escape, all_suffixes()))
 _COMPANIONS = "|".join(
     re.escape(name) for shard_format in FORMATS.values() for name in shard_format.companion_names
@@ -35,12 +29,16 @@ _JOINED = "|".join(
 _OURS = re.compile(
     rf"((train|validation)(-bin-\d+-of-\d+)?-\d{{5}}-of-\d{{5}}|{_JOINED})({_SUFFIXES})"
     rf"|{SUCCESS}|{re.escape(MANIFEST)}|{re.escape(CARD)}|{_COMPANIONS}"
-    rf"|{re.escape(TOKENIZER)}|{re.escape(REJECTS)}|{_TEMPORARY}[^/]*/.*"
+    rf"|{re.escape(TOKENIZER)}|{re.escape(REJECTS)}|{CLAIM}\.[0-9a-f]{{32}}"
 )
 
 
 def check_output(
-    output: str, replace: bool, shard_name: str | None = None, resume: bool = False
+    output: str,
+    replace: bool,
+    shard_name: str | None = None,
+    resume: bool = False,
+    temp_location: str | None = None,
 ) -> tuple[str, ...]:
     """Refuse an output folder that is in use, and with --replace one with files that are not ours.
 
@@ -50,6 +48,7 @@ def check_output(
         shard_name: the pattern of the names of the new shards, of which a failed run may have left
             some.
         resume: whether a run into it that was stopped may be resumed.
+        temp_location: where temporary folders are made; in the output folder by default.
 
     Returns:
         The files that the commit replaces.
@@ -61,30 +60,23 @@ def check_output(
         claim, listed = read_claim(absolute(output)), BeamFolder(output).list()
     except UserError as error:  # of an object store
         raise UserError(f"--output {output}", error.cause, error.cure) from None
-    if claim is not None and _is_alive(claim):
-        raise UserError(
-            f"--output {output}",
-            f"another run (process {claim.process}) writes into this folder",
-            "Wait for it, or give another folder",
-        )
-    stopped = claim.temp_folder.removeprefix(absolute(output)).strip("/") if claim else ""
-    names = [
-        name
-        for name in listed
-        if name != CLAIM and not (stopped and name.startswith(f"{stopped}/"))
-    ]
-    own = matcher_of(shard_name) if shard_name else _OURS
-    foreign = [name for name in names if not (_OURS.fullmatch(name) or own.fullmatch(name))]
-    if foreign:
-        known = _list_shards(output)
-        foreign = [name for name in foreign if name not in known]
+    if claim is not None:
+        _refuse_alive(claim, output)
+        if resume:
+            _refuse_lost(claim, output, temp_location)
+    is_ours = claim is not None and is_folder_of_run(claim.temp_folder, output, temp_location)
+    stopped = FileSystems.split(claim.temp_folder)[1] if claim is not None and is_ours else ""
+    folders = find_temporary_folders(listed)
+    ignored = {CLAIM, stopped, *(folder for folder, files in folders.items() if not files)}
+    names = [name for name in listed if name.split("/")[0] not in ignored]
+    foreign = _find_foreign(output, names, folders, shard_name)
     if resume and claim is None and SUCCESS in names:
         raise UserError(
             "--resume", f"the data set in {output} is complete", "Nothing is left to do"
         )
     resumes = resume and claim is not None and not foreign
     if (names or claim) and not (replace or resumes):
-        raise _in_use(output, names, foreign, claim is not None)
+        raise _in_use(output, names, foreign, claim)
     if foreign:
         raise UserError(
             f"--output {output} {'--resume' if resume else '--replace'}",
@@ -92,6 +84,48 @@ def check_output(
             "Move that file away, or give another folder",
         )
     return tuple(names)
+
+
+def _find_foreign(
+    output: str, names: Iterable[str], folders: Container[str], shard_name: str | None
+) -> list[str]:
+    """Return the names of the files that belong neither to a data set nor to a run."""
+    own = matcher_of(shard_name) if shard_name else _OURS
+    foreign = [
+        name
+        for name in names
+        if not (_OURS.fullmatch(name) or own.fullmatch(name) or name.split("/")[0] in folders)
+    ]
+    known = _list_shards(output) if foreign else set()
+    return [name for name in foreign if name not in known]
+
+
+def _refuse_alive(claim: Claim, output: str) -> None:
+    if _is_alive(claim):
+        raise UserError(
+            f"--output {output}",
+            f"another run (process {claim.process}) writes into this folder",
+            "Wait for it, or give another folder",
+        )
+
+
+def _refuse_lost(claim: Claim, output: str, temp_location: str | None) -> None:
+    """Refuse to resume a run whose work cannot be found, or is not in a folder of its own."""
+    if claim.is_damaged:
+        raise UserError(
+            "--resume",
+            f"{output}/{CLAIM} is damaged, as after a power failure, and does not tell where the "
+            "stopped run has left its work",
+            "Start over with --replace",
+        )
+    if not is_folder_of_run(claim.temp_folder, output, temp_location):
+        raise UserError(
+            "--resume",
+            f"the stopped run worked in {claim.temp_folder}, which is not a temporary folder of "
+            f"runs into {output}",
+            "If it was started with --temp-location, give the same one; if its folder was moved, "
+            "copied or removed, start over with --replace",
+        )
 
 
 def _is_alive(claim: Claim) -> bool:
@@ -105,10 +139,13 @@ def _is_alive(claim: Claim) -> bool:
         return False
 
 
-def _in_use(output: str, names: list[str], foreign: list[str], stopped: bool) -> UserError:
-    unfinished = stopped or (SUCCESS not in names and not foreign)
+_BOTH = ["add --resume", "add --replace"]
+
+
+def _in_use(output: str, names: list[str], foreign: list[str], claim: Claim | None) -> UserError:
+    unfinished = claim is not None or (SUCCESS not in names and not foreign)
     cause = f"it is not empty ({names[0]})" if names and not unfinished else ""
-    cures = [*(["add --resume"] if stopped else []), "add --replace"]
+    cures = ["add --replace"] if claim is None or claim.is_damaged else _BOTH
     cure = f"Give another folder, or {', or '.join(cures)}"
     return UserError(
         f"--output {output}",
@@ -124,57 +161,6 @@ def _list_shards(output: str) -> set[str]:
         return set(decode(content or b"", output).entries)
     except UserError:
         return set()
-
-
-def make_temporary_folder(output: str, temp_location: str | None) -> str:
-    """Make a new folder for one run, in the output folder or another one.
-
-    Raises:
-        UserError: it cannot be made.
-    """
-    folder = FileSystems.join(absolute(temp_location or output), f"{_TEMPORARY}{uuid4().hex}")
-    flag = f"--temp-location {temp_location}" if temp_location else f"--output {output}"
-    try:
-        if is_object_path(folder):
-            # A store has no folders; only a write shows whether one may write there.
-            write_file(f"{folder}/begin", b"")
-        else:
-            FileSystems.mkdirs(folder)
-    except (OSError, BeamIOError) as error:
-        raise UserError(
-            flag, f"no folder can be made there ({error})", "Give a folder you can write to"
-        ) from None
-    except UserError as error:
-        raise UserError(flag, error.cause, error.cure) from None
-    return str(folder)
-
-
-@contextmanager
-def temporary_folder(output: str, temp_location: str | None) -> Iterator[str]:
-    """Make a folder for a run that writes no data set, and remove it at the end of the block.
-
-    Raises:
-        UserError: it cannot be made.
-    """
-    parent = absolute(temp_location or output)
-    is_new = is_local(parent) and not Path(parent).exists()
-    folder = make_temporary_folder(output, temp_location)
-    try:
-        yield folder
-    finally:
-        remove_folder(folder)
-        remove_empty_folders(output)
-        if is_new and not any(Path(parent).iterdir()):
-            Path(parent).rmdir()
-
-
-def remove_empty_folders(output: str) -> None:
-    """Remove temporary folders of earlier runs that have no files left, as after --replace."""
-    if not is_local(output):
-        return
-    for folder in Path(absolute(output)).glob(f"{_TEMPORARY}*"):
-        if not any(path.is_file() for path in folder.rglob("*")):
-            shutil.rmtree(folder)
 
 
 def write_text(path: str, text: str) -> None:

@@ -22,10 +22,15 @@ from corpusmill.dataset.manifest_json import to_json
 from corpusmill.errors import UserError
 from pipeline.graph import Job
 from pipeline.preparation.inputs import InputFile, absolute, is_local, read_bytes
-from pipeline.preparation.output import make_temporary_folder, remove_empty_folders
+from pipeline.preparation.temporary_folder import (
+    is_folder_of_run,
+    make_temporary_folder,
+    remove_empty_folders,
+)
+from transforms.checksums import DamagedFileError, seal, unseal
 from transforms.recovery.claim import Claim, drop_claim, read_claim, take_claim
 from transforms.recovery.journal import count_finished
-from transforms.storage.files import create_file, file_exists, remove_folder
+from transforms.storage.files import file_exists, remove_folder, write_file
 
 _RECORD = "run.json"
 
@@ -39,6 +44,7 @@ class RunFolder:
         output: the absolute path of the output folder; empty for a run that writes no data set.
         stopped: the claim of the stopped run that this one resumes or replaces.
         earlier: the record of the run that this one resumes; None for a new run.
+        replaced: the temporary folder of the stopped run that this one replaces; empty for none.
         made: folders that were made for the run.
         token: the token of its own claim.
         handed_over: whether the job continues without this process, which then removes nothing.
@@ -48,6 +54,7 @@ class RunFolder:
     output: str = ""
     stopped: Claim | None = None
     earlier: Mapping[str, Any] | None = None
+    replaced: str = ""
     made: tuple[str, ...] = ()
     token: str = field(default_factory=lambda: uuid4().hex)
     handed_over: bool = False
@@ -87,10 +94,9 @@ class RunFolder:
         over = self.stopped.token if self.stopped else None
         take_claim(self.output, _claim(self.token, self.path), over)
         self._refuse_finished(stale)
-        if self.stopped and self.earlier is None:
-            remove_folder(self.stopped.temp_folder)
-        with create_file(self.record_path) as stream:
-            stream.write(content.encode())
+        if self.replaced:
+            remove_folder(self.replaced)
+        write_file(self.record_path, seal(content.encode()))
 
     def _refuse_finished(self, stale: Sequence[str]) -> None:
         """Refuse, and give the claim back, if another run finished a data set before our claim."""
@@ -146,11 +152,17 @@ def _too_late(output: str) -> UserError:
 def _open(output: str, temp_location: str | None, resume: bool) -> RunFolder:
     root = absolute(output)
     claim = read_claim(root)
-    if claim is not None and resume:
-        content = read_bytes(FileSystems.join(claim.temp_folder, _RECORD))
-        # A run without a record was stopped before it began.
-        with suppress(ValueError):
-            return RunFolder(claim.temp_folder, root, claim, json.loads(content or b""))
+    replaced = ""
+    # A claim may come from anywhere: what it names is only touched if a run has made it.
+    if claim is not None and is_folder_of_run(claim.temp_folder, output, temp_location):
+        record = str(FileSystems.join(claim.temp_folder, _RECORD))
+        content = read_bytes(record) if resume else None
+        # A run without a record was stopped before it began; a damaged one cannot be compared.
+        with suppress(DamagedFileError):
+            if content is not None:
+                earlier = json.loads(unseal(content, record))
+                return RunFolder(claim.temp_folder, root, claim, earlier)
+        replaced = claim.temp_folder
     made = tuple(
         path
         for path in (root, absolute(temp_location or output))
@@ -159,7 +171,7 @@ def _open(output: str, temp_location: str | None, resume: bool) -> RunFolder:
     path = make_temporary_folder(output, temp_location)
     if is_local(root):
         Path(root).mkdir(parents=True, exist_ok=True)
-    return RunFolder(path, root, claim, made=made)
+    return RunFolder(path, root, claim, replaced=replaced, made=made)
 
 
 def _claim(token: str, temp_folder: str) -> Claim:

@@ -12,7 +12,7 @@ import pytest
 from pipeline.preparation.beam_folder import BeamFolder
 from tests.tools.jobs import SMALL, Outcome, assert_refused, run_here, start
 from tests.tools.object_stores import Bucket, Request
-from transforms.storage.files import list_files, open_file, write_file
+from transforms.storage.files import list_folder, open_file, write_file
 
 RANGES = ("--range-bytes", "500")
 
@@ -50,7 +50,7 @@ def describe(contents: dict[str, bytes]) -> dict[str, object]:
 
 def describe_folder(folder: str) -> dict[str, object]:
     contents = {}
-    for path in list_files(folder):
+    for path in list_folder(folder):
         with open_file(path) as stream:
             contents[path.removeprefix(f"{folder}/")] = stream.read()
     return describe(contents)
@@ -74,7 +74,7 @@ def test_the_job_in_a_bucket_gives_the_same_bytes_and_leaves_nothing_else(
     done = build(filled, "--temp-location", f"{filled.url}/temp")
     assert done.status == 0, done.errors
     assert describe_folder(f"{filled.url}/out") == reference
-    assert len(list_files(filled.url)) == len(reference) + 2
+    assert len(list_folder(filled.url)) == len(reference) + 2
     options = ("--", *filled.beam_arguments)
     verified = run_here("verify", f"{filled.url}/out", *options)
     # Lines are broken where the bucket's name is long.
@@ -155,9 +155,9 @@ def test_a_list_that_lags_changes_nothing(
 ) -> None:
     """Lists lack what was written since the run began, and hold what was deleted."""
     assert build(filled, "--seed", "3").status == 0
-    old = dict.fromkeys(list_files(filled.url), 1)
+    old = dict.fromkeys(list_folder(filled.url), 1)
     monkeypatch.setattr(
-        "pipeline.preparation.beam_folder.list_files",
+        "pipeline.preparation.beam_folder.list_folder",
         lambda pattern: {path: size for path, size in old.items() if path.startswith(pattern)},
     )
     done = build(filled, "--replace")

@@ -16,6 +16,7 @@ import transforms.build
 import transforms.commit
 import transforms.prepare
 from pipeline.command_line import FAILURE, INTERRUPTED, USER_ERROR
+from tests.tools.damage import damage_file
 from tests.tools.jobs import Outcome, assert_refused, build, digests
 
 RANGES = ("--range-bytes", "7777", "--validation-share", "0.2")
@@ -179,7 +180,8 @@ def test_a_run_goes_on_in_another_way(
 def test_temporary_files_that_are_damaged_or_gone_are_made_again(
     stopped: Stopped, plain: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for damaged in ("done-", "spill-", "candidates-", "pool-", "shard-", "rejects-"):
+    names = ("done-", "spill-", "candidates-", "pool-", "shard-", "rejects-", "/run.json")
+    for damaged in names:
         stopped.stop_at_commit(monkeypatch)
         results = [
             entry
@@ -187,11 +189,8 @@ def test_temporary_files_that_are_damaged_or_gone_are_made_again(
             if damaged in str(entry) and entry.is_file()
         ]
         assert results, damaged
-        for number, file in enumerate(results[:3]):
-            if number == 1:
-                file.unlink()
-            else:
-                os.truncate(file, file.stat().st_size // 2)
+        for file, kind in zip(results, ("flipped", "zeroed", "cut", "gone"), strict=False):
+            damage_file(file, kind)
         outcome = stopped.run("--resume")
         assert outcome.status == 0, f"{damaged}: {outcome.errors}"
         assert digests(stopped.output) == plain, damaged
@@ -243,3 +242,37 @@ def test_where_nothing_was_stopped_nothing_is_resumed(
     outcome = stopped.run("--resume")
     assert_refused(outcome, USER_ERROR, "--resume", "is complete", "Nothing is left to do")
     assert digests(stopped.output) == plain
+
+
+def test_the_copy_of_a_stopped_run_leaves_the_work_of_the_original(
+    stopped: Stopped, plain: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped.stop_at_commit(monkeypatch)
+    copied = Stopped(stopped.corpus, stopped.tokenizer, stopped.output.with_name("copy"))
+    shutil.copytree(stopped.output, copied.output)
+    assert_refused(
+        copied.run("--resume"), USER_ERROR, "--resume", str(stopped.temporary), "--replace"
+    )
+    assert copied.run("--replace").status == 0
+    assert digests(copied.output) == plain
+    forbid(monkeypatch, transforms.prepare._PrepareTask, "_spill")
+    assert stopped.run("--resume").status == 0
+    assert digests(stopped.output) == plain
+
+
+@pytest.mark.parametrize("flag", ["--resume", "--replace"])
+def test_a_folder_that_a_claim_names_is_not_deleted_unless_a_run_has_made_it(
+    flag: str, stopped: Stopped, tmp_path: Path
+) -> None:
+    precious = tmp_path / f"_temporary-{'0a' * 16}"
+    precious.mkdir()
+    (precious / "thesis.txt").write_text("years of work")
+    stopped.output.mkdir()
+    for folder in (tmp_path, precious, stopped.output, ""):
+        claim = {"token": "t", "temp_folder": str(folder), "host": "x", "process": 1, "started": 1}
+        (stopped.output / "_RUNNING").write_text(json.dumps(claim))
+        outcome = stopped.run(flag, "--temp-location", str(tmp_path))
+        assert outcome.status == (USER_ERROR if flag == "--resume" else 0), outcome.errors
+        assert (precious / "thesis.txt").read_text() == "years of work"
+        shutil.rmtree(stopped.output)
+        stopped.output.mkdir()

@@ -20,7 +20,9 @@ from corpusmill.tokenization.encoding import tokenized_schema
 from tests.tools.builders import SPECIAL, batch_of, numbered_corpus, pool_of, split_corpus
 from tests.tools.local_pipeline import collect, local_pipeline, sums
 from transforms.build import SHARDS, BuildShards, ShardOptions
+from transforms.checksums import ChecksumWriter
 from transforms.elements import Segment, WrittenFile
+from transforms.pool import files_of_pool, write_checksums
 from transforms.spill import Spill
 from transforms.tally import COUNTS
 
@@ -28,7 +30,7 @@ BERT = Bert(BertOptions(max_seq_length=24, duplicates=5), SPECIAL, 2000, "int16"
 CORPUS = numbered_corpus([[3 + place % 5, 4, 7, 2] for place in range(40)])
 SHARE = 0.25
 LAYOUT = Layout(5, 3, 1)
-NOTHING = Segment(0, 0, "", 0, 0)
+NOTHING = Segment(0, 0, "", 0, 0, 0)
 
 
 def splits_of(documents: pa.RecordBatch) -> np.ndarray:
@@ -42,8 +44,11 @@ def pool() -> Pool:
 
 def save(pool: Pool, folder: Path) -> str:
     folder.mkdir(exist_ok=True)
-    for name in ARRAYS:
-        np.save(folder / f"{name}.npy", getattr(pool, name))
+    files = [ChecksumWriter(path) for path in files_of_pool(str(folder))]
+    for file, name in zip(files, ARRAYS, strict=True):
+        with file:
+            np.save(file, getattr(pool, name))
+    write_checksums(str(folder), [file.part for file in files])
     return str(folder)
 
 

@@ -15,6 +15,7 @@ from corpusmill.errors import UserError
 from corpusmill.layout.placement import Layout
 from tests.tools.local_pipeline import local_pipeline
 from tests.tools.manifests import small_manifest
+from transforms.checksums import seal
 from transforms.commit import CommitDataset, CommitOptions, check_rejects
 from transforms.elements import RejectsFile, WrittenFile
 from transforms.recovery.claim import CLAIM, Claim, take_claim
@@ -35,7 +36,10 @@ COUNTS = {
     "build.passes": 10, "build.examples": 9, "write.rows": 9,
     "write.train.length.10": 7, "write.validation.length.10": 2,
 }  # fmt: skip
-HEADER = to_json(small_manifest())
+TOKENIZER_JSON = b"{}"
+TOKENIZER_DIGEST = hashlib.sha256(TOKENIZER_JSON).hexdigest()
+MANIFEST = small_manifest()
+HEADER = to_json(replace(MANIFEST, tokenizer=replace(MANIFEST.tokenizer, sha256=TOKENIZER_DIGEST)))
 CONTENTS = {name: content for name, (content, _, _) in SHARDS.items()}
 # How a format asks for shards of a split to be joined.
 JOINED = {"suffixes": (".bin", ".lengths"), "joined": {"train": "train", "validation": "val"}}
@@ -47,7 +51,7 @@ class Folders:
     def __init__(self, root: Path) -> None:
         self.output, self.temp = root / "out", root / "out" / "_temporary-1"
         self.temp.mkdir(parents=True)
-        (self.temp / "tokenizer.json").write_text("{}")
+        (self.temp / "tokenizer.json").write_bytes(TOKENIZER_JSON)
         self.shards = [
             self._write_part("shard", (number, 0), *shard)
             for number, shard in enumerate(SHARDS.values())
@@ -62,7 +66,7 @@ class Folders:
 
     def set_stale(self, *names: str) -> None:
         record = {"header": HEADER, "stale": names}
-        (self.temp / "run.json").write_text(json.dumps(record))
+        (self.temp / "run.json").write_bytes(seal(json.dumps(record).encode()))
 
     def write_companions(self) -> list[WrittenFile]:
         """Write the second file of each shard."""
@@ -81,8 +85,9 @@ class Folders:
 
     def _write_rejects(self, number: int, line: str) -> RejectsFile:
         path = self.temp / f"rejects-{number}"
-        path.write_text(f'"{line}"\n')
-        return RejectsFile(number, str(path), 1)
+        content = f'"{line}"\n'.encode()
+        path.write_bytes(content)
+        return RejectsFile(number, str(path), 1, len(content), hashlib.sha256(content).hexdigest())
 
     def files(self) -> dict[str, bytes]:
         paths = [

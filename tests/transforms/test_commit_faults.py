@@ -13,6 +13,7 @@ import pytest
 from tests.tools.faulty_files import AFTER, BEFORE, HALF, FaultyFiles, KilledError
 from tests.transforms.test_commit import COUNTS, JOINED, LAYOUT, Folders
 from transforms.commit import _Commit
+from transforms.elements import RejectsFile
 from transforms.recovery.claim import CLAIM, Claim, take_claim
 
 # The name of a case; whether an earlier data set is replaced, by one with other names or the same;
@@ -46,14 +47,18 @@ class Case:
         kept = {path: path.read_bytes() for path in self.folders.temp.iterdir()}
         for path in kept:
             path.write_bytes(path.read_bytes()[::-1])
-        files = [
-            file._replace(sha256=hashlib.sha256(Path(file.path).read_bytes()).hexdigest())
-            for file in self.changes["shards"]
-        ]
+        files, rejects = (
+            [
+                file._replace(sha256=hashlib.sha256(Path(file.path).read_bytes()).hexdigest())
+                for file in written
+            ]
+            for written in (self.changes["shards"], self.folders.rejects)
+        )
         pattern = "old-{shard}-of-{shards}.parquet" if names == "other" else None
-        record = self.folders.temp / "run.json"
-        record.write_bytes(kept[record])
-        _run(self, shards=files, shard_name=pattern)
+        for name in ("run.json", "tokenizer.json"):
+            path = self.folders.temp / name
+            path.write_bytes(kept[path])
+        _run(self, rejects, shards=files, shard_name=pattern)
         self.folders.temp.mkdir()
         for path, content in kept.items():
             path.write_bytes(content)
@@ -66,12 +71,14 @@ class Case:
         shutil.copytree(self._kept, self.root)
 
 
-def _run(case: Case, **changes: Any) -> None:
+def _run(case: Case, rejects: list[RejectsFile] | None = None, **changes: Any) -> None:
     changes = {**case.changes, **changes}
     shards = changes.pop("shards")
     options = replace(case.folders.options, **changes)
     counts = [*{**COUNTS, "read.rejects": 2}.items()]
-    assert list(_Commit(options, LAYOUT).process(b"", shards, counts, case.folders.rejects))
+    assert list(
+        _Commit(options, LAYOUT).process(b"", shards, counts, rejects or case.folders.rejects)
+    )
 
 
 def assert_whole_or_unfinished(output: Path) -> None:

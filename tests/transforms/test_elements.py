@@ -10,11 +10,11 @@ from transforms.elements import Candidates, RejectsFile, Segment, Task, WrittenF
     "element",
     [
         Task(3, "gs://bucket/ä b", 2**40, 2**24),
-        RejectsFile(1, "r.jsonl", 10**9),
-        Segment(99_999, 8192, "spill.arrow", 2**40, 2**31),
-        Segment(0, 0, "", 0, 0),
+        RejectsFile(1, "r.jsonl", 10**9, 2**40, "ab" * 32),
+        Segment(99_999, 8192, "spill.arrow", 2**40, 2**31, 2**32 - 1),
+        Segment(0, 0, "", 0, 0, 0),
         WrittenFile(2, 0, "shard.parquet", 2**33, 2**42, 2**35, "ab" * 32),
-        Candidates(str(2**64 - 1), 2**33, "c.arrow", 2**40, 2**31),
+        Candidates(str(2**64 - 1), 2**33, "c.arrow", 2**40, 2**31, 2**32 - 1, 2**31, 2**32 - 1),
     ],
 )
 def test_an_element_comes_back_as_it_was_from_a_row(element: Any) -> None:

@@ -33,7 +33,7 @@ def test_a_corpus_measured_in_tasks_is_the_corpus_measured_in_one_pass(
     assert plan.tasks > 1
     preparation = Preparation(
         DocumentOptions(input_format="text"),
-        Tokenizing(str(tmp_path / "tokenizer.json"), "int16"),
+        Tokenizing(str(tmp_path / "tokenizer.json"), tokenizer.digest, "int16"),
         Routes(Layout(3, 4, 1), 0.2, 2, 5),
         2**64 - 1,
         str(tmp_path),
@@ -62,7 +62,7 @@ def write_rejects(tmp_path: Path) -> Callable[[int, list[str]], RejectsFile]:
         path = tmp_path / f"{number}.jsonl"
         rows = [{"reason": reason, "offset": place} for place, reason in enumerate(reasons)]
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        return RejectsFile(number, str(path), len(reasons))
+        return RejectsFile(number, str(path), len(reasons), path.stat().st_size, "")
 
     return write
 
@@ -80,7 +80,7 @@ def test_the_first_rejects_of_each_reason_are_shown(
 def test_no_file_is_opened_once_all_are_shown(
     write_rejects: Callable[[int, list[str]], RejectsFile],
 ) -> None:
-    files = [write_rejects(0, ["a", "a"]), RejectsFile(1, "nowhere", 5)]
+    files = [write_rejects(0, ["a", "a"]), RejectsFile(1, "nowhere", 5, 9, "")]
     assert len(list(first_rejects(files, {"a": 7}, 2))) == 2
 
 

@@ -34,7 +34,7 @@ def prepare(
     assert plan.tasks > 1
     preparation = Preparation(
         DocumentOptions(input_format="text"),
-        Tokenizing(str(temp / "tokenizer.json"), "int16"),
+        Tokenizing(str(temp / "tokenizer.json"), tokenizer.digest, "int16"),
         Routes(LAYOUT, 0.2, 2, LAYOUT.shards),
         limit,
         str(temp),

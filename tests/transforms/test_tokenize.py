@@ -12,10 +12,10 @@ from transforms.tokenize import Tokenizing, tokenize_batch
 
 
 @pytest.fixture
-def complete_json(tokenizer: TokenizerFile, tmp_path: Path) -> str:
+def tokenizing(tokenizer: TokenizerFile, tmp_path: Path) -> Tokenizing:
     path = tmp_path / "complete.json"
     path.write_text(tokenizer.json)
-    return str(path)
+    return Tokenizing(str(path), tokenizer.digest, "int16")
 
 
 def batch(*documents: tuple[int, list[str]]) -> pa.RecordBatch:
@@ -23,22 +23,22 @@ def batch(*documents: tuple[int, list[str]]) -> pa.RecordBatch:
 
 
 def tokenize(
-    batches: list[pa.RecordBatch], complete_json: str
+    batches: list[pa.RecordBatch], tokenizing: Tokenizing
 ) -> tuple[list[pa.RecordBatch], dict[str, int]]:
     """Return the tokenized batches and the counts."""
-    tokenizer, tally = Tokenizing(complete_json, "int16").load(), Tally()
+    tokenizer, tally = tokenizing.load(), Tally()
     tokens = [tokenize_batch(tokenizer, batch, tally) for batch in batches]
     return tokens, dict(tally.counts())
 
 
 def test_batches_are_encoded_as_the_library_does(
-    tokenizer: TokenizerFile, complete_json: str
+    tokenizer: TokenizerFile, tokenizing: Tokenizing
 ) -> None:
     batches = [
         batch((3, ["The lamp .", "A light ."]), (9, ["Sea ."])),
         batch((2**60, ["Rocks and shoals ."])),
     ]
-    tokens, counts = tokenize(batches, complete_json)
+    tokens, counts = tokenize(batches, tokenizing)
     expected = encode(batches, tokenizer)
     assert [batch.to_pylist() for batch in tokens] == [
         batch.documents.to_pylist() for batch in expected
@@ -52,9 +52,9 @@ def test_batches_are_encoded_as_the_library_does(
     }
 
 
-def test_text_without_tokens_is_counted_and_left_out(complete_json: str) -> None:
+def test_text_without_tokens_is_counted_and_left_out(tokenizing: Tokenizing) -> None:
     batches = [batch((1, ["\u200b", "Sea ."]), (2, ["\u200b"])), batch((3, ["\u200b"]))]
-    tokens, counts = tokenize(batches, complete_json)
+    tokens, counts = tokenize(batches, tokenizing)
     left, empty = tokens
     assert empty.num_rows == 0
     assert left.column("document").to_pylist() == [1]

@@ -6,11 +6,13 @@ two simultaneous runs gets the claim. Elsewhere the last one keeps it, and the o
 that when it looks again.
 """
 
-import json
+import os
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
+import msgspec
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
@@ -26,7 +28,8 @@ class Claim:
     """A run's claim on an output folder.
 
     Attributes:
-        token: identifies one start of a run; a resumed run has a new token.
+        token: identifies one start of a run; a resumed run has a new token. Empty if the claim is
+            damaged, as after a power failure.
         temp_folder: temporary folder of the run.
         host: machine on which it was started.
         process: number of its process there.
@@ -40,14 +43,26 @@ class Claim:
     process: int
     started: float
 
+    @property
+    def is_damaged(self) -> bool:
+        """Whether nothing is known of the run."""
+        return not self.token
+
+
+_DAMAGED = Claim("", "", "", 0, 0.0)
+
 
 def read_claim(output: str) -> Claim | None:
-    """Read the claim on a folder; None if there is none that can be read."""
+    """Read the claim on a folder; None if there is none."""
     try:
         with open_file(_path(output)) as stream:
-            return Claim(**json.loads(stream.read()))
-    except (ValueError, TypeError, OSError, BeamIOError):
+            content = stream.read()
+    except (OSError, BeamIOError):
         return None
+    try:
+        return msgspec.json.decode(content, type=Claim)
+    except msgspec.MsgspecError:
+        return _DAMAGED
 
 
 def take_claim(output: str, claim: Claim, over: str | None = None) -> None:
@@ -61,14 +76,13 @@ def take_claim(output: str, claim: Claim, over: str | None = None) -> None:
     Raises:
         UserError: another run has a claim.
     """
-    content = json.dumps(asdict(claim)).encode()
+    content = msgspec.json.encode(claim)
     current = read_claim(output)
     if current is not None and current.token != over:
         raise _refusal(output, current)
     if FileSystems.get_scheme(output) is None and current is None:
         try:
-            with Path(_path(output)).open("xb") as stream:
-                stream.write(content)
+            _create(Path(_path(output)), content)
         except FileExistsError:
             raise _refusal(output, read_claim(output)) from None
         return
@@ -100,8 +114,31 @@ def drop_claim(output: str, token: str) -> None:
         delete_files([_path(output)])
 
 
+def _create(path: Path, content: bytes) -> None:
+    """Create a file that nobody ever sees half written, not even after a power failure.
+
+    Raises:
+        FileExistsError: there is such a file.
+    """
+    new = path.with_name(f"{path.name}.{uuid4().hex}")
+    try:
+        with new.open("xb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        path.hardlink_to(new)
+    except FileExistsError:
+        raise
+    except OSError:  # the file system has no hard links
+        with path.open("xb") as stream:
+            stream.write(content)
+    finally:
+        new.unlink(missing_ok=True)
+
+
 def _refusal(output: str, claim: Claim | None) -> UserError:
-    who = f" (process {claim.process} on {claim.host})" if claim else ""
+    is_known = claim is not None and not claim.is_damaged
+    who = f" (process {claim.process} on {claim.host})" if claim and is_known else ""
     return UserError(
         f"--output {output}",
         f"another run{who} writes into this folder",

@@ -2,8 +2,8 @@
 
 A unit of work (a task, a merge, a shard) produces small elements that name files. When it is
 finished, they are written to an *entry*: a file of the unit's own in the run's temporary folder.
-Whoever comes later takes the elements of the entry if all of its files still exist, and does the
-work otherwise.
+Whoever comes later takes the elements of the entry if all of its files still hold what was written,
+and does the work otherwise.
 """
 
 import json
@@ -14,8 +14,9 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.errors import UserError
+from transforms.checksums import DamagedFileError, are_intact, has_digest, seal, unseal
 from transforms.elements import Candidates, RejectsFile, Segment, WrittenFile
-from transforms.storage.files import create_file, file_size, list_files, open_file
+from transforms.storage.files import list_folder, open_file, write_file
 
 # An element, and the tag of the collection that it belongs to.
 Output = tuple[str, Any]
@@ -26,9 +27,14 @@ _ELEMENTS: dict[str, Callable[..., Any]] = {
 _PREFIX = "done-"
 
 
-def named_paths(outputs: Iterable[Output]) -> set[str]:
-    """Return the files that elements name."""
-    return {element.path for _, element in outputs if getattr(element, "path", "")}
+def _are_intact(outputs: Iterable[Output]) -> bool:
+    """Return whether the files that elements name are there and hold what was written."""
+    elements = [element for _, element in outputs]
+    files = [element for element in elements if isinstance(element, WrittenFile | RejectsFile)]
+    parts = [part for element in elements for part in getattr(element, "parts", ()) if part.path]
+    return are_intact(parts) and all(
+        has_digest(file.path, file.bytes, file.sha256) for file in files
+    )
 
 
 class Journal:
@@ -45,41 +51,38 @@ class Journal:
         self,
         name: str,
         work: Callable[[], Iterable[Output]],
-        list_paths: Callable[[Iterable[Output]], Iterable[str]] = named_paths,
+        is_intact: Callable[[Iterable[Output]], bool] = _are_intact,
     ) -> tuple[list[Output], bool]:
         """Return the outputs of a unit of work, and whether it was finished before.
 
         Args:
             name: name of the unit, such as "task-12".
             work: does the work; called only if it is not finished.
-            list_paths: lists the files that the outputs refer to.
+            is_intact: says whether the files that the outputs name hold what was written.
         """
-        earlier = self._read_entry(name)
+        earlier = self._read_entry(name, is_intact)
         if earlier is not None:
             return earlier, True
         outputs = list(work())
-        sizes = {path: file_size(path) for path in sorted(list_paths(outputs))}
-        content = {
-            "files": sizes,
-            "outputs": [(tag, type(element).__name__, element) for tag, element in outputs],
-        }
-        with create_file(self._path(name)) as stream:
-            stream.write(json.dumps(content).encode())
+        entry = [(tag, type(element).__name__, element) for tag, element in outputs]
+        write_file(self._path(name), seal(json.dumps(entry).encode()))
         return outputs, False
 
     def _path(self, name: str) -> str:
         return str(FileSystems.join(self._temp_folder, f"{_PREFIX}{name}.json"))
 
-    def _read_entry(self, name: str) -> list[Output] | None:
+    def _read_entry(
+        self, name: str, is_intact: Callable[[Iterable[Output]], bool]
+    ) -> list[Output] | None:
+        path = self._path(name)
         try:
-            with open_file(self._path(name)) as stream:
-                content = json.loads(stream.read())
+            with open_file(path) as stream:
+                entry = json.loads(unseal(stream.read(), path))
+            outputs = [(tag, _decode(kind, value)) for tag, kind, value in entry]
             # A machine that stopped may have kept a file's name, and lost its bytes.
-            if any(file_size(file) != size for file, size in content["files"].items()):
-                return None
-        except (ValueError, OSError, BeamIOError):
+            return outputs if is_intact(outputs) else None
+        except (OSError, BeamIOError, DamagedFileError):
             return None
-        return [(tag, _decode(kind, value)) for tag, kind, value in content["outputs"]]
 
 
 def count_finished(temp_folder: str) -> dict[str, int]:
@@ -89,13 +92,14 @@ def count_finished(temp_folder: str) -> dict[str, int]:
         {"task": 12, "shard": 3}
     """
     try:
-        entries = list_files(str(FileSystems.join(temp_folder, f"{_PREFIX}*")))
+        names = [FileSystems.split(path)[1] for path in list_folder(temp_folder)]
     except (BeamIOError, UserError):
         return {}
     kinds: dict[str, int] = {}
-    for path in entries:
-        kind = path.rsplit(_PREFIX, 1)[1].removesuffix(".json").split("-", 1)[0]
-        kinds[kind] = kinds.get(kind, 0) + 1
+    for name in names:
+        if name.startswith(_PREFIX):
+            kind = name.removeprefix(_PREFIX).removesuffix(".json").split("-", 1)[0]
+            kinds[kind] = kinds.get(kind, 0) + 1
     return kinds
 
 

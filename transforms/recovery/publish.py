@@ -11,7 +11,7 @@ from uuid import uuid4
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
-from transforms.storage.files import create_file, file_exists, list_files, open_file
+from transforms.storage.files import create_file, file_exists, file_size, open_file
 from transforms.storage.objects import find_object, is_object_path
 from transforms.storage.parallel import map_ahead
 
@@ -120,7 +120,7 @@ def _transfer(source: str, destination: str) -> None:
 
 def _check_moved(move: Move) -> None:
     """Check that a file whose source is gone has been moved."""
-    with suppress(BeamIOError):
-        if list_files(move.destination).get(move.destination) == move.bytes:
+    with suppress(OSError, BeamIOError):
+        if file_size(move.destination) == move.bytes:
             return
     raise RuntimeError(f"{move.source} is gone, and {move.destination} does not hold the same file")

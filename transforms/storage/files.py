@@ -1,8 +1,10 @@
 """Files of any of Beam's filesystems, of object stores, and of the Hugging Face hub."""
 
+import glob
 import logging
 import os
 import re
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from errno import ENOENT
@@ -139,6 +141,25 @@ def find_files(pattern: str) -> list[StoredFile]:
     ]
 
 
+def list_folder(path: str) -> dict[str, int]:
+    """Return {path: size in bytes} of all files below a folder; wildcards mean themselves.
+
+    Raises:
+        UserError: the bucket does not exist, cannot be reached or refuses.
+        BeamIOError: another filesystem failed.
+    """
+    root = path.rstrip("/")
+    if FileSystems.get_scheme(path) is not None:
+        listed = find_files(f"{root}/" if is_object_path(path) else f"{glob.escape(root)}/")
+        return {file.path: file.bytes for file in listed}
+    sizes = {}
+    for folder, _, names in os.walk(root):
+        for file in (Path(folder, name) for name in names):
+            with suppress(FileNotFoundError):  # of another run, or a link to nothing
+                sizes[str(file)] = file.stat().st_size
+    return dict(sorted(sizes.items()))
+
+
 def _find_objects(pattern: str) -> list[StoredFile]:
     store, name = find_object(pattern)
     if name and not name.endswith("/"):
@@ -155,18 +176,16 @@ def _list_objects(store: Store, prefix: str) -> list[StoredFile]:
     return [file for file in store.list(prefix) if not file.path.endswith("/")]
 
 
-def list_files(pattern: str) -> dict[str, int]:
-    """Return {path: size in bytes} of the files that a pattern names (see `find_files`)."""
-    return {file.path: file.bytes for file in find_files(pattern)}
-
-
 def delete_files(paths: Sequence[str]) -> None:
     """Delete files; paths without a file are ignored."""
     objects = [find_object(path) for path in paths if is_object_path(path)]
     for bucket in dict.fromkeys(store for store, _ in objects):
         bucket.delete([name for store, name in objects if store is bucket])
     for path in paths:
-        if not is_object_path(path) and FileSystems.exists(path):
+        # Beam's deletion takes a local name for a pattern.
+        if FileSystems.get_scheme(path) is None:
+            Path(path).unlink(missing_ok=True)
+        elif not is_object_path(path) and FileSystems.exists(path):
             FileSystems.delete([path])
 
 
@@ -176,6 +195,9 @@ def remove_folder(path: str) -> None:
     A folder that does not exist, or disappears meanwhile, is ignored. If a store refuses, a warning
     is logged.
     """
+    if FileSystems.get_scheme(path) is None:
+        shutil.rmtree(path, ignore_errors=True)
+        return
     if not is_object_path(path):
         with suppress(BeamIOError, OSError):
             FileSystems.delete([path])

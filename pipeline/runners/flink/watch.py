@@ -22,7 +22,7 @@ from pipeline.runners.flink.rest import (
     NoAnswerError,
 )
 from transforms.recovery.journal import count_finished
-from transforms.storage.files import list_files
+from transforms.storage.files import list_folder
 
 _SECONDS_BETWEEN_LOOKS = 1.0
 
@@ -182,7 +182,7 @@ class FlinkWatch:
         if not self._folder:
             return ""
         with suppress(OSError, UserError):
-            return str(sorted(list_files(f"{self._folder.rstrip('/')}/").items()))
+            return str(sorted(list_folder(self._folder).items()))
         return self._files
 
 

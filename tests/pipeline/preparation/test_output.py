@@ -1,18 +1,25 @@
+import os
+import socket
 from pathlib import Path
 
+import psutil
 import pytest
 
 from corpusmill.dataset.manifest import Split
 from corpusmill.dataset.manifest_json import encode
 from corpusmill.errors import UserError
 from pipeline.preparation.beam_folder import BeamFolder
-from pipeline.preparation.output import check_output, temporary_folder
+from pipeline.preparation.output import check_output
+from pipeline.preparation.temporary_folder import make_temporary_folder
 from tests.tools.manifests import small_manifest, small_shard
+from transforms.recovery.claim import CLAIM, Claim, take_claim
+
+TEMPORARY = f"_temporary-{'0a' * 16}"
 
 DATA_SET = [
-    "README.md", "_SUCCESS", "_temporary-0a/pool-1/documents.npy", "dataset.json",
-    "rejects/rejects.jsonl", "tokenizer.json", "train-00000-of-00002.parquet",
-    "validation-00001-of-00002.parquet",
+    "README.md", "_SUCCESS", f"{TEMPORARY}/corpusmill-run.json",
+    f"{TEMPORARY}/pool-1/documents.npy", "dataset.json", "rejects/rejects.jsonl",
+    "tokenizer.json", "train-00000-of-00002.parquet", "validation-00001-of-00002.parquet",
 ]  # fmt: skip
 
 
@@ -74,6 +81,7 @@ def test_an_unfinished_data_set_is_called_so(tmp_path: Path) -> None:
     [
         "thesis.txt", "train-00000-of-00002.parquet.bak", "train-0-of-2.parquet", "rejects/other",
         "more/train-00000-of-00002.parquet", "temporary-0a/x", "test-00000-of-00002.parquet",
+        "_temporary-0a/x", "_temporary-0a/corpusmill-run.json", f"_temporary-{'1b' * 16}/x",
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("replace", [False, True])
@@ -88,62 +96,59 @@ def test_a_file_that_is_not_ours_is_never_replaced(
         assert foreign in caught.value.cause
 
 
-def test_a_temporary_folder_lives_as_long_as_its_run(tmp_path: Path) -> None:
-    output = tmp_path / "new" / "out"
-    with temporary_folder(str(output), None) as folder:
-        assert Path(folder).parent == output
-        (Path(folder) / "spill").write_text("rows")
-        (output / "train-00000-of-00001.parquet").write_text("rows")
-    assert [path.name for path in output.iterdir()] == ["train-00000-of-00001.parquet"]
+def stop(output: Path, **changes: object) -> Path:
+    """Leave the claim of a run that was stopped; return its temporary folder."""
+    folder = make_temporary_folder(str(output), None)
+    fields = {"token": "t", "temp_folder": folder, "host": "x", "process": 1, "started": 1.0}
+    take_claim(str(output), Claim(**fields | changes))  # type: ignore[arg-type]
+    return Path(folder)
 
 
-def test_a_run_that_fails_leaves_no_folder_that_it_made(tmp_path: Path) -> None:
-    output = tmp_path / "out"
-
-    def run() -> None:
-        with temporary_folder(str(output), None) as folder:
-            (Path(folder) / "spill").write_text("rows")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run()
-    assert not output.exists()
+def test_a_run_that_was_stopped_is_resumed_or_replaced(tmp_path: Path) -> None:
+    output = str(tmp_path)
+    stop(tmp_path)
+    assert check_output(output, replace=False, resume=True) == ()
+    assert check_output(output, replace=True) == ()
+    with pytest.raises(UserError, match=r"unfinished .* or add --resume, or add --replace"):
+        check_output(output, replace=False)
 
 
-def test_a_folder_that_was_there_stays(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="x"), temporary_folder(str(tmp_path), None):
-        raise ValueError("x")
-    assert tmp_path.exists()
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", "[]", "null", '{"token": "x"}', "\0" * 90, b"\xff\xfe",
+     '{"token":"t","temp_folder":7,"host":"x","process":1,"started":1}',
+     '{"token":"t","temp_folder":"/","host":"x","process":"1","started":1}'],
+)  # fmt: skip
+def test_a_damaged_claim_is_explained_and_replaced(tmp_path: Path, content: str | bytes) -> None:
+    output = str(tmp_path)
+    (tmp_path / CLAIM).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(UserError, match=f"{CLAIM} is damaged.* Start over with --replace"):
+        check_output(output, replace=False, resume=True)
+    with pytest.raises(UserError, match=r"unfinished data set\. Give another folder, or add --rep"):
+        check_output(output, replace=False)
+    assert check_output(output, replace=True) == ()
 
 
-def test_temporary_files_can_lie_elsewhere(tmp_path: Path) -> None:
-    with temporary_folder(str(tmp_path / "out"), str(tmp_path / "temp")) as folder:
-        assert Path(folder).parent == tmp_path / "temp"
-        assert not (tmp_path / "out").exists()
-    assert list(tmp_path.iterdir()) == []
+def test_only_a_folder_of_a_run_into_the_same_output_is_resumed(tmp_path: Path) -> None:
+    output, other = tmp_path / "out", tmp_path / "other"
+    folder = stop(output)
+    claim = (output / CLAIM).read_bytes()
+    for path in (other, tmp_path / "temp"):
+        path.mkdir()
+    (other / CLAIM).write_bytes(claim)
+    with pytest.raises(UserError, match=f"worked in {folder}, which is not a temporary folder"):
+        check_output(str(other), replace=False, resume=True)
+    # Not even where this run's temporary folders are.
+    with pytest.raises(UserError, match=r"start over with --replace"):
+        check_output(str(other), replace=False, resume=True, temp_location=str(output))
+    (folder / "corpusmill-run.json").unlink()
+    with pytest.raises(UserError, match="which is not a temporary folder"):
+        check_output(str(output), replace=False, resume=True)
 
 
-def test_what_earlier_runs_left_goes_only_where_it_holds_nothing(tmp_path: Path) -> None:
-    (tmp_path / "_temporary-old" / "pool").mkdir(parents=True)
-    fill(tmp_path / "_temporary-other", ["spill"])
-    with temporary_folder(str(tmp_path), None):
-        pass
-    assert [path.name for path in tmp_path.iterdir()] == ["_temporary-other"]
-
-
-def test_a_folder_that_cannot_be_made_is_named_with_its_flag(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    below = str(tmp_path / "file" / "folder")
-    with (
-        pytest.raises(UserError, match="no folder can be made there") as caught,
-        temporary_folder(below, None),
-    ):
-        pass
-    assert caught.value.value == f"--output {below}"
-    with (
-        pytest.raises(UserError, match="no folder can be made there") as caught,
-        temporary_folder("/o", below),
-    ):
-        pass
-    assert caught.value.value == f"--temp-location {below}"
+def test_a_run_at_work_is_left_alone(tmp_path: Path) -> None:
+    parent = psutil.Process(os.getppid())
+    stop(tmp_path, host=socket.gethostname(), process=parent.pid, started=parent.create_time())
+    for resume in (False, True):
+        with pytest.raises(UserError, match=rf"another run \(process {parent.pid}\) writes"):
+            check_output(str(tmp_path), replace=not resume, resume=resume)

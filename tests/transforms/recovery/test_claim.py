@@ -45,10 +45,29 @@ def test_a_claim_that_is_gone_is_nobodys(tmp_path: Path) -> None:
         check_claim(str(tmp_path), "mine")
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"token": "x"}'])
-def test_a_damaged_claim_is_none(tmp_path: Path, content: str) -> None:
-    (tmp_path / CLAIM).write_text(content)
-    assert read_claim(str(tmp_path)) is None
+def test_a_damaged_claim_is_respected_and_can_be_taken_over(tmp_path: Path) -> None:
+    (tmp_path / CLAIM).write_text("")
+    output = str(tmp_path)
+    damaged = read_claim(output)
+    assert damaged is not None
+    assert damaged.is_damaged
+    with pytest.raises(UserError, match="another run writes"):
+        take_claim(output, MINE)
+    take_claim(output, MINE, over=damaged.token)
+    check_claim(output, "mine")
+
+
+def test_a_file_system_without_hard_links_holds_claims(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    take_claim(str(tmp_path), MINE)
+    with pytest.raises(UserError, match="another run"):
+        take_claim(str(tmp_path), THEIRS)
+    assert [path.name for path in tmp_path.iterdir()] == [CLAIM]
 
 
 def test_of_many_that_ask_at_once_one_has_it(tmp_path: Path) -> None:

@@ -1,8 +1,11 @@
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.tools.damage import damage_file
+from transforms.checksums import compute_checksum
 from transforms.elements import Candidates, RejectsFile, Segment, WrittenFile
 from transforms.recovery.journal import Journal, Output, count_finished
 
@@ -18,10 +21,15 @@ class Work:
         paths = [str(self.folder / f"{name}-{self.done}") for name in "abcd"]
         for path in paths:
             Path(path).write_text(f"content {self.done}")
-        yield "segments", Segment(3, 7, paths[0], 5, 9)
-        yield "candidates", Candidates(str(2**64 - 1), 2, paths[1], 0, 9)
-        yield "rejects", RejectsFile(1, paths[2], 4)
-        yield "", WrittenFile(1, 0, paths[3], 9, 99, 9, "ab" * 32)
+        whole = f"content {self.done}".encode()
+        checks = [compute_checksum(part) for part in (whole[:4], whole[4:])]
+        digest = hashlib.sha256(whole).hexdigest()
+        yield "segments", Segment(3, 7, paths[0], 4, 5, checks[1])
+        yield "segments", Segment(2, 7, paths[0], 0, 4, checks[0])
+        yield "segments", Segment(2, 0, "", 0, 0, 0)
+        yield "candidates", Candidates(str(2**64 - 1), 2, paths[1], 0, 4, checks[0], 5, checks[1])
+        yield "rejects", RejectsFile(1, paths[2], 4, len(whole), digest)
+        yield "", WrittenFile(1, 0, paths[3], 9, 99, len(whole), digest)
         yield "counts", ("read.bytes", 2**40)
         yield "", "plain text"
 
@@ -40,14 +48,11 @@ def test_work_that_is_finished_is_not_done_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["a-1", "b-1", "c-1", "d-1", "done-task-1.json"])
-@pytest.mark.parametrize("cut", [True, False])
-def test_what_is_not_whole_is_done_again(tmp_path: Path, damage: str, cut: bool) -> None:
+@pytest.mark.parametrize("kind", ["cut", "gone", "flipped", "zeroed"])
+def test_what_is_not_whole_is_done_again(tmp_path: Path, damage: str, kind: str) -> None:
     work, journal = Work(tmp_path), Journal(str(tmp_path))
     journal.once("task-1", work)
-    if cut:
-        (tmp_path / damage).write_text("{")
-    else:
-        (tmp_path / damage).unlink()
+    damage_file(tmp_path / damage, kind)
     again, is_repeated = journal.once("task-1", work)
     assert not is_repeated
     assert work.done == 2

@@ -8,7 +8,8 @@ from tests.tools.object_stores import Bucket
 from transforms.storage import amazon_s3, objects
 from transforms.storage.files import (
     delete_files,
-    list_files,
+    find_files,
+    list_folder,
     read_part,
     remove_folder,
     write_file,
@@ -26,28 +27,46 @@ def test_folders_and_globs_name_the_same_files_with_a_slash_and_without(bucket: 
     texts = write_all(root, "a.txt", "b b.txt", "c/d.txt")
     write_all(bucket.url, "corpus-2/x.txt")
     write_file(f"{root}/empty/", b"")  # a placeholder of a folder
-    assert list_files(root) == list_files(f"{root}/") == texts
-    assert list(list_files(f"{root}/*.txt")) == [f"{root}/a.txt", f"{root}/b b.txt"]
-    assert list_files(f"{root}/**.txt") == texts
-    assert list_files(f"{bucket.url}/corpus*/x.txt") == {f"{bucket.url}/corpus-2/x.txt": 14}
-    assert len(list_files(bucket.url)) == len(list_files(f"{bucket.url}/")) == 4
+
+    def find(pattern: str) -> list[str]:
+        return [file.path for file in find_files(pattern)]
+
+    assert find(root) == find(f"{root}/") == list(texts)
+    assert find(f"{root}/*.txt") == [f"{root}/a.txt", f"{root}/b b.txt"]
+    assert find(f"{root}/**.txt") == list(texts)
+    assert find(f"{bucket.url}/corpus*/x.txt") == [f"{bucket.url}/corpus-2/x.txt"]
+    assert list_folder(root) == list_folder(f"{root}/") == texts
+    assert len(list_folder(bucket.url)) == len(list_folder(f"{bucket.url}/")) == 4
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+def test_wildcards_in_the_name_of_a_folder_mean_themselves(
+    is_local: bool, bucket: Bucket, tmp_path: Path
+) -> None:
+    root = str(tmp_path) if is_local else bucket.url
+    texts = write_all(f"{root}/a[1]*?", "b[2].txt", "c/*")
+    write_all(root, "a1xx/b2.txt", "a1xx/c/d")
+    assert list_folder(f"{root}/a[1]*?") == texts
+    delete_files([f"{root}/a[1]*?/b[2].txt", f"{root}/a[1]*?/c/*"])
+    remove_folder(f"{root}/a[1]*?")
+    assert list(list_folder(root)) == [f"{root}/a1xx/b2.txt", f"{root}/a1xx/c/d"]
 
 
 def test_all_pages_of_a_list_are_taken(bucket: Bucket) -> None:
     """The emulator of S3 has pages of 20 names; the one of Google has no pages."""
     texts = write_all(bucket.url, *(f"many/{number:02d}" for number in range(45)))
-    assert list_files(f"{bucket.url}/many/") == texts
+    assert list_folder(f"{bucket.url}/many/") == texts
     remove_folder(f"{bucket.url}/many")
-    assert list_files(bucket.url) == {}
+    assert list_folder(bucket.url) == {}
 
 
 def test_a_folder_is_deleted_whole_and_nothing_beside_it(bucket: Bucket) -> None:
     write_all(bucket.url, "a/1", "a/b/2", "ab/3")
     remove_folder(f"{bucket.url}/a")
-    assert list(list_files(bucket.url)) == [f"{bucket.url}/ab/3"]
+    assert list(list_folder(bucket.url)) == [f"{bucket.url}/ab/3"]
     remove_folder(f"{bucket.url}/a")
     delete_files([f"{bucket.url}/not-there", f"{bucket.url}/ab/3"])
-    assert list_files(bucket.url) == {}
+    assert list_folder(bucket.url) == {}
 
 
 def test_a_whole_bucket_is_never_deleted(bucket: Bucket) -> None:

@@ -10,7 +10,14 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from corpusmill.errors import UserError
 from tests.tools.object_stores import Bucket, Request, on_kth
 from transforms.storage import google_cloud, objects
-from transforms.storage.files import create_file, list_files, open_file, read_file, write_file
+from transforms.storage.files import (
+    create_file,
+    find_files,
+    list_folder,
+    open_file,
+    read_file,
+    write_file,
+)
 
 NAMES = ("plain", "a folder/with spaces", "100%25 sure %2F", "été/日本語", "a+b=c&d#e", "[x]*?.txt")
 
@@ -39,8 +46,8 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_any_name_is_written_listed_and_read(bucket: Bucket, name: str) -> None:
     path = f"{bucket.url}/in/{name}"
     write_file(path, b"some text")
-    assert list_files(path) == {path: 9}
-    assert list_files(f"{bucket.url}/in") == {path: 9}
+    assert [(file.path, file.bytes) for file in find_files(path)] == [(path, 9)]
+    assert list_folder(f"{bucket.url}/in") == {path: 9}
     assert read_file(path) == b"some text"
 
 
@@ -111,17 +118,17 @@ def test_a_writer_that_fails_leaves_nothing(bucket: Bucket, bytes_before: int) -
 
     with pytest.raises(ZeroDivisionError):
         write()
-    assert list_files(f"{bucket.url}/") == {f"{bucket.url}/x": 3}
+    assert list_folder(f"{bucket.url}/") == {f"{bucket.url}/x": 3}
 
 
 def test_what_is_not_there_is_no_such_file(bucket: Bucket) -> None:
     with pytest.raises(FileNotFoundError):
         open_file(f"{bucket.url}/nothing")
-    assert list_files(f"{bucket.url}/nothing") == {}
+    assert find_files(f"{bucket.url}/nothing") == []
 
 
 def test_a_bucket_that_is_not_there_is_named(bucket: Bucket) -> None:
-    for use in (list_files, lambda path: write_file(path, b"x")):
+    for use in (find_files, lambda path: write_file(path, b"x")):
         with pytest.raises(UserError, match="there is no bucket") as caught:
             use(f"{bucket.url}-not-there/x/")
         assert "Check its name, or create it" in str(caught.value)
@@ -129,7 +136,7 @@ def test_a_bucket_that_is_not_there_is_named(bucket: Bucket) -> None:
 
 def test_a_bucket_that_refuses_says_so(bucket: Bucket) -> None:
     bucket.proxy.fault = lambda _: "403"
-    for use in (list_files, open_file, lambda path: write_file(path, b"x")):
+    for use in (find_files, open_file, lambda path: write_file(path, b"x")):
         with pytest.raises(UserError, match="access is denied"):
             use(f"{bucket.url}/x")
 
