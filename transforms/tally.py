@@ -14,15 +14,9 @@ COUNTS = "counts"
 Count = tuple[str, int]
 NAMESPACE = "corpusmill"
 
-
 # The counts that the progress line shows while the work runs.
-_LIVE = {
-    name: Metrics.counter(NAMESPACE, name)
-    for name in (
-        *("read.bytes", "tokenize.documents"),
-        *("build.passes", "build.examples", "write.rows"),
-    )
-}
+_SHOWN = ("read.bytes", "tokenize.documents", "build.passes", "build.examples", "write.rows")
+_LIVE = {name: Metrics.counter(NAMESPACE, name) for name in _SHOWN}
 
 
 class Tally:
