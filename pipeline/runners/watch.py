@@ -2,6 +2,7 @@
 
 import logging
 import signal
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
@@ -34,10 +35,12 @@ def job_id_of(result: Any) -> str:
     return str(job_id() if callable(job_id) else job_id)
 
 
-def ask_counters(result: Any) -> dict[str, int]:
+def ask_counters(result: Any) -> Counter[str]:
     """Ask the engine for the current counters of a job, by our names for them.
 
-    A job service is asked directly, because `result.metrics` keeps its first answer.
+    A job service is asked directly, because `result.metrics` keeps its first answer. The larger
+    value of each is taken: some engines report only what was attempted or what was committed, and
+    Prism what one bundle attempted.
 
     Args:
         result: what Beam's `Pipeline.run` returned.
@@ -45,21 +48,13 @@ def ask_counters(result: Any) -> dict[str, int]:
     if service := getattr(result, "_job_service", None):
         request = beam_job_api_pb2.GetJobMetricsRequest(job_id=job_id_of(result))
         metrics = service.GetJobMetrics(request).metrics
-        return _join(read_counters(metrics.attempted), read_counters(metrics.committed))
+        return read_counters(metrics.attempted) | read_counters(metrics.committed)
     ours = MetricsFilter().with_namespace(NAMESPACE)
-    attempted: dict[str, int] = {}
-    committed: dict[str, int] = {}
+    attempted, committed = Counter[str](), Counter[str]()
     for metric in result.metrics().query(ours)["counters"]:
-        name = metric.key.metric.name
-        attempted[name] = attempted.get(name, 0) + (metric.attempted or 0)
-        committed[name] = committed.get(name, 0) + (metric.committed or 0)
-    return _join(attempted, committed)
-
-
-def _join(attempted: dict[str, int], committed: dict[str, int]) -> dict[str, int]:
-    """Take the larger value of each: some engines report only one, and Prism one bundle's."""
-    names = attempted.keys() | committed.keys()
-    return {name: max(attempted.get(name, 0), committed.get(name, 0)) for name in names}
+        attempted[metric.key.metric.name] += metric.attempted or 0
+        committed[metric.key.metric.name] += metric.committed or 0
+    return attempted | committed
 
 
 def take_counters(result: Any, counters: Counters) -> None:
@@ -93,19 +88,16 @@ def wait(result: Any) -> None:
     try:
         state = result.wait_until_finish()
     except Exception:
-        if _ask_state(result) == PipelineState.CANCELLED:
+        state = ""
+        with suppress(Exception):  # the engine may be what failed
+            state = str(result.state)
+        if state == PipelineState.CANCELLED:
             raise JobCancelledError(job_id_of(result)) from None
         raise
     if state == PipelineState.CANCELLED:
         raise JobCancelledError(job_id_of(result))
     if state != PipelineState.DONE:
         raise RuntimeError(f"the job ended as {state}")
-
-
-def _ask_state(result: Any) -> str:
-    with suppress(Exception):  # the engine may be what failed
-        return str(result.state)
-    return ""
 
 
 class Interrupts:

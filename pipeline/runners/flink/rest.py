@@ -1,5 +1,6 @@
 """Flink's REST interface: a cluster's size, the state of a job, and its cancellation."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -102,11 +103,13 @@ class FlinkRest:
 
     def counters(self, job: str) -> dict[str, int]:
         """Return the job's live counters, to which a bundle adds its own when it ends."""
-        values: dict[str, int] = {}
-        for accumulator in self._get(f"/jobs/{job}/accumulators")["user-task-accumulators"]:
-            if accumulator["name"] == _METRICS:
-                values |= _parse_metrics(accumulator["value"])
-        return values
+        answer = self._get(f"/jobs/{job}/accumulators")["user-task-accumulators"]
+        shown = [entry["value"] for entry in answer if entry["name"] == _METRICS]
+        metrics = beam_job_api_pb2.GetJobMetricsResponse()
+        # Flink shows an error instead while tasks restart.
+        with suppress(json_format.ParseError, IndexError):
+            json_format.Parse(shown[0], metrics, ignore_unknown_fields=True)
+        return read_counters(metrics.metrics.attempted)
 
     def failures(self, job: str) -> list[Failure]:
         """Return the latest failures, the most recent first; Flink keeps a limited number."""
@@ -132,13 +135,3 @@ class FlinkRest:
             return answer.json()
         except requests.RequestException as error:
             raise NoAnswerError(str(error)) from error
-
-
-def _parse_metrics(value: str) -> dict[str, int]:
-    try:
-        metrics = json_format.Parse(
-            value, beam_job_api_pb2.GetJobMetricsResponse(), ignore_unknown_fields=True
-        )
-    except json_format.ParseError:  # Flink shows an error instead while tasks restart
-        return {}
-    return read_counters(metrics.metrics.attempted)
