@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     Progress,
-    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -48,18 +47,13 @@ class Counters:
             for name, value in values.items():
                 known[name] = max(value, known.get(name, 0))
 
-    def total(self, name: str) -> int:
-        """Sum a counter over all bundles."""
-        with self.lock:
-            return sum(values.get(name, 0) for values in self.bundles.values())
-
-    def totals(self) -> dict[str, int]:
+    def totals(self) -> Counter[str]:
         """Sum each counter over all bundles."""
         totals: Counter[str] = Counter()
         with self.lock:
             for values in self.bundles.values():
                 totals.update(values)
-        return dict(sorted(totals.items()))
+        return totals
 
 
 @dataclass(frozen=True)
@@ -90,14 +84,24 @@ class Work:
             return "read"
         return "commit" if built == 1 or not self.repeats else "build"
 
+    def describe(self, counters: Counters, seconds: float) -> str:
+        """Return in words what is done after some seconds."""
+        totals = counters.totals()
+        text = f"read {totals['read.bytes'] / 1e6:,.0f} of {self.bytes / 1e6:,.0f} MB"
+        if not self.repeats:
+            return text
+        built = totals["build.examples"]
+        return f"{text}, {built:,} examples, {built / seconds:,.0f} a second"
+
     def _shares(self, counters: Counters) -> tuple[float, float]:
-        read = counters.total("read.bytes") / max(1, self.bytes)
-        documents, passes = counters.total("tokenize.documents"), counters.total("build.passes")
+        totals = counters.totals()
+        read = totals["read.bytes"] / max(1, self.bytes)
+        documents, passes = totals["tokenize.documents"], totals["build.passes"]
         # Beam asks twice a second, and misses what a bundle counts after that, and tasks that a
         # resumed run finds finished. What an engine repeats after a fault it may count twice.
         built = passes / (self.repeats * documents) if self.repeats and documents else 0.0
-        read = max(read, counters.total("task") / max(1, self.tasks))
-        built = max(built, counters.total("shard") / max(1, self.shards))
+        read = max(read, totals["task"] / max(1, self.tasks))
+        built = max(built, totals["shard"] / max(1, self.shards))
         return (1.0 if built or passes else min(1.0, read)), min(1.0, built)
 
 
@@ -148,81 +152,63 @@ def show_progress(
 
 
 def _log_progress(counters: Counters, work: Work, begin: float) -> None:
-    totals, seconds, share = counters.totals(), time.monotonic() - begin, work.done(counters)
-    text = (
-        f"{share:.0%}, read {totals.get('read.bytes', 0) / 1e6:,.0f} of {work.bytes / 1e6:,.0f} MB"
-    )
-    if work.repeats:
-        built = totals.get("build.examples", 0)
-        text += f", {built:,} examples, {built / seconds:,.0f} a second"
+    seconds, share = time.monotonic() - begin, work.done(counters)
     log_event(
         PROGRESS,
-        text,
+        f"{share:.0%}, {work.describe(counters, seconds)}",
         {
             "stage": work.stage(counters),
             "share": round(share, 4),
             "seconds": round(seconds, 1),
-            "counters": totals,
+            "counters": dict(sorted(counters.totals().items())),
         },
     )
 
 
 @contextmanager
 def _show_line(console: Console, counters: Counters, work: Work) -> Iterator[None]:
-    examples = ("{task.fields[examples]} examples", "{task.fields[rate]} a second")
     columns = (
         BarColumn(20),
         TextColumn("{task.percentage:>3.0f} %"),
-        TextColumn("read {task.fields[read]} of {task.fields[total_mb]} MB"),
-        *(TextColumn(text) for text in examples if work.repeats),
+        TextColumn("{task.description}"),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True) as progress:
-        total = f"{work.bytes / 1e6:,.0f}"
-        task = progress.add_task("", total=1.0, read="0", total_mb=total, examples="0", rate="0")
-        with repeat(0.5, lambda: _update_line(progress, task, counters, work)):
+        task = progress.add_task(work.describe(counters, 1.0), total=1.0)
+
+        def update() -> None:
+            text = work.describe(counters, progress.tasks[task].elapsed or 1.0)
+            progress.update(task, completed=work.done(counters), description=text)
+
+        with repeat(0.5, update):
             yield
-
-
-def _update_line(progress: Progress, task: TaskID, counters: Counters, work: Work) -> None:
-    built = counters.total("build.examples")
-    elapsed = progress.tasks[task].elapsed or 1.0
-    progress.update(
-        task,
-        completed=work.done(counters),
-        read=f"{counters.total('read.bytes') / 1e6:,.0f}",
-        examples=f"{built:,}",
-        rate=f"{built / elapsed:,.0f}",
-    )
 
 
 class ReadingLine:
     """A line with the bytes read, and then one for what is done with them.
 
     Args:
-        progress: where the lines are shown; None shows nothing.
+        progress: where the lines are shown.
         total_bytes: the size of the input; an estimate if files are compressed.
     """
 
-    def __init__(self, progress: Progress | None, total_bytes: int) -> None:
+    def __init__(self, progress: Progress, total_bytes: int) -> None:
         self._progress, self._total, self._read = progress, total_bytes, 0
-        self._task = progress.add_task("", total=total_bytes) if progress else TaskID(0)
+        self._task = progress.add_task("", total=total_bytes)
         self.add(0)
 
     def add(self, read_bytes: int) -> None:
         """Add a number of bytes that have been read."""
         self._read += read_bytes
-        if self._progress:
-            text = f"read {self._read / 1e6:,.0f} of {self._total / 1e6:,.0f} MB"
-            self._progress.update(self._task, completed=self._read, description=text)
+        text = f"read {self._read / 1e6:,.0f} of {self._total / 1e6:,.0f} MB"
+        self._progress.update(self._task, completed=self._read, description=text)
 
     def begin_step(self, name: str) -> None:
         """Show that everything is read, and that a step of unknown length follows."""
-        if self._progress:
-            self._progress.remove_task(self._task)
-            self._task = self._progress.add_task(name, total=None)
+        self._progress.remove_task(self._task)
+        self._task = self._progress.add_task(name, total=None)
 
 
 @contextmanager
@@ -234,9 +220,7 @@ def show_reading(total_bytes: int, shown: bool) -> Iterator[ReadingLine]:
         shown: whether the line is shown, if the output is a terminal.
     """
     console = Console(stderr=True)
-    if not (shown and console.is_terminal):
-        yield ReadingLine(None, total_bytes)
-        return
     columns = (BarColumn(20), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    hidden = not (shown and console.is_terminal)
+    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
         yield ReadingLine(progress, total_bytes)

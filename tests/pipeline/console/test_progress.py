@@ -16,9 +16,9 @@ def test_counters_add_bundles_up_and_never_go_back() -> None:
     counters.update("one", {"read.bytes": 10, "build.passes": 1})
     counters.update("two", {"read.bytes": 5})
     counters.update("one", {"read.bytes": 7})
-    assert counters.total("read.bytes") == 15
-    assert counters.total("build.passes") == 1
-    assert counters.total("nothing") == 0
+    assert counters.totals()["read.bytes"] == 15
+    assert counters.totals()["build.passes"] == 1
+    assert counters.totals()["nothing"] == 0
 
 
 def test_the_share_done_goes_from_nothing_to_all() -> None:
