@@ -14,7 +14,6 @@ from corpusmill.inspection.figures import Distribution, Report
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     Plot = Callable[[Axes], None]
 
@@ -116,7 +115,11 @@ def _draw_grid(plots: Sequence["Plot"]) -> str:
         figure = Figure(figsize=(5.2 * _PLOTS_A_LINE, 2.6 * lines), layout="constrained")
         for place, plot in enumerate(plots, 1):
             plot(figure.add_subplot(lines, _PLOTS_A_LINE, place))
-        return _to_svg(figure)
+        text = io.StringIO()
+        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+    svg = text.getvalue()
+    # What comes before the element is for a separate file.
+    return svg[svg.index("<svg") :]
 
 
 def _draw_lengths(name: str, distribution: Mapping[str, Any], axes: "Axes") -> None:
@@ -156,11 +159,16 @@ def _draw(name: str, report: Report, axes: "Axes") -> None:
     largest = max(distribution.largest for distribution in by_split.values())
     for number, (split, distribution) in enumerate(by_split.items()):
         colour = _COLOURS.get(split, _OTHER_COLOUR)
-        if distribution.value_names:
+        if names := distribution.value_names:
+            places = np.arange(len(names))
+            shares = [distribution.share(value) for value in places.tolist()]
             shift = (number - (len(by_split) - 1) / 2) * 0.35
-            _draw_named(axes, distribution, split, colour, shift)
+            axes.bar(places + shift, shares, 0.33, color=colour, label=split)
+            axes.set_xticks(places, names)
         else:
-            _draw_histogram(axes, distribution, split, colour, largest)
+            heights, edges = bin_shares(distribution, largest)
+            axes.stairs(heights, edges - 0.5, fill=True, color=colour, alpha=0.55, label=split)
+            axes.set_ylim(bottom=0)
     _label(axes, name, "share of examples")
     if len(by_split) > 1:
         axes.legend(frameon=False)
@@ -170,24 +178,6 @@ def _label(axes: "Axes", name: str, shares: str) -> None:
     axes.set_title(name.replace("_", " "), loc="left", fontweight="bold")
     axes.set_ylabel(shares)
     axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
-
-
-def _draw_named(
-    axes: "Axes", distribution: Distribution, label: str, colour: str, shift: float
-) -> None:
-    names = distribution.value_names
-    places = np.arange(len(names))
-    shares = [distribution.share(value) for value in places.tolist()]
-    axes.bar(places + shift, shares, 0.33, color=colour, label=label)
-    axes.set_xticks(places, names)
-
-
-def _draw_histogram(
-    axes: "Axes", distribution: Distribution, label: str, colour: str, largest: int
-) -> None:
-    shares, edges = bin_shares(distribution, largest)
-    axes.stairs(shares, edges - 0.5, fill=True, color=colour, alpha=0.55, label=label)
-    axes.set_ylim(bottom=0)
 
 
 def bin_shares(distribution: Distribution, largest: int) -> tuple[np.ndarray, np.ndarray]:
@@ -206,14 +196,6 @@ def bin_shares(distribution: Distribution, largest: int) -> tuple[np.ndarray, np
     """
     width = -(-(largest + 1) // _MOST_BARS)
     edges = np.arange(-(-(largest + 1) // width) + 1) * width
-    counts = np.array(distribution.counts[: edges[-1]], np.int64)
-    counts = np.pad(counts, (0, edges[-1] - len(counts)))
-    return counts.reshape(-1, width).sum(axis=1) / max(1, distribution.total), edges
-
-
-def _to_svg(figure: "Figure") -> str:
-    text = io.StringIO()
-    figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-    svg = text.getvalue()
-    # What comes before the element is for a separate file.
-    return svg[svg.index("<svg") :]
+    values = np.arange(len(distribution.counts))
+    counts, _ = np.histogram(values, edges, weights=distribution.counts)
+    return counts / max(1, distribution.total), edges

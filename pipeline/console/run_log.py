@@ -93,11 +93,18 @@ def open_log(options: LogOptions) -> Iterator[None]:
         beam: logging.INFO if debug else logging.CRITICAL,
         # Workers in this process log each task here.
         logging.getLogger("transforms"): logging.INFO if debug else logging.WARNING,
-        # Progress is logged at every level; `_Chosen` lets it pass.
+        # Progress is logged at every level; the handler lets it pass.
         _EVENTS: min(options.level, logging.INFO),
     }
     handler = _create_handler(options.log_file)
-    handler.addFilter(_Chosen(options.level))
+
+    def is_chosen(record: logging.LogRecord) -> bool:
+        if getattr(record, "event", "") == PROGRESS:
+            return True
+        is_ours = not record.name.startswith(_BEAMS)
+        return record.levelno >= options.level and (is_ours or debug)
+
+    handler.addFilter(is_chosen)
     handler.setFormatter(_create_formatter(options.log_format))
     previous = {logger: logger.level for logger in levels}
     for logger, level in levels.items():
@@ -110,20 +117,6 @@ def open_log(options: LogOptions) -> Iterator[None]:
         handler.close()
         for logger, level in previous.items():
             logger.setLevel(level)
-
-
-class _Chosen(logging.Filter):
-    """Passes records of the level that are not Beam's, and progress at any level."""
-
-    def __init__(self, level: int) -> None:
-        super().__init__()
-        self._level = level
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if getattr(record, "event", "") == PROGRESS:
-            return True
-        is_ours = not record.name.startswith(_BEAMS)
-        return record.levelno >= self._level and (is_ours or self._level == logging.DEBUG)
 
 
 def _create_handler(path: str | None) -> logging.Handler:

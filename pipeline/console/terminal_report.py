@@ -67,11 +67,8 @@ def _print_head(console: Console, manifest: Manifest, report: Report) -> None:
         console,
         f"          {documents:,} documents, {report.counts.get('tokenize.tokens', 0):,} tokens",
     )
-    share = (
-        f" ({report.rejects / report.lines:.2%} of the lines)"
-        if report.rejects and report.lines
-        else ""
-    )
+    ratio = report.rejects / report.lines if report.lines else 0
+    share = f" ({ratio:.2%} of the lines)" if ratio else ""
     style = "bold red" if report.rejects else ""
     reasons = ", ".join(f"{reason} {number:,}" for reason, number in report.reasons.items())
     _print_line(
