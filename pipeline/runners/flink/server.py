@@ -102,30 +102,24 @@ def started_runner() -> Iterator[StoppableFlinkRunner]:
     runner = StoppableFlinkRunner()
     handler = signal.getsignal(signal.SIGINT)
     logging.getLogger().addFilter(_is_not_about_waiting)
-    before = {name: os.environ.get(name) for name in ("PATH", "PYTHONPATH")}
-    _prepend("PATH", str(Path(sys.executable).parent))
-    _prepend("PYTHONPATH", str(_CHECKOUT))
+    first = {"PATH": str(Path(sys.executable).parent), "PYTHONPATH": str(_CHECKOUT)}
+    before = {name: os.environ[name] for name in first if name in os.environ}
+    for name, folder in first.items():
+        os.environ[name] = os.pathsep.join(filter(None, (folder, before.get(name))))
     try:
         yield runner
     finally:
         runner.stop()
         signal.signal(signal.SIGINT, handler)
         logging.getLogger().removeFilter(_is_not_about_waiting)
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        for name in first:
+            del os.environ[name]
+        os.environ.update(before)
 
 
 def _is_not_about_waiting(record: logging.LogRecord) -> bool:
     """Drop what Beam logs twice a second until Java has started."""
     return not str(record.msg).startswith("Waiting for grpc channel")
-
-
-def _prepend(name: str, folder: str) -> None:
-    before = os.environ.get(name)
-    os.environ[name] = f"{folder}{os.pathsep}{before}" if before else folder
 
 
 @contextmanager

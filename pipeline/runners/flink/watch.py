@@ -6,7 +6,6 @@ restart strategy says, with half a minute or more of idleness each time.
 """
 
 import time
-from collections.abc import Callable
 from contextlib import suppress
 
 from corpusmill.errors import UserError
@@ -64,8 +63,6 @@ class FlinkWatch:
         folder: the folder of the job's temporary files, where changes are progress as well; empty
             if unknown.
         seconds_of_silence: how long the interface may fail to answer.
-        clock: returns the time in seconds.
-        pause: waits for a number of seconds.
     """
 
     def __init__(
@@ -76,14 +73,11 @@ class FlinkWatch:
         patience: float,
         folder: str,
         seconds_of_silence: float,
-        clock: Callable[[], float] = time.monotonic,
-        pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._rest, self._job, self._counters = rest, job, counters
         self._patience, self._folder, self._silence = patience, folder, seconds_of_silence
-        self._clock, self._pause = clock, pause
         self._marks, self._files = "", ""
-        self._moved = self._answered = self._looked = self._read = clock()
+        self._moved = self._answered = self._looked = self._read = time.monotonic()
         self._finished: dict[str, int] = {}
         self._errors: list[str] = []
         self._failed = 0
@@ -100,9 +94,9 @@ class FlinkWatch:
         while True:
             try:
                 state = self._look()
-                self._answered = self._clock()
+                self._answered = time.monotonic()
             except NoAnswerError as error:
-                if self._clock() - self._answered > self._silence:
+                if time.monotonic() - self._answered > self._silence:
                     raise FlinkSilentError(f"Flink no longer answers ({error})") from None
                 state = ""
             if state == FINISHED:
@@ -110,7 +104,7 @@ class FlinkWatch:
             if state in ENDED:
                 self._raise_end(state)
             self._check_progress()
-            self._pause(_SECONDS_BETWEEN_LOOKS)
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
 
     def _look(self) -> str:
         status = self._rest.status(self._job)
@@ -122,7 +116,7 @@ class FlinkWatch:
         if marks != self._marks:
             if "RESTARTING" in (status.state, self._marks.partition(" ")[0]):
                 self._raise_mistake(self._rest.failures(self._job))
-            self._marks, self._moved = marks, self._clock()
+            self._marks, self._moved = marks, time.monotonic()
         return status.state
 
     def _read_journal(self) -> None:
@@ -130,9 +124,9 @@ class FlinkWatch:
 
         Flink reports a bundle, which may be all of a machine's work, only when it ends.
         """
-        if not self._folder or self._clock() - self._read < _SECONDS_BETWEEN_JOURNALS:
+        if not self._folder or time.monotonic() - self._read < _SECONDS_BETWEEN_JOURNALS:
             return
-        self._read, before = self._clock(), self._finished
+        self._read, before = time.monotonic(), self._finished
         self._finished = count_finished(self._folder)
         if self._finished != before:
             self._errors.clear()
@@ -163,7 +157,7 @@ class FlinkWatch:
         raise FlinkJobError(f"the job failed in Flink ({describe_failure(trace)})") from cause
 
     def _check_progress(self) -> None:
-        now = self._clock()
+        now = time.monotonic()
         if not self._patience or now - self._moved <= self._patience / 2:
             return
         # Within a long bundle only files change; listing them costs requests, so it is done seldom.
@@ -203,10 +197,5 @@ def end_job(rest: FlinkRest, job: str, seconds: float = 30) -> None:
 
 def _python_error(trace: str) -> str:
     """Return the error of the Python traceback in a Java trace; empty if there is none."""
-    if _TRACE not in trace:
-        return ""
-    lines = trace.rpartition(_TRACE)[2].splitlines()[1:]
-    for line in lines:
-        if line and not line.startswith((" ", "\t")):
-            return line.strip()
-    return ""
+    lines = trace.rpartition(_TRACE)[2].splitlines()[1:] if _TRACE in trace else []
+    return next((line.strip() for line in lines if line and line[0] not in " \t"), "")

@@ -98,10 +98,10 @@ class Clock:
     def __init__(self) -> None:
         self.seconds = 0.0
 
-    def __call__(self) -> float:
+    def monotonic(self) -> float:
         return self.seconds
 
-    def wait(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         self.seconds += seconds
 
 
@@ -127,8 +127,9 @@ def counter(name: str, value: int) -> dict[str, Any]:
 def watch(
     flink: Flink, clock: Clock, counters: Counters, patience: float = 60, folder: str = ""
 ) -> None:
-    rest = FlinkRest(flink.address)
-    FlinkWatch(rest, JOB, counters, patience, folder, 30, clock, clock.wait).wait()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pipeline.runners.flink.watch.time", clock)
+        FlinkWatch(FlinkRest(flink.address), JOB, counters, patience, folder, 30).wait()
 
 
 def test_the_interface_says_what_the_cluster_has(flink: Flink) -> None:
@@ -169,8 +170,8 @@ def test_a_job_without_progress_is_given_up(flink: Flink, tmp_path: Path, folder
 
 def test_files_that_grow_are_progress(flink: Flink, tmp_path: Path) -> None:
     class Writing(Clock):
-        def wait(self, seconds: float) -> None:
-            super().wait(seconds)
+        def sleep(self, seconds: float) -> None:
+            super().sleep(seconds)
             (tmp_path / "shard").write_bytes(b"x" * int(self.seconds))
             if self.seconds > 600:
                 flink.states = ["FINISHED"]
@@ -180,8 +181,8 @@ def test_files_that_grow_are_progress(flink: Flink, tmp_path: Path) -> None:
 
 def test_records_that_flow_are_progress(flink: Flink) -> None:
     class Writing(Clock):
-        def wait(self, seconds: float) -> None:
-            super().wait(seconds)
+        def sleep(self, seconds: float) -> None:
+            super().sleep(seconds)
             flink.written += int(self.seconds) % 40 == 0
             if self.seconds > 600:
                 flink.states = ["FINISHED"]
@@ -214,8 +215,8 @@ def test_an_error_of_every_attempt_ends_the_job(flink: Flink) -> None:
 
 def test_an_error_between_finished_tasks_is_tried_again(flink: Flink, tmp_path: Path) -> None:
     class Working(Clock):
-        def wait(self, seconds: float) -> None:
-            super().wait(seconds)
+        def sleep(self, seconds: float) -> None:
+            super().sleep(seconds)
             number = int(self.seconds) // 20
             (tmp_path / f"done-task-{number}.json").write_text("{}")
             if int(self.seconds) % 20 == 0:
