@@ -56,10 +56,6 @@ class Submitted:
     dry: bool = False
 
 
-def _ignore(_: Submitted) -> None:
-    """Do not announce the job."""
-
-
 @dataclass(frozen=True)
 class Run:
     """One run of a pipeline.
@@ -77,7 +73,7 @@ class Run:
     counters: Counters
     temp_folder: str = ""
     workers: list[Worker] = field(default_factory=list)
-    announce: Callable[[Submitted], None] = _ignore
+    announce: Callable[[Submitted], None] = lambda _: None
     late_arguments: tuple[str, ...] = ()
 
 
@@ -230,19 +226,15 @@ class Engine(ABC):
             if FileSystems.get_scheme(path) is not None or path in WIKITEXT:
                 continue
             if self.reach is Reach.STORES:
-                raise UserError(
-                    f"{flag} {path}",
-                    f"the workers of {self.options.runner} run elsewhere and cannot open a local "
-                    "path",
-                    "Give a path in an object store, such as gs://bucket/folder",
-                )
-            if not Path(path).expanduser().is_absolute():
-                raise UserError(
-                    f"{flag} {path}",
-                    f"the workers of {self.options.runner} may run elsewhere, where a relative "
-                    "path names another file",
-                    "Give an absolute path that all machines mount, or a path in an object store",
-                )
+                cause = "run elsewhere and cannot open a local path"
+                cure = "Give a path in an object store, such as gs://bucket/folder"
+            elif not Path(path).expanduser().is_absolute():
+                cause = "may run elsewhere, where a relative path names another file"
+                cure = "Give an absolute path that all machines mount, or a path in an object store"
+            else:
+                continue
+            runner = self.options.runner
+            raise UserError(f"{flag} {path}", f"the workers of {runner} {cause}", cure)
 
     def _check_tasks(self, tasks: int) -> None:
         """Refuse ranges that the user chose so long that some workers would have no task."""

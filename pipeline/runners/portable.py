@@ -46,31 +46,25 @@ class PortableEngine(Engine):
         Raises:
             UserError: there is no job server, or workers would lack the job's code.
         """
+        cause = cure = ""
         if self.name in _LOSING:
-            raise UserError(
-                f"--runner {self.name}",
-                "it silently loses elements (Beam 2.77)",
-                "Give local, FlinkRunner, DataflowRunner or SparkRunner",
-            )
-        if self.name == "PortableRunner" and not self.flags.get("job_endpoint"):
-            raise UserError(
-                "--runner PortableRunner",
-                "no job server is named",
-                "Add -- --job_endpoint=HOST:PORT",
-            )
-        if (
+            cause = "it silently loses elements (Beam 2.77)"
+            cure = "Give local, FlinkRunner, DataflowRunner or SparkRunner"
+        elif self.name == "PortableRunner" and not self.flags.get("job_endpoint"):
+            cause, cure = "no job server is named", "Add -- --job_endpoint=HOST:PORT"
+        elif (
             self.name in _IN_CONTAINERS
             and self._environment == "DOCKER"
             and self.flags.keys().isdisjoint({"environment_config", "environment_options"})
         ):
-            raise UserError(
-                f"--runner {self.name}",
-                "its workers would run Beam's own container image, which lacks the code of this "
-                "job",
+            cause = "its workers would run Beam's own container image, which lacks this job's code"
+            cure = (
                 "Add --environment_type=EXTERNAL --environment_config=HOST:PORT of a worker pool "
                 "that has it, --environment_type=LOOPBACK for workers on this machine, or "
-                "--environment_config with an image (deploy/)",
+                "--environment_config with an image (deploy/)"
             )
+        if cause:
+            raise UserError(f"--runner {self.name}", cause, cure)
 
     def page(self, job_id: str) -> str:  # noqa: ARG002
         """Return the URL of the page on which a job can be watched; empty if there is none."""

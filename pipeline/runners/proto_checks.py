@@ -96,7 +96,8 @@ class _Checks:
             collection = self._collections[name]
             if collection.is_bounded == beam_runner_api_pb2.IsBounded.UNBOUNDED:
                 yield ProtoFault(collection.unique_name, "the collection is unbounded")
-            if any(isinstance(leaf, _PICKLED) for leaf in self._leaves(name)):
+            coder = self._coders.get_by_id(collection.coder_id)
+            if any(isinstance(leaf, _PICKLED) for leaf in _leaves(coder)):
                 yield ProtoFault(collection.unique_name, "its elements are pickled")
 
     def _check_key(self, transform: beam_runner_api_pb2.PTransform) -> Iterator[ProtoFault]:
@@ -131,7 +132,8 @@ class _Checks:
         if not payload.side_inputs or self._runs_once(transform, payload):
             return
         for tag in payload.side_inputs:
-            leaves = self._leaves(transform.inputs[tag])
+            collection = self._collections[transform.inputs[tag]]
+            leaves = _leaves(self._coders.get_by_id(collection.coder_id))
             if not all(isinstance(leaf, coders.StrUtf8Coder) for leaf in leaves):
                 what = f"every worker reads side input {tag}, which holds more than paths"
                 yield ProtoFault(transform.unique_name, what)
@@ -150,15 +152,11 @@ class _Checks:
         }
         return main <= impulses
 
-    def _leaves(self, collection: str) -> Iterator[coders.Coder]:
-        """List the elementary coders that a collection's coder is made of."""
-        coder_id = self._collections[collection].coder_id
-        yield from _leaves_of(self._coders.get_by_id(coder_id))
 
-
-def _leaves_of(coder: coders.Coder) -> Iterator[coders.Coder]:
+def _leaves(coder: coders.Coder) -> Iterator[coders.Coder]:
+    """List the elementary coders that a coder is made of."""
     components = coder._get_component_coders()
     if not components:
         yield coder
     for component in components:
-        yield from _leaves_of(component)
+        yield from _leaves(component)
