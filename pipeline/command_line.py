@@ -95,7 +95,9 @@ def _explain(error: BaseException) -> tuple[int, str, dict[str, str]]:
             return FAILURE, text, {}
         case _:  # the trace goes to a file, not to the user
             trace = _write_trace()
-            cause = str(error) if isinstance(error, JobFailedError) else _last_line(error)
+            cause = str(error).strip() or type(error).__name__
+            if not isinstance(error, JobFailedError):
+                cause = cause.splitlines()[-1].strip()
             text = f"error: {cause.rstrip('.')}. The whole trace is in {trace}"
             return FAILURE, text + _notes(error, ". "), {"trace": trace}
 
@@ -130,15 +132,8 @@ def _run(command: Command, beam_arguments: tuple[str, ...]) -> int:
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
-    if "--" not in arguments:
-        return list(arguments), ()
-    end = arguments.index("--")
+    end = arguments.index("--") if "--" in arguments else len(arguments)
     return list(arguments[:end]), tuple(arguments[end + 1 :])
-
-
-def _last_line(error: BaseException) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[-1].strip() if lines else type(error).__name__
 
 
 def _notes(error: BaseException, begin: str = " ") -> str:

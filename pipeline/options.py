@@ -10,9 +10,9 @@ from corpusmill.errors import UserError, check_option
 MAX_SHARDS = 99_999
 
 
-@dataclass(frozen=True)
-class DatasetOptions:
-    """What is read and what is written."""
+@dataclass(frozen=True, kw_only=True)
+class CorpusOptions:
+    """What is read, and how its examples are spread over files."""
 
     input: tuple[str, ...]
     """Files, globs or folders of UTF-8 text (plain, .gz, .bz2, .zst, .xz), local, gs:// or s3://,
@@ -22,14 +22,34 @@ class DatasetOptions:
     """A Hugging Face tokenizer.json, a BERT vocab.txt, a vocab.json with a merges.txt beside it, a
     .tiktoken or SentencePiece .model file, or a folder with one of these; tiktoken:NAME; or the
     name of a model on the Hugging Face hub, with or without @REVISION."""
-    output: str
-    """Folder of the data set: a new or an empty one."""
     num_shards: int | None = None
     """Number of files of the train split; by default, one for about every 256 MB of examples."""
     seed: int = 0
     """The same input, options and seed give the same bytes."""
     validation_share: float = 0.0
     """Share of the documents that forms a validation split."""
+
+    def __post_init__(self) -> None:
+        """Check each value.
+
+        Raises:
+            UserError: a value is not valid.
+        """
+        if not self.input:
+            raise UserError("--input", "it has no value", "Name at least one file, glob or folder")
+        shards, share = self.num_shards, self.validation_share
+        is_valid = shards is None or 1 <= shards <= MAX_SHARDS
+        check_option("num-shards", shards, is_valid, f"1 to {MAX_SHARDS}")
+        check_option("seed", self.seed, 0 <= self.seed <= MAX_SEED, f"0 to {MAX_SEED}")
+        check_option("validation-share", share, 0 <= share < 1, "0 up to, not including, 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetOptions(CorpusOptions):
+    """What is read and what is written."""
+
+    output: str
+    """Folder of the data set: a new or an empty one."""
     max_rejects: float | None = None
     """How many rejects are allowed, as a number (100) or as a share of the input's lines (0.001);
     all by default."""
@@ -44,20 +64,13 @@ class DatasetOptions:
         Raises:
             UserError: a value is not valid.
         """
-        if not self.input:
-            raise UserError("--input", "it has no value", "Name at least one file, glob or folder")
+        super().__post_init__()
         if self.replace and self.resume:
             raise UserError(
                 "--replace --resume",
                 "one starts over and the other resumes",
                 "Give one of them",
             )
-        shards, share = self.num_shards, self.validation_share
-        check_option(
-            "num-shards", shards, shards is None or 1 <= shards <= MAX_SHARDS, "1 to 99999"
-        )
-        check_option("seed", self.seed, 0 <= self.seed <= MAX_SEED, f"0 to {MAX_SEED}")
-        check_option("validation-share", share, 0 <= share < 1, "0 up to, not including, 1")
         rejects = self.max_rejects
         check_option("max-rejects", rejects, rejects is None or rejects >= 0, "0 or more")
 

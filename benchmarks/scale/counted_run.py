@@ -27,7 +27,7 @@ from corpusmill.objectives.objective import ObjectiveOptions
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from pipeline.graph import Job, build_dataset
-from pipeline.options import DatasetOptions, RunOptions
+from pipeline.options import CorpusOptions, RunOptions
 from pipeline.preparation.assembly import assemble_job
 from pipeline.preparation.inputs import InputFile, list_inputs, read_bytes
 from pipeline.preparation.recipe import Recipe
@@ -96,9 +96,9 @@ class Build:
     num_shards: int | None
     engine: Engine
 
-    def assemble(self, files: Sequence[InputFile], output: str, folder: Any) -> Job:
+    def assemble(self, files: Sequence[InputFile], folder: Any) -> Job:
         """Return the job for some files, which need not exist."""
-        dataset = DatasetOptions(("-",), "-", output, num_shards=self.num_shards)
+        dataset = CorpusOptions(input=("-",), tokenizer="-", num_shards=self.num_shards)
         recipe = Recipe(dataset, self.objective, self.tokenizer, self.documents, self.output, files)
         return assemble_job(recipe, self.engine, folder)
 
@@ -121,7 +121,7 @@ def count_run(build: Build, inputs: Sequence[str], output: Path) -> Counted:
     """Build a data set in this process and count the work."""
     with run_folder(str(output), None, resume=False) as folder:
         files = list_inputs(inputs, folder.path)
-        job = build.assemble(files, str(output), folder)
+        job = build.assemble(files, folder)
         folder.begin(job, files, ())
         counted = Counted(job, psutil.Process().memory_info().rss)
         pipeline = beam.Pipeline(runner=FnApiRunner())

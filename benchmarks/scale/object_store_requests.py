@@ -15,7 +15,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from benchmarks.builds import CHECKOUT, SAMPLE
 from benchmarks.console import print_table
-from tests.tools.jobs import SMALL, run_here
+from tests.tools.jobs import command_of, run_here
 from tests.tools.object_stores import ObjectStores, Request, start_object_stores
 from transforms.storage.files import write_file
 
@@ -61,11 +61,8 @@ def count(stores: ObjectStores, scheme: str, files: int, shards: int) -> Counter
     tokenizer = f"{bucket}/tokenizer.json"
     write_file(tokenizer, (CHECKOUT / "tests" / "data" / "tokenizer.json").read_bytes())
     proxy.clear()
-    outcome = run_here(
-        "bert", "--input", f"{bucket}/in/", "--tokenizer", tokenizer, "--output", f"{bucket}/out",
-        *SMALL, "--num-shards", str(shards), "--", *stores.beam_arguments(),
-    )  # fmt: skip
-    assert outcome.status == 0, outcome.errors
+    flags = ("--num-shards", str(shards), "--", *stores.beam_arguments())
+    run_here(*command_of([f"{bucket}/in/"], tokenizer, f"{bucket}/out", *flags))
     return Counter(map(purpose_of, proxy.requests))
 
 

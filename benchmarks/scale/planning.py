@@ -55,7 +55,7 @@ def plan_size(build: Build, rates: Rates, corpus_bytes: int, file_bytes: int) ->
         tracemalloc.start()
         names = [f"part-{index:07d}.txt" for index in range(number)]
         files = [InputFile(f"gs://bucket/corpus/{name}", file_bytes, name) for name in names]
-        job = build.assemble(files, folder, RunFolder(folder))
+        job = build.assemble(files, RunFolder(folder, folder))
         pipeline = beam.Pipeline()
         build_dataset(pipeline, job)
         graph_bytes = len(pipeline.to_runner_api().SerializeToString())

@@ -3,7 +3,7 @@
 from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
-from corpusmill.dataset.manifest import SUCCESS, Manifest
+from corpusmill.dataset.manifest import SUCCESS
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.formats.shard_names import check_splits
 from corpusmill.inspection.figures import summarize
@@ -16,25 +16,27 @@ from pipeline.preparation.beam_folder import BeamFolder
 from pipeline.preparation.inputs import sum_costs
 from pipeline.preparation.output import check_output
 from pipeline.preparation.recipe import Build, prepare
-from pipeline.preparation.run_folder import RunFolder, name_units, run_folder
+from pipeline.preparation.run_folder import name_units, run_folder
 from pipeline.runners.launch import prepare_launch
 from transforms.recovery.journal import count_finished
 
 
 def build(command: Build, beam_arguments: tuple[str, ...], console: Console) -> int:
     """Build a data set, and print where it is and what is in it."""
-    dataset, options = command.dataset, command.run
-    launch = prepare_launch(options, beam_arguments, dataset, console, command.log)
+    dataset = command.dataset
+    launch = prepare_launch(command.run, beam_arguments, dataset, console, command.log)
     pattern = command.output_options.shard_name
     check_splits(pattern, dataset.validation_share > 0)
-    output, temp_location, resume = dataset.output, options.temp_location, dataset.resume
+    output, temp_location, resume = dataset.output, command.run.temp_location, dataset.resume
     stale = check_output(output, dataset.replace, pattern, resume, temp_location)
     with run_folder(output, temp_location, resume) as folder:
         recipe = prepare(command, folder.path, console)
-        job = assemble_job(recipe, launch.engine, folder)
+        job = assemble_job(recipe, launch.engine, folder, dataset.max_rejects)
         folder.begin(job, recipe.files, stale)
         if dataset.resume:
-            _print_what_is_finished(folder, console)
+            done = count_finished(folder.path)
+            text = f"resuming: {name_units(done)} are finished" if done else "beginning anew"
+            console.print(text, markup=False)
         work = Work(
             sum_costs(recipe.files), job.objective.repeats, job.plan.tasks, job.layout.shards
         )
@@ -53,31 +55,14 @@ def build(command: Build, beam_arguments: tuple[str, ...], console: Console) -> 
     return 0
 
 
-def _print_what_is_finished(folder: RunFolder, console: Console) -> None:
-    finished = count_finished(folder.path)
-    text = f"resuming: {name_units(finished)} are finished" if finished else "beginning anew"
-    console.print(text, markup=False)
-
-
 def _report(output: str, console: Console) -> None:
     console.print(f"the data set is in {output}")
     manifest = read_manifest(BeamFolder(output))
-    _log_end(output, manifest)
-    print_inspection(console, manifest, [], summarize(manifest))
-
-
-def _log_end(output: str, manifest: Manifest) -> None:
-    splits = {
-        name: {
-            "rows": split.rows,
-            "tokens": split.tokens,
-            "shards": len(split.shards),
-            "bytes": split.bytes,
-        }
-        for name, split in manifest.splits.items()
-    }
+    report, names = summarize(manifest), ("rows", "tokens", "shards", "bytes")
+    splits = {split.name: {name: getattr(split, name) for name in names} for split in report.splits}
     log_event(
         "run_finished",
         f"{manifest.rows:,} examples in {output}",
         {"status": 0, "output": output, "splits": splits, "counts": manifest.counts},
     )
+    print_inspection(console, manifest, [], report)

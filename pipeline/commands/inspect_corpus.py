@@ -19,24 +19,21 @@ import numpy as np
 from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
-from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.manifest_json import to_json
 from corpusmill.errors import UserError, check_option
-from corpusmill.formats.options import OutputOptions
 from corpusmill.inspection.corpus_measures import measure_tokens
 from corpusmill.objectives.random_documents import BYTES_OF_SIZES, candidate_limit
-from corpusmill.tokenization.tokenizer_file import TokenizerFile, TokenizerOptions
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from pipeline.commands.builds import AnyObjective, DefaultObjective
 from pipeline.console.html_report import render_corpus_page
 from pipeline.console.progress import Work
-from pipeline.console.run_log import LogOptions, log_event
+from pipeline.console.run_log import log_event
 from pipeline.console.terminal_report import print_corpus
 from pipeline.graph import Job, plan_pool, plan_preparation
-from pipeline.options import DatasetOptions, RunOptions
 from pipeline.preparation.assembly import assemble_job
 from pipeline.preparation.inputs import is_local, read_bytes, sum_costs
 from pipeline.preparation.output import write_text
-from pipeline.preparation.recipe import Build, prepare
+from pipeline.preparation.recipe import BuildOptions, prepare
 from pipeline.preparation.run_folder import RunFolder
 from pipeline.preparation.temporary_folder import temporary_folder
 from pipeline.runners.engine import Reach
@@ -52,40 +49,25 @@ _NUMBERS = "numbers.json"
 _MOST_SAMPLE_TOKENS = 10**9
 
 
-@dataclass(frozen=True)
-class InspectCorpus:
+@dataclass(frozen=True, kw_only=True)
+class InspectCorpus(BuildOptions):
     """Measure a corpus, and estimate what a build of it would give, without building it.
 
     Temporary files are in the system's folder for them, or under --temp-location.
     """
 
-    input: tuple[str, ...]
-    """Files, globs or folders, as for a build."""
-    tokenizer: str
-    """The tokenizer of the build."""
     sample_tokens: int = 4_000_000
     """Size of the sample, in tokens, that is built to estimate what a build would give. For a
     corpus with fewer tokens the numbers are exact."""
-    num_shards: int | None = None
-    """As for the build."""
-    seed: int = 0
-    """As for the build."""
-    validation_share: float = 0.0
-    """As for the build."""
     html: str | None = None
     """Also write the report as one HTML page with plots to this file."""
     json: str | None = None
     """Also write all numbers to this file. corpusmill/inspection/corpus_numbers.py lists them."""
     objective: AnyObjective = field(default_factory=DefaultObjective)
     """What a build would make. Its name comes after all other flags, followed by its own flags."""
-    tokenizer_options: TokenizerOptions = field(default_factory=TokenizerOptions)
-    documents: DocumentOptions = field(default_factory=DocumentOptions)
-    output_options: OutputOptions = field(default_factory=OutputOptions)
-    run: RunOptions = field(default_factory=RunOptions)
-    log: LogOptions = field(default_factory=LogOptions)
 
     def __post_init__(self) -> None:
-        """Check each value; those of the build are checked with the build's options.
+        """Check each value.
 
         Raises:
             UserError: the sample is empty, or too large to be built in memory.
@@ -93,37 +75,24 @@ class InspectCorpus:
         is_valid = 1 <= self.sample_tokens <= _MOST_SAMPLE_TOKENS
         check_option("sample-tokens", self.sample_tokens, is_valid, f"1 to {_MOST_SAMPLE_TOKENS}")
 
-    @property
-    def build(self) -> Build:
-        """The build in question, which has no output folder."""
-        return Build(
-            dataset=DatasetOptions(
-                self.input, self.tokenizer, "", self.num_shards, self.seed, self.validation_share
-            ),
-            objective=self.objective,
-            tokenizer_options=self.tokenizer_options,
-            documents=self.documents,
-            output_options=self.output_options,
-            run=self.run,
-            log=self.log,
-        )
-
 
 def inspect_corpus(
     command: InspectCorpus, beam_arguments: tuple[str, ...], console: Console
 ) -> int:
     """Measure a corpus and print, or write, the report."""
-    for path in (command.html, command.json):
-        _check_target(path)
-    if not command.run.wait:
+    run = command.run
+    for path in filter(None, (command.html, command.json)):
+        if is_local(path) and (Path(path).is_dir() or not Path(path).absolute().parent.is_dir()):
+            cure = "Name a file in an existing folder"
+            raise UserError(path, "a file cannot be written there", cure)
+    if not run.wait:
         raise UserError(
             "inspect-corpus --no-wait", "its report needs the result of the job", "Leave it out"
         )
-    dataset = command.build.dataset
-    launch = prepare_launch(command.run, beam_arguments, dataset, console, command.log)
-    if launch.engine.reach is not Reach.HERE and not command.run.temp_location:
+    launch = prepare_launch(run, beam_arguments, command.dataset, console, command.log)
+    if launch.engine.reach is not Reach.HERE and not run.temp_location:
         raise UserError(
-            f"--runner {command.run.runner}",
+            f"--runner {run.runner}",
             "its workers cannot reach this machine's folder of temporary files",
             "Add a --temp-location that all of them reach",
         )
@@ -140,19 +109,12 @@ def inspect_corpus(
     return 0
 
 
-def _check_target(path: str | None) -> None:
-    if not path or not is_local(path):
-        return
-    if Path(path).is_dir() or not Path(path).absolute().parent.is_dir():
-        raise UserError(path, "a file cannot be written there", "Name a file in an existing folder")
-
-
 def _measure(command: InspectCorpus, launch: Launch, console: Console) -> dict[str, Any]:
     with (
         TemporaryDirectory(prefix="corpusmill-") as own_folder,
         temporary_folder(own_folder, command.run.temp_location) as temp_folder,
     ):
-        recipe = prepare(command.build, temp_folder, console)
+        recipe = prepare(command, temp_folder, console)
         job = assemble_job(recipe, launch.engine, RunFolder(temp_folder))
         launch.run(
             lambda pipeline: measure_job(pipeline, job, recipe.tokenizer, command.sample_tokens),
@@ -161,7 +123,9 @@ def _measure(command: InspectCorpus, launch: Launch, console: Console) -> dict[s
             temp_folder,
         )
         content = read_bytes(_numbers_path(job)) or b""
-    numbers = {**_header(job), **json.loads(content)}
+    results = {"counts", "splits", "files"}
+    header = {name: entry for name, entry in to_json(job.header).items() if name not in results}
+    numbers = {**header, **json.loads(content)}
     workers = command.run.workers
     numbers["build"]["temporary_bytes"] = estimate_temporary_bytes(numbers, job, workers)
     return numbers
@@ -169,11 +133,6 @@ def _measure(command: InspectCorpus, launch: Launch, console: Console) -> dict[s
 
 def _numbers_path(job: Job) -> str:
     return str(FileSystems.join(job.temp_folder, _NUMBERS))
-
-
-def _header(job: Job) -> dict[str, Any]:
-    results = {"counts", "splits", "files"}
-    return {name: entry for name, entry in to_json(job.header).items() if name not in results}
 
 
 def measure_job(

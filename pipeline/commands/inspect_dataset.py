@@ -33,15 +33,13 @@ def inspect(command: Inspect, console: Console) -> int:
     """Print decoded examples and the report of a data set."""
     folder = BeamFolder(command.folder)
     manifest = read_manifest(folder)
-    report = summarize(manifest)
-    examples = []
+    report, tokenizer = summarize(manifest), manifest.tokenizer
+    json, examples = folder.read(tokenizer.file).decode(), []
     for split in manifest.splits.values():
         rows = read_shard(folder, manifest, _shard_to_show(split).file, max(1, command.examples))
         for batch in islice(rows, 1):
-            tokenizer, columns = manifest.tokenizer, manifest.columns
-            json = folder.read(tokenizer.file).decode()
             first = batch.slice(0, command.examples)
-            examples += decode_examples(first, columns, json, tokenizer.special)
+            examples += decode_examples(first, manifest.columns, json, tokenizer.special)
     print_inspection(console, manifest, examples, report)
     if command.html:
         write_text(command.html, render_page(manifest, examples, report))

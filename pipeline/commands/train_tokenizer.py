@@ -183,27 +183,19 @@ def _check_outputs(command: TrainTokenizer, files: tuple[str, ...]) -> None:
         raise UserError(
             f"--output {command.output}", "it is a folder", "Name a file, such as tokenizer.json"
         )
-    folder = command.save_model
-    if folder is None:
+    if command.save_model is None:
         return
-    if is_local(folder) and any(
-        path.is_file() for path in (Path(absolute(folder)), *Path(absolute(folder)).parents)
-    ):
-        raise UserError(f"--save-model {folder}", "a file is in its place", "Give another folder")
-    paths = {name: FileSystems.join(absolute(folder), name) for name in files}
-    if absolute(command.output) in {absolute(folder), *paths.values()}:
-        raise UserError(
-            f"--save-model {folder}",
-            f"--output {command.output} has the same path",
-            "Give another folder",
-        )
-    present = [name for name, path in paths.items() if file_exists(path)]
-    if present:
-        raise UserError(
-            f"--save-model {folder}",
-            f"it already has {' and '.join(present)}",
-            "Move that away, or give another folder",
-        )
+    folder, cause, cure = absolute(command.save_model), "", "Give another folder"
+    paths = {name: FileSystems.join(folder, name) for name in files}
+    if is_local(folder) and any(path.is_file() for path in (Path(folder), *Path(folder).parents)):
+        cause = "a file is in its place"
+    elif absolute(command.output) in {folder, *paths.values()}:
+        cause = f"--output {command.output} has the same path"
+    elif present := [name for name, path in paths.items() if file_exists(path)]:
+        cause = f"it already has {' and '.join(present)}"
+        cure = "Move that away, or give another folder"
+    if cause:
+        raise UserError(f"--save-model {command.save_model}", cause, cure)
 
 
 def _save_model(tokenizer: Tokenizer, folder: str) -> None:

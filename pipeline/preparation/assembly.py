@@ -23,7 +23,7 @@ from corpusmill.layout.length_bins import LengthBin, cut_lengths
 from corpusmill.tokenization.words.word_marks import marked_dtype
 from corpusmill.tokenization.words.words import load_words
 from pipeline.graph import Job
-from pipeline.preparation.inputs import absolute, sum_costs
+from pipeline.preparation.inputs import sum_costs
 from pipeline.preparation.recipe import Recipe
 from pipeline.preparation.run_folder import RunFolder
 from pipeline.runners.engine import Engine
@@ -37,19 +37,21 @@ from transforms.tokenize import Tokenizing
 _STORED_BYTES_PER_TEXT_BYTE = 0.5
 
 
-def assemble_job(recipe: Recipe, engine: Engine, folder: RunFolder) -> Job:
+def assemble_job(
+    recipe: Recipe, engine: Engine, folder: RunFolder, max_rejects: float | None = None
+) -> Job:
     """Make all that the graph is built from, and write plan and tokenizer where workers find them.
 
     Args:
         recipe: what the data set is made of.
         engine: where the job runs, which decides how long the ranges are.
         folder: the folder of the run.
+        max_rejects: how many rejects are allowed, as `DatasetOptions` has it.
 
     Raises:
         UserError: the shards cannot be written as the options ask.
     """
     objective = recipe.objective
-    bins = _cut_bins(recipe)
     cost = sum_costs(recipe.files) + FILE_BYTES * len(recipe.files)
     range_bytes = folder.range_bytes or engine.choose_range_bytes(cost)
     plan = _plan(recipe, range_bytes, folder.path)
@@ -71,7 +73,7 @@ def assemble_job(recipe: Recipe, engine: Engine, folder: RunFolder) -> Job:
         tokenizing=_write_tokenizer(recipe, folder.path),
         temp_folder=folder.path,
         header=_header(recipe),
-        commit=_plan_commit(recipe, folder, plan, bins),
+        commit=_plan_commit(recipe, folder, plan, max_rejects),
     )
 
 
@@ -107,7 +109,7 @@ def _write_tokenizer(recipe: Recipe, folder: str) -> Tokenizing:
 
 
 def _plan_commit(
-    recipe: Recipe, folder: RunFolder, plan: Plan, bins: tuple[LengthBin, ...]
+    recipe: Recipe, folder: RunFolder, plan: Plan, max_rejects: float | None
 ) -> CommitOptions:
     output, files = recipe.output, recipe.files
     shard_format = FORMATS[output.output_format]
@@ -115,7 +117,7 @@ def _plan_commit(
     read_bytes = sum(file.bytes for file in files) if is_exact else -1
     shards, repeats = recipe.layout.shards, recipe.objective.repeats
     return CommitOptions(
-        output=absolute(recipe.dataset.output),
+        output=folder.output,
         temp_folder=folder.path,
         tokenizer_path=FileSystems.join(folder.path, TOKENIZER),
         record_path=folder.record_path,
@@ -123,8 +125,8 @@ def _plan_commit(
         suffixes=shard_format.suffixes(output),
         joined=shard_format.joined,
         expected=Expected(plan.ranges, read_bytes, shards, repeats),
-        max_rejects=recipe.dataset.max_rejects,
-        bins=bins,
+        max_rejects=max_rejects,
+        bins=_cut_bins(recipe),
         shard_name=output.shard_name,
     )
 

@@ -106,10 +106,15 @@ def list_inputs(
         elif is_hub_path(path):
             listed = list_hub_files(path, suffixes)
             fetched |= {name: InputFile(name, size, name) for name, size in listed.items()}
-        elif is_local(path):
-            stored |= choose_data_files(path, _list_local(path, temp_folder, suffixes), read_bytes)
         else:
-            stored |= choose_data_files(path, _list_remote(path, suffixes), read_bytes)
+            here = is_local(path)
+            paths = (
+                _list_local(path, temp_folder, suffixes) if here else _list_remote(path, suffixes)
+            )
+            if not paths:
+                cure = "Check the path; globs such as 'corpus/*.txt' work, quoted"
+                raise _refusal(path, "no such file", cure)
+            stored |= choose_data_files(path, paths, read_bytes)
     levels = zip(*(path.split("/")[:-1] for path in stored), strict=False)
     common = sum(1 for _ in takewhile(lambda names: len(set(names)) == 1, levels))
     named = [
@@ -163,34 +168,33 @@ def print_hub_files(files: Sequence[InputFile], console: Console) -> None:
         console.print(line, markup=False, soft_wrap=True)
 
 
+def _refusal(path: str, cause: str, cure: str) -> UserError:
+    return UserError(f"--input {path}", cause, cure)
+
+
 def _list_local(path: str, temp_folder: str, suffixes: Sequence[str]) -> dict[str, StoredFile]:
     # Beam's own listing silently leaves out what it cannot read.
     root = Path(path).expanduser()
     if root.is_dir():
         if is_local(temp_folder) and Path(temp_folder).is_relative_to(absolute(path)):
-            raise UserError(
-                f"--input {path}",
-                "the output folder is inside it",
-                "Give an output folder elsewhere",
-            )
+            cure = "Give an output folder elsewhere"
+            raise _refusal(path, "the output folder is inside it", cure)
         paths = list(_walk(path, absolute(path)))
         if not paths:
-            raise UserError(f"--input {path}", "the folder has no files", "Check the path")
+            raise _refusal(path, "the folder has no files", "Check the path")
         paths = take_suffixes(path, paths, suffixes)
     elif os.path.lexists(root):
         paths = [absolute(path)]
     else:
         matches = glob.glob(str(root), recursive=True)  # noqa: PTH207  has a pattern's root
         paths = [absolute(path) for path in matches if not Path(path).is_dir()]
-        if not paths:
-            raise _no_such_file(path)
     return {path: _stat(path) for path in paths}
 
 
 def _walk(path: str, root: str) -> Iterator[str]:
     def refuse(error: OSError) -> None:
         cause = f"{error.filename} cannot be listed ({error.strerror})"
-        raise UserError(f"--input {path}", cause, "Repair it or leave it out") from None
+        raise _refusal(path, cause, "Repair it or leave it out") from None
 
     # Paths as text: to make a `Path` for each file takes longer than to list it.
     for folder, _, names in os.walk(root, onerror=refuse):
@@ -207,11 +211,10 @@ def _stat(path: str) -> StoredFile:
         finally:
             os.close(handle)
     except OSError as error:
-        raise UserError(
-            f"--input {path}", f"it cannot be read ({error.strerror})", "Repair it or leave it out"
-        ) from None
+        cause = f"it cannot be read ({error.strerror})"
+        raise _refusal(path, cause, "Repair it or leave it out") from None
     if not stat.S_ISREG(result.st_mode):
-        raise UserError(f"--input {path}", "it is not a regular file", "Write its text to a file")
+        raise _refusal(path, "it is not a regular file", "Write its text to a file")
     return StoredFile(path, result.st_size, result.st_mtime)
 
 
@@ -219,23 +222,15 @@ def _list_remote(path: str, suffixes: Sequence[str]) -> dict[str, StoredFile]:
     try:
         listed = find_files(path)
     except (BeamIOError, ValueError) as error:
-        raise UserError(
-            f"--input {path}", f"it cannot be listed ({error})", "Check the path"
-        ) from None
+        raise _refusal(path, f"it cannot be listed ({error})", "Check the path") from None
     except UserError as error:
-        raise UserError(f"--input {path}", error.cause, error.cure) from None
+        raise _refusal(path, error.cause, error.cure) from None
     files = {
         file.path: file
         for file in listed
         if not file.path.endswith("/") and not file.path.rsplit("/", 1)[-1].startswith(".")
     }
-    if not files:
-        raise _no_such_file(path)
-    if path.endswith("/") or (not glob.has_magic(path) and path not in files):
+    is_folder = path.endswith("/") or (not glob.has_magic(path) and path not in files)
+    if files and is_folder:
         return {name: files[name] for name in take_suffixes(path, list(files), suffixes)}
     return files
-
-
-def _no_such_file(path: str) -> UserError:
-    cure = "Check the path; globs such as 'corpus/*.txt' work, quoted"
-    return UserError(f"--input {path}", "no such file", cure)

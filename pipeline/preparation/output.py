@@ -20,16 +20,12 @@ from transforms.recovery.claim import CLAIM, Claim, read_claim
 from transforms.storage.files import write_file
 
 _SUFFIXES = "|".join(map(re.escape, all_suffixes()))
-_COMPANIONS = "|".join(
-    re.escape(name) for shard_format in FORMATS.values() for name in shard_format.companion_names
-)
-_JOINED = "|".join(
-    sorted({name for shard_format in FORMATS.values() for name in shard_format.joined.values()})
-)
+_JOINED = "|".join(name for entry in FORMATS.values() for name in entry.joined.values())
+_COMPANIONS = [name for entry in FORMATS.values() for name in entry.companion_names]
+_NAMES = "|".join(map(re.escape, (SUCCESS, MANIFEST, CARD, TOKENIZER, REJECTS, *_COMPANIONS)))
 _OURS = re.compile(
     rf"((train|validation)(-bin-\d+-of-\d+)?-\d{{5}}-of-\d{{5}}|{_JOINED})({_SUFFIXES})"
-    rf"|{SUCCESS}|{re.escape(MANIFEST)}|{re.escape(CARD)}|{_COMPANIONS}"
-    rf"|{re.escape(TOKENIZER)}|{re.escape(REJECTS)}|{CLAIM}\.[0-9a-f]{{32}}"
+    rf"|{_NAMES}|{CLAIM}\.[0-9a-f]{{32}}"
 )
 
 

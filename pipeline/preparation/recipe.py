@@ -16,7 +16,7 @@ from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile, TokenizerOptions
 from corpusmill.tokenization.words.words import load_words
 from pipeline.console.run_log import LogOptions
-from pipeline.options import MAX_SHARDS, DatasetOptions, RunOptions
+from pipeline.options import MAX_SHARDS, CorpusOptions, DatasetOptions, RunOptions
 from pipeline.preparation.inputs import (
     EXPANSION,
     InputFile,
@@ -34,10 +34,10 @@ _TEXT_BYTES_PER_SHARD = 320 * 10**6
 
 
 @dataclass(frozen=True, kw_only=True)
-class Build:
-    """The options of a build."""
+class BuildOptions:
+    """The options that a build shares with an estimate of one."""
 
-    dataset: DatasetOptions
+    dataset: CorpusOptions
     objective: ObjectiveOptions
     tokenizer_options: TokenizerOptions = field(default_factory=TokenizerOptions)
     documents: DocumentOptions = field(default_factory=DocumentOptions)
@@ -46,12 +46,19 @@ class Build:
     log: LogOptions = field(default_factory=LogOptions)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Build(BuildOptions):
+    """The options of a build."""
+
+    dataset: DatasetOptions
+
+
 @dataclass(frozen=True)
 class Recipe:
     """What a data set is made of, and how.
 
     Attributes:
-        dataset: what is read and written.
+        dataset: what is read, and how examples are spread over files.
         objective_options: the objective's options.
         tokenizer: the tokenizer.
         documents: the rules of documents, with a format.
@@ -60,7 +67,7 @@ class Recipe:
         memoize: whether the ids of words may be remembered.
     """
 
-    dataset: DatasetOptions
+    dataset: CorpusOptions
     objective_options: ObjectiveOptions
     tokenizer: TokenizerFile
     documents: DocumentOptions
@@ -85,11 +92,15 @@ class Recipe:
 
     @property
     def layout(self) -> Layout:
-        """How the examples are spread over shards."""
-        return lay_out(self.dataset, self.objective, self.text_bytes)
+        """How the examples are spread over shards, from the options and the input's size alone."""
+        options = self.dataset
+        default = round(self.text_bytes * self.objective.repeats / _TEXT_BYTES_PER_SHARD)
+        train = options.num_shards or min(max(1, default), MAX_SHARDS)
+        validation = count_validation_shards(train, options.validation_share)
+        return Layout(options.seed, train, validation)
 
 
-def prepare(build: Build, temp_folder: str, console: Console) -> Recipe:
+def prepare(build: BuildOptions, temp_folder: str, console: Console) -> Recipe:
     """Read the tokenizer, list the input, find its format, and try the tokenizer on its text.
 
     Args:
@@ -121,11 +132,3 @@ def estimate_text_bytes(files: Sequence[InputFile], documents: DocumentOptions) 
     """
     compresses = FORMATS[documents.input_format].compresses
     return sum_costs(files) * (EXPANSION if compresses else 1)
-
-
-def lay_out(options: DatasetOptions, objective: Objective, text_bytes: int) -> Layout:
-    """Spread the examples over shards, from the options and the size of the input alone."""
-    default = round(text_bytes * objective.repeats / _TEXT_BYTES_PER_SHARD)
-    train = options.num_shards or min(max(1, default), MAX_SHARDS)
-    validation = count_validation_shards(train, options.validation_share)
-    return Layout(options.seed, train, validation)

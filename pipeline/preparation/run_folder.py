@@ -92,7 +92,9 @@ class RunFolder:
         if self.earlier is not None:
             _refuse_changes(self.earlier, json.loads(content))
         over = self.stopped.token if self.stopped else None
-        take_claim(self.output, _claim(self.token, self.path), over)
+        process = psutil.Process()
+        place = (socket.gethostname(), process.pid, process.create_time())
+        take_claim(self.output, Claim(self.token, self.path, *place), over)
         self._refuse_finished(stale)
         if self.replaced:
             remove_folder(self.replaced)
@@ -172,11 +174,6 @@ def _open(output: str, temp_location: str | None, resume: bool) -> RunFolder:
     if is_local(root):
         Path(root).mkdir(parents=True, exist_ok=True)
     return RunFolder(path, root, claim, replaced=replaced, made=made)
-
-
-def _claim(token: str, temp_folder: str) -> Claim:
-    process = psutil.Process()
-    return Claim(token, temp_folder, socket.gethostname(), process.pid, process.create_time())
 
 
 def _refuse_changes(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> None:

@@ -2,18 +2,17 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from corpusmill.errors import UserError
-
-T = TypeVar("T")
+from transforms.storage.store import StoredFile
 
 _STATE, _INFO, _SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
 
 
 def choose_data_files(
-    path: str, files: Mapping[str, T], read_bytes: Callable[[str], bytes | None]
-) -> dict[str, T]:
+    path: str, files: Mapping[str, StoredFile], read_bytes: Callable[[str], bytes | None]
+) -> dict[str, StoredFile]:
     """Choose the files with the data if a folder is such a data set.
 
     Other Arrow files in it are caches of what was once computed from the data.

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from pipeline.console.progress import Counters, Work, show_progress
 from pipeline.console.run_log import LogOptions, log_event
-from pipeline.options import DatasetOptions, RunOptions
+from pipeline.options import CorpusOptions, DatasetOptions, RunOptions
 from pipeline.runners.dataflow import DataflowEngine
 from pipeline.runners.engine import Engine, Run, Submitted
 from pipeline.runners.flink.engine import FlinkEngine
@@ -96,7 +96,7 @@ class Launch:
 def prepare_launch(
     options: RunOptions,
     beam_arguments: Sequence[str],
-    dataset: DatasetOptions,
+    dataset: CorpusOptions,
     console: Console,
     log: LogOptions,
 ) -> Launch:
@@ -106,9 +106,11 @@ def prepare_launch(
         UserError: the engine cannot run a job with these options and places.
     """
     places = [("--input", path) for path in dataset.input]
-    places += [("--output", dataset.output), ("--temp-location", options.temp_location or "")]
-    create = ENGINES.get(options.runner, PortableEngine)
-    engine = create(options, beam_arguments, [place for place in places if place[1]])
+    if isinstance(dataset, DatasetOptions):
+        places.append(("--output", dataset.output))
+    if options.temp_location:
+        places.append(("--temp-location", options.temp_location))
+    engine = ENGINES.get(options.runner, PortableEngine)(options, beam_arguments, places)
     # This process opens files in object stores as well, with the very options of the workers.
     FileSystems.set_options(PipelineOptions(list(engine.arguments)))
     engine.check()
