@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer
 
 from tests.tools.buckets import bucket
 from tests.tools.running_job import LONG
@@ -11,6 +12,16 @@ __all__ = ["bucket", "long_text", "output"]
 @pytest.fixture
 def output(tmp_path: Path) -> Path:
     return tmp_path / "new" / "out"
+
+
+@pytest.fixture(scope="session")
+def gpt_tokenizer(tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The fixed tokenizer with a token that ends texts."""
+    tokenizer = Tokenizer.from_file(str(tokenizer_path))
+    tokenizer.add_special_tokens(["<|endoftext|>"])
+    path = tmp_path_factory.mktemp("gpt") / "tokenizer.json"
+    tokenizer.save(str(path))
+    return path
 
 
 @pytest.fixture(scope="module")

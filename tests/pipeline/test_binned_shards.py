@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import datasets
-import pyarrow.parquet as pq
 import pytest
 
 import transforms.build
 from corpusmill.dataset.verify import verify
-from pipeline.command_line import USER_ERROR
-from tests.tools.jobs import assert_refused, build, digests, read_manifest_json, run_here
+from tests.tools import jobs
+from tests.tools.jobs import build, read_manifest_json, rows_of, run_here
 
 LENGTH, BIN_SIZE, BINS, SHARDS = 64, 12, 6, 3
 # One example is short of the full length here and there, none as short as the first bins.
@@ -22,13 +21,8 @@ FLAGS = ("--validation-share", "0.2", "--bin-size", str(BIN_SIZE))
 @pytest.fixture(scope="module")
 def binned(sample: Path, tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("binned") / "out"
-    outcome = build([sample], tokenizer_path, folder, *FLAGS)
-    assert outcome.status == 0, outcome.errors
+    build([sample], tokenizer_path, folder, *FLAGS)
     return folder
-
-
-def rows_of(paths: list[Path]) -> list[dict[str, Any]]:
-    return [row for path in sorted(paths) for row in pq.read_table(path).to_pylist()]
 
 
 def test_every_bin_is_a_set_of_shards_of_its_own(binned: Path) -> None:
@@ -51,7 +45,10 @@ def test_the_manifest_knows_the_lengths_of_a_bin(binned: Path) -> None:
         for shard in shards:
             assert shard["min_length"] == shard["bin"] * BIN_SIZE + 1
             assert shard["max_length"] == ends[shard["bin"]]
-            lengths = [len(row["input_ids"]) for row in rows_of([binned / shard["file"]])]
+            lengths = [
+                len(row["input_ids"])
+                for row in rows_of(binned, shard["file"].removesuffix(".parquet"))
+            ]
             assert all(shard["min_length"] <= length <= shard["max_length"] for length in lengths)
             assert (len(lengths), sum(lengths)) == (shard["rows"], shard["tokens"])
         assert sum(shard["rows"] for shard in shards) == splits[split]["rows"]
@@ -62,31 +59,22 @@ def test_the_manifest_knows_the_lengths_of_a_bin(binned: Path) -> None:
 def test_the_rows_are_those_of_mixed_lengths_in_their_order(
     binned: Path, sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
-    outcome = build([sample], tokenizer_path, tmp_path / "out", *FLAGS[:2])
-    assert outcome.status == 0, outcome.errors
+    build([sample], tokenizer_path, tmp_path / "out", *FLAGS[:2])
     for shard in range(SHARDS):
-        name = f"{shard:05d}-of-{SHARDS:05d}.parquet"
-        mixed = rows_of([tmp_path / "out" / f"train-{name}"])
+        name = f"{shard:05d}-of-{SHARDS:05d}"
+        mixed = rows_of(tmp_path / "out", f"train-{name}")
         for number in range(BINS):
             expected = [row for row in mixed if (len(row["input_ids"]) - 1) // BIN_SIZE == number]
-            assert rows_of([binned / f"train-bin-{number:02d}-of-06-{name}"]) == expected
+            assert rows_of(binned, f"train-bin-{number:02d}-of-06-{name}") == expected
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [
-        ("--range-bytes", "7777"),
-        ("--range-bytes", "7777", "--min-bytes-per-worker", "0", "--workers", "2"),
-    ],
-)
+@pytest.mark.parametrize("way", [jobs.SMALL_RANGES, jobs.TWO_WORKERS], ids=" ".join)
 def test_the_same_bytes(
-    flags: tuple[str, ...], binned: Path, sample: Path, tokenizer_path: Path, tmp_path: Path,
+    way: tuple[str, ...], binned: Path, sample: Path, tokenizer_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(transforms.build, "SORT_BYTES", 20_000)
-    outcome = build([sample], tokenizer_path, tmp_path / "out", *FLAGS, *flags)
-    assert outcome.status == 0, outcome.errors
-    assert digests(tmp_path / "out") == digests(binned)
+    jobs.assert_same_bytes(binned, [sample], tokenizer_path, *FLAGS, *way)
 
 
 def test_load_dataset_reads_all_bins_or_one(binned: Path, tmp_path: Path) -> None:
@@ -124,7 +112,6 @@ def test_a_row_outside_its_bin_is_found(binned: Path, tmp_path: Path) -> None:
 
 def test_inspect_shows_the_fullest_bin_and_its_padding(binned: Path) -> None:
     shown = run_here("inspect", binned, "--examples", "2")
-    assert shown.status == 0, shown.errors
     assert shown.output.count("[MASK->") > 4
     assert shown.output.count("padding in bins") == 2
 
@@ -134,30 +121,6 @@ def test_a_data_set_with_bins_can_be_replaced(
 ) -> None:
     for path in binned.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
-    outcome = build([sample], tokenizer_path, tmp_path, "--replace")
-    assert outcome.status == 0, outcome.errors
+    build([sample], tokenizer_path, tmp_path, "--replace")
     assert not list(tmp_path.glob("*-bin-*"))
     assert verify(tmp_path) == []
-
-
-@pytest.mark.parametrize(
-    ("flags", "parts"),
-    [
-        (("--bin-size", "0"), ("--bin-size 0", "Give 1 or more")),
-        (("--bin-size", "64"), ("--bin-size 64", "1 bins", "Give 1 to 63")),
-        (
-            ("--bin-size", "16", "--padding", "max_length"),
-            ("--bin-size 16", "padded to one width", "--padding do_not_pad"),
-        ),
-        (
-            ("--bin-size", "4", "--max-seq-length", "512"),
-            ("--bin-size 4", "128 bins", "Give 6 to 511"),
-        ),
-    ],
-)
-def test_bins_that_make_no_sense_are_refused(
-    flags: tuple[str, ...], parts: tuple[str, ...], sample: Path, tokenizer_path: Path, output: Path
-) -> None:
-    outcome = build([sample], tokenizer_path, output, *flags)
-    assert_refused(outcome, USER_ERROR, *parts)
-    assert not output.exists()

@@ -3,11 +3,9 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer
 
@@ -21,27 +19,15 @@ from corpusmill.objectives.objective import Repeat
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
-from pipeline.command_line import USER_ERROR
+from tests.tools import jobs
 from tests.tools.corpus_files import as_json_lines, as_table, as_tar, as_wet, split_documents
-from tests.tools.jobs import Outcome, assert_refused, digests, read_manifest_json, run_here
+from tests.tools.jobs import Outcome, read_manifest_json, rows_of, run_here
 from tests.tools.table_files import arrow_file, avro, parquet
-
-SMALL = ("--max-seq-length", "64", "--duplicates", "2", "--num-shards", "3", "--seed", "1")
-PROCESSES = ("--min-bytes-per-worker", "0", "--workers", "2")
 
 
 def build(source: Path, tokenizer: Path, output: Path, *flags: str) -> Outcome:
-    """Build a small ELECTRA data set in this process; later flags win over those of SMALL."""
-    arguments = ("--input", source, "--tokenizer", tokenizer, "--output", output)
-    outcome = run_here("electra", *arguments, *SMALL, *flags)
-    assert outcome.status == 0, outcome.errors
-    return outcome
-
-
-def rows_of(folder: Path, split: str = "train") -> list[dict[str, Any]]:
-    """All rows of a split, in the shards' order."""
-    shards = sorted(folder.glob(f"{split}-*.parquet"))
-    return [row for shard in shards for row in pq.read_table(shard).to_pylist()]
+    """Build a small ELECTRA data set in this process."""
+    return jobs.build([source], tokenizer, output, *flags, objective="electra")
 
 
 # What is written
@@ -93,31 +79,12 @@ def test_every_token_is_in_an_example_or_counted(
 # The same bytes, however the job is run
 
 
-@pytest.fixture(scope="module")
-def reference(
-    sample: Path, tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, str]:
-    output = tmp_path_factory.mktemp("electra") / "out"
-    build(sample, tokenizer_path, output, "--validation-share", "0.2")
-    return digests(output)
-
-
-@pytest.mark.parametrize(
-    "flags",
-    [
-        ("--range-bytes", "1000"),
-        (*PROCESSES, "--range-bytes", "7777"),
-    ],
-)
-def test_the_same_bytes(
-    flags: tuple[str, ...],
-    reference: dict[str, str],
-    sample: Path,
-    tokenizer_path: Path,
-    tmp_path: Path,
-) -> None:
-    build(sample, tokenizer_path, tmp_path / "out", "--validation-share", "0.2", *flags)
-    assert digests(tmp_path / "out") == reference
+def test_the_same_bytes(sample: Path, tokenizer_path: Path, output: Path) -> None:
+    share = ("--validation-share", "0.2")
+    build(sample, tokenizer_path, output, *share)
+    for way in (jobs.SMALL_RANGES, jobs.TWO_WORKERS):
+        flags = (*share, *way)
+        jobs.assert_same_bytes(output, [sample], tokenizer_path, *flags, objective="electra")
 
 
 # Formats of the input. Without chance the same documents give the same examples in every format.
@@ -223,34 +190,6 @@ def test_what_separates_documents(
     assert len(rows_of(output)) == documents_read
 
 
-@pytest.mark.parametrize(
-    ("flags", "parts"),
-    [
-        (
-            ("--document-rule", "whole-file"),
-            ("--document-rule whole-file", "--no-blanks-separate-docs"),
-        ),
-        (
-            ("--no-blanks-separate-docs", "--document-rule", "blank-lines"),
-            ("--document-rule blank-lines", "--no-blanks-separate-docs"),
-        ),
-        (
-            ("--no-blanks-separate-docs", "--document-rule", "wikitext"),
-            ("--document-rule wikitext", "--no-blanks-separate-docs"),
-        ),
-        (("--max-seq-length", "4"), ("--max-seq-length 4", "5 to 65535")),
-        (("--overflow", "keep", "--duplicates", "0"), ("--duplicates 0", "1 to 65535")),
-    ],
-)
-def test_what_contradicts_itself_is_refused(
-    flags: tuple[str, ...], parts: tuple[str, ...], sample: Path, tokenizer_path: Path,
-    tmp_path: Path,
-) -> None:  # fmt: skip
-    arguments = ("--input", sample, "--tokenizer", tokenizer_path, "--output", tmp_path / "out")
-    assert_refused(run_here("electra", *arguments, *flags), USER_ERROR, *parts)
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_tokenizer_without_sep_is_refused(
     sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
@@ -258,8 +197,8 @@ def test_a_tokenizer_without_sep_is_refused(
     text = json.dumps(settings).replace("[SEP]", "[END]")
     (tmp_path / "tokenizer.json").write_text(text)
     arguments = ("--input", sample, "--tokenizer", tmp_path / "tokenizer.json")
-    outcome = run_here("electra", *arguments, "--output", tmp_path / "out")
-    assert_refused(outcome, USER_ERROR, "it has no [SEP] token")
+    parts = ("it has no [SEP] token",)
+    run_here("electra", *arguments, "--output", tmp_path / "out", refused=parts)
 
 
 # Reports
@@ -276,7 +215,6 @@ def test_the_report_says_what_was_trimmed(
     )
     share = 100 * (first + second) / (2 * counts["tokenize.tokens"])
     shown = run_here("inspect", output, "--html", tmp_path / "report.html")
-    assert shown.status == 0, shown.errors
     for text in (built.output, shown.output):
         assert f"{share:.1f} %" in text
         assert f"first segment {first:,}, second segment {second:,}" in text

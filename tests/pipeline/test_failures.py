@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pipeline.command_line import FAILURE, INTERRUPTED, USER_ERROR
-from tests.tools.jobs import SMALL, Outcome, assert_nothing_final, assert_refused, build, start
+from pipeline.command_line import FAILURE, INTERRUPTED
+from tests.tools.jobs import assert_nothing_final, assert_refused, build, build_apart
 from tests.tools.running_job import RunningJob
 
 
@@ -36,12 +36,9 @@ def test_a_full_disk_is_named_and_nothing_is_left(
     workers: tuple[str, ...], sample: Path, tokenizer_path: Path, tiny_disk: Path
 ) -> None:
     flags = ("--duplicates", "20", *workers)
-    arguments = ("--input", sample, "--tokenizer", tokenizer_path, "--output", tiny_disk / "out")
     # A process of its own: it holds nothing open on the disk afterwards.
-    process = start("bert", *arguments, *SMALL, *flags)
-    shown, errors = process.communicate()
-    outcome = Outcome(process.returncode, shown, errors)
-    assert_refused(outcome, USER_ERROR, "the disk is full", "--temp-location")
+    outcome = build_apart([sample], tokenizer_path, tiny_disk / "out", *flags)
+    assert_refused(outcome, "the disk is full", "--temp-location")
     assert "while running" not in outcome.errors
     assert_nothing_final(tiny_disk / "out")
 
@@ -73,13 +70,8 @@ def test_a_worker_that_is_killed_ends_the_job_at_once(
         assert len(workers) == 2
     workers[-1].kill()
     outcome = job.end(within_seconds=20)
-    assert_refused(
-        outcome,
-        FAILURE,
-        "a worker process died",
-        "No file of the data set was published",
-        "--workers",
-    )
+    parts = ("a worker process died", "No file of the data set was published", "--workers")
+    assert_refused(outcome, *parts, status=FAILURE)
     assert_nothing_final(output)
     assert ("--resume" in outcome.errors) == output.exists() == (moment != "tokenizer.json")
     assert_ended(workers)
@@ -122,8 +114,8 @@ def test_a_fault_of_the_program_is_one_line_and_a_trace_in_a_file(
         raise RuntimeError("an unforeseen thing")
 
     monkeypatch.setattr("transforms.commit.find_imbalances", fail)
-    outcome = build([sample], tokenizer_path, output)
-    assert_refused(outcome, FAILURE, "an unforeseen thing", "The whole trace is in ")
+    parts = ("an unforeseen thing", "The whole trace is in ")
+    outcome = build([sample], tokenizer_path, output, status=FAILURE, refused=parts)
     match = re.search(r"The whole trace is in (\S+\.log)", outcome.errors)
     assert match
     trace = Path(match.group(1))

@@ -8,18 +8,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.command_line import USER_ERROR
-from tests.tools.jobs import (
-    SMALL,
-    Outcome,
-    assert_nothing_final,
-    assert_refused,
-    build,
-    digests,
-    leftovers,
-    read_manifest_json,
-    start,
-)
+from tests.tools import jobs
+from tests.tools.jobs import build, digests, leftovers, read_manifest_json
 
 
 def rows(output: Path) -> int:
@@ -39,8 +29,7 @@ def test_undecodable_bytes_become_rejects(
 ) -> None:
     text = tmp_path / "text"
     text.write_bytes(sample.read_bytes() + b"\n\nThis \xff is not text .\nThis is .\n")
-    outcome = build([text], tokenizer_path, output, "--range-bytes", "9000")
-    assert outcome.status == 0, outcome.errors
+    build([text], tokenizer_path, output, "--range-bytes", "9000")
     [reject] = rejects(output)
     assert (reject["file"], reject["reason"]) == ("text", "invalid-utf-8")
     assert reject["offset"] == sample.stat().st_size + 2
@@ -57,8 +46,7 @@ def test_a_truncated_file_is_used_up_to_the_damage(
     whole = compress("".join(lines).encode())  # type: ignore[operator]
     damaged = tmp_path / f"text{suffix}"
     damaged.write_bytes(whole[: len(whole) * 3 // 4])
-    outcome = build([damaged], tokenizer_path, output)
-    assert outcome.status == 0, outcome.errors
+    build([damaged], tokenizer_path, output)
     [reject] = rejects(output)
     assert (reject["file"], reject["reason"]) == (damaged.name, "damaged-compression")
     assert rows(output) > 50_000
@@ -70,8 +58,7 @@ def test_a_line_above_the_limit_becomes_a_reject(
     text = tmp_path / "text"
     text.write_bytes(b"long " * 500_000 + b"\n\n" + sample.read_bytes())
     flags = ("--max-line-bytes", "1000000", "--range-bytes", "300000")
-    outcome = build([text], tokenizer_path, output, *flags)
-    assert outcome.status == 0, outcome.errors
+    build([text], tokenizer_path, output, *flags)
     [reject] = rejects(output)
     assert (reject["offset"], reject["length"]) == (0, 2_500_000)
     assert reject["reason"] == "line-too-long"
@@ -84,8 +71,7 @@ def test_a_document_of_a_million_lines_is_cut(
     text = tmp_path / "text"
     text.write_text("a b c .\n" * 1_000_000)
     flags = ("--duplicates", "1", "--max-document-bytes", "500000")
-    outcome = build([text], tokenizer_path, output, *flags)
-    assert outcome.status == 0, outcome.errors
+    build([text], tokenizer_path, output, *flags)
     counts = read_manifest_json(output)["counts"]
     assert counts["read.sentences"] == 1_000_000
     assert counts["read.documents"] == counts["read.cut_documents"] + 1 == 15
@@ -102,25 +88,20 @@ def test_more_rejects_than_allowed_are_an_error(
     text = tmp_path / "text"
     lines = sample.read_bytes().splitlines(keepends=True)[:100]
     text.write_bytes(b"".join(lines) + b"\xff\n" * 3)
-    outcome = build([text], tokenizer_path, output, "--max-rejects", allowed)
-    if is_allowed:
-        assert outcome.status == 0, outcome.errors
-        return
-    assert_refused(
-        outcome, USER_ERROR, f"--max-rejects {allowed}", "3 of 103 input lines", "Repair"
-    )
-    assert_nothing_final(output)
+    parts = () if is_allowed else (f"--max-rejects {allowed}", "3 of 103 input lines", "Repair")
+    build([text], tokenizer_path, output, "--max-rejects", allowed, refused=parts)
+    if not is_allowed:
+        jobs.assert_nothing_final(output)
 
 
 def test_a_fault_that_a_stage_finds_shows_no_trace(
     tokenizer_path: Path, tmp_path: Path, output: Path
 ) -> None:
     (tmp_path / "text").write_bytes(b"Fine .\n\xff\n")
-    arguments = ("--input", tmp_path / "text", "--tokenizer", tokenizer_path, "--output", output)
     # A process of its own, which shows what Beam logs.
-    process = start("bert", *arguments, *SMALL, "--max-rejects", "0")
-    shown, errors = process.communicate()
-    assert_refused(Outcome(process.returncode, shown, errors), USER_ERROR, "--max-rejects 0")
+    limit = ("--max-rejects", "0")
+    outcome = jobs.build_apart([tmp_path / "text"], tokenizer_path, output, *limit)
+    jobs.assert_refused(outcome, " ".join(limit))
 
 
 # Inputs, tokenizers and folders that are none
@@ -132,8 +113,7 @@ def test_empty_files_among_others_are_no_fault(
     (tmp_path / "a").write_text("")
     (tmp_path / "b").write_bytes(sample.read_bytes())
     (tmp_path / "c").write_text("\n\n")
-    outcome = build([tmp_path / name for name in "abc"], tokenizer_path, tmp_path / "out")
-    assert outcome.status == 0, outcome.errors
+    build([tmp_path / name for name in "abc"], tokenizer_path, tmp_path / "out")
     assert rows(tmp_path / "out") > 300
 
 
@@ -141,8 +121,7 @@ def test_a_corpus_without_any_sentence_is_an_empty_data_set(
     tokenizer_path: Path, tmp_path: Path, output: Path
 ) -> None:
     (tmp_path / "text").write_text("\n = Title = \n\n")
-    outcome = build([tmp_path / "text"], tokenizer_path, output)
-    assert outcome.status == 0, outcome.errors
+    build([tmp_path / "text"], tokenizer_path, output)
     assert rows(output) == 0
     assert len(list(output.glob("*.parquet"))) == 3
 
@@ -174,8 +153,7 @@ def test_an_input_that_is_none_is_refused(
         (path / "link").symlink_to("nowhere")
     elif make == "device":
         path = Path("/dev/null")
-    outcome = build([path], tokenizer_path, output)
-    assert_refused(outcome, USER_ERROR, f"--input {path}", cause)
+    build([path], tokenizer_path, output, refused=(f"--input {path}", cause))
     assert not output.exists()
 
 
@@ -196,15 +174,13 @@ def test_a_tokenizer_that_is_none_is_refused(
     file = tmp_path / "tokenizer.json"
     if content is not None:
         file.write_bytes(content)
-    outcome = build([sample], file, output)
-    assert_refused(outcome, USER_ERROR, f"--tokenizer {file}", cause, "train-tokenizer")
+    build([sample], file, output, refused=(f"--tokenizer {file}", cause, "train-tokenizer"))
     assert not output.exists()
 
 
 def test_a_tokenizer_without_a_mask_is_refused(sample: Path, tmp_path: Path, output: Path) -> None:
     (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\nword\n")
-    outcome = build([sample], tmp_path / "vocab.txt", output)
-    assert_refused(outcome, USER_ERROR, str(tmp_path / "vocab.txt"), "[MASK]")
+    build([sample], tmp_path / "vocab.txt", output, refused=(str(tmp_path / "vocab.txt"), "[MASK]"))
     assert not output.exists()
 
 
@@ -214,14 +190,8 @@ def test_an_output_in_use_is_refused_and_left_alone(
     output.mkdir(parents=True)
     (output / "thesis.txt").write_text("precious")
     for flags in ((), ("--replace",)):
-        outcome = build([sample], tokenizer_path, output, *flags)
-        assert_refused(
-            outcome,
-            USER_ERROR,
-            f"--output {output}",
-            "thesis.txt",
-            "another folder" if flags else "Give",
-        )
+        parts = (f"--output {output}", "thesis.txt", "another folder" if flags else "Give")
+        build([sample], tokenizer_path, output, *flags, refused=parts)
     assert (output / "thesis.txt").read_text() == "precious"
     assert leftovers(output) == ["thesis.txt"]
 
@@ -230,12 +200,12 @@ def test_a_data_set_is_replaced_only_when_asked(
     sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
     output = tmp_path / "out"
-    assert build([sample], tokenizer_path, output, "--num-shards", "5").status == 0
+    build([sample], tokenizer_path, output, "--num-shards", "5")
     first = digests(output)
-    assert_refused(build([sample], tokenizer_path, output), USER_ERROR, "--output", "--replace")
+    build([sample], tokenizer_path, output, refused=("--output", "--replace"))
     assert digests(output) == first
-    assert build([sample], tokenizer_path, output, "--replace").status == 0
-    assert build([sample], tokenizer_path, tmp_path / "fresh").status == 0
+    build([sample], tokenizer_path, output, "--replace")
+    build([sample], tokenizer_path, tmp_path / "fresh")
     assert digests(output) == digests(tmp_path / "fresh")
 
 
@@ -245,9 +215,8 @@ def test_what_a_killed_run_left_is_named_and_can_be_replaced(
     (output / "_temporary-0123").mkdir(parents=True)
     (output / "_temporary-0123" / "spill.arrow").write_text("half")
     (output / "train-00000-of-00009.parquet").write_text("half")
-    outcome = build([sample], tokenizer_path, output)
-    assert_refused(outcome, USER_ERROR, "it has an unfinished data set", "--replace")
-    assert build([sample], tokenizer_path, output, "--replace").status == 0
+    build([sample], tokenizer_path, output, refused=("it has an unfinished data set", "--replace"))
+    build([sample], tokenizer_path, output, "--replace")
     assert [name for name in leftovers(output) if "temporary" in name or "00009" in name] == []
 
 
@@ -257,8 +226,8 @@ def test_a_folder_that_cannot_be_made_is_refused(
 ) -> None:
     (tmp_path / "file").write_text("")
     folder = tmp_path / "file" / "folder"
-    outcome = build([sample], tokenizer_path, tmp_path / "out", flag, folder)
-    assert_refused(outcome, USER_ERROR, f"{flag} {folder}", "no folder can be made", "Give")
+    parts = (f"{flag} {folder}", "no folder can be made", "Give")
+    build([sample], tokenizer_path, tmp_path / "out", flag, folder, refused=parts)
     assert leftovers(tmp_path) == ["file"]
 
 
@@ -266,8 +235,6 @@ def test_an_output_inside_the_input_is_refused(
     sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "text").write_bytes(sample.read_bytes())
-    outcome = build([tmp_path], tokenizer_path, tmp_path / "out")
-    assert_refused(
-        outcome, USER_ERROR, f"--input {tmp_path}", "the output folder is inside it", "elsewhere"
-    )
+    parts = (f"--input {tmp_path}", "the output folder is inside it", "elsewhere")
+    build([tmp_path], tokenizer_path, tmp_path / "out", refused=parts)
     assert leftovers(tmp_path) == ["text"]

@@ -3,6 +3,7 @@
 import re
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -16,11 +17,11 @@ from corpusmill.dataset.verify import verify
 from corpusmill.objectives.examples.token_stream import count_examples, locate_in_stream
 from tests.corpusmill.formats.test_token_files import open_as_megatron
 from tests.corpusmill.objectives.reference_gpt import MemoryDataset, windows
-from tests.tools.jobs import Outcome, assert_refused, digests, read_manifest_json, run_here
+from tests.tools import jobs
+from tests.tools.jobs import digests
 from tests.tools.tokenizer_samples import byte_level
 
 END = 600
-SPREAD = ("--num-shards", "3", "--validation-share", "0.2", "--seed", "1")
 # Documents of a few sentences, of which the sample has a hundred.
 LINES = ("--document-rule", "wikitext", "--sentence-rule", "line")
 PACK = ("--mode", "pack", "--max-seq-length", "128")
@@ -30,20 +31,9 @@ SMALL_RANGES = ("--range-bytes", "7777")
 PROCESSES = (*SMALL_RANGES, "--min-bytes-per-worker", "0", "--workers", "2")
 
 
-@pytest.fixture(scope="module")
-def gpt_tokenizer(tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The fixed tokenizer with a token that ends texts."""
-    tokenizer = Tokenizer.from_file(str(tokenizer_path))
-    tokenizer.add_special_tokens(["<|endoftext|>"])
-    assert tokenizer.token_to_id("<|endoftext|>") == END
-    path = tmp_path_factory.mktemp("gpt") / "tokenizer.json"
-    tokenizer.save(str(path))
-    return path
-
-
-def build(sample: Path, tokenizer: Path, output: Path, *flags: str) -> Outcome:
-    arguments = ("--input", sample, "--tokenizer", tokenizer, "--output", output)
-    return run_here("gpt", *arguments, *SPREAD, *LINES, *flags)
+def build(sample: Path, tokenizer: Path, output: Path, *flags: str, **end: Any) -> None:
+    share = ("--validation-share", "0.2")
+    jobs.build([sample], tokenizer, output, *share, *LINES, *flags, objective="gpt", **end)
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +58,7 @@ def manifest_of(folder: Path) -> Manifest:
 
 
 def rows_of(folder: Path, pattern: str = "*", column: str = "input_ids") -> list[list[int]]:
-    files = sorted(folder.glob(f"{pattern}.parquet"))
-    return [row for file in files for row in pq.read_table(file).column(column).to_pylist()]
+    return [row[column] for row in jobs.rows_of(folder, pattern)]
 
 
 @pytest.mark.parametrize(
@@ -94,13 +83,11 @@ def test_the_same_bytes_however_it_is_run(
     results = []
     ways = [("--workers", "1"), processes, ("--range-bytes", "999")]
     for number, way in enumerate(ways):
-        outcome = build(sample, gpt_tokenizer, tmp_path / str(number), *flags, *way)
-        assert outcome.status == 0, outcome.errors
+        build(sample, gpt_tokenizer, tmp_path / str(number), *flags, *way)
         results.append(digests(tmp_path / str(number)))
     assert results[0] == results[1] == results[2]
     assert verify(tmp_path / "0") == []
-    shown = run_here("inspect", tmp_path / "0", "--html", tmp_path / "report.html")
-    assert shown.status == 0, shown.errors
+    shown = jobs.run_here("inspect", tmp_path / "0", "--html", tmp_path / "report.html")
     assert "example 1: " in shown.output
     assert "predict" not in shown.output + (tmp_path / "report.html").read_text()
 
@@ -108,7 +95,7 @@ def test_the_same_bytes_however_it_is_run(
 def test_a_stream_holds_every_document_once(
     sample: Path, gpt_tokenizer: Path, documents: list[list[int]], output: Path
 ) -> None:
-    assert build(sample, gpt_tokenizer, output).status == 0
+    build(sample, gpt_tokenizer, output)
     assert sorted(rows_of(output)) == sorted([*tokens, END] for tokens in documents)
 
 
@@ -117,7 +104,7 @@ def test_documents_are_texts_as_they_stand(sample: Path, tmp_path: Path, output:
     tokenizer = Tokenizer.from_str(byte_level())
     tokenizer.save(str(tmp_path / "bytes.json"))
     arguments = ("--input", sample, "--tokenizer", tmp_path / "bytes.json", "--output", output)
-    assert run_here("gpt", *arguments).status == 0
+    jobs.run_here("gpt", *arguments)
     rows = rows_of(output)
     assert {row[-1] for row in rows} == {tokenizer.token_to_id("<|endoftext|>")}
     text = sample.read_text()
@@ -132,7 +119,7 @@ def test_a_reader_finds_the_examples_that_the_manifest_promises(
     context_len: int, stride: int, sample: Path, gpt_tokenizer: Path, output: Path
 ) -> None:
     """Against the article's data set of the same rows, from the counts of tokens alone."""
-    assert build(sample, gpt_tokenizer, output).status == 0
+    build(sample, gpt_tokenizer, output)
     tokens = tuple(shard.tokens for shard in manifest_of(output).splits["train"].shards)
     shards = [
         np.concatenate(pq.read_table(file).column("input_ids").to_numpy())
@@ -154,7 +141,7 @@ def test_a_reader_finds_the_examples_that_the_manifest_promises(
 def test_windows_of_the_whole_corpus_are_the_articles(
     sample: Path, gpt_tokenizer: Path, documents: list[list[int]], output: Path
 ) -> None:
-    assert build(sample, gpt_tokenizer, output, *WINDOWS).status == 0
+    build(sample, gpt_tokenizer, output, *WINDOWS)
     expected = [window for tokens in documents for window in windows(tokens, 40, 10)]
     assert sorted(rows_of(output)) == sorted(expected)
     cut = sum(len(tokens) > 40 for tokens in documents)
@@ -164,7 +151,7 @@ def test_windows_of_the_whole_corpus_are_the_articles(
 def test_packs_hold_every_token_once_and_little_padding(
     sample: Path, gpt_tokenizer: Path, documents: list[list[int]], output: Path
 ) -> None:
-    assert build(sample, gpt_tokenizer, output, *PACK, "--num-shards", "1").status == 0
+    build(sample, gpt_tokenizer, output, *PACK, "--num-shards", "1")
     rows, marks = rows_of(output), rows_of(output, column="cu_seqlens")
     pieces = sorted(
         row[begin:end]
@@ -178,14 +165,14 @@ def test_packs_hold_every_token_once_and_little_padding(
     train = rows_of(output, "train-*")
     assert sum(map(len, train)) > 0.98 * 128 * len(train)
     assert manifest_of(output).counts["write.pieces"] == len(pieces)
-    inspected = run_here("inspect", output)
+    inspected = jobs.run_here("inspect", output)
     assert re.search(r"padding +[01]\.\d % +of the positions", inspected.output)
 
 
 def test_megatron_maps_the_documents(
     sample: Path, gpt_tokenizer: Path, documents: list[list[int]], output: Path
 ) -> None:
-    assert build(sample, gpt_tokenizer, output, "--output-format", "megatron").status == 0
+    build(sample, gpt_tokenizer, output, "--output-format", "megatron")
     results = []
     for tokens in sorted(output.glob("*.bin")):
         dataset = open_as_megatron(tokens.read_bytes(), tokens.with_suffix(".idx").read_bytes())
@@ -198,8 +185,8 @@ def test_nanogpt_maps_one_file_a_split(
     sample: Path, gpt_tokenizer: Path, output: Path, tmp_path: Path
 ) -> None:
     """The shards that were built in parallel, one after the other."""
-    assert build(sample, gpt_tokenizer, output, "--output-format", "nanogpt").status == 0
-    assert build(sample, gpt_tokenizer, tmp_path / "parquet").status == 0
+    build(sample, gpt_tokenizer, output, "--output-format", "nanogpt")
+    build(sample, gpt_tokenizer, tmp_path / "parquet")
     for name, split in (("train", "train"), ("val", "validation")):
         rows = rows_of(tmp_path / "parquet", f"{split}-*")
         data = np.memmap(output / f"{name}.bin", dtype=np.uint16, mode="r")
@@ -207,7 +194,7 @@ def test_nanogpt_maps_one_file_a_split(
         assert np.fromfile(output / f"{name}.lengths", np.int32).tolist() == list(map(len, rows))
         [shard] = manifest_of(output).splits[split].shards
         assert (shard.file, shard.rows, shard.tokens) == (f"{name}.bin", len(rows), len(data))
-    assert build(sample, gpt_tokenizer, output, "--replace").status == 0
+    build(sample, gpt_tokenizer, output, "--replace")
     assert not (output / "train.bin").exists()
 
 
@@ -224,7 +211,7 @@ def test_nanogpt_maps_one_file_a_split(
 def test_verify_finds_damage(
     output_format: str, file: str, sample: Path, gpt_tokenizer: Path, output: Path
 ) -> None:
-    assert build(sample, gpt_tokenizer, output, "--output-format", output_format).status == 0
+    build(sample, gpt_tokenizer, output, "--output-format", output_format)
     content = bytearray((output / file).read_bytes())
     content[len(content) // 2] ^= 1
     (output / file).write_bytes(content)
@@ -233,35 +220,11 @@ def test_verify_finds_damage(
     assert f"{file}: missing" in map(str, verify(output))
 
 
-@pytest.mark.parametrize(
-    ("flags", "parts"),
-    [
-        ((*PACK, "--output-format", "megatron"), ("megatron", "have cu_seqlens, too", "stream")),
-        ((*WINDOWS, "--output-format", "nanogpt"), ("nanogpt", "cut already", "--mode stream")),
-        (("--padding", "max_length"), ("--padding max_length", "no maximum length")),
-        (("--overlap", "3"), ("--overlap 3", "only windows overlap")),
-        (
-            ("--output-format", "megatron", "--compression", "zstd"),
-            ("megatron files cannot be compressed with this codec",),
-        ),
-    ],
-)
-def test_combinations_without_sense_are_refused(
-    flags: tuple[str, ...],
-    parts: tuple[str, ...],
-    sample: Path,
-    gpt_tokenizer: Path,
-    output: Path,
-) -> None:
-    assert_refused(build(sample, gpt_tokenizer, output, *flags), 2, *parts)
-    assert not output.exists()
-
-
 def test_a_tokenizer_without_an_end_of_text_is_refused(
     sample: Path, tokenizer_path: Path, output: Path
 ) -> None:
-    assert_refused(build(sample, tokenizer_path, output), 2, "it has no <|endoftext|> token")
-    assert build(sample, tokenizer_path, output, "--mode", "windows").status == 0
+    build(sample, tokenizer_path, output, refused=("it has no <|endoftext|> token",))
+    build(sample, tokenizer_path, output, "--mode", "windows")
 
 
 def test_documents_of_any_length_have_a_short_manifest(
@@ -271,12 +234,12 @@ def test_documents_of_any_length_have_a_short_manifest(
     book = tmp_path / "book.txt"
     book.write_text("The lighthouse keeper .\n" * 20_000)
     flags = ("--validation-share", "0", "--num-shards", "1")
-    assert build(book, gpt_tokenizer, output, *flags).status == 0
-    split = read_manifest_json(output)["splits"]["train"]
+    build(book, gpt_tokenizer, output, *flags)
+    split = jobs.read_manifest_json(output)["splits"]["train"]
     tokens = split["tokens"]
     assert split["distributions"]["length"] == {str(tokens): 1}
     assert tokens > 100_000
     assert verify(output) == []
-    shown = run_here("inspect", output)
+    shown = jobs.run_here("inspect", output)
     assert f"largest {tokens:,}" in shown.output
     assert f"... and {tokens - 1024:,} more tokens" in shown.output

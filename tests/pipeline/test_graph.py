@@ -14,18 +14,18 @@ from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from pipeline.graph import Job, build_dataset
-from pipeline.options import DatasetOptions, RunOptions
+from pipeline.options import CorpusOptions, RunOptions
 from pipeline.preparation.assembly import assemble_job
 from pipeline.preparation.inputs import list_inputs
 from pipeline.preparation.recipe import Recipe
 from pipeline.preparation.run_folder import RunFolder
 from pipeline.runners.local.engine import LocalEngine
-from tests.tools.graphs import list_coders, list_collections
+from tests.tools.graphs import PLAIN_CODERS, list_coders, list_collections
 
 
 @pytest.fixture
 def job(sample: Path, tokenizer: TokenizerFile, tmp_path: Path) -> Job:
-    dataset = DatasetOptions((str(sample),), "t", str(tmp_path / "out"), validation_share=0.1)
+    dataset = CorpusOptions(input=(str(sample),), tokenizer="t", validation_share=0.1)
     recipe = Recipe(
         dataset, BertOptions(), tokenizer, DocumentOptions(input_format="text"), OutputOptions(),
         list_inputs(dataset.input, str(tmp_path)),
@@ -41,29 +41,10 @@ def proto(job: Job) -> beam_runner_api_pb2.Pipeline:
 
 
 def test_nothing_that_travels_is_pickled(proto: beam_runner_api_pb2.Pipeline) -> None:
-    kinds = (
-        coders.PickleCoder,
-        coders.FastPrimitivesCoder,
-        coders.DillCoder,
-        coders.CloudpickleCoder,
-    )
-    pickled = [
-        name
-        for name, coder in list_collections(proto)
-        if any(isinstance(leaf, kinds) for leaf in list_coders(coder))
-    ]
-    assert pickled == []
-
-
-def test_references_and_counts_travel_as_rows_and_plain_values(
-    proto: beam_runner_api_pb2.Pipeline,
-) -> None:
+    """References and counts travel as rows and plain values."""
     leaves = {type(leaf) for _, coder in list_collections(proto) for leaf in list_coders(coder)}
     assert coders.RowCoder in leaves
-    assert leaves <= {
-        coders.RowCoder, coders.VarIntCoder, coders.StrUtf8Coder, coders.BytesCoder,
-        coders.TupleCoder, coders.IterableCoder,
-    }  # fmt: skip
+    assert leaves <= PLAIN_CODERS
 
 
 def pardos(

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from corpusmill.dataset.verify import verify
-from pipeline.command_line import USER_ERROR
+from tests.tools import jobs
 from tests.tools.corpus_files import split_documents
-from tests.tools.jobs import assert_refused, build, digests, read_manifest_json, run_here
+from tests.tools.jobs import build, digests, read_manifest_json
 
 
 @pytest.fixture
@@ -23,11 +23,11 @@ def json_lines(sample: Path, tmp_path: Path) -> Path:
     return path
 
 
-def test_json_lines_hold_what_the_text_holds(
+def test_json_lines_hold_what_the_text_holds_however_they_are_read(
     json_lines: Path, sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
-    outcome = build([json_lines], tokenizer_path, tmp_path / "out", "--text-field", "body")
-    assert outcome.status == 0, outcome.errors
+    flags = ("--text-field", "body", "--validation-share", "0.2")
+    outcome = build([json_lines], tokenizer_path, tmp_path / "out", *flags)
     assert "input format: json-lines, by the files' names" in outcome.output
     assert not verify(tmp_path / "out")
     build([sample], tokenizer_path, tmp_path / "text")
@@ -39,37 +39,21 @@ def test_json_lines_hold_what_the_text_holds(
     rejects = [json.loads(line) for line in (tmp_path / "out/rejects/rejects.jsonl").open()]
     assert [reject["reason"] for reject in rejects] == ["invalid-json", "missing-field", "not-text"]
     assert read_manifest_json(tmp_path / "out")["corpus"]["options"]["input_format"] == "json-lines"
-
-
-def test_json_lines_give_the_same_bytes_in_any_ranges_and_workers(
-    json_lines: Path, tokenizer_path: Path, tmp_path: Path
-) -> None:
-    flags = ("--text-field", "body", "--validation-share", "0.2")
-    build([json_lines], tokenizer_path, tmp_path / "one", *flags)
-    workers = ("--workers", "2", "--min-bytes-per-worker", "0", "--range-bytes", "999")
-    build([json_lines], tokenizer_path, tmp_path / "two", *flags, *workers)
-    assert len(digests(tmp_path / "one")) > 5
-    assert digests(tmp_path / "one") == digests(tmp_path / "two")
-
-
-def test_compressed_json_lines_give_the_same_shards(
-    json_lines: Path, tokenizer_path: Path, tmp_path: Path
-) -> None:
+    assert len(digests(tmp_path / "out")) > 5
+    jobs.assert_same_bytes(
+        tmp_path / "out", [json_lines], tokenizer_path, *flags, *jobs.TWO_WORKERS
+    )
     compressed = tmp_path / "packed" / "corpus.jsonl.gz"
     compressed.parent.mkdir()
     compressed.write_bytes(gzip.compress(json_lines.read_bytes()))
-    results = []
-    for number, path in enumerate((json_lines, compressed)):
-        build([path], tokenizer_path, tmp_path / str(number), "--text-field", "body")
-        made = digests(tmp_path / str(number))
-        results.append({name: made[name] for name in made if name.endswith(".parquet")})
-    assert len(results[0]) == 3
-    assert results[0] == results[1]
+    build([compressed], tokenizer_path, tmp_path / "gz", *flags)
+    shards = jobs.shards_of(digests(tmp_path / "gz"))
+    assert len(shards) == 4
+    assert shards == jobs.shards_of(digests(tmp_path / "out"))
 
 
 def test_one_document_a_line(sample: Path, tokenizer_path: Path, tmp_path: Path) -> None:
-    outcome = build([sample], tokenizer_path, tmp_path / "out", "--input-format", "lines")
-    assert outcome.status == 0, outcome.errors
+    build([sample], tokenizer_path, tmp_path / "out", "--input-format", "lines")
     counts = read_manifest_json(tmp_path / "out")["counts"]
     lines = [line for line in sample.read_text().splitlines() if line.strip()]
     assert counts["read.documents"] == counts["read.sentences"] == len(lines)
@@ -84,8 +68,7 @@ def test_a_folder_of_files_that_are_a_document_each(
         suffix = "md" if number % 2 else "txt"
         (folder / f"{number:03}.{suffix}").write_text("\n\n".join(sentences))
     flags = ("--document-rule", "whole-file")
-    outcome = build([folder], tokenizer_path, tmp_path / "out", *flags)
-    assert outcome.status == 0, outcome.errors
+    build([folder], tokenizer_path, tmp_path / "out", *flags)
     counts = read_manifest_json(tmp_path / "out")["counts"]
     expected = list(split_documents(sample))
     assert counts["read.documents"] == len(expected)
@@ -98,26 +81,20 @@ def test_a_folder_of_files_that_are_a_document_each(
 def test_a_field_that_is_not_there_is_refused_before_any_work(
     json_lines: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
-    outcome = build([json_lines], tokenizer_path, tmp_path / "out")
-    assert_refused(outcome, USER_ERROR, "--text-field text", "its fields are id, body")
+    parts = ("--text-field text", "its fields are id, body")
+    build([json_lines], tokenizer_path, tmp_path / "out", refused=parts)
     assert not (tmp_path / "out").exists()
 
 
 def test_files_of_several_formats_are_refused(
     json_lines: Path, sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
-    outcome = build([json_lines, sample], tokenizer_path, tmp_path / "out")
-    assert_refused(outcome, USER_ERROR, "--input-format auto", "several formats", "json-lines")
+    parts = ("--input-format auto", "several formats", "json-lines")
+    build([json_lines, sample], tokenizer_path, tmp_path / "out", refused=parts)
 
 
 def test_a_tokenizer_is_trained_on_json_lines_as_on_their_text(
     json_lines: Path, sample: Path, tmp_path: Path
 ) -> None:
-    trained = []
-    for path, flags in ((json_lines, ("--text-field", "body")), (sample, ())):
-        output = tmp_path / f"{path.stem}.json"
-        arguments = ("--input", path, "--vocab-size", "500", "--output", output, *flags)
-        outcome = run_here("train-tokenizer", *arguments)
-        assert outcome.status == 0, outcome.errors
-        trained.append(output.read_text())
-    assert trained[0] == trained[1]
+    trained = jobs.train(json_lines, tmp_path / "a.json", "--text-field", "body")
+    assert trained == jobs.train(sample, tmp_path / "b.json")

@@ -4,13 +4,14 @@ import gzip
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from pipeline.preparation.beam_folder import BeamFolder
-from tests.tools.jobs import SMALL, Outcome, assert_refused, run_here, start
+from tests.tools.jobs import Outcome, build_apart, command_of, run_here, shards_of
 from tests.tools.object_stores import Bucket, Request
 from transforms.storage.files import list_folder, open_file, write_file
 
@@ -23,10 +24,7 @@ def reference(
 ) -> dict[str, object]:
     """The description of the data set on this machine's disk."""
     output = tmp_path_factory.mktemp("reference") / "out"
-    done = run_here(
-        "bert", "--input", sample, "--tokenizer", tokenizer_path, "--output", output, *SMALL
-    )
-    assert done.status == 0, done.errors
+    run_here(*command_of([sample], tokenizer_path, output))
     return describe({name: (output / name).read_bytes() for name in BeamFolder(str(output)).list()})
 
 
@@ -56,10 +54,9 @@ def describe_folder(folder: str) -> dict[str, object]:
     return describe(contents)
 
 
-def build(bucket: Bucket, *flags: str) -> Outcome:
-    inputs = ("--input", f"{bucket.url}/in", "--tokenizer", f"{bucket.url}/tokenizer.json")
-    output = ("--output", f"{bucket.url}/out")
-    return run_here("bert", *inputs, *output, *SMALL, *flags, "--", *bucket.beam_arguments)
+def build(bucket: Bucket, *flags: str, **end: Any) -> Outcome:
+    files = ([f"{bucket.url}/in"], f"{bucket.url}/tokenizer.json", f"{bucket.url}/out")
+    return run_here(*command_of(*files, *flags, "--", *bucket.beam_arguments), **end)
 
 
 def read_json(path: str) -> dict[str, object]:
@@ -71,8 +68,7 @@ def read_json(path: str) -> dict[str, object]:
 def test_the_job_in_a_bucket_gives_the_same_bytes_and_leaves_nothing_else(
     filled: Bucket, reference: dict[str, object]
 ) -> None:
-    done = build(filled, "--temp-location", f"{filled.url}/temp")
-    assert done.status == 0, done.errors
+    build(filled, "--temp-location", f"{filled.url}/temp")
     assert describe_folder(f"{filled.url}/out") == reference
     assert len(list_folder(filled.url)) == len(reference) + 2
     options = ("--", *filled.beam_arguments)
@@ -80,36 +76,27 @@ def test_the_job_in_a_bucket_gives_the_same_bytes_and_leaves_nothing_else(
     # Lines are broken where the bucket's name is long.
     assert "are as they were written" in " ".join(verified.output.split()), verified.errors
     page = f"{filled.url}/report of it.html"
-    assert run_here("inspect", f"{filled.url}/out", "--html", page, *options).status == 0
+    run_here("inspect", f"{filled.url}/out", "--html", page, *options)
     with open_file(page) as stream:
         assert b"<svg" in stream.read()
-    again = build(filled)
-    assert_refused(again, 2, f"--output {filled.url}/out", "it is not empty", "--replace")
-    replaced = build(filled, "--replace", "--seed", "2")
-    assert replaced.status == 0, replaced.errors
+    build(filled, refused=(f"--output {filled.url}/out", "it is not empty", "--replace"))
+    build(filled, "--replace", "--seed", "2")
     changed = describe_folder(f"{filled.url}/out")
     assert changed.keys() == reference.keys()
     assert changed != reference
     write_file(f"{filled.url}/out/train-00001-of-00003.parquet", b"PAR1")
-    verified = run_here("verify", f"{filled.url}/out", *options)
-    assert verified.status == 1
+    verified = run_here("verify", f"{filled.url}/out", *options, status=1)
     assert "train-00001-of-00003.parquet" in verified.output
 
 
 @pytest.mark.parametrize("bucket", ["s3"], indirect=True)
 def test_worker_processes_reach_the_bucket(filled: Bucket, reference: dict[str, object]) -> None:
-    done = start(
-        "bert", "--input", f"{filled.url}/in/*.tokens", "--tokenizer",
-        f"{filled.url}/tokenizer.json", "--output", f"{filled.url}/out", *SMALL, "--workers", "2",
-        "--min-bytes-per-worker", "0", "--range-bytes", "20000", "--", *filled.beam_arguments,
-    )  # fmt: skip
-    output, errors = done.communicate()
-    assert done.returncode == 0, (output, errors)
+    files = ([f"{filled.url}/in/*.tokens"], f"{filled.url}/tokenizer.json", f"{filled.url}/out")
+    workers = ("--workers", "2", "--min-bytes-per-worker", "0", "--range-bytes", "20000")
+    done = build_apart(*files, *workers, "--", *filled.beam_arguments)
+    assert done.status == 0, done
     # The counts of ranges and batches are of the run; all examples are the same.
-    described = describe_folder(f"{filled.url}/out")
-    assert {
-        name: description for name, description in described.items() if name.endswith(".parquet")
-    } == {name: description for name, description in reference.items() if name.endswith(".parquet")}
+    assert shards_of(describe_folder(f"{filled.url}/out")) == shards_of(reference)
 
 
 def test_faults_on_the_way_change_nothing(filled: Bucket, reference: dict[str, object]) -> None:
@@ -125,9 +112,8 @@ def test_faults_on_the_way_change_nothing(filled: Bucket, reference: dict[str, o
         return fault if fault != "cut" or request.method == "GET" else "503"
 
     filled.proxy.fault = judge  # type: ignore[assignment]
-    done = build(filled)
+    build(filled)
     filled.proxy.clear()
-    assert done.status == 0, done.errors
     assert describe_folder(f"{filled.url}/out") == reference
 
 
@@ -137,15 +123,14 @@ def test_a_run_that_fails_leaves_no_data_set_and_goes_on(
     filled.proxy.fault = lambda request: (
         "403" if "shard-" in request.path and request.method != "GET" else None
     )
-    failed = build(filled)
+    build(filled, refused=(filled.url, "access is denied", "Ask for permission", "--resume"))
     filled.proxy.clear()
-    assert_refused(failed, 2, filled.url, "access is denied", "Ask for permission", "--resume")
     listed = BeamFolder(f"{filled.url}/out").list()
     left = [name for name in listed if not name.startswith("_temporary-")]
     assert not {"_SUCCESS", "dataset.json"}.intersection(left)
     # The process of the run that failed is this one, which lives on.
     monkeypatch.setattr("pipeline.preparation.output._is_alive", lambda _: False)
-    assert build(filled, "--resume").status == 0
+    build(filled, "--resume")
     assert describe_folder(f"{filled.url}/out") == reference
 
 
@@ -154,14 +139,13 @@ def test_a_list_that_lags_changes_nothing(
     filled: Bucket, reference: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Lists lack what was written since the run began, and hold what was deleted."""
-    assert build(filled, "--seed", "3").status == 0
+    build(filled, "--seed", "3")
     old = dict.fromkeys(list_folder(filled.url), 1)
     monkeypatch.setattr(
         "pipeline.preparation.beam_folder.list_folder",
         lambda pattern: {path: size for path, size in old.items() if path.startswith(pattern)},
     )
-    done = build(filled, "--replace")
-    assert done.status == 0, done.errors
+    build(filled, "--replace")
     assert describe_folder(f"{filled.url}/out") == reference
 
 
@@ -180,12 +164,11 @@ def test_formats_that_seek_and_compressed_ones(filled: Bucket) -> None:
     rows = set()
     for pattern, flags in (("p/", RANGES), ("a", RANGES), ("j/*.gz", ())):
         output = f"{filled.url}/out-{pattern[0]}"
-        done = run_here(
+        run_here(
             "gpt", "--input", f"{filled.url}/{pattern}", "--output", output, "--num-shards", "1",
             "--tokenizer", f"{filled.url}/tokenizer.json", "--end-of-text", "False", *flags,
             "--", *filled.beam_arguments,
         )  # fmt: skip
-        assert done.status == 0, done.errors
         manifest = read_json(f"{output}/dataset.json")
         rows.add(manifest["splits"]["train"]["rows"])  # type: ignore[index]
     assert rows == {60}
@@ -193,18 +176,16 @@ def test_formats_that_seek_and_compressed_ones(filled: Bucket) -> None:
 
 def test_the_other_commands_read_and_write_there(filled: Bucket, tmp_path: Path) -> None:
     options = ("--", *filled.beam_arguments)
-    trained = run_here(
+    run_here(
         "train-tokenizer", "--input", f"{filled.url}/in", "--vocab-size", "300", "--output",
         f"{filled.url}/trained/tokenizer.json", "--save-model", f"{filled.url}/trained/", *options,
     )  # fmt: skip
-    assert trained.status == 0, trained.errors
     assert BeamFolder(f"{filled.url}/trained").list().keys() == {"tokenizer.json", "vocab.txt"}
     numbers = f"{filled.url}/numbers.json"
-    inspected = run_here(
+    run_here(
         "inspect-corpus", "--input", f"{filled.url}/in/", "--tokenizer", f"{filled.url}/trained",
         "--json", numbers, *options,
     )  # fmt: skip
-    assert inspected.status == 0, inspected.errors
     assert read_json(numbers)["format"] == "corpusmill-corpus" or read_json(numbers)["corpus"]
     assert not list(tmp_path.iterdir())
 
@@ -212,16 +193,14 @@ def test_the_other_commands_read_and_write_there(filled: Bucket, tmp_path: Path)
 @pytest.mark.parametrize("bucket", ["s3"], indirect=True)
 def test_requests_do_not_grow_with_what_they_must_not(filled: Bucket) -> None:
     """One more input file takes requests of its own, but none of the driver."""
-    done = build(filled)
-    assert done.status == 0, done.errors
+    build(filled)
     first = len(filled.proxy.requests)
     with open_file(f"{filled.url}/in/wiki.sample.tokens") as stream:
         content = stream.read()
     for number in range(10):
         write_file(f"{filled.url}/in/more-{number}", content[:3000])
     filled.proxy.clear()
-    done = build(filled, "--replace")
-    assert done.status == 0, done.errors
+    build(filled, "--replace")
     input_requests = [request for request in filled.proxy.requests if "/in/" in request.path]
     assert len(input_requests) <= 10 * 4 + 10
     assert len(filled.proxy.requests) - first <= 10 * 4 + 30
@@ -231,17 +210,11 @@ def test_a_bucket_that_is_not_there_or_refuses_is_named_before_any_work(
     filled: Bucket, sample: Path, tokenizer_path: Path
 ) -> None:
     nobody = f"{filled.scheme}://bucket-of-nobody"
-    local = ("--tokenizer", str(tokenizer_path))
-    for arguments, flag in (
-        (("--input", f"{nobody}/in/", "--output", f"{filled.url}/x"), f"--input {nobody}/in/"),
-        (("--input", str(sample), "--output", f"{nobody}/x"), f"--output {nobody}/x"),
-        (
-            ("--input", str(sample), "--output", f"{filled.url}/x", "--temp-location", nobody),
-            f"--temp-location {nobody}",
-        ),
-    ):
-        refused = run_here("bert", *arguments, *local, *SMALL, "--", *filled.beam_arguments)
-        assert_refused(refused, 2, flag, "there is no bucket bucket-of-nobody", "Check its name")
+    for flag, place in (
+        ("--input", f"{nobody}/in/"), ("--output", f"{nobody}/x"), ("--temp-location", nobody),
+    ):  # fmt: skip
+        command = command_of([sample], tokenizer_path, f"{filled.url}/x", flag, place)
+        parts = (f"{flag} {place}", "there is no bucket bucket-of-nobody", "Check its name")
+        run_here(*command, "--", *filled.beam_arguments, refused=parts)
     filled.proxy.fault = lambda request: "403" if request.method in {"PUT", "POST"} else None
-    refused = build(filled)
-    assert_refused(refused, 2, f"--output {filled.url}/out", "access is denied", "permission")
+    build(filled, refused=(f"--output {filled.url}/out", "access is denied", "permission"))

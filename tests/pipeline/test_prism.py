@@ -13,17 +13,10 @@ import pytest
 from apache_beam.utils.subprocess_server import pick_port
 
 from corpusmill.tokenization.words.words import Spans, cut_unicode
-from pipeline.command_line import FAILURE, INTERRUPTED, USER_ERROR
+from pipeline.command_line import FAILURE, INTERRUPTED
 from pipeline.runners.prism import LOCATION, find_program
-from tests.tools.jobs import (
-    SMALL,
-    assert_nothing_final,
-    assert_refused,
-    build,
-    digests,
-    run_here,
-    start,
-)
+from tests.tools import jobs
+from tests.tools.jobs import assert_nothing_final, assert_same_bytes, build
 from tests.tools.running_job import RunningJob
 
 PRISM = ("--runner", "PrismRunner")
@@ -51,54 +44,26 @@ def text(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@pytest.fixture(scope="module")
-def gpt_tokenizer(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
-    kind = ("--model", "bpe", "--vocab-size", "500", "--special-tokens", "<|endoftext|>")
-    outcome = run_here("train-tokenizer", "--input", text, *kind, "--output", file)
-    assert outcome.status == 0, outcome.errors
-    return file
-
-
 OBJECTIVES = {
-    "bert": ("--max-seq-length", "64", "--duplicates", "2"),
-    "electra": ("--max-seq-length", "64", "--output-format", "tfrecord"),
-    "ernie": ("--max-seq-length", "64", "--duplicates", "2", "--mask", "static"),
+    "bert": (),
+    "electra": ("--output-format", "tfrecord"),
+    "ernie": ("--mask", "static"),
     "gpt": ("--mode", "pack", "--max-seq-length", "64", "--bin-size", "32"),
 }
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_every_objective_gives_the_bytes_of_the_local_runner(
-    objective: str,
-    text: Path,
-    tokenizer_path: Path,
-    gpt_tokenizer: Path,
-    tmp_path: Path,
-    prism: str,
+    objective: str, text: Path, gpt_tokenizer: Path, tmp_path: Path, prism: str
 ) -> None:
-    arguments: tuple[str | Path, ...]
-    arguments = (objective, "--input", text, *OBJECTIVES[objective], "--validation-share", "0.2")
-    tokenizer = gpt_tokenizer if objective == "gpt" else tokenizer_path
-    common = (*arguments, "--tokenizer", tokenizer, "--num-shards", "3", "--seed", "1")
-    local = run_here(*common, "--output", tmp_path / "local")
-    assert local.status == 0, local.errors
-    flags = ("--range-bytes", "7777", *PRISM, *(() if objective == "bert" else THREADS))
-    elsewhere = run_here(*common, "--output", tmp_path / "prism", *flags)
-    assert elsewhere.status == 0, elsewhere.errors
-    assert digests(tmp_path / "prism") == digests(tmp_path / "local")
+    flags = (*OBJECTIVES[objective], "--validation-share", "0.2")
+    where = ("--range-bytes", "7777", *PRISM, *(() if objective == "bert" else THREADS))
+    output = tmp_path / "prism"
+    elsewhere = build([text], gpt_tokenizer, output, *flags, *where, objective=objective)
+    assert_same_bytes(output, [text], gpt_tokenizer, *flags, objective=objective)
     assert f"PrismRunner: --prism_location={prism}" in elsewhere.output
     # Beam logs what Prism says, and what it says of itself.
     assert elsewhere.errors == ""
-
-
-@pytest.fixture(scope="module")
-def reference(
-    text: Path, tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, str]:
-    output = tmp_path_factory.mktemp("reference") / "out"
-    assert build([text], tokenizer_path, output).status == 0
-    return digests(output)
 
 
 @pytest.fixture
@@ -115,27 +80,22 @@ def job_endpoint(prism: str) -> Iterator[str]:
 
 
 def test_as_a_portable_runner_that_is_there(
-    job_endpoint: str,
-    text: Path,
-    tokenizer_path: Path,
-    output: Path,
-    reference: dict[str, str],
+    job_endpoint: str, text: Path, tokenizer_path: Path, output: Path
 ) -> None:
     # Beam's threads of a worker complain when Prism ends; those of another process end before it.
-    arguments = ("--input", text, "--tokenizer", tokenizer_path, "--output", output, *SMALL)
-    elsewhere = ("--", f"--job_endpoint={job_endpoint}", "--environment_type=LOOPBACK")
-    job = start("bert", *arguments, "--runner", "PortableRunner", *elsewhere)
-    _, errors = job.communicate()
-    assert (job.returncode, errors) == (0, "")
-    assert digests(output) == reference
+    place = ("--runner", "PortableRunner", "--", f"--job_endpoint={job_endpoint}")
+    threads = (*place, "--environment_type=LOOPBACK")
+    outcome = jobs.build_apart([text], tokenizer_path, output, *threads)
+    assert (outcome.status, outcome.errors) == (0, "")
+    assert_same_bytes(output, [text], tokenizer_path)
 
 
 @pytest.mark.usefixtures("prism")
 def test_a_mistake_that_the_job_finds_is_one_message(
     text: Path, tokenizer_path: Path, output: Path
 ) -> None:
-    outcome = build([text], tokenizer_path, output, "--max-rejects", "0", *PRISM)
-    assert_refused(outcome, USER_ERROR, "--max-rejects 0", "1 of 567 input lines and rows")
+    parts = ("--max-rejects 0", "1 of 567 input lines and rows")
+    build([text], tokenizer_path, output, "--max-rejects", "0", *PRISM, refused=parts)
     assert_nothing_final(output)
 
 
@@ -150,9 +110,9 @@ def find_no_words(text: str) -> Spans:
 def test_a_fault_in_a_worker_is_one_line_and_a_trace_in_a_file(
     text: Path, tokenizer_path: Path, output: Path
 ) -> None:
-    arguments = ("--input", text, "--tokenizer", tokenizer_path, "--output", output)
-    outcome = run_here("ernie", *arguments, "--words", f"{__name__}:find_no_words", *PRISM)
-    assert_refused(outcome, FAILURE, "an unforeseen thing", "The whole trace is in ")
+    flags, parts = ("--words", f"{__name__}:find_no_words"), ("an unforeseen thing", "trace is in ")
+    failure = {"objective": "ernie", "status": FAILURE, "refused": parts}
+    build([text], tokenizer_path, output, *flags, *PRISM, **failure)
     assert_nothing_final(output)
 
 
@@ -175,7 +135,7 @@ def test_a_process_that_is_killed_ends_the_job(
     children = wait_for_children(job)
     children[killed].kill()
     outcome = job.end(within_seconds=60)
-    assert_refused(outcome, FAILURE, cause, "The whole trace is in ")
+    jobs.assert_refused(outcome, cause, "The whole trace is in ", status=FAILURE)
     assert_nothing_final(output)
     assert not psutil.wait_procs(children.values(), timeout=10)[1]
 
@@ -199,7 +159,8 @@ def test_without_the_program_it_is_refused_with_the_cure(
     text: Path, tokenizer_path: Path, output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pipeline.runners.prism.find_program", lambda: "")
-    outcome = build([text], tokenizer_path, output, *PRISM)
-    assert_refused(outcome, USER_ERROR, "PrismRunner", "go install", "cmd/prism@v2", LOCATION)
-    missing = build([text], tokenizer_path, output, *PRISM, "--", "--prism_location=/no/prism")
-    assert_refused(missing, USER_ERROR, "--prism_location /no/prism", "no such file", "go install")
+    refused = ("PrismRunner", "go install", "cmd/prism@v2", LOCATION)
+    build([text], tokenizer_path, output, *PRISM, refused=refused)
+    missing = (*PRISM, "--", "--prism_location=/no/prism")
+    parts = ("--prism_location /no/prism", "no such file", "go install")
+    build([text], tokenizer_path, output, *missing, refused=parts)

@@ -17,7 +17,7 @@ import transforms.commit
 import transforms.prepare
 from pipeline.command_line import FAILURE, INTERRUPTED, USER_ERROR
 from tests.tools.damage import damage_file
-from tests.tools.jobs import Outcome, assert_refused, build, digests
+from tests.tools.jobs import Outcome, build, digests
 
 RANGES = ("--range-bytes", "7777", "--validation-share", "0.2")
 
@@ -37,8 +37,7 @@ def plain(
     corpus: Path, tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, str]:
     output = tmp_path_factory.mktemp("plain") / "out"
-    outcome = build([corpus], tokenizer_path, output, *RANGES)
-    assert outcome.status == 0, outcome.errors
+    build([corpus], tokenizer_path, output, *RANGES)
     return digests(output)
 
 
@@ -48,8 +47,8 @@ class Stopped:
     def __init__(self, corpus: Path, tokenizer: Path, output: Path) -> None:
         self.corpus, self.tokenizer, self.output = corpus, tokenizer, output
 
-    def run(self, *flags: str) -> Outcome:
-        return build([self.corpus], self.tokenizer, self.output, *RANGES, *flags)
+    def run(self, *flags: str, **end: Any) -> Outcome:
+        return build([self.corpus], self.tokenizer, self.output, *RANGES, *flags, **end)
 
     def stop_at_commit(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Stop a run when all tasks and shards are finished."""
@@ -59,8 +58,7 @@ class Stopped:
 
         with monkeypatch.context() as patch:
             patch.setattr(transforms.commit, "find_imbalances", fail)
-            outcome = self.run()
-        assert outcome.status == FAILURE
+            outcome = self.run(status=FAILURE)
         assert "--resume" in outcome.errors
 
     @property
@@ -91,7 +89,6 @@ def test_what_is_finished_is_not_done_again(
     forbid(monkeypatch, transforms.prepare._PrepareTask, "_spill")
     forbid(monkeypatch, transforms.build._BuildShard, "_make")
     outcome = stopped.run("--resume")
-    assert outcome.status == 0, outcome.errors
     assert "4 shards" in outcome.output
     assert digests(stopped.output) == plain
 
@@ -124,7 +121,7 @@ def files_of_a_run(
     with pytest.MonkeyPatch.context() as patch:
         stop = Stop(patch)
         stopped = Stopped(corpus, tokenizer_path, tmp_path_factory.mktemp("counted") / "out")
-        assert stopped.run().status == 0
+        stopped.run()
         return next(stop.calls)
 
 
@@ -148,11 +145,9 @@ def test_a_run_stopped_at_any_moment_goes_on(
     with monkeypatch.context() as patch:
         stop = Stop(patch)
         stop.at, stop.error = round(files_of_a_run * share), error
-        outcome = stopped.run()
-    assert outcome.status == status, outcome.errors
+        stopped.run(status=status)
     assert not (stopped.output / "_SUCCESS").exists()
-    outcome = stopped.run("--resume")
-    assert outcome.status == 0, outcome.errors
+    stopped.run("--resume")
     assert digests(stopped.output) == plain
 
 
@@ -172,8 +167,7 @@ def test_a_run_goes_on_in_another_way(
     stopped.stop_at_commit(monkeypatch)
     for done in [*stopped.temporary.glob("done-task-1*"), *stopped.temporary.glob("done-shard-2*")]:
         done.unlink()
-    outcome = stopped.run("--resume", *flags)
-    assert outcome.status == 0, outcome.errors
+    stopped.run("--resume", *flags)
     assert digests(stopped.output) == plain
 
 
@@ -191,8 +185,7 @@ def test_temporary_files_that_are_damaged_or_gone_are_made_again(
         assert results, damaged
         for file, kind in zip(results, ("flipped", "zeroed", "cut", "gone"), strict=False):
             damage_file(file, kind)
-        outcome = stopped.run("--resume")
-        assert outcome.status == 0, f"{damaged}: {outcome.errors}"
+        stopped.run("--resume")
         assert digests(stopped.output) == plain, damaged
         shutil.rmtree(stopped.output)
 
@@ -211,36 +204,35 @@ def test_another_run_than_the_one_that_was_stopped_is_refused_with_what_changed(
         (("--masked-lm-prob", "0.2"), "masked_lm_prob was 0.15 and is 0.2"),
         (("--validation-share", "0.1"), "validation_share was 0.2 and is 0.1"),
     ):
-        assert_refused(stopped.run("--resume", *flags), USER_ERROR, "--resume", changed)
+        stopped.run("--resume", *flags, refused=("--resume", changed))
     content = json.loads(tokenizer_path.read_text())
     content["model"]["vocab"]["another"] = len(content["model"]["vocab"])
     stopped.tokenizer = tmp_path / "tokenizer.json"
     stopped.tokenizer.write_text(json.dumps(content))
-    assert_refused(stopped.run("--resume"), USER_ERROR, "--resume", "tokenizer.sha256 was ")
+    stopped.run("--resume", refused=("--resume", "tokenizer.sha256 was "))
     stopped.tokenizer = tokenizer_path
     file = stopped.corpus / "a"
     text, times = file.read_bytes(), file.stat()
     file.write_bytes(text + b"More .\n")
-    assert_refused(stopped.run("--resume"), USER_ERROR, "--resume", "the input a had ")
+    stopped.run("--resume", refused=("--resume", "the input a had "))
     file.write_bytes(text)
     os.utime(file, (times.st_atime + 10, times.st_mtime + 10))
-    assert_refused(stopped.run("--resume"), USER_ERROR, "--resume", "the input a was modified")
+    stopped.run("--resume", refused=("--resume", "the input a was modified"))
     (stopped.corpus / "c").write_text("New .\n")
-    assert_refused(stopped.run("--resume"), USER_ERROR, "--resume", "the input c is new")
+    stopped.run("--resume", refused=("--resume", "the input c is new"))
     (stopped.corpus / "c").unlink()
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
     # None of these has taken anything away.
-    assert stopped.run("--resume").status == 0
+    stopped.run("--resume")
     assert digests(stopped.output) == plain
 
 
 def test_where_nothing_was_stopped_nothing_is_resumed(
     stopped: Stopped, plain: dict[str, str]
 ) -> None:
-    assert stopped.run("--resume").status == 0
+    stopped.run("--resume")
     assert digests(stopped.output) == plain
-    outcome = stopped.run("--resume")
-    assert_refused(outcome, USER_ERROR, "--resume", "is complete", "Nothing is left to do")
+    stopped.run("--resume", refused=("--resume", "is complete", "Nothing is left to do"))
     assert digests(stopped.output) == plain
 
 
@@ -250,13 +242,11 @@ def test_the_copy_of_a_stopped_run_leaves_the_work_of_the_original(
     stopped.stop_at_commit(monkeypatch)
     copied = Stopped(stopped.corpus, stopped.tokenizer, stopped.output.with_name("copy"))
     shutil.copytree(stopped.output, copied.output)
-    assert_refused(
-        copied.run("--resume"), USER_ERROR, "--resume", str(stopped.temporary), "--replace"
-    )
-    assert copied.run("--replace").status == 0
+    copied.run("--resume", refused=("--resume", str(stopped.temporary), "--replace"))
+    copied.run("--replace")
     assert digests(copied.output) == plain
     forbid(monkeypatch, transforms.prepare._PrepareTask, "_spill")
-    assert stopped.run("--resume").status == 0
+    stopped.run("--resume")
     assert digests(stopped.output) == plain
 
 
@@ -271,8 +261,8 @@ def test_a_folder_that_a_claim_names_is_not_deleted_unless_a_run_has_made_it(
     for folder in (tmp_path, precious, stopped.output, ""):
         claim = {"token": "t", "temp_folder": str(folder), "host": "x", "process": 1, "started": 1}
         (stopped.output / "_RUNNING").write_text(json.dumps(claim))
-        outcome = stopped.run(flag, "--temp-location", str(tmp_path))
-        assert outcome.status == (USER_ERROR if flag == "--resume" else 0), outcome.errors
+        status = USER_ERROR if flag == "--resume" else 0
+        stopped.run(flag, "--temp-location", str(tmp_path), status=status)
         assert (precious / "thesis.txt").read_text() == "years of work"
         shutil.rmtree(stopped.output)
         stopped.output.mkdir()

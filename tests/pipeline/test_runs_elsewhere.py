@@ -12,14 +12,14 @@ import apache_beam as beam
 import pytest
 from apache_beam.portability.api import beam_job_api_pb2
 
-from pipeline.command_line import CANCELLED, FAILURE, INTERRUPTED, USER_ERROR
+from pipeline.command_line import CANCELLED, FAILURE, INTERRUPTED
 from pipeline.console.progress import Counters
 from pipeline.options import RunOptions
 from pipeline.runners.engine import Run
 from pipeline.runners.portable import PortableEngine
 from pipeline.runners.watch import JobInterrupt, job_id_of
 from tests.tools.engine import RUNNING, Engine, count_seconds, start_engine
-from tests.tools.jobs import assert_refused, build, digests
+from tests.tools.jobs import assert_same_bytes, build
 
 _DEADLINE_SECONDS = 5
 
@@ -39,15 +39,12 @@ def long_text(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_job_elsewhere_has_an_id_and_gives_the_same_bytes(
-    engine: Engine, sample: Path, tokenizer_path: Path, tmp_path: Path
+    engine: Engine, sample: Path, tokenizer_path: Path, output: Path
 ) -> None:
-    elsewhere, here = tmp_path / "there", tmp_path / "here"
-    outcome = build([sample], tokenizer_path, elsewhere, *engine.flags)
-    assert outcome.status == 0, outcome.errors
+    outcome = build([sample], tokenizer_path, output, *engine.flags)
     [job_id] = re.findall(r"^PortableRunner: job (\S+)$", outcome.output, re.MULTILINE)
     assert engine.jobs()[job_id] == beam_job_api_pb2.JobState.DONE
-    assert build([sample], tokenizer_path, here).status == 0
-    assert digests(elsewhere) == digests(here)
+    assert_same_bytes(output, [sample], tokenizer_path)
 
 
 def test_a_job_may_take_longer_than_the_job_server_may_to_answer(engine: Engine) -> None:
@@ -71,8 +68,8 @@ def test_what_a_worker_refuses_is_one_message(
 ) -> None:
     bad = tmp_path / "bad"
     bad.write_bytes(b"\xff\xfe\n" + sample.read_bytes())
-    outcome = build([bad], tokenizer_path, output, "--max-rejects", "0", *engine.flags)
-    assert_refused(outcome, USER_ERROR, "--max-rejects 0", "1 of", "Repair the input")
+    parts = ("--max-rejects 0", "1 of", "Repair the input")
+    build([bad], tokenizer_path, output, "--max-rejects", "0", *engine.flags, refused=parts)
     assert not (output / "_SUCCESS").exists()
 
 
@@ -80,10 +77,15 @@ def test_a_job_that_somebody_cancels_has_an_exit_status_of_its_own(
     engine: Engine, long_text: Path, tokenizer_path: Path, output: Path
 ) -> None:
     engine.once_it_runs(engine.cancel)
-    outcome = build([long_text], tokenizer_path, output, *engine.flags)
-    assert outcome.status == CANCELLED
+    outcome = build([long_text], tokenizer_path, output, *engine.flags, status=CANCELLED)
     assert re.fullmatch(r"cancelled: somebody cancelled job \S+; .*\n", outcome.errors)
     assert not (output / "_SUCCESS").exists()
+
+
+def assert_interrupted(engine: Engine, text: Path, tokenizer: Path, output: Path) -> None:
+    outcome = build([text], tokenizer, output, *engine.flags, status=INTERRUPTED)
+    [job_id] = re.findall(r"^interrupted: job (\S+) was cancelled", outcome.errors, re.MULTILINE)
+    assert engine.jobs()[job_id] == beam_job_api_pb2.JobState.CANCELLED
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -91,28 +93,19 @@ def test_a_command_that_is_interrupted_cancels_its_job(
     number: signal.Signals, engine: Engine, long_text: Path, tokenizer_path: Path, output: Path
 ) -> None:
     engine.once_it_runs(lambda _: os.kill(os.getpid(), number))
-    outcome = build([long_text], tokenizer_path, output, *engine.flags)
-    assert outcome.status == INTERRUPTED
-    [job_id] = re.findall(r"^interrupted: job (\S+) was cancelled", outcome.errors, re.MULTILINE)
-    assert engine.jobs()[job_id] == beam_job_api_pb2.JobState.CANCELLED
+    assert_interrupted(engine, long_text, tokenizer_path, output)
 
 
 def test_an_interrupt_right_after_the_submission_cancels_the_job(
-    engine: Engine,
-    long_text: Path,
-    tokenizer_path: Path,
-    output: Path,
+    engine: Engine, long_text: Path, tokenizer_path: Path, output: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+) -> None:  # fmt: skip
     def ask(result: Any) -> str:
         os.kill(os.getpid(), signal.SIGINT)
         return job_id_of(result)
 
     monkeypatch.setattr("pipeline.runners.portable.job_id_of", ask)
-    outcome = build([long_text], tokenizer_path, output, *engine.flags)
-    assert outcome.status == INTERRUPTED
-    [job_id] = re.findall(r"^interrupted: job (\S+) was cancelled", outcome.errors, re.MULTILINE)
-    assert engine.jobs()[job_id] == beam_job_api_pb2.JobState.CANCELLED
+    assert_interrupted(engine, long_text, tokenizer_path, output)
 
 
 def test_an_engine_that_dies_ends_the_command(
@@ -120,22 +113,19 @@ def test_an_engine_that_dies_ends_the_command(
 ) -> None:
     with start_engine() as mortal:
         mortal.once_it_runs(lambda _: mortal.process.kill())
-        outcome = build([long_text], tokenizer_path, output, *mortal.flags)
-    assert_refused(outcome, FAILURE, "the connection to the engine was lost", "UNAVAILABLE")
+        parts = ("the connection to the engine was lost", "UNAVAILABLE")
+        build([long_text], tokenizer_path, output, *mortal.flags, status=FAILURE, refused=parts)
 
 
 def test_a_job_that_nobody_waits_for_ends_as_any_other(
-    engine: Engine, sample: Path, tokenizer_path: Path, tmp_path: Path
+    engine: Engine, sample: Path, tokenizer_path: Path, output: Path
 ) -> None:
-    elsewhere, here = tmp_path / "there", tmp_path / "here"
-    outcome = build([sample], tokenizer_path, elsewhere, "--no-wait", *engine.flags)
-    assert outcome.status == 0
-    assert f"complete once {elsewhere / '_SUCCESS'} exists" in outcome.output
+    outcome = build([sample], tokenizer_path, output, "--no-wait", *engine.flags)
+    assert f"complete once {output / '_SUCCESS'} exists" in outcome.output
     [job_id] = re.findall(r"^PortableRunner: job (\S+)$", outcome.output, re.MULTILINE)
     while engine.jobs()[job_id] == RUNNING:
         time.sleep(0.05)
-    assert build([sample], tokenizer_path, here).status == 0
-    assert digests(elsewhere) == digests(here)
+    assert_same_bytes(output, [sample], tokenizer_path)
 
 
 def test_what_interrupts_a_submission_ends_the_job(engine: Engine) -> None:
@@ -161,7 +151,7 @@ def test_what_interrupts_a_submission_ends_the_job(engine: Engine) -> None:
             "--job_endpoint=localhost:1",
             "there is no answer from that address",
         ),
-        (["SparkRunner"], "--runner SparkRunner", "lacks the code of this job"),
+        (["SparkRunner"], "--runner SparkRunner", "lacks this job's code"),
         (["DaskRunner"], "--runner DaskRunner", "silently loses elements"),
         (["NoRunner"], "--runner NoRunner", "Beam cannot create it"),
     ],
@@ -169,8 +159,7 @@ def test_what_interrupts_a_submission_ends_the_job(engine: Engine) -> None:
 def test_an_engine_that_cannot_run_the_job_is_refused(
     flags: list[str], value: str, cause: str, sample: Path, tokenizer_path: Path, output: Path
 ) -> None:
-    outcome = build([sample], tokenizer_path, output, "--runner", *flags)
-    assert_refused(outcome, USER_ERROR, value, cause)
+    build([sample], tokenizer_path, output, "--runner", *flags, refused=(value, cause))
     assert not output.exists()
 
 
@@ -181,21 +170,13 @@ def test_an_engine_that_cannot_run_the_job_is_refused(
         (["--runner", "PrismRunner"], "Prism ends with this process"),
         (["--runner", "FlinkRunner"], "embedded Flink ends with this command"),
         (["--runner", "PortableRunner", "--", "--job_endpoint=embed"], "--job_endpoint=embed"),
-        (
-            [
-                "--runner",
-                "PortableRunner",
-                "--",
-                "--job_endpoint=x:1",
-                "--environment_type=LOOPBACK",
-            ],
-            "--environment_type=LOOPBACK",
-        ),
+        (["--runner", "PortableRunner", "--", "--job_endpoint=x:1", "--environment_type=LOOPBACK"],
+         "--environment_type=LOOPBACK"),
     ],
-)
+)  # fmt: skip
 def test_a_job_that_ends_with_the_command_must_be_waited_for(
     flags: list[str], cause: str, sample: Path, tokenizer_path: Path, output: Path
 ) -> None:
-    outcome = build([sample], tokenizer_path, output, "--no-wait", *flags)
-    assert_refused(outcome, USER_ERROR, "--no-wait", cause, "Leave --no-wait out")
+    parts = ("--no-wait", cause, "Leave --no-wait out")
+    build([sample], tokenizer_path, output, "--no-wait", *flags, refused=parts)
     assert not output.exists()

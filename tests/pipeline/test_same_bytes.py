@@ -16,6 +16,10 @@ from tests.tools.jobs import build, digests
 PROCESSES = ("--min-bytes-per-worker", "0", "--range-bytes", "7777")
 
 
+Digests = dict[str, str]
+Build = Callable[..., Digests]
+
+
 @pytest.fixture(scope="module")
 def corpus(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sample in three files of a folder with a subfolder."""
@@ -32,29 +36,24 @@ def corpus(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def reference(
     corpus: Path, tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, str]:
+) -> Digests:
     """The digests of all files of a data set built in one process, with one range for each file."""
     output = tmp_path_factory.mktemp("reference") / "out"
-    outcome = build([corpus], tokenizer_path, output, "--validation-share", "0.2")
-    assert outcome.status == 0, outcome.errors
+    build([corpus], tokenizer_path, output, "--validation-share", "0.2")
     return digests(output)
 
 
 @pytest.fixture
-def build_again(
-    corpus: Path, tokenizer_path: Path, tmp_path: Path
-) -> Callable[..., dict[str, str]]:
-    def run(*flags: str, inputs: list[Path] | list[str] | None = None) -> dict[str, str]:
-        output = tmp_path / "out"
+def build_again(corpus: Path, tokenizer_path: Path, output: Path) -> Build:
+    def run(*flags: str, inputs: list[Path] | list[str] | None = None) -> Digests:
         flags = ("--validation-share", "0.2", *flags)
-        outcome = build(inputs or [corpus], tokenizer_path, output, *flags)
-        assert outcome.status == 0, outcome.errors
+        build(inputs or [corpus], tokenizer_path, output, *flags)
         return digests(output)
 
     return run
 
 
-def test_the_reference_is_a_whole_data_set(reference: dict[str, str]) -> None:
+def test_the_reference_is_a_whole_data_set(reference: Digests) -> None:
     assert set(reference) == {
         "_SUCCESS", "README.md", "dataset.json", "tokenizer.json", "rejects/rejects.jsonl",
         *(f"train-0000{number}-of-00003.parquet" for number in range(3)),
@@ -64,25 +63,19 @@ def test_the_reference_is_a_whole_data_set(reference: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("workers", ["1", "2", "4"])
-def test_worker_processes(
-    workers: str, build_again: Callable[..., dict[str, str]], reference: dict[str, str]
-) -> None:
+def test_worker_processes(workers: str, build_again: Build, reference: Digests) -> None:
     assert build_again(*PROCESSES, "--workers", workers) == reference
 
 
 @pytest.mark.parametrize("flags", [("--range-bytes", "1000"), ()])
 def test_ranges_in_this_process(
-    flags: tuple[str, ...],
-    build_again: Callable[..., dict[str, str]],
-    reference: dict[str, str],
+    flags: tuple[str, ...], build_again: Build, reference: Digests
 ) -> None:
     assert build_again(*flags) == reference
 
 
 def test_two_levels_of_files_and_little_memory(
-    build_again: Callable[..., dict[str, str]],
-    reference: dict[str, str],
-    monkeypatch: pytest.MonkeyPatch,
+    build_again: Build, reference: Digests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Segments thought to be tiny make two levels of files.
     monkeypatch.setattr(transforms.shuffle, "SMALLEST_SEGMENT_BYTES", 16 * 2**20)
@@ -91,10 +84,7 @@ def test_two_levels_of_files_and_little_memory(
 
 
 def test_the_way_in_which_files_are_named(
-    corpus: Path,
-    build_again: Callable[..., dict[str, str]],
-    reference: dict[str, str],
-    monkeypatch: pytest.MonkeyPatch,
+    corpus: Path, build_again: Build, reference: Digests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(corpus)
     again = ["more/../more/c.txt", str(corpus / "?.txt"), "b.txt", "more", str(corpus / "b.txt")]
@@ -102,19 +92,14 @@ def test_the_way_in_which_files_are_named(
 
 
 def test_the_place_where_the_corpus_lies(
-    corpus: Path,
-    tmp_path: Path,
-    build_again: Callable[..., dict[str, str]],
-    reference: dict[str, str],
+    corpus: Path, tmp_path: Path, build_again: Build, reference: Digests
 ) -> None:
     moved = tmp_path / "elsewhere"
     shutil.copytree(corpus, moved)
     assert build_again(inputs=[f"{moved}/**/*.txt"]) == reference
 
 
-def test_another_seed_gives_other_bytes(
-    build_again: Callable[..., dict[str, str]], reference: dict[str, str]
-) -> None:
+def test_another_seed_gives_other_bytes(build_again: Build, reference: Digests) -> None:
     other = build_again("--seed", "2")
     shards = [name for name in reference if name.startswith("train")]
     assert all(other[name] != reference[name] for name in shards)
@@ -131,8 +116,7 @@ def test_the_format_is_as_it_was(
 ) -> None:
     monkeypatch.chdir(CHECKOUT)
     inputs, tokenizer = [sample.relative_to(CHECKOUT)], tokenizer_path.relative_to(CHECKOUT)
-    outcome = build(inputs, tokenizer, tmp_path / "out", "--validation-share", "0.1")
-    assert outcome.status == 0, outcome.errors
+    build(inputs, tokenizer, tmp_path / "out", "--validation-share", "0.1")
     built = digests(tmp_path / "out")
     golden = json.loads(GOLDEN.read_text())
     assert {name: built[name] for name in golden} == golden

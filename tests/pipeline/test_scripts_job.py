@@ -4,15 +4,14 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer
 
 from corpusmill.dataset.verify import verify
-from tests.tools.jobs import build, digests, read_manifest_json, run_here
+from tests.tools import jobs
+from tests.tools.jobs import build, digests, read_manifest_json, rows_of, run_here, unmask
 from tests.tools.many_scripts import DOCUMENTS, as_json_lines, as_text
 
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 # No document is so long that a segment must be cut.
 WHOLE = ("--max-seq-length", "4096", "--short-seq-prob", "0", "--num-shards", "2")
 
@@ -24,43 +23,24 @@ def corpus(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
-def wordpiece_of(corpus: Path, folder: Path) -> Path:
-    """As a user trains it on the corpus."""
-    path = folder / "wordpiece.json"
-    arguments = ("--input", corpus, "--output", path, "--vocab-size", "1500")
-    outcome = run_here("train-tokenizer", *arguments, "--min-frequency", "1", "--no-lowercase")
-    assert outcome.status == 0, outcome.errors
+def train(kind: str, corpus: Path, folder: Path) -> Path:
+    """As a user trains a tokenizer on the corpus: of words, or with parts of characters."""
+    words = ("--vocab-size", "1500", "--min-frequency", "1", "--no-lowercase")
+    path = folder / "tokenizer.json"
+    jobs.train(corpus, path, *(words if kind == "WordPiece" else jobs.BYTE_LEVEL))
     return path
-
-
-def byte_level_of(_: Path, folder: Path) -> Path:
-    """Byte-level BPE, with tokens that are parts of characters."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=500, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
-    )
-    tokenizer.train_from_iterator((" ".join(entry) for entry in DOCUMENTS.values()), trainer)
-    tokenizer.save(str(folder / "byte-level.json"))
-    return folder / "byte-level.json"
 
 
 def segments_of(folder: Path, tokenizer: Tokenizer) -> Iterator[list[int]]:
     """The two segments of every example, with the tokens that were masked put back."""
     special = tokenizer.get_vocab()
-    for path in sorted(folder.glob("*.parquet")):
-        for row in pq.read_table(path).to_pylist():
-            ids = row["input_ids"]
-            for place, token in zip(row["masked_lm_positions"], row["masked_lm_ids"], strict=True):
-                ids[place] = token
-            first = row["token_type_ids"].index(1)
-            assert ids[0] == special["[CLS]"]
-            assert ids[first - 1] == ids[-1] == special["[SEP]"]
-            yield ids[1 : first - 1]
-            if first < len(ids) - 1:
-                yield ids[first:-1]
+    for row in rows_of(folder):
+        ids, first = unmask(row), row["token_type_ids"].index(1)
+        assert ids[0] == special["[CLS]"]
+        assert ids[first - 1] == ids[-1] == special["[SEP]"]
+        yield ids[1 : first - 1]
+        if first < len(ids) - 1:
+            yield ids[first:-1]
 
 
 def shown(text: str) -> str:
@@ -79,9 +59,8 @@ def spell_words(tokenizer: Tokenizer) -> Callable[[list[int]], str]:
 @pytest.mark.parametrize("kind", ["WordPiece", "byte-level BPE"])
 def test_what_comes_out_is_what_went_in(kind: str, corpus: Path, tmp_path: Path) -> None:
     words = kind == "WordPiece"
-    path = (wordpiece_of if words else byte_level_of)(corpus, tmp_path)
-    outcome = build([corpus], path, tmp_path / "out", *WHOLE)
-    assert outcome.status == 0, outcome.errors
+    path = train(kind, corpus, tmp_path)
+    build([corpus], path, tmp_path / "out", *WHOLE)
     assert not verify(tmp_path / "out")
     counts = read_manifest_json(tmp_path / "out")["counts"]
     assert counts["read.documents"] == counts["tokenize.documents"] == len(DOCUMENTS)
@@ -106,22 +85,19 @@ def test_what_comes_out_is_what_went_in(kind: str, corpus: Path, tmp_path: Path)
 def test_the_same_bytes_in_any_ranges_and_workers(tmp_path: Path) -> None:
     corpus = tmp_path / "scripts.txt"
     corpus.write_bytes(as_text())
-    path = byte_level_of(corpus, tmp_path)
+    path = train("byte-level BPE", corpus, tmp_path)
     flags = ("--sentence-rule", "split", "--language", "zh")
-    build([corpus], path, tmp_path / "one", *flags)
-    workers = ("--workers", "2", "--min-bytes-per-worker", "0", "--range-bytes", "101")
-    outcome = build([corpus], path, tmp_path / "two", *flags, *workers)
-    assert outcome.status == 0, outcome.errors
-    assert len(digests(tmp_path / "one")) > 5
-    assert digests(tmp_path / "one") == digests(tmp_path / "two")
+    build([corpus], path, tmp_path / "out", *flags)
+    assert len(digests(tmp_path / "out")) > 5
+    ways = (*flags, *jobs.TWO_WORKERS, "--range-bytes", "101")
+    jobs.assert_same_bytes(tmp_path / "out", [corpus], path, *ways)
 
 
 def test_characters_cut_at_the_maximum_are_cut_at_segments_ends_alone(tmp_path: Path) -> None:
     corpus = tmp_path / "scripts.txt"
     corpus.write_bytes(as_text())
-    path = byte_level_of(corpus, tmp_path)
-    outcome = build([corpus], path, tmp_path / "out", "--max-seq-length", "24")
-    assert outcome.status == 0, outcome.errors
+    path = train("byte-level BPE", corpus, tmp_path)
+    build([corpus], path, tmp_path / "out", "--max-seq-length", "24")
     tokenizer = Tokenizer.from_file(str(path))
     decoded = [tokenizer.decode(entry) for entry in segments_of(tmp_path / "out", tokenizer)]
     assert any("\ufffd" in text for text in decoded)
@@ -131,9 +107,8 @@ def test_characters_cut_at_the_maximum_are_cut_at_segments_ends_alone(tmp_path: 
 
 
 def test_examples_of_every_script_are_shown(corpus: Path, tmp_path: Path) -> None:
-    path = wordpiece_of(corpus, tmp_path)
+    path = train("WordPiece", corpus, tmp_path)
     build([corpus], path, tmp_path / "out", *WHOLE)
     page = tmp_path / "report.html"
-    outcome = run_here("inspect", tmp_path / "out", "--examples", "40", "--html", page)
-    assert outcome.status == 0, outcome.errors
+    run_here("inspect", tmp_path / "out", "--examples", "40", "--html", page)
     assert "河" in page.read_text(encoding="utf-8")

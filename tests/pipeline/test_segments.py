@@ -5,20 +5,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer
 
 import transforms.build
 from corpusmill.dataset.verify import verify
+from tests.tools import jobs
 from tests.tools.jobs import build, digests, read_manifest_json, run_here
 
 Rows = list[dict[str, Any]]
 Build = Callable[..., Path]
 
 KINDS = ("sentence-order", "full-sentences", "doc-sentences")
-# Small ranges give every stage several bundles, and processes force workers on so small an input.
-PROCESSES = ("--min-bytes-per-worker", "0", "--range-bytes", "7777", "--workers", "2")
 
 
 @pytest.fixture
@@ -26,8 +24,7 @@ def build_kind(sample: Path, tokenizer_path: Path, tmp_path: Path) -> Build:
     def run(segments: str, *flags: str, tokenizer: Path | None = None) -> Path:
         output = tmp_path / f"{len(list(tmp_path.iterdir()))}"
         arguments = ("--segments", segments, "--validation-share", "0.2", *flags)
-        outcome = build([sample], tokenizer or tokenizer_path, output, *arguments)
-        assert outcome.status == 0, outcome.errors
+        build([sample], tokenizer or tokenizer_path, output, *arguments)
         return output
 
     return run
@@ -35,13 +32,8 @@ def build_kind(sample: Path, tokenizer_path: Path, tmp_path: Path) -> Build:
 
 def rows_of(folder: Path, split: str = "train") -> Rows:
     """The rows of a split, with the masked ids put back."""
-    rows = []
-    for path in sorted(folder.glob(f"{split}-*.parquet")):
-        for row in pq.read_table(path).to_pylist():
-            for place, token in zip(row["masked_lm_positions"], row["masked_lm_ids"], strict=True):
-                row["input_ids"][place] = token
-            rows.append(row)
-    return rows
+    rows = jobs.rows_of(folder, f"{split}-*")
+    return [{**row, "input_ids": jobs.unmask(row)} for row in rows]
 
 
 @pytest.mark.parametrize("segments", ["sentence-order", "full-sentences"])
@@ -56,7 +48,7 @@ def test_ranges_and_little_memory(
 def test_worker_processes(build_kind: Build) -> None:
     """With marks of words, which rows keep until they are joined."""
     flags = ("full-sentences", "--whole-word-mask", "--bin-size", "16")
-    again = build_kind(*flags, *PROCESSES)
+    again = build_kind(*flags, *jobs.TWO_WORKERS)
     assert digests(again) == digests(build_kind(*flags))
     assert verify(again) == []
 
@@ -66,16 +58,15 @@ def test_the_data_set_is_sound_and_can_be_looked_at(segments: str, build_kind: B
     folder = build_kind(segments)
     assert verify(folder) == []
     shown = run_here("inspect", folder, "--html", folder.parent / "report.html")
-    assert shown.status == 0, shown.errors
     assert "[MASK->" in shown.output
     assert "masked_lm_prob asks for 15.0 %" in shown.output
     page = (folder.parent / "report.html").read_text()
     for words in (shown.output, page):
         assert ("switched" in words) == (segments == "sentence-order")
         assert ("several documents" in words) == (segments == "full-sentences")
-    [options] = [read_manifest_json(folder)["objective"]["options"]]
-    assert options["segments"] == segments
-    assert "pool.documents" not in read_manifest_json(folder)["counts"]
+    manifest = read_manifest_json(folder)
+    assert manifest["objective"]["options"]["segments"] == segments
+    assert "pool.documents" not in manifest["counts"]
 
 
 def test_every_token_is_written_in_every_pass(build_kind: Build) -> None:
@@ -103,11 +94,10 @@ def test_an_estimate_of_a_whole_corpus_is_the_build(
 ) -> None:
     flags = ("--segments", "full-sentences", "--max-seq-length", "64", "--duplicates", "2")
     report = tmp_path / "corpus.json"
-    shown = run_here(
+    run_here(
         "inspect-corpus", "--input", sample, "--tokenizer", tokenizer_path,
         "--num-shards", "3", "--seed", "1", "--bin-size", "16", "--json", report, "bert", *flags,
     )  # fmt: skip
-    assert shown.status == 0, shown.errors
     folder = build_kind("full-sentences", "--bin-size", "16", "--validation-share", "0")
     train = read_manifest_json(folder)["splits"]["train"]
     estimate = json.loads(report.read_text())["build"]["splits"]["train"]
@@ -122,9 +112,7 @@ def test_an_estimate_of_a_whole_corpus_is_the_build(
 def train(model: str, sample: Path, folder: Path) -> Path:
     path = folder / "tokenizer" / "tokenizer.json"
     path.parent.mkdir()
-    arguments = ("--input", sample, "--output", path, "--model", model, "--vocab-size", "600")
-    outcome = run_here("train-tokenizer", *arguments)
-    assert outcome.status == 0, outcome.errors
+    jobs.train(sample, path, "--model", model, "--vocab-size", "600")
     return path
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from corpusmill.dataset.verify import verify
-from pipeline.command_line import USER_ERROR
-from tests.tools.jobs import assert_refused, build, digests, read_manifest_json, run_here
+from tests.tools import jobs
+from tests.tools.jobs import TWO_WORKERS, build, read_manifest_json
 
 ENGLISH = ("--sentence-rule", "split", "--language", "en")
 SENTENCES = [
@@ -31,11 +31,10 @@ def paragraphs(tmp_path: Path) -> Path:
     return path
 
 
-def test_running_text_is_split_and_recorded(
+def test_running_text_is_split_and_recorded_however_it_is_read(
     paragraphs: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
-    outcome = build([paragraphs], tokenizer_path, tmp_path / "out", *ENGLISH)
-    assert outcome.status == 0, outcome.errors
+    build([paragraphs], tokenizer_path, tmp_path / "out", *ENGLISH)
     assert not verify(tmp_path / "out")
     manifest = read_manifest_json(tmp_path / "out")
     counts, corpus = manifest["counts"], manifest["corpus"]
@@ -45,6 +44,9 @@ def test_running_text_is_split_and_recorded(
     assert corpus["options"]["sentence_rule"] == "split"
     assert corpus["options"]["language"] == "en"
     assert corpus["sentence_splitter"].startswith("sentencex ")
+    assert len(jobs.digests(tmp_path / "out")) > 5
+    ways = (*ENGLISH, *TWO_WORKERS)
+    jobs.assert_same_bytes(tmp_path / "out", [paragraphs], tokenizer_path, *ways)
 
 
 def test_split_sentences_are_those_of_a_corpus_that_has_them_on_lines(
@@ -63,39 +65,5 @@ def test_split_sentences_are_those_of_a_corpus_that_has_them_on_lines(
         assert split[name] == line[name], name
 
 
-def test_the_same_bytes_in_any_ranges_and_workers(
-    paragraphs: Path, tokenizer_path: Path, tmp_path: Path
-) -> None:
-    build([paragraphs], tokenizer_path, tmp_path / "one", *ENGLISH)
-    workers = ("--workers", "2", "--min-bytes-per-worker", "0", "--range-bytes", "777")
-    outcome = build([paragraphs], tokenizer_path, tmp_path / "two", *ENGLISH, *workers)
-    assert outcome.status == 0, outcome.errors
-    assert len(digests(tmp_path / "one")) > 5
-    assert digests(tmp_path / "one") == digests(tmp_path / "two")
-
-
-def test_a_language_without_rules_is_refused_before_any_work(
-    paragraphs: Path, tokenizer_path: Path, tmp_path: Path
-) -> None:
-    flags = ("--sentence-rule", "split", "--language", "tlh")
-    outcome = build([paragraphs], tokenizer_path, tmp_path / "out", *flags)
-    assert_refused(outcome, USER_ERROR, "--language tlh", "no rules for it", "zh")
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    "flags", [("--language", "en"), ("--sentence-rule", "split")], ids=["language", "rule"]
-)
-def test_a_rule_and_a_language_need_each_other(
-    flags: tuple[str, ...], paragraphs: Path, tokenizer_path: Path, tmp_path: Path
-) -> None:
-    outcome = build([paragraphs], tokenizer_path, tmp_path / "out", *flags)
-    assert_refused(outcome, USER_ERROR, flags[0])
-
-
 def test_a_tokenizer_is_trained_on_split_text(paragraphs: Path, tmp_path: Path) -> None:
-    output = tmp_path / "tokenizer.json"
-    arguments = ("--input", paragraphs, "--vocab-size", "300", "--output", output, *ENGLISH)
-    outcome = run_here("train-tokenizer", *arguments)
-    assert outcome.status == 0, outcome.errors
-    assert output.exists()
+    assert jobs.train(paragraphs, tmp_path / "tokenizer.json", "--vocab-size", "300", *ENGLISH)

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from corpusmill.dataset.verify import verify
-from pipeline.command_line import USER_ERROR
+from tests.tools import jobs
 from tests.tools.corpus_files import split_documents
-from tests.tools.jobs import assert_refused, build, digests, read_manifest_json, run_here
+from tests.tools.jobs import SMALL_RANGES, build, train
 
 FIELD = ("--text-field", "body")
 Records = list[dict[str, Any]]
@@ -65,17 +65,16 @@ def records(sample: Path) -> Records:
 
 
 def counts_of(folder: Path) -> dict[str, int]:
-    counts: dict[str, int] = read_manifest_json(folder)["counts"]
+    counts: dict[str, int] = jobs.read_manifest_json(folder)["counts"]
     return counts
 
 
 @formats
-def test_a_table_holds_what_the_same_json_lines_hold(
+def test_a_table_holds_what_the_same_json_lines_hold_however_it_is_read(
     write: Write, records: Records, tokenizer_path: Path, tmp_path: Path
 ) -> None:
-    table = write(records, tmp_path)
-    outcome = build([table], tokenizer_path, tmp_path / "out", *FIELD)
-    assert outcome.status == 0, outcome.errors
+    table, flags = write(records, tmp_path), (*FIELD, "--validation-share", "0.2")
+    outcome = build([table], tokenizer_path, tmp_path / "out", *flags)
     assert "input format: " in outcome.output
     assert not verify(tmp_path / "out")
     lines = tmp_path / "corpus.jsonl"
@@ -89,34 +88,18 @@ def test_a_table_holds_what_the_same_json_lines_hold(
     assert counts["read.rejected_rows"] == 1
     [reject] = [json.loads(line) for line in (tmp_path / "out/rejects/rejects.jsonl").open()]
     assert (reject["reason"], reject["detail"]) == ("not-text", "row 5: body holds null")
-
-
-@formats
-def test_any_ranges_and_workers_give_the_same_bytes(
-    write: Write, records: Records, tokenizer_path: Path, tmp_path: Path
-) -> None:
-    table = write(records, tmp_path)
-    flags = (*FIELD, "--validation-share", "0.2")
-    build([table], tokenizer_path, tmp_path / "one", *flags)
+    assert len(jobs.digests(tmp_path / "out")) > 5
     # Workers read all formats by the same table; one shows that they reach it.
-    workers = ("--workers", "2", "--min-bytes-per-worker", "0") if write is write_parquet else ()
-    build([table], tokenizer_path, tmp_path / "two", *flags, *workers, "--range-bytes", "999")
-    assert len(digests(tmp_path / "one")) > 5
-    assert digests(tmp_path / "one") == digests(tmp_path / "two")
+    way = jobs.TWO_WORKERS if write is write_parquet else SMALL_RANGES
+    jobs.assert_same_bytes(tmp_path / "out", [table], tokenizer_path, *flags, *way)
 
 
 @formats
 def test_a_tokenizer_is_trained_on_a_table_as_on_its_text(
     write: Write, records: Records, sample: Path, tmp_path: Path
 ) -> None:
-    trained = []
-    for path, flags in ((write(records, tmp_path), FIELD), (sample, ())):
-        output = tmp_path / f"{path.stem}.json"
-        arguments = ("--input", path, "--vocab-size", "500", "--output", output, *flags)
-        outcome = run_here("train-tokenizer", *arguments)
-        assert outcome.status == 0, outcome.errors
-        trained.append(output.read_text())
-    assert trained[0] == trained[1]
+    trained = train(write(records, tmp_path), tmp_path / "a.json", *FIELD)
+    assert trained == train(sample, tmp_path / "b.json")
 
 
 def test_what_cannot_be_read_is_refused_before_any_work(
@@ -130,14 +113,13 @@ def test_what_cannot_be_read_is_refused_before_any_work(
     feather_1 = tmp_path / "old.feather"
     feather_1.write_bytes(b"FEA1" + bytes(99) + b"FEA1")
     for inputs, parts in (
-        ([parquet], ("--text-field text", "its fields are id, body")),
-        ([parquet, "--text-field", "id"], ("--text-field id", "int64", "holds text: body")),
-        ([parquet, packed], (f"--input {packed.name}", "Decompress it")),
-        ([text], (f"--input {text}", "cannot be read as parquet")),
-        ([feather_1], (f"--input {feather_1}", "Feather version 1")),
+        ((parquet,), ("--text-field text", "its fields are id, body")),
+        ((parquet, "--text-field", "id"), ("--text-field id", "int64", "holds text: body")),
+        ((parquet, packed), (f"--input {packed.name}", "Decompress it")),
+        ((text,), (f"--input {text}", "cannot be read as parquet")),
+        ((feather_1,), (f"--input {feather_1}", "Feather version 1")),
     ):
-        outcome = build(inputs, tokenizer_path, tmp_path / "out")  # type: ignore[arg-type]
-        assert_refused(outcome, USER_ERROR, *parts)
+        build(map(str, inputs), tokenizer_path, tmp_path / "out", refused=parts)
         assert not (tmp_path / "out").exists()
 
 
@@ -147,8 +129,7 @@ def test_a_file_damaged_on_the_way_costs_only_what_it_held(
     (tmp_path / "in").mkdir()
     whole = write_parquet(records, tmp_path / "in")
     (tmp_path / "in/second.parquet").write_bytes(whole.read_bytes()[:-100])
-    outcome = build([tmp_path / "in"], tokenizer_path, tmp_path / "out", *FIELD)
-    assert outcome.status == 0, outcome.errors
+    build([tmp_path / "in"], tokenizer_path, tmp_path / "out", *FIELD)
     assert not verify(tmp_path / "out")
     rejects = [json.loads(line) for line in (tmp_path / "out/rejects/rejects.jsonl").open()]
     assert [reject["reason"] for reject in rejects] == ["not-text", "damaged-file"]

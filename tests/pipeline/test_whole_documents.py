@@ -14,18 +14,9 @@ from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import FORMATS, read_corpus, resolve_format
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.verify import verify
-from pipeline.command_line import USER_ERROR
-from tests.tools import table_files
+from tests.tools import jobs, table_files
 from tests.tools.corpus_files import KINDS
-from tests.tools.jobs import (
-    SMALL_RANGES,
-    TWO_WORKERS,
-    assert_refused,
-    build,
-    digests,
-    read_manifest_json,
-    run_here,
-)
+from tests.tools.jobs import SMALL_RANGES, assert_same_bytes, build
 
 RULE = ("--sentence-rule", "document")
 # Code, paragraphs, white space at both ends, line breaks of both systems.
@@ -113,25 +104,22 @@ def any_objective(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("any_objective")
 @pytest.mark.parametrize(
     ("kind", "way"),
-    [("articles", TWO_WORKERS), ("parquet", SMALL_RANGES), ("tgz", SMALL_RANGES)],
+    [("articles", jobs.TWO_WORKERS), ("parquet", SMALL_RANGES), ("tgz", SMALL_RANGES)],
     ids=["articles", "parquet", "tgz"],
 )
 def test_a_job_tokenizes_documents_as_a_whole(
     kind: str, way: tuple[str, ...], tokenizer_path: Path, tmp_path: Path
 ) -> None:
     folder, expected, flags = write_folder(kind, tmp_path / "in")
-    outcome = build([folder], tokenizer_path, tmp_path / "one", *RULE, *flags)
-    assert outcome.status == 0, outcome.errors
+    build([folder], tokenizer_path, tmp_path / "one", *RULE, *flags)
     assert not verify(tmp_path / "one")
-    counts = read_manifest_json(tmp_path / "one")["counts"]
+    counts = jobs.read_manifest_json(tmp_path / "one")["counts"]
     tokenizer = Tokenizer.from_file(str(tokenizer_path))
     tokenizer.no_padding()
     rows = tokenizer.encode_batch(expected, add_special_tokens=False)
     assert counts["tokenize.tokens"] == sum(len(row.ids) for row in rows)
     assert counts["read.documents"] == counts["read.sentences"] == len(expected)
-    outcome = build([folder], tokenizer_path, tmp_path / "two", *RULE, *flags, *way)
-    assert outcome.status == 0, outcome.errors
-    assert digests(tmp_path / "one") == digests(tmp_path / "two")
+    assert_same_bytes(tmp_path / "one", [folder], tokenizer_path, *RULE, *flags, *way)
 
 
 @pytest.mark.usefixtures("any_objective")
@@ -140,29 +128,18 @@ def test_a_large_file_is_one_text_that_is_read_in_ranges(
 ) -> None:
     (tmp_path / "large.txt").write_text("".join(TEXTS) + "\udcff\n", errors="surrogateescape")
     flags = (*RULE, "--document-rule", "whole-file", "--max-document-bytes", "700")
-    for output, more in (("one", ()), ("two", SMALL_RANGES)):
-        arguments = (tmp_path / "large.txt", tokenizer_path, tmp_path / output)
-        outcome = build([arguments[0]], *arguments[1:], *flags, *more)
-        assert outcome.status == 0, outcome.errors
-    assert digests(tmp_path / "one") == digests(tmp_path / "two")
-    counts = read_manifest_json(tmp_path / "one")["counts"]
+    build([tmp_path / "large.txt"], tokenizer_path, tmp_path / "one", *flags)
+    ways = (*flags, *SMALL_RANGES)
+    assert_same_bytes(tmp_path / "one", [tmp_path / "large.txt"], tokenizer_path, *ways)
+    counts = jobs.read_manifest_json(tmp_path / "one")["counts"]
     assert counts["read.documents"] == counts["read.cut_documents"] + 1 > 5
     assert counts["read.rejects"] == counts["read.rejected_lines"] == 1
-
-
-def test_objectives_of_sentences_refuse_whole_documents(
-    sample: Path, tokenizer_path: Path, tmp_path: Path
-) -> None:
-    outcome = build([sample], tokenizer_path, tmp_path / "out", *RULE)
-    assert_refused(outcome, USER_ERROR, "--sentence-rule document", "of sentences", "Use line")
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_tokenizer_is_trained_on_whole_documents(tmp_path: Path) -> None:
     """Line breaks and indentation become tokens, as GPT's are."""
     (tmp_path / "a.jsonl").write_bytes(WRITERS["jsonl"](TEXTS))
-    arguments = ("--input", tmp_path / "a.jsonl", "--model", "bpe", "--vocab-size", "400")
-    outcome = run_here("train-tokenizer", *arguments, "--output", tmp_path / "t.json", *RULE)
-    assert outcome.status == 0, outcome.errors
-    tokens = Tokenizer.from_file(str(tmp_path / "t.json")).encode("a\n\n\n# end").tokens
+    kind = ("--model", "bpe", "--vocab-size", "400")
+    trained = jobs.train(tmp_path / "a.jsonl", tmp_path / "t.json", *kind, *RULE)
+    tokens = Tokenizer.from_str(trained).encode("a\n\n\n# end").tokens
     assert "\u010a\u010a" in tokens

@@ -21,7 +21,7 @@ from pipeline.commands.build_dataset import build
 from pipeline.commands.builds import BUILDS
 from pipeline.commands.inspect_corpus import InspectCorpus, inspect_corpus
 from pipeline.commands.verify_dataset import Verify, verify
-from pipeline.options import DatasetOptions, RunOptions
+from pipeline.options import CorpusOptions, DatasetOptions, RunOptions
 from pipeline.preparation import probe
 from tests.corpusmill.tokenization.words.test_marked_encoding import reference_marks
 from tests.tools.jobs import digests, read_manifest_json
@@ -44,7 +44,10 @@ def build_words(
 ) -> str:
     """Build a data set and return the output."""
     options: Any = LabelledWordsOptions(words)
-    dataset = DatasetOptions((str(corpus),), str(tokenizer_path), str(output), num_shards=3, seed=7)
+    dataset = DatasetOptions(
+        input=(str(corpus),), tokenizer=str(tokenizer_path), output=str(output), num_shards=3,
+        seed=7,
+    )  # fmt: skip
     printed = StringIO()
     documents = DocumentOptions(document_rule="blank-lines")
     command = BUILDS["bert"](dataset=dataset, objective=options, documents=documents, run=run)
@@ -117,10 +120,10 @@ def test_the_numbers_of_a_corpus_are_those_without_marks(
         options: Any = LabelledWordsOptions(words)
         report = tmp_path / f"{words}.json"
         documents = DocumentOptions(document_rule="blank-lines")
+        dataset = CorpusOptions(input=(str(corpus),), tokenizer=str(tokenizer_path))
         command = InspectCorpus(
-            (str(corpus),), str(tokenizer_path), json=str(report), objective=options,
-            documents=documents, run=ONE,
-        )  # fmt: skip
+            dataset=dataset, json=str(report), objective=options, documents=documents, run=ONE
+        )
         inspect_corpus(command, (), Console(file=StringIO()))
         numbers.append(json.loads(report.read_text()))
     assert numbers[0]["counts"] == numbers[1]["counts"]

@@ -6,6 +6,11 @@ from apache_beam import coders
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.pipeline_context import PipelineContext
 
+PLAIN_CODERS = {
+    coders.RowCoder, coders.VarIntCoder, coders.StrUtf8Coder, coders.BytesCoder,
+    coders.TupleCoder, coders.IterableCoder,
+}  # fmt: skip
+
 
 def list_coders(coder: coders.Coder) -> Iterator[coders.Coder]:
     """Yield a coder and all coders that it is made of."""

@@ -4,17 +4,27 @@ import hashlib
 import json
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from pipeline.command_line import main
+import pyarrow.parquet as pq
+
+from pipeline.command_line import USER_ERROR, main
 from tests.conftest import CHECKOUT
 
 # A data set of a few hundred short examples.
-SMALL = ("--max-seq-length", "64", "--duplicates", "2", "--num-shards", "3", "--seed", "1")
+SPREAD = ("--num-shards", "3", "--seed", "1")
+PAIRS = ("--max-seq-length", "64", "--duplicates", "2")
+SMALL = (*PAIRS, *SPREAD)
+# A kind of tokenizer with tokens that are parts of characters.
+BYTE_LEVEL = (
+    "--model", "bpe", "--special-tokens", "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]",
+)  # fmt: skip
 SMALL_RANGES = ("--range-bytes", "999")
 TWO_WORKERS = ("--workers", "2", "--min-bytes-per-worker", "0", *SMALL_RANGES)
 
@@ -28,15 +38,25 @@ class Outcome:
     errors: str
 
 
-def run_here(*arguments: str | Path) -> Outcome:
-    """Run a command in this process."""
+def run_here(*arguments: str | Path, status: int = 0, refused: Sequence[str] = ()) -> Outcome:
+    """Run a command in this process.
+
+    Args:
+        arguments: the command and its flags.
+        status: how it must end; by default well, or as a mistake of the user's if it is refused.
+        refused: parts of the message if it must be refused.
+    """
     output, errors = StringIO(), StringIO()
     with redirect_stdout(output), redirect_stderr(errors):
         try:
-            status = main([str(argument) for argument in arguments])
+            ended = main([str(argument) for argument in arguments])
         except SystemExit as end:  # the parser of the command line ends like this
-            status = int(end.code or 0)
-    return Outcome(status, output.getvalue(), errors.getvalue())
+            ended = int(end.code or 0)
+    outcome = Outcome(ended, output.getvalue(), errors.getvalue())
+    if refused:
+        assert_refused(outcome, *refused, status=status or USER_ERROR)
+    assert refused or ended == status, outcome.errors
+    return outcome
 
 
 def start(*arguments: str | Path) -> "subprocess.Popen[str]":
@@ -47,18 +67,73 @@ def start(*arguments: str | Path) -> "subprocess.Popen[str]":
     )  # fmt: skip
 
 
+def wait_for(process: "subprocess.Popen[str]") -> Outcome:
+    """Wait for the end of a command in a process of its own."""
+    output, errors = process.communicate()
+    return Outcome(process.returncode, output, errors)
+
+
+def command_of(
+    inputs: Iterable[str | Path],
+    tokenizer: str | Path,
+    output: str | Path,
+    *flags: str | Path,
+    objective: str = "bert",
+) -> list[str | Path]:
+    """Return the command that builds a small data set; its last flags win over SMALL."""
+    data = ["--input", *inputs, "--tokenizer", tokenizer, "--output", output]
+    return [objective, *data, *(SPREAD if objective == "gpt" else SMALL), *flags]
+
+
 def build(
-    inputs: list[Path] | list[str], tokenizer: Path, output: Path, *flags: str | Path
+    inputs: Iterable[str | Path], tokenizer: Path, output: Path, *flags: str | Path, **end: Any
 ) -> Outcome:
-    """Build a small BERT data set in this process; later flags win over those of SMALL."""
-    arguments = ("--input", *inputs, "--tokenizer", tokenizer, "--output", output)
-    return run_here("bert", *arguments, *SMALL, *flags)
+    """Build a small data set in this process, of BERT or what `objective` names, as `run_here`."""
+    objective = end.pop("objective", "bert")
+    return run_here(*command_of(inputs, tokenizer, output, *flags, objective=objective), **end)
+
+
+def build_apart(
+    inputs: Iterable[str | Path], tokenizer: str | Path, output: str | Path, *flags: str
+) -> Outcome:
+    """Build a small data set of BERT in a process of its own, however that ends."""
+    return wait_for(start(*command_of(inputs, tokenizer, output, *flags)))
+
+
+def assert_same_bytes(
+    folder: Path, inputs: Iterable[str | Path], tokenizer: Path, *flags: str | Path, **end: Any
+) -> None:
+    """Assert that a data set is the same if it is built with other flags."""
+    with TemporaryDirectory() as again:
+        build(inputs, tokenizer, Path(again), *flags, **end)
+        assert digests(Path(again)) == digests(folder)
+
+
+def train(corpus: Path, output: Path, *flags: str | Path) -> str:
+    """Train a small tokenizer, and return the content of its file."""
+    arguments = ("--input", corpus, "--output", output, "--vocab-size", "500")
+    run_here("train-tokenizer", *arguments, *flags)
+    return output.read_text()
 
 
 def read_manifest_json(folder: Path) -> dict[str, Any]:
     """Return the manifest of a data set as JSON."""
     manifest: dict[str, Any] = json.loads((folder / "dataset.json").read_text())
     return manifest
+
+
+def rows_of(folder: Path, pattern: str = "*") -> list[dict[str, Any]]:
+    """Return the rows of the Parquet shards whose names fit a pattern, in their order."""
+    shards = sorted(folder.glob(f"{pattern}.parquet"))
+    return [row for shard in shards for row in pq.read_table(shard).to_pylist()]
+
+
+def unmask(row: Mapping[str, Any]) -> list[int]:
+    """Return the ids of a row with those that were masked put back."""
+    ids = list(row["input_ids"])
+    for place, token in zip(row["masked_lm_positions"], row["masked_lm_ids"], strict=True):
+        ids[place] = token
+    return ids
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -70,12 +145,17 @@ def digests(folder: Path) -> dict[str, str]:
     }
 
 
+def shards_of(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what describes the Parquet shards, of what describes all files of a data set."""
+    return {name: value for name, value in described.items() if name.endswith(".parquet")}
+
+
 def leftovers(folder: Path) -> list[str]:
     """Return the names of everything in a folder, if it exists."""
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-def assert_refused(outcome: Outcome, status: int, *parts: str) -> None:
+def assert_refused(outcome: Outcome, *parts: str, status: int = USER_ERROR) -> None:
     """Assert that a command ended with one line with the value, the cause and the cure."""
     assert outcome.status == status, outcome.errors
     assert "Traceback" not in outcome.errors

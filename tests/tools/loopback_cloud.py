@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
 from gcp_storage_emulator.server import create_server
 
+from tests.conftest import CHECKOUT
 from tests.tools.small_datasets import gpt_tokenizer
 
 BUCKET = "gs://corpus"
@@ -28,7 +28,7 @@ SERVICE = (
 
 
 @contextmanager
-def serve_storage(sample: Path, tokenizer: Path) -> Iterator[None]:
+def serve_storage() -> Iterator[None]:
     """A bucket with the sample and its tokenizers, while the block lasts."""
     server = create_server("127.0.0.1", 0, in_memory=True, default_bucket="corpus")
     logging.getLogger("gcp_storage_emulator").setLevel(logging.CRITICAL)
@@ -38,8 +38,8 @@ def serve_storage(sample: Path, tokenizer: Path) -> Iterator[None]:
         patch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{port}")
         # Else each process looks for credentials for 22 seconds.
         patch.setattr(auth._Credentials, "_credentials_init", True)
-        put(INPUT, sample.read_bytes())
-        put(TOKENIZER, tokenizer.read_bytes())
+        put(INPUT, (CHECKOUT / "samples" / "wiki.sample.tokens").read_bytes())
+        put(TOKENIZER, (CHECKOUT / "tests" / "data" / "tokenizer.json").read_bytes())
         put(GPT_TOKENIZER, gpt_tokenizer().json.encode())
         try:
             yield

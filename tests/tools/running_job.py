@@ -5,7 +5,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.tools.jobs import SMALL, Outcome, start
+from tests.tools.jobs import Outcome, command_of, start
 
 # Copies of the sample that keep two processes busy for many seconds.
 LONG = 400
@@ -23,9 +23,8 @@ class RunningJob:
 
     def __init__(self, text: Path, tokenizer: Path, output: Path, *flags: str) -> None:
         self.output = output
-        arguments = ("--input", text, "--tokenizer", tokenizer, "--output", output, *SMALL)
         ranges = ("--duplicates", "20", "--range-bytes", "200000")
-        self.process = start("bert", *arguments, *ranges, *flags)
+        self.process = start(*command_of([text], tokenizer, output, *ranges, *flags))
 
     def wait_for(self, pattern: str) -> list[psutil.Process]:
         """Wait for a file of that name, and return the processes that the job has started."""

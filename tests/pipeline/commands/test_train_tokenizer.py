@@ -16,15 +16,15 @@ from corpusmill.tokenization.training.models import MODELS
 from pipeline.command_line import USER_ERROR
 from pipeline.commands.train_tokenizer import GivenOptions
 from tests.conftest import read_local
-from tests.tools.jobs import Outcome, assert_refused, build, leftovers, run_here
+from tests.tools.jobs import Outcome, build, leftovers, run_here
 from tests.tools.terminal import show_on_terminal
 
 SIZES = {"wordpiece": "700", "bpe": "700", "wordlevel": "500", "unigram": "700"}
 TEXT = "The river 's naïve Café , <unk> [MASK] two  spaces\tand 株 ; \u00b4 \ufb01ne , it is ."
 
 
-def train(corpus: Path, output: Path, *flags: str | Path) -> Outcome:
-    return run_here("train-tokenizer", "--input", corpus, "--output", output, *flags)
+def train(corpus: Path, output: Path, *flags: str | Path, **end: Any) -> Outcome:
+    return run_here("train-tokenizer", "--input", corpus, "--output", output, *flags, **end)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,6 @@ def trained(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
         files[model] = folder / model / "tokenizer.json"
         flags = ("--model", model, "--vocab-size", size, "--save-model", folder / model / "model")
         outcome = train(sample, files[model], *flags)
-        assert outcome.status == 0, outcome.errors
         assert f"{model} tokenizer with {size} tokens" in outcome.output
         for name in MODELS[model].files:
             assert name in outcome.output
@@ -86,8 +85,7 @@ def test_a_job_reads_it(model: str, trained: dict[str, Path]) -> None:
 def test_a_bert_data_set_is_built_with_byte_level_bpe(
     trained: dict[str, Path], sample: Path, tmp_path: Path
 ) -> None:
-    outcome = build([sample], trained["bpe"], tmp_path / "out")
-    assert outcome.status == 0, outcome.errors
+    build([sample], trained["bpe"], tmp_path / "out")
 
 
 def test_a_sample_is_the_same_however_the_corpus_is_read(sample: Path, tmp_path: Path) -> None:
@@ -107,24 +105,22 @@ def test_a_sample_is_the_same_however_the_corpus_is_read(sample: Path, tmp_path:
 
 
 def test_a_sample_of_bytes_is_a_share_of_the_corpus(sample: Path, tmp_path: Path) -> None:
-    half = str(sample.stat().st_size // 2)
-    outcome = train(sample, tmp_path / "a.json", "--model", "wordlevel", "--sample-bytes", half)
+    half, flags = str(sample.stat().st_size // 2), ("--model", "wordlevel", "--sample-bytes")
+    outcome = train(sample, tmp_path / "a.json", *flags, half)
     sampled = int(outcome.output.partition("a sample: ")[2].split(" ")[0])
     assert 30 < sampled < 75
-    outcome = train(sample, tmp_path / "b.json", "--model", "wordlevel", "--sample-bytes", "1e9")
-    assert outcome.status == USER_ERROR
-    outcome = train(sample, tmp_path / "b.json", "--model", "wordlevel", "--sample-bytes", "999999")
+    train(sample, tmp_path / "b.json", *flags, "1e9", status=USER_ERROR)
+    outcome = train(sample, tmp_path / "b.json", *flags, "999999")
     assert "a sample" not in outcome.output
 
 
 def test_special_tokens_are_numbered_in_the_given_order(sample: Path, tmp_path: Path) -> None:
     output = tmp_path / "tokenizer.json"
     special = ("[MASK]", "[SEP]", "<x>", "[CLS]", "[UNK]", "[PAD]")
-    outcome = train(
+    train(
         sample, output, "--vocab-size", "300", "--special-tokens", *special,
         "--normalizers", "nfkc", "strip-accents", "--no-lowercase",
     )  # fmt: skip
-    assert outcome.status == 0, outcome.errors
     tokenizer = Tokenizer.from_file(str(output))
     assert [tokenizer.token_to_id(token) for token in special] == list(range(6))
     assert tokenizer.encode("<x>").tokens == ["[CLS]", "<x>", "[SEP]"]
@@ -164,15 +160,14 @@ def test_lines_that_cannot_be_read_are_said(tmp_path: Path) -> None:
 def test_what_cannot_be_is_refused(
     flags: tuple[str, ...], parts: tuple[str, ...], sample: Path, tmp_path: Path
 ) -> None:
-    assert_refused(train(sample, tmp_path / "new" / "t.json", *flags), USER_ERROR, *parts)
+    train(sample, tmp_path / "new" / "t.json", *flags, refused=parts)
     assert leftovers(tmp_path) == []
 
 
 def test_an_unknown_normalizer_is_refused_with_those_there_are(
     sample: Path, tmp_path: Path
 ) -> None:
-    outcome = train(sample, tmp_path / "t.json", "--normalizers", "nfq")
-    assert outcome.status == USER_ERROR
+    outcome = train(sample, tmp_path / "t.json", "--normalizers", "nfq", status=USER_ERROR)
     assert "nfq" in outcome.errors
     assert "strip-accents" in outcome.errors
 
@@ -187,14 +182,13 @@ def test_a_folder_in_the_way_is_refused(sample: Path, tmp_path: Path) -> None:
         ("held", "it already has merges.txt"),
     ):
         flags = ("--model", "bpe", "--save-model", tmp_path / folder)
-        outcome = train(sample, tmp_path / "t.json", *flags)
-        assert_refused(outcome, USER_ERROR, f"--save-model {tmp_path / folder}", cause)
+        parts = (f"--save-model {tmp_path / folder}", cause)
+        train(sample, tmp_path / "t.json", *flags, refused=parts)
     for folder, output in (("new", "new"), ("new", "new/vocab.json")):
         flags = ("--model", "bpe", "--save-model", tmp_path / folder)
-        outcome = train(sample, tmp_path / output, *flags)
-        assert_refused(outcome, USER_ERROR, f"--save-model {tmp_path / folder}", "--output")
-    outcome = train(sample, tmp_path / "held")
-    assert_refused(outcome, USER_ERROR, f"--output {tmp_path / 'held'}", "it is a folder")
+        parts = (f"--save-model {tmp_path / folder}", "--output")
+        train(sample, tmp_path / output, *flags, refused=parts)
+    train(sample, tmp_path / "held", refused=(f"--output {tmp_path / 'held'}", "it is a folder"))
     assert leftovers(tmp_path) == ["file", "held", "held/merges.txt"]
 
 

@@ -1,6 +1,6 @@
 """Jobs for Dataflow: Beam's translation of each objective, and what is refused before it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from uuid import uuid4
 
@@ -11,8 +11,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from pipeline.options import RunOptions
 from pipeline.runners.dataflow import DataflowEngine
 from pipeline.runners.proto_checks import find_faults
-from tests.conftest import CHECKOUT
-from tests.tools.jobs import Outcome, assert_refused, run_here
+from tests.tools.jobs import Outcome, run_here
 from tests.tools.loopback_cloud import (
     BUCKET,
     GPT_TOKENIZER,
@@ -35,27 +34,26 @@ DRY_RUN = "--dry_run=True"
 @pytest.fixture(scope="module", autouse=True)
 def storage() -> Iterator[None]:
     """A bucket of Google's on the loopback."""
-    checkout = CHECKOUT
-    sample = checkout / "samples" / "wiki.sample.tokens"
-    with serve_storage(sample, checkout / "tests" / "data" / "tokenizer.json"):
+    with serve_storage():
         yield
 
 
-def submit(objective: str, *beam_arguments: str, flags: tuple[str, ...] = ()) -> Outcome:
+def submit(
+    objective: str, *beam_arguments: str, flags: tuple[str, ...] = (), refused: Sequence[str] = ()
+) -> Outcome:
     """The command line as a user gives it, but for what keeps Beam from looking for Google."""
     tokenizer, *of_objective = OBJECTIVES[objective]
     return run_here(
         objective, "--input", f"{BUCKET}/in/*", "--tokenizer", tokenizer,
         "--output", f"{BUCKET}/out-{uuid4().hex}", "--num-shards", "3",
         "--runner", "DataflowRunner", *of_objective, *flags,
-        "--", *beam_arguments,
+        "--", *beam_arguments, refused=refused,
     )  # fmt: skip
 
 
 def translate(objective: str, *flags: str) -> beam_runner_api_pb2.Pipeline:
     with keep_translations() as kept:
-        outcome = submit(objective, *SERVICE, DRY_RUN, flags=flags)
-    assert outcome.status == 0, outcome.errors
+        submit(objective, *SERVICE, DRY_RUN, flags=flags)
     [proto] = kept
     return proto
 
@@ -110,25 +108,26 @@ def without(flag: str) -> tuple[str, ...]:
 @pytest.mark.parametrize("flag", ["--project", "--region", "--temp_location", "--sdk_container"])
 def test_what_the_service_needs_is_asked_for(flag: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CLOUDSDK_COMPUTE_REGION", raising=False)
-    assert_refused(submit("bert", *without(flag), DRY_RUN), 2, flag, "after --")
+    submit("bert", *without(flag), DRY_RUN, refused=(flag, "after --"))
 
 
 def test_files_of_this_machine_are_refused(tmp_path: Path, sample: Path) -> None:
     for flag, value in (
         ("--input", str(sample)), ("--output", str(tmp_path)), ("--temp-location", str(tmp_path)),
     ):  # fmt: skip
-        outcome = submit("bert", *SERVICE, DRY_RUN, flags=(flag, value))
-        assert_refused(outcome, 2, flag, value, "gs://bucket/folder")
-    outcome = submit("bert", *SERVICE, DRY_RUN, f"--staging_location={tmp_path}")
-    assert_refused(outcome, 2, "--staging_location", "gs://BUCKET/FOLDER")
-    outcome = submit("bert", *SERVICE, DRY_RUN, flags=("--input", "wikitext-2"))
-    assert_refused(outcome, 2, "--input wikitext-2", "hf://datasets/")
+        parts = (flag, value, "gs://bucket/folder")
+        submit("bert", *SERVICE, DRY_RUN, flags=(flag, value), refused=parts)
+    staging, wikitext = f"--staging_location={tmp_path}", ("--input", "wikitext-2")
+    refused = ("--staging_location", "gs://BUCKET/FOLDER")
+    submit("bert", *SERVICE, DRY_RUN, staging, refused=refused)
+    refused = ("--input wikitext-2", "hf://datasets/")
+    submit("bert", *SERVICE, DRY_RUN, flags=wikitext, refused=refused)
 
 
 def test_more_processors_than_tasks_are_refused_where_the_user_cut_the_input() -> None:
     many = ("--max_num_workers=3", DRY_RUN)
-    outcome = submit("bert", *SERVICE, *many, flags=("--range-bytes", "20000"))
-    assert_refused(outcome, 2, "--range-bytes", "3 tasks", "12 workers")
+    parts = ("--range-bytes", "3 tasks", "12 workers")
+    submit("bert", *SERVICE, *many, flags=("--range-bytes", "20000"), refused=parts)
 
 
 @pytest.mark.parametrize(
@@ -162,4 +161,4 @@ def test_a_dry_run_says_so_and_leaves_nothing() -> None:
 def test_shards_that_no_worker_can_build_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DataflowEngine, "largest_shard_bytes", 100_000)
     # 50,947 bytes, ten times, to three shards and one of the validation split.
-    assert_refused(submit("bert", *SERVICE, DRY_RUN), 2, "--num-shards", "4 shards", "Give 6 ")
+    submit("bert", *SERVICE, DRY_RUN, refused=("--num-shards", "4 shards", "Give 6 "))

@@ -10,7 +10,7 @@ from pipeline.options import RunOptions
 from pipeline.runners.flink.engine import FlinkEngine, Place
 from pipeline.runners.flink.rest import FlinkRest, Overview
 from pipeline.runners.flink.server import JAR_VARIABLE, embedded_configuration, started_runner
-from tests.tools.jobs import assert_refused, build, leftovers
+from tests.tools.jobs import build, leftovers
 
 MASTER = "--flink_master=flink:8081"
 
@@ -87,51 +87,33 @@ def test_the_users_options_win_and_experiments_add_up() -> None:
     ],
 )
 def test_what_a_cluster_cannot_run_is_refused(
-    overview: Overview,
-    flags: tuple[str, ...],
-    parts: tuple[str, ...],
-    slots: list[Overview],
-    sample: Path,
-    tokenizer_path: Path,
-    tmp_path: Path,
-) -> None:
+    overview: Overview, flags: tuple[str, ...], parts: tuple[str, ...], slots: list[Overview],
+    sample: Path, tokenizer_path: Path, output: Path,
+) -> None:  # fmt: skip
     slots[0] = overview
     arguments = ("--runner", "FlinkRunner", "--", MASTER, *flags)
-    outcome = build([sample.resolve()], tokenizer_path, tmp_path / "out", *arguments)
-    assert_refused(outcome, 2, *parts)
-    assert leftovers(tmp_path / "out") == []
-
-
-def refused(sample: Path, tokenizer: Path, output: Path, *flags: str) -> str:
-    outcome = build([sample], tokenizer, output, "--runner", "FlinkRunner", "--", *flags)
-    assert_refused(outcome, 2)
+    build([sample.resolve()], tokenizer_path, output, *arguments, refused=parts)
     assert leftovers(output) == []
-    return outcome.errors
 
 
-def test_a_cluster_that_does_not_answer_is_refused(
-    sample: Path, tokenizer_path: Path, tmp_path: Path
-) -> None:
-    printed = refused(sample, tokenizer_path, tmp_path / "out", "--flink_master=127.0.0.1:1")
-    assert "--flink_master 127.0.0.1:1: Flink's REST interface does not answer" in printed
-
-
-def test_a_machine_without_java_is_refused(
-    sample: Path, tokenizer_path: Path, tmp_path: Path
-) -> None:
-    launcher = "--job_server_java_launcher=no-such-java"
-    printed = refused(sample, tokenizer_path, tmp_path / "out", launcher)
-    assert "needs Java, and no-such-java is not installed" in printed
-
-
-def test_a_missing_jar_is_refused(
-    jar: Path, sample: Path, tokenizer_path: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    ("flag", "parts"),
+    [
+        ("--flink_master=127.0.0.1:1",
+         ("--flink_master 127.0.0.1:1: Flink's REST interface does not answer",)),
+        ("--job_server_java_launcher=no-such-java",
+         ("needs Java, and no-such-java is not installed",)),
+        ("--job_server_java_launcher=python3",
+         ("--flink_job_server_jar ", "job-server.jar: there is no such file", JAR_VARIABLE)),
+    ],
+)  # fmt: skip
+def test_what_is_missing_is_named(
+    flag: str, parts: tuple[str, ...], jar: Path, sample: Path, tokenizer_path: Path, output: Path
 ) -> None:
     jar.unlink()
-    launcher = "--job_server_java_launcher=python3"
-    printed = refused(sample, tokenizer_path, tmp_path / "out", launcher)
-    assert f"--flink_job_server_jar {jar}: there is no such file" in printed
-    assert JAR_VARIABLE in printed
+    flags = ("--runner", "FlinkRunner", "--", flag)
+    build([sample], tokenizer_path, output, *flags, refused=parts)
+    assert leftovers(output) == []
 
 
 def test_embedded_flink_is_watched_at_a_port_of_this_machine_alone() -> None:
