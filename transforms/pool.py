@@ -179,11 +179,14 @@ class _WritePool(beam.DoFn):
 
 
 def _read_sizes(candidates: Candidates) -> npt.NDArray[np.uint64]:
-    return np.frombuffer(read_intact(candidates.parts[0]), np.uint64).reshape(-1, 3)
+    # In another process Beam's type of an element has its fields alone.
+    sizes, _ = Candidates(*candidates).parts
+    return np.frombuffer(read_intact(sizes), np.uint64).reshape(-1, 3)
 
 
 def _load(candidates: Candidates) -> pa.RecordBatch:
-    return pa.ipc.open_stream(read_intact(candidates.parts[1])).read_next_batch()
+    _, stream = Candidates(*candidates).parts
+    return pa.ipc.open_stream(read_intact(stream)).read_next_batch()
 
 
 def files_of_pool(path: str) -> list[str]:

@@ -125,5 +125,6 @@ def load_segment(segment: Segment, schema: pa.Schema) -> pa.RecordBatch:
     Raises:
         UserError: its file is damaged.
     """
-    [message] = map(read_intact, segment.parts)
+    # In another process Beam's type of an element has its fields alone.
+    [message] = map(read_intact, Segment(*segment).parts)
     return pa.ipc.read_record_batch(pa.py_buffer(message), schema)
