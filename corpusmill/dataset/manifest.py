@@ -32,6 +32,7 @@ MANIFEST, SUCCESS, CARD = "dataset.json", "_SUCCESS", "README.md"
 TOKENIZER, REJECTS = "tokenizer.json", "rejects/rejects.jsonl"
 
 _Number = Annotated[int, Meta(ge=0, le=2**62)]
+_Share = Annotated[float, Meta(ge=0, lt=1)]
 # Without a leading dot there is neither a folder above nor a hidden file.
 _NAME = r"[A-Za-z0-9_=+-][A-Za-z0-9._=+-]*"
 _FileName = Annotated[str, Meta(pattern=rf"\A{_NAME}(/{_NAME})*\Z")]
@@ -189,7 +190,7 @@ class OutputEntry:
 
     format: str
     options: OutputOptions
-    validation_share: float
+    validation_share: _Share
 
 
 @dataclass(frozen=True)
@@ -246,7 +247,7 @@ class Manifest:
     output: OutputEntry
     columns: tuple[Column, ...]
     corpus: CorpusEntry
-    counts: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, _Number] = field(default_factory=dict)
     splits: Mapping[str, Split] = field(default_factory=dict)
     files: tuple[FileEntry, ...] = ()
 

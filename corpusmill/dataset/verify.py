@@ -141,14 +141,10 @@ class _SplitCheck:
                 with ExitStack() as files:
                     streams = [files.enter_context(self.folder.open(name)) for name in parts]
                     yield from self._check_shard(shard, streams, sums)
-            except (OSError, ValueError) as error:  # pyarrow's ArrowInvalid is a ValueError
+            except Exception as error:  # each format has errors of its own
                 shard_format = self.manifest.output.format
                 yield Problem(shard.file, f"is not a readable {shard_format} shard: {error}")
                 damaged.add(shard.file)
-        tokens, stated = sum(shard.tokens for shard in self.split.shards), self.split.tokens
-        if tokens != stated:
-            cause = f"{self.name}: its shards add up to {tokens:,} tokens, not to {stated:,}"
-            yield Problem(MANIFEST, cause)
         if damaged.isdisjoint(shard.file for shard in self.split.shards):
             yield from self._check_distributions(sums)
 
@@ -177,13 +173,8 @@ class _SplitCheck:
                 yield Problem(shard.file, cause)
 
     def _check_distributions(self, sums: Mapping[str, Counts]) -> Iterator[Problem]:
-        rows = self.split.rows
         for name, stated in self.split.distributions.items():
-            counts = np.array(stated, np.int64)
-            if int(counts.sum()) != rows:
-                cause = f"the distribution {name} counts {int(counts.sum()):,} of {rows:,} rows"
-                yield Problem(MANIFEST, f"{self.name}: {cause}")
-            elif name in sums and add_counts(counts, -sums[name]).any():
+            if name in sums and add_counts(np.array(stated, np.int64), -sums[name]).any():
                 cause = f"{self.name}: the distribution {name} is not that of the rows"
                 yield Problem(MANIFEST, cause)
 

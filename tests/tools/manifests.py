@@ -24,12 +24,12 @@ def small_manifest(**changes: Any) -> Manifest:
     special = SpecialTokens(2, 3, 4, 0, 1, (0, 1, 2, 3, 4))
     manifest = Manifest(
         corpusmill_version="0.1.0",
-        objective=ObjectiveEntry("gpt", {}, 1),
+        objective=ObjectiveEntry("gpt", {"mode": "windows"}, 1),
         seed=1,
         tokenizer=TokenizerEntry(
             TOKENIZER, "tokenizer.json", "tokenizer.json", None, {}, "0" * 64, 600, special
         ),
-        output=OutputEntry("parquet", OutputOptions(padding="do_not_pad"), 0.0),
+        output=OutputEntry("parquet", OutputOptions(padding="do_not_pad", compression="zstd"), 0.0),
         columns=(INPUT_IDS,),
         corpus=CorpusEntry({"document_rule": "wikitext"}, None, 5000, ()),
     )

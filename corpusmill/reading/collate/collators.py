@@ -171,6 +171,9 @@ def _choose_masking(samples: Samples, options: CollatorOptions) -> DynamicMaskin
         for source in sources:
             objective = _objective_options(source.manifest)
             if masker := objective.masker(source.manifest.tokenizer):
+                has_words = column_of(source.manifest.columns, Role.WORDS) is not None
+                is_valid = has_words or not masker.whole_words
+                _check("mask", True, is_valid, "the rows lack the words that are masked whole")
                 maskers.append(masker)
     if not maskers:
         _check("mask_word_prob", prob, prob is None, "no masks are drawn")

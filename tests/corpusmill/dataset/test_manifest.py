@@ -33,8 +33,9 @@ BOUNDS = {"min_length": 1, "max_length": 8}
 
 
 def manifest_of(lengths: list[int]) -> Manifest:
-    distributions = {"length": lengths, "pieces": [0, 2]}
-    split = Split.from_shards([small_shard(SHARD, rows=sum(lengths))], distributions)
+    rows, tokens = sum(lengths), sum(length * number for length, number in enumerate(lengths))
+    shard = small_shard(SHARD, rows, tokens)
+    split = Split.from_shards([shard], {"length": lengths, "pieces": [0, rows]})
     return small_manifest(splits={"train": split})
 
 
@@ -57,8 +58,11 @@ def test_entries_that_few_data_sets_have_are_read_as_they_were_written() -> None
     manifest = replace(
         plain,
         tokenizer=replace(plain.tokenizer, words="unicode", revision="main"),
-        output=replace(plain.output, options=OutputOptions(padding="max_length", bin_size=8)),
-        splits={"train": Split.from_shards(bins, {"length": (0, 2)})},
+        output=replace(
+            plain.output,
+            options=OutputOptions(padding="max_length", compression="zstd", bin_size=8),
+        ),
+        splits={"train": Split.from_shards(bins, {"length": (0, 2), "pieces": (0, 2)})},
         files=(FileEntry("rejects/rejects.jsonl", 0, "0" * 64),),
     )
     assert decode(encode(manifest), "out") == manifest

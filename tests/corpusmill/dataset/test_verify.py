@@ -189,14 +189,20 @@ def _first_shard(entries: Entries) -> Entries:
     return shard
 
 
-def _more(what: str) -> Change:
-    """Let the first shard and its split state one more row or token."""
+def _add_row(entries: Entries) -> None:
+    """Let the first shard, its split and all distributions state an empty row more."""
+    _first_shard(entries)["rows"] += 1
+    _train(entries)["rows"] += 1
+    for counts in _train(entries)["distributions"].values():
+        counts[0] += 1
 
-    def change(entries: Entries) -> None:
-        _first_shard(entries)[what] += 1
-        _train(entries)[what] += 1
 
-    return change
+def _add_token(entries: Entries) -> None:
+    """Let the first shard, its split and the lengths state a token more."""
+    _first_shard(entries)["tokens"] += 1
+    _train(entries)["tokens"] += 1
+    _train(entries)["distributions"]["length"][-1] -= 1
+    _train(entries)["distributions"]["length"].append(1)
 
 
 def _move_one(name: str) -> Change:
@@ -207,6 +213,9 @@ def _move_one(name: str) -> Change:
         value = next(value for value, number in enumerate(counts) if number)
         counts[value] -= 1
         counts[value - 1 if value else 1] += 1
+        if name == "length":  # another example is longer, so that the tokens stay
+            counts[-1] -= 1
+            counts.append(1)
 
     return change
 
@@ -214,11 +223,9 @@ def _move_one(name: str) -> Change:
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        (_more("rows"), "rows, the manifest says"),
-        (_more("tokens"), "tokens, the manifest says"),
-        (lambda entries: _train(entries).update(tokens=9), "add up to"),
+        (_add_row, "rows, the manifest says"),
+        (_add_token, "tokens, the manifest says"),
         (lambda entries: _first_shard(entries).update(sha256="0" * 64), "sha256 differs"),
-        (lambda entries: _train(entries)["distributions"]["length"].append(1), "rows"),
         *[
             (_move_one(name), f"the distribution {name} is not that of the rows")
             for name in (
@@ -229,8 +236,7 @@ def _move_one(name: str) -> Change:
                 "next_sentence_label",
             )
         ],
-        (lambda entries: _train(entries)["distributions"].update(other=[3]), "counts 3 of"),
-        (lambda entries: entries["columns"].pop(), "columns"),
+        (lambda entries: entries.update(columns=entries["columns"][:3]), "columns"),
         (lambda entries: entries["counts"].update({"write.rows": 9}), "write.rows is 9"),
         (lambda entries: entries["counts"].update({"read.lines": 9}), "lines and rows read"),
         (lambda entries: entries["counts"].update({"build.examples": 9}), "examples built"),
@@ -258,6 +264,15 @@ def write_changed(dataset: Path, change: Change) -> None:
     ("change", "cause"),
     [
         (lambda entries: _train(entries).update(rows=9), "the rows of train"),
+        (lambda entries: _train(entries).update(tokens=9), "the tokens of train"),
+        (
+            lambda entries: _train(entries)["distributions"]["length"].append(1),
+            "the distribution length of train, which counts other rows",
+        ),
+        (
+            lambda entries: _train(entries)["distributions"].update(other=[3]),
+            "the distribution other of train",
+        ),
         (
             lambda entries: entries["columns"][0].update(type="list<element: int32 not null>"),
             "the columns' types",

@@ -258,7 +258,8 @@ def test_an_unknown_split_is_refused(bert: Path) -> None:
 def test_an_empty_split_is_refused(data: Path) -> None:
     manifest = json.loads((data / "dataset.json").read_text())
     split = manifest["splits"]["validation"]
-    split["rows"] = split["shards"][0]["rows"] = 0
+    split.update(rows=0, tokens=0, distributions={})
+    split["shards"][0].update(rows=0, tokens=0)
     reseal(data, manifest)
     with pytest.raises(UserError, match=r"has train\. Give one of these"):
         DataSet(data, "validation")

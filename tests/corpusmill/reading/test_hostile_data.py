@@ -1,4 +1,7 @@
-"""A data set from anywhere: nothing of it is executed, written elsewhere or believed unseen."""
+"""A data set from anywhere: nothing of it is executed, written elsewhere or believed unseen.
+
+Manifests that must not be believed are in tests/pipeline/commands/test_hostile_manifests.py.
+"""
 
 import builtins
 import hashlib
@@ -37,73 +40,6 @@ def change(data: Path, by: Callable[[Manifest], object]) -> None:
 def first_shard(manifest: Manifest) -> Manifest:
     shard: Manifest = manifest["splits"]["train"]["shards"][0]
     return shard
-
-
-def set_in_shard(**values: Any) -> Callable[[Manifest], object]:
-    return lambda manifest: first_shard(manifest).update(values)
-
-
-def set_in_column(column: int, **values: Any) -> Callable[[Manifest], object]:
-    return lambda manifest: manifest["columns"][column].update(values)
-
-
-def set_in_output(**values: Any) -> Callable[[Manifest], object]:
-    return lambda manifest: manifest["output"]["options"].update(values)
-
-
-NAMES = [
-    "../x", "../../x", "/etc/passwd", "a/b", "..", ".", ".hidden", "a\\b", "C:x", "a\nb", "", 7,
-]  # fmt: skip
-# What would be a path, a type, a size or a name of Python's if it were believed.
-CHANGES: dict[str, Callable[[Manifest], object]] = {
-    **{f"shard {name!r}": set_in_shard(file=name) for name in NAMES},
-    "digest": set_in_shard(sha256="../../../../tmp/x"),
-    "no digest": lambda manifest: first_shard(manifest).pop("sha256"),
-    **{
-        f"{key}={value!r}": set_in_shard(**{key: value})
-        for key in ("rows", "tokens", "bytes")
-        for value in (-1, "1", None, 1.5, True, 2**70)
-    },
-    "unknown key": set_in_shard(__class__="os.system"),
-    **{
-        f"column {name!r}": set_in_column(1, name=name)
-        for name in ("../x", "/x", "a.b", "", "input_ids", "__class__ ", 7)
-    },
-    **{
-        f"type {name!r}": set_in_column(0, dtype=name)
-        for name in ("O", "object", "V8", "U9", "float64", "int16,int16", "", None, ["int8"])
-    },
-    "width": set_in_column(0, width="64"),
-    "no columns": lambda manifest: manifest.update(columns=[]),
-    "format": set_in_output(output_format="pickle"),
-    "option": set_in_output(loader="os.system"),
-    "pattern": set_in_output(shard_name="../{shard}"),
-    "attribute": set_in_output(shard_name="{shard.__class__}"),
-    "no splits": lambda manifest: manifest.pop("splits"),
-    "splits": lambda manifest: manifest.update(splits=["train"]),
-    "no lengths": lambda manifest: manifest["splits"]["train"]["distributions"].pop("length"),
-    "huge length": lambda manifest: manifest["splits"]["train"]["distributions"].update(
-        length={"9" * 15: 1}
-    ),
-    "rows of the split": lambda manifest: manifest["splits"]["train"].update(rows=10**15),
-    "vocabulary": lambda manifest: manifest["tokenizer"].update(vocab_size="600"),
-    "filling": lambda manifest: manifest["tokenizer"]["special"].update(pad_id="0"),
-    "tokenizer": lambda manifest: manifest.pop("tokenizer"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", CHANGES)
-def test_a_manifest_that_must_not_be_believed_is_refused(
-    name: str, data: Path, tmp_path: Path, cache_folder: Path
-) -> None:
-    change(data, CHANGES[name])
-    before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(UserError) as refused:
-        DataSet(data, cache_folder=cache_folder)
-    message = str(refused.value)
-    assert message.startswith(f"{data}/dataset.json: ")
-    assert "\n" not in message
-    assert sorted(tmp_path.rglob("*")) == before
 
 
 def rewrite(data: Path, by: Callable[[dict[str, list[Any]]], object]) -> None:
