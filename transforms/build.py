@@ -97,7 +97,7 @@ class _BuildShard(beam.DoFn):
             examples = self._objective.build(documents, Repeat(repeat, pool, splits, seed))
             self._tally.add("build.passes", documents.num_rows)
             self._tally.add("build.examples", examples.num_rows)
-            for name, number in self._objective.count(examples).items():
+            for name, number in self._objective.count(documents, examples).items():
                 self._tally.add(f"build.{name}", number)
             yield add_keys(examples, seed)
 

@@ -54,6 +54,8 @@ def tokenize_batch(
     encoded = encode_documents(tokenizer, batch)
     tally.add("tokenize.documents", encoded.documents.num_rows)
     tally.add("tokenize.tokens", encoded.tokens)
+    tally.add("tokenize.unknown_tokens", encoded.unknown_tokens)
+    tally.add("tokenize.text_bytes", encoded.text_bytes)
     tally.add("tokenize.empty_sentences", encoded.empty_sentences)
     tally.add("tokenize.empty_documents", encoded.empty_documents)
     return encoded.documents

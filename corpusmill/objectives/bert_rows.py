@@ -14,7 +14,7 @@ import pyarrow as pa
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
 from corpusmill.objectives.columns import FIRST_LENGTH, NEXT_SENTENCE_LABEL, SENTENCE_ORDER_LABEL
-from corpusmill.objectives.documents import Documents, unpack_documents
+from corpusmill.objectives.documents import Documents, measure_sentences, unpack_documents
 from corpusmill.objectives.examples import full_sentences
 from corpusmill.objectives.examples import next_sentence_pairs as pairing
 from corpusmill.objectives.examples.pair_rows import NUM_SPECIAL, assemble_pairs
@@ -122,6 +122,28 @@ class SentenceObjective(Objective):
             raise ValueError("next-sentence pairs need a pool of random documents")
         pairs = pairing.draw_pairs(index, pool.index, pool.candidates(repeat.splits), *draws)
         return self._make_pairs(index, pairs, token_ids, pool.token_ids)
+
+    def count(self, documents: pa.RecordBatch, examples: pa.RecordBatch) -> dict[str, int]:
+        """Count the tokens cut off pairs that were too long, and sentences longer than a pair.
+
+        Every sentence of a document is in one pair of a pass, and so what a document has more
+        tokens than its pairs was cut off. Whole sentences are divided rather than cut off.
+        """
+        if self.segments not in LABELS:
+            return {"trimmed_tokens": 0}
+        sentences = measure_sentences(documents)
+        _, offsets = ragged.from_arrow(examples.column("input_ids"))
+        own_tokens = np.diff(offsets).astype(np.int64) - NUM_SPECIAL
+        if self.segments == "next-sentence":
+            is_random = examples.column(NEXT_SENTENCE_LABEL.name).to_numpy() == 1
+            first_lengths = examples.column(FIRST_LENGTH.name).to_numpy()
+            own_tokens = np.where(is_random, first_lengths, own_tokens)
+        return {
+            "trimmed_tokens": int(sentences.sum() - own_tokens.sum()),
+            "long_sentences": int(
+                np.count_nonzero(sentences > self.options.max_seq_length - NUM_SPECIAL)
+            ),
+        }
 
     def _make_pairs(
         self,

@@ -22,6 +22,17 @@ class Documents(NamedTuple):
     sentence_offsets: np.ndarray
 
 
+def measure_sentences(batch: pa.RecordBatch) -> np.ndarray:
+    """Return the number of tokens of each sentence of tokenized documents: int64[sentences].
+
+    Example:
+        documents [[[7, 8], [9]], [[7]]] give [2, 1, 1].
+    """
+    documents, _ = unpack_documents(batch)
+    first, last = documents.offsets[0], documents.offsets[-1]
+    return np.diff(documents.sentence_offsets[first : last + 1])
+
+
 def unpack_documents(batch: pa.RecordBatch) -> tuple[Documents, np.ndarray]:
     """Return the documents of a batch, and its tokens: integers[tokens].
 

@@ -18,7 +18,7 @@ from corpusmill.arrays.columns import Column
 from corpusmill.corpus.options import DocumentOptions, DocumentRule
 from corpusmill.errors import UserError, check_option
 from corpusmill.objectives.columns import FIRST_LENGTH, segment_column, token_column
-from corpusmill.objectives.documents import unpack_documents
+from corpusmill.objectives.documents import measure_sentences, unpack_documents
 from corpusmill.objectives.examples import electra_packs as packing
 from corpusmill.objectives.masking.masked_lm import MaskedLm
 from corpusmill.objectives.masking.tokens import MaskingRule
@@ -176,14 +176,16 @@ class Electra(Objective):
         owners = index.ids[packs[:, packing.DOCUMENT]]
         return self.make_rows(owners, repeat.number, packs[:, packing.INDEX], values)
 
-    def count(self, examples: pa.RecordBatch) -> dict[str, int]:
-        """Count the tokens that were dropped from each segment."""
+    def count(self, documents: pa.RecordBatch, examples: pa.RecordBatch) -> dict[str, int]:
+        """Count the tokens that were dropped from each segment, and sentences longer than a row."""
         first, second = (
             int(examples.column(f"{segment}_trimmed").to_numpy().sum(dtype=np.int64))
             for segment in ("first", "second")
         )
+        room = self.options.max_seq_length - 2  # [CLS] and [SEP], where there is one segment
         return {
             "trimmed_tokens": first + second,
             "trimmed_tokens.first_segment": first,
             "trimmed_tokens.second_segment": second,
+            "long_sentences": int(np.count_nonzero(measure_sentences(documents) > room)),
         }

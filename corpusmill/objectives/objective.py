@@ -114,8 +114,16 @@ class Objective(ABC):
         repeats = np.full(len(documents), repeat, np.uint16)
         return ragged.to_batch([documents, repeats, indices, *values], schema)
 
-    def count(self, examples: pa.RecordBatch) -> dict[str, int]:
-        """Return counts other than rows of what `build` returned, as {"trimmed_tokens": 3}."""
+    def count(self, documents: pa.RecordBatch, examples: pa.RecordBatch) -> dict[str, int]:
+        """Return counts other than rows of one pass, as {"trimmed_tokens": 3}.
+
+        Reports know two names: "trimmed_tokens", the tokens of the documents that stand in no row
+        of the pass, and "long_sentences", the sentences that no row can hold whole.
+
+        Args:
+            documents: what was given to `build`.
+            examples: what it returned.
+        """
         return {}
 
     def pack(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -26,12 +26,16 @@ class EncodedDocuments(NamedTuple):
     Attributes:
         documents: a batch with the columns of `tokenized_schema`; no sentence is empty.
         tokens: the number of their tokens.
+        unknown_tokens: those that replace text which the vocabulary cannot spell.
+        text_bytes: UTF-8 bytes of the sentences that were tokenized.
         empty_sentences: sentences left out because they have no tokens.
         empty_documents: documents left out because they have no sentences.
     """
 
     documents: pa.RecordBatch
     tokens: int
+    unknown_tokens: int
+    text_bytes: int
     empty_sentences: int
     empty_documents: int
 
@@ -93,4 +97,11 @@ def encode_documents(tokenizer: SentenceTokenizer, documents: pa.RecordBatch) ->
     sentences = ragged.to_arrow(ragged.to_arrow(token_ids, sentence_offsets), kept_offsets)
     encoded = ragged.to_batch([ids, sentences], tokenized_schema(token_ids.dtype.name))
     empty_sentences = int(last - first) - (len(sentence_offsets) - 1)
-    return EncodedDocuments(encoded, len(token_ids), empty_sentences, len(kept) - len(ids))
+    return EncodedDocuments(
+        documents=encoded,
+        tokens=len(token_ids),
+        unknown_tokens=tokenizer.count_unknown(token_ids),
+        text_bytes=int(text_offsets[-1] - text_offsets[0]),
+        empty_sentences=empty_sentences,
+        empty_documents=len(kept) - len(ids),
+    )

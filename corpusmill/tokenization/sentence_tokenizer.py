@@ -13,6 +13,7 @@ from corpusmill.tokenization.compiled.exactness import choose_line_rule, choose_
 from corpusmill.tokenization.compiled.spans import EncodeSpans, encode_spans_by
 from corpusmill.tokenization.compiled.word_memo import WordMemo
 from corpusmill.tokenization.words.marked_encoding import encode_texts, mark_words
+from corpusmill.tokenization.words.word_marks import ids_of
 from corpusmill.tokenization.words.words import cut_unicode, load_words
 
 # How byte-level tokenizers write a space.
@@ -46,6 +47,7 @@ class SentenceTokenizer:
         self._tokenizer.encode_special_tokens = not special_tokens_in_text
         self._dtype = np.dtype(dtype)
         self._words = load_words(words)
+        self._unknown_id = _unknown_id(self._tokenizer, orjson.loads(tokenizer_json)["model"])
         self._encode_plainly = encode_spans_by(partial(encode_texts, self._tokenizer, self._words))
         self._memo = self._make_memo(orjson.loads(tokenizer_json), memo_bytes) if memoize else None
 
@@ -80,6 +82,17 @@ class SentenceTokenizer:
         """Whether the memo is used."""
         return self._memo is not None
 
+    def count_unknown(self, token_ids: npt.NDArray[np.integer[Any]]) -> int:
+        """Count the tokens that replace text which the vocabulary cannot spell.
+
+        Args:
+            token_ids: integers[tokens], as `encode` returns them.
+        """
+        if self._unknown_id is None:
+            return 0
+        ids = ids_of(token_ids) if self._words else token_ids
+        return int(np.count_nonzero(ids == self._unknown_id))
+
     def encode(
         self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.int64]]:
@@ -102,6 +115,14 @@ class SentenceTokenizer:
         spans = np.stack([offsets[:-1], offsets[1:]], axis=1)
         ids, token_offsets = self._encode_plainly(text, spans)
         return ids.astype(self._dtype), token_offsets
+
+
+def _unknown_id(tokenizer: Tokenizer, model: dict[str, Any]) -> int | None:
+    """The id that the model gives to what it cannot spell; None if it spells everything."""
+    if model.get("unk_token") is not None:
+        token_id: int | None = tokenizer.token_to_id(model["unk_token"])
+        return token_id
+    return model.get("unk_id")  # Unigram
 
 
 # A tokenizer takes a while to compile: a process keeps it, with the words that it remembers.

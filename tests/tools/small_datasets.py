@@ -6,6 +6,7 @@ columns, counts and manifest are those of a data set that the job makes.
 
 import io
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
@@ -134,6 +135,9 @@ def _tokenize(
         "tokenize.documents": sum(batch.documents.num_rows for batch in encoded),
         "tokenize.empty_documents": sum(batch.empty_documents for batch in encoded),
         "tokenize.tokens": sum(batch.tokens for batch in encoded),
+        "tokenize.unknown_tokens": sum(batch.unknown_tokens for batch in encoded),
+        "tokenize.text_bytes": sum(batch.text_bytes for batch in encoded),
+        "tokenize.empty_sentences": sum(batch.empty_sentences for batch in encoded),
     }
     return pa.concat_batches([batch.documents for batch in encoded]), counts, rejects
 
@@ -163,6 +167,7 @@ class _Writer:
         self.format = FORMATS[self.options.output_format]
         self.read = recipe.objective.choose_documents(_READ)
         self.companions: list[FileEntry] = []
+        self.counts: Counter[str] = Counter()
 
     def write(self) -> Manifest:
         documents, counts, rejects = _tokenize(
@@ -174,6 +179,7 @@ class _Writer:
             for split, examples in enumerate(built)
         }
         written = {
+            **{f"build.{name}": number for name, number in self.counts.items()},
             "build.passes": documents.num_rows * self.objective.repeats,
             "build.examples": sum(examples.num_rows for examples in built),
             "write.rows": sum(split.rows for split in splits.values()),
@@ -213,6 +219,8 @@ class _Writer:
                 self.objective.build(own, Repeat(repeat, pool, marks, SEED))
                 for repeat in range(self.objective.repeats)
             ]
+            for rows in passes:
+                self.counts.update(self.objective.count(own, rows))
             built.append(add_keys(pa.concat_batches(passes), SEED))
         return built
 

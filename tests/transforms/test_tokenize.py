@@ -47,6 +47,8 @@ def test_batches_are_encoded_as_the_library_does(
     assert counts == {
         "tokenize.documents": 3,
         "tokenize.tokens": sum(batch.tokens for batch in expected),
+        "tokenize.unknown_tokens": sum(batch.unknown_tokens for batch in expected),
+        "tokenize.text_bytes": len("The lamp .A light .Sea .Rocks and shoals ."),
         "tokenize.empty_sentences": 0,
         "tokenize.empty_documents": 0,
     }

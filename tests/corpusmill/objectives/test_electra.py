@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from corpusmill.arrays.columns import IDENTITY_SCHEMA, arrow_schema
 from corpusmill.objectives.electra import ElectraOptions
 from tests.corpusmill.objectives.electra_examples import corpora, electra, kernel_packs, options
-from tests.tools.builders import SPECIAL, Corpus, build_pass, numbered_corpus, seeds
+from tests.tools.builders import SPECIAL, Corpus, batch_of, build_pass, numbered_corpus, seeds
 
 
 def build(
@@ -103,7 +103,7 @@ def test_every_token_is_in_a_row_or_counted(
     corpus: Corpus, given_options: ElectraOptions, seed: int
 ) -> None:
     objective, examples = electra(given_options), build(corpus, given_options, seed)
-    measured, counts = objective.measure(examples), objective.count(examples)
+    measured, counts = objective.measure(examples), objective.count(batch_of(corpus), examples)
     lengths = [measured[f"{segment}_segment_length"] for segment in ("first", "second")]
     written = sum(int(numbers @ np.arange(len(numbers))) for numbers in lengths)
     tokens = sum(len(sentence) for document in corpus.values() for sentence in document)
@@ -114,9 +114,11 @@ def test_every_token_is_in_a_row_or_counted(
 
 def test_trimmed_tokens_are_counted_by_segment() -> None:
     given_options = ElectraOptions(max_seq_length=16, short_seq_prob=0, single_segment_prob=0)
-    examples = build(numbered_corpus([[6, 14], [20]]), given_options)
-    assert electra(given_options).count(examples) == {
+    corpus = numbered_corpus([[6, 14], [20]])
+    examples = build(corpus, given_options)
+    assert electra(given_options).count(batch_of(corpus), examples) == {
         "trimmed_tokens": 7 + 6,
         "trimmed_tokens.first_segment": 6,
         "trimmed_tokens.second_segment": 7,
+        "long_sentences": 1,
     }
