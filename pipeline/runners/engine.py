@@ -20,6 +20,7 @@ from pipeline.runners.failures import (
     JobCancelledError,
     JobFailedError,
     WorkerDiedError,
+    drop_stage,
     raise_explained,
 )
 from pipeline.runners.local.workers import Worker
@@ -213,7 +214,9 @@ class Engine(ABC):
         """
         try:
             return self.submit(run)
-        except (UserError, WorkerDiedError, JobFailedError, JobCancelledError):
+        except UserError as error:
+            raise drop_stage(error) from None
+        except (WorkerDiedError, JobFailedError, JobCancelledError):
             raise
         except Exception as error:
             raise_explained(error)

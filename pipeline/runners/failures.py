@@ -91,6 +91,11 @@ _FAULTS = (
 )
 
 
+def drop_stage(error: UserError) -> UserError:
+    """Return a mistake without the name of the stage that Beam adds to it."""
+    return UserError(_WHERE.sub("", error.value), error.cause, error.cure)
+
+
 def raise_user_error(trace: str) -> None:
     """Raise the user's mistake that a worker found, if its trace shows one.
 
