@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shlex
 import signal
 import sys
 import traceback
@@ -60,7 +61,9 @@ def main(arguments: Sequence[str]) -> int:
             options = getattr(command, "log", log)
             stack.enter_context(open_log(options))
             log = options
-            return _run(command, beam_arguments)
+            return _run(
+                command, beam_arguments, shlex.join(["python", "-m", "pipeline", *arguments])
+            )
         except (KeyboardInterrupt, Exception) as error:
             return _report(error, log)
 
@@ -114,7 +117,7 @@ def parse(arguments: list[str]) -> Command:
     return command
 
 
-def _run(command: Command, beam_arguments: tuple[str, ...]) -> int:
+def _run(command: Command, beam_arguments: tuple[str, ...], typed: str) -> int:
     console = Console(highlight=False)
     # Commands open files in object stores with these options.
     FileSystems.set_options(PipelineOptions(list(beam_arguments)))
@@ -126,7 +129,7 @@ def _run(command: Command, beam_arguments: tuple[str, ...]) -> int:
         case Inspect():
             return inspect(command, console)
         case InspectCorpus():
-            return inspect_corpus(command, beam_arguments, console)
+            return inspect_corpus(command, beam_arguments, console, typed)
         case Verify():
             return verify(command, console)
 

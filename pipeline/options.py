@@ -53,6 +53,9 @@ class DatasetOptions(CorpusOptions):
     max_rejects: float | None = None
     """How many rejects are allowed, as a number (100) or as a share of the input's lines (0.001);
     all by default."""
+    strict: bool = False
+    """Fail before anything is published if the data set has findings: what makes it of little use,
+    such as rows of padding."""
     replace: bool = False
     """Replace the data set in the output folder."""
     resume: bool = False

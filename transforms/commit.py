@@ -21,6 +21,7 @@ from corpusmill.dataset.checksums import HashingWriter
 from corpusmill.dataset.manifest import FileEntry, Manifest, Shard, Split, entry_of
 from corpusmill.errors import UserError
 from corpusmill.formats.shard_formats import FORMATS, part_names
+from corpusmill.inspection.findings import find
 from corpusmill.layout.length_bins import LengthBin
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from transforms.checksums import read_blocks, unseal
@@ -53,6 +54,7 @@ class CommitOptions:
         expected: what the counts must add up to.
         max_rejects: largest number of rejects from 1, or their largest share of the lines and rows
             below 1; None allows all.
+        strict: whether a data set with findings is refused.
         bins: the length bins into which each shard is divided; empty where lengths are mixed.
         joined: {split: name without suffix} if all shards of a split become one file.
         shard_name: pattern of the shards' names; None for the default.
@@ -66,6 +68,7 @@ class CommitOptions:
     suffixes: tuple[str, ...]
     expected: Expected
     max_rejects: float | None
+    strict: bool = False
     bins: tuple[LengthBin, ...] = ()
     joined: Mapping[str, str] = field(default_factory=dict)
     shard_name: str | None = None
@@ -128,6 +131,8 @@ class _Commit(beam.DoFn):
             moves.append(Move(joined, self._final(manifests.REJECTS), size))
             files.append(FileEntry(manifests.REJECTS, size, sha256))
         manifest = _add_results(header, sums, shards_of, files)
+        if self._options.strict:
+            refuse_findings(manifest)
         contents = {manifests.TOKENIZER: tokenizer_json, **_describe(manifest, tokenizer_json)}
         # Joining may have taken a while.
         check_claim(self._options.output, self._options.claim)
@@ -242,6 +247,21 @@ def check_rejects(counts: dict[str, int], max_rejects: float | None) -> None:
         cause = f"{rejects:,} of {lines:,} input lines and rows are rejects"
         cure = "Repair the input, or allow more; a run without --max-rejects lists them in rejects/"
         raise UserError(f"--max-rejects {max_rejects:g}", cause, cure)
+
+
+def refuse_findings(manifest: Manifest) -> None:
+    """Refuse a data set of little use.
+
+    Args:
+        manifest: with its results.
+
+    Raises:
+        UserError: it has findings.
+    """
+    if findings := find(manifest):
+        cause = "; ".join(finding.what for finding in findings)
+        cures = "; ".join(dict.fromkeys(finding.cure for finding in findings))
+        raise UserError("--strict", cause, f"{cures}; or leave --strict out")
 
 
 class CommitDataset(beam.PTransform):

@@ -8,8 +8,9 @@ for the whole corpus (the separate ratio estimator; Cochran, Sampling Techniques
 corpus is scaled by 1 and has no error.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,6 +56,7 @@ class SplitBuild:
         written_rows: number of written examples; fewer than were built if several are packed into
             one.
         distributions: of the examples, counts by value.
+        counts: sums of `Objective.count`.
     """
 
     rows: Int64s
@@ -63,6 +65,7 @@ class SplitBuild:
     built_bytes: int
     written_rows: int
     distributions: dict[str, Int64s]
+    counts: Counter[str] = field(default_factory=Counter)
 
 
 def spread_sample(layout: Layout, repeats: int) -> Layout:
@@ -106,7 +109,9 @@ def build_sample(
         examples: list[pa.RecordBatch] = []
         for home, batch in batches:
             if layout.split_of(home) == layout.split_of(shard):
-                examples += _build(objective, batch, shard, home, pool, layout)
+                for built_rows in _build(objective, batch, shard, home, pool, layout):
+                    split.counts.update(objective.count(batch, built_rows))
+                    examples.append(add_keys(built_rows, layout.seed))
         _count(split, examples, pool)
         _write(objective, examples, options, split)
     return built
@@ -130,8 +135,7 @@ def _build(
 ) -> Iterator[pa.RecordBatch]:
     splits = np.full(documents.num_rows, layout.split_of(shard), np.uint8)
     for repeat in layout.repeats_of(shard, home, objective.repeats):
-        examples = objective.build(documents, Repeat(repeat, pool, splits, layout.seed))
-        yield add_keys(examples, layout.seed)
+        yield objective.build(documents, Repeat(repeat, pool, splits, layout.seed))
 
 
 def _count(split: SplitBuild, batches: list[pa.RecordBatch], pool: Pool) -> None:
@@ -273,6 +277,7 @@ def _estimate_split(scale: Scale, split: SplitBuild) -> dict[str, Any]:
         "tokens": written._asdict(),
         "bytes": size._asdict(),
         "built_bytes": tokens.times(split.built_bytes / built_tokens)._asdict(),
+        "counts": split.counts,
         "distributions": {name: counts.tolist() for name, counts in split.distributions.items()},
     }
 

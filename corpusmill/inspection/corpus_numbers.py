@@ -17,30 +17,40 @@
                "splits": {"train": {"shards": 1,
                                     "rows": {"value": 90, "low": 90, "high": 90},
                                     "tokens": {...}, "bytes": {...}, "built_bytes": {...},
+                                    "counts": {"trimmed_tokens": 5, ...},
                                     "distributions": {"length": [0, 0, 5, ...], ...}}},
-               "temporary_bytes": 5000}}
+               "temporary_bytes": 5000},
+     "findings": [{"name": "padding", "what": ..., "value": 0.8, "usual": ..., "cause": ...,
+                   "cure": ...}]}
 
 The first part is that of a data set's manifest (`corpusmill.dataset.manifest`), and counts of
 stages that a build has, too, have the same names. A number that cannot be computed is null: the
 95 % confidence interval of an estimate (`low` and `high`) from very few documents, or a share of
-nothing. The distributions of a split are those of the sample's examples, not scaled.
+nothing. The distributions of a split are those of the sample's examples, not scaled, as are its
+counts.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import msgspec
 
 from corpusmill.arrays.columns import Column
 from corpusmill.dataset.accounting import count_reasons, is_of_the_run
+from corpusmill.dataset.manifest import Manifest, Split
 from corpusmill.inspection.corpus_measures import DISTRIBUTIONS, Histogram, read_histogram
 from corpusmill.inspection.figures import (
     Figure,
     Report,
     SplitReport,
+    coverage_figures,
     figures_of,
     name_distributions,
+    name_rules,
 )
+from corpusmill.inspection.findings import Finding, find
 
 FORMAT, FORMAT_VERSION = "corpusmill-corpus", 1
 
@@ -163,7 +173,34 @@ def report_build(numbers: Mapping[str, Any]) -> Report:
         numbers["rejects"]["number"],
         numbers["rejects"]["reasons"],
         counts.get("read.lines", 0),
+        name_rules(numbers["corpus"]["options"], numbers["corpus"]["sentence_splitter"]),
+        tuple(coverage_figures(_all_counts(numbers), objective["repeats"])),
+        tuple(Finding(**finding) for finding in numbers["findings"]),
     )
+
+
+def find_before_build(header: Manifest, numbers: Mapping[str, Any]) -> tuple[Finding, ...]:
+    """The findings that a build would have, as the sample shows them.
+
+    Args:
+        header: the manifest of the build, without its results.
+        numbers: as in the module's docstring, without the findings.
+    """
+    splits = {
+        name: Split(split["rows"]["value"], split["tokens"]["value"], (), split["distributions"])
+        for name, split in numbers["build"]["splits"].items()
+    }
+    return find(replace(header, counts=_all_counts(numbers), splits=splits))
+
+
+def _all_counts(numbers: Mapping[str, Any]) -> dict[str, int]:
+    """The counts of the corpus, and those of the sample's build scaled to it."""
+    build, built = numbers["build"], Counter[str]()
+    for split in build["splits"].values():
+        built.update(split["counts"])
+    share = build["sample"]["share"] or 1
+    scaled = {f"build.{name}": round(number / share) for name, number in built.items()}
+    return {**numbers["counts"], **scaled}
 
 
 def _number(name: str, value: int, meaning: str) -> Figure:

@@ -9,6 +9,7 @@ import numpy as np
 from corpusmill.arrays.columns import Column, Role
 from corpusmill.dataset.accounting import count_reasons
 from corpusmill.dataset.manifest import Manifest, Shard
+from corpusmill.inspection.findings import Finding, find
 from corpusmill.objectives.examples.token_stream import count_examples
 
 _PERCENTILES = (5, 25, 50, 75, 95)
@@ -113,7 +114,9 @@ class Report:
         rejects: number of input records that could not be used.
         reasons: how many rejects have each reason, the most frequent first.
         lines: number of input lines.
+        rules: how files became documents and sentences, by name.
         figures: computed from the counts, for all splits together.
+        findings: what makes the data set of little use.
     """
 
     objective: str
@@ -123,7 +126,9 @@ class Report:
     rejects: int
     reasons: Mapping[str, int]
     lines: int
+    rules: Mapping[str, Any]
     figures: tuple[Figure, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 def summarize(manifest: Manifest) -> Report:
@@ -142,12 +147,30 @@ def summarize(manifest: Manifest) -> Report:
         counts.get("read.rejects", counts.get("read.rejected_lines", 0)),
         count_reasons(counts),
         counts.get("read.lines", 0),
-        tuple(_trimmed_figures(counts, objective.repeats)),
+        name_rules(manifest.corpus.options, manifest.corpus.sentence_splitter),
+        tuple(coverage_figures(counts, objective.repeats)),
+        find(manifest),
     )
 
 
-def _trimmed_figures(counts: Mapping[str, int], repeats: int) -> Iterator[Figure]:
-    """Tokens that the objective left out of examples, if it counts them (`Objective.count`)."""
+def name_rules(options: Mapping[str, Any], splitter: str | None) -> dict[str, Any]:
+    """The rules that made documents and sentences of files, those that were not used left out.
+
+    Args:
+        options: of the corpus.
+        splitter: the name and version of what split running text into sentences, if anything did.
+    """
+    rules = {**options, "sentence_splitter": splitter}
+    return {name: value for name, value in rules.items() if value not in (None, (), [])}
+
+
+def coverage_figures(counts: Mapping[str, int], repeats: int) -> Iterator[Figure]:
+    """The share of the tokens that stand in a row, if the objective counts the others.
+
+    Args:
+        counts: of all stages; those of `Objective.count` begin with "build.".
+        repeats: how many times each document was built.
+    """
     name = "build.trimmed_tokens"
     if name not in counts:
         return
@@ -157,8 +180,11 @@ def _trimmed_figures(counts: Mapping[str, int], repeats: int) -> Iterator[Figure
         for part, number in counts.items()
         if part.startswith(f"{name}.")
     ]
-    meaning = f"of the tokens did not fit into an example: {', '.join(parts) or counts[name]}"
-    yield share_figure("trimmed", counts[name] / tokens if tokens else 0.0, meaning)
+    trimmed = counts[name] / tokens if tokens else 0.0
+    others = f"; {100 * trimmed:.1f} % were cut off: {', '.join(parts) or f'{counts[name]:,}'}"
+    passes = f" in each of {repeats} passes" if repeats > 1 else ""
+    meaning = f"of the corpus' tokens stand in an example{passes}{others if trimmed else ''}"
+    yield share_figure("coverage", 1 - trimmed, meaning)
 
 
 def _summarize_split(name: str, manifest: Manifest) -> SplitReport:

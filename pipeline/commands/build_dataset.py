@@ -8,7 +8,7 @@ from corpusmill.dataset.shards import read_manifest
 from corpusmill.formats.shard_names import check_splits
 from corpusmill.inspection.figures import summarize
 from pipeline.console.progress import Work
-from pipeline.console.run_log import log_event
+from pipeline.console.run_log import log_event, log_findings
 from pipeline.console.terminal_report import print_inspection
 from pipeline.graph import build_dataset
 from pipeline.preparation.assembly import assemble_job
@@ -31,7 +31,7 @@ def build(command: Build, beam_arguments: tuple[str, ...], console: Console) -> 
     stale = check_output(output, dataset.replace, pattern, resume, temp_location)
     with run_folder(output, temp_location, resume) as folder:
         recipe = prepare(command, folder.path, console)
-        job = assemble_job(recipe, launch.engine, folder, dataset.max_rejects)
+        job = assemble_job(recipe, launch.engine, folder, dataset.max_rejects, dataset.strict)
         folder.begin(job, recipe.files, stale)
         if dataset.resume:
             done = count_finished(folder.path)
@@ -60,6 +60,7 @@ def _report(output: str, console: Console) -> None:
     manifest = read_manifest(BeamFolder(output))
     report, names = summarize(manifest), ("rows", "tokens", "shards", "bytes")
     splits = {split.name: {name: getattr(split, name) for name in names} for split in report.splits}
+    log_findings(report.findings)
     log_event(
         "run_finished",
         f"{manifest.rows:,} examples in {output}",

@@ -8,10 +8,11 @@ All stages but the last are fused. Only temporary files and the report are writt
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import time
 from typing import Any
 
 import apache_beam as beam
@@ -22,12 +23,14 @@ from rich.console import Console
 from corpusmill.dataset.manifest_json import to_json
 from corpusmill.errors import UserError, check_option
 from corpusmill.inspection.corpus_measures import measure_tokens
+from corpusmill.inspection.corpus_numbers import find_before_build, report_build
 from corpusmill.objectives.random_documents import BYTES_OF_SIZES, candidate_limit
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from pipeline.commands.builds import AnyObjective, DefaultObjective
 from pipeline.console.html_report import render_corpus_page
+from pipeline.console.origin import Origin
 from pipeline.console.progress import Work
-from pipeline.console.run_log import log_event
+from pipeline.console.run_log import log_event, log_findings
 from pipeline.console.terminal_report import print_corpus
 from pipeline.graph import Job, plan_pool, plan_preparation
 from pipeline.preparation.assembly import assemble_job
@@ -77,9 +80,9 @@ class InspectCorpus(BuildOptions):
 
 
 def inspect_corpus(
-    command: InspectCorpus, beam_arguments: tuple[str, ...], console: Console
+    command: InspectCorpus, beam_arguments: tuple[str, ...], console: Console, typed: str = ""
 ) -> int:
-    """Measure a corpus and print, or write, the report."""
+    """Measure a corpus and print, or write, the report, which names the command as it was typed."""
     run = command.run
     for path in filter(None, (command.html, command.json)):
         if is_local(path) and (Path(path).is_dir() or not Path(path).absolute().parent.is_dir()):
@@ -97,6 +100,7 @@ def inspect_corpus(
             "Add a --temp-location that all of them reach",
         )
     numbers = _measure(command, launch, console)
+    log_findings(report_build(numbers).findings)
     log_event("run_finished", "the corpus is measured", {"status": 0, "numbers": numbers})
     print_corpus(console, numbers)
     if command.json:
@@ -104,7 +108,7 @@ def inspect_corpus(
         write_text(command.json, content)
         console.print(f"all numbers are in {command.json}")
     if command.html:
-        write_text(command.html, render_corpus_page(numbers))
+        write_text(command.html, render_corpus_page(numbers, Origin(seconds=time(), command=typed)))
         console.print(f"the report with plots is in {command.html}")
     return 0
 
@@ -128,6 +132,7 @@ def _measure(command: InspectCorpus, launch: Launch, console: Console) -> dict[s
     numbers = {**header, **json.loads(content)}
     workers = command.run.workers
     numbers["build"]["temporary_bytes"] = estimate_temporary_bytes(numbers, job, workers)
+    numbers["findings"] = [asdict(one) for one in find_before_build(job.header, numbers)]
     return numbers
 
 

@@ -7,13 +7,14 @@ from itertools import islice
 import tyro
 from rich.console import Console
 
-from corpusmill.dataset.manifest import MANIFEST, Manifest, Shard, Split
+from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest, Shard, Split
 from corpusmill.dataset.shards import read_manifest, read_shard
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
 from corpusmill.inspection.decoded_examples import DecodedExample, decode_examples
 from corpusmill.inspection.figures import summarize
 from pipeline.console.html_report import render_page
+from pipeline.console.origin import Origin
 from pipeline.console.terminal_report import print_inspection
 from pipeline.preparation.beam_folder import BeamFolder
 from pipeline.preparation.output import write_text
@@ -44,9 +45,10 @@ def inspect(command: Inspect, console: Console) -> int:
     tokenizer_json = _read_tokenizer(folder, manifest)
     for split in manifest.splits.values():
         examples += _decode(folder, manifest, split, tokenizer_json, command.examples)
-    print_inspection(console, manifest, examples, report)
+    origin = Origin(command.folder, folder.written_at(SUCCESS))
+    print_inspection(console, manifest, examples, report, origin)
     if command.html:
-        write_text(command.html, render_page(manifest, examples, report))
+        write_text(command.html, render_page(manifest, examples, report, origin))
         console.print(f"the report with plots is in {command.html}")
     return 0
 

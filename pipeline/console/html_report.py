@@ -11,6 +11,7 @@ from corpusmill.dataset.manifest import Manifest
 from corpusmill.inspection.corpus_numbers import report_build, report_sections
 from corpusmill.inspection.decoded_examples import DecodedExample, name_segments
 from corpusmill.inspection.figures import Distribution, Report
+from pipeline.console.origin import Origin
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,13 +24,19 @@ _MOST_BARS = 64
 _PLOTS_A_LINE = 2
 
 
-def render_page(manifest: Manifest, examples: Sequence[DecodedExample], report: Report) -> str:
+def render_page(
+    manifest: Manifest,
+    examples: Sequence[DecodedExample],
+    report: Report,
+    origin: Origin = Origin(),  # noqa: B008  it is frozen
+) -> str:
     """Render the report of a data set.
 
     Args:
         manifest: the data set's manifest.
         examples: decoded rows.
         report: the result of `corpusmill.inspection.figures.summarize`.
+        origin: where the data set is, and when it was written.
 
     Returns:
         HTML that refers to no other file, with all text of the corpus escaped.
@@ -39,16 +46,21 @@ def render_page(manifest: Manifest, examples: Sequence[DecodedExample], report: 
         manifest=manifest,
         examples=examples,
         report=report,
+        origin=origin,
         plots=draw_plots(report),
         name_segments=name_segments,
     )
 
 
-def render_corpus_page(numbers: Mapping[str, Any]) -> str:
+def render_corpus_page(
+    numbers: Mapping[str, Any],
+    origin: Origin = Origin(),  # noqa: B008
+) -> str:
     """Render the report of a corpus in numbers.
 
     Args:
         numbers: the numbers that `corpusmill.inspection.corpus_numbers` describes.
+        origin: the command that measured the corpus, and when.
 
     Returns:
         HTML, as `render_page` returns it.
@@ -60,6 +72,7 @@ def render_corpus_page(numbers: Mapping[str, Any]) -> str:
         numbers=numbers,
         sections=report_sections(numbers),
         report=report,
+        origin=origin,
         # One picture, because the ids in it must be unique on the page.
         plots=_draw_grid([*lengths, *_list_plots(report)]),
     )

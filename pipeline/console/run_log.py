@@ -6,14 +6,15 @@ with it. Beam's own records stay hidden except with `--log-level debug`.
 
 import logging
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 from pythonjsonlogger.json import JsonFormatter
 
 from corpusmill.errors import UserError, check_option
+from corpusmill.inspection.findings import Finding
 
 PROGRESS = "progress"
 
@@ -75,6 +76,12 @@ def log_event(
         level: the level in Python's logging.
     """
     _EVENTS.log(level, text, extra={"event": event, **fields})
+
+
+def log_findings(findings: Iterable[Finding]) -> None:
+    """Log an event for each finding."""
+    for finding in findings:
+        log_event("finding", str(finding), {"finding": asdict(finding)})
 
 
 @contextmanager

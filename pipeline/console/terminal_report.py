@@ -17,6 +17,8 @@ from corpusmill.inspection.decoded_examples import (
     write_plainly,
 )
 from corpusmill.inspection.figures import Figure, Report, SplitReport
+from corpusmill.inspection.findings import Finding
+from pipeline.console.origin import Origin
 
 # How a prediction looks: the original in its kind's colour, after the token that replaced it.
 _STYLES = {"masked": "bold cyan", "replaced": "bold yellow", "kept": "bold green"}
@@ -28,6 +30,7 @@ def print_inspection(
     manifest: Manifest,
     examples: Sequence[DecodedExample],
     report: Report,
+    origin: Origin | None = None,
 ) -> None:
     """Print the report of a data set, and then examples.
 
@@ -39,8 +42,9 @@ def print_inspection(
         manifest: the data set's manifest.
         examples: decoded rows.
         report: the result of `corpusmill.inspection.figures.summarize`.
+        origin: where the data set is, and when it was written; None where that was said before.
     """
-    _print_head(console, manifest, report)
+    _print_head(console, manifest, report, origin)
     _print_figures(console, report.figures)
     for split in report.splits:
         _print_split(console, split)
@@ -55,12 +59,27 @@ def _print_line(console: Console, *parts: Text | str) -> None:
     console.print(Text.assemble(*parts), soft_wrap=not console.is_terminal, highlight=False)
 
 
-def _print_head(console: Console, manifest: Manifest, report: Report) -> None:
+def _print_findings(console: Console, findings: Sequence[Finding]) -> None:
+    """Print what makes the data of little use, each with its cause and its cure."""
+    for finding in findings:
+        _print_line(console, Text("finding   ", style="bold red"), str(finding))
+
+
+def _list_options(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in options.items())
+
+
+def _print_head(
+    console: Console, manifest: Manifest, report: Report, origin: Origin | None
+) -> None:
     tokenizer, corpus = manifest.tokenizer, manifest.corpus
     files = _count(len(corpus.files), "file")
     _print_line(
         console, Text(f"{report.objective} examples", style="bold"), f", seed {manifest.seed}"
     )
+    if origin:
+        _print_line(console, str(origin))
+    _print_findings(console, report.findings)
     _print_line(console, f"from      {files}, {corpus.bytes:,} bytes, {report.lines:,} lines")
     documents = report.counts.get("read.documents", 0)
     _print_line(
@@ -78,8 +97,8 @@ def _print_head(console: Console, manifest: Manifest, report: Report) -> None:
         f": {reasons}" if reasons else "",
     )
     _print_line(console, f"tokenizer {tokenizer.name}, {tokenizer.vocab_size:,} ids")
-    options = ", ".join(f"{name}={value}" for name, value in report.options.items())
-    _print_line(console, f"options   {options}")
+    _print_line(console, f"rules     {_list_options(report.rules)}")
+    _print_line(console, f"options   {_list_options(report.options)}")
 
 
 def _print_split(console: Console, split: SplitReport) -> None:
@@ -116,15 +135,17 @@ def print_corpus(console: Console, numbers: Mapping[str, Any]) -> None:
         console: the terminal.
         numbers: the numbers that `corpusmill.inspection.corpus_numbers` describes.
     """
-    tokenizer, objective = numbers["tokenizer"], numbers["objective"]
+    tokenizer, report = numbers["tokenizer"], report_build(numbers)
+    _print_findings(console, report.findings)
     _print_line(console, f"tokenizer {tokenizer['name']}, {tokenizer['vocab_size']:,} ids")
-    options = ", ".join(f"{name}={value}" for name, value in objective["options"].items())
-    _print_line(console, f"objective {objective['name']}, {options}")
+    _print_line(console, f"rules     {_list_options(report.rules)}")
+    _print_line(console, f"objective {report.objective}, {_list_options(report.options)}")
     for section in report_sections(numbers):
         console.print()
         _print_line(console, Text(section.name, style="bold"))
         _print_figures(console, section.figures)
-    for split in report_build(numbers).splits:
+    _print_figures(console, report.figures)
+    for split in report.splits:
         if split.distributions:
             console.print()
             _print_line(console, Text(f"examples of {split.name}", style="bold"))

@@ -1,6 +1,6 @@
 """From a recipe to a job: all that is known before the first record is read."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
 
 from apache_beam.io.filesystems import FileSystems
@@ -38,7 +38,11 @@ _STORED_BYTES_PER_TEXT_BYTE = 0.5
 
 
 def assemble_job(
-    recipe: Recipe, engine: Engine, folder: RunFolder, max_rejects: float | None = None
+    recipe: Recipe,
+    engine: Engine,
+    folder: RunFolder,
+    max_rejects: float | None = None,
+    strict: bool = False,
 ) -> Job:
     """Make all that the graph is built from, and write plan and tokenizer where workers find them.
 
@@ -47,6 +51,7 @@ def assemble_job(
         engine: where the job runs, which decides how long the ranges are.
         folder: the folder of the run.
         max_rejects: how many rejects are allowed, as `DatasetOptions` has it.
+        strict: whether a data set with findings is refused.
 
     Raises:
         UserError: the shards cannot be written as the options ask.
@@ -73,7 +78,7 @@ def assemble_job(
         tokenizing=_write_tokenizer(recipe, folder.path),
         temp_folder=folder.path,
         header=_header(recipe),
-        commit=_plan_commit(recipe, folder, plan, max_rejects),
+        commit=replace(_plan_commit(recipe, folder, plan, max_rejects), strict=strict),
     )
 
 

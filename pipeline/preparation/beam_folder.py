@@ -39,6 +39,15 @@ class BeamFolder:
         with self.open(name) as stream:
             return stream.read()
 
+    def written_at(self, name: str) -> float | None:
+        """Return when a file was written, in seconds since 1970; None where that is not known."""
+        try:
+            path = FileSystems.join(absolute(self.url), name)
+            seconds = FileSystems.match([path])[0].metadata_list[0].last_updated_in_seconds
+        except (BeamIOError, IndexError):
+            return None
+        return float(seconds) or None
+
     def local_path(self, name: str) -> Path | None:
         """Return the path of a file on this machine; None if it is elsewhere."""
         return Path(absolute(self.url)) / name if is_local(self.url) else None

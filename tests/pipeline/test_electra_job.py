@@ -204,7 +204,7 @@ def test_a_tokenizer_without_sep_is_refused(
 # Reports
 
 
-def test_the_report_says_what_was_trimmed(
+def test_the_report_says_which_share_of_the_text_is_covered(
     sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
     output = tmp_path / "out"
@@ -213,7 +213,7 @@ def test_the_report_says_what_was_trimmed(
     first, second = (
         counts[f"build.trimmed_tokens.{segment}_segment"] for segment in ("first", "second")
     )
-    share = 100 * (first + second) / (2 * counts["tokenize.tokens"])
+    share = 100 - 100 * (first + second) / (2 * counts["tokenize.tokens"])
     shown = run_here("inspect", output, "--html", tmp_path / "report.html")
     for text in (built.output, shown.output):
         assert f"{share:.1f} %" in text

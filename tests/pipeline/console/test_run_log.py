@@ -28,8 +28,8 @@ def test_a_run_is_told_from_its_begin_to_its_balanced_counts(
 ) -> None:
     outcome = build([sample], tokenizer_path, output, "--log-format", "json")
     records = events(outcome.errors)
-    assert list(records) == ["run_started", "run_finished"]
-    begin, end = records.values()
+    assert list(records) == ["run_started", "finding", "run_finished"]
+    begin, _, end = records.values()
     assert begin["runner"] == "local"
     assert begin["bytes"] == sample.stat().st_size
     assert (begin["input"], begin["output"]) == ([str(sample)], [str(output)])
@@ -68,15 +68,17 @@ def test_a_file_takes_the_log_and_people_keep_the_message(
     flags = ("--log-format", "json", "--log-file", file)
     assert build([sample], tokenizer_path, output, *flags).errors == ""
     build([sample], tokenizer_path, output, *flags, refused=(str(output),))
-    assert [record["event"] for record in parse(file.read_text())] == [
-        "run_started", "run_finished", "run_failed",
+    assert list(events(file.read_text())) == [
+        "run_started", "finding", "run_finished", "run_failed",
     ]  # fmt: skip
 
 
 def test_text_is_quiet_unless_asked(sample: Path, tokenizer_path: Path, output: Path) -> None:
     assert build([sample], tokenizer_path, output).errors == ""
     outcome = build([sample], tokenizer_path, output, "--replace", "--log-level", "info")
-    assert [line.split(" ", 3)[2:] for line in outcome.errors.splitlines()] == [
+    first, *findings, last = [line.split(" ", 3)[2:] for line in outcome.errors.splitlines()]
+    assert all("(usually " in finding for _, finding in findings)
+    assert [first, last] == [
         ["INFO", "pipeline: 0 MB in 1 task on local"],
         ["INFO", f"pipeline: {rows(output):,} examples in {output}"],
     ]

@@ -1,0 +1,99 @@
+"""The numbers and rules of a data set, as findings are made from them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import zip_longest
+from typing import Any
+
+from corpusmill.arrays.columns import Role, column_of
+from corpusmill.dataset.manifest import Manifest
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What findings are made from.
+
+    Attributes:
+        manifest: with counts and splits; shards and files may be missing, if it is an estimate.
+    """
+
+    manifest: Manifest
+
+    def count(self, name: str) -> int:
+        """The count of this name; 0 where there is none."""
+        return self.manifest.counts.get(name, 0)
+
+    @cached_property
+    def distributions(self) -> dict[str, list[int]]:
+        """The distributions of all splits together."""
+        sums: dict[str, list[int]] = {}
+        for split in self.manifest.splits.values():
+            for name, counts in split.distributions.items():
+                before = sums.get(name, [])
+                sums[name] = [a + b for a, b in zip_longest(before, counts, fillvalue=0)]
+        return sums
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The options of the objective."""
+        return self.manifest.objective.options
+
+    @property
+    def rules(self) -> Mapping[str, Any]:
+        """The options of the corpus."""
+        return self.manifest.corpus.options
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all documents."""
+        return self.count("tokenize.tokens")
+
+    @property
+    def sentences(self) -> int:
+        """Sentences with tokens."""
+        return self.count("read.sentences") - self.count("tokenize.empty_sentences")
+
+    @property
+    def sentences_per_document(self) -> float:
+        """Their mean number."""
+        return self.sentences / max(1, self.count("tokenize.documents"))
+
+    @property
+    def trimmed_share(self) -> float:
+        """Share of the tokens that stand in no row of a pass; 0 where it is not counted."""
+        return self.count("build.trimmed_tokens") / max(1, self.tokens * self.repeats)
+
+    @property
+    def repeats(self) -> int:
+        """How many times each document was built."""
+        return max(1, self.manifest.objective.repeats)
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether a row has two segments."""
+        return column_of(self.manifest.columns, Role.SEGMENTS) is not None
+
+    @property
+    def lacks_pairs(self) -> bool:
+        """Whether rows of two segments are made of documents of one sentence."""
+        reads_sentences = self.rules.get("sentence_rule") != "document"
+        return reads_sentences and self.has_pairs and 0 < self.sentences_per_document < 2
+
+    def explain_sentences(self) -> tuple[str, str]:
+        """Why sentences are too long or documents have too few of them, and what cures it."""
+        rules = self.rules
+        is_text = rules.get("input_format", "text") in {"auto", "text"}
+        rule = rules.get("document_rule")
+        ends_at_blanks = is_text and rule in {None, "wikitext", "blank-lines"}
+        if rules.get("sentence_rule") == "split":
+            cause = "Sentences are split, but the documents are short"
+            if ends_at_blanks:
+                return cause, "Add --document-rule whole-file if a file is one text"
+            return cause, "Join the records of one text, or choose examples without pairs"
+        cause = "Each line is taken for a sentence, but a line of running text is a paragraph"
+        cure = "Add --sentence-rule split --language en, or the code of the text's language"
+        if ends_at_blanks and self.lacks_pairs:
+            cause += f", and an empty line ends a document (--document-rule {rule})"
+            cure += ", and --document-rule whole-file if a file is one text"
+        return cause, cure

@@ -1,0 +1,293 @@
+"""What makes a data set exact but of little use: each with the cause, and the option that cures it.
+
+Findings follow from the manifest alone: from its counts, its distributions, the roles of its
+columns and its rules, never from the name of an objective. A data set without findings may still be
+bad; one with findings almost always is.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import median
+from typing import NamedTuple
+
+from corpusmill.arrays.columns import Role, column_of
+from corpusmill.dataset.manifest import Manifest
+from corpusmill.inspection.facts import Facts
+
+
+class Range(NamedTuple):
+    """The values of a quantity that are not reported.
+
+    Attributes:
+        low: the smallest one.
+        high: the largest one.
+        shown: the range in words.
+        reason: why it ends there.
+    """
+
+    low: float
+    high: float
+    shown: str
+    reason: str
+
+
+_ANY = float("inf")
+USUAL = {
+    "coverage": Range(
+        0.6, 1, "80 % and more", "WikiText has 82 to 97 %, with lines longer than rows 50 %"
+    ),
+    "sentences per document": Range(
+        2, _ANY, "2 and more", "a document of one sentence has no second segment of its own"
+    ),
+    "balance": Range(
+        0.25, 0.75, "45 to 70 %", "drawn with 50 %; the sections of WikiText, of 3 lines, give 67 %"
+    ),
+    "long sentences": Range(
+        0, 0.05, "up to 5 %", "real sentences have 10 to 60 tokens, and rows 128 to 512"
+    ),
+    "padding": Range(
+        0, 0.7, "up to 65 %", "the paragraphs of WikiText have 65 % in rows of 512; books had 76 %"
+    ),
+    "capped": Range(
+        0, 0.5, "up to 50 % of the rows", "the cap is meant for the longest rows, not for most"
+    ),
+    "unknown": Range(
+        0, 0.01, "up to 1 %", "vocabularies of the corpus' own language leave less than 0.1 %"
+    ),
+    "tokens per byte": Range(
+        0,
+        0.45,
+        "0.1 to 0.4",
+        "English has 0.22 and Chinese 0.33; a vocabulary of another language spells letters",
+    ),
+    "largest file": Range(
+        0, 4, "up to 4 times the median", "hashing spreads documents evenly; one worker gets a file"
+    ),
+    "validation rows": Range(
+        100, _ANY, "100 and more", "the loss of fewer rows is too noisy to compare models by"
+    ),
+    "rejects": Range(
+        0, 0.01, "up to 1 %", "clean corpora have none, crawled ones some in a million"
+    ),
+}
+# A file of fewer bytes is read by one worker in a minute, however unequal the others are.
+_LARGE_BYTES = 2**28
+# With fewer rows a share may be far from its expectation by chance.
+_FEWEST_ROWS = 50
+# Compressed files, which one worker reads from their beginning to their end.
+_COMPRESSED = (".gz", ".bz2", ".zst", ".xz", ".tgz", ".tbz2", ".txz", ".tzst")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that makes a data set of little use.
+
+    Attributes:
+        name: of the quantity.
+        what: what was found, a sentence without its end.
+        value: the quantity; a share is between 0 and 1.
+        usual: the range in which it usually lies, in words.
+        cause: why it is so, most likely; a sentence without its end.
+        cure: what to do; likewise.
+    """
+
+    name: str
+    what: str
+    value: float
+    usual: str
+    cause: str
+    cure: str
+
+    def __str__(self) -> str:
+        return f"{self.what} (usually {self.usual}). {self.cause}. {self.cure}."
+
+
+def find(manifest: Manifest) -> tuple[Finding, ...]:
+    """Find what makes a data set of little use.
+
+    Args:
+        manifest: with counts and splits; shards and files may be missing, if it is an estimate.
+
+    Returns:
+        The findings, those that usually cause others first.
+    """
+    facts = Facts(manifest)
+    found = (check(facts) for check in _CHECKS)
+    return tuple(finding for findings in found for finding in findings)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _check_documents(facts: Facts) -> Iterator[Finding]:
+    if facts.lacks_pairs:
+        value = facts.sentences_per_document
+        what = f"A document has {value:.2f} sentences, but an example is made of two segments"
+        usual = USUAL["sentences per document"].shown
+        yield Finding("sentences per document", what, value, usual, *facts.explain_sentences())
+
+
+def _check_classes(facts: Facts) -> Iterator[Finding]:
+    usual = USUAL["balance"]
+    for column in facts.manifest.columns:
+        counts = facts.distributions.get(column.name, [])
+        rows = sum(counts)
+        if column.role is not Role.CLASS or len(column.value_names) != 2 or rows < _FEWEST_ROWS:
+            continue
+        share = (counts[1] if len(counts) > 1 else 0) / rows
+        if usual.low <= share <= usual.high:
+            continue
+        name = f"{column.value_names[1]} {column.title}"
+        cause, cure = facts.explain_sentences()
+        if not facts.lacks_pairs:
+            cause = "Few documents are long enough for a second segment of their own"
+        if share < usual.low:
+            cause = "There is hardly another document to draw a segment from"
+            cure = "Give more documents, or another --document-rule"
+        what = f"{_percent(share)} of the examples have the class: {name}"
+        yield Finding(name, what, share, usual.shown, cause, cure)
+
+
+def _check_long_sentences(facts: Facts) -> Iterator[Finding]:
+    share = facts.count("build.long_sentences") / max(1, facts.sentences * facts.repeats)
+    usual = USUAL["long sentences"]
+    if share > usual.high and facts.trimmed_share:
+        what = f"{_percent(share)} of the sentences are longer than a row and are cut off"
+        yield Finding("long sentences", what, share, usual.shown, *facts.explain_sentences())
+
+
+def _check_coverage(facts: Facts) -> Iterator[Finding]:
+    value, usual = 1 - facts.trimmed_share, USUAL["coverage"]
+    if value < usual.low:
+        what = (
+            f"{_percent(value)} of the corpus' tokens stand in an example; the others are cut off"
+        )
+        cause, cure = facts.explain_sentences()
+        if facts.rules.get("sentence_rule") == "split":
+            cause, cure = "Rows are short beside sentences", "Give a larger --max-seq-length"
+        yield Finding("coverage", what, value, usual.shown, cause, cure)
+
+
+def _check_padding(facts: Facts) -> Iterator[Finding]:
+    width = facts.manifest.columns[0].width
+    lengths = facts.distributions.get("length", [])
+    rows, tokens = sum(lengths), sum(length * rows for length, rows in enumerate(lengths))
+    shards = [shard for split in facts.manifest.splits.values() for shard in split.shards]
+    binned = sum(shard.rows * (shard.max_length or 0) for shard in shards)
+    places, usual = binned or rows * width, USUAL["padding"]
+    if width <= 0 or rows < _FEWEST_ROWS or 1 - tokens / places <= usual.high:
+        return
+    share = 1 - tokens / places
+    what = f"{_percent(share)} of the positions are padding, if every row is padded to its width"
+    mean = tokens / rows
+    cause = f"A row of {width:,} places holds {mean:,.0f} tokens on average"
+    cure = "Give a smaller --max-seq-length, or group rows of similar lengths with --bin-size"
+    if facts.lacks_pairs:
+        explained, cure = facts.explain_sentences()
+        cause += f". {explained}"
+    yield Finding("padding", what, share, usual.shown, cause, cure)
+
+
+def _check_predictions(facts: Facts) -> Iterator[Finding]:
+    column = column_of(facts.manifest.columns, Role.POSITIONS)
+    predictions = facts.distributions.get("predictions", [])
+    rows, usual = sum(predictions), USUAL["capped"]
+    cap = facts.options.get("max_predictions_per_seq")
+    if column is None or not rows or not isinstance(cap, int) or cap >= len(predictions):
+        return
+    share = predictions[cap] / rows
+    length, prob = facts.options.get("max_seq_length", 0), facts.options.get("masked_lm_prob", 0)
+    enough = round(length * prob)
+    if share > usual.high and enough > cap:
+        what = f"{_percent(share)} of the examples have {cap} predictions, the most allowed"
+        cause = f"{_percent(prob)} of {length} tokens are {enough} predictions"
+        cure = f"Give --max-predictions-per-seq {enough}"
+        yield Finding("capped predictions", what, share, usual.shown, cause, cure)
+
+
+def _check_tokenizer(facts: Facts) -> Iterator[Finding]:
+    name = facts.manifest.tokenizer.name
+    share, usual = facts.count("tokenize.unknown_tokens") / max(1, facts.tokens), USUAL["unknown"]
+    train = "Give a tokenizer of the text's language, or train one with train-tokenizer"
+    if share > usual.high:
+        what = f"{_percent(share)} of the tokens are unknown ([UNK])"
+        cause = f"The vocabulary of {name} cannot spell the text"
+        yield Finding("unknown tokens", what, share, usual.shown, cause, train)
+    size, usual = facts.count("tokenize.text_bytes"), USUAL["tokens per byte"]
+    value = facts.tokens / size if size else 0.0
+    if value > usual.high:
+        what = f"A byte of text gives {value:.2f} tokens"
+        tokens = f"The {facts.manifest.tokenizer.vocab_size:,} tokens of {name}"
+        cause = f"{tokens} are too few, or those of another language"
+        yield Finding("tokens per byte", what, value, usual.shown, cause, train)
+
+
+def _check_sizes(facts: Facts) -> Iterator[Finding]:
+    for name, split in facts.manifest.splits.items():
+        groups: dict[int | None, list[int]] = {}
+        for shard in split.shards:
+            groups.setdefault(shard.bin, []).append(shard.bytes)
+        for sizes in groups.values():
+            yield from _check_largest(
+                sizes,
+                f"shard of {name}",
+                "One document has most of the text",
+                "Cut documents shorter with --max-document-bytes, or write fewer --num-shards",
+            )
+    files = facts.manifest.corpus.files
+    if any(file.path.endswith(_COMPRESSED) for file in files):
+        yield from _check_largest(
+            [file.bytes for file in files],
+            "file of the corpus",
+            "A compressed file is read by one worker, from its beginning to its end",
+            "Divide the file, or decompress it",
+        )
+
+
+def _check_largest(sizes: list[int], name: str, cause: str, cure: str) -> Iterator[Finding]:
+    largest, usual = max(sizes, default=0), USUAL["largest file"]
+    if len(sizes) < 2 or largest < _LARGE_BYTES:
+        return
+    value = largest / max(1, median(sizes))
+    if value > usual.high:
+        what = f"The largest {name} has {largest:,} bytes, {value:.1f} times the median"
+        yield Finding(f"largest {name}", what, value, usual.shown, cause, cure)
+
+
+def _check_validation(facts: Facts) -> Iterator[Finding]:
+    share, usual = facts.manifest.output.validation_share, USUAL["validation rows"]
+    split = facts.manifest.splits.get("validation")
+    rows = split.rows if split else 0
+    if share and rows < usual.low:
+        what = f"The validation split has {rows:,} examples"
+        documents = facts.count("tokenize.documents")
+        cause = f"--validation-share {share:g} of {documents:,} documents is few"
+        cure = "Give a larger --validation-share, or more and shorter documents"
+        yield Finding("validation rows", what, rows, usual.shown, cause, cure)
+
+
+def _check_rejects(facts: Facts) -> Iterator[Finding]:
+    units = facts.count("read.lines") + facts.count("read.rows")
+    refused = facts.count("read.rejected_lines") + facts.count("read.rejected_rows")
+    rejects = max(facts.count("read.rejects"), refused)
+    share, usual = rejects / max(1, units), USUAL["rejects"]
+    if share > usual.high:
+        what = f"{_percent(share)} of the lines and rows are rejects"
+        cause = "They are damaged, or not of the format or the encoding that was read"
+        cure = "Look into rejects/rejects.jsonl, and choose --input-format or repair the input"
+        yield Finding("rejects", what, share, usual.shown, cause, cure)
+
+
+_CHECKS = (
+    _check_rejects,
+    _check_tokenizer,
+    _check_documents,
+    _check_long_sentences,
+    _check_coverage,
+    _check_classes,
+    _check_padding,
+    _check_predictions,
+    _check_sizes,
+    _check_validation,
+)

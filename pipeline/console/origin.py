@@ -1,0 +1,26 @@
+"""Where a reported data set or corpus is, when it was written, and by which command."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a manifest does not hold, because it belongs to a place and a run.
+
+    Attributes:
+        path: the folder of a data set; empty for a corpus.
+        seconds: when it was written, or the report was made, in seconds since 1970; None where
+            that is not known.
+        command: the command line of the report; empty where it is not known.
+    """
+
+    path: str = ""
+    seconds: float | None = None
+    command: str = ""
+
+    def __str__(self) -> str:
+        parts = [f"in        {self.path}"] if self.path else []
+        if self.seconds is not None:
+            parts.append(datetime.fromtimestamp(self.seconds, UTC).strftime("%Y-%m-%d %H:%M UTC"))
+        return ", ".join([*parts, *filter(None, [self.command])])

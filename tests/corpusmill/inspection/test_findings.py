@@ -1,0 +1,166 @@
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from corpusmill.arrays.columns import Column, Role
+from corpusmill.dataset.manifest import Manifest, ObjectiveEntry, Shard, SourceFile, Split
+from corpusmill.inspection.figures import summarize
+from corpusmill.inspection.findings import USUAL, Finding, find
+from corpusmill.objectives.columns import SENTENCE_ORDER_LABEL, segment_column
+from tests.tools.manifests import INPUT_IDS, small_manifest, small_shard
+
+GOOD = {
+    "read.lines": 1200,
+    "read.sentences": 1000,
+    "tokenize.documents": 100,
+    "tokenize.tokens": 30_000,
+    "tokenize.text_bytes": 120_000,
+    "build.trimmed_tokens": 3000,
+}
+POSITIONS = Column("masked_lm_positions", "int8", "places", 8, role=Role.POSITIONS)
+PAIRS = (INPUT_IDS, segment_column(64), SENTENCE_ORDER_LABEL, POSITIONS)
+FULL = [0] * 64 + [1000]
+# The predictions go up to 8.
+BALANCED = {"length": FULL, "sentence_order_label": [520, 480], "predictions": [0] * 5 + [900] * 4}
+
+
+def manifest_of(
+    counts: dict[str, int] | None = None, distributions: Any = None, **changes: Any
+) -> Manifest:
+    """A data set of an objective that nobody has heard of, with pairs of two segments."""
+    train = Split.from_shards(
+        [small_shard("a", 1000, 64_000)], {**BALANCED, **(distributions or {})}
+    )
+    manifest = small_manifest(
+        objective=ObjectiveEntry("new", {"max_seq_length": 64, "masked_lm_prob": 0.25}, 1),
+        columns=PAIRS,
+        counts={**GOOD, **(counts or {})},
+        splits={"train": train},
+    )
+    return replace(manifest, **changes)
+
+
+def names_of(manifest: Manifest) -> list[str]:
+    return [finding.name for finding in find(manifest)]
+
+
+def test_good_numbers_have_no_findings() -> None:
+    assert find(manifest_of()) == ()
+    assert find(small_manifest()) == ()
+    assert summarize(manifest_of()).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("sentences per document", {"tokenize.documents": 900}),
+        ("long sentences", {"build.long_sentences": 100}),
+        ("coverage", {"build.trimmed_tokens": 20_000}),
+        ("unknown tokens", {"tokenize.unknown_tokens": 500}),
+        ("tokens per byte", {"tokenize.text_bytes": 40_000}),
+        ("rejects", {"read.rejected_lines": 30}),
+    ],
+)
+def test_counts_give_findings(name: str, counts: dict[str, int]) -> None:
+    [finding] = find(manifest_of(counts))
+    assert finding.name == name
+    assert all((finding.cause, finding.cure, finding.usual))
+    assert summarize(manifest_of(counts)).findings == (finding,)
+    assert f"{100 * finding.value:.1f} %" in finding.what or f"{finding.value:.2f}" in finding.what
+
+
+@pytest.mark.parametrize(
+    ("name", "distributions"),
+    [
+        ("switched segments", {"sentence_order_label": [10, 990]}),
+        ("switched segments", {"sentence_order_label": [1000]}),
+        ("padding", {"length": [0] * 16 + [1000]}),
+    ],
+)
+def test_distributions_give_findings(name: str, distributions: dict[str, list[int]]) -> None:
+    assert names_of(manifest_of(distributions=distributions)) == [name]
+
+
+def test_a_few_rows_may_be_far_from_half_by_chance() -> None:
+    assert names_of(manifest_of(distributions={"sentence_order_label": [1, 9]})) == []
+
+
+def test_rows_at_the_cap_are_found_where_the_share_needs_more() -> None:
+    options = {"max_seq_length": 64, "masked_lm_prob": 0.25, "max_predictions_per_seq": 8}
+    capped = {"predictions": [0] * 8 + [1000]}
+    manifest = manifest_of(distributions=capped, objective=ObjectiveEntry("new", options, 1))
+    [finding] = find(manifest)
+    assert finding.name == "capped predictions"
+    assert "--max-predictions-per-seq 16" in finding.cure
+    enough = {**options, "masked_lm_prob": 0.12}
+    assert find(replace(manifest, objective=ObjectiveEntry("new", enough, 1))) == ()
+
+
+def test_whole_texts_are_not_lacking_sentences() -> None:
+    counts = {"tokenize.documents": 1000}
+    assert names_of(manifest_of(counts)) == ["sentences per document"]
+    whole = replace(manifest_of().corpus, options={"sentence_rule": "document"})
+    assert names_of(manifest_of(counts, corpus=whole)) == []
+    assert names_of(manifest_of(counts, columns=(INPUT_IDS,))) == []
+
+
+def test_the_cure_depends_on_the_rules() -> None:
+    def cure(**options: Any) -> str:
+        corpus = replace(manifest_of().corpus, options=options)
+        [finding] = find(manifest_of({"tokenize.documents": 1000}, corpus=corpus))
+        return finding.cure
+
+    both = cure(input_format="text", document_rule="wikitext", sentence_rule="line")
+    assert "--sentence-rule split" in both
+    assert "--document-rule whole-file" in both
+    assert "--document-rule" not in cure(input_format="json-lines", sentence_rule="line")
+    assert "split" not in cure(input_format="text", sentence_rule="split")
+
+
+def test_one_shard_much_larger_than_the_others() -> None:
+    def sizes(*sizes: int) -> list[str]:
+        shards = [Shard(f"s{n}", size, "0" * 64, 1000, 64_000) for n, size in enumerate(sizes)]
+        train = Split.from_shards(shards, BALANCED)
+        return names_of(manifest_of(splits={"train": train}))
+
+    assert sizes(2**30, 2**27, 2**27) == ["largest shard of train"]
+    assert sizes(2**30, 2**29, 2**29) == []
+    assert sizes(2**20, 2**10, 2**10) == []
+    assert sizes(2**30) == []
+
+
+def test_one_compressed_file_much_larger_than_the_others() -> None:
+    def files(suffix: str, *sizes: int) -> list[str]:
+        entries = tuple(SourceFile(f"{n}{suffix}", size) for n, size in enumerate(sizes))
+        return names_of(manifest_of(corpus=replace(manifest_of().corpus, files=entries)))
+
+    assert files(".txt.gz", 2**33, 2**28, 2**28) == ["largest file of the corpus"]
+    assert files(".txt", 2**33, 2**28, 2**28) == []
+    assert files(".txt.gz", 2**28, 2**28, 2**28) == []
+
+
+@pytest.mark.parametrize("rows", [None, 0, 20])
+def test_a_validation_split_with_few_rows(rows: int | None) -> None:
+    manifest = manifest_of(output=replace(manifest_of().output, validation_share=0.1))
+    few = {} if rows is None else {"validation": Split.from_shards([small_shard("v", rows)], {})}
+    assert names_of(replace(manifest, splits={**manifest.splits, **few})) == ["validation rows"]
+    enough = {"validation": Split.from_shards([small_shard("v", 200)], {})}
+    assert names_of(replace(manifest, splits={**manifest.splits, **enough})) == []
+
+
+def test_rows_in_bins_are_padded_to_their_bin() -> None:
+    short = {"length": [0] * 16 + [1000]}
+    assert names_of(manifest_of(distributions=short)) == ["padding"]
+    shard = small_shard("a", 1000, 16_000, bin=0, min_length=1, max_length=32)
+    splits = {"train": Split.from_shards([shard], {**BALANCED, **short})}
+    assert names_of(manifest_of(splits=splits)) == []
+
+
+def test_every_threshold_has_its_reason() -> None:
+    assert all(usual.shown and usual.reason and usual.low < usual.high for usual in USUAL.values())
+
+
+def test_a_finding_reads_as_sentences() -> None:
+    finding = Finding("x", "Half is missing", 0.5, "all", "It was lost", "Find it")
+    assert str(finding) == "Half is missing (usually all). It was lost. Find it."

@@ -1,0 +1,201 @@
+"""Real text that is read as it should not be gives findings, and the same text read well none."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from corpusmill.dataset.shards import read_manifest
+from corpusmill.dataset.storage import UrlFolder
+from corpusmill.dataset.verify import verify
+from corpusmill.inspection.findings import Finding, find
+from tests.tools.jobs import assert_nothing_final, build, run_here, train
+from tests.tools.real_corpora import WIKITEXT, write_books, write_chinese, write_records
+
+# Predictions for the whole share of the tokens, and rows that hold several sentences.
+PAIRS = ("--max-seq-length", "128", "--max-predictions-per-seq", "20")
+ENGLISH = ("--sentence-rule", "split", "--language", "en")
+CHINESE = ("--sentence-rule", "split", "--language", "zh")
+Findings = dict[str, Finding]
+
+
+@pytest.fixture(scope="module")
+def chinese_tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("chinese")
+    corpus = write_chinese(folder / "chinese.jsonl")
+    train(corpus, folder / "tokenizer.json", "--model", "wordpiece")
+    return folder / "tokenizer.json"
+
+
+def findings_of(folder: Path) -> Findings:
+    assert not verify(folder)
+    manifest = read_manifest(UrlFolder(str(folder)))
+    return {finding.name: finding for finding in find(manifest)}
+
+
+def test_books_read_by_lines(sample: Path, tokenizer_path: Path, tmp_path: Path) -> None:
+    books = write_books(sample, tmp_path / "books.txt")
+    built = build([books], tokenizer_path, tmp_path / "out", *PAIRS)
+    found = findings_of(tmp_path / "out")
+    assert set(found) >= {"sentences per document", "random second segment"}
+    assert found["random second segment"].value > 0.9
+    for finding in found.values():
+        assert "--sentence-rule split" in finding.cure
+        assert "--document-rule whole-file" in finding.cure
+        assert str(finding) in built.output
+    whole = ("--document-rule", "whole-file", *ENGLISH)
+    build([books], tokenizer_path, tmp_path / "cured", *PAIRS, *whole)
+    # A single file is a single document, from which no random one can differ.
+    assert set(findings_of(tmp_path / "cured")) == {"random second segment"}
+
+
+def test_chinese_without_sentences(chinese_tokenizer: Path, tmp_path: Path) -> None:
+    corpus = write_chinese(tmp_path / "chinese.jsonl")
+    build([corpus], chinese_tokenizer, tmp_path / "out", *PAIRS)
+    found = findings_of(tmp_path / "out")
+    names = {"sentences per document", "long sentences", "coverage", "random second segment"}
+    assert set(found) == names
+    assert found["coverage"].value < 0.6
+    assert found["long sentences"].value == 1
+    build([corpus], chinese_tokenizer, tmp_path / "cured", *PAIRS, *CHINESE)
+    assert not findings_of(tmp_path / "cured")
+
+
+@pytest.mark.parametrize("objective", ["bert", "electra", "ernie"])
+def test_every_objective_says_how_much_of_the_text_it_has(
+    objective: str, chinese_tokenizer: Path, tmp_path: Path
+) -> None:
+    corpus = write_chinese(tmp_path / "chinese.jsonl")
+    flags = ("--max-seq-length", "128")
+    built = build([corpus], chinese_tokenizer, tmp_path / "out", *flags, objective=objective)
+    found = findings_of(tmp_path / "out")
+    assert found["coverage"].value < 0.6
+    assert str(found["coverage"]) in built.output
+
+
+def test_a_vocabulary_of_another_language(
+    sample: Path, tokenizer_path: Path, chinese_tokenizer: Path, tmp_path: Path
+) -> None:
+    corpus = write_chinese(tmp_path / "chinese.jsonl")
+    build([corpus], tokenizer_path, tmp_path / "english", *PAIRS, *CHINESE)
+    assert findings_of(tmp_path / "english")["unknown tokens"].value > 0.5
+    build([sample], chinese_tokenizer, tmp_path / "chinese", *PAIRS)
+    assert findings_of(tmp_path / "chinese")["unknown tokens"].value > 0.5
+
+
+def test_bytes_of_another_language(sample: Path, tmp_path: Path) -> None:
+    special = ("--special-tokens", "[PAD]", "[CLS]", "[SEP]", "[MASK]", "--model", "bpe")
+    train(sample, tmp_path / "tokenizer.json", *special)
+    corpus = write_chinese(tmp_path / "chinese.jsonl")
+    build([corpus], tmp_path / "tokenizer.json", tmp_path / "out", *PAIRS, *CHINESE)
+    assert findings_of(tmp_path / "out")["tokens per byte"].value > 0.6
+
+
+@pytest.mark.parametrize("objective", ["bert", "electra", "ernie", "gpt"])
+def test_good_text_has_no_findings(
+    objective: str, sample: Path, tokenizer_path: Path, gpt_tokenizer: Path, tmp_path: Path
+) -> None:
+    records = write_records(sample, tmp_path / "records.jsonl")
+    flags = {"gpt": (), "bert": (*PAIRS, *ENGLISH)}.get(
+        objective, ("--max-seq-length", "128", *ENGLISH)
+    )
+    tokenizer = gpt_tokenizer if objective == "gpt" else tokenizer_path
+    output = tmp_path / "out"
+    built = build([records], tokenizer, output, *flags, "--strict", objective=objective)
+    assert not findings_of(output)
+    assert "\nfinding " not in built.output
+
+
+def test_wikitext_by_its_rule_has_no_findings(
+    sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    rows = ("--max-seq-length", "256", "--max-predictions-per-seq", "40")
+    build([sample], tokenizer_path, tmp_path / "sample", *rows, "--strict")
+    assert not findings_of(tmp_path / "sample")
+
+
+@pytest.mark.skipif(not WIKITEXT.exists(), reason="needs WikiText-2")
+@pytest.mark.parametrize("objective", ["bert", "electra", "gpt"])
+def test_all_of_wikitext_has_no_findings(objective: str, tmp_path: Path) -> None:
+    model = "bpe" if objective == "gpt" else "wordpiece"
+    special = ("--special-tokens", "<|endoftext|>") if objective == "gpt" else ()
+    tokenizer = tmp_path / "tokenizer.json"
+    text = WIKITEXT.with_name("wiki.train.tokens")
+    train(text, tokenizer, "--vocab-size", "16000", "--model", model, *special)
+    cap = ("--max-predictions-per-seq", "77") if objective == "bert" else ()
+    rows = () if objective == "gpt" else ("--max-seq-length", "512")
+    output = tmp_path / "out"
+    build([WIKITEXT], tokenizer, output, *rows, *cap, "--strict", objective=objective)
+    assert not findings_of(output)
+
+
+def test_a_corpus_has_its_findings_before_it_is_built(
+    chinese_tokenizer: Path, tmp_path: Path
+) -> None:
+    corpus = write_chinese(tmp_path / "chinese.jsonl")
+    shared = (
+        "--input",
+        corpus,
+        "--tokenizer",
+        chinese_tokenizer,
+        "--num-shards",
+        "3",
+        "--seed",
+        "1",
+    )
+    report, page = tmp_path / "numbers.json", tmp_path / "corpus.html"
+    shown = run_here(
+        "inspect-corpus", *shared, "--json", report, "--html", page, "bert", *PAIRS,
+        "--duplicates", "2",
+    )  # fmt: skip
+    build([corpus], chinese_tokenizer, tmp_path / "out", *PAIRS)
+    found = findings_of(tmp_path / "out")
+    numbers = json.loads(report.read_text())
+    assert [Finding(**one) for one in numbers["findings"]] == list(found.values())
+    inspected = run_here("inspect", tmp_path / "out", "--html", tmp_path / "out.html")
+    for finding in found.values():
+        assert str(finding) in shown.output
+        assert str(finding) in inspected.output
+        for html in (page, tmp_path / "out.html"):
+            assert finding.what in html.read_text().replace("&#39;", "'")
+
+
+def test_reports_name_the_rules_and_where_the_data_is(
+    sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    records = write_records(sample, tmp_path / "records.jsonl")
+    build([records], tokenizer_path, tmp_path / "out", *ENGLISH)
+    page, corpus_page = tmp_path / "out.html", tmp_path / "corpus.html"
+    shown = run_here("inspect", tmp_path / "out", "--html", page).output
+    arguments = ("--input", records, "--tokenizer", tokenizer_path, "--html", corpus_page)
+    corpus = run_here("inspect-corpus", *arguments, *ENGLISH).output
+    for text in (shown, corpus):
+        for rule in ("document_rule=wikitext", "sentence_rule=split", "language=en"):
+            assert rule in text
+        assert "sentence_splitter=sentencex " in text
+    assert str(tmp_path / "out") in shown
+    for html in (page.read_text(), corpus_page.read_text()):
+        for rule in ("sentence_rule", "split", "sentencex ", " UTC"):
+            assert rule in html
+    assert str(tmp_path / "out") in page.read_text()
+    assert "python -m pipeline inspect-corpus --input" in corpus_page.read_text()
+
+
+def test_strict_publishes_nothing_that_has_findings(
+    chinese_tokenizer: Path, tmp_path: Path
+) -> None:
+    corpus, output = write_chinese(tmp_path / "chinese.jsonl"), tmp_path / "out"
+    parts = ("--strict: ", "stand in an example", "--sentence-rule split", "leave --strict out")
+    build([corpus], chinese_tokenizer, output, *PAIRS, "--strict", refused=parts)
+    assert_nothing_final(output)
+    build([corpus], chinese_tokenizer, output, *PAIRS, "--resume")
+    assert findings_of(output)
+
+
+def test_the_log_has_findings_as_events(chinese_tokenizer: Path, tmp_path: Path) -> None:
+    corpus, log = write_chinese(tmp_path / "chinese.jsonl"), tmp_path / "log"
+    logged = ("--log-format", "json", "--log-file", log)
+    build([corpus], chinese_tokenizer, tmp_path / "out", *PAIRS, *logged)
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    found = [event["finding"] for event in events if event.get("event") == "finding"]
+    assert [Finding(**one) for one in found] == list(findings_of(tmp_path / "out").values())
