@@ -87,7 +87,7 @@ class TaskDoFn(beam.DoFn):
         """Yield the candidates, rejects and counts of the task that was prepared last."""
         if self._candidates:
             yield from ((CANDIDATES, candidates) for candidates in self._candidates.close())
-        yield from ((REJECTS, rejects) for rejects in self._reader.write_rejects(task.number))
+        yield from ((REJECTS, rejects) for rejects in self._reader.rejects(task.number))
         yield from ((COUNTS, count) for count in self._tally.counts())
 
 

@@ -8,6 +8,9 @@ import numpy.typing as npt
 from corpusmill.corpus.batches import Reject, document_id
 from corpusmill.corpus.options import DocumentOptions
 
+# A longer detail of a reject is cut: it may quote names of any length.
+_MAX_DETAIL = 1000
+
 
 @dataclass(frozen=True)
 class FileRange:
@@ -57,4 +60,6 @@ class FileRange:
 
     def reject(self, offset: int, length: int, reason: str, detail: str) -> Reject:
         """Make a reject of this file; see `Reject` for the values."""
+        if len(detail) > _MAX_DETAIL:
+            detail = f"{detail[:_MAX_DETAIL]}..."
         return Reject(self.file, offset, length, reason, detail)

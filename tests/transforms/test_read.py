@@ -7,6 +7,7 @@ import pytest
 
 from corpusmill.corpus.options import DocumentOptions
 from tests.tools.local_pipeline import collect, local_pipeline
+from tests.tools.memory import memory_of
 from tests.tools.plain_corpus import read_documents
 from transforms.plan import PlanTasks, cut_ranges, group_ranges, read_task, write_plan
 from transforms.read import TaskReader
@@ -35,7 +36,7 @@ def read(
     for task in planned:
         reader = TaskReader(DocumentOptions(), str(temp), tally)
         documents += reader.read(read_task(task))
-        rejects += reader.write_rejects(task.number)
+        rejects += reader.rejects(task.number)
     return {"documents": documents, "rejects": rejects, "counts": dict(tally.counts())}
 
 
@@ -98,3 +99,49 @@ def test_a_damaged_file_gives_what_stood_before_the_damage(tmp_path: Path) -> No
 
 def test_a_plan_without_ranges_gives_nothing(tmp_path: Path) -> None:
     assert read([], 1, tmp_path) == {"documents": [], "rejects": [], "counts": {}}
+
+
+# Reads a small compressed file as a task does, after another that compiles what it needs.
+READ = """
+import gzip, io, sys, tempfile
+from pathlib import Path
+from corpusmill.corpus.options import DocumentOptions
+from transforms.read import TaskReader
+from transforms.tally import Tally
+
+folder = Path(tempfile.mkdtemp())
+
+def read(line, number, options):
+    path, data = folder / "text.gz", io.BytesIO()
+    with gzip.open(data, "wb", 1) as stream:
+        for _ in range(number >> 10):
+            stream.write(line * 2**10)
+    path.write_bytes(data.getvalue())
+    tally = Tally()
+    reader = TaskReader(options, str(folder), tally)
+    for batch in reader.read([(str(path), "text.gz", 0, 0, None)]):
+        pass
+    return dict(tally.counts()), list(reader.rejects(0))
+"""
+
+
+@pytest.mark.parametrize(("input_format", "lines"), [("text", 2**25), ("csv", 2**20)])
+def test_any_number_of_blank_lines_takes_little_memory(input_format: str, lines: int) -> None:
+    options = f'DocumentOptions(input_format="{input_format}", text_field="z")'
+    before = f"{READ}\noptions = {options}\nread(b'a\\n', 2**10, options)"
+    measured = f"""
+    counts, _ = read(b"\\n", {lines}, options)
+    assert counts["read.blank_lines"] == {lines}, counts
+    """
+    assert memory_of(before, measured) < 150 * 2**20
+
+
+@pytest.mark.parametrize(("input_format", "line"), [("text", b"\xff\n"), ("json-lines", b"{}\n")])
+def test_any_number_of_rejects_takes_little_memory(input_format: str, line: bytes) -> None:
+    options = f'DocumentOptions(input_format="{input_format}", text_field="z")'
+    before = f"{READ}\noptions = {options}\nread({line!r}, 2**10, options)"
+    measured = f"""
+    counts, [rejects] = read({line!r}, 2**18, options)
+    assert rejects.rejects == counts["read.rejects"] == 2**18, counts
+    """
+    assert memory_of(before, measured) < 90 * 2**20

@@ -44,6 +44,7 @@ class _Rows(RecordCollector):
         super().__init__(part)
         self._dialect = _DIALECTS[part.options.input_format]
         self._header: list[str] | None = None
+        self._fields = ""
         # The index of the text column, and the number of columns. Without a text column the number
         # is -1, which no row has.
         self._column, self._columns = 0, -1
@@ -187,8 +188,7 @@ class _Rows(RecordCollector):
         elif self._header is None:
             self._find_header(row)
         elif self._columns < 0:
-            names = ", ".join(self._header) or "unknown"
-            self._refuse_row(start, end, "missing-field", f"the fields of the header are {names}")
+            self._refuse_row(start, end, "missing-field", self._fields)
         else:
             detail = f"{len(row)} columns, the header has {self._columns}"
             self._refuse_row(start, end, "wrong-columns", detail)
@@ -197,6 +197,8 @@ class _Rows(RecordCollector):
         """Take the first row for the header; one that cannot be read names no fields."""
         if self._header is None:
             self._header = row
+            # Once, as it may be long, and each row that follows is refused with it.
+            self._fields = f"the fields of the header are {', '.join(row) or 'unknown'}"
             if row.count(self.part.options.text_field) == 1:
                 self._column = row.index(self.part.options.text_field)
                 self._columns = len(row)

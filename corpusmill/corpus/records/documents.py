@@ -59,6 +59,8 @@ class RecordCollector(Collector):
             offsets: int64[records], ascending; the low bits of their ids.
             texts: pa.large_string or pa.large_binary without nulls, in all as many.
         """
+        if not len(offsets):
+            return
         self._ids.append(self.part.ids(offsets))
         self._texts.extend(texts)
         self.rows += len(offsets)

@@ -32,8 +32,9 @@ _PROBE_BYTES = 2**20
 # JSON is parsed in steps of this size, whose strings stay in the processor's cache until they are
 # copied to Arrow.
 _PARSED_BYTES = 2**18
-# Indices of lines in their block that hold no text, and what is wrong with them.
-_Refused = list[tuple[int, UnreadableError]]
+# Index in its block of a line that holds no text, reason and detail. An exception would keep the
+# frames that it passed through.
+_Refused = list[tuple[int, str, str]]
 _KINDS = {
     type(None): "null", bool: "a truth value", int: "a number", float: "a number", str: "a string",
     list: "an array", dict: "an object",
@@ -78,7 +79,8 @@ def _parse_lines(
     block: LineBlock, lines: npt.NDArray[np.int64], text_field: str
 ) -> tuple[list[pa.Array], _Refused]:
     """Return the texts of lines that are JSON objects, in one or several arrays."""
-    arrays, refused = [], []
+    arrays: list[pa.Array] = []
+    refused: _Refused = []
     cuts = np.flatnonzero(np.diff(block.begins[lines] // _PARSED_BYTES)) + 1
     for some in np.split(lines, cuts):
         texts = []
@@ -88,7 +90,7 @@ def _parse_lines(
             try:
                 texts.append(parse_json(block.data[begin:end], text_field))
             except UnreadableError as error:
-                refused.append((line, error))
+                refused.append((line, error.reason, error.detail))
         arrays.append(pa.array(texts, pa.large_string()))
     return arrays, refused
 
@@ -120,10 +122,10 @@ class _LineRecords(RecordCollector):
         lines = np.flatnonzero(ours & (block.kinds == SENTENCE))
         texts, refused = self._read(block, lines)
         if refused:
-            self.rejects += [self._reject(block, line, error) for line, error in refused]
+            self.rejects += [self._reject(block, *line) for line in refused]
             # Block by block, the rejects are in the order of the file.
             self.rejects[before:] = sorted(self.rejects[before:], key=attrgetter("offset"))
-            lines = np.setdiff1d(lines, [line for line, _ in refused], assume_unique=True)
+            lines = np.setdiff1d(lines, [line for line, _, _ in refused], assume_unique=True)
         rejected = self.counts.rejected_lines + len(refused)
         self.counts = replace(self.counts, sentence_lines=0, rejected_lines=rejected)
         self.add(block.offsets[lines], texts)
@@ -142,12 +144,12 @@ class _LineRecords(RecordCollector):
             ends = ends - block.line_breaks()
         return [_join_pieces(block, begins[lines], ends[lines])], []
 
-    def _reject(self, block: LineBlock, line: int, error: UnreadableError) -> Reject:
+    def _reject(self, block: LineBlock, line: int, reason: str, detail: str) -> Reject:
         text = block.data[block.begins[line] : block.ends[line]]
         if not is_utf_8(text, len(text)):
             return reject_line(self.part, block, line)
         offset, length = int(block.offsets[line]), int(block.lengths[line])
-        return self.part.reject(offset, length, error.reason, error.detail)
+        return self.part.reject(offset, length, reason, detail)
 
 
 def check_json_field(stream: BinaryIO, file: str, options: DocumentOptions) -> None:

@@ -82,6 +82,8 @@ class _TableReader(RecordCollector):
                 if row + len(rows.texts) > end:
                     detail = f"it has more than its declared {stretch.rows} rows"
                     raise UnreadableError("damaged-block", detail)
+                if not len(rows.texts):  # there may be any number of blocks without rows
+                    continue
                 self._unchecked.append((row, block, rows))
                 # Counted once more when they are checked: at worst, a batch with rejects ends
                 # early.

@@ -115,7 +115,8 @@ def group_lines(
             text_bytes, last_break = text_bytes + line_bytes, kept.breaks[line]
             sentences += kinds[line] != BLANK
     document = OpenDocument(owner, offset, text_bytes, last_break, sentences, continues)
-    return ours, ended[:count], document
+    # A view would keep the memory of a document for each line.
+    return ours, ended[:count].copy(), document
 
 
 class TextDocuments(Collector):
@@ -149,10 +150,13 @@ class TextDocuments(Collector):
         )  # fmt: skip
         ours_kept = ours & kept.is_kept
         begins, ends = kept.begins[ours_kept], kept.ends[ours_kept]
-        self._texts.append(join_text(block.view, begins, ends))
-        if not self._keeps_text:
-            self._lengths.append(ends - begins)
-        self._end(ended)
+        # Lines without text add nothing, as there may be any number of them in a batch.
+        if len(begins):
+            self._texts.append(join_text(block.view, begins, ends))
+            if not self._keeps_text:
+                self._lengths.append(ends - begins)
+        if len(ended):
+            self._end(ended)
         count_lines(self, block, ours)
         return block.offsets[-1] < self.part.limits[1] or self._open.owner == OURS
 

@@ -27,6 +27,8 @@ from corpusmill.corpus.text.line_kernels import (
 )
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# The most lines of a block: each may become a Python object, such as a reject.
+MAX_BLOCK_LINES = 2**16
 _Block = TypeVar("_Block")
 
 
@@ -192,7 +194,7 @@ class LineReader:
         """Yield the complete lines of data; return the rest."""
         whole = data.rfind(b"\n") + 1
         if whole:
-            yield self._scan(data, whole)
+            yield from _split_block(self._scan(data, whole))
         return data[whole:]
 
     def _scan(self, data: bytes, count: int) -> LineBlock:
@@ -225,6 +227,21 @@ class LineReader:
             yield _without_bytes([start if seen else self.position], [])
         yield _without_bytes([start, self.position], [self.position - start])
         return b""
+
+
+def _split_block(block: LineBlock) -> Iterator[LineBlock]:
+    """Yield blocks of at most MAX_BLOCK_LINES lines."""
+    if len(block.kinds) <= MAX_BLOCK_LINES:
+        yield block
+        return
+    for first in range(0, len(block.kinds), MAX_BLOCK_LINES):
+        lines = slice(first, first + MAX_BLOCK_LINES)
+        offsets = block.offsets[first : first + MAX_BLOCK_LINES + 1]
+        begin, end = (offsets[[0, -1]] - block.offsets[0]).tolist()
+        yield LineBlock(
+            block.data[begin:end], offsets, block.lengths[lines], block.begins[lines] - begin,
+            block.ends[lines] - begin, block.kinds[lines],
+        )  # fmt: skip
 
 
 def _without_bytes(offsets: list[int], lengths: list[int]) -> LineBlock:
