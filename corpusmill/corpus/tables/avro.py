@@ -18,6 +18,7 @@ import pyarrow as pa
 from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.records.documents import MAX_BATCH_ROWS
 from corpusmill.corpus.tables import table
+from corpusmill.corpus.tables.avro_schema import check_schema
 
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
@@ -129,6 +130,7 @@ class AvroTable:
                 detail = f"its codec {self.codec} is not one of {names}"
                 raise UnreadableError("damaged-file", detail)
             self.schema = schema = json.loads(meta["avro.schema"])
+            check_schema(schema)
             self._feed = BytesIO()
             plain = header | {"meta": meta | {"avro.codec": b"null"}}
             fastavro.schemaless_writer(self._feed, HEADER, plain)
@@ -209,8 +211,10 @@ class AvroTable:
         return text
 
     def _decode(self, data: bytes) -> Iterator[table.TextRows]:
+        rows, text = _read_long(BytesIO(data[:_COUNTS_BYTES])), self._decompress(data)
+        if rows > len(text):  # the text of a row takes a byte or more
+            raise EOFError(f"{rows:,} rows in {len(text):,} bytes")
         if self.codec != "null":
-            rows, text = _read_long(BytesIO(data[:_COUNTS_BYTES])), self._decompress(data)
             data = b"".join((write_long(rows), write_long(len(text)), text, self._sync))
         self._feed.seek(0)
         self._feed.truncate()

@@ -1,6 +1,7 @@
 """What only Avro has: codecs, unions, schemas, the marks between blocks."""
 
 import io
+import json
 import zlib
 from decimal import Decimal
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from corpusmill.corpus.input_formats import check_start
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.tables import table
+from corpusmill.corpus.tables.avro import HEADER, MAGIC
 from corpusmill.errors import UserError
 from tests.tools.table_files import avro, read
 
@@ -177,3 +179,98 @@ def test_nothing_is_read_after_a_wrong_mark() -> None:
     assert "does not end with the mark" in reject.detail
     assert result.counts.rows == 1  # the block's own number of rows cannot be trusted
     assert reject.length > len(MARK)
+
+
+def bomb(extra: Any, content: bytes, rows: int = 1, **header: Any) -> bytes:
+    """Make a file with one block of rows, whose text comes after a field of another type."""
+    fields = [{"name": "extra", "type": extra}, {"name": "text", "type": "string"}]
+    meta = {
+        "avro.schema": json.dumps({"type": "record", "name": "row", "fields": fields}).encode(),
+        "avro.codec": b"deflate",
+    }
+    sink = io.BytesIO()
+    header = {"magic": MAGIC, "meta": meta, "sync": MARK} | header
+    fastavro.schemaless_writer(sink, HEADER, header)
+    packed = zlib.compress(content, wbits=-15)
+    return b"".join([sink.getvalue(), number(rows), number(len(packed)), packed, MARK])
+
+
+def record(name: str, fields: list[Any]) -> dict[str, Any]:
+    numbered = [{"name": f"f{index}", "type": field} for index, field in enumerate(fields)]
+    return {"type": "record", "name": name, "fields": numbered}
+
+
+def widened(levels: int) -> Any:
+    """Make a record of 10 ** levels nulls, which take no bytes."""
+    inner: Any = "null"
+    for level in range(levels):
+        inner = record(f"r{level}", [inner, *[f"r{level - 1}" if level else "null"] * 9])
+    return inner
+
+
+NESTED: Any = "int"
+for _ in range(80):
+    NESTED = {"type": "array", "items": NESTED}
+
+
+@pytest.mark.parametrize(
+    ("extra", "content", "cause"),
+    [
+        ({"type": "array", "items": "null"}, number(2**33), "many values in no bytes"),
+        ({"type": "array", "items": record("e", [])}, number(2**33), "many values in no bytes"),
+        (
+            {"type": "array", "items": {"type": "fixed", "name": "f", "size": 0}},
+            number(2**33), "many values in no bytes",
+        ),
+        ({"type": "map", "values": widened(3)}, number(2**33), "many values in no bytes"),
+        (record("a.n", [["null", "n"]]), b"\x02" * 2**20, "type n of its schema contains itself"),
+        (
+            record("n", [{"type": "array", "items": "n"}]),
+            b"\x02" * 2**20, "type n of its schema contains itself",
+        ),
+        (record("n", ["n"]), b"", "type n of its schema contains itself"),
+        (widened(9), b"", "a row of its schema may hold many values"),
+        (NESTED, b"\x02" * 100, "nested more than 64 levels deep"),
+        ({"type": "request", "fields": []}, b"", "no type request"),
+    ],
+)  # fmt: skip
+def test_schemas_whose_values_have_no_bound_are_refused(
+    extra: Any, content: bytes, cause: str
+) -> None:
+    data = bomb(extra, content)
+    with pytest.raises(UserError, match=cause):
+        check_start(io.BytesIO(data), "f", OPTIONS)
+    [reject] = read(data, OPTIONS).rejects
+    assert reject.reason == "damaged-file"
+    assert cause in reject.detail
+
+
+@pytest.mark.parametrize(
+    ("extra", "content"),
+    [
+        (["null", "string"], b"\x00"),
+        ({"type": "array", "items": ["null", "string"]}, b"\x04\x00\x00\x00"),
+        ({"type": "map", "values": widened(1)}, b"\x02\x02k\x00"),
+        (
+            record("a.n", ["null", {"type": "array", "items": record("m", ["int"])}]),
+            b"\x02\x02\x00",
+        ),
+        (
+            record("a.n", [record("m", ["int"]), {"type": "array", "items": "m"}, "a.m"]),
+            b"\x02\x00\x02",
+        ),
+        ({"type": "enum", "name": "e", "symbols": ["A"]}, b"\x00"),
+    ],
+)  # fmt: skip
+def test_other_fields_may_have_any_bounded_type(extra: Any, content: bytes) -> None:
+    assert read(bomb(extra, content + b"\x02a"), OPTIONS).sentences == ["a"]
+
+
+def test_a_block_has_no_more_rows_than_bytes() -> None:
+    nothing = {"type": "null", "logicalType": "string"}
+    fields = [{"name": "text", "type": nothing}]
+    schema = json.dumps({"type": "record", "name": "row", "fields": fields}).encode()
+    data = bomb("null", b"", 2**27, meta={"avro.schema": schema, "avro.codec": b"deflate"})
+    result = read(data, OPTIONS)
+    assert result.reasons == ["damaged-block"]
+    assert "134,217,728 rows in 0 bytes" in result.rejects[0].detail

@@ -1,0 +1,98 @@
+"""What a schema of Avro may cost: a few bytes must not claim any number of values.
+
+An item of an array may take no byte at all (null, a record without fields), so that its number is
+all that a file holds of it. A type that contains itself may be nested as deep as a file has bytes,
+which ends the process, as the decoder is compiled and calls itself.
+"""
+
+from typing import Any
+
+# The values of an array or a map may be this many for each byte, and those of a row twice as many.
+_VALUES_PER_BYTE = 64
+_MAX_DEPTH = 64
+_PRIMITIVE = ("boolean", "int", "long", "float", "double", "bytes", "string")
+
+
+def check_schema(schema: Any) -> None:
+    """Refuse a schema whose values take unbounded work or memory.
+
+    Args:
+        schema: parsed from JSON.
+
+    Raises:
+        ValueError: a type contains itself, types are nested too deep, or a row or an item of an
+            array may hold many values that take no byte.
+
+    Example:
+        {"type": "array", "items": "null"} is refused, {"type": "array", "items": "int"} is not.
+    """
+    if _Surplus().of(schema, "", 0) > _VALUES_PER_BYTE:
+        raise ValueError("a row of its schema may hold many values in no bytes")
+
+
+class _Surplus:
+    """Finds how many values of a type may exceed `_VALUES_PER_BYTE` for each of its bytes.
+
+    Where that is 0 or less, the values of any number of items are bounded by their bytes.
+    """
+
+    def __init__(self) -> None:
+        # By full name; None while the type is being looked at.
+        self._named: dict[str, int | None] = {}
+
+    def of(self, kind: Any, namespace: str, depth: int) -> int:
+        """Return the surplus of a type; `check_schema` names the errors."""
+        if depth > _MAX_DEPTH:
+            raise ValueError(f"its schema is nested more than {_MAX_DEPTH} levels deep")
+        match kind:
+            case str():
+                surplus = self._of_name(kind, namespace)
+            case list():  # a byte says which of them follows
+                branches = [self.of(branch, namespace, depth + 1) for branch in kind]
+                surplus = max(branches, default=0) - _VALUES_PER_BYTE
+            case {"type": "array", "items": items}:
+                surplus = self._of_items(self.of(items, namespace, depth + 1))
+            case {"type": "map", "values": items}:  # each has a key of at least a byte
+                surplus = self._of_items(self.of(items, namespace, depth + 1) - _VALUES_PER_BYTE)
+            case {"type": "record" | "error" | "enum" | "fixed", "name": str(name)}:
+                full = _full_name(name, kind.get("namespace", namespace))
+                surplus = self._of_named(kind, full, depth)
+            case {"type": nested}:
+                surplus = self.of(nested, namespace, depth + 1)
+            case _:
+                raise ValueError(f"its schema holds {str(kind)[:80]}, which is not a type")
+        return surplus
+
+    def _of_name(self, name: str, namespace: str) -> int:
+        if name == "null" or name in _PRIMITIVE:
+            return 1 if name == "null" else 1 - _VALUES_PER_BYTE
+        full = _full_name(name, namespace)
+        if full not in self._named:
+            raise ValueError(f"its schema has no type {name[:80]}")
+        surplus = self._named[full]
+        if surplus is None:
+            raise ValueError(f"the type {name[:80]} of its schema contains itself")
+        return surplus
+
+    def _of_items(self, surplus: int) -> int:
+        if surplus > 0:
+            raise ValueError("an array or a map of its schema may hold many values in no bytes")
+        return 1 - _VALUES_PER_BYTE
+
+    def _of_named(self, kind: Any, name: str, depth: int) -> int:
+        self._named[name] = None
+        surplus = 1
+        match kind:
+            case {"type": "enum"}:
+                surplus -= _VALUES_PER_BYTE
+            case {"type": "fixed", "size": int(size)}:
+                surplus -= _VALUES_PER_BYTE * size
+            case {"fields": list(fields)}:
+                namespace = name.rpartition(".")[0]
+                surplus += sum(self.of(field["type"], namespace, depth + 1) for field in fields)
+        self._named[name] = surplus
+        return surplus
+
+
+def _full_name(name: str, namespace: str) -> str:
+    return name if "." in name or not namespace else f"{namespace}.{name}"
