@@ -12,7 +12,7 @@ from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
 from corpusmill.dataset.checksums import HashingWriter
-from corpusmill.dataset.distributions import Counts, weigh
+from corpusmill.dataset.distributions import Counts, weigh, weigh_segments
 from corpusmill.dataset.shards import write_shard
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.parquet import ROW_GROUP_ROWS
@@ -132,6 +132,8 @@ class _BuildShard(beam.DoFn):
                 self._tally.add(f"write.{split}.{name}.{value}", int(counts[value]))
         if "pieces" in distributions:
             self._tally.add("write.pieces", weigh(distributions["pieces"]))
+        if tokens := weigh_segments(distributions):
+            self._tally.add("write.segment_tokens", tokens)
         return weigh(distributions["length"])
 
 

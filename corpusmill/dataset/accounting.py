@@ -52,6 +52,11 @@ def find_imbalances(
         ("rows written", examples, "examples built", count("build.examples")),
         ("shards written", shards, "shards planned", expected.shards),
     ]
+    if "write.segment_tokens" in counts and "build.trimmed_tokens" in counts:
+        own = count("write.segment_tokens") - count("build.random_tokens")
+        tokens = count("tokenize.tokens") * expected.repeats
+        held = own + count("build.trimmed_tokens")
+        comparisons.append(("tokens in rows or cut off", held, "tokens to build from", tokens))
     if count("read.records"):
         uncut = count("read.documents") - count("read.cut_documents")
         filled = count("read.records") - count("read.empty_records")

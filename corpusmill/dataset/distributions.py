@@ -92,6 +92,12 @@ def add_all(totals: dict[str, Counts], more: Mapping[str, Counts]) -> None:
         totals[name] = add_counts(totals.get(name, counts[:0]), counts)
 
 
+def weigh_segments(distributions: Mapping[str, Counts]) -> int:
+    """The tokens of both segments of all rows, without special tokens; 0 where rows have none."""
+    names = ("first_segment_length", "second_segment_length")
+    return sum(weigh(distributions[name]) for name in names if name in distributions)
+
+
 def weigh(counts: Counts) -> int:
     """The sum of all values of a distribution; [4, 0, 3] gives 6."""
     return int(counts @ np.arange(len(counts)))

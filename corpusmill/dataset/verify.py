@@ -11,7 +11,14 @@ from typing import BinaryIO, cast
 import numpy as np
 
 from corpusmill.dataset.accounting import Expected, find_imbalances
-from corpusmill.dataset.distributions import Counts, add_all, add_counts, recount, weigh
+from corpusmill.dataset.distributions import (
+    Counts,
+    add_all,
+    add_counts,
+    recount,
+    weigh,
+    weigh_segments,
+)
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, FileEntry, Manifest, Shard, Split
 from corpusmill.dataset.manifest_json import decode, seal
 from corpusmill.dataset.storage import Folder, UrlFolder
@@ -191,6 +198,13 @@ def _check_manifest(manifest: Manifest) -> Iterator[Problem]:
     expected = Expected(counts.get("read.ranges", 0), -1, shards, manifest.objective.repeats)
     if counts.get("write.rows", rows) != rows:
         cause = f"its count write.rows is {counts['write.rows']:,}, its splits hold {rows:,}"
+        yield Problem(MANIFEST, cause)
+    tokens = sum(
+        weigh_segments({name: np.array(values) for name, values in split.distributions.items()})
+        for split in manifest.splits.values()
+    )
+    if counts.get("write.segment_tokens", tokens) != tokens:
+        cause = f"its count write.segment_tokens is not the {tokens:,} of its distributions"
         yield Problem(MANIFEST, cause)
     for sentence in find_imbalances(counts, expected, rows, shards):
         yield Problem(MANIFEST, f"its counts disagree: {sentence}")

@@ -133,13 +133,14 @@ class SentenceObjective(Objective):
             return {"trimmed_tokens": 0}
         sentences = measure_sentences(documents)
         _, offsets = ragged.from_arrow(examples.column("input_ids"))
-        own_tokens = np.diff(offsets).astype(np.int64) - NUM_SPECIAL
+        tokens, random_tokens = np.diff(offsets).astype(np.int64) - NUM_SPECIAL, 0
         if self.segments == "next-sentence":
             is_random = examples.column(NEXT_SENTENCE_LABEL.name).to_numpy() == 1
             first_lengths = examples.column(FIRST_LENGTH.name).to_numpy()
-            own_tokens = np.where(is_random, first_lengths, own_tokens)
+            random_tokens = int((tokens - first_lengths)[is_random].sum())
         return {
-            "trimmed_tokens": int(sentences.sum() - own_tokens.sum()),
+            "trimmed_tokens": int(sentences.sum() - tokens.sum()) + random_tokens,
+            "random_tokens": random_tokens,
             "long_sentences": int(
                 np.count_nonzero(sentences > self.options.max_seq_length - NUM_SPECIAL)
             ),

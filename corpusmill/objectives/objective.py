@@ -117,8 +117,10 @@ class Objective(ABC):
     def count(self, documents: pa.RecordBatch, examples: pa.RecordBatch) -> dict[str, int]:
         """Return counts other than rows of one pass, as {"trimmed_tokens": 3}.
 
-        Reports know two names: "trimmed_tokens", the tokens of the documents that stand in no row
-        of the pass, and "long_sentences", the sentences that no row can hold whole.
+        Three names are known elsewhere: "trimmed_tokens", the tokens of the documents that stand in
+        no row of the pass; "random_tokens", those of other documents that stand in rows; and
+        "long_sentences", the sentences that no row can hold whole. Where rows have two segments,
+        the first two must balance with the rows' tokens.
 
         Args:
             documents: what was given to `build`.

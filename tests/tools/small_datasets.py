@@ -27,7 +27,7 @@ from corpusmill.corpus.text.reading import read_text
 from corpusmill.dataset import manifest as manifests
 from corpusmill.dataset import shards
 from corpusmill.dataset.card import render_card
-from corpusmill.dataset.distributions import Counts, add_all, weigh
+from corpusmill.dataset.distributions import Counts, add_all, weigh, weigh_segments
 from corpusmill.dataset.manifest import FileEntry, Manifest, Shard, Split, entry_of
 from corpusmill.dataset.manifest_json import seal, to_json
 from corpusmill.formats.options import OutputOptions
@@ -187,6 +187,11 @@ class _Writer:
         if any("pieces" in split.distributions for split in splits.values()):
             pieces = (np.array(split.distributions["pieces"]) for split in splits.values())
             written["write.pieces"] = sum(map(weigh, pieces))
+        for split in splits.values():
+            lists = split.distributions.items()
+            if tokens := weigh_segments({name: np.array(values) for name, values in lists}):
+                before = written.get("write.segment_tokens", 0)
+                written["write.segment_tokens"] = before + tokens
         manifest = replace(
             self.header(), counts={**counts, **written}, splits=splits, files=(*self.companions,)
         )

@@ -46,6 +46,21 @@ def test_rows_and_shards_are_balanced_too() -> None:
     ]
 
 
+def test_a_token_is_in_a_row_or_was_cut_off() -> None:
+    tokens = {
+        "tokenize.tokens": 100,
+        "build.trimmed_tokens": 60,
+        "build.random_tokens": 20,
+        "write.segment_tokens": 260,
+    }
+    counts = {**BALANCED, **tokens}
+    assert find_imbalances(counts, EXPECTED, written_rows=7, shards=2) == []
+    for name, number in tokens.items():
+        changed = {**counts, name: number + 1}
+        [sentence] = find_imbalances(changed, EXPECTED, written_rows=7, shards=2)
+        assert "tokens in rows or cut off" in sentence
+
+
 def test_bytes_of_compressed_files_are_not_known() -> None:
     hidden = Expected(ranges=3, bytes=-1, shards=2, repeats=3)
     assert find_imbalances({**BALANCED, "read.bytes": 5}, hidden, written_rows=7, shards=2) == []
