@@ -29,6 +29,19 @@ def list_steps(tokenizer_json: Part, part: str) -> list[Part]:
     return flatten(tokenizer_json[part]) if tokenizer_json.get(part) else []
 
 
+def list_patterns(tokenizer_json: Part) -> set[str]:
+    """The regular expressions by which a tokenizer rewrites or splits a text."""
+    steps = (
+        step
+        for part in ("normalizer", "pre_tokenizer")
+        for step in list_steps(tokenizer_json, part)
+    )
+    patterns = (step.get("pattern") for step in steps)
+    return {
+        pattern["Regex"] for pattern in patterns if isinstance(pattern, dict) and "Regex" in pattern
+    }
+
+
 def added_tokens(tokenizer_json: Part) -> list[Part]:
     """The added tokens: text that is one of them is never split."""
     return tokenizer_json.get("added_tokens") or []

@@ -1,6 +1,8 @@
 """The proof of a tokenizer on a piece of the corpus, before it is used."""
 
 import io
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -8,6 +10,7 @@ from itertools import pairwise
 from typing import BinaryIO
 
 import numpy as np
+import orjson
 from rich.console import Console
 from tokenizers import Tokenizer
 
@@ -16,9 +19,11 @@ from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
+from corpusmill.tokenization.compiled.byte_level_patterns import PATTERNS
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer
 from corpusmill.tokenization.sources.proof import LINED_TEXTS, find_difference, hard_texts
 from corpusmill.tokenization.tokenizer_file import Encode, TokenizerFile
+from corpusmill.tokenization.tokenizer_json import list_patterns
 from corpusmill.tokenization.words.word_marks import marked_dtype
 from corpusmill.tokenization.words.words import WordRule
 from pipeline.preparation.inputs import InputFile
@@ -31,6 +36,15 @@ _FILES = 8
 _LARGE = 4 * 2**20
 # Formats that can be cut at the ends of lines.
 _OF_LINES = {"text", "json-lines", "lines"}
+# A regular expression may take time that doubles with each character of a text. Slow ones tokenize
+# the probe in a few seconds.
+_SECONDS = 120
+_ENCODE = """
+import json, sys
+from tokenizers import Tokenizer
+tokenizer, texts = json.load(sys.stdin)
+Tokenizer.from_str(tokenizer).encode_batch_fast(texts)
+"""
 
 
 def read_probe(files: Sequence[InputFile], options: DocumentOptions) -> list[str]:
@@ -106,8 +120,10 @@ def prove_tokenizer(
         Whether the ids are the same with a memo of words as without.
 
     Raises:
-        UserError: the original library gives other ids, or the rule finds no words.
+        UserError: the tokenizer does not come to an end, the original library gives other ids, or
+            the rule finds no words.
     """
+    _check_patterns(tokenizer, texts)
     sentences = _sentence_tokenizer(tokenizer, words, memoize=True)
     if not sentences.memoizes and tokenizer.reference is None and words is None:
         return True
@@ -141,6 +157,31 @@ def prove_tokenizer(
             f"the ids of words are not remembered: {difference}", markup=False, soft_wrap=True
         )
     return difference is None
+
+
+def _check_patterns(tokenizer: TokenizerFile, texts: list[str]) -> None:
+    """Try regular expressions that are not known in another process, as nothing else ends them."""
+    unknown = list_patterns(orjson.loads(tokenizer.json)) - PATTERNS
+    if not unknown:
+        return
+    request = orjson.dumps([tokenizer.json, [*hard_texts(()), *texts]])
+    try:
+        subprocess.run(  # noqa: S603  this very interpreter
+            [sys.executable, "-c", _ENCODE], input=request, timeout=_SECONDS, capture_output=True,
+            check=True,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        cause = f"it did not tokenize {len(texts):,} texts of the corpus in {_SECONDS} seconds"
+    except subprocess.CalledProcessError as error:
+        lines = error.stderr.decode(errors="replace").strip().splitlines() or [str(error)]
+        cause = f"it cannot tokenize texts of the corpus ({lines[-1]})"
+    else:
+        return
+    raise UserError(
+        f"--tokenizer {tokenizer.name}",
+        f"{cause}; its regular expressions are {', '.join(map(repr, sorted(unknown)))}",
+        "Give another tokenizer, or one without nested repetitions such as (a+)+",
+    )
 
 
 def _sentence_tokenizer(

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rich.console import Console
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
@@ -152,3 +153,28 @@ def test_a_memo_that_is_wrong_at_line_breaks_is_found(
     memoize, printed = proven(file, probe(tmp_path / "a.txt", options))
     assert not memoize
     assert "the ids of words are not remembered" in printed
+
+
+def split_by(pattern: str) -> TokenizerFile:
+    """Make a tokenizer that splits text by a regular expression."""
+    tokenizer = Tokenizer(models.BPE({"a": 0, "b": 1}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), "isolated")
+    content = tokenizer.to_str().encode()
+    return read_tokenizer("t.json", lambda path: content if path == "t.json" else None)
+
+
+def test_a_regular_expression_that_does_not_end_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pipeline.preparation.probe._SECONDS", 2)
+    endless = split_by(r"(?:a|a){18}[^\w]")
+    with pytest.raises(UserError, match="did not tokenize 1 texts of the corpus in 2 seconds"):
+        prove_tokenizer(endless, ["a" * 10_000], Console(file=StringIO()))
+
+
+def test_a_regular_expression_of_ones_own_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    prove_tokenizer(split_by(r"\w+|\W"), ["a b"], Console(file=StringIO()))
+    monkeypatch.setattr("pipeline.preparation.probe._ENCODE", "raise ValueError('not so')")
+    with pytest.raises(UserError, match=r"cannot tokenize .* \(ValueError: not so\).*'a\+'"):
+        prove_tokenizer(split_by("a+"), ["a b"], Console(file=StringIO()))
+    prove_tokenizer(split_by(CL100K), ["a b"], Console(file=StringIO()))
