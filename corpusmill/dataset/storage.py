@@ -6,8 +6,11 @@ huggingface_hub, which the library installs; `memory://` is fsspec's own.
 
 import os
 import re
+import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from errno import EINVAL
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast, runtime_checkable
 from urllib.parse import unquote
@@ -20,6 +23,18 @@ from corpusmill.errors import UserError
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*(::|://)")
 _BLOCK_BYTES = 4 * 2**20
 _PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
+
+
+def refuse_special(path: Path) -> None:
+    """Refuse a pipe, a socket or a device, which a reader or a writer may wait for without end.
+
+    Raises:
+        OSError: it is one of these.
+    """
+    with suppress(FileNotFoundError, NotADirectoryError):
+        mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise OSError(EINVAL, "it is not a regular file", str(path))
 
 
 @runtime_checkable
@@ -108,6 +123,7 @@ class UrlFolder:
         """Open a file for reading from any position."""
         local = self.local_path(name)
         if local is not None:
+            refuse_special(local)
             return local.open("rb")
         files, root = self._find()
         path = f"{root.rstrip('/')}/{name}"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from corpusmill.dataset.manifest import MANIFEST, TOKENIZER, Manifest
-from corpusmill.dataset.storage import Folder
+from corpusmill.dataset.storage import Folder, refuse_special
 from corpusmill.errors import UserError
 from corpusmill.reading.cache.unpacking import damaged
 from corpusmill.tokenization.special_tokens import ROLES, SpecialTokens
@@ -50,8 +50,10 @@ def check_tokenizer(folder: Folder, manifest: Manifest, tokenizer: str | Path | 
 
 
 def _read_tokenizer(path: Path) -> bytes:
+    file = path / TOKENIZER if path.is_dir() else path
     try:
-        return (path / TOKENIZER if path.is_dir() else path).read_bytes()
+        refuse_special(file)
+        return file.read_bytes()
     except OSError as error:
         cause = f"it cannot be read ({error.strerror})"
         raise UserError(f"tokenizer={path}", cause, f"Give a {TOKENIZER}") from None

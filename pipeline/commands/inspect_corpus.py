@@ -10,7 +10,6 @@ All stages but the last are fused. Only temporary files and the report are writt
 import json
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import time
 from typing import Any
@@ -34,8 +33,8 @@ from pipeline.console.run_log import log_event, log_findings
 from pipeline.console.terminal_report import print_corpus
 from pipeline.graph import Job, plan_pool, plan_preparation
 from pipeline.preparation.assembly import assemble_job
-from pipeline.preparation.inputs import is_local, read_bytes, sum_costs
-from pipeline.preparation.output import write_text
+from pipeline.preparation.inputs import read_bytes, sum_costs
+from pipeline.preparation.output import check_file, write_text
 from pipeline.preparation.recipe import BuildOptions, prepare
 from pipeline.preparation.run_folder import RunFolder
 from pipeline.preparation.temporary_folder import temporary_folder
@@ -84,10 +83,9 @@ def inspect_corpus(
 ) -> int:
     """Measure a corpus and print, or write, the report, which names the command as it was typed."""
     run = command.run
-    for path in filter(None, (command.html, command.json)):
-        if is_local(path) and (Path(path).is_dir() or not Path(path).absolute().parent.is_dir()):
-            cure = "Name a file in an existing folder"
-            raise UserError(path, "a file cannot be written there", cure)
+    for flag, path in (("--html", command.html), ("--json", command.json)):
+        if path:
+            check_file(flag, path)
     if not run.wait:
         raise UserError(
             "inspect-corpus --no-wait", "its report needs the result of the job", "Leave it out"

@@ -17,7 +17,7 @@ from pipeline.console.html_report import render_page
 from pipeline.console.origin import Origin
 from pipeline.console.terminal_report import print_inspection
 from pipeline.preparation.beam_folder import BeamFolder
-from pipeline.preparation.output import write_text
+from pipeline.preparation.output import check_file, write_text
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,8 @@ def inspect(command: Inspect, console: Console) -> int:
     Raises:
         UserError: the folder does not hold a data set, or one that is damaged.
     """
+    if command.html:
+        check_file("--html", command.html)
     folder = BeamFolder(command.folder)
     manifest = read_manifest(folder)
     report, examples = summarize(manifest), list[DecodedExample]()

@@ -179,15 +179,15 @@ def train_tokenizer(command: TrainTokenizer, console: Console) -> int:
 
 
 def _check_outputs(command: TrainTokenizer, files: tuple[str, ...]) -> None:
-    if is_local(command.output) and Path(absolute(command.output)).is_dir():
-        raise UserError(
-            f"--output {command.output}", "it is a folder", "Name a file, such as tokenizer.json"
-        )
+    output = Path(absolute(command.output))
+    if is_local(command.output) and output.exists() and not output.is_file():
+        cause = "it is a folder" if output.is_dir() else "it is not a regular file"
+        raise UserError(f"--output {command.output}", cause, "Name a file, such as tokenizer.json")
     if command.save_model is None:
         return
     folder, cause, cure = absolute(command.save_model), "", "Give another folder"
     paths = {name: FileSystems.join(folder, name) for name in files}
-    if is_local(folder) and any(path.is_file() for path in (Path(folder), *Path(folder).parents)):
+    if is_local(folder) and _is_blocked(Path(folder)):
         cause = "a file is in its place"
     elif absolute(command.output) in {folder, *paths.values()}:
         cause = f"--output {command.output} has the same path"
@@ -196,6 +196,11 @@ def _check_outputs(command: TrainTokenizer, files: tuple[str, ...]) -> None:
         cure = "Move that away, or give another folder"
     if cause:
         raise UserError(f"--save-model {command.save_model}", cause, cure)
+
+
+def _is_blocked(folder: Path) -> bool:
+    """Whether a folder cannot be made, as something else has its path or that of a parent."""
+    return any(path.exists() and not path.is_dir() for path in (folder, *folder.parents))
 
 
 def _save_model(tokenizer: Tokenizer, folder: str) -> None:

@@ -20,6 +20,7 @@ from corpusmill.corpus.hub.data_sets import is_hub_path, list_hub_files
 from corpusmill.corpus.hub.wikitext import WIKITEXT, fetch_wikitext
 from corpusmill.corpus.input_formats import check_start, resolve_format, take_suffixes
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.dataset.storage import refuse_special
 from corpusmill.errors import UserError
 from pipeline.preparation.saved_datasets import choose_data_files
 from transforms.storage.files import create_file, find_files, open_file
@@ -77,7 +78,17 @@ def absolute(path: str) -> str:
 
 
 def read_bytes(path: str) -> bytes | None:
-    """Read a file in any of Beam's file systems; None if there is no such file."""
+    """Read a file in any of Beam's file systems; None if there is no such file.
+
+    Raises:
+        UserError: it is a pipe, a socket or a device.
+    """
+    if is_local(path):
+        try:
+            refuse_special(Path(absolute(path)))
+        except OSError as error:
+            cause = str(error.strerror)
+            raise UserError(path, cause, "Write its content to a file") from None
     try:
         with open_file(absolute(path)) as stream:
             return stream.read()

@@ -4,6 +4,7 @@ import os
 import re
 import socket
 from collections.abc import Container, Iterable
+from pathlib import Path
 
 import psutil
 from apache_beam.io.filesystems import FileSystems
@@ -14,7 +15,7 @@ from corpusmill.errors import UserError
 from corpusmill.formats.shard_formats import FORMATS, all_suffixes
 from corpusmill.formats.shard_names import matcher_of
 from pipeline.preparation.beam_folder import BeamFolder
-from pipeline.preparation.inputs import absolute, read_bytes
+from pipeline.preparation.inputs import absolute, is_local, read_bytes
 from pipeline.preparation.temporary_folder import find_temporary_folders, is_folder_of_run
 from transforms.recovery.claim import CLAIM, Claim, read_claim
 from transforms.storage.files import write_file
@@ -157,6 +158,20 @@ def _list_shards(output: str) -> set[str]:
         return set(decode(content or b"", output).entries)
     except UserError:
         return set()
+
+
+def check_file(flag: str, path: str) -> None:
+    """Refuse the path of a file that could not be written at the end.
+
+    Raises:
+        UserError: its folder does not exist, or something else is in its place.
+    """
+    if not is_local(path):
+        return
+    file = Path(absolute(path))
+    if not file.parent.is_dir() or (file.exists() and not file.is_file()):
+        cause = "a file cannot be written there"
+        raise UserError(f"{flag} {path}", cause, "Name a file in an existing folder")
 
 
 def write_text(path: str, text: str) -> None:

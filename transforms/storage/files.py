@@ -17,6 +17,7 @@ from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileSystem
 from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.corpus.hub.data_sets import is_hub_path, open_hub_file
+from corpusmill.dataset.storage import refuse_special
 from corpusmill.errors import UserError
 from transforms.storage.objects import ObjectWriter, find_object, is_object_path, open_object
 from transforms.storage.store import Store, StoredFile
@@ -31,13 +32,15 @@ def open_file(path: str) -> BinaryIO:
     """Open a file for reading at any position; compressed bytes are left as they are.
 
     Raises:
-        OSError: the file does not exist or cannot be read.
+        OSError: the file does not exist, cannot be read, or is not a regular one.
         UserError: its bucket does not exist, cannot be reached or refuses.
     """
     if is_hub_path(path):
         return open_hub_file(path)
     if is_object_path(path):
         return cast(BinaryIO, open_object(path))
+    if FileSystems.get_scheme(path) is None:
+        refuse_special(Path(path))
     plain = CompressionTypes.UNCOMPRESSED
     return cast(BinaryIO, FileSystems.open(path, compression_type=plain))
 
@@ -46,13 +49,16 @@ def create_file(path: str) -> BinaryIO:
     """Create a file, whose bytes are written as they are; a store shows it whole or not at all.
 
     Raises:
+        OSError: there is a pipe, a socket or a device.
         FileNotFoundError: it belongs to a run whose folder is gone. Beam would create the folder
             again for an attempt that the engine has lost sight of, and nobody would remove it.
     """
     if is_object_path(path):
         return cast(BinaryIO, ObjectWriter(*find_object(path)))
-    if FileSystems.get_scheme(path) is None and _belongs_to_ended_run(Path(path).parent):
-        raise FileNotFoundError(ENOENT, os.strerror(ENOENT), str(Path(path).parent))
+    if FileSystems.get_scheme(path) is None:
+        if _belongs_to_ended_run(Path(path).parent):
+            raise FileNotFoundError(ENOENT, os.strerror(ENOENT), str(Path(path).parent))
+        refuse_special(Path(path))
     plain = CompressionTypes.UNCOMPRESSED
     return cast(BinaryIO, FileSystems.create(path, compression_type=plain))
 

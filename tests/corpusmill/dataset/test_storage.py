@@ -1,4 +1,6 @@
+import os
 import pickle
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from corpusmill.dataset.shards import read_manifest, read_shard
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
 from corpusmill.errors import UserError
+from corpusmill.reading.tokenizer_check import check_tokenizer
 from tests.tools.small_datasets import write_dataset
 
 
@@ -102,3 +105,21 @@ def test_a_url_that_no_package_knows_says_what_to_install(
         UrlFolder(url)
     assert url in str(refused.value)
     assert cure in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["_SUCCESS", "dataset.json", "tokenizer.json"])
+def test_a_pipe_in_the_place_of_a_file_is_refused_without_waiting(
+    name: str, dataset: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(dataset, copy)
+    (copy / name).unlink()
+    os.mkfifo(copy / name)
+    with pytest.raises(OSError, match="it is not a regular file"):
+        UrlFolder(str(copy)).open(name)
+    if name != "tokenizer.json":
+        with pytest.raises(UserError, match=f"{name} cannot be read .it is not a regular file"):
+            read_manifest(UrlFolder(str(copy)))
+    folder = UrlFolder(str(dataset))
+    with pytest.raises(UserError, match="it is not a regular file"):
+        check_tokenizer(folder, read_manifest(folder), copy / name)

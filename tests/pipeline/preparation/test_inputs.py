@@ -4,7 +4,11 @@ from pathlib import Path
 import pytest
 
 from corpusmill.errors import UserError
-from pipeline.preparation.inputs import InputFile, absolute, is_local, list_inputs
+from corpusmill.tokenization.sources.read import read_tokenizer
+from pipeline.preparation.inputs import InputFile, absolute, is_local, list_inputs, read_bytes
+from pipeline.preparation.output import check_file
+from tests.tools.jobs import run_here
+from transforms.storage.files import create_file, open_file
 
 
 @pytest.fixture
@@ -148,3 +152,29 @@ def test_other_file_systems_are_told_by_their_scheme(corpus: Path) -> None:
     assert not is_local("gs://bucket/a")
     assert absolute("gs://bucket/../a") == "gs://bucket/../a"
     assert absolute("more/../a.txt") == str(corpus / "a.txt")
+
+
+@pytest.mark.parametrize("name", ["t.json", "tokenizer_config.json"])
+def test_a_pipe_among_the_files_of_a_tokenizer_is_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text("{}")
+    (tmp_path / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(UserError, match=f"{name}: it is not a regular file"):
+        read_tokenizer(str(tmp_path / "t.json"), read_bytes)
+
+
+def test_pipes_in_the_places_of_outputs_are_refused(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(UserError, match=f"--html {pipe}: a file cannot be written there"):
+        check_file("--html", str(pipe))
+    with pytest.raises(OSError, match="it is not a regular file"):
+        create_file(str(pipe))
+    with pytest.raises(OSError, match="it is not a regular file"):
+        open_file(str(pipe))
+    text = tmp_path / "text.txt"
+    text.write_text("Some text .\n")
+    arguments = ("train-tokenizer", "--input", text, "--output")
+    run_here(*arguments, pipe, refused=[f"--output {pipe}", "it is not a regular file"])
+    more = ("--save-model", pipe)
+    run_here(*arguments, tmp_path / "t.json", *more, refused=[f"--save-model {pipe}"])
