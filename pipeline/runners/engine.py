@@ -133,6 +133,11 @@ class Engine(ABC):
         """How many tasks run at once; None if unknown."""
         return None
 
+    @property
+    def remark(self) -> str:
+        """What the user should know of how the options are used; empty if nothing."""
+        return ""
+
     def choose_range_bytes(self, input_bytes: int) -> int:
         """Return the longest range: the user's choice, or one that lets workers end together.
 

@@ -100,7 +100,7 @@ def prepare_launch(
     console: Console,
     log: LogOptions,
 ) -> Launch:
-    """Set up the engine, check what it can reach, and print the options that we set for it.
+    """Set up the engine, check what it can reach, and print how options were set or changed.
 
     Raises:
         UserError: the engine cannot run a job with these options and places.
@@ -116,4 +116,6 @@ def prepare_launch(
     engine.check()
     if engine.ours:
         console.print(f"{engine.name}: {' '.join(engine.ours)}", markup=False, soft_wrap=True)
+    if engine.remark:
+        console.print(engine.remark, markup=False, soft_wrap=True)
     return Launch(engine, console, log)

@@ -4,9 +4,11 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+import pipeline.runners.local.workers as local_workers
 import transforms.build
 import transforms.shuffle
 from tests.conftest import CHECKOUT
@@ -120,3 +122,30 @@ def test_the_format_is_as_it_was(
     built = digests(tmp_path / "out")
     golden = json.loads(GOLDEN.read_text())
     assert {name: built[name] for name in golden} == golden
+
+
+def test_more_workers_than_the_machine_can_hold(
+    corpus: Path, tokenizer_path: Path, output: Path, monkeypatch: pytest.MonkeyPatch,
+    reference: Digests,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("pipeline.runners.local.engine.most_workers", lambda: 2)
+    flags = ("--validation-share", "0.2", *PROCESSES, "--workers", "1000")
+    outcome = build([corpus], tokenizer_path, output, *flags)
+    assert "--workers 1000: 2 are used, as many as this machine's cores" in outcome.output
+    assert digests(output) == reference
+
+
+@pytest.mark.parametrize(
+    ("cores", "memory", "workers"), [(8, 2**40, 32), (8, 2**31, 4), (None, 2**40, 4), (1, 2**20, 1)]
+)
+def test_workers_for_the_cores_and_the_memory(
+    cores: int | None, memory: int, workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = tmp_path / "memory.max"
+    limit.write_text(f"{memory}\n")
+    monkeypatch.setattr(local_workers, "_MEMORY_LIMITS", (str(limit), str(tmp_path / "none")))
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(total=2**41))
+    assert local_workers.most_workers() == workers
+    limit.write_text("max\n")
+    assert local_workers.most_workers() == 4 * (cores or 1)

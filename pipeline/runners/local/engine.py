@@ -21,7 +21,7 @@ from pipeline.console.progress import Counters
 from pipeline.runners.engine import Engine, Reach, Run, Submitted
 from pipeline.runners.live_counters import read_counters
 from pipeline.runners.local.worker_watch import WorkerWatch
-from pipeline.runners.local.workers import Worker, start_workers
+from pipeline.runners.local.workers import Worker, most_workers, start_workers
 
 
 class LocalEngine(Engine):
@@ -35,12 +35,19 @@ class LocalEngine(Engine):
 
     @property
     def parallelism(self) -> int:
-        """The number of workers."""
-        return self.options.workers
+        """The number of workers: not more than this machine can hold."""
+        return min(self.options.workers, most_workers())
+
+    @property
+    def remark(self) -> str:
+        """Say that there are fewer workers than the user wants."""
+        wanted, workers = self.options.workers, self.parallelism
+        cause = "as many as this machine's cores and memory can hold"
+        return f"--workers {wanted}: {workers} are used, {cause}" if workers < wanted else ""
 
     def start_workers(self, text_bytes: int) -> list[Worker]:
         """Start the worker processes that the input is worth; none if this process is faster."""
-        workers, min_bytes = self.options.workers, self.options.min_bytes_per_worker
+        workers, min_bytes = self.parallelism, self.options.min_bytes_per_worker
         return start_workers(min(workers, text_bytes // min_bytes) if min_bytes else workers)
 
     def submit(self, run: Run) -> Submitted:

@@ -7,6 +7,7 @@ is forked instead.
 """
 
 import multiprocessing
+import os
 import sys
 import tempfile
 import threading
@@ -14,7 +15,9 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkContext, ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 
+import psutil
 from apache_beam.portability.api import endpoints_pb2
 from google.protobuf import json_format, struct_pb2, text_format
 
@@ -22,6 +25,11 @@ from pipeline.runners.local import worker
 
 # The fork server listens at a file in a folder that it makes there; its path may have 107 bytes.
 _LONGEST_TEMPORARY_FOLDER = 60
+# More workers than cores are of use only where files are slow.
+_WORKERS_PER_CORE = 4
+_WORKER_BYTES = 2**29
+# Where a container's limit stands, in the two versions of Linux's control groups.
+_MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 @dataclass(frozen=True)
@@ -57,6 +65,15 @@ class Worker:
             }
         )
         self.environment.close()
+
+
+def most_workers() -> int:
+    """Return how many workers this machine can hold, by its cores and its memory."""
+    limits = [path.read_text().strip() for path in map(Path, _MEMORY_LIMITS) if path.is_file()]
+    numbers = [int(limit) for limit in limits if limit.isdecimal()]
+    memory = min([psutil.virtual_memory().total, *numbers])
+    cores = os.cpu_count() or 1
+    return max(1, min(cores * _WORKERS_PER_CORE, memory // _WORKER_BYTES))
 
 
 def start_workers(number: int) -> list[Worker]:
