@@ -104,14 +104,9 @@ class _Commit(beam.DoFn):
     def _commit(
         self, written: list[WrittenFile], sums: dict[str, int], rejects: list[RejectsFile]
     ) -> None:
-        check_rejects(sums, self._options.max_rejects)
+        self._check_counts(written, sums)
         record_path = self._options.record_path
         record = json.loads(unseal(read_file(record_path), record_path))
-        rows = sum(file.rows for file in written)
-        shards = len({file.shard for file in written})
-        problems = find_imbalances(sums, self._options.expected, rows, shards)
-        if problems:
-            raise RuntimeError("the counts of the stages disagree: " + "; ".join(problems))
         # Every file is prepared before the first gets its final name.
         whole = self._join_shards(written) if self._options.joined else written
         entries = [(file, self._entry(file)) for file in sorted(whole, key=self._position)]
@@ -137,6 +132,16 @@ class _Commit(beam.DoFn):
         # Joining may have taken a while.
         check_claim(self._options.output, self._options.claim)
         reveal(self._options.output, self._options.temp_folder, moves, contents, record["stale"])
+
+    def _check_counts(self, written: list[WrittenFile], sums: dict[str, int]) -> None:
+        check_rejects(sums, self._options.max_rejects)
+        rows = sum(file.rows for file in written)
+        shards = len({file.shard for file in written})
+        problems = find_imbalances(sums, self._options.expected, rows, shards)
+        if problems:
+            raise RuntimeError("the counts of the stages disagree: " + "; ".join(problems))
+        if not rows:
+            raise explain_emptiness(self._options.output, sums)
 
     def _split_of(self, file: WrittenFile) -> str:
         return SPLIT_NAMES[self._layout.split_of(file.shard)]
@@ -178,6 +183,34 @@ class _Commit(beam.DoFn):
 
     def _final(self, name: str) -> str:
         return str(FileSystems.join(self._options.output, *name.split("/")))
+
+
+def explain_emptiness(output: str, counts: Mapping[str, int]) -> UserError:
+    """Make the error for a corpus of which no example was built.
+
+    Args:
+        output: folder of the data set.
+        counts: counts of all stages.
+    """
+    documents, tokens = counts.get("read.documents", 0), counts.get("tokenize.tokens", 0)
+    lines = counts.get("read.lines", 0) + counts.get("read.rows", 0)
+    rejects = counts.get("read.rejects", 0)
+    if tokens:
+        cure = "The documents are too short for this objective: check how they are divided into "
+        cure += "sentences (--sentence-rule), and the length of a row (--max-seq-length)"
+    elif documents:
+        cure = "Use a tokenizer for the language of the text"
+    elif rejects:
+        cure = "The input is not UTF-8 text, or not of its --input-format; `inspect-corpus` shows "
+        cure += "the first rejects with their reasons"
+    else:
+        cure = "The input holds only blank lines and titles: check --input and --document-rule"
+    return UserError(
+        f"--output {output}",
+        f"no example was built: {lines:,} lines and rows were read, of which {rejects:,} are "
+        f"rejects, and they gave {documents:,} documents with {tokens:,} tokens",
+        cure,
+    )
 
 
 def _add_results(

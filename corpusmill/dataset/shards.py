@@ -6,6 +6,7 @@ from contextlib import ExitStack
 import pyarrow as pa
 
 from corpusmill.dataset.distributions import Counts
+from corpusmill.dataset.generations import current_folder, refer_to
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
 from corpusmill.dataset.manifest_json import decode, seal
 from corpusmill.dataset.storage import Folder
@@ -21,8 +22,26 @@ from corpusmill.objectives.objective import Objective
 _RUNNING = "_RUNNING"
 
 
+def open_data_set(folder: Folder) -> tuple[Folder, Manifest]:
+    """Find the current data set in a folder, and read its manifest.
+
+    Returns:
+        The folder with the files that the manifest lists (`current_folder`), and the manifest.
+
+    Raises:
+        UserError: there is no data set, it is not complete, or its manifest is damaged.
+    """
+    try:
+        current = current_folder(folder)
+        return current, read_manifest(current)
+    except UserError:
+        # It may just have been replaced.
+        current = current_folder(folder)
+        return current, read_manifest(current)
+
+
 def read_manifest(folder: Folder) -> Manifest:
-    """The manifest of a complete data set.
+    """The manifest of a complete data set whose files are in this very folder.
 
     Raises:
         UserError: there is no data set, it is not complete, or its manifest is damaged.
@@ -31,7 +50,7 @@ def read_manifest(folder: Folder) -> Manifest:
     if digest is None or content is None:
         cause, cure = _why_none(folder, digest is not None, content is not None)
         raise UserError(folder.url, cause, cure)
-    if digest.strip() != seal(content).strip():
+    if digest.strip() not in {seal(content).strip(), refer_to(seal(content)).strip()}:
         cause = f"its {len(content):,} bytes do not have the sha256 in {SUCCESS}"
         cure = "Copy or build the data set again"
         raise UserError(f"{folder.url}/{MANIFEST}", cause, cure)

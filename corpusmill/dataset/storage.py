@@ -70,6 +70,9 @@ class Folder(Protocol):
     def local_path(self, name: str) -> Path | None:
         """The path of a file on this machine, so that it can be mapped; None if it is elsewhere."""
 
+    def below(self, name: str) -> "Folder":
+        """A folder below this one."""
+
 
 @dataclass(frozen=True)
 class UrlFolder:
@@ -146,6 +149,10 @@ class UrlFolder:
         if _URL.match(self.url):
             return None
         return Path(os.fspath(self.url)).expanduser() / name
+
+    def below(self, name: str) -> "UrlFolder":
+        """A folder below this one."""
+        return UrlFolder(f"{self.url.rstrip('/')}/{name}", self.options)
 
     def _find(self) -> tuple[fsspec.AbstractFileSystem, str]:
         if self.local_path("") is not None:

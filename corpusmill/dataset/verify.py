@@ -19,6 +19,7 @@ from corpusmill.dataset.distributions import (
     weigh,
     weigh_segments,
 )
+from corpusmill.dataset.generations import current_folder, refer_to
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, FileEntry, Manifest, Shard, Split
 from corpusmill.dataset.manifest_json import decode, seal
 from corpusmill.dataset.storage import Folder, UrlFolder
@@ -61,6 +62,7 @@ def verify(folder: Folder | str | Path) -> list[Problem]:
     """
     if not isinstance(folder, Folder):
         folder = UrlFolder(str(folder))
+    folder = current_folder(folder)
     files = folder.list()
     manifest, problems = _read_manifest(folder, files)
     if manifest is None:
@@ -95,7 +97,7 @@ def _read_manifest(
         digest = folder.read(SUCCESS) if SUCCESS in files else None
     except OSError as error:
         return None, [Problem(MANIFEST, f"it or {SUCCESS} cannot be read: {error}")]
-    if digest is not None and digest != seal(content):
+    if digest is not None and digest not in {seal(content), refer_to(seal(content))}:
         changed = (
             f"its sha256 is not the one that {SUCCESS} holds: one of the two was changed, and "
             "without a trustworthy manifest nothing else was checked"

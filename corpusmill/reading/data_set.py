@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from corpusmill.dataset.manifest import Manifest
-from corpusmill.dataset.shards import read_manifest
+from corpusmill.dataset.shards import open_data_set
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.reading.cache.shard_cache import ShardCache, default_cache_folder
 from corpusmill.reading.opening import check_length, check_present, check_split, find_damaged
@@ -137,8 +137,8 @@ class DataSet(Samples):
         max_length: int | None = None,
         damaged: Literal["refuse", "skip"] = "refuse",
     ) -> None:
-        self.folder = _open_folder(str(url), dict(storage_options or {}))
-        self.manifest = read_manifest(self.folder)
+        folder = _open_folder(str(url), dict(storage_options or {}))
+        self.folder, self.manifest = open_data_set(folder)
         self.split = split
         check_split(self.folder, self.manifest, split)
         if tokenizer is not None:

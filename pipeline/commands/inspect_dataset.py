@@ -8,7 +8,7 @@ import tyro
 from rich.console import Console
 
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest, Shard, Split
-from corpusmill.dataset.shards import read_manifest, read_shard
+from corpusmill.dataset.shards import open_data_set, read_shard
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
 from corpusmill.inspection.decoded_examples import DecodedExample, decode_examples
@@ -41,13 +41,13 @@ def inspect(command: Inspect, console: Console) -> int:
     """
     if command.html:
         check_file("--html", command.html)
-    folder = BeamFolder(command.folder)
-    manifest = read_manifest(folder)
+    root = BeamFolder(command.folder)
+    folder, manifest = open_data_set(root)
     report, examples = summarize(manifest), list[DecodedExample]()
     tokenizer_json = _read_tokenizer(folder, manifest)
     for split in manifest.splits.values():
         examples += _decode(folder, manifest, split, tokenizer_json, command.examples)
-    origin = Origin(command.folder, folder.written_at(SUCCESS))
+    origin = Origin(command.folder, root.written_at(SUCCESS))
     print_inspection(console, manifest, examples, report, origin)
     if command.html:
         write_text(command.html, render_page(manifest, examples, report, origin))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import tyro
 from rich.console import Console
 
-from corpusmill.dataset.shards import read_manifest
+from corpusmill.dataset.shards import open_data_set
 from corpusmill.dataset.verify import verify as find_problems
 from pipeline.preparation.beam_folder import BeamFolder
 
@@ -27,7 +27,7 @@ def verify(command: Verify, console: Console) -> int:
     if problems:
         console.print(f"{command.folder}: {len(problems)} problems")
         return 1
-    manifest = read_manifest(folder)
+    _, manifest = open_data_set(folder)
     shards = sum(len(split.shards) for split in manifest.splits.values())
     console.print(
         f"{command.folder}: all {shards} shards with {manifest.rows:,} examples are as they were "

@@ -8,7 +8,7 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from pipeline.preparation.inputs import absolute, is_local
-from transforms.storage.files import list_folder, open_file
+from transforms.storage.files import find_files, list_folder, open_file
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,15 @@ class BeamFolder:
 
     def written_at(self, name: str) -> float | None:
         """Return when a file was written, in seconds since 1970; None where that is not known."""
-        try:
-            path = FileSystems.join(absolute(self.url), name)
-            seconds = FileSystems.match([path])[0].metadata_list[0].last_updated_in_seconds
-        except (BeamIOError, IndexError):
-            return None
-        return float(seconds) or None
+        path = FileSystems.join(absolute(self.url), name)
+        if is_local(path):
+            return Path(path).stat().st_mtime if Path(path).exists() else None
+        listed = find_files(path)
+        return (listed[0].modified or None) if listed else None
+
+    def below(self, name: str) -> "BeamFolder":
+        """A folder below this one."""
+        return BeamFolder(str(FileSystems.join(self.url, name)))
 
     def local_path(self, name: str) -> Path | None:
         """Return the path of a file on this machine; None if it is elsewhere."""

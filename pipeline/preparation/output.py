@@ -26,7 +26,7 @@ _COMPANIONS = [name for entry in FORMATS.values() for name in entry.companion_na
 _NAMES = "|".join(map(re.escape, (SUCCESS, MANIFEST, CARD, TOKENIZER, REJECTS, *_COMPANIONS)))
 _OURS = re.compile(
     rf"((train|validation)(-bin-\d+-of-\d+)?-\d{{5}}-of-\d{{5}}|{_JOINED})({_SUFFIXES})"
-    rf"|{_NAMES}|{CLAIM}\.[0-9a-f]{{32}}"
+    rf"|{_NAMES}|{CLAIM}\.[0-9a-f]{{32}}|_generation-[0-9a-f]{{32}}/.*"
 )
 
 

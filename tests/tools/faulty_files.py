@@ -1,5 +1,7 @@
 """Beam's filesystems, seen by a process that is killed at one of its calls."""
 
+import os
+import shutil
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -9,6 +11,8 @@ import pytest
 from apache_beam.io.filesystems import FileSystems
 
 _CALLS = ("exists", "match", "delete", "rename", "mkdirs", "copy", "open", "create")
+# What is done to local files without Beam.
+_LOCAL_CALLS = ((os, "link"), (os, "unlink"), (shutil, "rmtree"))
 
 # When the process is killed: before the call, after half of its work, or after all of its work.
 BEFORE, HALF, AFTER = "before", "half of", "after"
@@ -40,6 +44,9 @@ class FaultyFiles:
         self._real = {name: getattr(FileSystems, name) for name in _CALLS}
         for name in _CALLS:
             monkeypatch.setattr(FileSystems, name, staticmethod(self._wrap(name)))
+        for module, name in _LOCAL_CALLS:
+            self._real[name] = getattr(module, name)
+            monkeypatch.setattr(module, name, self._wrap(name))
 
     def kill(self, number: int, moment: str) -> None:
         """Start counting; kill at the call numbered `number`, or never if it is -1."""

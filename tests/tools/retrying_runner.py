@@ -23,6 +23,7 @@ from apache_beam.metrics import monitoring_infos
 from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.portability.fn_api_runner import fn_runner
 from apache_beam.runners.portability.fn_api_runner.fn_runner import BundleManager, FnApiRunner
+from apache_beam.utils import shared
 
 import transforms
 
@@ -80,12 +81,15 @@ class _Moments:
 
     def __init__(self, moment: int, act: Callable[[], None]) -> None:
         self.passed, self._moment, self._act = 0, moment, act
+        self._has_acted = False
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
         caller = frame if event.startswith("c_") else frame.f_back
         if _is_ours(frame) or (caller and _is_ours(caller)):
             self.passed += 1
-            if self.passed == self._moment:
+            is_due = self.passed >= self._moment > 0 and not self._has_acted
+            if is_due and not _holds_lock(frame):
+                self._has_acted = True
                 self._act()
 
     @contextmanager
@@ -96,6 +100,13 @@ class _Moments:
             yield
         finally:
             sys.setprofile(None)
+
+
+def _holds_lock(frame: FrameType | None) -> bool:
+    """Return whether a call is made under the lock with which Beam loads what threads share."""
+    while frame and frame.f_code.co_filename != shared.__file__:
+        frame = frame.f_back
+    return frame is not None
 
 
 def _is_ours(frame: FrameType) -> bool:

@@ -16,7 +16,7 @@ from corpusmill.layout.placement import Layout
 from tests.tools.local_pipeline import local_pipeline
 from tests.tools.manifests import small_manifest
 from transforms.checksums import seal
-from transforms.commit import CommitDataset, CommitOptions, check_rejects
+from transforms.commit import CommitDataset, CommitOptions, check_rejects, explain_emptiness
 from transforms.elements import RejectsFile, WrittenFile
 from transforms.recovery.claim import CLAIM, Claim, take_claim
 from transforms.recovery.publish import Move, publish
@@ -285,3 +285,19 @@ def test_a_file_is_moved_once(tmp_path: Path) -> None:
     assert destination.read_text() == "new"
     with pytest.raises(RuntimeError, match="does not hold the same file"):
         publish([Move(str(source), str(destination), 4)])
+
+
+@pytest.mark.parametrize(
+    ("counts", "parts"),
+    [
+        ({"read.lines": 9}, ("9 lines", "only blank lines and titles")),
+        ({"read.lines": 9, "read.rejects": 9}, ("9 are rejects", "--input-format")),
+        ({"read.lines": 9, "read.documents": 2}, ("2 documents with 0 tokens", "a tokenizer for")),
+        ({"read.documents": 2, "tokenize.tokens": 7}, ("7 tokens", "too short", "--sentence-rule")),
+    ],
+)
+def test_a_data_set_without_an_example_is_explained(
+    counts: dict[str, int], parts: tuple[str, ...]
+) -> None:
+    message = str(explain_emptiness("out", counts))
+    assert all(part in message for part in ("--output out", "no example was built", *parts))

@@ -1,6 +1,7 @@
 """Give finished files their final names."""
 
 import errno
+import os
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
@@ -48,6 +49,52 @@ def publish(moves: Sequence[Move]) -> None:
     for move in moves:
         if not _is_in_store(move):
             _rename(move)
+
+
+def duplicate(moves: Sequence[Move]) -> None:
+    """Give finished files a second name, and keep the first; doing it twice does no harm.
+
+    On one disk this takes no room. A file that another attempt at the commit has moved meanwhile
+    is left out.
+    """
+    for _ in map_ahead(_duplicate, (move for move in moves if _is_in_store(move)), _COPIERS):
+        pass
+    for move in moves:
+        if not _is_in_store(move):
+            _duplicate(move)
+
+
+def _duplicate(move: Move) -> None:
+    if _size(move.destination) == move.bytes:
+        return
+    with suppress(FileNotFoundError):
+        if _is_in_store(move):
+            source, source_name = find_object(move.source)
+            store, name = find_object(move.destination)
+            store.copy(source, source_name, name, move.bytes)
+            return
+        new = f"{move.destination}.{uuid4().hex}"
+        if FileSystems.get_scheme(new) is None:
+            _link(move.source, Path(new))
+        else:
+            _transfer(move.source, new)
+        FileSystems.rename([new], [move.destination])
+
+
+def _link(source: str, new: Path) -> None:
+    try:
+        os.link(source, new)
+    except FileNotFoundError:
+        raise
+    except OSError:  # it is on another disk, or the file system has no hard links
+        _transfer(source, str(new))
+
+
+def _size(path: str) -> int:
+    try:
+        return file_size(path)
+    except (OSError, BeamIOError):
+        return -1
 
 
 def _is_in_store(move: Move) -> bool:
@@ -120,7 +167,7 @@ def _transfer(source: str, destination: str) -> None:
 
 def _check_moved(move: Move) -> None:
     """Check that a file whose source is gone has been moved."""
-    with suppress(OSError, BeamIOError):
-        if file_size(move.destination) == move.bytes:
-            return
-    raise RuntimeError(f"{move.source} is gone, and {move.destination} does not hold the same file")
+    if _size(move.destination) != move.bytes:
+        raise RuntimeError(
+            f"{move.source} is gone, and {move.destination} does not hold the same file"
+        )

@@ -4,17 +4,27 @@ An attempt at the commit may be killed at any moment and made again, and on an e
 sight of it, it may still run while another attempt is made. So each step does no harm if it has
 been done before, and nothing is removed, not even for a moment, that another attempt may just have
 put there.
+
+A data set in the folder stays whole until the new one is, which is first complete in a folder of
+its own, a *generation*. One write to `_SUCCESS` passes the readers on to it. Then the files of the
+old data set are replaced, and at last the generation is removed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from uuid import uuid4
 
-from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
+from corpusmill.dataset.generations import generation_of, is_generation, refer_to
 from corpusmill.dataset.manifest import SUCCESS
-from transforms.recovery.publish import Move, publish, transfer_folder
-from transforms.storage.files import delete_files, file_exists, open_file, remove_folder, write_file
+from transforms.recovery.publish import Move, duplicate, publish, transfer_folder
+from transforms.storage.files import (
+    delete_files,
+    file_exists,
+    new_path,
+    read_file,
+    remove_folder,
+    write_file,
+)
 from transforms.storage.objects import is_object_path
 
 
@@ -25,7 +35,7 @@ def reveal(
     contents: Mapping[str, bytes],
     stale: Iterable[str],
 ) -> None:
-    """Make a data set of finished files; whoever sees `_SUCCESS` sees all of it.
+    """Make a data set of finished files; readers see the old one or the new one at every moment.
 
     Args:
         output: folder of the data set.
@@ -39,38 +49,41 @@ def reveal(
     Raises:
         RuntimeError: a large file has neither its temporary nor its final name.
     """
-    _remove_seal(output, temp_folder, contents[SUCCESS])
+    ours = contents[SUCCESS]
+    generations = {generation_of(ours), *filter(is_generation, (n.split("/")[0] for n in stale))}
+    if _read(_final(output, SUCCESS)) not in {None, ours}:
+        _complete(output, temp_folder, moves, contents)
     final = {*(_final(output, name) for name in contents), *(move.destination for move in moves)}
     _make_folders(final)
-    delete_files(sorted({_final(output, name) for name in stale} - final))
+    kept = {*final, _final(output, SUCCESS)}
+    files = (name for name in stale if name.split("/")[0] not in generations)
+    delete_files(sorted({_final(output, name) for name in files} - kept))
     publish(moves)
     for name, content in contents.items():
         if _read(_final(output, name)) != content:
             _write(_final(output, name), temp_folder, content)
+    for generation in sorted(generations):
+        remove_folder(_final(output, generation))
     if not is_object_path(output):
         for folder in {str(transfer_folder(move)) for move in moves} - {temp_folder}:
             remove_folder(folder)
 
 
-def _remove_seal(output: str, temp_folder: str, ours: bytes) -> None:
-    """Remove the `_SUCCESS` of another data set; our own means that an attempt came this far."""
-    seal = _final(output, SUCCESS)
-    if _read(seal) in {None, ours}:
-        return
-    aside = _new_path(temp_folder)
-    if FileSystems.get_scheme(seal) != FileSystems.get_scheme(aside) or is_object_path(seal):
-        delete_files([seal])
-        return
-    try:
-        FileSystems.rename([seal], [aside])
-    except BeamIOError:
-        if not file_exists(temp_folder):
-            raise
-        delete_files([seal])  # the temporary folder is on another disk
-        return
-    # Another attempt may just have put ours there.
-    if _read(aside) == ours:
-        FileSystems.rename([aside], [seal])
+def _complete(
+    output: str, temp_folder: str, moves: Sequence[Move], contents: Mapping[str, bytes]
+) -> None:
+    """Complete the new data set in a generation, and pass readers on to it."""
+    ours = contents[SUCCESS]
+    root, begin = _final(output, generation_of(ours)), len(_final(output, "x")) - 1
+    copies = [move._replace(destination=_final(root, move.destination[begin:])) for move in moves]
+    _make_folders({*(_final(root, name) for name in contents), *(m.destination for m in copies)})
+    duplicate(copies)
+    for name, content in contents.items():
+        if _read(_final(root, name)) != content:
+            _write(_final(root, name), temp_folder, content)
+    # Another attempt may be through.
+    if _read(_final(output, SUCCESS)) != ours:
+        _write(_final(output, SUCCESS), temp_folder, refer_to(ours))
 
 
 def _write(path: str, temp_folder: str, content: bytes) -> None:
@@ -78,7 +91,7 @@ def _write(path: str, temp_folder: str, content: bytes) -> None:
         write_file(path, content)
         return
     # A name of this attempt's own: another attempt may be writing the same file.
-    temporary = _new_path(temp_folder)
+    temporary = new_path(temp_folder, "commit")
     write_file(temporary, content)
     publish([Move(temporary, path, len(content))])
 
@@ -96,8 +109,7 @@ def _make_folders(files: Iterable[str]) -> None:
 
 def _read(path: str) -> bytes | None:
     try:
-        with open_file(path) as stream:
-            return stream.read()
+        return read_file(path)
     except OSError:
         if file_exists(path):
             raise
@@ -106,7 +118,3 @@ def _read(path: str) -> bytes | None:
 
 def _final(output: str, name: str) -> str:
     return str(FileSystems.join(output, *name.split("/")))
-
-
-def _new_path(temp_folder: str) -> str:
-    return str(FileSystems.join(temp_folder, f"commit-{uuid4().hex}"))

@@ -58,13 +58,24 @@ class MemoryFolder:
         return {name: len(content) for name, content in self.contents.items()}
 
     def open(self, name: str) -> BinaryIO:
-        return io.BytesIO(self.contents[name])
+        return io.BytesIO(self.read(name))
 
     def read(self, name: str) -> bytes:
+        if name not in self.contents:
+            raise FileNotFoundError(name)
         return self.contents[name]
 
     def local_path(self, name: str) -> Path | None:  # noqa: ARG002  of the protocol
         return None
+
+    def below(self, name: str) -> "MemoryFolder":
+        begin = f"{name}/"
+        contents = {
+            path.removeprefix(begin): content
+            for path, content in self.contents.items()
+            if path.startswith(begin)
+        }
+        return MemoryFolder(contents, f"{self.url}/{name}")
 
 
 def read(folder: Path) -> dict[str, bytes]:

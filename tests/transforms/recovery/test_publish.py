@@ -7,8 +7,8 @@ import pytest
 from corpusmill.errors import UserError
 from tests.tools.object_stores import Bucket, Request
 from transforms.recovery import publish as publishing
-from transforms.recovery.publish import Move, publish
-from transforms.storage.files import read_file, remove_folder, write_file
+from transforms.recovery.publish import Move, duplicate, publish
+from transforms.storage.files import list_folder, read_file, remove_folder, write_file
 
 NEW = [b"new" * index for index in range(5)]
 
@@ -100,3 +100,25 @@ def test_another_disk_is_no_hindrance(tmp_path: Path, monkeypatch: pytest.Monkey
     assert read_all(moves) == NEW
     assert len(list((tmp_path / "b").iterdir())) == 5
     write_file(str(tmp_path / "c"), b"")
+
+
+@pytest.mark.parametrize("place", ["a disk", "a store", "a disk without links"])
+def test_a_second_name_leaves_the_first(
+    place: str, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(18, "Invalid cross-device link")
+
+    if place == "a disk without links":
+        monkeypatch.setattr("os.link", refuse)
+    root = bucket.url if place == "a store" else str(tmp_path)
+    moves = make_moves(f"{root}/temporary", f"{root}/out")
+    (tmp_path / "out").mkdir()
+    for _ in range(2):
+        duplicate(moves)
+        for number, move in enumerate(moves):
+            assert read_file(move.source) == read_file(move.destination) == NEW[number]
+    remove_folder(f"{root}/temporary")
+    remove_folder(f"{root}/out")
+    duplicate(moves)  # another attempt is through
+    assert list_folder(f"{root}/out") == {}
