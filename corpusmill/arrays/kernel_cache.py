@@ -66,7 +66,7 @@ def kernel_folder(package: Path = _PACKAGE) -> Path:
     for parent in filter(None, (numba.config.CACHE_DIR, cache_folder(), gettempdir())):
         folder = Path(parent, name + digest)
         is_new = not folder.exists()
-        if _make_own(folder):
+        if make_own(folder):
             if is_new:
                 _remove_unused(folder.parent, name)
             return folder
@@ -88,8 +88,11 @@ def _is_writable(folder: Path) -> bool:
     return existing.is_dir() and os.access(existing, os.W_OK)
 
 
-def _make_own(folder: Path) -> bool:
-    """Make a folder and note its use; code is loaded from it, so nobody else may own it."""
+def make_own(folder: Path) -> bool:
+    """Make a folder and note its use; False if others own it or can write to it.
+
+    It is for files that are trusted, such as code.
+    """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         is_usable = _is_own(folder) and os.access(folder, os.W_OK)
@@ -102,7 +105,8 @@ def _make_own(folder: Path) -> bool:
 
 def _is_own(folder: Path) -> bool:
     status = folder.lstat()
-    return stat.S_ISDIR(status.st_mode) and status.st_uid == _USER
+    is_private = not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == _USER and is_private
 
 
 def _remove_unused(parent: Path, name: str) -> None:

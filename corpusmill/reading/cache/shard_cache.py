@@ -1,8 +1,11 @@
 """Unpacked shards on this machine's disk, shared by all ranks and workers, and by later runs.
 
-    <sha256 of the shard>-1/            an unpacked shard (`corpusmill.reading.cache.unpacking`)
-    <sha256 of the shard>-1.lock        locked by the process that unpacks it
-    <sha256 of the shard>-1.k2x9fa/     files being unpacked, or left by a killed process
+    <key>-2/            an unpacked shard (`corpusmill.reading.cache.unpacking`)
+    <key>-2.lock        locked by the process that unpacks it
+    <key>-2.k2x9fa/     files being unpacked, or left by a killed process
+
+A key is a digest of the shard's own digest and of all that its rows were compared with when it was
+unpacked: two data sets with the same shard share it only if they agree on what its rows may be.
 
 A shard is unpacked beside its final place and then renamed, so that other processes only ever see
 complete folders. For the same reason a folder is renamed before it is removed. Processes that have
@@ -17,16 +20,18 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
 from typing import Any
 
 from filelock import FileLock, Timeout
 
-from corpusmill.arrays.kernel_cache import cache_folder
+from corpusmill.arrays.kernel_cache import cache_folder, make_own
 from corpusmill.dataset.manifest import MANIFEST, Manifest, Shard
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
+from corpusmill.reading.cache import unpacking
 from corpusmill.reading.cache.unpacking import DamagedError, fetch_parts, map_shard, unpack_shard
 from corpusmill.reading.rows import Values
 
@@ -35,7 +40,7 @@ from corpusmill.reading.rows import Values
 _MOST_MAPPED = 4096
 
 # The version of the files' layout; caches of other versions are not read.
-_LAYOUT = 1
+_LAYOUT = 2
 
 _PLACE = re.compile(rf"[0-9a-f]{{64}}-{_LAYOUT}")
 _LEFTOVER = re.compile(rf"([0-9a-f]{{64}}-{_LAYOUT})\..+")
@@ -52,19 +57,30 @@ _PATIENCE_SECONDS = 60
 
 
 def default_cache_folder() -> Path:
-    """Return `corpusmill/shards` in the user's cache folder (XDG_CACHE_HOME, or ~/.cache)."""
+    """Return `corpusmill/shards` in the user's cache folder (XDG_CACHE_HOME, or ~/.cache).
+
+    Raises:
+        UserError: there is none, and somebody else has made the folder in its place.
+    """
     caches = cache_folder()
     if caches == Path(gettempdir()):
         # Other users can write there, and the contents of a cache are trusted.
-        return caches / f"corpusmill-{os.getuid()}" / "shards"
+        own = caches / f"corpusmill-{os.getuid()}"
+        if not make_own(own):
+            raise UserError(
+                str(own),
+                "the folder for unpacked shards is not this user's own",
+                "Give a cache_folder of your own, or set XDG_CACHE_HOME",
+            )
+        return own / "shards"
     return caches / "corpusmill" / "shards"
 
 
 class ShardCache:
     """The shards of one split, each unpacked when it is first read.
 
-    Shards are identified by their digests. So data sets can share a folder, and one that is built
-    again is not mistaken for the earlier one. Only one process at a time unpacks a shard.
+    Data sets can share a folder, and one that is built again is not mistaken for the earlier one.
+    Only one process at a time unpacks a shard.
 
     Args:
         folder: the folder of the data set.
@@ -87,6 +103,7 @@ class ShardCache:
         self._folder, self._manifest, self._shards = folder, manifest, shards
         self._cache_folder, self._cache_bytes = cache_folder, cache_bytes
         self._columns = manifest.columns
+        self._expected = unpacking.describe_checks(manifest, shards)
         self._mapped: OrderedDict[int, dict[str, Values]] = OrderedDict()
         self._pressure = _Pressure()
 
@@ -135,7 +152,8 @@ class ShardCache:
 
     def place(self, shard: int) -> Path:
         """Return the folder of an unpacked shard."""
-        return self._cache_folder / f"{self._shards[shard].sha256}-{_LAYOUT}"
+        key = sha256(f"{self._shards[shard].sha256} {self._expected}".encode()).hexdigest()
+        return self._cache_folder / f"{key}-{_LAYOUT}"
 
     def _open(self, shard: int, together: set[int]) -> dict[str, Values]:
         place = self.place(shard)

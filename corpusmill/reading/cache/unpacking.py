@@ -9,12 +9,14 @@ and one file per column of numbers, in the machine's own types and without heade
 
 import errno
 import hashlib
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import google_crc32c
 import numpy as np
 import pyarrow as pa
 
@@ -25,6 +27,7 @@ from corpusmill.dataset.manifest import MANIFEST, Manifest, Shard
 from corpusmill.dataset.shards import read_shard
 from corpusmill.dataset.storage import Folder, UrlFolder
 from corpusmill.errors import UserError
+from corpusmill.reading.cache.intact_files import is_intact, write_checksums
 from corpusmill.reading.cache.row_checks import check_rows
 from corpusmill.reading.rows import Lists, Values
 
@@ -100,7 +103,7 @@ def damaged(folder: Folder, name: str, cause: str) -> DamagedError:
 
 
 def unpack_shard(folder: Folder, manifest: Manifest, shard: Shard, target: Path) -> None:
-    """Write the columns of a shard into an empty folder, and flush them to disk.
+    """Write a shard's columns and their checksums into an empty folder, and flush them to disk.
 
     Args:
         folder: the folder of the data set, or of a copy of the shard.
@@ -129,6 +132,22 @@ def unpack_shard(folder: Folder, manifest: Manifest, shard: Shard, target: Path)
             raise ValueError(f"it has {rows:,} rows and {tokens:,} tokens, not {expected}")
         for sink in sinks.values():
             sink.sync()
+    checksums: dict[str, int] = {}
+    for sink in sinks.values():
+        checksums |= sink.checksums
+    write_checksums(target, checksums)
+
+
+def describe_checks(manifest: Manifest, shards: Sequence[Shard]) -> str:
+    """Describe all that the rows of shards are compared with when they are unpacked."""
+    columns = [
+        [column.name, column.dtype, column.width, column.pad, column.role, column.smallest,
+         column.largest]
+        for column in manifest.columns
+    ]  # fmt: skip
+    splits = manifest.splits.values()
+    longest = [split.longest for split in splits if not {*shards}.isdisjoint(split.shards)]
+    return json.dumps([columns, manifest.tokenizer.vocab_size, longest, manifest.output.format])
 
 
 def _read(folder: Folder, manifest: Manifest, shard: str) -> Iterator[pa.RecordBatch]:
@@ -197,30 +216,41 @@ class _Sink:
         enter: registers a file to be closed, and returns it.
         target: the folder of the files.
         column: the column.
+
+    Attributes:
+        checksums: CRC-32C of each file, by its name.
     """
 
     def __init__(self, enter: Any, target: Path, column: Column) -> None:
-        self._dtype = np.dtype(column.dtype)
-        self._values: BinaryIO = enter((target / f"{column.name}.values").open("wb"))
-        self._offsets: BinaryIO | None = None
-        self._end = 0
+        self._dtype, self._end = np.dtype(column.dtype), 0
+        names = [f"{column.name}.values", *[f"{column.name}.offsets"] * bool(column.width)]
+        self._files: dict[str, BinaryIO] = {
+            name: enter((target / name).open("wb")) for name in names
+        }
+        self.checksums = dict.fromkeys(names, 0)
         if column.width:
-            self._offsets = enter((target / f"{column.name}.offsets").open("wb"))
-            self._offsets.write(np.zeros(1, np.int64).tobytes())
+            self._append(names[1], np.zeros(1, np.int64))
 
     def sync(self) -> None:
         """Flush the files to disk, so that they survive if the machine stops."""
-        for file in filter(None, (self._values, self._offsets)):
+        for file in self._files.values():
             file.flush()
             os.fsync(file.fileno())
 
     def write(self, rows: Values) -> None:
         """Append rows."""
+        values_file, *offsets_files = self._files
         values = rows.values if isinstance(rows, Lists) else rows
-        self._values.write(np.ascontiguousarray(values, self._dtype).data)
-        if isinstance(rows, Lists) and self._offsets:
-            self._offsets.write((rows.offsets[1:] + self._end).tobytes())
+        self._append(values_file, np.ascontiguousarray(values, self._dtype))
+        if isinstance(rows, Lists):
+            for name in offsets_files:
+                self._append(name, rows.offsets[1:] + self._end)
             self._end += int(rows.offsets[-1])
+
+    def _append(self, name: str, values: np.ndarray) -> None:
+        content = pa.py_buffer(values.data)
+        self._files[name].write(content)
+        self.checksums[name] = google_crc32c.extend(self.checksums[name], content)
 
 
 def map_shard(folder: Path, columns: tuple[Column, ...], rows: int) -> dict[str, Values] | None:
@@ -232,14 +262,18 @@ def map_shard(folder: Path, columns: tuple[Column, ...], rows: int) -> dict[str,
         rows: the number of the shard's rows.
 
     Returns:
-        None if files are missing or have other sizes, as after a machine has failed.
+        None if files are missing or do not hold what was written, as after a machine has failed.
     """
     mapped: dict[str, Values] = {}
+    if not is_intact(folder):
+        return None
     try:
         for column in columns:
             path, dtype = folder / f"{column.name}.values", np.dtype(column.dtype)
             if column.width:
                 offsets = _map(path.with_suffix(".offsets"), np.dtype(np.int64), rows + 1)
+                if offsets[0] or (np.diff(offsets) < 0).any():
+                    raise ValueError(f"{path} has offsets that fall")
                 mapped[column.name] = Lists(_map(path, dtype, int(offsets[-1])), offsets)
             else:
                 mapped[column.name] = _map(path, dtype, rows)

@@ -1,6 +1,7 @@
 """The folder of unpacked shards: shared, killed in the middle, full, damaged, and limited."""
 
 import errno
+import json
 import os
 import resource
 import shutil
@@ -19,12 +20,13 @@ import pytest
 
 from corpusmill.dataset.manifest import Shard
 from corpusmill.errors import UserError
-from corpusmill.reading.cache import shard_cache
+from corpusmill.reading.cache import intact_files, shard_cache
 from corpusmill.reading.cache.shard_cache import default_cache_folder
 from corpusmill.reading.cache.unpacking import unpack_shard
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import Lists
-from tests.tools.small_datasets import Recipe, write_dataset
+from tests.tools.damage import damage_file
+from tests.tools.small_datasets import Recipe, write_dataset, write_entries
 
 FORK = get_context("fork")
 
@@ -188,6 +190,10 @@ SPOILT: dict[str, Callable[[Path], object]] = {
     "a file is cut": rewrite("input_ids.values", lambda content: content[:-2]),
     "a file is empty": rewrite("input_ids.offsets", lambda _: b""),
     "blocks were never written": rewrite("input_ids.offsets", lambda content: bytes(len(content))),
+    "offsets are negative": rewrite("input_ids.offsets", lambda content: b"\xff" * len(content)),
+    "values are zeroed": rewrite("input_ids.values", lambda content: bytes(len(content))),
+    "a bit is flipped": lambda place: damage_file(place / "masked_lm_ids.values", "flipped"),
+    "its checksums are gone": lambda place: (place / "checksums.json").unlink(),
     "a folder is gone": shutil.rmtree,
     "a folder is a file": replace_by_a_file,
 }
@@ -203,6 +209,37 @@ def test_a_spoilt_cache_is_refilled(
     again = DataSet(bert, cache_folder=cache_folder)
     assert np.array_equal(read_all(again), expected)
     assert places(cache_folder) == sorted(data.cache.place(shard) for shard in range(3))
+
+
+def test_a_machine_that_starts_again_compares_every_byte(
+    bert: Path, cache_folder: Path, expected: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bytes that a disk has lost change no time of the file."""
+    data = DataSet(bert, cache_folder=cache_folder)
+    read_all(data)
+    values = data.cache.place(1) / "input_ids.values"
+    status, content = values.stat(), values.read_bytes()
+    values.write_bytes(bytes(len(content)))
+    os.utime(values, ns=(status.st_atime_ns, status.st_mtime_ns))
+    boot = values.with_name("boot_id")
+    boot.write_text("another start")
+    monkeypatch.setattr(intact_files, "_BOOT_ID", boot)
+    assert np.array_equal(read_all(DataSet(bert, cache_folder=cache_folder)), expected)
+
+
+@pytest.mark.parametrize("change", ["vocab_size", "largest", "pad"])
+def test_data_sets_that_expect_other_rows_of_a_shard_do_not_share_it(
+    change: str, bert: Path, tmp_path: Path, cache_folder: Path
+) -> None:
+    twin = Path(shutil.copytree(bert, tmp_path / "twin"))
+    entries = json.loads((twin / "dataset.json").read_bytes())
+    if change == "vocab_size":
+        entries["tokenizer"]["vocab_size"] += 1
+    else:
+        entries["columns"][0][change] = 7
+    write_entries(twin, entries)
+    places = [DataSet(folder, cache_folder=cache_folder).cache.place(0) for folder in (bert, twin)]
+    assert places[0] != places[1]
 
 
 def test_a_cache_removed_during_reading_stays_readable(
@@ -304,7 +341,7 @@ def test_a_limit_is_kept_by_removing_the_shards_read_longest_ago(
 def test_a_removed_shard_is_unmapped_so_that_its_room_is_free(
     many: Path, cache_folder: Path
 ) -> None:
-    data = DataSet(many, cache_folder=cache_folder, cache_bytes=20_000)
+    data = DataSet(many, cache_folder=cache_folder, cache_bytes=25_000)
     for shard in range(12):
         data.cache.columns(shard)
     mapped = Path("/proc/self/maps").read_text()
@@ -316,7 +353,7 @@ def test_shards_that_are_read_together_stay_and_a_warning_says_how_much_they_tak
     many: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unpacked = count_unpacked(monkeypatch)
-    data = DataSet(many, cache_folder=cache_folder, cache_bytes=20_000)
+    data = DataSet(many, cache_folder=cache_folder, cache_bytes=25_000)
     spread = np.linspace(0, len(data) - 1, 300).astype(np.int64)
     with pytest.warns(UserWarning, match="the 12 shards that are read together take"):
         data.take(spread)
@@ -330,13 +367,13 @@ def test_shards_that_are_read_together_stay_and_a_warning_says_how_much_they_tak
 def test_a_limit_with_which_every_lookup_unpacks_a_shard_gives_a_warning(
     many: Path, cache_folder: Path
 ) -> None:
-    data = DataSet(many, cache_folder=cache_folder, cache_bytes=20_000)
+    data = DataSet(many, cache_folder=cache_folder, cache_bytes=25_000)
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         for turn in range(60):
             data.take(np.array([turn * 997 % len(data)]))
     assert [str(warning.message).partition(", as")[0] for warning in heard] == [
-        "cache_bytes=20000: shards are unpacked again and again"
+        "cache_bytes=25000: shards are unpacked again and again"
     ]
 
 
@@ -348,7 +385,17 @@ def test_the_users_cache_folder_is_the_default(
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     # In the folder of temporary files, each user has a separate folder.
-    assert f"corpusmill-{os.getuid()}" in default_cache_folder().parts
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    own = tmp_path / f"corpusmill-{os.getuid()}"
+    assert default_cache_folder() == own / "shards"
+    assert own.stat().st_mode & 0o777 == 0o700
+    own.chmod(0o777)
+    with pytest.raises(UserError, match=r"not this user's own.* Give a cache_folder"):
+        default_cache_folder()
+    own.rmdir()
+    own.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match="not this user's own"):
+        default_cache_folder()
 
 
 def test_a_long_wait_for_another_process_gives_a_warning(
