@@ -23,13 +23,13 @@ help: ## List the targets
 setup: .venv/test ## Set up .venv with everything for running, testing and linting
 
 run: .venv/job ## Build a BERT data set from the bundled sample text, verify it and show it
-	$(VENV)/python -m pipeline train-tokenizer --input $(INPUT) --vocab-size 2000 --output $(OUT)/tokenizer.json
+	$(VENV)/python -m pipeline train-tokenizer --input $(INPUT) --vocab-size 2000 --output $(OUT)/tokenizer.json --replace
 	$(VENV)/python -m pipeline bert --input $(INPUT) --tokenizer $(OUT)/tokenizer.json --output $(OUT)/bert --replace --max-seq-length 128 --num-shards 2 --seed 1
 	$(VENV)/python -m pipeline verify $(OUT)/bert
 	$(VENV)/python -m pipeline inspect $(OUT)/bert --examples 1 --html $(OUT)/report.html
 
 train-demo: .venv/demo ## Train a small BERT on the sample text and draw its losses; INPUT=wikitext-2 for real text
-	$(VENV)/python -m pipeline train-tokenizer --input $(INPUT) --vocab-size 600 --output $(DEMO)/tokenizer.json
+	$(VENV)/python -m pipeline train-tokenizer --input $(INPUT) --vocab-size 600 --output $(DEMO)/tokenizer.json --replace
 	$(VENV)/python -m pipeline bert --input $(INPUT) --tokenizer $(DEMO)/tokenizer.json --output $(DEMO)/bert --replace --max-seq-length 64 --duplicates 20 --mask dynamic --sentence-rule split --language en --validation-share 0.1 --num-shards 2 --seed 1
 	$(VENV)/python -m examples.train_bert $(DEMO)/bert --results $(DEMO)
 

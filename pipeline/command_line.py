@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
     log = LogOptions()
     with ExitStack() as stack:
         try:
-            command = parse(own)
+            command = parse(merge_repeats(own))
             options = getattr(command, "log", log)
             stack.enter_context(open_log(options))
             log = options
@@ -137,6 +137,35 @@ def _run(command: Command, beam_arguments: tuple[str, ...], typed: str) -> int:
 def _split(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     end = arguments.index("--") if "--" in arguments else len(arguments)
     return list(arguments[:end]), tuple(arguments[end + 1 :])
+
+
+def merge_repeats(arguments: Sequence[str]) -> list[str]:
+    """Put the values of all --input together, and refuse any other option that is given twice.
+
+    The parser would take the last one and say nothing.
+
+    Example:
+        --input a --seed 1 --input b becomes --input a b --seed 1.
+
+    Raises:
+        UserError: an option is given twice.
+    """
+    groups: dict[str, list[str]] = {"": []}
+    name = ""
+    for argument in arguments:
+        if not argument.startswith("--") or argument == "--":
+            groups[name].append(argument)
+            continue
+        option, is_joined, value = argument.partition("=")
+        option = option.replace("_", "-")
+        name = option.removeprefix("--").removeprefix("no-")
+        if name not in groups:
+            groups[name] = [option]
+        elif name != "input":
+            first = " ".join(groups[name])
+            raise UserError(f"{first} ... {argument}", "the option is given twice", "Give it once")
+        groups[name] += [value] * bool(is_joined)
+    return [argument for group in groups.values() for argument in group]
 
 
 def _notes(error: BaseException, begin: str = " ") -> str:

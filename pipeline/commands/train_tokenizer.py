@@ -84,6 +84,8 @@ class TrainTokenizer:
     save_model: str | None = None
     """Folder for the model's own files, in addition to the tokenizer.json: vocab.txt of wordpiece,
     vocab.json and merges.txt of bpe, vocab.json of wordlevel, unigram.json of unigram."""
+    replace: bool = False
+    """Replace files that exist."""
     progress: bool = True
     """Show a progress line if the output is a terminal."""
     sample: SampleOptions = field(default_factory=SampleOptions)
@@ -183,6 +185,10 @@ def _check_outputs(command: TrainTokenizer, files: tuple[str, ...]) -> None:
     if is_local(command.output) and output.exists() and not output.is_file():
         cause = "it is a folder" if output.is_dir() else "it is not a regular file"
         raise UserError(f"--output {command.output}", cause, "Name a file, such as tokenizer.json")
+    if not command.replace and file_exists(absolute(command.output)):
+        raise UserError(
+            f"--output {command.output}", "the file exists", "Name another file, or add --replace"
+        )
     if command.save_model is None:
         return
     folder, cause, cure = absolute(command.save_model), "", "Give another folder"
@@ -192,8 +198,8 @@ def _check_outputs(command: TrainTokenizer, files: tuple[str, ...]) -> None:
     elif absolute(command.output) in {folder, *paths.values()}:
         cause = f"--output {command.output} has the same path"
     elif present := [name for name, path in paths.items() if file_exists(path)]:
-        cause = f"it already has {' and '.join(present)}"
-        cure = "Move that away, or give another folder"
+        cause = "" if command.replace else f"it already has {' and '.join(present)}"
+        cure = "Give another folder, or add --replace"
     if cause:
         raise UserError(f"--save-model {command.save_model}", cause, cure)
 

@@ -203,12 +203,21 @@ def _list_local(path: str, temp_folder: str, suffixes: Sequence[str]) -> dict[st
 
 
 def _walk(path: str, root: str) -> Iterator[str]:
+    """Yield the files below a folder; links to folders are followed, and each folder read once."""
+
     def refuse(error: OSError) -> None:
         cause = f"{error.filename} cannot be listed ({error.strerror})"
         raise _refusal(path, cause, "Repair it or leave it out") from None
 
+    walked: set[tuple[int, int]] = set()
     # Paths as text: to make a `Path` for each file takes longer than to list it.
-    for folder, _, names in os.walk(root, onerror=refuse):
+    for folder, folders, names in os.walk(root, onerror=refuse, followlinks=True):
+        status = os.stat(folder)  # noqa: PTH116
+        if (status.st_dev, status.st_ino) in walked:
+            folders.clear()
+            continue
+        walked.add((status.st_dev, status.st_ino))
+        folders.sort()
         yield from (f"{folder.rstrip('/')}/{name}" for name in names if not name.startswith("."))
 
 

@@ -1,7 +1,7 @@
 """How a prepared job is given to an engine: checks, worker processes, progress, and the run."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
@@ -105,6 +105,7 @@ def prepare_launch(
     Raises:
         UserError: the engine cannot run a job with these options and places.
     """
+    options = replace(options, runner=resolve_name(options.runner))
     places = [("--input", path) for path in dataset.input]
     if isinstance(dataset, DatasetOptions):
         places.append(("--output", dataset.output))
@@ -119,3 +120,15 @@ def prepare_launch(
     if engine.remark:
         console.print(engine.remark, markup=False, soft_wrap=True)
     return Launch(engine, console, log)
+
+
+def resolve_name(runner: str) -> str:
+    """Return the name of an engine in `ENGINES` as Beam finds it, or else the name as it is.
+
+    Example:
+        "flink", "FLINKRUNNER" and "apache_beam.runners.portability.flink_runner.FlinkRunner" are
+        "FlinkRunner".
+    """
+    name = runner.rsplit(".", 1)[-1] if runner.startswith("apache_beam.") else runner
+    names = {known.lower(): known for known in ENGINES}
+    return names.get(name.lower()) or names.get(f"{name.lower()}runner", runner)

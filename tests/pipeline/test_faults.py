@@ -5,9 +5,13 @@ import gzip
 import json
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from corpusmill.dataset.verify import verify
+from corpusmill.reading.data_set import DataSet
+from pipeline.preparation.temporary_folder import make_temporary_folder
 from tests.tools import jobs
 from tests.tools.jobs import build, digests, leftovers, read_manifest_json
 
@@ -117,13 +121,22 @@ def test_empty_files_among_others_are_no_fault(
     assert rows(tmp_path / "out") > 300
 
 
-def test_a_corpus_without_any_sentence_is_an_empty_data_set(
-    tokenizer_path: Path, tmp_path: Path, output: Path
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        (b"\n = Title = \n\n", ("3 lines", "0 documents", "only blank lines and titles")),
+        (b"\n", ("1 lines", "only blank lines and titles")),
+        (b"\xff\n\xfe\n", ("2 are rejects", "not UTF-8 text")),
+        ("\u200b\n".encode(), ("1 documents with 0 tokens", "a tokenizer for the language")),
+    ],
+)
+def test_a_corpus_of_which_no_example_is_built_is_an_error(
+    text: bytes, parts: tuple[str, ...], tokenizer_path: Path, tmp_path: Path, output: Path
 ) -> None:
-    (tmp_path / "text").write_text("\n = Title = \n\n")
-    build([tmp_path / "text"], tokenizer_path, output)
-    assert rows(output) == 0
-    assert len(list(output.glob("*.parquet"))) == 3
+    (tmp_path / "text").write_bytes(text)
+    refused = (f"--output {output}", "no example was built", *parts)
+    build([tmp_path / "text"], tokenizer_path, output, refused=refused)
+    assert not (output / "_SUCCESS").exists()
 
 
 @pytest.mark.parametrize(
@@ -212,8 +225,8 @@ def test_a_data_set_is_replaced_only_when_asked(
 def test_what_a_killed_run_left_is_named_and_can_be_replaced(
     sample: Path, tokenizer_path: Path, output: Path
 ) -> None:
-    (output / "_temporary-0123").mkdir(parents=True)
-    (output / "_temporary-0123" / "spill.arrow").write_text("half")
+    folder = Path(make_temporary_folder(str(output), None))
+    (folder / "spill.arrow").write_text("half")
     (output / "train-00000-of-00009.parquet").write_text("half")
     build([sample], tokenizer_path, output, refused=("it has an unfinished data set", "--replace"))
     build([sample], tokenizer_path, output, "--replace")
@@ -238,3 +251,24 @@ def test_an_output_inside_the_input_is_refused(
     parts = (f"--input {tmp_path}", "the output folder is inside it", "elsewhere")
     build([tmp_path], tokenizer_path, tmp_path / "out", refused=parts)
     assert leftovers(tmp_path) == ["text"]
+
+
+@pytest.mark.parametrize("output_format", ["parquet", "avro", "tfrecord"])
+def test_a_folder_whose_name_has_wildcards_holds_a_data_set_like_any_other(
+    output_format: str, sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    output, others = tmp_path / "out[1]*?{a}", tmp_path / "out1xx{a}"
+    others.mkdir()
+    (others / f"train-00000-of-00003.{output_format}").write_text("mine")
+    flags = ("--output-format", output_format)
+    build([sample], tokenizer_path, output, *flags)
+    first = digests(output)
+    build([sample], tokenizer_path, output, *flags, refused=("it is not empty", "--replace"))
+    build([sample], tokenizer_path, output, *flags, "--replace")
+    assert digests(output) == first
+    assert verify(output) == []
+    jobs.run_here("inspect", output)
+    data = DataSet(output, cache_folder=tmp_path / "cache[2]*")
+    assert len(data.take(np.arange(len(data))).samples) == len(data)
+    assert leftovers(others) == [f"train-00000-of-00003.{output_format}"]
+    assert (others / f"train-00000-of-00003.{output_format}").read_text() == "mine"

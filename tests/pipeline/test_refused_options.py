@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.command_line import USER_ERROR
-from tests.tools.jobs import build, leftovers, run_here
+from pipeline.command_line import USER_ERROR, merge_repeats
+from tests.tools.jobs import build, leftovers, read_manifest_json, run_here
 
 # An objective, its flags, and parts of the message.
 CASES = [
@@ -105,6 +105,43 @@ def test_an_option_that_cannot_be_understood_is_refused(
     assert "--help" in outcome.errors + outcome.output
     assert "Traceback" not in outcome.errors
     assert not output.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "merged"),
+    [
+        ("bert --input a b --seed 1", "bert --input a b --seed 1"),
+        ("bert --input a --seed 1 --input b c --replace", "bert --input a b c --seed 1 --replace"),
+        ("bert --input=a --input b", "bert --input a b"),
+        ("bert --max_seq_length=5", "bert --max-seq-length 5"),
+    ],
+)
+def test_all_inputs_are_read_however_they_are_given(arguments: str, merged: str) -> None:
+    assert merge_repeats(arguments.split()) == merged.split()
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "--seed 1 --seed 2", "--seed=2 --seed=2", "--resume --no-resume",
+        "--max-seq-length 64 --max_seq_length 32",
+    ],
+)  # fmt: skip
+def test_an_option_given_twice_is_refused(
+    flags: str, sample: Path, tokenizer_path: Path, output: Path
+) -> None:
+    arguments = ("--input", sample, "--tokenizer", tokenizer_path, "--output", output)
+    run_here("bert", *arguments, *flags.split(), refused=("given twice", "Give it once"))
+    assert not output.exists()
+
+
+def test_two_inputs_are_read_as_one(sample: Path, tokenizer_path: Path, output: Path) -> None:
+    half = output.parents[1] / "half"
+    half.write_bytes(b"".join(sample.read_bytes().splitlines(keepends=True)[:100]))
+    arguments = ("--tokenizer", tokenizer_path, "--output", output)
+    run_here("bert", "--input", half, *arguments, "--input", sample)
+    files = read_manifest_json(output)["corpus"]["files"]
+    assert {Path(file["path"]).name for file in files} == {"half", sample.name}
 
 
 def test_a_missing_command_shows_the_commands() -> None:

@@ -82,7 +82,20 @@ def command_of(
 ) -> list[str | Path]:
     """Return the command that builds a small data set; its last flags win over SMALL."""
     data = ["--input", *inputs, "--tokenizer", tokenizer, "--output", output]
-    return [objective, *data, *(SPREAD if objective == "gpt" else SMALL), *flags]
+    return [objective, *_last_wins(*data, *(SPREAD if objective == "gpt" else SMALL), *flags)]
+
+
+def _last_wins(*arguments: str | Path) -> list[str | Path]:
+    """Leave out options that later ones override, which the command line refuses."""
+    groups: dict[str, list[str | Path]] = {"": []}
+    name = ""
+    for argument in arguments:
+        option = str(argument)
+        if option.startswith("--") and name != "--":
+            name = option.partition("=")[0]
+            groups.pop(name, None)
+        groups.setdefault(name, []).append(argument)
+    return [argument for group in groups.values() for argument in group]
 
 
 def build(

@@ -91,16 +91,16 @@ def test_a_bert_data_set_is_built_with_byte_level_bpe(
 def test_a_sample_is_the_same_however_the_corpus_is_read(sample: Path, tmp_path: Path) -> None:
     packed = tmp_path / "text.gz"
     packed.write_bytes(gzip.compress(sample.read_bytes()))
-    flags = ("--model", "wordlevel", "--sample", "0.5", "--seed", "3")
+    flags = ("--model", "wordlevel", "--sample", "0.5", "--seed")
     texts = []
     for corpus in (sample, packed):
         output = tmp_path / f"{corpus.name}.json"
-        outcome = train(corpus, output, *flags)
+        outcome = train(corpus, output, *flags, "3")
         assert "a sample: 59 of 105 documents" in outcome.output
         texts.append(output.read_bytes())
     assert texts[0] == texts[1]
     other = tmp_path / "other.json"
-    train(sample, other, *flags, "--seed", "4")
+    train(sample, other, *flags, "4")
     assert other.read_bytes() != texts[0]
 
 
@@ -172,6 +172,16 @@ def test_an_unknown_normalizer_is_refused_with_those_there_are(
     assert "strip-accents" in outcome.errors
 
 
+def test_a_file_is_overwritten_only_with_replace(sample: Path, tmp_path: Path) -> None:
+    output, flags = tmp_path / "t.json", ("--model", "bpe", "--save-model", tmp_path / "model")
+    output.write_text("mine")
+    train(sample, output, refused=(f"--output {output}", "the file exists", "--replace"))
+    assert output.read_text() == "mine"
+    for _ in range(2):
+        train(sample, output, *flags, "--replace")
+        assert json.loads(output.read_text())["model"]["type"] == "BPE"
+
+
 def test_a_folder_in_the_way_is_refused(sample: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     (tmp_path / "held").mkdir()
@@ -216,7 +226,7 @@ def test_the_help_has_the_defaults_of_the_models() -> None:
 def test_a_terminal_shows_bytes_read_and_then_the_training(sample: Path, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_bytes(sample.read_bytes() * 20)
-    arguments = ("--input", text, "--output", tmp_path / "t.json", "--model", "bpe")
+    arguments = ("--input", text, "--output", tmp_path / "t.json", "--model", "bpe", "--replace")
     shown = show_on_terminal("train-tokenizer", *arguments)
     assert "of 1 MB" in shown
     assert "training bpe" in shown

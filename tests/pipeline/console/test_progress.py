@@ -4,11 +4,11 @@ import re
 from pathlib import Path
 
 from pipeline.console.progress import Counters, Work
-from tests.tools.jobs import SMALL
+from tests.tools.jobs import SPREAD
 from tests.tools.terminal import show_on_terminal
 
 WORK = Work(bytes=1000, repeats=5)
-JOB = ("bert", *SMALL, "--duplicates", "60")
+JOB = ("bert", "--max-seq-length", "64", "--duplicates", "60", *SPREAD)
 
 
 def test_counters_add_bundles_up_and_never_go_back() -> None:

@@ -61,6 +61,19 @@ def test_names_are_relative_to_the_folder_that_holds_all_files() -> None:
     assert names("a.txt", "more/deep/d.txt") == ["a.txt", "more/deep/d.txt"]
 
 
+def test_links_to_folders_are_followed_and_each_folder_is_read_once(corpus: Path) -> None:
+    other = corpus.with_name("other")
+    other.mkdir()
+    (other / "e.txt").write_text("x")
+    (other / "back").symlink_to(corpus)
+    (corpus / "more" / "linked").symlink_to(other)
+    (corpus / "more" / "loop").symlink_to(corpus / "more")
+    whole = ["[1].txt", "a.txt", "b.gz", "more/c.txt", "more/deep/d.txt", "more/linked/e.txt"]
+    assert names(".") == whole
+    corpus.with_name("link").symlink_to(corpus)
+    assert names("../link") == whole
+
+
 def test_files_that_start_with_a_point_are_left_out_of_folders(corpus: Path) -> None:
     assert ".hidden" not in names(str(corpus))
     assert names(".hidden") == [".hidden"]

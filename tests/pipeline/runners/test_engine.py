@@ -3,12 +3,13 @@
 from dataclasses import replace
 
 import pytest
+from apache_beam.runners.runner import create_runner
 
 from corpusmill.errors import UserError
 from pipeline.options import RunOptions
 from pipeline.runners.engine import Engine
 from pipeline.runners.flink.rest import FlinkRest, Overview
-from pipeline.runners.launch import ENGINES
+from pipeline.runners.launch import ENGINES, resolve_name
 from pipeline.runners.portable import PortableEngine
 
 CLUSTER = ("--flink_master=host:8081", "--parallelism=8")
@@ -32,6 +33,22 @@ def test_names_of_beam_that_mean_the_local_engine_are_known() -> None:
         assert engine(name).name == "local"
     other = engine("SparkRunner")
     assert (other.name, type(other)) == ("SparkRunner", PortableEngine)
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("flink", "FlinkRunner"), ("FLINKRUNNER", "FlinkRunner"), ("dataflow", "DataflowRunner"),
+        ("Prism", "PrismRunner"), ("directrunner", "local"), ("direct", "local"),
+        ("apache_beam.runners.portability.flink_runner.FlinkRunner", "FlinkRunner"),
+        ("spark", "spark"), ("my.own.FlinkRunner", "my.own.FlinkRunner"),
+    ],
+)  # fmt: skip
+def test_an_engine_is_found_as_beam_finds_it(given: str, name: str) -> None:
+    resolved = resolve_name(given)
+    assert engine(resolved).name == name
+    if name in {"FlinkRunner", "DataflowRunner", "PrismRunner"}:
+        assert type(create_runner(given)).__name__ == name
 
 
 def test_options_are_known_in_both_forms_and_the_last_counts() -> None:
