@@ -82,10 +82,10 @@ def command_of(
 ) -> list[str | Path]:
     """Return the command that builds a small data set; its last flags win over SMALL."""
     data = ["--input", *inputs, "--tokenizer", tokenizer, "--output", output]
-    return [objective, *_last_wins(*data, *(SPREAD if objective == "gpt" else SMALL), *flags)]
+    return [objective, *last_wins(*data, *(SPREAD if objective == "gpt" else SMALL), *flags)]
 
 
-def _last_wins(*arguments: str | Path) -> list[str | Path]:
+def last_wins(*arguments: str | Path) -> list[str | Path]:
     """Leave out options that later ones override, which the command line refuses."""
     groups: dict[str, list[str | Path]] = {"": []}
     name = ""

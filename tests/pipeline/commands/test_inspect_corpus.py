@@ -24,7 +24,16 @@ from pipeline.preparation.recipe import Recipe
 from pipeline.preparation.run_folder import RunFolder
 from pipeline.runners.local.engine import LocalEngine
 from tests.tools.graphs import PLAIN_CODERS, list_coders, list_collections
-from tests.tools.jobs import PAIRS, SPREAD, Outcome, build, leftovers, read_manifest_json, run_here
+from tests.tools.jobs import (
+    PAIRS,
+    SPREAD,
+    Outcome,
+    build,
+    last_wins,
+    leftovers,
+    read_manifest_json,
+    run_here,
+)
 
 Inspect = Callable[..., Outcome]
 Numbers = Callable[..., dict[str, Any]]
@@ -56,7 +65,7 @@ def inspect(corpus: Path, tokenizer_path: Path, temporary: Path) -> Inspect:  # 
     def run(*flags: str | Path, inputs: Path = corpus, **end: Any) -> Outcome:
         arguments = ("--input", inputs, "--tokenizer", tokenizer_path)
         own = () if {"bert", "electra", "ernie", "gpt"} & set(flags) else ("bert", *PAIRS)
-        return run_here("inspect-corpus", *arguments, *SPREAD, *flags, *own, **end)
+        return run_here("inspect-corpus", *last_wins(*arguments, *SPREAD, *flags, *own), **end)
 
     return run
 
@@ -131,7 +140,8 @@ def test_the_temporary_files_of_a_build_are_as_large_as_was_said(
     estimate = numbers_of(inputs=large)["build"]["temporary_bytes"]
     kept = tmp_path / "kept"
     kept.mkdir()
-    monkeypatch.setattr("pipeline.preparation.output.FileSystems.delete", lambda _: None)
+    for module in ("transforms.commit", "pipeline.preparation.run_folder"):
+        monkeypatch.setattr(f"{module}.remove_folder", lambda _: None)
     build([large], tokenizer_path, output, "--temp-location", kept)
     files = [path for path in kept.rglob("*") if path.suffix in {".arrow", ".npy"}]
     assert estimate == pytest.approx(sum(path.stat().st_size for path in files), rel=0.05)

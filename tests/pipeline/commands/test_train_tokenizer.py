@@ -131,7 +131,7 @@ def test_a_smaller_vocabulary_is_said(sample: Path, tmp_path: Path) -> None:
     outcome = train(sample, tmp_path / "t.json", "--model", "bpe", "--vocab-size", "60000")
     [line] = [line for line in outcome.output.splitlines() if line.startswith("warning: ")]
     assert "fewer than --vocab-size 60,000" in line
-    outcome = train(sample, tmp_path / "t.json", "--model", "wordlevel")
+    outcome = train(sample, tmp_path / "t.json", "--model", "wordlevel", "--replace")
     assert "warning" not in outcome.output
 
 

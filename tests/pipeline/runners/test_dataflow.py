@@ -11,7 +11,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from pipeline.options import RunOptions
 from pipeline.runners.dataflow import DataflowEngine
 from pipeline.runners.proto_checks import find_faults
-from tests.tools.jobs import Outcome, run_here
+from tests.tools.jobs import Outcome, last_wins, run_here
 from tests.tools.loopback_cloud import (
     BUCKET,
     GPT_TOKENIZER,
@@ -43,12 +43,12 @@ def submit(
 ) -> Outcome:
     """The command line as a user gives it, but for what keeps Beam from looking for Google."""
     tokenizer, *of_objective = OBJECTIVES[objective]
-    return run_here(
-        objective, "--input", f"{BUCKET}/in/*", "--tokenizer", tokenizer,
+    own = last_wins(
+        "--input", f"{BUCKET}/in/*", "--tokenizer", tokenizer,
         "--output", f"{BUCKET}/out-{uuid4().hex}", "--num-shards", "3",
         "--runner", "DataflowRunner", *of_objective, *flags,
-        "--", *beam_arguments, refused=refused,
     )  # fmt: skip
+    return run_here(objective, *own, "--", *beam_arguments, refused=refused)
 
 
 def translate(objective: str, *flags: str) -> beam_runner_api_pb2.Pipeline:
