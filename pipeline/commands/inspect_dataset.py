@@ -17,6 +17,7 @@ from pipeline.console.html_report import render_page
 from pipeline.console.origin import Origin
 from pipeline.console.terminal_report import print_inspection
 from pipeline.preparation.beam_folder import BeamFolder
+from pipeline.preparation.inputs import absolute
 from pipeline.preparation.output import check_file, write_text
 
 
@@ -47,7 +48,7 @@ def inspect(command: Inspect, console: Console) -> int:
     tokenizer_json = _read_tokenizer(folder, manifest)
     for split in manifest.splits.values():
         examples += _decode(folder, manifest, split, tokenizer_json, command.examples)
-    origin = Origin(command.folder, root.written_at(SUCCESS))
+    origin = Origin(absolute(command.folder), root.written_at(SUCCESS))
     print_inspection(console, manifest, examples, report, origin)
     if command.html:
         write_text(command.html, render_page(manifest, examples, report, origin))

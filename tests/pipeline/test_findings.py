@@ -161,12 +161,13 @@ def test_a_corpus_has_its_findings_before_it_is_built(
 
 
 def test_reports_name_the_rules_and_where_the_data_is(
-    sample: Path, tokenizer_path: Path, tmp_path: Path
+    sample: Path, tokenizer_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records = write_records(sample, tmp_path / "records.jsonl")
     build([records], tokenizer_path, tmp_path / "out", *ENGLISH)
+    monkeypatch.chdir(tmp_path)
     page, corpus_page = tmp_path / "out.html", tmp_path / "corpus.html"
-    shown = run_here("inspect", tmp_path / "out", "--html", page).output
+    shown = run_here("inspect", "out", "--html", page).output
     arguments = ("--input", records, "--tokenizer", tokenizer_path, "--html", corpus_page)
     corpus = run_here("inspect-corpus", *arguments, *ENGLISH).output
     for text in (shown, corpus):
