@@ -104,21 +104,24 @@ def is_of_the_run(name: str) -> bool:
 
 def split_distributions(
     counts: Mapping[str, int],
-) -> tuple[dict[str, int], dict[str, dict[str, list[int]]]]:
+) -> tuple[dict[str, int], dict[str, dict[str, dict[int, int]]]]:
     """Separate the plain counts from the distributions, `write.<split>.<name>.<value>`.
 
     Example:
         {"read.lines": 3, "write.train.length.2": 5} gives {"read.lines": 3} and
-        {"train": {"length": [0, 0, 5]}}.
+        {"train": {"length": {2: 5}}}.
     """
     plain: dict[str, int] = {}
-    distributions: dict[str, dict[str, list[int]]] = {}
+    distributions: dict[str, dict[str, dict[int, int]]] = {}
     for name, number in sorted(counts.items()):
         match name.split("."):
             case [_, split, distribution, value]:
-                values = distributions.setdefault(split, {}).setdefault(distribution, [])
-                values.extend([0] * (int(value) + 1 - len(values)))
+                values = distributions.setdefault(split, {}).setdefault(distribution, {})
                 values[int(value)] = number
             case _:
                 plain[name] = number
-    return plain, distributions
+    ordered = {
+        split: {name: dict(sorted(values.items())) for name, values in named.items()}
+        for split, named in distributions.items()
+    }
+    return plain, ordered

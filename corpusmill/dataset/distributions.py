@@ -16,6 +16,9 @@ from corpusmill.arrays.ragged import is_padded, matrix_of, row_lengths
 
 # [CLS] first [SEP], and second [SEP] where there is a second segment or an empty one.
 _FIRST_SPECIAL, _SECOND_SPECIAL = 2, 1
+# Counts take memory for each value up to the largest, which is refused beyond this or the longest
+# row of the manifest.
+_LARGEST = 2**16
 
 Counts = npt.NDArray[np.int64]
 
@@ -33,12 +36,15 @@ def _row_counts(
     return sums
 
 
-def recount(batch: pa.RecordBatch, columns: Iterable[Column]) -> dict[str, Counts]:
+def recount(
+    batch: pa.RecordBatch, columns: Iterable[Column], longest: int = _LARGEST
+) -> dict[str, Counts]:
     """The distributions that the columns of a batch give.
 
     Args:
         batch: rows as they are in a shard.
         columns: those to count, the tokens first.
+        longest: the most tokens of a row.
 
     Returns:
         {"length": counts by value, "first_segment_length": ..., "second_segment_length": ...,
@@ -46,7 +52,7 @@ def recount(batch: pa.RecordBatch, columns: Iterable[Column]) -> dict[str, Count
         roles, and one of each class by the column's name; each int64[largest value + 1].
 
     Raises:
-        ValueError: a value is negative that must not be.
+        ValueError: a value is negative or too large.
 
     Example:
         One row with input_ids [2, 10, 11, 3, 12, 3] and token_type_ids [0, 0, 0, 0, 1, 1] gives
@@ -74,7 +80,17 @@ def recount(batch: pa.RecordBatch, columns: Iterable[Column]) -> dict[str, Count
                 rows["pieces"] = _row_counts(array)
             case Role.CLASS:
                 rows[column.name] = array.to_numpy()
+    for name, values in rows.items():
+        largest = int(values.max(initial=0))
+        if largest > max(longest, _LARGEST):
+            raise ValueError(f"a row has the {name} {largest:,}, above {max(longest, _LARGEST):,}")
     return {name: np.bincount(values) for name, values in rows.items()}
+
+
+def as_mapping(counts: Counts) -> dict[int, int]:
+    """The counts of the values that occur; [0, 4, 0, 3] gives {1: 4, 3: 3}."""
+    values = np.flatnonzero(counts)
+    return dict(zip(values.tolist(), counts[values].tolist(), strict=True))
 
 
 def add_counts(total: Counts, more: Counts) -> Counts:
@@ -92,12 +108,14 @@ def add_all(totals: dict[str, Counts], more: Mapping[str, Counts]) -> None:
         totals[name] = add_counts(totals.get(name, counts[:0]), counts)
 
 
-def weigh_segments(distributions: Mapping[str, Counts]) -> int:
+def weigh_segments(distributions: Mapping[str, Counts | Mapping[int, int]]) -> int:
     """The tokens of both segments of all rows, without special tokens; 0 where rows have none."""
     names = ("first_segment_length", "second_segment_length")
     return sum(weigh(distributions[name]) for name in names if name in distributions)
 
 
-def weigh(counts: Counts) -> int:
-    """The sum of all values of a distribution; [4, 0, 3] gives 6."""
+def weigh(counts: Counts | Mapping[int, int]) -> int:
+    """The sum of all values of a distribution; [4, 0, 3] and {0: 4, 2: 3} give 6."""
+    if isinstance(counts, Mapping):
+        return sum(value * number for value, number in counts.items())
     return int(counts @ np.arange(len(counts)))

@@ -83,32 +83,32 @@ class Split:
         rows: number of examples.
         tokens: sum of their lengths.
         shards: in the order in which they are read.
-        distributions: counts[v] rows have the value v, by name. Where there are rows, "length" is
-            one of them.
+        distributions: by name, how many rows have each value that occurs, in the order of the
+            values. Where there are rows, "length" is one of them.
     """
 
     rows: _Number
     tokens: _Number
     shards: tuple[Shard, ...]
-    distributions: Mapping[str, tuple[_Number, ...]]
+    distributions: Mapping[str, Mapping[int, _Number]]
 
     @classmethod
     def from_shards(
-        cls, shards: Iterable[Shard], distributions: Mapping[str, Iterable[int]]
+        cls, shards: Iterable[Shard], distributions: Mapping[str, Mapping[int, int]]
     ) -> "Split":
-        """The split with these shards."""
+        """The split with these shards, and distributions as in `Split`."""
         entries = tuple(shards)
         return cls(
             sum(shard.rows for shard in entries),
             sum(shard.tokens for shard in entries),
             entries,
-            {name: tuple(counts) for name, counts in distributions.items()},
+            distributions,
         )
 
     @property
     def longest(self) -> int:
         """Tokens of the longest example."""
-        return len(self.distributions.get("length", (0,))) - 1
+        return max(self.distributions.get("length", ()), default=0)
 
     @property
     def bytes(self) -> int:

@@ -138,10 +138,10 @@ def _check_split(name: str, split: Split) -> None:
     if split.rows and "length" not in split.distributions:
         raise ValueError(f"the lengths of {name}")
     for kind, counts in split.distributions.items():
-        if sum(counts) != split.rows:
+        if sum(counts.values()) != split.rows:
             raise ValueError(f"the distribution {kind} of {name}, which counts other rows")
-    lengths = split.distributions.get("length", ())
-    if sum(length * number for length, number in enumerate(lengths) if number) != split.tokens:
+    lengths = split.distributions.get("length", {})
+    if sum(length * number for length, number in lengths.items()) != split.tokens:
         raise ValueError(f"the lengths of {name}, which add up to other tokens")
     for shard in split.shards:
         _check_bin(shard)

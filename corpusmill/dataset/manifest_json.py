@@ -16,7 +16,7 @@ FORMAT, FORMAT_VERSION = "corpusmill", 3
 
 # A distribution with more values is written as a table of those that occur.
 _LONGEST_LIST = 65536
-# No row has more tokens; a hostile manifest must not fill the memory.
+# No row has more tokens.
 _LARGEST_VALUE = 2**28
 # What entries of wrong kinds may raise until each has been checked.
 _REFUSALS = (
@@ -27,7 +27,8 @@ _REFUSALS = (
 def to_json(manifest: Manifest) -> dict[str, Any]:
     """The manifest's entries as JSON has them.
 
-    A distribution of values above 65,535, few of which occur, becomes {"value": count}.
+    A distribution becomes a list of counts by value, or {"value": count} if there are values above
+    65,535, few of which occur.
     """
     entries: dict[str, Any] = msgspec.to_builtins(manifest)
     padded = manifest.output.options.is_padded
@@ -42,7 +43,7 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
             for shard in split["shards"]
         ]
         split["distributions"] = {
-            name: _shorten(counts) for name, counts in split["distributions"].items()
+            name: _write_counts(counts) for name, counts in split["distributions"].items()
         }
     return {"format": FORMAT, "format_version": FORMAT_VERSION, **entries}
 
@@ -57,22 +58,24 @@ def seal(content: bytes) -> bytes:
     return f"{hashlib.sha256(content).hexdigest()}\n".encode()
 
 
-def _shorten(counts: list[int]) -> list[int] | dict[str, int]:
-    if len(counts) <= _LONGEST_LIST:
-        return counts
-    return {str(value): number for value, number in enumerate(counts) if number}
+def _write_counts(counts: dict[int, int]) -> list[int] | dict[str, int]:
+    values = range(1 + max(counts, default=-1))
+    if len(values) <= _LONGEST_LIST:
+        return [counts.get(value, 0) for value in values]
+    return {str(value): number for value, number in counts.items()}
 
 
-def _lengthen(counts: Any) -> Any:
+def _read_counts(counts: Any) -> Any:
+    """The counts of the values that occur; other kinds of entries are refused later."""
+    if isinstance(counts, list):
+        counts = dict(enumerate(counts))
     if not isinstance(counts, dict):
         return counts
-    smallest, longest = min(map(int, counts)), max(map(int, counts))
-    if smallest < 0 or longest > _LARGEST_VALUE:
-        raise ValueError(f"a distribution goes from {smallest} to {longest}")
-    numbers = [0] * (1 + longest)
-    for value, number in counts.items():
-        numbers[int(value)] = number
-    return numbers
+    numbers = {int(value): number for value, number in counts.items() if number != 0}
+    smallest, largest = min(numbers, default=0), max(numbers, default=0)
+    if smallest < 0 or largest > _LARGEST_VALUE:
+        raise ValueError(f"a distribution goes from {smallest} to {largest}")
+    return dict(sorted(numbers.items()))
 
 
 def decode(content: bytes, place: str) -> Manifest:
@@ -129,7 +132,7 @@ def from_json(entries: dict[str, Any]) -> Manifest:
         name: {
             **split,
             "distributions": {
-                kind: _lengthen(counts) for kind, counts in split["distributions"].items()
+                kind: _read_counts(counts) for kind, counts in split["distributions"].items()
             },
         }
         for name, split in entries["splits"].items()

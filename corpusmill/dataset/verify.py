@@ -14,7 +14,7 @@ from corpusmill.dataset.accounting import Expected, find_imbalances
 from corpusmill.dataset.distributions import (
     Counts,
     add_all,
-    add_counts,
+    as_mapping,
     recount,
     weigh,
     weigh_segments,
@@ -165,7 +165,7 @@ class _SplitCheck:
         reader = FORMATS[options.output_format].read(streams, columns, options, _BATCH_ROWS)
         for batch in reader:
             rows += batch.num_rows
-            add_all(counted, recount(batch, columns))
+            add_all(counted, recount(batch, columns, self.split.longest))
         add_all(sums, counted)
         lengths = counted.get("length", np.zeros(0, np.int64))
         if rows != shard.rows:
@@ -183,7 +183,7 @@ class _SplitCheck:
 
     def _check_distributions(self, sums: Mapping[str, Counts]) -> Iterator[Problem]:
         for name, stated in self.split.distributions.items():
-            if name in sums and add_counts(np.array(stated, np.int64), -sums[name]).any():
+            if name in sums and as_mapping(sums[name]) != stated:
                 cause = f"{self.name}: the distribution {name} is not that of the rows"
                 yield Problem(MANIFEST, cause)
 
@@ -201,10 +201,7 @@ def _check_manifest(manifest: Manifest) -> Iterator[Problem]:
     if counts.get("write.rows", rows) != rows:
         cause = f"its count write.rows is {counts['write.rows']:,}, its splits hold {rows:,}"
         yield Problem(MANIFEST, cause)
-    tokens = sum(
-        weigh_segments({name: np.array(values) for name, values in split.distributions.items()})
-        for split in manifest.splits.values()
-    )
+    tokens = sum(weigh_segments(split.distributions) for split in manifest.splits.values())
     if counts.get("write.segment_tokens", tokens) != tokens:
         cause = f"its count write.segment_tokens is not the {tokens:,} of its distributions"
         yield Problem(MANIFEST, cause)

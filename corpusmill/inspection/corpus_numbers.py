@@ -160,7 +160,8 @@ def report_build(numbers: Mapping[str, Any]) -> Report:
     columns = msgspec.convert(numbers["columns"], tuple[Column, ...])
     splits = []
     for name, split in numbers["build"]["splits"].items():
-        distributions = name_distributions(split["distributions"], columns)
+        counts_of = _read_counts(split)
+        distributions = name_distributions(counts_of, columns)
         figures = tuple(figures_of(distributions, objective["options"]))
         rows, tokens, size = (split[name]["value"] for name in ("rows", "tokens", "bytes"))
         shown = tuple(distributions.values())
@@ -187,10 +188,18 @@ def find_before_build(header: Manifest, numbers: Mapping[str, Any]) -> tuple[Fin
         numbers: as in the module's docstring, without the findings.
     """
     splits = {
-        name: Split(split["rows"]["value"], split["tokens"]["value"], (), split["distributions"])
+        name: Split(split["rows"]["value"], split["tokens"]["value"], (), _read_counts(split))
         for name, split in numbers["build"]["splits"].items()
     }
     return find(replace(header, counts=_all_counts(numbers), splits=splits))
+
+
+def _read_counts(split: Mapping[str, Any]) -> dict[str, dict[int, int]]:
+    """The distributions of a split as a manifest has them."""
+    return {
+        name: {value: number for value, number in enumerate(counts) if number}
+        for name, counts in split["distributions"].items()
+    }
 
 
 def _all_counts(numbers: Mapping[str, Any]) -> dict[str, int]:

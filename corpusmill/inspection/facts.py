@@ -1,9 +1,9 @@
 """The numbers and rules of a data set, as findings are made from them."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import zip_longest
 from typing import Any
 
 from corpusmill.arrays.columns import Role, column_of
@@ -25,13 +25,12 @@ class Facts:
         return self.manifest.counts.get(name, 0)
 
     @cached_property
-    def distributions(self) -> dict[str, list[int]]:
+    def distributions(self) -> dict[str, Counter[int]]:
         """The distributions of all splits together."""
-        sums: dict[str, list[int]] = {}
+        sums: dict[str, Counter[int]] = {}
         for split in self.manifest.splits.values():
             for name, counts in split.distributions.items():
-                before = sums.get(name, [])
-                sums[name] = [a + b for a, b in zip_longest(before, counts, fillvalue=0)]
+                sums.setdefault(name, Counter()).update(counts)
         return sums
 
     @property

@@ -22,25 +22,25 @@ class Distribution:
 
     Attributes:
         name: the objective's name of the quantity ("length").
-        counts: counts[v] examples have the value v.
+        counts: how many examples have each value that occurs, in the order of the values.
         value_names: names of the values, if they are classes.
         title: what the classes are about ("second segment").
     """
 
     name: str
-    counts: tuple[int, ...]
+    counts: Mapping[int, int]
     value_names: tuple[str, ...] = ()
     title: str = ""
 
     @property
     def total(self) -> int:
         """Number of examples."""
-        return sum(self.counts)
+        return sum(self.counts.values())
 
     @property
     def weight(self) -> int:
         """Sum of the values."""
-        return sum(value * number for value, number in enumerate(self.counts))
+        return sum(value * number for value, number in self.counts.items())
 
     @property
     def mean(self) -> float:
@@ -50,16 +50,17 @@ class Distribution:
     @property
     def largest(self) -> int:
         """The largest value that occurs."""
-        return max((value for value, number in enumerate(self.counts) if number), default=0)
+        return max(self.counts, default=0)
 
     def percentile(self, percent: float) -> int:
         """The smallest value that at least `percent` % of the examples do not exceed."""
-        reached = np.cumsum(self.counts)
-        return int(np.searchsorted(reached, percent / 100 * self.total)) if self.total else 0
+        values, numbers = list(self.counts), list(self.counts.values())
+        place = np.searchsorted(np.cumsum(numbers), percent / 100 * self.total)
+        return values[place] if self.total else 0
 
     def share(self, value: int) -> float:
         """Share of the examples that have the value."""
-        return self.counts[value] / self.total if self.total and value < len(self.counts) else 0.0
+        return self.counts.get(value, 0) / self.total if self.total else 0.0
 
 
 @dataclass(frozen=True)
@@ -203,7 +204,7 @@ def _summarize_split(name: str, manifest: Manifest) -> SplitReport:
 
 
 def name_distributions(
-    counts: Mapping[str, Sequence[int]], columns: Iterable[Column]
+    counts: Mapping[str, Mapping[int, int]], columns: Iterable[Column]
 ) -> dict[str, Distribution]:
     """The distributions of a split by name, with the names that columns give their values."""
     classes = {
@@ -212,7 +213,7 @@ def name_distributions(
         if column.role is Role.CLASS
     }
     return {
-        name: Distribution(name, tuple(numbers), *classes.get(name, ()))
+        name: Distribution(name, numbers, *classes.get(name, ()))
         for name, numbers in counts.items()
     }
 

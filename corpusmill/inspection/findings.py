@@ -5,6 +5,7 @@ columns and its rules, never from the name of an objective. A data set without f
 bad; one with findings almost always is.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
@@ -131,11 +132,11 @@ def _check_documents(facts: Facts) -> Iterator[Finding]:
 def _check_classes(facts: Facts) -> Iterator[Finding]:
     usual = USUAL["balance"]
     for column in facts.manifest.columns:
-        counts = facts.distributions.get(column.name, [])
-        rows = sum(counts)
+        counts = facts.distributions.get(column.name, Counter[int]())
+        rows = sum(counts.values())
         if column.role is not Role.CLASS or len(column.value_names) != 2 or rows < _FEWEST_ROWS:
             continue
-        share = (counts[1] if len(counts) > 1 else 0) / rows
+        share = counts.get(1, 0) / rows
         if usual.low <= share <= usual.high:
             continue
         name = f"{column.value_names[1]} {column.title}"
@@ -171,8 +172,9 @@ def _check_coverage(facts: Facts) -> Iterator[Finding]:
 
 def _check_padding(facts: Facts) -> Iterator[Finding]:
     width = facts.manifest.columns[0].width
-    lengths = facts.distributions.get("length", [])
-    rows, tokens = sum(lengths), sum(length * rows for length, rows in enumerate(lengths))
+    lengths = facts.distributions.get("length", Counter[int]())
+    rows = sum(lengths.values())
+    tokens = sum(length * number for length, number in lengths.items())
     shards = [shard for split in facts.manifest.splits.values() for shard in split.shards]
     binned = sum(shard.rows * (shard.max_length or 0) for shard in shards)
     places, usual = binned or rows * width, USUAL["padding"]
@@ -191,12 +193,12 @@ def _check_padding(facts: Facts) -> Iterator[Finding]:
 
 def _check_predictions(facts: Facts) -> Iterator[Finding]:
     column = column_of(facts.manifest.columns, Role.POSITIONS)
-    predictions = facts.distributions.get("predictions", [])
-    rows, usual = sum(predictions), USUAL["capped"]
+    predictions = facts.distributions.get("predictions", Counter[int]())
+    rows, usual = sum(predictions.values()), USUAL["capped"]
     cap = facts.options.get("max_predictions_per_seq")
-    if column is None or not rows or not isinstance(cap, int) or cap >= len(predictions):
+    if column is None or not rows or not isinstance(cap, int):
         return
-    share = predictions[cap] / rows
+    share = predictions.get(cap, 0) / rows
     length, prob = facts.options.get("max_seq_length", 0), facts.options.get("masked_lm_prob", 0)
     enough = round(length * prob)
     if share > usual.high and enough > cap:

@@ -197,7 +197,7 @@ def bin_shares(distribution: Distribution, largest: int) -> tuple[np.ndarray, np
     """Group a distribution into at most 64 bins of equal width.
 
     Args:
-        distribution: counts by value.
+        distribution: with the counts.
         largest: the last value that the bins must cover.
 
     Returns:
@@ -205,10 +205,10 @@ def bin_shares(distribution: Distribution, largest: int) -> tuple[np.ndarray, np
         edges: int64[bins + 1]; bin i has the values from edges[i] to edges[i + 1] - 1.
 
     Example:
-        counts (0, 1, 3) and largest 2 give [0, 0.25, 0.75] and [0, 1, 2, 3].
+        counts {1: 1, 2: 3} and largest 2 give [0, 0.25, 0.75] and [0, 1, 2, 3].
     """
     width = -(-(largest + 1) // _MOST_BARS)
     edges = np.arange(-(-(largest + 1) // width) + 1) * width
-    values = np.arange(len(distribution.counts))
-    counts, _ = np.histogram(values, edges, weights=distribution.counts)
+    values, numbers = list(distribution.counts), list(distribution.counts.values())
+    counts, _ = np.histogram(values, edges, weights=numbers)
     return counts / max(1, distribution.total), edges

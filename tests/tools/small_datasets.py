@@ -27,7 +27,13 @@ from corpusmill.corpus.text.reading import read_text
 from corpusmill.dataset import manifest as manifests
 from corpusmill.dataset import shards
 from corpusmill.dataset.card import render_card
-from corpusmill.dataset.distributions import Counts, add_all, weigh, weigh_segments
+from corpusmill.dataset.distributions import (
+    Counts,
+    add_all,
+    as_mapping,
+    weigh,
+    weigh_segments,
+)
 from corpusmill.dataset.manifest import FileEntry, Manifest, Shard, Split, entry_of
 from corpusmill.dataset.manifest_json import seal, to_json
 from corpusmill.formats.options import OutputOptions
@@ -185,11 +191,11 @@ class _Writer:
             "write.rows": sum(split.rows for split in splits.values()),
         }
         if any("pieces" in split.distributions for split in splits.values()):
-            pieces = (np.array(split.distributions["pieces"]) for split in splits.values())
-            written["write.pieces"] = sum(map(weigh, pieces))
+            written["write.pieces"] = sum(
+                weigh(split.distributions["pieces"]) for split in splits.values()
+            )
         for split in splits.values():
-            lists = split.distributions.items()
-            if tokens := weigh_segments({name: np.array(values) for name, values in lists}):
+            if tokens := weigh_segments(split.distributions):
                 before = written.get("write.segment_tokens", 0)
                 written["write.segment_tokens"] = before + tokens
         manifest = replace(
@@ -247,8 +253,8 @@ class _Writer:
             self.companions += others
             size, digest = first.bytes, first.sha256
             entries.append(Shard(first.file, size, digest, int(lengths.sum()), weigh(lengths)))
-        lists = {kind: counts.tolist() for kind, counts in distributions.items()}
-        return Split.from_shards(entries, lists)
+        counts = {kind: as_mapping(counts) for kind, counts in distributions.items()}
+        return Split.from_shards(entries, counts)
 
     def write_shard(self, parts: tuple[str, ...], examples: pa.RecordBatch) -> dict[str, Counts]:
         """Write the files of one shard, and return its distributions."""

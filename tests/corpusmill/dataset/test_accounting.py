@@ -88,5 +88,5 @@ def test_distributions_are_taken_out_of_the_counts() -> None:
         "read.lines": 3,
     }
     assert split_distributions(counts) == (
-        {"read.lines": 3}, {"train": {"length": [1, 0, 5]}, "validation": {"length": [0, 3]}},
+        {"read.lines": 3}, {"train": {"length": {0: 1, 2: 5}}, "validation": {"length": {1: 3}}},
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 import json
 import re
+import tracemalloc
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +36,8 @@ BOUNDS = {"min_length": 1, "max_length": 8}
 def manifest_of(lengths: list[int]) -> Manifest:
     rows, tokens = sum(lengths), sum(length * number for length, number in enumerate(lengths))
     shard = small_shard(SHARD, rows, tokens)
-    split = Split.from_shards([shard], {"length": lengths, "pieces": [0, rows]})
+    counts = {value: number for value, number in enumerate(lengths) if number}
+    split = Split.from_shards([shard], {"length": counts, "pieces": {1: rows} if rows else {}})
     return small_manifest(splits={"train": split})
 
 
@@ -62,7 +64,7 @@ def test_entries_that_few_data_sets_have_are_read_as_they_were_written() -> None
             plain.output,
             options=OutputOptions(padding="max_length", compression="zstd", bin_size=8),
         ),
-        splits={"train": Split.from_shards(bins, {"length": (0, 2), "pieces": (0, 2)})},
+        splits={"train": Split.from_shards(bins, {"length": {1: 2}, "pieces": {1: 2}})},
         files=(FileEntry("rejects/rejects.jsonl", 0, "0" * 64),),
     )
     assert decode(encode(manifest), "out") == manifest
@@ -191,3 +193,22 @@ def test_a_data_set_of_version_2_is_read(tmp_path: Path) -> None:
         {name: np.asarray(value).tolist() for name, value in samples[number].items()}
         for number in range(len(data))
     ] == rows
+
+
+def test_a_manifest_of_few_bytes_takes_little_memory() -> None:
+    largest, size = {str(2**28): 1}, 2**28
+    shard = {**to_json(manifest_of([0, 0, 5]))["splits"]["train"]["shards"][0]}
+    train = _train(
+        rows=1, tokens=size, shards=[{**shard, "rows": 1, "tokens": size}],
+        distributions={"length": largest, "pieces": [0, 1]},
+    )  # fmt: skip
+    content = json.dumps({**to_json(manifest_of([0, 0, 5])), "splits": train}).encode()
+    tracemalloc.start()
+    manifest = decode(content, "out")
+    report = summarize(manifest)
+    assert json.loads(encode(manifest))["splits"] == train
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert manifest.splits["train"].longest == size
+    assert report.splits[0].distributions[0].percentile(50) == size
+    assert peak < 2**22

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from corpusmill.arrays.columns import Column, Role
+from corpusmill.dataset.distributions import recount
 from corpusmill.dataset.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import Problem, verify
@@ -381,3 +384,10 @@ def test_a_folder_that_is_no_data_set_is_the_users_mistake(
             (folder / name).write_text(content)
     with pytest.raises(UserError, match=re.escape(str(folder))):
         verify(folder)
+
+
+def test_a_value_beyond_the_longest_row_is_refused_before_memory_is_taken_for_it() -> None:
+    label = Column("label", "uint32", "a class", 0, role=Role.CLASS)
+    rows = pa.RecordBatch.from_pydict({"label": pa.array([1, 2**32 - 1], pa.uint32())})
+    with pytest.raises(ValueError, match=r"the label 4,294,967,295, above 65,536"):
+        recount(rows, [label], longest=64)

@@ -20,9 +20,12 @@ GOOD = {
 }
 POSITIONS = Column("masked_lm_positions", "int8", "places", 8, role=Role.POSITIONS)
 PAIRS = (INPUT_IDS, segment_column(64), SENTENCE_ORDER_LABEL, POSITIONS)
-FULL = [0] * 64 + [1000]
+FULL = {64: 1000}
 # The predictions go up to 8.
-BALANCED = {"length": FULL, "sentence_order_label": [520, 480], "predictions": [0] * 5 + [900] * 4}
+PREDICTIONS = {5: 250, 6: 250, 7: 250, 8: 250}
+BALANCED = {
+    "length": FULL, "sentence_order_label": {0: 520, 1: 480}, "predictions": PREDICTIONS,
+}  # fmt: skip
 
 
 def manifest_of(
@@ -73,22 +76,22 @@ def test_counts_give_findings(name: str, counts: dict[str, int]) -> None:
 @pytest.mark.parametrize(
     ("name", "distributions"),
     [
-        ("switched segments", {"sentence_order_label": [10, 990]}),
-        ("switched segments", {"sentence_order_label": [1000]}),
-        ("padding", {"length": [0] * 16 + [1000]}),
+        ("switched segments", {"sentence_order_label": {0: 10, 1: 990}}),
+        ("switched segments", {"sentence_order_label": {0: 1000}}),
+        ("padding", {"length": {16: 1000}}),
     ],
 )
-def test_distributions_give_findings(name: str, distributions: dict[str, list[int]]) -> None:
+def test_distributions_give_findings(name: str, distributions: dict[str, dict[int, int]]) -> None:
     assert names_of(manifest_of(distributions=distributions)) == [name]
 
 
 def test_a_few_rows_may_be_far_from_half_by_chance() -> None:
-    assert names_of(manifest_of(distributions={"sentence_order_label": [1, 9]})) == []
+    assert names_of(manifest_of(distributions={"sentence_order_label": {0: 1, 1: 9}})) == []
 
 
 def test_rows_at_the_cap_are_found_where_the_share_needs_more() -> None:
     options = {"max_seq_length": 64, "masked_lm_prob": 0.25, "max_predictions_per_seq": 8}
-    capped = {"predictions": [0] * 8 + [1000]}
+    capped = {"predictions": {8: 1000}}
     manifest = manifest_of(distributions=capped, objective=ObjectiveEntry("new", options, 1))
     [finding] = find(manifest)
     assert finding.name == "capped predictions"
@@ -150,7 +153,7 @@ def test_a_validation_split_with_few_rows(rows: int | None) -> None:
 
 
 def test_rows_in_bins_are_padded_to_their_bin() -> None:
-    short = {"length": [0] * 16 + [1000]}
+    short = {"length": {16: 1000}}
     assert names_of(manifest_of(distributions=short)) == ["padding"]
     shard = small_shard("a", 1000, 16_000, bin=0, min_length=1, max_length=32)
     splits = {"train": Split.from_shards([shard], {**BALANCED, **short})}

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from corpusmill.dataset.distributions import as_mapping
 from corpusmill.dataset.manifest import Manifest, SourceFile
 from corpusmill.inspection.decoded_examples import DecodedExample, Piece, decode_examples
 from corpusmill.inspection.figures import Distribution, Report, summarize
@@ -200,7 +201,7 @@ def test_text_of_the_corpus_is_escaped(inspected: Inspected) -> None:
 
 def test_names_of_distributions_are_escaped_in_the_plots(inspected: Inspected) -> None:
     split = inspected.report.splits[0]
-    named = replace(split, distributions=(Distribution("<script>&", (1, 2, 3)),))
+    named = replace(split, distributions=(Distribution("<script>&", {0: 1, 1: 2, 2: 3}),))
     svg = draw_plots(replace(inspected.report, splits=(named,)))
     ET.fromstring(svg)  # noqa: S314 - our own text
     assert "<script" not in svg
@@ -223,7 +224,7 @@ def test_a_data_set_without_distributions_has_a_page(inspected: Inspected) -> No
 
 @given(st.lists(st.integers(0, 700), min_size=1), st.integers(0, 300))
 def test_bins_hold_every_example_once(values: list[int], beyond: int) -> None:
-    distribution = Distribution("length", tuple(np.bincount(values).tolist()))
+    distribution = Distribution("length", as_mapping(np.bincount(values)))
     largest = distribution.largest + beyond
     shares, edges = bin_shares(distribution, largest)
     assert len(shares) <= 64
@@ -236,6 +237,6 @@ def test_bins_hold_every_example_once(values: list[int], beyond: int) -> None:
 
 
 def test_bins_of_the_docstring() -> None:
-    shares, edges = bin_shares(Distribution("length", (0, 1, 3)), 2)
+    shares, edges = bin_shares(Distribution("length", {1: 1, 2: 3}), 2)
     assert shares.tolist() == [0, 0.25, 0.75]
     assert edges.tolist() == [0, 1, 2, 3]
