@@ -10,6 +10,9 @@ import pyarrow as pa
 
 from corpusmill.arrays.kernel_cache import njit
 
+# Offsets of Arrow's lists have 32 bits.
+_MOST_VALUES = 2**31 - 1
+
 
 def from_arrow(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Return the two arrays of a list, string or binary column without nulls.
@@ -47,7 +50,47 @@ def to_batch(columns: list[np.ndarray | pa.Array], schema: pa.Schema) -> pa.Reco
     return pa.RecordBatch.from_arrays(cast, schema=schema)
 
 
+def check_integers(**arrays: np.ndarray) -> None:
+    """Refuse what compiled kernels do not expect.
+
+    Raises:
+        TypeError: an argument, which the message names, is not a flat array of integers.
+    """
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind not in "iu":
+            raise TypeError(f"{name} must be a flat array of integers")
+
+
 @njit
+def longest_row(offsets: np.ndarray, total: int) -> int:
+    """Return the length of the longest row, or -1 if the offsets are not those of rows.
+
+    Args:
+        offsets: integers[rows + 1]; those of rows ascend from 0 or more to `total` or less.
+        total: the number of values; -1 for any number.
+
+    Example:
+        [0, 2, 2, 3] gives 2 for 3 values or more, and -1 for 2 values.
+    """
+    if not len(offsets) or offsets[0] < 0 or (total >= 0 and offsets[-1] > total):
+        return -1
+    longest = 0
+    for i in range(len(offsets) - 1):
+        if offsets[i + 1] < offsets[i]:
+            return -1
+        longest = max(longest, offsets[i + 1] - offsets[i])
+    return longest
+
+
+@njit
+def are_integers(values: np.ndarray) -> bool:
+    """Return true; for other values than a flat array of integers a kernel cannot be compiled.
+
+    So types cost nothing at a call: only integers have this operation.
+    """
+    return not len(values) or values[0] ^ values[0] == 0
+
+
 def take(
     values: np.ndarray, offsets: np.ndarray, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -62,13 +105,39 @@ def take(
         values: any[total of these rows].
         offsets: int32[m + 1].
 
+    Raises:
+        TypeError: an argument is not a flat array, or not of integers.
+        ValueError: there is no such row, the offsets do not fit the values, or the rows have more
+            than 2**31 - 1 values.
+
     Example:
         values [7, 8, 9], offsets [0, 2, 2, 3], rows [2, 0] give [9, 7, 8] and [0, 1, 3].
     """
+    check_integers(offsets=offsets, rows=rows)
+    if not isinstance(values, np.ndarray) or values.ndim != 1:
+        raise TypeError("values must be a flat array")
+    taken: tuple[np.ndarray, np.ndarray] = _take(values, offsets, rows)
+    return taken
+
+
+@njit
+def _take(
+    values: np.ndarray, offsets: np.ndarray, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows, as `take` describes."""
+    total = 0
+    for row in rows:
+        if not 0 <= row < len(offsets) - 1:
+            raise ValueError("rows must be numbers of rows")
+        start, end = offsets[row], offsets[row + 1]
+        if not 0 <= start <= end <= len(values):
+            raise ValueError("offsets must ascend, and not exceed the number of values")
+        total += end - start
+        if total > _MOST_VALUES:
+            raise ValueError("rows must not have more than 2**31 - 1 values")
     new_offsets = np.zeros(len(rows) + 1, np.int32)
     for i in range(len(rows)):
-        length = offsets[rows[i] + 1] - offsets[rows[i]]
-        new_offsets[i + 1] = new_offsets[i] + length
+        new_offsets[i + 1] = new_offsets[i] + offsets[rows[i] + 1] - offsets[rows[i]]
     new_values = np.empty(new_offsets[-1], values.dtype)
     for i in range(len(rows)):
         start, end = offsets[rows[i]], offsets[rows[i] + 1]
@@ -83,8 +152,17 @@ def take_rows(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:
 
     Args:
         batch: without nulls.
-        rows: int64[m].
+        rows: int64[m], each in [0, rows of the batch).
+
+    Raises:
+        TypeError: the rows are not a flat array of integers.
+        ValueError: there is no such row, or a column has nulls.
     """
+    check_integers(rows=rows)
+    if len(rows) and not 0 <= rows.min() <= rows.max() < batch.num_rows:
+        raise ValueError("rows must be numbers of rows")
+    if any(column.null_count for column in batch.columns):
+        raise ValueError("batch must not have nulls")
     columns = [
         _take_lists(column, rows) if pa.types.is_list(column.type) else column.to_numpy()[rows]
         for column in batch.columns
@@ -96,6 +174,8 @@ def _take_lists(column: pa.ListArray, rows: np.ndarray) -> pa.ListArray:
     values, offsets = from_arrow(column)
     if not pa.types.is_list(column.type.value_type):
         return to_arrow(*take(values, offsets, rows))
+    if column.values.null_count:
+        raise ValueError("batch must not have nulls")
     # The inner lists of a row are contiguous, and so are its values.
     inner_values, inner_offsets = from_arrow(values)
     lengths, new_offsets = take(np.diff(inner_offsets), offsets, rows)

@@ -63,11 +63,15 @@ class Samples(ABC):
             epochs: int64[n], the epoch in which each is read; None for 0.
 
         Raises:
+            TypeError: samples or epochs are not a flat array of integers.
+            ValueError: there is another number of epochs than of samples.
             IndexError: a number is out of range.
             UserError: a shard is damaged.
         """
         samples = self._check_numbers(samples)
-        epochs = np.zeros(len(samples), np.int64) if epochs is None else epochs
+        epochs = np.zeros(len(samples), np.int64) if epochs is None else _integers("epochs", epochs)
+        if len(epochs) != len(samples):
+            raise ValueError(f"epochs has {len(epochs)} numbers for {len(samples)} samples")
         return Rows(self._read(samples, epochs), samples, epochs)
 
     @abstractmethod
@@ -79,10 +83,20 @@ class Samples(ABC):
         """Return the columns of some samples, int64[n], read in the given epochs, int64[n]."""
 
     def _check_numbers(self, samples: Integers) -> Integers:
-        samples = np.asarray(samples, np.int64)
+        samples = _integers("samples", samples)
         if len(samples) and not 0 <= int(samples.min()) <= int(samples.max()) < len(self):
             raise IndexError(f"there are {len(self)} examples, numbered from 0")
         return samples
+
+
+def _integers(name: str, numbers: Integers) -> Integers:
+    if isinstance(numbers, np.ndarray) and numbers.ndim == 1 and numbers.dtype == np.int64:
+        return numbers
+    array = np.asarray(numbers)
+    # An empty list becomes an array of floats.
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise TypeError(f"{name} must be a flat array of integers")
+    return array.astype(np.int64, copy=False)
 
 
 class DataSet(Samples):

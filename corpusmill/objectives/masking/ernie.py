@@ -15,6 +15,7 @@ and epoch; here it is drawn once per sequence.
 """
 
 from dataclasses import dataclass
+from operator import index
 from typing import ClassVar
 
 import numpy as np
@@ -22,12 +23,12 @@ import numpy as np
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import draw, to_below, to_uniform
 from corpusmill.errors import UserError
+from corpusmill.objectives.masking.masker import check_rows
 from corpusmill.objectives.masking.words import LATER_IN_WORD, NO_WORD
 
 CHOICE_PROB = 0.15
 
 
-@njit
 def mask_sequences(
     input_ids: np.ndarray,
     seg_labels: np.ndarray,
@@ -59,11 +60,36 @@ def mask_sequences(
         labels: the type of input_ids[predictions], the original ids.
         prediction_offsets: int64[sequences + 1].
 
+    Raises:
+        TypeError: an argument is of another type.
+        ValueError: the arrays do not fit one another, or a number is out of range.
+
     Example:
         input_ids [2, 10, 11, 3, 12, 3] with seg_labels [-1, 0, 1, -1, 0, -1], where 10 and 11 are
         one word that is chosen, become [2, 4, 4, 3, 12, 3] with mask_id 4; positions [1, 2], labels
         [10, 11], prediction_offsets [0, 2].
     """
+    if mask_id < 0 or vocab_size < 2:
+        raise ValueError("mask_id must not be negative, and vocab_size must be 2 or more")
+    check_rows(input_ids, seg_labels, offsets, keys, max(mask_id, vocab_size - 1))
+    rule = (float(mask_word_prob), index(mask_id), index(vocab_size))
+    masked: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] = _mask_sequences(
+        input_ids, seg_labels, offsets, keys, *rule
+    )
+    return masked
+
+
+@njit
+def _mask_sequences(
+    input_ids: np.ndarray,
+    seg_labels: np.ndarray,
+    offsets: np.ndarray,
+    keys: np.ndarray,
+    mask_word_prob: float,
+    mask_id: int,
+    vocab_size: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Mask every sequence of a batch, as `mask_sequences` describes."""
     masked_ids = input_ids.copy()
     positions = np.empty(len(input_ids), np.int32)
     labels = np.empty(len(input_ids), input_ids.dtype)
@@ -130,7 +156,7 @@ class ErnieMasker:
         self, input_ids: np.ndarray, seg_labels: np.ndarray, offsets: np.ndarray, keys: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mask rows in place, as `Masker` describes."""
-        rule = (float(self.mask_word_prob), self.mask_id, self.vocab_size)
+        rule = (self.mask_word_prob, self.mask_id, self.vocab_size)
         masked_ids, positions, labels, ends = mask_sequences(
             input_ids, seg_labels, offsets, keys, *rule
         )

@@ -14,6 +14,7 @@ import pyarrow as pa
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
 from corpusmill.objectives.columns import prediction_columns, word_column
+from corpusmill.objectives.masking.masker import check_rows
 from corpusmill.objectives.masking.tokens import MaskingRule, mask_rows
 from corpusmill.objectives.masking.words import label_words, mask_words
 from corpusmill.tokenization.special_tokens import SpecialTokens
@@ -42,6 +43,22 @@ class MaskedLm:
     special: SpecialTokens
     vocab_size: int
     token_dtype: str
+
+    def __post_init__(self) -> None:
+        """Check what kernels take for granted.
+
+        Raises:
+            ValueError: a special id is not in the vocabulary, or a number is out of range.
+        """
+        special, rule = self.special, self.rule
+        ids = {special.cls_id, special.sep_id, special.pad_id, *special.all_ids, rule.mask_id}
+        for token in ids:
+            if token is not None and not 0 <= token < self.vocab_size:
+                raise ValueError(f"the special token {token} must be in the vocabulary")
+        if not (
+            0 <= rule.masked_lm_prob <= 1 and rule.max_predictions >= 0 and self.max_ngram >= 1
+        ):
+            raise ValueError(f"a number of {rule} or max_ngram {self.max_ngram} is out of range")
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -88,16 +105,31 @@ class MaskedLm:
             labels: the type of input_ids[predictions], the original ids.
             prediction_offsets: int64[rows + 1].
 
+        Raises:
+            TypeError: an argument is of another type.
+            ValueError: the arrays do not fit one another, an id is not in the vocabulary, or the
+                vocabulary has only special tokens.
+
         Example:
             input_ids [2, 10, 11, 3, 12, 3], where 2 and 3 are [CLS] and [SEP], may become
             [2, 10, 4, 3, 12, 3], where 4 is [MASK]; positions [2], labels [11],
             prediction_offsets [0, 1].
         """
         rule, ids = self.rule, _replacement_ids(self.special, self.vocab_size)
+        words, size = seg_labels if self.whole_words else None, self.vocab_size
+        check_rows(input_ids, words, offsets, keys, size - 1)
+        if not input_ids.flags.writeable:
+            raise ValueError("input_ids must be writable")
+        if not len(ids):
+            raise ValueError("the vocabulary must have tokens that are not special")
         masked: tuple[np.ndarray, np.ndarray, np.ndarray]
         if self.whole_words:
             masked = mask_words(input_ids, seg_labels, offsets, keys, ids, rule, self.max_ngram)
         else:
+            # The table of ids has a place for any number of 16 bits.
+            is_wide = input_ids.itemsize > 2
+            if is_wide and not 0 <= input_ids.min(initial=0) <= input_ids.max(initial=0) < size:
+                raise ValueError("input_ids must be ids of the vocabulary")
             masked = mask_rows(input_ids, offsets, keys, self._maskable_ids, ids, rule)
         return masked
 
@@ -109,8 +141,12 @@ class MaskedLm:
 
 @lru_cache(maxsize=4)
 def all_ids_but(vocab_size: int, *excluded: int | None) -> np.ndarray:
-    """Return bool[vocab_size], false for the excluded ids."""
-    is_included = np.ones(vocab_size, np.bool_)
+    """Return bool[ids], false for the excluded ids and beyond the vocabulary.
+
+    There are at least 2**16 ids, so that any number of 16 bits has a place; a negative one counts
+    from the end.
+    """
+    is_included = np.arange(max(vocab_size, 2**16)) < vocab_size
     is_included[[token for token in excluded if token is not None]] = False
     return is_included
 

@@ -63,10 +63,15 @@ def row_keys(seed: int, documents: np.ndarray, repeat: int, indices: np.ndarray)
     Returns:
         uint64[rows].
 
+    Raises:
+        ValueError: there is another number of indices than of documents.
+
     Example:
         keys of a shard's first three rows in the second epoch:
         row_keys(seed, np.full(3, shard, np.uint64), 1, np.arange(3)).
     """
+    if len(indices) != len(documents):
+        raise ValueError("indices must be as many as documents")
     keys = np.empty(len(documents), np.uint64)
     for i in range(len(documents)):
         keys[i] = draw(derive_key(seed, documents[i], repeat, MASKING), indices[i])

@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
+from corpusmill.arrays.ragged import check_integers, longest_row
 from corpusmill.errors import UserError
 from corpusmill.reading.collate.padding import Padding, attention_mask, pad
 from corpusmill.reading.load.batches import Collator
@@ -71,8 +72,16 @@ class WindowCollator(Collator):
     predicted: Predicted = "labels"
 
     def __call__(self, rows: Rows) -> Batch:
-        """Return the arrays of one batch."""
+        """Return the arrays of one batch.
+
+        Raises:
+            ValueError: windows differ in length.
+        """
         tokens = rows.lists(TOKENS)
+        check_integers(values=tokens.values, offsets=tokens.offsets)
+        longest = longest_row(tokens.offsets, len(tokens.values))
+        if longest < 0 or longest * len(rows) != tokens.offsets[-1] - tokens.offsets[0]:
+            raise ValueError("windows must have one length")
         stored = tokens.values[tokens.offsets[0] : tokens.offsets[-1]].reshape(len(rows), -1)
         if self.predicted == "targets":
             windows = stored.astype(np.int64)
@@ -125,8 +134,13 @@ class PackedCollator(Collator):
 
         Raises:
             UserError: a row is longer than the padding's max_length.
+            ValueError: the pieces of a row do not lead from its beginning to its end.
         """
         ids, marks = rows.lists("input_ids"), rows.lists("cu_seqlens")
+        check_integers(values=ids.values, offsets=ids.offsets)
+        check_integers(marks=marks.values, mark_offsets=marks.offsets)
+        if len(ids.offsets) != len(rows) + 1 or not are_pieces(*marks, ids.offsets):
+            raise ValueError("cu_seqlens must lead from 0 to the length of each row")
         width = self.padding.width(ids.lengths)
         if self.layout == "rows":
             input_ids = pad(*ids, width, self.padding.pad_id)
@@ -160,6 +174,32 @@ class PackedCollator(Collator):
         input_ids = np.full((1, int(begins[-1])), self.padding.pad_id, np.int64)
         input_ids[0, :tokens] = ids.values[ids.offsets[0] : ids.offsets[-1]]
         return input_ids, begins
+
+
+@njit
+def are_pieces(marks: np.ndarray, mark_offsets: np.ndarray, offsets: np.ndarray) -> bool:
+    """Return whether the marks of each row lead from 0 to the row's length, never backwards.
+
+    Args:
+        marks: integers[marks].
+        mark_offsets: int64[rows + 1].
+        offsets: int64[rows + 1], of the rows' tokens.
+
+    Example:
+        marks [0, 3, 5] of a row of 5 tokens do; [0, 3], [3, 5] and [0, 6, 5] do not.
+    """
+    if longest_row(mark_offsets, len(marks)) < 0 or longest_row(offsets, -1) < 0:
+        return False
+    if len(mark_offsets) != len(offsets):
+        return False
+    for i in range(len(offsets) - 1):
+        first, last = mark_offsets[i], mark_offsets[i + 1] - 1
+        if last < first or marks[first] != 0 or marks[last] != offsets[i + 1] - offsets[i]:
+            return False
+        for mark in range(first, last):
+            if marks[mark] > marks[mark + 1]:
+                return False
+    return True
 
 
 @njit

@@ -11,6 +11,7 @@ import numpy as np
 
 from corpusmill.arrays.columns import Column, Role, column_of
 from corpusmill.arrays.kernel_cache import njit
+from corpusmill.arrays.ragged import longest_row
 from corpusmill.arrays.randomness import LOADED_MASK, derive_key
 from corpusmill.objectives.columns import prediction_columns
 from corpusmill.objectives.masking.masker import Masker
@@ -30,6 +31,8 @@ def derive_mask_keys(seed: int, samples: np.ndarray, epochs: np.ndarray) -> np.n
     Returns:
         uint64[rows].
     """
+    if len(epochs) != len(samples):
+        raise ValueError("epochs must be as many as samples")
     keys = np.empty(len(samples), np.uint64)
     for i in range(len(samples)):
         keys[i] = derive_key(seed, samples[i], epochs[i], LOADED_MASK)
@@ -68,7 +71,14 @@ class DynamicMasking:
         return kept + prediction_columns(tokens.dtype, tokens.width, tokens.width)
 
     def __call__(self, rows: Rows) -> Rows:
-        """Return masked rows; the given ones are not changed."""
+        """Return masked rows; the given ones are not changed.
+
+        Raises:
+            ValueError: columns differ in their number of rows, or offsets do not fit their values.
+        """
+        for column in rows.columns.values():
+            if isinstance(column, Lists) and len(column.offsets) != len(rows) + 1:
+                raise ValueError("columns must have a row for each sample")
         parts = [(places, self._mask(masker, rows, places)) for masker, places in self._split(rows)]
         names = (self.columns[0].name, *(column.name for column in self.masked_columns[-2:]))
         columns: dict[str, Values] = dict(rows.columns)
@@ -100,4 +110,6 @@ class DynamicMasking:
 
 def _take_lists(lists: Lists, rows: Integers) -> Lists:
     """Return a copy of some lists, with offsets from 0."""
+    if longest_row(lists.offsets, len(lists.values)) < 0:
+        raise ValueError("offsets must ascend, and not exceed the number of values")
     return gather_lists([Part(lists, rows, np.arange(len(rows)))], len(rows))

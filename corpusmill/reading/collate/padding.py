@@ -4,11 +4,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numba.core.errors import TypingError
 
 from corpusmill.arrays.kernel_cache import njit
+from corpusmill.arrays.ragged import are_integers, longest_row
 from corpusmill.errors import UserError
 from corpusmill.reading.keywords import check_minimum
 from corpusmill.reading.rows import Integers
+
+# No row has more tokens, so that a greater width is a mistake, which would fill the memory.
+_MOST_TOKENS = 2**28
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,6 @@ class Padding:
         return -(-tokens // multiple) * multiple
 
 
-@njit
 def pad(values: np.ndarray, offsets: np.ndarray, width: int, fill: int) -> np.ndarray:
     """Return lists as the rows of a matrix, filled at their ends.
 
@@ -83,9 +87,31 @@ def pad(values: np.ndarray, offsets: np.ndarray, width: int, fill: int) -> np.nd
     Returns:
         int64[rows, width].
 
+    Raises:
+        TypeError: an argument is not a flat array of integers, or not an integer.
+        ValueError: the offsets do not fit the values, or a list is longer than the width, which
+            is 2**28 at most.
+
     Example:
         the lists [7, 8] and [9], width 3 and fill 0 give [[7, 8, 0], [9, 0, 0]].
     """
+    try:
+        padded: Integers = _pad(values, offsets, width, fill)
+    except TypingError as error:
+        message = "values and offsets must be flat arrays of integers, width and fill integers"
+        raise TypeError(message) from error
+    return padded
+
+
+@njit
+def _pad(values: np.ndarray, offsets: np.ndarray, width: int, fill: int) -> np.ndarray:
+    """Return lists as rows, as `pad` describes."""
+    longest = longest_row(offsets, len(values))
+    if longest < 0 or not are_integers(values) or not are_integers(offsets):
+        raise ValueError("offsets must ascend, and not exceed the number of values")
+    if not longest <= width <= _MOST_TOKENS:
+        raise ValueError("width must be from the length of the longest list to 2**28")
+    fill ^= 0  # only integers have this operation
     matrix = np.empty((len(offsets) - 1, width), np.int64)
     for i in range(len(offsets) - 1):
         begin = offsets[i]
@@ -97,7 +123,6 @@ def pad(values: np.ndarray, offsets: np.ndarray, width: int, fill: int) -> np.nd
     return matrix
 
 
-@njit
 def attention_mask(offsets: np.ndarray, width: int) -> np.ndarray:
     """Return a matrix with 1 at the values of a list and 0 after them.
 
@@ -108,9 +133,30 @@ def attention_mask(offsets: np.ndarray, width: int) -> np.ndarray:
     Returns:
         int64[rows, width].
 
+    Raises:
+        TypeError: an argument is not a flat array of integers, or not an integer.
+        ValueError: the offsets do not ascend, or a list is longer than the width, which
+            is 2**28 at most.
+
     Example:
         offsets [0, 2, 3] and width 3 give [[1, 1, 0], [1, 0, 0]].
     """
+    try:
+        mask: Integers = _mark(offsets, width)
+    except TypingError as error:
+        message = "offsets must be a flat array of integers, and width an integer"
+        raise TypeError(message) from error
+    return mask
+
+
+@njit
+def _mark(offsets: np.ndarray, width: int) -> np.ndarray:
+    """Return a mask, as `attention_mask` describes."""
+    longest = longest_row(offsets, -1)
+    if longest < 0 or not are_integers(offsets):
+        raise ValueError("offsets must ascend from 0 or more")
+    if not longest <= width <= _MOST_TOKENS:
+        raise ValueError("width must be from the length of the longest list to 2**28")
     matrix = np.empty((len(offsets) - 1, width), np.int64)
     for i in range(len(offsets) - 1):
         length = offsets[i + 1] - offsets[i]
@@ -119,7 +165,6 @@ def attention_mask(offsets: np.ndarray, width: int) -> np.ndarray:
     return matrix
 
 
-@njit
 def scatter_labels(
     positions: np.ndarray,
     position_offsets: np.ndarray,
@@ -139,12 +184,54 @@ def scatter_labels(
     Returns:
         int64[rows, width].
 
+    Raises:
+        TypeError: an argument is not a flat array of integers, or not an integer.
+        ValueError: offsets do not fit their values, a row's positions and labels differ in number,
+            or a position is not a column of the matrix, of which there are 2**28 at most.
+
     Example:
         position [1] and label [42] of one row and width 3 give [[-100, 42, -100]].
     """
+    try:
+        matrix: Integers = _scatter(positions, position_offsets, labels, label_offsets, width)
+    except TypingError as error:
+        message = "all but width must be flat arrays of integers, and width an integer"
+        raise TypeError(message) from error
+    return matrix
+
+
+@njit
+def _scatter(
+    positions: np.ndarray,
+    position_offsets: np.ndarray,
+    labels: np.ndarray,
+    label_offsets: np.ndarray,
+    width: int,
+) -> np.ndarray:
+    """Return labels at their positions, as `scatter_labels` describes."""
+    if longest_row(position_offsets, len(positions)) < 0 or not are_integers(positions):
+        raise ValueError("position_offsets must ascend, and not exceed the number of positions")
+    if longest_row(label_offsets, len(labels)) < 0 or not are_integers(labels):
+        raise ValueError("label_offsets must ascend, and not exceed the number of labels")
+    if len(label_offsets) != len(position_offsets):
+        raise ValueError("label_offsets must have as many rows as position_offsets")
+    for i in range(len(position_offsets) - 1):
+        length = position_offsets[i + 1] - position_offsets[i]
+        if label_offsets[i + 1] - label_offsets[i] != length:
+            raise ValueError("labels must be as many in each row as positions")
+    if not _are_columns(positions[position_offsets[0] : position_offsets[-1]], width):
+        raise ValueError("positions must be columns of the matrix, 2**28 at most")
     matrix = np.full((len(position_offsets) - 1, width), -100, np.int64)
     for i in range(len(position_offsets) - 1):
         begin = position_offsets[i]
         for j in range(position_offsets[i + 1] - begin):
             matrix[i, positions[begin + j]] = labels[label_offsets[i] + j]
     return matrix
+
+
+@njit
+def _are_columns(positions: np.ndarray, width: int) -> bool:
+    for position in positions:
+        if not 0 <= position < width:
+            return False
+    return width <= _MOST_TOKENS

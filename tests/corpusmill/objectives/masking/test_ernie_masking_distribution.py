@@ -41,7 +41,7 @@ def ours(seg_labels: list[int], share: float) -> tuple[np.ndarray, np.ndarray]:
     keys = row_keys(np.uint64(3), np.zeros(OBSERVATIONS, np.uint64), 0, rows)
     words, offsets = np.array(seg_labels, np.int8), np.arange(OBSERVATIONS + 1) * length
     masked, positions, labels, ends = mask_sequences(
-        *(np.tile(row, OBSERVATIONS) for row in (ids, words)), offsets, keys, share, MASK_ID,
+        np.tile(ids, OBSERVATIONS), np.tile(words, OBSERVATIONS), offsets, keys, share, MASK_ID,
         VOCAB_SIZE,
     )  # fmt: skip
     predicted = np.zeros((OBSERVATIONS, length), np.bool_)
