@@ -1,6 +1,6 @@
 """The balance of the counts of all stages: the proof that nothing was lost or built twice."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 
@@ -52,11 +52,7 @@ def find_imbalances(
         ("rows written", examples, "examples built", count("build.examples")),
         ("shards written", shards, "shards planned", expected.shards),
     ]
-    if "write.segment_tokens" in counts and "build.trimmed_tokens" in counts:
-        own = count("write.segment_tokens") - count("build.random_tokens")
-        tokens = count("tokenize.tokens") * expected.repeats
-        held = own + count("build.trimmed_tokens")
-        comparisons.append(("tokens in rows or cut off", held, "tokens to build from", tokens))
+    comparisons += _compare_tokens(counts, expected.repeats)
     if count("read.records"):
         uncut = count("read.documents") - count("read.cut_documents")
         filled = count("read.records") - count("read.empty_records")
@@ -76,6 +72,15 @@ def find_imbalances(
         for name, number, other_name, other in comparisons
         if number != other
     ]
+
+
+def _compare_tokens(counts: Mapping[str, int], repeats: int) -> Iterator[tuple[str, int, str, int]]:
+    """Compare the tokens of the corpus with those in rows and those cut off, where known."""
+    if "write.segment_tokens" in counts and "build.trimmed_tokens" in counts:
+        own = counts["write.segment_tokens"] - counts.get("build.random_tokens", 0)
+        held = own + counts["build.trimmed_tokens"]
+        tokens = counts.get("tokenize.tokens", 0) * repeats
+        yield "tokens in rows or cut off", held, "tokens to build from", tokens
 
 
 def count_reasons(counts: Mapping[str, int]) -> dict[str, int]:

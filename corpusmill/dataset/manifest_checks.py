@@ -14,7 +14,7 @@ import numpy as np
 from corpusmill.arrays.columns import ANY_LENGTH, INTEGERS, NO_PAD, Column, Role, column_of
 from corpusmill.dataset.manifest import TOKENIZER, Manifest, ObjectiveEntry, Shard, Split
 from corpusmill.formats.shard_formats import FORMATS, resolve
-from corpusmill.objectives.registry import options_class
+from corpusmill.objectives.registry import OBJECTIVES, options_class
 
 # No row has more tokens, and no class more values.
 _MOST_TOKENS, _MOST_CLASSES = 2**28, 2**16
@@ -27,10 +27,10 @@ def check_manifest(manifest: Manifest) -> None:
 
     Raises:
         ValueError: they do.
-        UserError: the objective is unknown, or its options or those of the output are not allowed.
+        UserError: the options of the objective or of the output are not allowed.
     """
     _check_special_tokens(manifest)
-    check_known(manifest.objective.options, _check_objective(manifest.objective))
+    _check_objective(manifest.objective)
     _check_columns(manifest)
     for name, split in manifest.splits.items():
         _check_split(name, split)
@@ -62,10 +62,12 @@ def _check_special_tokens(manifest: Manifest) -> None:
         raise ValueError(f"the tokenizer's file {tokenizer.file!r}")
 
 
-def _check_objective(entry: ObjectiveEntry) -> type:
-    kind = options_class(entry.name)
-    msgspec.convert(dict(entry.options), kind)
-    return kind
+def _check_objective(entry: ObjectiveEntry) -> None:
+    """Check the options of an objective of ours; another one may belong to another package."""
+    if entry.name in OBJECTIVES:
+        kind = options_class(entry.name)
+        msgspec.convert(dict(entry.options), kind)
+        check_known(entry.options, kind)
 
 
 def _check_columns(manifest: Manifest) -> None:

@@ -125,7 +125,7 @@ def assert_same_bytes(
 def train(corpus: Path, output: Path, *flags: str | Path) -> str:
     """Train a small tokenizer, and return the content of its file."""
     arguments = ("--input", corpus, "--output", output, "--vocab-size", "500")
-    run_here("train-tokenizer", *arguments, *flags)
+    run_here("train-tokenizer", *last_wins(*arguments, *flags))
     return output.read_text()
 
 
