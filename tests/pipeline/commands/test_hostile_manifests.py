@@ -186,7 +186,7 @@ CHANGES: dict[str, Change] = {
     },
     **{
         f"objective {name!r}": in_entry("objective", name=name)
-        for name in ("other", "os.system", "", 7, None)
+        for name in (7, None)
     },
     **{
         f"objective's {name}={value}": in_objective(**{name: value})
