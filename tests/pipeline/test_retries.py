@@ -9,7 +9,7 @@ import pytest
 import transforms.build
 import transforms.shuffle
 from corpusmill.dataset.verify import verify
-from tests.tools.jobs import PAIRS, digests, run_here
+from tests.tools.jobs import PAIRS, digests, last_wins, run_here
 from tests.tools.retrying_runner import ENGINES, run_on
 
 # An attempt that is killed in the middle of a shard closes its writer after the shard's file.
@@ -60,7 +60,7 @@ def build(corpus: Path, gpt_tokenizer: Path, monkeypatch: pytest.MonkeyPatch) ->
             monkeypatch.setattr(transforms.shuffle, "SMALLEST_SEGMENT_BYTES", 16 * 2**20)
             monkeypatch.setattr(transforms.build, "SORT_BYTES", 20_000)
         arguments = ("--input", corpus, "--tokenizer", gpt_tokenizer, "--output", output)
-        run_here(*case.flags, *arguments, *SPREAD, *flags)
+        run_here(*last_wins(*case.flags, *arguments, *SPREAD, *flags))
         return digests(output)
 
     return run
