@@ -11,12 +11,13 @@ from hashlib import sha256
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS
 from corpusmill.dataset.storage import Folder
 
-_NAME = re.compile(r"_generation-[0-9a-f]{32}")
+# A regular expression of the names of generations.
+GENERATION = r"_generation-[0-9a-f]{32}"
 
 
 def is_generation(name: str) -> bool:
     """Whether a folder has the name of a generation."""
-    return _NAME.fullmatch(name) is not None
+    return re.fullmatch(GENERATION, name) is not None
 
 
 def generation_of(seal: bytes) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 from apache_beam.io.filesystems import FileSystems
 
+from corpusmill.dataset.generations import GENERATION
 from corpusmill.dataset.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER
 from corpusmill.dataset.manifest_json import decode
 from corpusmill.errors import UserError
@@ -26,7 +27,7 @@ _COMPANIONS = [name for entry in FORMATS.values() for name in entry.companion_na
 _NAMES = "|".join(map(re.escape, (SUCCESS, MANIFEST, CARD, TOKENIZER, REJECTS, *_COMPANIONS)))
 _OURS = re.compile(
     rf"((train|validation)(-bin-\d+-of-\d+)?-\d{{5}}-of-\d{{5}}|{_JOINED})({_SUFFIXES})"
-    rf"|{_NAMES}|{CLAIM}\.[0-9a-f]{{32}}|_generation-[0-9a-f]{{32}}/.*"
+    rf"|{_NAMES}|{CLAIM}\.[0-9a-f]{{32}}|{GENERATION}/.*"
 )
 
 

@@ -55,13 +55,10 @@ def reveal(
         _complete(output, temp_folder, moves, contents)
     final = {*(_final(output, name) for name in contents), *(move.destination for move in moves)}
     _make_folders(final)
-    kept = {*final, _final(output, SUCCESS)}
     files = (name for name in stale if name.split("/")[0] not in generations)
-    delete_files(sorted({_final(output, name) for name in files} - kept))
+    delete_files(sorted({_final(output, name) for name in files} - final))
     publish(moves)
-    for name, content in contents.items():
-        if _read(_final(output, name)) != content:
-            _write(_final(output, name), temp_folder, content)
+    _write_all(output, temp_folder, contents)
     for generation in sorted(generations):
         remove_folder(_final(output, generation))
     if not is_object_path(output):
@@ -78,12 +75,17 @@ def _complete(
     copies = [move._replace(destination=_final(root, move.destination[begin:])) for move in moves]
     _make_folders({*(_final(root, name) for name in contents), *(m.destination for m in copies)})
     duplicate(copies)
-    for name, content in contents.items():
-        if _read(_final(root, name)) != content:
-            _write(_final(root, name), temp_folder, content)
+    _write_all(root, temp_folder, contents)
     # Another attempt may be through.
     if _read(_final(output, SUCCESS)) != ours:
         _write(_final(output, SUCCESS), temp_folder, refer_to(ours))
+
+
+def _write_all(folder: str, temp_folder: str, contents: Mapping[str, bytes]) -> None:
+    """Write the small files that a folder lacks, in their order."""
+    for name, content in contents.items():
+        if _read(_final(folder, name)) != content:
+            _write(_final(folder, name), temp_folder, content)
 
 
 def _write(path: str, temp_folder: str, content: bytes) -> None:
