@@ -25,6 +25,7 @@ WORD_BYTES = 8
 # Replaces a space within a unit; not a byte of UTF-8.
 INNER_SPACE = 0xFF
 _SPACE = 0x20
+_BLOCK = 32  # bytes that are looked at together
 
 
 @njit
@@ -45,15 +46,17 @@ def hide_inner_spaces(text: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     hidden[: len(text)] = text
     for sentence in range(len(offsets) - 1):
         start, stop = offsets[sentence], offsets[sentence + 1]
-        suspects = 0  # few sentences have any, and counting them takes next to no time
-        for place in range(start + 1, stop):
-            before = text[place - 1]
-            suspects += (text[place] == _SPACE) & ((before <= _SPACE) | (before >= 0x80))
-        if not suspects:
-            continue
-        for place in range(start + 1, stop):
-            if text[place] == _SPACE and space_before(text, start, place):
-                hidden[place] = INNER_SPACE
+        for block in range(start + 1, stop, _BLOCK):
+            here = text[block : min(block + _BLOCK, stop)]
+            before = text[block - 1 : block - 1 + len(here)]
+            suspects = 0  # few blocks have any, and counting them takes next to no time
+            for i in range(len(here)):
+                suspects += (here[i] == _SPACE) & ((before[i] <= _SPACE) | (before[i] >= 0x80))
+            if not suspects:
+                continue
+            for place in range(block, block + len(here)):
+                if text[place] == _SPACE and space_before(text, start, place):
+                    hidden[place] = INNER_SPACE
     return hidden
 
 
