@@ -4,6 +4,7 @@ import json
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
@@ -186,6 +187,7 @@ def _decode_token(
     return Piece(text, joined, kind, text if original in {None, token} else spell(token)[0])
 
 
+@lru_cache(maxsize=1)  # for all shards
 def _speller(tokenizer_json: str) -> Callable[[int], tuple[str, bool]]:
     """A function from an id to its text and whether that continues a word."""
     tokenizer = Tokenizer.from_str(tokenizer_json)

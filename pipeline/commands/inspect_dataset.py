@@ -2,16 +2,17 @@
 
 import hashlib
 from dataclasses import dataclass
-from itertools import islice
+from math import ceil
 
 import tyro
 from rich.console import Console
 
-from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest, Shard, Split
-from corpusmill.dataset.shards import open_data_set, read_shard
+from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
+from corpusmill.dataset.shards import open_data_set
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
-from corpusmill.inspection.decoded_examples import DecodedExample, decode_examples
+from corpusmill.inspection.decoded_examples import DecodedExample
+from corpusmill.inspection.drawn_examples import DrawnExample, draw_examples
 from corpusmill.inspection.figures import summarize
 from pipeline.console.html_report import render_page
 from pipeline.console.origin import Origin
@@ -19,6 +20,8 @@ from pipeline.console.terminal_report import print_inspection
 from pipeline.preparation.beam_folder import BeamFolder
 from pipeline.preparation.inputs import absolute
 from pipeline.preparation.output import check_file, write_text
+
+_ON_PAGE, _FEWEST_ON_PAGE = 200, 20
 
 
 @dataclass(frozen=True)
@@ -28,10 +31,10 @@ class Inspect:
     folder: tyro.conf.Positional[str]
     """The data set."""
     examples: int = 3
-    """How many examples of each split to decode, from its first shard or, with length bins, from
-    the shard with the most examples."""
+    """How many examples of each split to print, drawn at random from all shards."""
     html: str | None = None
-    """Also write the report as one HTML page with plots to this file."""
+    """Also write the report as one HTML page, with plots and at least 200 examples, to this
+    file."""
 
 
 def inspect(command: Inspect, console: Console) -> int:
@@ -40,20 +43,31 @@ def inspect(command: Inspect, console: Console) -> int:
     Raises:
         UserError: the folder does not hold a data set, or one that is damaged.
     """
+    if command.examples < 0:
+        raise UserError(f"--examples {command.examples}", "it is negative", "Give 0 or more")
     if command.html:
         check_file("--html", command.html)
     root = BeamFolder(command.folder)
     folder, manifest = open_data_set(root)
-    report, examples = summarize(manifest), list[DecodedExample]()
-    tokenizer_json = _read_tokenizer(folder, manifest)
-    for split in manifest.splits.values():
-        examples += _decode(folder, manifest, split, tokenizer_json, command.examples)
+    report, tokenizer_json = summarize(manifest), _read_tokenizer(folder, manifest)
+    printed, drawn = list[DecodedExample](), list[DrawnExample]()
+    for name in manifest.splits:
+        number = max(command.examples, _count_for_page(manifest, name) if command.html else 0)
+        of_split = draw_examples(folder, manifest, tokenizer_json, name, number)
+        printed += [one.example for one in of_split[: command.examples]]
+        drawn += of_split
     origin = Origin(absolute(command.folder), root.written_at(SUCCESS))
-    print_inspection(console, manifest, examples, report, origin)
+    print_inspection(console, manifest, printed, report, origin)
     if command.html:
-        write_text(command.html, render_page(manifest, examples, report, origin))
+        write_text(command.html, render_page(manifest, drawn, report, origin))
         console.print(f"the report with plots is in {command.html}")
     return 0
+
+
+def _count_for_page(manifest: Manifest, split: str) -> int:
+    """Examples of a split on the page: its share of the rows, but some even of a small split."""
+    share = manifest.splits[split].rows / max(1, manifest.rows)
+    return max(_FEWEST_ON_PAGE, ceil(_ON_PAGE * share))
 
 
 def _read_tokenizer(folder: Folder, manifest: Manifest) -> str:
@@ -68,27 +82,6 @@ def _read_tokenizer(folder: Folder, manifest: Manifest) -> str:
     return content.decode(errors="replace")
 
 
-def _decode(
-    folder: Folder, manifest: Manifest, split: Split, tokenizer_json: str, most: int
-) -> list[DecodedExample]:
-    """Decode the first examples of a split."""
-    shard = _shard_to_show(split).file
-    special = manifest.tokenizer.special
-    try:
-        for batch in islice(read_shard(folder, manifest, shard, max(1, most)), 1):
-            first = batch.slice(0, most)
-            return decode_examples(first, manifest.columns, tokenizer_json, special)
-    except Exception as error:  # rows that are not what the manifest says fail in many ways
-        raise _damaged(folder, shard, f"its rows cannot be shown ({error})") from error
-    return []
-
-
 def _damaged(folder: Folder, name: str, cause: str) -> UserError:
     cure = "Find out with `verify` what is damaged, and copy or build the data set again"
     return UserError(f"{folder.url}/{name}", cause, cure)
-
-
-def _shard_to_show(split: Split) -> Shard:
-    """Return the first shard or, with length bins, the one with the most rows."""
-    shards = split.shards
-    return shards[0] if shards[0].bin is None else max(shards, key=lambda shard: shard.rows)

@@ -89,7 +89,7 @@ def test_the_same_bytes_however_it_is_run(
     assert verify(tmp_path / "0") == []
     shown = jobs.run_here("inspect", tmp_path / "0", "--html", tmp_path / "report.html")
     assert "example 1: " in shown.output
-    assert "predict" not in shown.output + (tmp_path / "report.html").read_text()
+    assert " predictions" not in shown.output + (tmp_path / "report.html").read_text()
 
 
 def test_a_stream_holds_every_document_once(

@@ -245,7 +245,7 @@ def opened_files() -> Iterator[list[str]]:
 
 
 def show(data: Path) -> int:
-    return inspect(Inspect(str(data)), Console(file=io.StringIO()))
+    return inspect(Inspect(str(data), examples=20), Console(file=io.StringIO()))
 
 
 @pytest.mark.parametrize("name", CHANGES)

@@ -16,7 +16,6 @@ from corpusmill.objectives.bert import BertOptions
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from pipeline.command_line import FAILURE, INTERRUPTED
 from pipeline.commands.inspect_corpus import measure_job
-from pipeline.console.html_report import bin_lengths
 from pipeline.options import CorpusOptions, RunOptions
 from pipeline.preparation.assembly import assemble_job
 from pipeline.preparation.inputs import list_inputs
@@ -235,7 +234,7 @@ def test_the_report_and_the_page_hold_the_numbers(inspect: Inspect, tmp_path: Pa
         assert f"{number:,}" in html
         assert f"{number:,}" in outcome.output
     assert re.search(r"invalid-utf-8 +6 +such as b.txt at byte", outcome.output)
-    assert html.count("<svg") == 1
+    assert html.count("<figure") == 3 + len(build_of["distributions"])
     assert "tokens per sentence" in html
     ids = re.findall(r'\bid="([^"]+)"', html)
     assert len(ids) == len(set(ids))
@@ -289,14 +288,6 @@ def test_nothing_is_left_when_it_ends_early(
 
     monkeypatch.setattr("pipeline.runners.launch.Launch.run", fail)
     inspect(status=status)
-
-
-def test_lengths_are_drawn_in_growing_bins() -> None:
-    shares, edges = bin_lengths([[1, 1, 2, 2], [3, 3, 1, 3], [100, 100, 1, 100]])
-    assert edges[:6].tolist() == [1, 2, 3, 4, 5, 6]
-    assert edges[-1] > 100
-    assert shares[:3].tolist() == [0.5, 0, 0.25]
-    assert shares.sum() == 1
 
 
 def test_nothing_that_travels_is_pickled(

@@ -5,19 +5,17 @@ from dataclasses import dataclass, replace
 from html.parser import HTMLParser
 from typing import Any
 
-import numpy as np
-import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
-from corpusmill.dataset.distributions import as_mapping
 from corpusmill.dataset.manifest import Manifest, SourceFile
-from corpusmill.inspection.decoded_examples import DecodedExample, Piece, decode_examples
+from corpusmill.inspection.decoded_examples import DecodedExample, Piece
+from corpusmill.inspection.drawn_examples import DrawnExample
 from corpusmill.inspection.figures import Distribution, Report, summarize
-from pipeline.console.html_report import bin_shares, draw_plots, render_page
+from pipeline.console.html_report import render_page
+from pipeline.console.plots import plot_report
 from pipeline.console.terminal_report import print_inspection
+from tests.tools.reports import HOSTILE_NAME, draw_all, hostile_manifest
 from tests.tools.small_datasets import WITH_REJECT, Recipe, write_dataset
 
 EXAMPLE = DecodedExample(
@@ -40,23 +38,24 @@ EXAMPLE = DecodedExample(
 @dataclass(frozen=True)
 class Inspected:
     manifest: Manifest
-    examples: list[DecodedExample]
+    drawn: list[DrawnExample]
     report: Report
+
+    @property
+    def examples(self) -> list[DecodedExample]:
+        return [drawn.example for drawn in self.drawn]
 
 
 @pytest.fixture(scope="module")
 def inspected(tmp_path_factory: pytest.TempPathFactory) -> Inspected:
     folder = tmp_path_factory.mktemp("reports") / "out"
     manifest = write_dataset(folder, Recipe(text=WITH_REJECT))
-    # A name of the corpus that would be markup, for rich and for a browser, if it were not escaped.
-    hostile = SourceFile("[bold]<script>alert(1)</script>.txt", len(WITH_REJECT))
-    manifest = replace(manifest, corpus=replace(manifest.corpus, files=(hostile,)))
-    rows = pq.ParquetFile(folder / "train-00000-of-00003.parquet").read_row_group(0)
-    tokenizer_json = (folder / "tokenizer.json").read_text()
-    special = manifest.tokenizer.special
-    batch = rows.to_batches()[0].slice(0, 3)
-    examples = decode_examples(batch, manifest.columns, tokenizer_json, special)
-    return Inspected(manifest, examples, summarize(manifest))
+    manifest = hostile_manifest(manifest)
+    return Inspected(manifest, draw_all(folder, manifest, 3), summarize(manifest))
+
+
+def draw(example: DecodedExample) -> DrawnExample:
+    return DrawnExample("train", "train-00000-of-00003.parquet", 7, example)
 
 
 def printed(inspected: Inspected, examples: list[DecodedExample], **options: Any) -> str:
@@ -122,7 +121,7 @@ def test_names_are_not_taken_for_markup(inspected: Inspected) -> None:
 class _Page(HTMLParser):
     """Gathers what the tests ask about."""
 
-    _VOID = frozenset({"meta", "br", "hr", "img", "link"})
+    _VOID = frozenset({"meta", "br", "hr", "img", "input", "link"})
 
     def __init__(self) -> None:
         super().__init__()
@@ -159,7 +158,7 @@ def parse(page: str) -> _Page:
 
 
 def test_the_page_needs_nothing_beside_itself(inspected: Inspected) -> None:
-    page = render_page(inspected.manifest, inspected.examples, inspected.report)
+    page = render_page(inspected.manifest, inspected.drawn, inspected.report)
     parsed = parse(page)
     assert {"script", "link", "img", "iframe"}.isdisjoint(parsed.tags)
     assert all(link.startswith("#") for link in parsed.links)
@@ -170,18 +169,50 @@ def test_the_page_needs_nothing_beside_itself(inspected: Inspected) -> None:
 
 
 def test_the_page_shows_figures_plots_and_examples(inspected: Inspected) -> None:
-    page = render_page(inspected.manifest, [EXAMPLE, *inspected.examples], inspected.report)
+    drawn = [draw(EXAMPLE), *inspected.drawn]
+    page = render_page(inspected.manifest, drawn, inspected.report)
     parsed = parse(page)
     for split in inspected.report.splits:
         for figure in split.figures:
             assert figure.text in parsed.text
-    assert parsed.tags.count("svg") == 1
-    assert page.count('<div class="example">') == 1 + len(inspected.examples)
+    names = {one.name for split in inspected.report.splits for one in split.distributions}
+    assert parsed.tags.count("figure") == len(names)
+    for number in range(1, len(drawn) + 1):
+        assert f'id="example-{number}"' in page
+        assert f'href="#example-{number}"' in page
     words = re.sub(r"\s+", " ", page)
-    assert '<b class="masked" title="the input has [MASK] here">light</b>house' in words
+    assert '<b class="masked">light</b>house' in words
     assert "<s>tree</s> lamp</b> <b" in words
     assert "(empty)" in words
-    assert "8 tokens, 3 predictions, second segment: random" in words
+    shown = re.sub(r"\s+", " ", parsed.text)
+    assert "8 tokens 3 predictions second segment: random" in shown
+    assert "train-00000-of-00003.parquet, row 7" in shown
+
+
+def test_plots_are_text_and_are_described(inspected: Inspected) -> None:
+    page = render_page(inspected.manifest, [], inspected.report)
+    for svg in re.findall(r"<svg viewBox.*?</svg>", page, re.DOTALL):
+        drawing = ET.fromstring(svg)  # noqa: S314 - our own text
+        labelled = [drawing.get("aria-labelledby"), drawing.get("aria-describedby")]
+        assert [part.get("id") for part in drawing[:2]] == labelled
+        assert [part.tag for part in drawing[:2]] == ["title", "desc"]
+        assert drawing[1].text
+        assert any(part.text for part in drawing.iter("text"))
+    assert page.count('role="img"') == len(inspected.report.splits[0].distributions)
+    assert "percentiles 5, 25, 50, 75, 95" in page
+
+
+def test_splits_differ_by_shape(inspected: Inspected) -> None:
+    split = inspected.report.splits[0]
+    splits = (split, replace(split, name="validation"), replace(split, name="test"))
+    plots = list(plot_report(replace(inspected.report, splits=splits)))
+    for plot in plots:
+        assert plot.splits == ("train", "validation", "test")
+        numbers = {bar.split for bar in plot.bars} | {number for number, _ in plot.outlines}
+        assert numbers == {0, 1, 2}
+    page = render_page(inspected.manifest, [], replace(inspected.report, splits=splits))
+    for name in ("outline s1", "outline s2", "bar s0", "bar s1", "bar s2"):
+        assert f'class="{name}"' in page
 
 
 def test_text_of_the_corpus_is_escaped(inspected: Inspected) -> None:
@@ -189,28 +220,27 @@ def test_text_of_the_corpus_is_escaped(inspected: Inspected) -> None:
     pieces = tuple(
         Piece(evil, False, kind, evil) for kind in ("plain", "masked", "replaced", "kept")
     )
-    example = replace(EXAMPLE, segments=(pieces, pieces))
-    page = render_page(inspected.manifest, [example], inspected.report)
+    example = replace(EXAMPLE, segments=(pieces, pieces), classes={evil: evil})
+    drawn = [draw(example), DrawnExample(evil, evil, 0, EXAMPLE)]
+    page = render_page(inspected.manifest, drawn, inspected.report)
     parsed = parse(page)
     assert "script" not in parsed.tags
-    assert (
-        parsed.text.count(evil) == 10
-    )  # a replaced piece shows two texts, in each of two segments
-    assert "[bold]<script>alert(1)</script>.txt" in parsed.text
+    # A replaced piece shows two texts, in each of two segments; the others are a title, a class, a
+    # split and a shard, and a filter's title and choices.
+    assert parsed.text.count(evil) == 10 + 3 + 1 + 2
+    assert HOSTILE_NAME in parsed.text
 
 
 def test_names_of_distributions_are_escaped_in_the_plots(inspected: Inspected) -> None:
     split = inspected.report.splits[0]
     named = replace(split, distributions=(Distribution("<script>&", {0: 1, 1: 2, 2: 3}),))
-    svg = draw_plots(replace(inspected.report, splits=(named,)))
-    ET.fromstring(svg)  # noqa: S314 - our own text
-    assert "<script" not in svg
+    page = render_page(inspected.manifest, [], replace(inspected.report, splits=(named,)))
+    assert "script" not in parse(page).tags
+    assert "&lt;script&gt;&amp;" in page
 
 
 def test_the_same_data_set_gives_the_same_page(inspected: Inspected) -> None:
-    pages = {
-        render_page(inspected.manifest, inspected.examples, inspected.report) for _ in range(2)
-    }
+    pages = {render_page(inspected.manifest, inspected.drawn, inspected.report) for _ in range(2)}
     assert len(pages) == 1
 
 
@@ -222,21 +252,16 @@ def test_a_data_set_without_distributions_has_a_page(inspected: Inspected) -> No
     assert "svg" not in parsed.tags
 
 
-@given(st.lists(st.integers(0, 700), min_size=1), st.integers(0, 300))
-def test_bins_hold_every_example_once(values: list[int], beyond: int) -> None:
-    distribution = Distribution("length", as_mapping(np.bincount(values)))
-    largest = distribution.largest + beyond
-    shares, edges = bin_shares(distribution, largest)
-    assert len(shares) <= 64
-    assert len(edges) == len(shares) + 1
-    assert edges[0] == 0
-    assert edges[-2] <= largest < edges[-1]
-    expected = np.histogram(values, edges - 0.5)[0] / len(values)
-    assert np.allclose(shares, expected)
-    assert np.isclose(shares.sum(), 1)
-
-
-def test_bins_of_the_docstring() -> None:
-    shares, edges = bin_shares(Distribution("length", {1: 1, 2: 3}), 2)
-    assert shares.tolist() == [0, 0.25, 0.75]
-    assert edges.tolist() == [0, 1, 2, 3]
+@pytest.mark.parametrize("tokens", [1024, 8192])
+def test_the_page_stays_below_two_megabytes(inspected: Inspected, tokens: int) -> None:
+    """However long examples, names and paths are."""
+    pieces = tuple(Piece("&word<", False, "replaced", "other") for _ in range(tokens))
+    long = replace(EXAMPLE, segments=(pieces, pieces), length=2 * tokens + 3)
+    files = tuple(SourceFile(f"{number:04}" * 1000, 1) for number in range(2000))
+    manifest = inspected.manifest
+    manifest = replace(manifest, corpus=replace(manifest.corpus, files=files))
+    page = render_page(manifest, [draw(long)] * 240, inspected.report)
+    assert len(page.encode()) < 2_000_000
+    assert page.count("the rest is left out") >= 240
+    assert page.count('class="replaced"') > 240 * 50
+    assert "The other files are in dataset.json" in page

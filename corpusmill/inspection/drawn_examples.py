@@ -1,0 +1,86 @@
+"""Examples drawn at random from all shards of a data set, and decoded."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.shards import read_shard
+from corpusmill.dataset.storage import Folder
+from corpusmill.errors import UserError
+from corpusmill.inspection.decoded_examples import DecodedExample, decode_examples
+
+
+@dataclass(frozen=True)
+class DrawnExample:
+    """An example, and where it stands.
+
+    Attributes:
+        split: name of its split.
+        shard: name of its shard.
+        row: its number in the shard, from 0.
+        example: what it says.
+    """
+
+    split: str
+    shard: str
+    row: int
+    example: DecodedExample
+
+
+def draw_examples(
+    folder: Folder, manifest: Manifest, tokenizer_json: str, split: str, number: int
+) -> list[DrawnExample]:
+    """Draw examples of a split, each example with the same probability.
+
+    The shards are drawn, in proportion to their rows, by the seed of the data set, so that the same
+    data set shows the same examples. Of each drawn shard the first rows are taken: they stand in
+    random order, and no format needs to read further than these.
+
+    Args:
+        folder: of the data set.
+        manifest: of the data set.
+        tokenizer_json: content of the data set's tokenizer.
+        split: name of the split.
+        number: how many examples; all of them if there are fewer.
+
+    Raises:
+        UserError: a shard is damaged.
+    """
+    shards = manifest.splits[split].shards
+    ends = np.cumsum([shard.rows for shard in shards])
+    total = int(ends[-1])
+    generator = np.random.default_rng(manifest.seed)
+    draws = generator.choice(total, min(number, total), replace=False)
+    homes = np.searchsorted(ends, draws, side="right").tolist()
+    rows = {
+        home: iter(_read_first(folder, manifest, tokenizer_json, shards[home].file, count))
+        for home, count in Counter(homes).items()
+    }
+    taken = Counter[int]()
+    drawn = []
+    for home in homes:
+        if (example := next(rows[home], None)) is not None:
+            drawn.append(DrawnExample(split, shards[home].file, taken[home], example))
+            taken[home] += 1
+    return drawn
+
+
+def _read_first(
+    folder: Folder, manifest: Manifest, tokenizer_json: str, shard: str, number: int
+) -> list[DecodedExample]:
+    """Decode the first rows of a shard."""
+    special = manifest.tokenizer.special
+    decoded = list[DecodedExample]()
+    try:
+        for batch in read_shard(folder, manifest, shard, number):
+            some = batch.slice(0, number - len(decoded))
+            decoded += decode_examples(some, manifest.columns, tokenizer_json, special)
+            if len(decoded) == number:
+                break
+    except Exception as error:  # rows that are not what the manifest says fail in many ways
+        cause = f"its rows cannot be shown ({error})"
+        cure = "Find out with `verify` what is damaged, and copy or build the data set again"
+        raise UserError(f"{folder.url}/{shard}", cause, cure) from error
+    return decoded
