@@ -17,6 +17,8 @@ NAMESPACE = "corpusmill"
 # The counts that the progress line shows while the work runs.
 _SHOWN = ("read.bytes", "tokenize.documents", "build.passes", "build.examples", "write.rows")
 _LIVE = {name: Metrics.counter(NAMESPACE, name) for name in _SHOWN}
+# The same since this process began: of a job inside this process Beam reports none.
+_HERE = dict.fromkeys(_SHOWN, 0)
 
 
 class Tally:
@@ -40,6 +42,12 @@ def show(count: Count) -> None:
     name, number = count
     if name in _LIVE:
         _LIVE[name].inc(number)
+        _HERE[name] += number
+
+
+def shown_here() -> Counter[str]:
+    """What was added to the progress line in this process, since it began."""
+    return Counter(_HERE)
 
 
 def add_up(counts: Iterable[beam.PCollection[Count]]) -> beam.PCollection[Count]:

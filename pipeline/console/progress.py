@@ -87,7 +87,7 @@ class Work:
     def describe(self, counters: Counters, seconds: float) -> str:
         """Return in words what is done after some seconds."""
         totals = counters.totals()
-        text = f"read {totals['read.bytes'] / 1e6:,.0f} of {self.bytes / 1e6:,.0f} MB"
+        text = _describe_bytes(totals["read.bytes"], self.bytes)
         if not self.repeats:
             return text
         built = totals["build.examples"]
@@ -103,6 +103,11 @@ class Work:
         read = max(read, totals["task"] / max(1, self.tasks))
         built = max(built, totals["shard"] / max(1, self.shards))
         return (1.0 if built or passes else min(1.0, read)), min(1.0, built)
+
+
+def _describe_bytes(read: int, total: int) -> str:
+    digits = 0 if total >= 10e6 else 1
+    return f"read {read / 1e6:,.{digits}f} of {total / 1e6:,.{digits}f} MB"
 
 
 @contextmanager
@@ -202,7 +207,7 @@ class ReadingLine:
     def add(self, read_bytes: int) -> None:
         """Add a number of bytes that have been read."""
         self._read += read_bytes
-        text = f"read {self._read / 1e6:,.0f} of {self._total / 1e6:,.0f} MB"
+        text = _describe_bytes(self._read, self._total)
         self._progress.update(self._task, completed=self._read, description=text)
 
     def begin_step(self, name: str) -> None:

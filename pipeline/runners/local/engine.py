@@ -17,11 +17,14 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_provision_api_pb2
 from apache_beam.runners.portability.fn_api_runner import fn_runner, worker_handlers
 from apache_beam.runners.portability.portable_runner import JobServiceHandle
 
-from pipeline.console.progress import Counters
+from pipeline.console.progress import Counters, repeat
 from pipeline.runners.engine import Engine, Reach, Run, Submitted
 from pipeline.runners.live_counters import read_counters
 from pipeline.runners.local.worker_watch import WorkerWatch
 from pipeline.runners.local.workers import Worker, most_workers, start_workers
+from transforms.tally import shown_here
+
+_PROGRESS_SECONDS = 0.5
 
 
 class LocalEngine(Engine):
@@ -67,12 +70,17 @@ class LocalEngine(Engine):
         encoded = JobServiceHandle.encode_pipeline_options(options.get_all_options())
         provision = beam_provision_api_pb2.ProvisionInfo(pipeline_options=encoded)
         runner = fn_runner.FnApiRunner(
-            progress_request_frequency=0.5 if run.workers else None,
+            progress_request_frequency=_PROGRESS_SECONDS if run.workers else None,
             provision_info=fn_runner.ExtendedProvisionInfo(provision),
         )
         pipeline = beam.Pipeline(runner=runner, options=options)
         run.build(pipeline)
-        with WorkerWatch(run.workers):
+        before = shown_here()
+
+        def copy_counters() -> None:
+            run.counters.update("here", shown_here() - before)
+
+        with WorkerWatch(run.workers), repeat(_PROGRESS_SECONDS, copy_counters):
             pipeline.run().wait_until_finish()
         return Submitted()
 

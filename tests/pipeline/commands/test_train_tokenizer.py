@@ -228,6 +228,6 @@ def test_a_terminal_shows_bytes_read_and_then_the_training(sample: Path, tmp_pat
     text.write_bytes(sample.read_bytes() * 20)
     arguments = ("--input", text, "--output", tmp_path / "t.json", "--model", "bpe", "--replace")
     shown = show_on_terminal("train-tokenizer", *arguments)
-    assert "of 1 MB" in shown
+    assert "of 1.0 MB" in shown
     assert "training bpe" in shown
     assert show_on_terminal("train-tokenizer", *arguments, "--no-progress") == ""

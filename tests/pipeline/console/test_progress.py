@@ -1,11 +1,18 @@
 """The progress line: what it takes from the counters, and where it is shown."""
 
 import re
+import time
 from pathlib import Path
 
+import apache_beam as beam
+
 from pipeline.console.progress import Counters, Work
+from pipeline.options import RunOptions
+from pipeline.runners.engine import Run
+from pipeline.runners.local.engine import LocalEngine
 from tests.tools.jobs import SPREAD
 from tests.tools.terminal import show_on_terminal
+from transforms.tally import show
 
 WORK = Work(bytes=1000, repeats=5)
 JOB = ("bert", "--max-seq-length", "64", "--duplicates", "60", *SPREAD)
@@ -50,7 +57,7 @@ def test_a_terminal_shows_bytes_examples_rate_and_time_left(
     text.write_bytes(sample.read_bytes() * 60)
     arguments = ("--workers", "2", "--min-bytes-per-worker", "0", "--tokenizer", tokenizer_path)
     shown = show_on_terminal(*JOB, *arguments, "--input", text, "--output", tmp_path / "out")
-    line = r"\d+ %.*read \d+ of 3 MB.*[1-9][\d,]* examples.*[1-9][\d,]* a second.*left"
+    line = r"\d+ %.*read \d\.\d of 3\.1 MB.*[1-9][\d,]* examples.*[1-9][\d,]* a second.*left"
     assert re.search(line, shown)
 
 
@@ -59,3 +66,28 @@ def test_nothing_is_shown_where_it_is_not_wanted(
 ) -> None:
     arguments = ("--input", sample, "--tokenizer", tokenizer_path, "--output", tmp_path / "out")
     assert show_on_terminal(*JOB, *arguments, "--no-progress") == ""
+
+
+COUNTERS = Counters()
+
+
+def count_until_it_is_seen(number: int) -> int:
+    """Count bytes, and wait until the progress line knows of them."""
+    before = COUNTERS.totals()["read.bytes"]
+    show(("read.bytes", number))
+    end = time.monotonic() + 30
+    while COUNTERS.totals()["read.bytes"] == before and time.monotonic() < end:
+        time.sleep(0.02)
+    assert COUNTERS.totals()["read.bytes"] > before
+    return number
+
+
+def test_a_job_inside_this_process_is_followed_while_it_works() -> None:
+    """As every job with less text than a worker process is worth."""
+
+    def add_stages(pipeline: beam.Pipeline) -> None:
+        _ = pipeline | beam.Create([7, 5]) | beam.Map(count_until_it_is_seen)
+
+    show(("read.bytes", 1000))  # of another run
+    LocalEngine(RunOptions()).submit(Run(add_stages, COUNTERS))
+    assert COUNTERS.totals()["read.bytes"] == 12

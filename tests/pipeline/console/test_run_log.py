@@ -167,7 +167,7 @@ def test_progress_is_logged_where_there_is_no_terminal() -> None:
 def test_a_line_of_progress_is_for_people_and_promises_nothing() -> None:
     lines = follow(LogOptions(log_seconds=0.1)).splitlines()
     assert lines
-    assert "INFO pipeline: 15%, read 0 of 0 MB, 0 examples, 0 a second" in lines[0]
+    assert "INFO pipeline: 15%, read 0.0 of 0.0 MB, 0 examples, 0 a second" in lines[0]
     assert not any("left" in line for line in lines)
 
 
