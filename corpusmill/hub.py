@@ -5,14 +5,20 @@ HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE).
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from huggingface_hub import HfApi, hf_hub_download, snapshot_download
 
+from corpusmill.errors import first_line
+
 # Unless it is given a limit, the hub's client waits for its first answer forever.
 TIMEOUT_SECONDS = 5.0
+# An error's causes form a chain, which may be a ring.
+_MOST_CAUSES = 20
 
 
 def fetch_files(
@@ -49,20 +55,29 @@ def fetch_files(
             Path(hf_hub_download(repository, name, **place, etag_timeout=TIMEOUT_SECONDS))
             for name in choose(names)
         ]
-    except Exception as error:
+    except Exception:
         cached: dict[str, Any] = {"allow_patterns": list(patterns), "local_files_only": True}
-        try:
-            folder = snapshot_download(repository, **place, **cached)
-        except Exception:  # the first error tells the cause
-            raise error from None
-    return sorted(path for pattern in patterns for path in Path(folder).glob(pattern))
+        with suppress(Exception):  # the first error tells the cause
+            folder = Path(snapshot_download(repository, **place, **cached))
+            return sorted(path for pattern in patterns for path in folder.glob(pattern))
+        raise
 
 
 def describe_error(error: Exception) -> str:
-    """The type of an error and the first line of its message."""
+    """Say what an error of the hub's client, or of another client of HTTP, is about.
+
+    Returns:
+        The host that cannot be reached and why, or the type of the error and the first line of its
+        message.
+    """
+    request = None
+    with suppress(AttributeError, RuntimeError):  # it has none, or lost it
+        request = error.request  # type: ignore[attr-defined]
+    host = urlsplit(str(getattr(request, "url", ""))).hostname
+    chain: list[BaseException] = [error]
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) and len(chain) < _MOST_CAUSES:
+        chain.append(cause)
+    for one in chain:
+        if isinstance(one, OSError) and isinstance(one.strerror, str):
+            return f"{host or 'the server'} cannot be reached: {one.strerror}"
     return f"{type(error).__name__}: {first_line(error)}"
-
-
-def first_line(error: Exception) -> str:
-    """The first line of an error's message, without a full stop."""
-    return next(iter(str(error).strip().splitlines()), "").rstrip(".")

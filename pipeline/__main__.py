@@ -5,16 +5,41 @@ measures here.
 """
 
 import gc
+import os
+import signal
 import sys
 
+
+def _end(status: int, text: bytes) -> None:
+    os.write(2, text)
+    os._exit(status)
+
+
+def _check_working_folder() -> None:
+    try:
+        os.stat(os.getcwd())  # noqa: PTH109, PTH116  no more imports before the signals
+    except OSError:
+        _end(2, b"error: the working directory does not exist any more. Change to another one.\n")
+
+
 if __name__ == "__main__":
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: _end(130, b"interrupted: nothing was begun\n"))
+    # Otherwise the next file that is opened would get the number of a closed stream.
+    while (handle := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(handle)
+    _check_working_folder()
     # Imports leave no garbage, but the collector would look for it hundreds of times.
     gc.disable()
     # If pandas is installed, Beam imports it for the types of data frames, which no stage uses.
     sys.modules["pandas"] = None  # type: ignore[assignment]
-    from pipeline.command_line import exit_now, main
+    from pipeline.command_line import main
+    from pipeline.console.terminal import prepare_streams
+    from pipeline.outcomes import exit_now
 
     del sys.modules["pandas"]
     gc.freeze()
     gc.enable()
+    prepare_streams()
     exit_now(main(sys.argv[1:]))

@@ -1,21 +1,12 @@
 """The command line: from arguments to an exit status."""
 
-import logging
-import os
 import shlex
-import signal
-import sys
-import traceback
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from pathlib import Path
-from tempfile import mkstemp
 
-import psutil
 import tyro
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
-from rich.console import Console
 
 from corpusmill.errors import UserError
 from pipeline.commands.build_dataset import build
@@ -24,12 +15,10 @@ from pipeline.commands.inspect_corpus import InspectCorpus, inspect_corpus
 from pipeline.commands.inspect_dataset import Inspect, inspect
 from pipeline.commands.train_tokenizer import TrainTokenizer, train_tokenizer
 from pipeline.commands.verify_dataset import Verify, verify
-from pipeline.console.run_log import LogOptions, log_event, open_log
+from pipeline.console.run_log import LogOptions, open_log
+from pipeline.console.terminal import Terminal, drop_unread_output
+from pipeline.outcomes import EndingSignals, report_error
 from pipeline.preparation.recipe import Build
-from pipeline.runners.failures import JobCancelledError, JobFailedError, WorkerDiedError
-
-# They hold for a job that runs elsewhere as well; --no-wait exits with 0 once it is submitted.
-USER_ERROR, FAILURE, CANCELLED, INTERRUPTED = 2, 1, 3, 130
 
 Command = Build | TrainTokenizer | Inspect | InspectCorpus | Verify
 COMMANDS: dict[str, Callable[..., Command]] = {
@@ -49,13 +38,11 @@ def main(arguments: Sequence[str]) -> int:
         arguments: the command, its flags, and Beam's own options after `--`.
 
     Returns:
-        The exit status: 0, USER_ERROR, FAILURE, CANCELLED or INTERRUPTED.
+        The exit status: 0, or one of those in `pipeline.outcomes`.
     """
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     own, beam_arguments = _split(arguments)
     log = LogOptions()
-    with ExitStack() as stack:
+    with EndingSignals() as signals, ExitStack() as stack:
         try:
             command = parse(merge_repeats(own))
             options = getattr(command, "log", log)
@@ -64,45 +51,12 @@ def main(arguments: Sequence[str]) -> int:
             return _run(
                 command, beam_arguments, shlex.join(["python", "-m", "pipeline", *arguments])
             )
-        except (KeyboardInterrupt, Exception) as error:
-            return _report(error, log)
-
-
-def _report(error: BaseException, log: LogOptions) -> int:
-    """Print why the command ended, in one message, and return the exit status."""
-    status, text, fields = _explain(error)
-    if not log.takes_stderr:
-        Console(stderr=True, soft_wrap=True, highlight=False).print(text, markup=False)
-    if log.takes_stderr or log.log_file:
-        log_event("run_failed", text, {"status": status, **fields}, logging.ERROR)
-    return status
-
-
-def _explain(error: BaseException) -> tuple[int, str, dict[str, str]]:
-    """Return the exit status, the message, and its parts."""
-    match error:
-        case UserError():
-            parts = {"value": error.value, "cause": error.cause, "cure": error.cure}
-            return USER_ERROR, f"error: {error}{_notes(error)}", parts
-        case KeyboardInterrupt():
-            outcome = str(error) or "no file of the data set was published"
-            return INTERRUPTED, f"interrupted: {outcome}{_notes(error, '. ')}", {}
-        case JobCancelledError():
-            text = f"cancelled: somebody cancelled job {error}; the data set is not complete"
-            return CANCELLED, text + _notes(error, ". "), {"job_id": str(error)}
-        case WorkerDiedError():
-            text = (
-                f"error: a worker process died ({error}). No file of the data set was published. "
-                f"If memory ran out, give fewer --workers; otherwise run again.{_notes(error)}"
-            )
-            return FAILURE, text, {}
-        case _:  # the trace goes to a file, not to the user
-            trace = _write_trace()
-            cause = str(error).strip() or type(error).__name__
-            if not isinstance(error, JobFailedError):
-                cause = cause.splitlines()[-1].strip()
-            text = f"error: {cause.rstrip('.')}. The whole trace is in {trace}"
-            return FAILURE, text + _notes(error, ". "), {"trace": trace}
+        except SystemExit:  # the parser of the command line ends like this
+            drop_unread_output()
+            raise
+        except BaseException as error:  # panics of libraries in Rust are not of class Exception
+            signals.ignore()
+            return report_error(error, log)
 
 
 def parse(arguments: list[str]) -> Command:
@@ -118,7 +72,7 @@ def parse(arguments: list[str]) -> Command:
 
 
 def _run(command: Command, beam_arguments: tuple[str, ...], typed: str) -> int:
-    console = Console(highlight=False)
+    console = Terminal()
     # Commands open files in object stores with these options.
     FileSystems.set_options(PipelineOptions(list(beam_arguments)))
     match command:
@@ -166,24 +120,3 @@ def merge_repeats(arguments: Sequence[str]) -> list[str]:
             raise UserError(f"{first} ... {argument}", "the option is given twice", "Give it once")
         groups[name] += [value] * bool(is_joined)
     return [argument for group in groups.values() for argument in group]
-
-
-def _notes(error: BaseException, begin: str = " ") -> str:
-    """Join the notes on an error, such as how to resume."""
-    return "".join(f"{begin}{note}" for note in getattr(error, "__notes__", []))
-
-
-def _write_trace() -> str:
-    handle, path = mkstemp(prefix="corpusmill-", suffix=".log")
-    os.close(handle)
-    Path(path).write_text(traceback.format_exc(), encoding="utf-8")
-    return path
-
-
-def exit_now(status: int) -> None:
-    """End the process and its workers at once: a failed engine leaves threads that never end."""
-    for child in psutil.Process().children(recursive=True):
-        child.kill()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)

@@ -98,7 +98,7 @@ def write_plan(path: str, tasks: Iterable[list[PlannedRange]]) -> Plan:
     number = ranges = 0
     with create_file(path) as stream:
         for task in tasks:
-            stream.write(seal(json.dumps(task, ensure_ascii=False).encode() + b"\n"))
+            stream.write(seal(json.dumps(task).encode() + b"\n"))
             number, ranges = number + 1, ranges + len(task)
     return Plan(path, number, ranges)
 

@@ -63,7 +63,11 @@ def kernel_folder(package: Path = _PACKAGE) -> Path:
     """
     name = f"corpusmill-kernels-{_USER}-"
     digest = _digest_sources(package)
-    for parent in filter(None, (numba.config.CACHE_DIR, cache_folder(), gettempdir())):
+    # Called one by one: there may be no folder for temporary files, nor any need of one.
+    for find in (lambda: numba.config.CACHE_DIR, cache_folder, gettempdir):
+        parent = find()
+        if not parent:
+            continue
         folder = Path(parent, name + digest)
         is_new = not folder.exists()
         if make_own(folder):

@@ -1,7 +1,6 @@
 """Examples decoded to words, for people to look at."""
 
 import json
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,6 +12,7 @@ from tokenizers import Tokenizer
 
 from corpusmill.arrays.columns import Column, Role
 from corpusmill.arrays.ragged import row_lengths
+from corpusmill.errors import catch_panics, printable
 from corpusmill.objectives.masking.words import LATER_IN_WORD
 from corpusmill.tokenization.special_tokens import SpecialTokens
 
@@ -70,6 +70,7 @@ class _Row(NamedTuple):
     words: Sequence[int]
 
 
+@catch_panics("the tokenizers library")
 def decode_examples(
     batch: pa.RecordBatch,
     columns: Sequence[Column],
@@ -202,20 +203,12 @@ def _speller(tokenizer_json: str) -> Callable[[int], tuple[str, bool]]:
         if token is None:
             return f"[id {token_id}]", False
         if prefix and token.startswith(prefix):
-            return _printable(token.removeprefix(prefix)), True
+            return printable(token.removeprefix(prefix)), True
         if spaces:
             begins = token.startswith(("\u2581", "\u0120"))  # Metaspace's and ByteLevel's space
             text = tokenizer.decode([token_id], skip_special_tokens=False)
             # A token of spaces only is the space before the next token.
-            return _printable(text.strip(" ") if text else token), not begins
-        return _printable(token), False
+            return printable(text.strip(" ") if text else token), not begins
+        return printable(token), False
 
     return spell
-
-
-def _printable(text: str) -> str:
-    """Control characters as escapes, so that no text can steer a terminal."""
-    return "".join(
-        char.encode("unicode_escape").decode() if unicodedata.category(char) == "Cc" else char
-        for char in text
-    )

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from corpusmill.dataset.manifest import MANIFEST, TOKENIZER, Manifest
 from corpusmill.dataset.storage import Folder, refuse_special
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, catch_panics
 from corpusmill.reading.cache.unpacking import damaged
 from corpusmill.tokenization.special_tokens import ROLES, SpecialTokens
 
@@ -73,7 +73,8 @@ def _decode_vocabulary(content: bytes, value: str) -> dict[str, int]:
     from tokenizers import Tokenizer  # noqa: PLC0415  slow to import, and rarely needed
 
     try:
-        vocabulary: dict[str, int] = Tokenizer.from_str(content.decode()).get_vocab()
+        with catch_panics("the tokenizers library"):
+            vocabulary: dict[str, int] = Tokenizer.from_str(content.decode()).get_vocab()
     except Exception as error:  # the library raises plain Exception
         cause = f"it is not a {TOKENIZER} ({error})"
         raise UserError(value, cause, f"Give the {TOKENIZER} of the data set") from None

@@ -8,6 +8,7 @@ import numpy.typing as npt
 import orjson
 from tokenizers import Tokenizer
 
+from corpusmill.errors import PanicError, UserError, catch_panics
 from corpusmill.tokenization.compiled import byte_level_bpe, wordpiece
 from corpusmill.tokenization.compiled.exactness import choose_line_rule, choose_unit_rule
 from corpusmill.tokenization.compiled.spans import EncodeSpans, encode_spans_by
@@ -16,6 +17,7 @@ from corpusmill.tokenization.words.marked_encoding import encode_texts, mark_wor
 from corpusmill.tokenization.words.word_marks import ids_of
 from corpusmill.tokenization.words.words import cut_unicode, load_words
 
+_LIBRARY = "the tokenizers library"
 # How byte-level tokenizers write a space.
 _BYTE_LEVEL_SPACE = "\u0120"
 
@@ -43,7 +45,8 @@ class SentenceTokenizer:
         words: str = "",
         memo_bytes: int = 64 * 2**20,
     ) -> None:
-        self._tokenizer = Tokenizer.from_str(tokenizer_json)
+        with catch_panics(_LIBRARY):
+            self._tokenizer = Tokenizer.from_str(tokenizer_json)
         self._tokenizer.encode_special_tokens = not special_tokens_in_text
         self._dtype = np.dtype(dtype)
         self._words = load_words(words)
@@ -106,15 +109,23 @@ class SentenceTokenizer:
             token_ids: dtype[tokens].
             token_offsets: int64[sentences + 1].
 
+        Raises:
+            UserError: the tokenizers library cannot tokenize one of them.
+
         Example:
             the text "a bba" with offsets [0, 3, 5] is the sentences "a b" and "ba"; if a, b and ba
             are the tokens 5, 6 and 7, the result is [5, 6, 7] and [0, 2, 3].
         """
-        if self._memo is not None:
-            return self._memo.encode(text, offsets, self._dtype)
-        spans = np.stack([offsets[:-1], offsets[1:]], axis=1)
-        ids, token_offsets = self._encode_plainly(text, spans)
-        return ids.astype(self._dtype), token_offsets
+        try:
+            with catch_panics(_LIBRARY):
+                if self._memo is not None:
+                    return self._memo.encode(text, offsets, self._dtype)
+                spans = np.stack([offsets[:-1], offsets[1:]], axis=1)
+                ids, token_offsets = self._encode_plainly(text, spans)
+                return ids.astype(self._dtype), token_offsets
+        except PanicError as error:
+            cause = f"it cannot tokenize a text of the corpus ({error})"
+            raise UserError("--tokenizer", cause, "Give another tokenizer") from None
 
 
 def _unknown_id(tokenizer: Tokenizer, model: dict[str, Any]) -> int | None:

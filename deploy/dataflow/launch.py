@@ -52,6 +52,7 @@ def command_line(arguments: Sequence[str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    from pipeline.command_line import exit_now, main
+    from pipeline.command_line import main
+    from pipeline.outcomes import exit_now
 
     exit_now(main(command_line(sys.argv[1:])))

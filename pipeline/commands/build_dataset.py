@@ -36,7 +36,7 @@ def build(command: Build, beam_arguments: tuple[str, ...], console: Console) -> 
         if dataset.resume:
             done = count_finished(folder.path)
             text = f"resuming: {name_units(done)} are finished" if done else "beginning anew"
-            console.print(text, markup=False)
+            console.print(text)
         work = Work(
             sum_costs(recipe.files), job.objective.repeats, job.plan.tasks, job.layout.shards
         )
@@ -51,7 +51,7 @@ def build(command: Build, beam_arguments: tuple[str, ...], console: Console) -> 
     else:
         success = FileSystems.join(dataset.output, SUCCESS)
         text = f"submitted; the data set is complete once {success} exists"
-        console.print(text, markup=False, soft_wrap=True)
+        console.print(text)
     return 0
 
 

@@ -16,6 +16,7 @@ from corpusmill.inspection.drawn_examples import DrawnExample, draw_examples
 from corpusmill.inspection.figures import summarize
 from pipeline.console.html_report import render_page
 from pipeline.console.origin import Origin
+from pipeline.console.terminal import hide_native_errors
 from pipeline.console.terminal_report import print_inspection
 from pipeline.preparation.beam_folder import BeamFolder
 from pipeline.preparation.inputs import absolute
@@ -53,7 +54,8 @@ def inspect(command: Inspect, console: Console) -> int:
     printed, drawn = list[DecodedExample](), list[DrawnExample]()
     for name in manifest.splits:
         number = max(command.examples, _count_for_page(manifest, name) if command.html else 0)
-        of_split = draw_examples(folder, manifest, tokenizer_json, name, number)
+        with hide_native_errors():
+            of_split = draw_examples(folder, manifest, tokenizer_json, name, number)
         printed += [one.example for one in of_split[: command.examples]]
         drawn += of_split
     origin = Origin(absolute(command.folder), root.written_at(SUCCESS))

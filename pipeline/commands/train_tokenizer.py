@@ -11,16 +11,17 @@ from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 from tokenizers import Tokenizer
 
-from corpusmill.corpus.batches import DocumentBatch
+from corpusmill.corpus.batches import DocumentBatch, ReadCounts
 from corpusmill.corpus.decompression import open_decompressed
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, catch_panics
 from corpusmill.tokenization.training.models import MODELS, model_options
 from corpusmill.tokenization.training.parts import NormalizerName
 from corpusmill.tokenization.training.sample import SampleOptions, draw_documents
 from pipeline.console.progress import ReadingLine, show_reading
+from pipeline.console.terminal import hide_native_errors
 from pipeline.preparation.inputs import (
     InputFile,
     absolute,
@@ -98,8 +99,8 @@ class _Corpus:
 
     Attributes:
         bytes: the size of the input, as `sum_costs`.
-        documents: the number of documents read so far.
-        sampled: the number of those that are in the sample.
+        counts: what was read so far.
+        sampled: the number of documents that are in the sample.
         rejects: the number of rejects so far, by reason.
     """
 
@@ -109,14 +110,15 @@ class _Corpus:
         self._files, self._options, self._sample = files, options, sample
         self.bytes = sum_costs(files)
         self._share = sample.share(estimate_text_bytes(files, options))
-        self.documents = self.sampled = 0
+        self.counts = ReadCounts()
+        self.sampled = 0
         self.rejects: Counter[str] = Counter()
 
     def read(self, line: ReadingLine) -> Iterator[list[str]]:
         """Yield batches of sentences.
 
         Raises:
-            UserError: the sample holds no document.
+            UserError: the input or the sample holds no document.
         """
         for index, file in enumerate(self._files):
             with open_file(file.path) as raw:
@@ -124,19 +126,21 @@ class _Corpus:
                 for batch in read_corpus(stream, FileRange(file.path, index, self._options)):
                     line.add(batch.counts.bytes)
                     yield self._sample_sentences(batch)
-        if self.documents and not self.sampled:
+        if not self.counts.documents:
+            raise self._refuse_all()
+        if not self.sampled:
             share = self._sample.sample
             flag = (
                 f"--sample-bytes {self._sample.sample_bytes}"
                 if share is None
                 else f"--sample {share}"
             )
-            cause = f"the sample has none of the {self.documents:,} documents"
+            cause = f"the sample has none of the {self.counts.documents:,} documents"
             raise UserError(flag, cause, "Give a larger value")
 
     def _sample_sentences(self, batch: DocumentBatch) -> list[str]:
         documents = batch.documents
-        self.documents += documents.num_rows
+        self.counts += batch.counts
         self.rejects.update(reject.reason for reject in batch.rejects)
         if self._share < 1:
             ids = documents.column("document").to_numpy()
@@ -148,10 +152,21 @@ class _Corpus:
     def describe(self) -> Iterator[str]:
         """Describe the parts of the corpus that the tokenizer was not trained on."""
         if self._share < 1:
-            yield f"a sample: {self.sampled:,} of {self.documents:,} documents"
+            yield f"a sample: {self.sampled:,} of {self.counts.documents:,} documents"
         if self.rejects:
-            reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.rejects.items())
-            yield f"left out because they cannot be read: {reasons}"
+            yield f"left out because they cannot be read: {self._list_rejects()}"
+
+    def _list_rejects(self) -> str:
+        return ", ".join(f"{count:,} {reason}" for reason, count in self.rejects.items())
+
+    def _refuse_all(self) -> UserError:
+        units = self.counts.lines + self.counts.rows
+        rejects = f", of which these cannot be read: {self._list_rejects()}" if self.rejects else ""
+        cure = "The input holds only blank lines and titles: check --input and --document-rule"
+        if self.rejects:
+            cure = "Repair the input, or check --input-format and --text-field"
+        cause = f"it has no text to train with: {units:,} lines and rows were read{rejects}"
+        return UserError("--input", cause, cure)
 
 
 def train_tokenizer(command: TrainTokenizer, console: Console) -> int:
@@ -169,14 +184,15 @@ def train_tokenizer(command: TrainTokenizer, console: Console) -> int:
                 yield from corpus.read(line)
                 line.begin_step(f"training {command.model}")
 
-            content = model.train(sentences(), options)
+            with catch_panics("the trainer"), hide_native_errors():
+                content = model.train(sentences(), options)
     tokenizer = Tokenizer.from_str(content)
     if command.save_model is not None:
         _save_model(tokenizer, command.save_model)
     with create_file(absolute(command.output)) as stream:
         stream.write(content.encode())
     for remark in (*corpus.describe(), *_describe(command, tokenizer, options.vocab_size)):
-        console.print(remark, markup=False, soft_wrap=True)
+        console.print(remark)
     return 0
 
 

@@ -23,7 +23,7 @@ def verify(command: Verify, console: Console) -> int:
     folder = BeamFolder(command.folder)
     problems = find_problems(folder)
     for problem in problems:
-        console.print(f"{problem.file}: {problem.what}", markup=False, highlight=False)
+        console.print(f"{problem.file}: {problem.what}")
     if problems:
         console.print(f"{command.folder}: {len(problems)} problems")
         return 1

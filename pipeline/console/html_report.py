@@ -5,6 +5,7 @@ from itertools import accumulate, takewhile
 from typing import Any
 
 from corpusmill.dataset.manifest import Manifest, SourceFile
+from corpusmill.errors import printable
 from corpusmill.inspection.corpus_numbers import report_build, report_sections
 from corpusmill.inspection.drawn_examples import DrawnExample
 from corpusmill.inspection.figures import Report
@@ -72,11 +73,15 @@ def render_corpus_page(
 def _render(template: str, plots: Iterator[Plot] | Sequence[Plot], **values: object) -> str:
     # Imported here because it takes longer to load than most commands take to run.
     import jinja2  # noqa: PLC0415
+    from markupsafe import Markup  # noqa: PLC0415
 
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("pipeline.console", "."),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=lambda value: (
+            printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+        ),
         trim_blocks=True,
         lstrip_blocks=True,
     )

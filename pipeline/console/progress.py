@@ -17,6 +17,7 @@ from rich.progress import (
 )
 
 from pipeline.console.run_log import PROGRESS, LogOptions, log_event
+from pipeline.console.terminal import Terminal
 
 # The "bundle" with the units of work that the journal lists as finished, by kind.
 JOURNAL = "journal"
@@ -143,7 +144,7 @@ def show_progress(
         shown: whether anything is shown.
         log: where the log goes, and how often progress is logged.
     """
-    log, console = log or LogOptions(), Console(stderr=True)
+    log, console = log or LogOptions(), Terminal(stderr=True)
     with ExitStack() as stack:
         has_line = console.is_terminal and not log.takes_stderr
         if shown and (log.log_file or not has_line):
@@ -224,7 +225,7 @@ def show_reading(total_bytes: int, shown: bool) -> Iterator[ReadingLine]:
         total_bytes: the size of the input; an estimate if files are compressed.
         shown: whether the line is shown, if the output is a terminal.
     """
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     columns = (BarColumn(20), TextColumn("{task.description}"), TimeElapsedColumn())
     hidden = not (shown and console.is_terminal)
     with Progress(*columns, console=console, transient=True, disable=hidden) as progress:

@@ -7,7 +7,7 @@ with it. Beam's own records stay hidden except with `--log-level debug`.
 import logging
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import Literal
 
@@ -15,6 +15,7 @@ from pythonjsonlogger.json import JsonFormatter
 
 from corpusmill.errors import UserError, check_option
 from corpusmill.inspection.findings import Finding
+from pipeline.console.terminal import Terminal
 
 PROGRESS = "progress"
 
@@ -126,11 +127,29 @@ def open_log(options: LogOptions) -> Iterator[None]:
             logger.setLevel(level)
 
 
+class _LogFile(logging.FileHandler):
+    """A log file; if it cannot be written any more, this is said once, and the run goes on."""
+
+    _is_told = False
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802  logging's name
+        """Say why it cannot be written."""
+        if not self._is_told:
+            self._is_told = True
+            text = f"warning: --log-file {self.baseFilename}: {sys.exc_info()[1]}"
+            Terminal(stderr=True).print(text)
+
+    def close(self) -> None:
+        """Close the file, even if its last records cannot be written."""
+        with suppress(OSError):
+            super().close()
+
+
 def _create_handler(path: str | None) -> logging.Handler:
     if not path:
         return logging.StreamHandler(sys.stderr)
     try:
-        return logging.FileHandler(path, encoding="utf-8")
+        return _LogFile(path, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise UserError(
             f"--log-file {path}", f"it cannot be written ({error})", "Give another file"

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from corpusmill.dataset.manifest import Manifest
+from corpusmill.errors import printable
 from corpusmill.inspection.corpus_numbers import report_build, report_sections
 from corpusmill.inspection.decoded_examples import (
     DecodedExample,
@@ -56,7 +57,8 @@ def print_inspection(
 
 def _print_line(console: Console, *parts: Text | str) -> None:
     # A file or a pipe gets each line whole; a terminal wraps at words.
-    console.print(Text.assemble(*parts), soft_wrap=not console.is_terminal, highlight=False)
+    texts = (printable(part) if isinstance(part, str) else part for part in parts)
+    console.print(Text.assemble(*texts), soft_wrap=not console.is_terminal)
 
 
 def _print_findings(console: Console, findings: Sequence[Finding]) -> None:
@@ -124,8 +126,10 @@ def _print_figures(console: Console, figures: Sequence[Figure]) -> None:
     table.add_column(justify="right", no_wrap=True, style="cyan")
     table.add_column()
     for figure in figures:
-        table.add_row(Text(figure.name), Text(figure.text), Text(figure.meaning))
-    console.print(table)
+        table.add_row(
+            *(Text(printable(cell)) for cell in (figure.name, figure.text, figure.meaning))
+        )
+    console.print(table, soft_wrap=False)
 
 
 def print_corpus(console: Console, numbers: Mapping[str, Any]) -> None:

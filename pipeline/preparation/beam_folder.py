@@ -21,6 +21,14 @@ class BeamFolder:
 
     url: str
 
+    def __post_init__(self) -> None:
+        """Check that something knows the URL.
+
+        Raises:
+            UserError: nothing does.
+        """
+        absolute(self.url)
+
     def list(self) -> dict[str, int]:
         """List every file below the folder."""
         root = absolute(self.url).rstrip("/")

@@ -21,9 +21,10 @@ from corpusmill.corpus.hub.wikitext import WIKITEXT, fetch_wikitext
 from corpusmill.corpus.input_formats import check_start, resolve_format, take_suffixes
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.storage import refuse_special
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, first_line
 from pipeline.preparation.saved_datasets import choose_data_files
 from transforms.storage.files import create_file, find_files, open_file
+from transforms.storage.objects import check_client, is_object_path
 from transforms.storage.store import StoredFile
 
 # Compressed text is longer than its file, by this factor as an estimate.
@@ -73,8 +74,36 @@ def is_local(path: str) -> bool:
 
 
 def absolute(path: str) -> str:
-    """Make a local path absolute; return any other path unchanged."""
-    return os.path.normpath(Path(path).expanduser().absolute()) if is_local(path) else path
+    """Make a local path absolute; return any other path unchanged.
+
+    Raises:
+        UserError: nothing knows such a URL, or the home folder that it begins with.
+    """
+    if is_local(path):
+        return os.path.normpath(_expand_user(path).absolute())
+    _check_scheme(path)
+    return path
+
+
+def _expand_user(path: str) -> Path:
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        cause = f"it begins with ~, and there is no such home ({first_line(error)})"
+        raise UserError(path, cause, "Write the whole path, or ./~ for a name") from None
+
+
+def _check_scheme(url: str) -> None:
+    scheme = str(FileSystems.get_scheme(url))
+    check_client(scheme)
+    if is_object_path(url):
+        return
+    try:
+        FileSystems.get_filesystem(url)
+    except (ValueError, BeamIOError):
+        cause = f"no installed file system knows URLs that begin with {scheme}://"
+        cure = "Give a path, or a URL that begins with gs:// or s3://"
+        raise UserError(url, cause, cure) from None
 
 
 def read_bytes(path: str) -> bytes | None:
@@ -90,7 +119,7 @@ def read_bytes(path: str) -> bytes | None:
             cause = str(error.strerror)
             raise UserError(path, cause, "Write its content to a file") from None
     try:
-        with open_file(absolute(path)) as stream:
+        with open_file(path if is_hub_path(path) else absolute(path)) as stream:
             return stream.read()
     except (OSError, BeamIOError):
         return None
@@ -129,7 +158,7 @@ def list_inputs(
     levels = zip(*(path.split("/")[:-1] for path in stored), strict=False)
     common = sum(1 for _ in takewhile(lambda names: len(set(names)) == 1, levels))
     named = [
-        InputFile(path, size, "/".join(path.split("/")[common:]), modified)
+        InputFile(path, size, _name(path.split("/")[common:]), modified)
         for path, size, modified in stored.values()
     ]
     files = sorted([*named, *fetched.values()], key=lambda file: (file.name, file.path))
@@ -138,6 +167,11 @@ def list_inputs(
             f"--input {' '.join(inputs)}", "all files are empty", "Name files that hold text"
         )
     return files
+
+
+def _name(parts: Sequence[str]) -> str:
+    """Join a name for the manifest, which is UTF-8: other bytes become escapes."""
+    return "/".join(parts).encode(errors="backslashreplace").decode()
 
 
 def _fetch_wikitext(name: str, temp_folder: str) -> InputFile:
@@ -176,7 +210,7 @@ def print_hub_files(files: Sequence[InputFile], console: Console) -> None:
     if len(names) > _MOST_PRINTED:
         lines.append(f"input: {len(names):,} files in all, the last is {names[-1]}")
     for line in lines:
-        console.print(line, markup=False, soft_wrap=True)
+        console.print(line)
 
 
 def _refusal(path: str, cause: str, cure: str) -> UserError:
@@ -185,7 +219,7 @@ def _refusal(path: str, cause: str, cure: str) -> UserError:
 
 def _list_local(path: str, temp_folder: str, suffixes: Sequence[str]) -> dict[str, StoredFile]:
     # Beam's own listing silently leaves out what it cannot read.
-    root = Path(path).expanduser()
+    root = _expand_user(path)
     if root.is_dir():
         if is_local(temp_folder) and Path(temp_folder).is_relative_to(absolute(path)):
             cure = "Give an output folder elsewhere"
@@ -240,7 +274,7 @@ def _stat(path: str) -> StoredFile:
 
 def _list_remote(path: str, suffixes: Sequence[str]) -> dict[str, StoredFile]:
     try:
-        listed = find_files(path)
+        listed = find_files(absolute(path))
     except (BeamIOError, ValueError) as error:
         raise _refusal(path, f"it cannot be listed ({error})", "Check the path") from None
     except UserError as error:

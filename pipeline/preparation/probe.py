@@ -153,9 +153,7 @@ def prove_tokenizer(
         return True
     difference = find_difference(_encode_with(sentences), encode, texts)
     if difference:
-        console.print(
-            f"the ids of words are not remembered: {difference}", markup=False, soft_wrap=True
-        )
+        console.print(f"the ids of words are not remembered: {difference}")
     return difference is None
 
 

@@ -16,6 +16,7 @@ from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile, TokenizerOptions
 from corpusmill.tokenization.words.words import load_words
 from pipeline.console.run_log import LogOptions
+from pipeline.console.terminal import hide_native_errors
 from pipeline.options import MAX_SHARDS, CorpusOptions, DatasetOptions, RunOptions
 from pipeline.preparation.inputs import (
     EXPANSION,
@@ -111,13 +112,16 @@ def prepare(build: BuildOptions, temp_folder: str, console: Console) -> Recipe:
     Raises:
         UserError: the tokenizer, the input or the objective's rule of words is not usable.
     """
-    tokenizer = read_tokenizer(build.dataset.tokenizer, read_bytes, build.tokenizer_options)
+    with hide_native_errors():
+        tokenizer = read_tokenizer(build.dataset.tokenizer, read_bytes, build.tokenizer_options)
     words = load_words(build.objective.bind(tokenizer).words)
     documents = build.objective.choose_documents(build.documents)
     files = list_inputs(build.dataset.input, temp_folder, documents.suffixes)
     print_hub_files(files, console)
     documents = choose_format(files, documents, console)
-    memoize = prove_tokenizer(tokenizer, read_probe(files, documents), console, words)
+    texts = read_probe(files, documents)
+    with hide_native_errors():
+        memoize = prove_tokenizer(tokenizer, texts, console, words)
     return Recipe(
         build.dataset, build.objective, tokenizer, documents, build.output_options, files, memoize
     )

@@ -62,7 +62,7 @@ def _common_folder(files: Iterable[str]) -> str:
 def _read(path: str, file: str, read_bytes: Callable[[str], bytes | None]) -> Any:
     try:
         return json.loads(read_bytes(file) or b"")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(
             f"--input {path}", f"{file} is not valid JSON ({error})", "Save the data set again"
         ) from None

@@ -59,7 +59,7 @@ def is_folder_of_run(folder: str, output: str, temp_location: str | None) -> boo
     mark = read_bytes(FileSystems.join(folder, _MARK))
     try:
         return bool(json.loads(mark or b"")["output"] == absolute(output))
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return False
 
 

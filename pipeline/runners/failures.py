@@ -50,6 +50,14 @@ _FAULTS = (
         "--output, --temp-location",
     ),
     _Fault(
+        re.compile(
+            r"(?:Permission denied|Read-only file system|Input/output error|Is a directory)[^\n]*"
+        ),
+        "a file or folder cannot be read or written",
+        "Repair it or its permissions, or name another one",
+        "--input, --output, --temp-location",
+    ),
+    _Fault(
         re.compile(r"ModuleNotFoundError: (No module named '[\w.]+')"),
         "its workers lack code of the job",
         "Install the wheels of deploy/build_wheels.py, and what they need, in the workers' "

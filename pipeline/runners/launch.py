@@ -1,5 +1,6 @@
 """How a prepared job is given to an engine: checks, worker processes, progress, and the run."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -8,6 +9,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 from rich.console import Console
 
+from corpusmill.errors import UserError
 from pipeline.console.progress import Counters, Work, show_progress
 from pipeline.console.run_log import LogOptions, log_event
 from pipeline.options import CorpusOptions, DatasetOptions, RunOptions
@@ -89,7 +91,7 @@ class Launch:
             return
         name, job_id, url = self.engine.name, submitted.job_id, submitted.url
         text = f"{name}: job {job_id}{', ' * bool(url)}{url}"
-        self.console.print(text, markup=False, soft_wrap=True)
+        self.console.print(text)
         log_event("job_submitted", text, {"runner": name, "job_id": job_id, "url": url})
 
 
@@ -111,15 +113,28 @@ def prepare_launch(
         places.append(("--output", dataset.output))
     if options.temp_location:
         places.append(("--temp-location", options.temp_location))
+    for flag, path in places:
+        _check_name(flag, path)
     engine = ENGINES.get(options.runner, PortableEngine)(options, beam_arguments, places)
     # This process opens files in object stores as well, with the very options of the workers.
     FileSystems.set_options(PipelineOptions(list(engine.arguments)))
     engine.check()
     if engine.ours:
-        console.print(f"{engine.name}: {' '.join(engine.ours)}", markup=False, soft_wrap=True)
+        console.print(f"{engine.name}: {' '.join(engine.ours)}")
     if engine.remark:
-        console.print(engine.remark, markup=False, soft_wrap=True)
+        console.print(engine.remark)
     return Launch(engine, console, log)
+
+
+def _check_name(flag: str, path: str) -> None:
+    """Refuse a folder that cannot be named to workers; input files are named in the plan."""
+    if flag == "--input":
+        return
+    try:
+        os.path.abspath(path).encode()  # noqa: PTH100  of a URL as well
+    except UnicodeEncodeError:
+        cause = "the name is not UTF-8, or that of a folder around it"
+        raise UserError(f"{flag} {path}", cause, "Rename it, or give another folder") from None
 
 
 def resolve_name(runner: str) -> str:

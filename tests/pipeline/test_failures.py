@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pipeline.command_line import FAILURE, INTERRUPTED
+from pipeline.outcomes import FAILURE, INTERRUPTED
 from tests.tools.jobs import assert_nothing_final, assert_refused, build, build_apart
 from tests.tools.running_job import RunningJob
 
@@ -86,6 +86,9 @@ def test_an_interrupted_job_ends_at_once_and_says_how_to_go_on(
 ) -> None:
     job = RunningJob(long_text, tokenizer_path, output, *WORKERS)
     workers = job.wait_for(moment)
+    if sent is signal.SIGINT:  # a terminal sends it to all processes
+        for worker in workers:
+            worker.send_signal(sent)
     job.process.send_signal(sent)
     outcome = job.end(within_seconds=20)
     assert outcome.status == INTERRUPTED
@@ -95,6 +98,24 @@ def test_an_interrupted_job_ends_at_once_and_says_how_to_go_on(
     assert f"to give up, remove {output}" in message
     assert_nothing_final(output)
     assert_ended(workers)
+
+
+def test_ctrl_c_while_workers_start_is_one_line_however_often_it_comes(
+    long_text: Path, tokenizer_path: Path, output: Path
+) -> None:
+    job = RunningJob(long_text, tokenizer_path, output, *WORKERS)
+    while not (workers := psutil.Process(job.process.pid).children(recursive=True)):
+        time.sleep(0.005)
+    for worker in workers:
+        worker.send_signal(signal.SIGINT)
+    for _ in range(2):
+        job.process.send_signal(signal.SIGINT)
+    outcome = job.end(within_seconds=20)
+    assert outcome.status == INTERRUPTED
+    [message] = outcome.errors.splitlines()
+    assert message.startswith("interrupted: ")
+    assert_ended(workers)
+    assert_nothing_final(output)
 
 
 def test_workers_die_with_the_job(long_text: Path, tokenizer_path: Path, output: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from apache_beam.utils.subprocess_server import pick_port
 
 from corpusmill.tokenization.words.words import Spans, cut_unicode
-from pipeline.command_line import FAILURE, INTERRUPTED
+from pipeline.outcomes import FAILURE, INTERRUPTED
 from pipeline.runners.prism import LOCATION, find_program
 from tests.tools import jobs
 from tests.tools.jobs import assert_nothing_final, assert_same_bytes, build

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.command_line import USER_ERROR, merge_repeats
+from pipeline.command_line import merge_repeats
+from pipeline.outcomes import USER_ERROR
 from tests.tools.jobs import build, leftovers, read_manifest_json, run_here
 
 # An objective, its flags, and parts of the message.

@@ -15,7 +15,7 @@ from apache_beam.io.filesystems import FileSystems
 import transforms.build
 import transforms.commit
 import transforms.prepare
-from pipeline.command_line import FAILURE, INTERRUPTED, USER_ERROR
+from pipeline.outcomes import FAILURE, INTERRUPTED, USER_ERROR
 from tests.tools.damage import damage_file
 from tests.tools.jobs import Outcome, build, digests
 

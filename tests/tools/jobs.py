@@ -14,7 +14,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from pipeline.command_line import USER_ERROR, main
+from pipeline.command_line import main
+from pipeline.outcomes import USER_ERROR
 from tests.conftest import CHECKOUT
 
 # A data set of a few hundred short examples.

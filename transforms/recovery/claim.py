@@ -130,8 +130,13 @@ def _create(path: Path, content: bytes) -> None:
     except FileExistsError:
         raise
     except OSError:  # the file system has no hard links
-        with path.open("xb") as stream:
-            stream.write(content)
+        stream = path.open("xb")
+        try:
+            with stream:
+                stream.write(content)
+        except OSError:  # an empty claim would look like one of another run
+            path.unlink(missing_ok=True)
+            raise
     finally:
         new.unlink(missing_ok=True)
 

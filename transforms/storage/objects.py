@@ -22,7 +22,13 @@ _PART_BYTES, _PARTS_OF_ONE_SIZE = 16 * 2**20, 1000
 
 _PATH = re.compile(r"(gs|s3)://([^/]*)(?:/(.*))?", re.DOTALL)
 # The client's package, and the extra of Beam that installs it.
-_PACKAGES = {"gs": ("google.cloud.storage", "gcp"), "s3": ("boto3", "aws")}
+_PACKAGES = {
+    "gs": ("google.cloud.storage", "gcp"),
+    "s3": ("boto3", "aws"),
+    # These are Beam's own file systems.
+    "azfs": ("azure.storage.blob", "azure"),
+    "hdfs": ("hdfs", "hadoop"),
+}
 
 # The options are kept with the store made from them, so that their id stays theirs.
 _stores: dict[tuple[str, str, int, int], tuple[PipelineOptions, Store]] = {}
@@ -56,11 +62,26 @@ def find_object(path: str) -> tuple[Store, str]:
         return _stores[key][1], name or ""
 
 
-def _make_store(scheme: str, bucket: str, options: PipelineOptions) -> Store:
+def check_client(scheme: str) -> None:
+    """Check that the client for a scheme of URLs is installed, if it is known which one that is.
+
+    Raises:
+        UserError: it is not.
+    """
+    if scheme not in _PACKAGES:
+        return
     package, extra = _PACKAGES[scheme]
-    if find_spec(package) is None:
+    try:
+        found = find_spec(package)
+    except ModuleNotFoundError:  # of a package around it
+        found = None
+    if found is None:
         cure = f"Install it: pip install 'apache-beam[{extra}]'"
         raise UserError(f"{scheme}://", f"the package {package} is not installed", cure)
+
+
+def _make_store(scheme: str, bucket: str, options: PipelineOptions) -> Store:
+    check_client(scheme)
     if scheme == "gs":
         from transforms.storage.google_cloud import GoogleCloudStore  # noqa: PLC0415  optional
 

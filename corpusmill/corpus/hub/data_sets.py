@@ -23,8 +23,8 @@ from huggingface_hub.errors import (
 )
 
 from corpusmill.corpus.input_formats import take_suffixes
-from corpusmill.errors import UserError
-from corpusmill.hub import TIMEOUT_SECONDS, describe_error, first_line
+from corpusmill.errors import UserError, first_line
+from corpusmill.hub import TIMEOUT_SECONDS, describe_error
 
 SCHEME = "hf://"
 # The branch on which the hub keeps the Parquet files that it made of other files.

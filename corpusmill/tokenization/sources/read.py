@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 from tokenizers import Tokenizer
 
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, catch_panics
 from corpusmill.tokenization.sources import tiktoken
 from corpusmill.tokenization.sources.hub import COMPANIONS, MAIN_FILES, fetch_tokenizer, is_hub_name
 from corpusmill.tokenization.sources.sentencepiece import from_sentencepiece
@@ -36,8 +36,15 @@ def read_tokenizer(
         UserError: there is no such file, it is not a tokenizer, or an option does not apply.
     """
     file, revision = _open(name, read_bytes)
-    source = _convert(file, options or TokenizerOptions())
-    return _complete(file, source, revision)
+    try:
+        with catch_panics("its library"):
+            source = _convert(file, options or TokenizerOptions())
+            return _complete(file, source, revision)
+    except UserError:
+        raise
+    except Exception as error:  # what entries of wrong kinds raise, and what libraries do
+        beside = "it, or a file beside it," if file.companions else "it"
+        file.refuse(f"{beside} is not what its name says ({type(error).__name__}: {error})")
 
 
 def _open(name: str, read_bytes: ReadBytes) -> tuple[SourceFile, str | None]:
@@ -91,7 +98,7 @@ def _find_main_file(path: str, read_bytes: ReadBytes) -> tuple[str, bytes] | Non
 def _parse_companion(path: str, content: bytes) -> dict[str, Any]:
     try:
         parsed = json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(
             path, f"this file beside the tokenizer is not JSON ({error})", "Repair or remove it"
         ) from None
@@ -109,7 +116,7 @@ def _convert(file: SourceFile, options: TokenizerOptions) -> Source:
         return from_sentencepiece(file, options)
     try:
         parsed = json.loads(file.content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         file.refuse(f"it is not JSON ({error})")
     if isinstance(parsed, dict) and isinstance(parsed.get("model"), dict):
         file.check_options(options, TOKENIZER_JSON)
@@ -146,7 +153,8 @@ def _complete(file: SourceFile, source: Source, revision: str | None) -> Tokeniz
         model["dropout"] = None
     text = json.dumps(described, ensure_ascii=False)
     digest = hashlib.sha256(text.encode()).hexdigest()
+    name = file.name.encode(errors="backslashreplace").decode()  # for the manifest, which is UTF-8
     return TokenizerFile(
-        file.name, text, max(vocabulary.values()) + 1, special, digest,
+        name, text, max(vocabulary.values()) + 1, special, digest,
         source.form, source.options, revision, source.reference,
     )  # fmt: skip

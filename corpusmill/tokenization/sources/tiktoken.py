@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors
 
+from corpusmill.hub import describe_error
 from corpusmill.tokenization.compiled.byte_level_patterns import CL100K, GPT2, O200K, byte_alphabet
 from corpusmill.tokenization.sources.source import INSTALL, Source, SourceFile, list_merges
 from corpusmill.tokenization.tokenizer_file import PATTERN_CHOICES, TokenizerOptions
@@ -75,7 +76,7 @@ def from_encoding(file: SourceFile, options: TokenizerOptions) -> Source:
     try:
         encoding = tiktoken.get_encoding(name)
     except Exception as error:  # whatever its transport raises
-        cause = f"the tiktoken library cannot get it ({type(error).__name__}: {error})"
+        cause = f"the tiktoken library cannot get it ({describe_error(error)})"
         cure = "Set TIKTOKEN_CACHE_DIR to a folder that holds it, or give its .tiktoken file"
         file.refuse(cause, cure)
     return _convert(file, ENCODING, encoding, options)

@@ -15,6 +15,8 @@ from apache_beam.runners.worker import sdk_worker_main
 
 from corpusmill.arrays.randomness import derive_keys
 
+# They are blocked while a worker starts.
+HELD_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _PR_SET_PDEATHSIG = 1
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT_BYTES = 256 * 2**20
@@ -29,6 +31,7 @@ def main(environment: Connection) -> None:
     # The parent handles Ctrl-C.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_SIGNALS)
     logging.getLogger().handlers.clear()
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -39,8 +42,10 @@ def main(environment: Connection) -> None:
         os.environ.update(environment.recv())
     except EOFError:  # the parent ended before it had work
         return
-    # Beam prints the trace of each failure, which it also reports and the engine raises.
+    # Beam prints the trace of each failure, which it also reports and the engine raises; and so do
+    # libraries in Rust, which do not ask Python for standard error.
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stderr(nowhere):
+        os.dup2(nowhere.fileno(), 2)
         try:
             sdk_worker_main.main(sys.argv)
         except grpc.RpcError:  # the engine is gone, and Beam's threads would print that

@@ -7,7 +7,7 @@ import threading
 from contextlib import suppress
 from multiprocessing.process import BaseProcess
 from types import FrameType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import grpc
 from apache_beam.portability import python_urns
@@ -62,10 +62,10 @@ class WorkerWatch:
     def __enter__(self) -> None:
         handlers = {
             signal.SIGUSR1: self._raise_death,
-            signal.SIGINT: self._raise_interrupt,
-            signal.SIGTERM: self._raise_interrupt,
+            signal.SIGINT: self._interrupt,
+            signal.SIGTERM: self._interrupt,
         }
-        self._previous = {
+        self._previous: dict[signal.Signals, Any] = {
             number: signal.signal(number, handler) for number, handler in handlers.items()
         }
         WorkerWatch._ended = False
@@ -117,9 +117,11 @@ class WorkerWatch:
             cls.end_workers()
             raise WorkerDiedError(cls._cause)
 
-    @classmethod
-    def _raise_interrupt(cls, _: int, __: FrameType | None) -> None:
-        cls.end_workers()
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        self.end_workers()
+        previous = self._previous[signal.Signals(number)]
+        if callable(previous):  # it ends the process if it was called before
+            previous(number, frame)
         raise KeyboardInterrupt
 
 

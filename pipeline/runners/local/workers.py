@@ -8,6 +8,7 @@ is forked instead.
 
 import multiprocessing
 import os
+import signal
 import sys
 import tempfile
 import threading
@@ -83,7 +84,12 @@ def start_workers(number: int) -> list[Worker]:
     for _ in range(number):
         receiver, sender = context.Pipe(duplex=False)
         process = context.Process(target=worker.main, args=(receiver,), daemon=True)
-        process.start()
+        # Until it can ignore Ctrl-C, which a terminal sends to all processes, it must not come.
+        previous = signal.pthread_sigmask(signal.SIG_BLOCK, worker.HELD_SIGNALS)
+        try:
+            process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, previous)
         receiver.close()
         workers.append(Worker(process, sender))
     return workers

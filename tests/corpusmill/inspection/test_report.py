@@ -96,7 +96,7 @@ def test_a_replacement_is_shown_as_it_stands() -> None:
 
 def test_text_cannot_steer_a_terminal() -> None:
     row = batch("[CLS] \x1b[31m [SEP] [SEP]", [0, 0, 0, 1], {})
-    assert segments(decode(row))[0] == "\\x1b[31m"
+    assert segments(decode(row))[0] == "\\u001b[31m"
 
 
 def test_an_id_outside_the_vocabulary_is_named() -> None:

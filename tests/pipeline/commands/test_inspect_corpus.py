@@ -14,9 +14,9 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
-from pipeline.command_line import FAILURE, INTERRUPTED
 from pipeline.commands.inspect_corpus import measure_job
 from pipeline.options import CorpusOptions, RunOptions
+from pipeline.outcomes import FAILURE, INTERRUPTED
 from pipeline.preparation.assembly import assemble_job
 from pipeline.preparation.inputs import list_inputs
 from pipeline.preparation.recipe import Recipe

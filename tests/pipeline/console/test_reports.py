@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from corpusmill.dataset.manifest import Manifest, SourceFile
+from corpusmill.errors import printable
 from corpusmill.inspection.decoded_examples import DecodedExample, Piece
 from corpusmill.inspection.drawn_examples import DrawnExample
 from corpusmill.inspection.figures import Distribution, Report, summarize
@@ -216,7 +217,8 @@ def test_splits_differ_by_shape(inspected: Inspected) -> None:
 
 
 def test_text_of_the_corpus_is_escaped(inspected: Inspected) -> None:
-    evil = "<script>alert('x')</script>&\""
+    evil = "<script>alert('x')</script>&\"\x1b[2J\u202e"
+    shown = printable(evil)
     pieces = tuple(
         Piece(evil, False, kind, evil) for kind in ("plain", "masked", "replaced", "kept")
     )
@@ -227,7 +229,8 @@ def test_text_of_the_corpus_is_escaped(inspected: Inspected) -> None:
     assert "script" not in parsed.tags
     # A replaced piece shows two texts, in each of two segments; the others are a title, a class, a
     # split and a shard, and a filter's title and choices.
-    assert parsed.text.count(evil) == 10 + 3 + 1 + 2
+    assert parsed.text.count(shown) == 10 + 3 + 1 + 2
+    assert not {"\x1b", "\u202e"} & {*page}
     assert HOSTILE_NAME in parsed.text
 
 

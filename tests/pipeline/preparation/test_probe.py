@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
 from corpusmill.corpus.options import DocumentOptions
@@ -19,6 +18,7 @@ from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.proof import LINED_TEXTS
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
+from pipeline.console.terminal import Terminal
 from pipeline.preparation.inputs import list_inputs, read_bytes
 from pipeline.preparation.probe import prove_tokenizer, read_probe
 from tests.tools.tokenizer_samples import byte_level, encode_with
@@ -73,7 +73,7 @@ def test_a_line_without_an_end_and_a_document_without_one_are_bounded(tmp_path: 
 
 def proven(tokenizer: TokenizerFile, texts: list[str]) -> tuple[bool, str]:
     printed = StringIO()
-    return prove_tokenizer(tokenizer, texts, Console(file=printed)), printed.getvalue()
+    return prove_tokenizer(tokenizer, texts, Terminal(file=printed)), printed.getvalue()
 
 
 def test_nothing_is_said_where_all_is_equal(tokenizer: TokenizerFile, sample: Path) -> None:
@@ -169,12 +169,12 @@ def test_a_regular_expression_that_does_not_end_is_refused(
     monkeypatch.setattr("pipeline.preparation.probe._SECONDS", 2)
     endless = split_by(r"(?:a|a){18}[^\w]")
     with pytest.raises(UserError, match="did not tokenize 1 texts of the corpus in 2 seconds"):
-        prove_tokenizer(endless, ["a" * 10_000], Console(file=StringIO()))
+        prove_tokenizer(endless, ["a" * 10_000], Terminal(file=StringIO()))
 
 
 def test_a_regular_expression_of_ones_own_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    prove_tokenizer(split_by(r"\w+|\W"), ["a b"], Console(file=StringIO()))
+    prove_tokenizer(split_by(r"\w+|\W"), ["a b"], Terminal(file=StringIO()))
     monkeypatch.setattr("pipeline.preparation.probe._ENCODE", "raise ValueError('not so')")
     with pytest.raises(UserError, match=r"cannot tokenize .* \(ValueError: not so\).*'a\+'"):
-        prove_tokenizer(split_by("a+"), ["a b"], Console(file=StringIO()))
-    prove_tokenizer(split_by(CL100K), ["a b"], Console(file=StringIO()))
+        prove_tokenizer(split_by("a+"), ["a b"], Terminal(file=StringIO()))
+    prove_tokenizer(split_by(CL100K), ["a b"], Terminal(file=StringIO()))

@@ -1,0 +1,96 @@
+"""Odd names, places and inputs: one message, which shows them as they are."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import CHECKOUT
+from tests.tools.jobs import build, leftovers, read_manifest_json, run_here
+
+
+@pytest.mark.parametrize(
+    ("url", "part"),
+    [
+        ("foo://bar", "no installed file system knows URLs that begin with foo://"),
+        ("hdfs://host/x", "the package hdfs is not installed"),
+        ("azfs://account/x", "the package azure.storage.blob is not installed"),
+        ("~nobody-here/x", "there is no such home"),
+    ],
+)
+def test_a_place_that_nothing_knows_is_refused_wherever_it_is_given(
+    url: str, part: str, sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "out"
+    build([url], tokenizer_path, output, refused=[part])
+    run_here("bert", "--input", sample, "--tokenizer", url, "--output", output, refused=[part])
+    run_here(
+        "bert", "--input", sample, "--tokenizer", tokenizer_path, "--output", url, refused=[part]
+    )
+    build([sample], tokenizer_path, output, "--temp-location", url, refused=[part])
+    run_here("train-tokenizer", "--input", sample, "--output", url, refused=[part])
+    for command in ("inspect", "verify"):
+        run_here(command, url, refused=[part])
+    assert leftovers(tmp_path) == []
+
+
+def test_names_are_not_taken_for_markup_or_codes(
+    sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    odd = "x[red]y[/] :smile: \x1b[31m"
+    shown = r"x[red]y[/] :smile: \u001b[31m"
+    for command in ("inspect", "verify"):
+        run_here(command, tmp_path / odd, refused=[f"{tmp_path}/{shown}: "])
+    build(
+        [tmp_path / odd], tokenizer_path, tmp_path / "out", refused=[f"--input {tmp_path}/{shown}"]
+    )
+    outcome = run_here("train-tokenizer", "--input", sample, "--output", tmp_path / odd)
+    assert f"{tmp_path}/{shown}: wordpiece tokenizer" in outcome.output
+
+
+def test_names_that_are_not_utf_8(sample: Path, tokenizer_path: Path, tmp_path: Path) -> None:
+    folder, tokenizer, output = tmp_path / "in", tmp_path / "t\udce9.json", tmp_path / "out"
+    folder.mkdir()
+    (folder / "caf\udce9.txt").write_bytes(sample.read_bytes()[:20_000] + b"\n\xff\n")
+    (folder / "b.txt").write_bytes(b"More text .\n")
+    tokenizer.write_bytes(tokenizer_path.read_bytes())
+    for flag in ("--output", "--temp-location"):
+        parts = (rf"{flag} {tmp_path}/o\udcff", "the name is not UTF-8")
+        build([sample], tokenizer_path, output, flag, tmp_path / "o\udcff", refused=parts)
+    outcome = build([folder], tokenizer, output)
+    assert rf"tokenizer {tmp_path}/t\udce9.json" in outcome.output
+    names = {file["path"] for file in read_manifest_json(output)["corpus"]["files"]}
+    assert names == {"b.txt", r"caf\udce9.txt"}
+    assert r"caf\\udce9.txt" in (output / "rejects" / "rejects.jsonl").read_text()
+    run_here("inspect", output, "--html", tmp_path / "page\udce9.html")
+    run_here("verify", output)
+
+
+def test_training_on_rejects_alone_says_so(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_bytes(b"\xff\n\xfe\n\n")
+    arguments = ("train-tokenizer", "--input", text, "--output", tmp_path / "t.json")
+    run_here(*arguments, refused=["3 lines", "cannot be read: 2 invalid-utf-8", "Repair the input"])
+    text.write_bytes(b"\n\n = Title = \n")
+    run_here(*arguments, refused=["3 lines", "only blank lines and titles"])
+
+
+def test_a_reader_that_has_seen_enough_ends_a_command_in_silence(tmp_path: Path) -> None:
+    command = f"cd {tmp_path}; {sys.executable} -m pipeline train-tokenizer --help | head -1"
+    piped = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command}"],
+        env={"PYTHONPATH": str(CHECKOUT), "PATH": "/bin:/usr/bin"}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert piped.stderr == ""
+
+
+def test_a_working_directory_that_is_gone_is_named(tmp_path: Path) -> None:
+    command = f"mkdir gone; cd gone; rmdir ../gone; {sys.executable} -m pipeline verify x"
+    ended = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, env={"PYTHONPATH": str(CHECKOUT)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ended.stderr.startswith("error: the working directory does not exist any more")
+    assert len(ended.stderr.splitlines()) == 1

@@ -1,0 +1,79 @@
+"""Every end of a command is one message and a status."""
+
+import errno
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from apache_beam.io.filesystem import BeamIOError
+
+from corpusmill.errors import UserError
+from pipeline.console.run_log import LogOptions
+from pipeline.outcomes import FAILURE, USER_ERROR, EndingSignals, report_error
+
+
+def message(error: BaseException, status: int, capsys: pytest.CaptureFixture[str]) -> str:
+    assert report_error(error, LogOptions()) == status
+    [line] = capsys.readouterr().err.splitlines()
+    return line
+
+
+@pytest.mark.parametrize(
+    ("error", "part"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "the disk is full"),
+        (PermissionError(errno.EACCES, "Permission denied", "out/x"), "error: out/x: Permission"),
+        (OSError(errno.EROFS, "Read-only file system", b"x\xff"), r"x\xff"),
+        (
+            BeamIOError("No", {"a": OSError(errno.EDQUOT, "Quota", "a\nb")}),
+            r"a\nb: the disk is full",
+        ),
+        (UserError("--input x[/]", "a cause", "A cure"), "--input x[/]: a cause. A cure."),
+    ],
+)
+def test_what_the_machine_refuses_is_said_with_a_cure(
+    error: BaseException, part: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert part in message(error, USER_ERROR, capsys)
+
+
+class PanicException(BaseException):
+    """What libraries in Rust raise."""
+
+
+@pytest.mark.parametrize(
+    "error", [PanicException("index out of bounds"), KeyError(7), MemoryError()]
+)
+def test_what_nobody_foresaw_is_one_line_with_a_trace(
+    error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    line = message(error, FAILURE, capsys)
+    assert line.startswith(f"error: an unforeseen fault: {type(error).__name__}")
+    [trace] = tmp_path.iterdir()
+    assert line.endswith(f"The whole trace is in {trace}")
+
+
+def test_a_full_disk_does_not_hide_the_message(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/proc/nothing")
+    line = message(ValueError("a fault"), FAILURE, capsys)
+    assert "ValueError: a fault. Its trace cannot be written (" in line
+
+
+def test_the_second_signal_ends_the_process_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr("pipeline.outcomes.exit_now", ended.append)
+    with EndingSignals() as signals:
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert not ended
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+        assert ended == [130]
+        signals.ignore()
+        os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
