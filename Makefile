@@ -11,6 +11,9 @@ ONLY :=
 TEST_PROCESSES = $(shell $(VENV)/python -c 'import os; print(1 + os.cpu_count())')
 PYTEST = $(VENV)/pytest --numprocesses $(TEST_PROCESSES) --dist worksteal
 
+# Without bytecode each of the hundreds of processes that the tests start would compile all sources.
+test coverage: export PYTHONDONTWRITEBYTECODE =
+
 # Two of Beam's programs exist in Go only; they are built at the version of the installed package.
 GO_PACKAGES := github.com/apache/beam/sdks/v2
 BEAM_VERSION = v$(shell $(VENV)/python -c 'from importlib.metadata import version; print(version("apache-beam"))')

@@ -1,5 +1,6 @@
 """What tests of the transforms and of the job share: the bundled sample and a fixed tokenizer."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,9 @@ from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.object_stores import ObjectStores, start_object_stores
 
 CHECKOUT = Path(__file__).resolve().parent.parent
+
+# PyTorch's threads spin while they wait for each other, and take the cores from the other tests.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def read_local(path: str) -> bytes | None:
