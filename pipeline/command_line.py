@@ -17,6 +17,7 @@ from pipeline.commands.train_tokenizer import TrainTokenizer, train_tokenizer
 from pipeline.commands.verify_dataset import Verify, verify
 from pipeline.console.run_log import LogOptions, open_log
 from pipeline.console.terminal import Terminal, drop_unread_output
+from pipeline.console.usage_errors import explain_mistakes, refuse_command
 from pipeline.outcomes import EndingSignals, report_error
 from pipeline.preparation.recipe import Build
 
@@ -28,6 +29,8 @@ COMMANDS: dict[str, Callable[..., Command]] = {
     "inspect-corpus": InspectCorpus,
     "verify": Verify,
 }
+PROGRAM = "python -m pipeline"
+_CONFIG = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
 DESCRIPTION = "Raw text in, ready-to-train examples for language-model pretraining out."
 
 
@@ -60,14 +63,24 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def parse(arguments: list[str]) -> Command:
-    """Parse the arguments of a command; end the process with a message if they are not valid."""
-    command: Command = tyro.extras.subcommand_cli_from_dict(
-        COMMANDS,
-        prog="python -m pipeline",
-        description=DESCRIPTION,
-        args=arguments,
-        config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
-    )
+    """Parse the arguments of a command.
+
+    Raises:
+        UserError: they are not valid.
+        SystemExit: they ask for help, which is printed.
+    """
+    name = arguments[0] if arguments else ""
+    is_named = bool(name) and not name.startswith("-")
+    if is_named and name not in COMMANDS:
+        raise refuse_command(name, list(COMMANDS))
+    prog = f"{PROGRAM} {name}" if is_named else PROGRAM
+    rest = arguments[1:] if is_named else arguments
+    with explain_mistakes(prog, COMMANDS[name] if is_named else None, rest):
+        if is_named:
+            return tyro.cli(COMMANDS[name], prog=prog, args=rest, config=_CONFIG)
+        command: Command = tyro.extras.subcommand_cli_from_dict(
+            COMMANDS, prog=prog, description=DESCRIPTION, args=rest, config=_CONFIG
+        )
     return command
 
 

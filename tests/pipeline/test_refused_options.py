@@ -91,24 +91,6 @@ def test_what_cannot_be_is_refused_before_any_work(
 
 
 @pytest.mark.parametrize(
-    ("flag", "part"),
-    [
-        ("--max-seq-lenght=5", "--max-seq-lenght"),
-        ("--duplicates=many", "many"),
-        ("--segments=luck", "luck"),
-    ],
-)
-def test_an_option_that_cannot_be_understood_is_refused(
-    flag: str, part: str, sample: Path, tokenizer_path: Path, output: Path
-) -> None:
-    outcome = build([sample], tokenizer_path, output, flag, status=USER_ERROR)
-    assert part in outcome.errors + outcome.output
-    assert "--help" in outcome.errors + outcome.output
-    assert "Traceback" not in outcome.errors
-    assert not output.exists()
-
-
-@pytest.mark.parametrize(
     ("arguments", "merged"),
     [
         ("bert --input a b --seed 1", "bert --input a b --seed 1"),
