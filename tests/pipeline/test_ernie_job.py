@@ -124,7 +124,6 @@ def test_labels_tell_the_words_of_the_text(
     ("output_format", "flags"),
     [
         ("ernie-text", jobs.TWO_WORKERS),
-        ("ernie-text", ("--range-bytes", "3000")),
         ("parquet", ("--range-bytes", "3000")),
     ],
 )

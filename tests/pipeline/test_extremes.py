@@ -14,28 +14,35 @@ from tests.tools.jobs import assert_same_bytes, build, read_manifest_json
 ONE = ("--duplicates", "1")
 
 
-def build_twice(corpus: Path, tokenizer: Path, folder: Path, *flags: str) -> Path:
-    """A data set built in this process, and again by two workers from smaller ranges."""
-    output, workers = folder / "out", ("--workers", "2", "--min-bytes-per-worker", "0")
+WORKERS = ("--workers", "2", "--min-bytes-per-worker", "0")
+RANGES = ("--range-bytes", "9999")
+
+
+def build_twice(
+    corpus: Path, tokenizer: Path, folder: Path, *flags: str, way: tuple[str, ...] = RANGES
+) -> Path:
+    """A data set built in this process, and again in another way."""
+    output = folder / "out"
     build([corpus], tokenizer, output, *ONE, *flags)
-    assert_same_bytes(output, [corpus], tokenizer, *ONE, *flags, *workers)
+    assert_same_bytes(output, [corpus], tokenizer, *ONE, *flags, *way)
     return output
 
 
-def test_two_thousand_files(sample: Path, tokenizer_path: Path, tmp_path: Path) -> None:
-    corpora.write_many_files(tmp_path / "corpus", sample, 2000)
+def test_five_hundred_files(sample: Path, tokenizer_path: Path, tmp_path: Path) -> None:
+    corpora.write_many_files(tmp_path / "corpus", sample, 500)
     output = build_twice(
-        tmp_path / "corpus", tokenizer_path, tmp_path, "--document-rule", "blank-lines"
-    )
+        tmp_path / "corpus", tokenizer_path, tmp_path, "--document-rule", "blank-lines",
+        way=WORKERS,
+    )  # fmt: skip
     manifest = read_manifest_json(output)
-    assert len(manifest["corpus"]["files"]) == 2000
+    assert len(manifest["corpus"]["files"]) == 500
     assert manifest["counts"]["read.bytes"] == sample.stat().st_size
 
 
-def test_five_hundred_shards(sample: Path, tokenizer_path: Path, tmp_path: Path) -> None:
-    output = build_twice(sample, tokenizer_path, tmp_path, "--num-shards", "500")
+def test_two_hundred_shards(sample: Path, tokenizer_path: Path, tmp_path: Path) -> None:
+    output = build_twice(sample, tokenizer_path, tmp_path, "--num-shards", "200", way=WORKERS)
     shards = sorted(output.glob("train-*.parquet"))
-    assert len(shards) == 500
+    assert len(shards) == 200
     rows = sum(pq.read_metadata(shard).num_rows for shard in shards)
     assert rows == read_manifest_json(output)["counts"]["write.rows"] > 0
 

@@ -69,6 +69,8 @@ class Hub(ThreadingHTTPServer):
 class Handler(BaseHTTPRequestHandler):
     server: Hub
     protocol_version = "HTTP/1.1"
+    # Headers and content are sent apart; Nagle's algorithm would hold the content back for 40 ms.
+    disable_nagle_algorithm = True
 
     def answer(self, status: int, content: bytes, headers: dict[str, str]) -> None:
         self.send_response(status)

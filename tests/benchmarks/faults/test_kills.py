@@ -12,9 +12,9 @@ def test_a_killed_job_resumes_to_the_same_bytes(
     sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
     text = tmp_path / "text"
-    text.write_bytes(sample.read_bytes() * 20)
+    text.write_bytes(sample.read_bytes() * 8)
     flags = ["--num-shards", "4", "--max-seq-length", "64", "--duplicates", "2"]
-    flags += ["--workers", "2", "--min-bytes-per-worker", "0", "--range-bytes", "100000"]
+    flags += ["--workers", "2", "--min-bytes-per-worker", "0", "--range-bytes", "40000"]
     command = ["bert", "--input", str(text), "--tokenizer", str(tokenizer_path), *flags]
     job = Job(command, tmp_path / "out")
     began = time.perf_counter()

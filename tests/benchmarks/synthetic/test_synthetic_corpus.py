@@ -23,6 +23,16 @@ def lines(corpus: Path) -> list[str]:
     return corpus.read_text(encoding="utf-8").split("\n")[:-1]
 
 
+@pytest.fixture(scope="module")
+def tokens(lines: list[str]) -> list[str]:
+    return [word for line in lines for word in line.split()]
+
+
+@pytest.fixture(scope="module")
+def counts_of_words(tokens: list[str]) -> "collections.Counter[str]":
+    return collections.Counter(tokens)
+
+
 def count_words(lines: list[str]) -> list[list[int]]:
     """Return the words per line of each document, by the article's rule."""
     documents: list[list[int]] = [[]]
@@ -54,9 +64,10 @@ def test_layout_is_that_of_wikitext(lines: list[str]) -> None:
         assert title.endswith("= " * (level // 2))
 
 
-def test_vocabulary_grows_like_wikitext_2s(lines: list[str]) -> None:
-    tokens = [word for line in lines for word in line.split()]
-    counts = np.array(list(collections.Counter(tokens).values()))
+def test_vocabulary_grows_like_wikitext_2s(
+    tokens: list[str], counts_of_words: "collections.Counter[str]"
+) -> None:
+    counts = np.array(list(counts_of_words.values()))
     exponent, constant = fit_heaps_law(tokens)
     rare = counts[counts < 3].sum() / len(tokens)
     thrice = int((counts >= 3).sum())
@@ -83,8 +94,7 @@ def test_documents_and_lines_are_those_of_wikitext_2(lines: list[str]) -> None:
     assert np.percentile(words, [10, 50, 90]) == pytest.approx([13, 107, 216], rel=0.1)
 
 
-def test_kinds_of_words_are_those_of_wikitext_2(lines: list[str]) -> None:
-    tokens = [word for line in lines for word in line.split()]
+def test_kinds_of_words_are_those_of_wikitext_2(tokens: list[str]) -> None:
     share = {
         "numbers": sum(map(str.isdigit, tokens)) / len(tokens),
         "capitalised": sum(word[0].isupper() for word in tokens) / len(tokens),
@@ -97,10 +107,12 @@ def test_kinds_of_words_are_those_of_wikitext_2(lines: list[str]) -> None:
     assert sum(map(len, tokens)) / len(tokens) == pytest.approx(4.22, rel=0.05)
 
 
-def test_wordpiece_splits_words_as_in_wikitext_2(lines: list[str]) -> None:
+def test_wordpiece_splits_words_as_in_wikitext_2(
+    lines: list[str], counts_of_words: "collections.Counter[str]"
+) -> None:
     tokenizer = BertWordPieceTokenizer()
     tokenizer.train_from_iterator(lines, vocab_size=30_522, show_progress=False)
-    counts = collections.Counter(word for line in lines for word in line.split())
+    counts = counts_of_words
     seen = [word for word, count in counts.items() if count >= 3]
     pieces = np.array([len(e) for e in tokenizer.encode_batch(seen, add_special_tokens=False)])
     per_token = float(np.average(pieces, weights=[counts[word] for word in seen]))

@@ -16,12 +16,13 @@ import pytest
 
 from corpusmill.arrays import ragged
 from corpusmill.objectives.bert import Bert, BertOptions
+from corpusmill.objectives.objective import Repeat
 from tests.corpusmill.objectives import reference_bert
 from tests.corpusmill.objectives.reference_bert import Vocabulary
-from tests.tools.builders import SPECIAL, build_pass
+from tests.tools.builders import SPECIAL, batch_of, pool_of
 from tests.tools.distributions import assert_counts, assert_same_distributions
 
-PASSES = 2000
+PASSES = 1000
 VOCAB_SIZE = 1100
 VOCABULARY = Vocabulary(
     VOCAB_SIZE, cls_id=2, sep_id=3, mask_id=4, pad_id=0, special_ids=SPECIAL.all_ids
@@ -73,8 +74,10 @@ class Examples(NamedTuple):
 def ours(**options: Any) -> pa.RecordBatch:
     corpus = dict(enumerate(DOCUMENTS))
     objective = Bert(BertOptions(**options), SPECIAL, VOCAB_SIZE, "int16")
-    passes = [build_pass(objective, corpus, repeat, seed=11) for repeat in range(PASSES)]
-    return pa.concat_batches(passes)
+    batch, pool, splits = batch_of(corpus), pool_of(corpus), np.zeros(len(corpus), np.uint8)
+    return pa.concat_batches(
+        objective.build(batch, Repeat(number, pool, splits, 11)) for number in range(PASSES)
+    )
 
 
 def reference(**options: Any) -> pa.RecordBatch:

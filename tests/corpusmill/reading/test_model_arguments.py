@@ -1,5 +1,6 @@
 """Models of transformers take batches unchanged, and interpret them correctly."""
 
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import transformers
-from transformers import DataCollatorWithFlattening
 
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.bert_rows import Segments
@@ -28,6 +27,7 @@ CALM: dict[str, Any] = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_pro
 
 def model(name: str, config: str, /, **options: Any) -> Any:
     """Return a model with random weights, the same each time."""
+    transformers = import_module("transformers")  # it is slow, and most processes do without
     torch.manual_seed(1)
     built = getattr(transformers, name)(getattr(transformers, config)(**options))
     return built.eval()
@@ -143,7 +143,8 @@ def test_flattened_rows_are_those_of_transformers(gpt_pack: Path, cache_folder: 
         for row in rows
         for piece in np.split(row["input_ids"], row["cu_seqlens"][1:-1])
     ]
-    theirs = DataCollatorWithFlattening(return_flash_attn_kwargs=True, return_tensors="np")(pieces)
+    collator = import_module("transformers").DataCollatorWithFlattening
+    theirs = collator(return_flash_attn_kwargs=True, return_tensors="np")(pieces)
     assert batch.keys() == theirs.keys()
     for name, array in batch.items():
         assert array.tolist() == np.asarray(theirs[name]).tolist(), name

@@ -1,4 +1,5 @@
 import copy
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -7,14 +8,6 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Subset
 from torchdata.stateful_dataloader import StatefulDataLoader
-from transformers import (
-    BertConfig,
-    BertForPreTraining,
-    DataCollatorForLanguageModeling,
-    PreTrainedTokenizerFast,
-    Trainer,
-    TrainingArguments,
-)
 
 from corpusmill.errors import UserError
 from corpusmill.reading.collate.collators import collator_for
@@ -102,12 +95,13 @@ def test_numbers_beyond_the_last_example_are_none(batches: Batches) -> None:
 def test_collators_of_hugging_face_take_examples_as_they_are(
     gpt_windows: Path, cache: Path
 ) -> None:
+    transformers = import_module("transformers")  # it is slow, and most tests do without
     dataset = MapDataset(DataSet(gpt_windows, cache_folder=cache))
-    tokenizer = PreTrainedTokenizerFast(
+    tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_file=str(gpt_windows / "tokenizer.json"),
         pad_token="<|endoftext|>",  # noqa: S106  no password
     )
-    collator = DataCollatorForLanguageModeling(tokenizer, mlm=False)
+    collator = transformers.DataCollatorForLanguageModeling(tokenizer, mlm=False)
     batch = next(iter(DataLoader(dataset, batch_size=4, collate_fn=collator)))
     lengths = batch["attention_mask"].sum(dim=1).tolist()
     assert lengths == [len(dataset[place]["input_ids"]) for place in range(4)]
@@ -167,18 +161,19 @@ def test_mistakes_stay_user_errors_in_workers(batches: Batches, num_workers: int
 
 
 def train(dataset: MapDataset, folder: Path, **options: Any) -> list[float]:
-    config = BertConfig(
+    transformers = import_module("transformers")
+    config = transformers.BertConfig(
         vocab_size=dataset.samples.manifest.tokenizer.vocab_size, hidden_size=16,
         num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
         max_position_embeddings=64,
     )  # fmt: skip
-    arguments = TrainingArguments(
+    arguments = transformers.TrainingArguments(
         output_dir=str(folder), max_steps=4, logging_steps=1, per_device_train_batch_size=4,
         report_to=[], save_strategy="no", use_cpu=True, disable_tqdm=True, seed=1, **options,
     )  # fmt: skip
     torch.manual_seed(1)
-    model = BertForPreTraining(config)
-    trainer = Trainer(model, arguments, dataset.collate, train_dataset=dataset)
+    model = transformers.BertForPreTraining(config)
+    trainer = transformers.Trainer(model, arguments, dataset.collate, train_dataset=dataset)
     trainer.train()
     return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
 
