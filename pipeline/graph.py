@@ -25,6 +25,7 @@ from transforms.plan import Plan, PlanTasks
 from transforms.pool import CANDIDATES, POOL, PoolOptions, WritePool
 from transforms.prepare import SEGMENTS, Preparation, PrepareDocuments
 from transforms.read import REJECTS
+from transforms.recovery.workplace import Workplace
 from transforms.shuffle import GatherShards, Routes
 from transforms.tally import COUNTS
 from transforms.tokenize import Tokenizing
@@ -43,7 +44,7 @@ class Job:
         routes: how documents reach their shards.
         output_options: how shards are written, with every option resolved.
         tokenizing: how text becomes ids.
-        temp_folder: the folder in which files wait for the commit.
+        place: where the run works.
         header: the manifest without its results.
         commit: what the commit writes and expects.
     """
@@ -56,7 +57,7 @@ class Job:
     routes: Routes
     output_options: OutputOptions
     tokenizing: Tokenizing
-    temp_folder: str
+    place: Workplace
     header: Manifest
     commit: CommitOptions
 
@@ -69,7 +70,7 @@ class Job:
 def build_dataset(pipeline: beam.Pipeline, job: Job) -> None:
     """Add the job's stages to a pipeline."""
     pool_tokens = job.objective.pool_tokens
-    tasks = pipeline | "PlanTasks" >> PlanTasks(job.plan)
+    tasks = pipeline | "PlanTasks" >> PlanTasks(job.plan, job.place)
     prepare = PrepareDocuments(plan_preparation(job, pool_tokens))
     prepared = tasks | "PrepareDocuments" >> prepare
     counts, pool = [prepared[COUNTS]], None
@@ -78,9 +79,9 @@ def build_dataset(pipeline: beam.Pipeline, job: Job) -> None:
         pool = drawn[POOL]
         counts.append(drawn[COUNTS])
     schema = tokenized_schema(job.tokenizing.token_dtype)
-    gather = GatherShards(job.routes, job.temp_folder, schema)
+    gather = GatherShards(job.routes, job.place, schema)
     shards = prepared[SEGMENTS] | "GatherShards" >> gather
-    options = ShardOptions(job.objective, job.output_options, job.layout, schema, job.temp_folder)
+    options = ShardOptions(job.objective, job.output_options, job.layout, schema, job.place)
     built = shards | "BuildShards" >> BuildShards(options, pool)
     counts.append(built[COUNTS])
     _ = built[SHARDS] | "CommitDataset" >> CommitDataset(
@@ -91,7 +92,7 @@ def build_dataset(pipeline: beam.Pipeline, job: Job) -> None:
 def plan_preparation(job: Job, pool_tokens: int) -> Preparation:
     """Return how tasks are prepared, with candidates for a pool unless it has no tokens."""
     limit = candidate_limit(pool_tokens, job.corpus_bytes) if pool_tokens else None
-    return Preparation(job.documents, job.tokenizing, job.routes, limit, job.temp_folder)
+    return Preparation(job.documents, job.tokenizing, job.routes, limit, job.place)
 
 
 def plan_pool(job: Job, tokens: int) -> PoolOptions:
@@ -101,5 +102,5 @@ def plan_pool(job: Job, tokens: int) -> PoolOptions:
         tokens,
         job.routes.validation_share,
         job.tokenizing.token_dtype,
-        job.temp_folder,
+        job.place,
     )

@@ -25,6 +25,7 @@ from corpusmill.objectives.random_documents import Pool
 from transforms.elements import NamedOutputs, Segment, WrittenFile
 from transforms.pool import map_pool
 from transforms.recovery.journal import Journal, Output
+from transforms.recovery.workplace import Workplace
 from transforms.sort import RowSorter
 from transforms.spill import load_segment
 from transforms.storage.files import create_file, new_path, scratch_folder
@@ -47,14 +48,14 @@ class ShardOptions:
         layout: how the data set is spread over shards.
         documents_schema: schema of the segments
             (`corpusmill.tokenization.encoding.tokenized_schema`).
-        temp_folder: folder of the files until the commit; every worker must reach it.
+        place: where the run works.
     """
 
     objective: Objective
     output: OutputOptions
     layout: Layout
     documents_schema: pa.Schema
-    temp_folder: str
+    place: Workplace
 
 
 class _BuildShard(beam.DoFn):
@@ -65,7 +66,7 @@ class _BuildShard(beam.DoFn):
         self._objective, self._layout = options.objective, options.layout
 
     def setup(self) -> None:
-        self._journal = Journal(self._options.temp_folder)
+        self._journal = Journal(self._options.place)
 
     def process(
         self, element: tuple[int, Iterable[Segment]], pool_path: str = ""
@@ -81,7 +82,7 @@ class _BuildShard(beam.DoFn):
         pool = (
             self._shared.acquire(lambda: map_pool(pool_path), tag=pool_path) if pool_path else None
         )
-        with scratch_folder(self._options.temp_folder) as scratch:
+        with scratch_folder(self._options.place.temp_folder) as scratch:
             rows = RowSorter(keyed_schema(self._objective.built_columns), scratch, SORT_BYTES)
             for segment in segments:
                 if segment.rows:
@@ -105,7 +106,7 @@ class _BuildShard(beam.DoFn):
         output = self._options.output
         bins = cut_lengths(self._objective.columns, output.bin_size) or (None,)
         suffixes = FORMATS[output.output_format].suffixes(output)
-        folder = self._options.temp_folder
+        folder = self._options.place.temp_folder
         names = [new_path(folder, f"shard-{shard}-{number}") for number in range(len(bins))]
         rows, tokens = [0] * len(bins), [0] * len(bins)
         with ExitStack() as files:

@@ -26,16 +26,11 @@ from corpusmill.layout.length_bins import LengthBin
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from transforms.checksums import read_blocks, unseal
 from transforms.elements import RejectsFile, WrittenFile
-from transforms.recovery.claim import check_claim, drop_claim, read_claim
+from transforms.recovery.claim import COMMITTED, check_claim, end_claim
 from transforms.recovery.publish import Move
 from transforms.recovery.reveal import reveal
-from transforms.storage.files import (
-    create_file,
-    file_exists,
-    new_path,
-    read_file,
-    remove_folder,
-)
+from transforms.recovery.workplace import Workplace
+from transforms.storage.files import create_file, new_path, read_file
 from transforms.tally import Count, add_up
 
 
@@ -44,12 +39,10 @@ class CommitOptions:
     """How a data set is committed.
 
     Attributes:
-        output: folder of the data set.
-        temp_folder: folder in which files are prepared.
+        place: where the run works.
         tokenizer_path: the tokenizer.json that was used.
         record_path: file written before the run: {"header": the manifest without its results,
             "stale": names of the files of an earlier data set in the folder, which is replaced}.
-        claim: token of the run's claim on the folder.
         suffixes: suffixes of the files of a shard.
         expected: what the counts must add up to.
         max_rejects: largest number of rejects from 1, or their largest share of the lines and rows
@@ -58,13 +51,13 @@ class CommitOptions:
         bins: the length bins into which each shard is divided; empty where lengths are mixed.
         joined: {split: name without suffix} if all shards of a split become one file.
         shard_name: pattern of the shards' names; None for the default.
+        is_awaited: whether a command waits for the job, which then removes the temporary folder and
+            the claim; otherwise the commit removes them.
     """
 
-    output: str
-    temp_folder: str
+    place: Workplace
     tokenizer_path: str
     record_path: str
-    claim: str
     suffixes: tuple[str, ...]
     expected: Expected
     max_rejects: float | None
@@ -72,10 +65,14 @@ class CommitOptions:
     bins: tuple[LengthBin, ...] = ()
     joined: Mapping[str, str] = field(default_factory=dict)
     shard_name: str | None = None
+    is_awaited: bool = False
 
 
 class _Commit(beam.DoFn):
-    """Commit the data set once; a second attempt continues where the first one stopped."""
+    """Commit the data set once; a second attempt continues where the first one stopped.
+
+    Nothing happens if the run is over: a retry cures neither a mistake nor a claim that is lost.
+    """
 
     def __init__(self, options: CommitOptions, layout: Layout) -> None:
         self._options, self._layout = options, layout
@@ -88,18 +85,15 @@ class _Commit(beam.DoFn):
         rejects: list[RejectsFile],
     ) -> Iterator[str]:
         sums = {**dict(counts), "write.rejects": sum(file.rejects for file in rejects)}
-        if not self._is_done():
-            check_claim(self._options.output, self._options.claim)
-            self._commit(written, sums, rejects)
-            drop_claim(self._options.output, self._options.claim)
-        # Leave nothing behind, even with --no-wait.
-        remove_folder(self._options.temp_folder)
-        yield self._options.output
-
-    def _is_done(self) -> bool:
-        """Return whether an earlier attempt has finished."""
-        success = self._final(manifests.SUCCESS)
-        return read_claim(self._options.output) is None and file_exists(success)
+        place = self._options.place
+        if not place.is_over():
+            with place.at_work():
+                check_claim(place.output, place.token)
+                self._commit(written, sums, rejects)
+            end_claim(place.output, place.token, COMMITTED)
+        if not self._options.is_awaited:
+            place.clean_up()
+        yield place.output
 
     def _commit(
         self, written: list[WrittenFile], sums: dict[str, int], rejects: list[RejectsFile]
@@ -121,7 +115,7 @@ class _Commit(beam.DoFn):
         tokenizer_json = b"".join(read_blocks(path, header.tokenizer.sha256))
         files.append(entry_of(manifests.TOKENIZER, tokenizer_json))
         if rejects:
-            joined = new_path(self._options.temp_folder, "rejects")
+            joined = new_path(self._options.place.temp_folder, "rejects")
             size, sha256 = _join_files(sorted(rejects), joined)
             moves.append(Move(joined, self._final(manifests.REJECTS), size))
             files.append(FileEntry(manifests.REJECTS, size, sha256))
@@ -130,8 +124,9 @@ class _Commit(beam.DoFn):
             refuse_findings(manifest)
         contents = {manifests.TOKENIZER: tokenizer_json, **_describe(manifest, tokenizer_json)}
         # Joining may have taken a while.
-        check_claim(self._options.output, self._options.claim)
-        reveal(self._options.output, self._options.temp_folder, moves, contents, record["stale"])
+        place = self._options.place
+        check_claim(place.output, place.token)
+        reveal(place.output, place.temp_folder, moves, contents, record["stale"])
 
     def _check_counts(self, written: list[WrittenFile], sums: dict[str, int]) -> None:
         check_rejects(sums, self._options.max_rejects)
@@ -141,7 +136,7 @@ class _Commit(beam.DoFn):
         if problems:
             raise RuntimeError("the counts of the stages disagree: " + "; ".join(problems))
         if not rows:
-            raise explain_emptiness(self._options.output, sums)
+            raise explain_emptiness(self._options.place.output, sums)
 
     def _split_of(self, file: WrittenFile) -> str:
         return SPLIT_NAMES[self._layout.split_of(file.shard)]
@@ -176,13 +171,13 @@ class _Commit(beam.DoFn):
             if len(files) == 1:
                 yield files[0]
                 continue
-            path = new_path(self._options.temp_folder, f"joined-{split}-{part}")
+            path = new_path(self._options.place.temp_folder, f"joined-{split}-{part}")
             size, sha256 = _join_files(files, path)
             rows, tokens = sum(file.rows for file in files), sum(file.tokens for file in files)
             yield WrittenFile(files[0].shard, part, path, rows, tokens, size, sha256, bin=0)
 
     def _final(self, name: str) -> str:
-        return str(FileSystems.join(self._options.output, *name.split("/")))
+        return str(FileSystems.join(self._options.place.output, *name.split("/")))
 
 
 def explain_emptiness(output: str, counts: Mapping[str, int]) -> UserError:
@@ -327,4 +322,4 @@ class CommitDataset(beam.PTransform):
 
     def display_data(self) -> dict[str, str]:
         """Show the output folder."""
-        return {"output": self._options.output}
+        return {"output": self._options.place.output}

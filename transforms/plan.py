@@ -13,6 +13,7 @@ import apache_beam as beam
 
 from transforms.checksums import seal, unseal
 from transforms.elements import Task
+from transforms.recovery.workplace import Workplace
 from transforms.storage.files import create_file, open_file, read_part
 
 # The cost of opening a file, as the number of bytes that could be read in the same time.
@@ -116,7 +117,12 @@ def read_task(task: Task) -> list[PlannedRange]:
 class _ListTasks(beam.DoFn):
     """List the tasks of a plan."""
 
+    def __init__(self, place: Workplace) -> None:
+        self._place = place
+
     def process(self, element: str) -> Iterator[Task]:
+        if self._place.is_over():
+            return
         offset = 0
         with open_file(element) as stream:
             for number, line in enumerate(stream):
@@ -129,18 +135,19 @@ class PlanTasks(beam.PTransform):
 
     Args:
         plan: the plan.
+        place: where the run works.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, place: Workplace) -> None:
         super().__init__()
-        self._plan = plan
+        self._plan, self._place = plan, place
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[Task]:
         """List the tasks, and keep the next stage from being fused with the list."""
         return (
             begin
             | "CreatePlan" >> beam.Create([self._plan.path]).with_output_types(str)
-            | "ListTasks" >> beam.ParDo(_ListTasks()).with_output_types(Task)
+            | "ListTasks" >> beam.ParDo(_ListTasks(self._place)).with_output_types(Task)
             | "SpreadTasks" >> beam.Reshuffle()
         )
 

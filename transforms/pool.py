@@ -29,7 +29,15 @@ from transforms.checksums import (
 )
 from transforms.elements import Candidates, NamedOutputs, Part
 from transforms.recovery.journal import Journal, Output
-from transforms.storage.files import create_file, new_path, open_file, read_file, write_file
+from transforms.recovery.workplace import Workplace
+from transforms.storage.files import (
+    create_file,
+    make_folder,
+    new_path,
+    open_file,
+    read_file,
+    write_file,
+)
 from transforms.storage.parallel import map_ahead
 from transforms.tally import COUNTS, Count, Tally
 
@@ -49,14 +57,14 @@ class PoolOptions:
         tokens: largest number of tokens in the pool.
         validation_share: expected share of documents in the validation split.
         token_dtype: NumPy name of the type of a token id.
-        temp_folder: folder of the candidates and the pool; every worker must reach it.
+        place: where the run works.
     """
 
     seed: int
     tokens: int
     validation_share: float
     token_dtype: str
-    temp_folder: str
+    place: Workplace
 
 
 class CandidateFile:
@@ -125,14 +133,15 @@ class _WritePool(beam.DoFn):
         self._options = options
 
     def process(self, element: tuple[int, Iterable[Candidates]]) -> Iterator[str]:
-        journal = Journal(self._options.temp_folder)
-        outputs, _ = journal.once(POOL, lambda: self._write(element[1]), _is_intact)
-        for tag, value in outputs:
+        place = self._options.place
+        outputs, _ = Journal(place).once(POOL, lambda: self._write(element[1]), _is_intact)
+        # The side input needs a path, even one that nobody opens because the run is over.
+        for tag, value in outputs or [("", place.temp_folder)]:
             yield TaggedOutput(tag, value) if tag else value
 
     def _write(self, references: Iterable[Candidates]) -> Iterator[Output]:
-        path = new_path(self._options.temp_folder, "pool")
-        FileSystems.mkdirs(path)
+        path = new_path(self._options.place.temp_folder, "pool")
+        make_folder(path)
         # Batches never overlap, so that the order of their first ids is the order of all ids.
         candidates = sorted((c for c in references if c.path), key=lambda c: int(c.first_document))
         shape, limit, number = self._measure(candidates)

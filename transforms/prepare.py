@@ -18,6 +18,7 @@ from transforms.plan import PlannedRange, read_task
 from transforms.pool import CANDIDATES, CandidateFile
 from transforms.read import REJECTS, TaskReader
 from transforms.recovery.journal import Journal, Output
+from transforms.recovery.workplace import Workplace
 from transforms.shuffle import BUFFER_BYTES, Routes
 from transforms.spill import Spill
 from transforms.tally import COUNTS, Count, Tally
@@ -37,7 +38,7 @@ class Preparation:
         routes: how documents reach their shards.
         candidate_limit: largest priority of a document that may enter the pool; None without a
             pool.
-        temp_folder: a folder that every worker reaches.
+        place: where the run works.
         buffer_bytes: size from which the documents of a task are written to a file.
     """
 
@@ -45,7 +46,7 @@ class Preparation:
     tokenizing: Tokenizing
     routes: Routes
     candidate_limit: int | None
-    temp_folder: str
+    place: Workplace
     buffer_bytes: int = BUFFER_BYTES
 
 
@@ -59,11 +60,6 @@ class TaskDoFn(beam.DoFn):
     def __init__(self, preparation: Preparation) -> None:
         self._preparation, self._shared = preparation, Shared()
 
-    def setup(self) -> None:
-        """Load the tokenizer, once for each process."""
-        tokenizing = self._preparation.tokenizing
-        self._tokenizer = self._shared.acquire(tokenizing.load, tag=tokenizing.path)
-
     def prepare(
         self, ranges: Iterable[PlannedRange]
     ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
@@ -72,8 +68,11 @@ class TaskDoFn(beam.DoFn):
         Args:
             ranges: the ranges of the task.
         """
+        tokenizing = self._preparation.tokenizing
+        # Once for each process, and not before there is work: the file may be gone by then.
+        self._tokenizer = self._shared.acquire(tokenizing.load, tag=tokenizing.path)
         limit, seed = self._preparation.candidate_limit, self._preparation.routes.layout.seed
-        folder, tally = self._preparation.temp_folder, Tally()
+        folder, tally = self._preparation.place.temp_folder, Tally()
         self._candidates = None if limit is None else CandidateFile(seed, limit, folder, tally)
         self._reader = TaskReader(self._preparation.documents, folder, tally)
         self._tally = tally
@@ -95,8 +94,7 @@ class _PrepareTask(TaskDoFn):
     """Spill the documents of a task, unless the journal says that it is finished."""
 
     def setup(self) -> None:
-        super().setup()
-        self._journal = Journal(self._preparation.temp_folder)
+        self._journal = Journal(self._preparation.place)
 
     def process(self, element: Task) -> Iterator[tuple[int, Segment]]:
         name = f"task-{element.number}"
@@ -110,7 +108,7 @@ class _PrepareTask(TaskDoFn):
     def _spill(self, task: Task) -> Iterator[Output]:
         ranges = read_task(task)
         log_begin(f"task-{task.number}", ranges)
-        spill = Spill(self._preparation.temp_folder, self._preparation.buffer_bytes)
+        spill = Spill(self._preparation.place.temp_folder, self._preparation.buffer_bytes)
         for _, documents in self.prepare(ranges):
             if documents.num_rows:
                 spill.add(documents, self._preparation.routes.buckets(documents))

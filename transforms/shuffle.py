@@ -21,6 +21,7 @@ import pyarrow as pa
 from corpusmill.layout.placement import Layout, assign_splits
 from transforms.elements import Segment
 from transforms.recovery.journal import Journal, Output
+from transforms.recovery.workplace import Workplace
 from transforms.spill import Spill, join_files, load_segment
 from transforms.storage.files import scratch_folder
 from transforms.storage.parallel import map_ahead
@@ -131,22 +132,22 @@ def plan_routes(
 class _MergeGroup(beam.DoFn):
     """The second level: write the documents of a group of homes to a file ordered by home."""
 
-    def __init__(self, routes: Routes, temp_folder: str, schema: pa.Schema) -> None:
-        self._routes, self._temp_folder, self._schema = routes, temp_folder, schema
+    def __init__(self, routes: Routes, place: Workplace, schema: pa.Schema) -> None:
+        self._routes, self._place, self._schema = routes, place, schema
 
     def process(self, element: tuple[int, Iterable[Segment]]) -> Iterator[KeyedSegment]:
         merge, segments = element
-        journal = Journal(self._temp_folder)
+        journal = Journal(self._place)
         outputs, _ = journal.once(f"merge-{merge}", lambda: self._merge(segments))
         yield from self._routes.to_shards(segment for _, segment in outputs)
 
     def _merge(self, segments: Iterable[Segment]) -> Iterator[Output]:
-        with scratch_folder(self._temp_folder) as scratch:
+        with scratch_folder(self._place.temp_folder) as scratch:
             spill = Spill(scratch, BUFFER_BYTES)
             for documents in map_ahead(partial(load_segment, schema=self._schema), segments):
                 spill.add(documents, self._routes.homes(documents))
             spill.write()
-            merged = join_files(spill.segments, self._temp_folder, self._schema)
+            merged = join_files(spill.segments, self._place.temp_folder, self._schema)
         yield from (("", segment) for segment in merged)
 
 
@@ -155,20 +156,20 @@ class GatherShards(beam.PTransform):
 
     Args:
         routes: how documents reach their shards.
-        temp_folder: a folder that every worker reaches.
+        place: where the run works.
         schema: schema of the documents (`corpusmill.tokenization.encoding.tokenized_schema`).
     """
 
-    def __init__(self, routes: Routes, temp_folder: str, schema: pa.Schema) -> None:
+    def __init__(self, routes: Routes, place: Workplace, schema: pa.Schema) -> None:
         super().__init__()
-        self._routes, self._temp_folder, self._schema = routes, temp_folder, schema
+        self._routes, self._place, self._schema = routes, place, schema
 
     def expand(
         self, segments: beam.PCollection[KeyedSegment]
     ) -> beam.PCollection[tuple[int, Iterable[Segment]]]:
         """Use one level of files, or two where segments would be too small to read."""
         if self._routes.two_levels:
-            merge = _MergeGroup(self._routes, self._temp_folder, self._schema)
+            merge = _MergeGroup(self._routes, self._place, self._schema)
             segments = (
                 segments
                 | "GatherMerges" >> beam.GroupByKey()

@@ -1,5 +1,7 @@
 """The commands that build a data set."""
 
+from tempfile import TemporaryDirectory
+
 from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
@@ -13,8 +15,9 @@ from pipeline.console.terminal_report import print_inspection
 from pipeline.graph import build_dataset
 from pipeline.preparation.assembly import assemble_job
 from pipeline.preparation.beam_folder import BeamFolder
+from pipeline.preparation.changes import refuse_other
 from pipeline.preparation.inputs import sum_costs
-from pipeline.preparation.output import check_output
+from pipeline.preparation.output import check_output, is_complete
 from pipeline.preparation.recipe import Build, prepare
 from pipeline.preparation.run_folder import name_units, run_folder
 from pipeline.runners.launch import prepare_launch
@@ -29,7 +32,10 @@ def build(command: Build, beam_arguments: tuple[str, ...], console: Console) -> 
     check_splits(pattern, dataset.validation_share > 0)
     output, temp_location, resume = dataset.output, command.run.temp_location, dataset.resume
     stale = check_output(output, dataset.replace, pattern, resume, temp_location)
-    with run_folder(output, temp_location, resume) as folder:
+    if resume and is_complete(output, temp_location):
+        return _confirm(command, console)
+    outlives = not launch.engine.reason_to_wait
+    with run_folder(output, temp_location, resume, outlives) as folder:
         recipe = prepare(command, folder.path, console)
         job = assemble_job(recipe, launch.engine, folder, dataset.max_rejects, dataset.strict)
         folder.begin(job, recipe.files, stale)
@@ -44,6 +50,8 @@ def build(command: Build, beam_arguments: tuple[str, ...], console: Console) -> 
             lambda pipeline: build_dataset(pipeline, job), work, job.corpus_bytes, folder.path
         )
         folder.handed_over = not (submitted.done or submitted.dry)
+        if submitted.done:
+            folder.check_committed()
     if submitted.done:
         _report(dataset.output, console)
     elif submitted.dry:
@@ -52,6 +60,16 @@ def build(command: Build, beam_arguments: tuple[str, ...], console: Console) -> 
         success = FileSystems.join(dataset.output, SUCCESS)
         text = f"submitted; the data set is complete once {success} exists"
         console.print(text)
+    return 0
+
+
+def _confirm(command: Build, console: Console) -> int:
+    """Say that the data set that a command builds is complete, and what is in it."""
+    output = command.dataset.output
+    with TemporaryDirectory(prefix="corpusmill-") as scratch:
+        refuse_other(output, prepare(command, scratch, console))
+    console.print("resuming: nothing is left to do, as the data set is complete")
+    _report(output, console)
     return 0
 
 

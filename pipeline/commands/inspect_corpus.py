@@ -135,7 +135,7 @@ def _measure(command: InspectCorpus, launch: Launch, console: Console) -> dict[s
 
 
 def _numbers_path(job: Job) -> str:
-    return str(FileSystems.join(job.temp_folder, _NUMBERS))
+    return str(FileSystems.join(job.place.temp_folder, _NUMBERS))
 
 
 def measure_job(
@@ -155,7 +155,7 @@ def measure_job(
         vocab_size=tokenizer.vocab_size,
         marked=bool(job.objective.words),
     )
-    tasks = pipeline | "PlanTasks" >> PlanTasks(job.plan)
+    tasks = pipeline | "PlanTasks" >> PlanTasks(job.plan, job.place)
     measured = tasks | "MeasureDocuments" >> MeasureDocuments(
         plan_preparation(job, sample_tokens), measure
     )

@@ -1,28 +1,18 @@
 """From a recipe to a job: all that is known before the first record is read."""
 
-from dataclasses import asdict, replace
-from importlib.metadata import version
+from dataclasses import replace
 
 from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.corpus.input_formats import reads_in_ranges
-from corpusmill.corpus.sentence_splitting import splitter_of
 from corpusmill.dataset.accounting import Expected
-from corpusmill.dataset.manifest import (
-    TOKENIZER,
-    CorpusEntry,
-    Manifest,
-    ObjectiveEntry,
-    OutputEntry,
-    SourceFile,
-    TokenizerEntry,
-)
+from corpusmill.dataset.manifest import TOKENIZER
 from corpusmill.errors import UserError
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.layout.length_bins import LengthBin, cut_lengths
 from corpusmill.tokenization.words.word_marks import marked_dtype
-from corpusmill.tokenization.words.words import load_words
 from pipeline.graph import Job
+from pipeline.preparation.header import describe
 from pipeline.preparation.inputs import sum_costs
 from pipeline.preparation.recipe import Recipe
 from pipeline.preparation.run_folder import RunFolder
@@ -76,9 +66,13 @@ def assemble_job(
         routes=routes,
         output_options=recipe.output,
         tokenizing=_write_tokenizer(recipe, folder.path),
-        temp_folder=folder.path,
-        header=_header(recipe),
-        commit=replace(_plan_commit(recipe, folder, plan, max_rejects), strict=strict),
+        place=folder.place,
+        header=describe(recipe),
+        commit=replace(
+            _plan_commit(recipe, folder, plan, max_rejects),
+            strict=strict,
+            is_awaited=engine.options.wait,
+        ),
     )
 
 
@@ -122,36 +116,13 @@ def _plan_commit(
     read_bytes = sum(file.bytes for file in files) if is_exact else -1
     shards, repeats = recipe.layout.shards, recipe.objective.repeats
     return CommitOptions(
-        output=folder.output,
-        temp_folder=folder.path,
+        place=folder.place,
         tokenizer_path=FileSystems.join(folder.path, TOKENIZER),
         record_path=folder.record_path,
-        claim=folder.token,
         suffixes=shard_format.suffixes(output),
         joined=shard_format.joined,
         expected=Expected(plan.ranges, read_bytes, shards, repeats),
         max_rejects=max_rejects,
         bins=_cut_bins(recipe),
         shard_name=output.shard_name,
-    )
-
-
-def _header(recipe: Recipe) -> Manifest:
-    words, files = load_words(recipe.objective.words), recipe.files
-    objective, output, documents = recipe.objective, recipe.output, recipe.documents
-    return Manifest(
-        corpusmill_version=version("corpusmill"),
-        objective=ObjectiveEntry(
-            objective.name, asdict(recipe.objective_options), objective.repeats
-        ),
-        seed=recipe.dataset.seed,
-        tokenizer=TokenizerEntry.from_tokenizer(recipe.tokenizer, str(words) if words else None),
-        output=OutputEntry(output.output_format, output, recipe.dataset.validation_share),
-        columns=objective.columns,
-        corpus=CorpusEntry(
-            options=asdict(documents),
-            sentence_splitter=splitter_of(documents.language),
-            bytes=sum(file.bytes for file in files),
-            files=tuple(SourceFile(file.name, file.bytes) for file in files),
-        ),
     )

@@ -18,8 +18,13 @@ from corpusmill.formats.shard_names import matcher_of
 from pipeline.preparation.beam_folder import BeamFolder
 from pipeline.preparation.inputs import absolute, is_local, read_bytes
 from pipeline.preparation.temporary_folder import find_temporary_folders, is_folder_of_run
-from transforms.recovery.claim import CLAIM, Claim, read_claim
-from transforms.storage.files import write_file
+from transforms.recovery.claim import CLAIM, COMMITTED, Claim, drop_claim, read_claim
+from transforms.recovery.workplace import count_silence
+from transforms.storage.files import file_exists, remove_folder, write_file
+
+# After which the job of a run whose command is gone is taken for dead. Flink needs a minute to
+# notice that a machine is lost, and three for some workers.
+_SECONDS_OF_SILENCE = 300.0
 
 _SUFFIXES = "|".join(map(re.escape, all_suffixes()))
 _JOINED = "|".join(name for entry in FORMATS.values() for name in entry.joined.values())
@@ -58,20 +63,18 @@ def check_output(
         claim, listed = read_claim(absolute(output)), BeamFolder(output).list()
     except UserError as error:  # of an object store
         raise UserError(f"--output {output}", error.cause, error.cure) from None
-    if claim is not None:
-        _refuse_alive(claim, output)
-        if resume:
-            _refuse_lost(claim, output, temp_location)
     is_ours = claim is not None and is_folder_of_run(claim.temp_folder, output, temp_location)
+    if claim is not None:
+        _refuse_alive(claim, output, is_ours)
+    if resume and SUCCESS in listed and (claim is None or claim.ended == COMMITTED):
+        return tuple(listed)
+    if resume and claim is not None:
+        _refuse_lost(claim, output, is_ours)
     stopped = FileSystems.split(claim.temp_folder)[1] if claim is not None and is_ours else ""
     folders = find_temporary_folders(listed)
     ignored = {CLAIM, stopped, *(folder for folder, files in folders.items() if not files)}
     names = [name for name in listed if name.split("/")[0] not in ignored]
     foreign = _find_foreign(output, names, folders, shard_name)
-    if resume and claim is None and SUCCESS in names:
-        raise UserError(
-            "--resume", f"the data set in {output} is complete", "Nothing is left to do"
-        )
     resumes = resume and claim is not None and not foreign
     if (names or claim) and not (replace or resumes):
         raise _in_use(output, names, foreign, claim)
@@ -98,16 +101,46 @@ def _find_foreign(
     return [name for name in foreign if name not in known]
 
 
-def _refuse_alive(claim: Claim, output: str) -> None:
+def is_complete(output: str, temp_location: str | None) -> bool:
+    """Return whether a folder has a complete data set, and remove what its run has left there.
+
+    Args:
+        output: the folder, which `check_output` has accepted.
+        temp_location: where temporary folders are made; in the output folder by default.
+    """
+    root = absolute(output)
+    claim = read_claim(root)
+    if claim is not None:
+        if claim.ended != COMMITTED:
+            return False
+        # Its command was killed before it had removed them.
+        if is_folder_of_run(claim.temp_folder, output, temp_location):
+            remove_folder(claim.temp_folder)
+        drop_claim(root, claim.token)
+    return file_exists(FileSystems.join(root, SUCCESS))
+
+
+def _refuse_alive(claim: Claim, output: str, is_ours: bool) -> None:
     if _is_alive(claim):
         raise UserError(
             f"--output {output}",
             f"another run (process {claim.process}) writes into this folder",
             "Wait for it, or give another folder",
         )
+    if not (claim.outlives and is_ours and not claim.ended):
+        return
+    silence = count_silence(claim.temp_folder)
+    if silence < _SECONDS_OF_SILENCE:
+        raise UserError(
+            f"--output {output}",
+            f"the job of another run (process {claim.process} on {claim.host}) writes into this "
+            f"folder; its last sign of life is {max(silence, 0):.0f} seconds old",
+            f"Wait for it, or give another folder; if it has ended on its engine, wait until "
+            f"{_SECONDS_OF_SILENCE:.0f} seconds have passed",
+        )
 
 
-def _refuse_lost(claim: Claim, output: str, temp_location: str | None) -> None:
+def _refuse_lost(claim: Claim, output: str, is_ours: bool) -> None:
     """Refuse to resume a run whose work cannot be found, or is not in a folder of its own."""
     if claim.is_damaged:
         raise UserError(
@@ -116,7 +149,7 @@ def _refuse_lost(claim: Claim, output: str, temp_location: str | None) -> None:
             "stopped run has left its work",
             "Start over with --replace",
         )
-    if not is_folder_of_run(claim.temp_folder, output, temp_location):
+    if not is_ours:
         raise UserError(
             "--resume",
             f"the stopped run worked in {claim.temp_folder}, which is not a temporary folder of "
@@ -129,7 +162,7 @@ def _refuse_lost(claim: Claim, output: str, temp_location: str | None) -> None:
 def _is_alive(claim: Claim) -> bool:
     """Whether the process that made a claim is still running on this machine."""
     # A run of this very process has failed; that of another machine cannot be asked.
-    if claim.host != socket.gethostname() or claim.process == os.getpid():
+    if claim.ended or claim.host != socket.gethostname() or claim.process == os.getpid():
         return False
     try:
         return bool(abs(psutil.Process(claim.process).create_time() - claim.started) < 1)

@@ -21,15 +21,25 @@ from corpusmill.dataset.manifest import SUCCESS
 from corpusmill.dataset.manifest_json import to_json
 from corpusmill.errors import UserError
 from pipeline.graph import Job
+from pipeline.preparation.changes import refuse_changes
 from pipeline.preparation.inputs import InputFile, absolute, is_local, read_bytes
 from pipeline.preparation.temporary_folder import (
     is_folder_of_run,
     make_temporary_folder,
     remove_empty_folders,
 )
+from pipeline.runners.failures import JobFailedError
 from transforms.checksums import DamagedFileError, seal, unseal
-from transforms.recovery.claim import Claim, drop_claim, read_claim, take_claim
+from transforms.recovery.claim import (
+    COMMITTED,
+    Claim,
+    check_claim,
+    drop_claim,
+    read_claim,
+    take_claim,
+)
 from transforms.recovery.journal import count_finished
+from transforms.recovery.workplace import Workplace
 from transforms.storage.files import file_exists, remove_folder, write_file
 
 _RECORD = "run.json"
@@ -47,7 +57,8 @@ class RunFolder:
         replaced: the temporary folder of the stopped run that this one replaces; empty for none.
         made: folders that were made for the run.
         token: the token of its own claim.
-        handed_over: whether the job continues without this process, which then removes nothing.
+        outlives: whether the job may continue without this process.
+        handed_over: whether it does, so that this process removes nothing.
     """
 
     path: str
@@ -57,7 +68,19 @@ class RunFolder:
     replaced: str = ""
     made: tuple[str, ...] = ()
     token: str = field(default_factory=lambda: uuid4().hex)
+    outlives: bool = False
     handed_over: bool = False
+
+    @property
+    def place(self) -> Workplace:
+        """Where the run works."""
+        return Workplace(self.path, self.output, self.token, self.outlives)
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether the run has committed its data set."""
+        claim = read_claim(self.output)
+        return bool(claim and (claim.token, claim.ended) == (self.token, COMMITTED))
 
     @property
     def record_path(self) -> str:
@@ -90,15 +113,34 @@ class RunFolder:
         # Comparisons after a restart are with what JSON makes of the record.
         content = json.dumps(record, ensure_ascii=False)
         if self.earlier is not None:
-            _refuse_changes(self.earlier, json.loads(content))
+            refuse_changes(self.earlier, json.loads(content))
         over = self.stopped.token if self.stopped else None
         process = psutil.Process()
         place = (socket.gethostname(), process.pid, process.create_time())
-        take_claim(self.output, Claim(self.token, self.path, *place), over)
+        take_claim(self.output, Claim(self.token, self.path, *place, self.outlives), over)
         self._refuse_finished(stale)
         if self.replaced:
             remove_folder(self.replaced)
         write_file(self.record_path, seal(content.encode()))
+        if self.outlives:
+            self.place.give_sign()
+
+    def check_committed(self) -> None:
+        """Check that a job that has ended has committed its data set.
+
+        Raises:
+            UserError: a mistake of the user's has ended it, or another run has taken the folder.
+            JobFailedError: it has not.
+        """
+        check_claim(self.output, self.token)
+        claim = read_claim(self.output)
+        if claim and claim.mistake:
+            raise UserError(*claim.mistake)
+        if not self.is_committed:
+            raise JobFailedError(
+                "the job ended before it had finished the data set. If its workers are on other "
+                f"machines, check that they see the files in {self.output}"
+            )
 
     def _refuse_finished(self, stale: Sequence[str]) -> None:
         """Refuse, and give the claim back, if another run finished a data set before our claim."""
@@ -108,7 +150,9 @@ class RunFolder:
 
 
 @contextmanager
-def run_folder(output: str, temp_location: str | None, resume: bool) -> Iterator[RunFolder]:
+def run_folder(
+    output: str, temp_location: str | None, resume: bool, outlives: bool = False
+) -> Iterator[RunFolder]:
     """Make the folder of a run that builds a data set, and remove it at the end.
 
     If the run fails after some of its work is finished, folder and claim stay, and the error gets a
@@ -118,11 +162,13 @@ def run_folder(output: str, temp_location: str | None, resume: bool) -> Iterator
         output: the folder of the data set.
         temp_location: where the folder is made; in the output folder by default.
         resume: whether to resume a run that was stopped.
+        outlives: whether the job may continue without this process.
 
     Raises:
         UserError: no folder can be made.
     """
     folder = _open(output, temp_location, resume)
+    folder.outlives = outlives
     try:
         yield folder
     except BaseException as error:
@@ -130,9 +176,11 @@ def run_folder(output: str, temp_location: str | None, resume: bool) -> Iterator
             # A run that ends removes the empty folders of others, such as runs that were killed.
             raise _too_late(folder.output) from None
         finished = count_finished(folder.path)
-        if not finished:
+        if not finished or folder.is_committed:
             _remove(folder)
         else:
+            # What an engine that is out of reach still does ends by this.
+            folder.place.give_up()
             error.add_note(_describe(finished, folder))
         raise
     if not folder.handed_over:
@@ -174,46 +222,6 @@ def _open(output: str, temp_location: str | None, resume: bool) -> RunFolder:
     if is_local(root):
         Path(root).mkdir(parents=True, exist_ok=True)
     return RunFolder(path, root, claim, replaced=replaced, made=made)
-
-
-def _refuse_changes(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    changes = list(_compare_inputs(earlier["inputs"], now["inputs"]))
-    for part in ("header", "layout"):
-        changes += _compare(earlier[part], now[part])
-    if changes:
-        more = f", and {len(changes) - 3} more changes" if len(changes) > 3 else ""
-        raise UserError(
-            "--resume",
-            f"this is not the run that was stopped: {'; '.join(changes[:3])}{more}",
-            "Give the same input and options, or start over with --replace",
-        )
-
-
-def _compare_inputs(
-    earlier: Mapping[str, list[float]], now: Mapping[str, list[float]]
-) -> Iterator[str]:
-    for name in sorted(earlier.keys() | now.keys()):
-        if name not in now:
-            yield f"the input {name} is missing"
-        elif name not in earlier:
-            yield f"the input {name} is new"
-        elif earlier[name][0] != now[name][0]:
-            yield f"the input {name} had {earlier[name][0]:,} bytes and has {now[name][0]:,}"
-        elif earlier[name][1] != now[name][1]:
-            yield f"the input {name} was modified"
-
-
-def _compare(earlier: Any, now: Any, name: str = "") -> list[str]:
-    """Describe where two records differ, except in the files, which are compared as inputs."""
-    if name == "corpus.files":
-        return []
-    if not (isinstance(earlier, dict) and isinstance(now, dict)):
-        return [] if earlier == now else [f"{name} was {earlier} and is {now}"]
-    changes: list[str] = []
-    for key in sorted(earlier.keys() | now.keys()):
-        below = f"{name}.{key}" if name else key
-        changes += _compare(earlier.get(key), now.get(key), below)
-    return changes
 
 
 def name_units(finished: Mapping[str, int]) -> str:

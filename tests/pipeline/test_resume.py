@@ -232,8 +232,27 @@ def test_where_nothing_was_stopped_nothing_is_resumed(
 ) -> None:
     stopped.run("--resume")
     assert digests(stopped.output) == plain
-    stopped.run("--resume", refused=("--resume", "is complete", "Nothing is left to do"))
+    assert "nothing is left to do" in stopped.run("--resume", "--max-rejects", "0").output
     assert digests(stopped.output) == plain
+
+
+def test_a_data_set_that_another_command_has_built_is_not_taken_for_the_resumed_one(
+    stopped: Stopped, plain: dict[str, str]
+) -> None:
+    stopped.run()
+    for flags, changed in (
+        (("--seed", "2"), "seed was 1 and is 2"),
+        (("--num-shards", "4"), "train had 3 shards and has 4"),
+        (("--masked-lm-prob", "0.2"), "masked_lm_prob was 0.15 and is 0.2"),
+    ):
+        stopped.run("--resume", *flags, refused=("--resume", "is complete", changed, "--replace"))
+    os.utime(stopped.corpus / "a", (2**32, 2**32))
+    stopped.run("--resume", refused=("--resume", "the input a was modified"))
+    assert digests(stopped.output) == plain
+    os.utime(stopped.corpus / "a", (0, 0))
+    shard = next(stopped.output.glob("train-*"))
+    shard.unlink()
+    stopped.run("--resume", refused=("--resume", shard.name, "is missing"))
 
 
 def test_the_copy_of_a_stopped_run_leaves_the_work_of_the_original(

@@ -7,10 +7,14 @@ from typing import NamedTuple
 import pytest
 
 import transforms.build
+import transforms.prepare
 import transforms.shuffle
 from corpusmill.dataset.verify import verify
+from pipeline.runners.engine import Run, Submitted
+from pipeline.runners.local.engine import LocalEngine
 from tests.tools.jobs import PAIRS, digests, last_wins, run_here
 from tests.tools.retrying_runner import ENGINES, run_on
+from transforms.build import _BuildShard
 
 # An attempt that is killed in the middle of a shard closes its writer after the shard's file.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -102,6 +106,34 @@ def test_attempts_that_fail_change_no_byte(
     fates = {attempt.fate for entry in ENGINES[engine] for attempt in entry}
     assert len(runner.fates) >= min(len(fates), 3)
     assert runner.fates <= fates
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_work_that_is_repeated_after_the_commit_is_done(
+    waits: bool, build: Build, plain: dict[str, dict[str, str]], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """As on an engine that loses a machine whose worker has just ended the commit."""
+    if "bert" not in plain:
+        plain["bert"] = build("bert", tmp_path / "plain")
+    submit, output = LocalEngine.submit, tmp_path / "out"
+
+    def submit_twice(engine: LocalEngine, run: Run) -> Submitted:
+        submit(engine, run)
+        done.update(digests(output))
+        for owner, name in ((transforms.prepare._PrepareTask, "_spill"), (_BuildShard, "_make")):
+            monkeypatch.setattr(owner, name, forbid)
+        submit(engine, run)
+        return Submitted(done=waits)
+
+    def forbid(*_: object) -> None:
+        raise AssertionError("finished work is done again")
+
+    done: dict[str, str] = {}
+    monkeypatch.setattr(LocalEngine, "submit", submit_twice)
+    monkeypatch.setattr(LocalEngine, "reason_to_wait", "")
+    assert build("bert", output, *(() if waits else ("--no-wait",))) == plain["bert"]
+    assert any(name.startswith("_temporary") for name in done) == waits
 
 
 def test_a_data_set_is_replaced_by_attempts_that_fail(

@@ -23,6 +23,7 @@ from transforms.build import SHARDS, BuildShards, ShardOptions
 from transforms.checksums import ChecksumWriter
 from transforms.elements import Segment, WrittenFile
 from transforms.pool import files_of_pool, write_checksums
+from transforms.recovery.workplace import Workplace
 from transforms.spill import Spill
 from transforms.tally import COUNTS
 
@@ -88,7 +89,7 @@ def write(
         gathered = pipeline | "Shards" >> beam.Create(shards, reshuffle=False)
         output, schema = resolve(OutputOptions(), BERT.columns), tokenized_schema("int16")
         written = gathered | BuildShards(
-            ShardOptions(BERT, output, LAYOUT, schema, str(temp)), path
+            ShardOptions(BERT, output, LAYOUT, schema, Workplace(str(temp))), path
         )
         files, counts = collect(written[SHARDS]), collect(written[COUNTS])
     return sorted(files), sums(counts)

@@ -18,8 +18,9 @@ from tests.tools.manifests import small_manifest
 from transforms.checksums import seal
 from transforms.commit import CommitDataset, CommitOptions, check_rejects, explain_emptiness
 from transforms.elements import RejectsFile, WrittenFile
-from transforms.recovery.claim import CLAIM, Claim, take_claim
+from transforms.recovery.claim import CLAIM, COMMITTED, FAILED, Claim, read_claim, take_claim
 from transforms.recovery.publish import Move, publish
+from transforms.recovery.workplace import Workplace
 
 LAYOUT = Layout(0, 2, 1)
 SHARDS = {
@@ -60,8 +61,8 @@ class Folders:
         self.set_stale()
         take_claim(str(self.output), Claim("mine", str(self.temp), "", 0, 0.0))
         self.options = CommitOptions(
-            str(self.output), str(self.temp), str(self.temp / "tokenizer.json"),
-            str(self.temp / "run.json"), "mine", (".parquet",), Expected(3, 100, 3, 5), None,
+            Workplace(str(self.temp), str(self.output), "mine"), str(self.temp / "tokenizer.json"),
+            str(self.temp / "run.json"), (".parquet",), Expected(3, 100, 3, 5), None,
         )  # fmt: skip
 
     def set_stale(self, *names: str) -> None:
@@ -179,9 +180,20 @@ def test_a_commit_that_is_done_again_changes_nothing(folders: Folders) -> None:
 
 def test_a_run_whose_folder_another_one_took_commits_nothing(folders: Folders) -> None:
     take_claim(str(folders.output), Claim("theirs", "", "host", 7, 0.0), over="mine")
-    with pytest.raises(Exception, match=r"another run \(process 7 on host\) writes"):
-        commit(folders)
+    commit(folders)
     assert not folders.files()
+    assert folders.temp.exists()
+
+
+def test_a_commit_that_a_command_waits_for_leaves_folder_and_claim_to_it(folders: Folders) -> None:
+    commit(folders, is_awaited=True)
+    before = folders.files()
+    assert folders.temp.exists()
+    claim = read_claim(str(folders.output))
+    assert claim
+    assert claim.ended == COMMITTED
+    commit(folders, is_awaited=True)
+    assert folders.files() == before
 
 
 @pytest.mark.parametrize("moved", [1, 2, 3])
@@ -236,6 +248,18 @@ def test_lost_rejects_and_too_many_stop_the_commit(folders: Folders) -> None:
     with pytest.raises(Exception, match="2 of 9 input lines and rows are rejects"):
         commit(folders, max_rejects=1.0)
     assert not folders.files()
+
+
+def test_a_mistake_is_not_tried_again_by_an_engine_that_retries(folders: Folders) -> None:
+    with pytest.raises(Exception, match="2 of 9 input lines and rows are rejects"):
+        commit(folders, max_rejects=1.0)
+    commit(folders, max_rejects=1.0)
+    assert not folders.files()
+    claim = read_claim(str(folders.output))
+    assert claim
+    assert claim.ended == FAILED
+    assert claim.mistake
+    assert claim.mistake[0] == "--max-rejects 1"
 
 
 def test_no_rejects_make_no_folder(folders: Folders) -> None:

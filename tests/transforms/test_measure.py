@@ -18,6 +18,7 @@ from transforms.plan import PlanTasks, cut_ranges, group_ranges, write_plan
 from transforms.pool import CANDIDATES
 from transforms.prepare import Preparation
 from transforms.read import REJECTS
+from transforms.recovery.workplace import Workplace
 from transforms.shuffle import Routes
 from transforms.tally import COUNTS
 from transforms.tokenize import Tokenizing
@@ -36,11 +37,13 @@ def test_a_corpus_measured_in_tasks_is_the_corpus_measured_in_one_pass(
         Tokenizing(str(tmp_path / "tokenizer.json"), tokenizer.digest, "int16"),
         Routes(Layout(3, 4, 1), 0.2, 2, 5),
         2**64 - 1,
-        str(tmp_path),
+        Workplace(str(tmp_path)),
     )
     measure = partial(measure_tokens, special=tokenizer.special, vocab_size=tokenizer.vocab_size)
     with local_pipeline() as pipeline:
-        measured = pipeline | PlanTasks(plan) | MeasureDocuments(preparation, measure)
+        measured = (
+            pipeline | PlanTasks(plan, Workplace("")) | MeasureDocuments(preparation, measure)
+        )
         counts, largest = collect(measured[COUNTS]), collect(measured[LARGEST])
         candidates, rejects = collect(measured[CANDIDATES]), collect(measured[REJECTS])
     whole = measure_corpus(read_documents(sample), tokenizer)

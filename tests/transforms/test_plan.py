@@ -15,6 +15,7 @@ from transforms.plan import (
     read_task,
     write_plan,
 )
+from transforms.recovery.workplace import Workplace
 
 
 @given(size=st.integers(0, 10_000), range_bytes=st.integers(1, 3000))
@@ -71,5 +72,5 @@ def test_a_plan_is_read_task_by_task(tmp_path: Path) -> None:
     plan = write_plan(str(tmp_path / "plan"), [ranges[:2], ranges[2:]])
     assert plan == Plan(str(tmp_path / "plan"), tasks=2, ranges=4)
     with local_pipeline() as pipeline:
-        tasks = collect(pipeline | PlanTasks(plan))
+        tasks = collect(pipeline | PlanTasks(plan, Workplace("")))
     assert [read_task(task) for task in sorted(tasks)] == [ranges[:2], ranges[2:]]

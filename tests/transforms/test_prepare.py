@@ -15,6 +15,7 @@ from transforms.plan import PlanTasks, cut_ranges, group_ranges, write_plan
 from transforms.pool import CANDIDATES
 from transforms.prepare import SEGMENTS, Preparation, PrepareDocuments
 from transforms.read import REJECTS
+from transforms.recovery.workplace import Workplace
 from transforms.shuffle import Routes
 from transforms.spill import load_segment
 from transforms.tally import COUNTS
@@ -37,11 +38,11 @@ def prepare(
         Tokenizing(str(temp / "tokenizer.json"), tokenizer.digest, "int16"),
         Routes(LAYOUT, 0.2, 2, LAYOUT.shards),
         limit,
-        str(temp),
+        Workplace(str(temp)),
         buffer_bytes=20_000,
     )
     with local_pipeline() as pipeline:
-        prepared = pipeline | PlanTasks(plan) | PrepareDocuments(preparation)
+        prepared = pipeline | PlanTasks(plan, Workplace("")) | PrepareDocuments(preparation)
         return {name: collect(prepared[name]) for name in (SEGMENTS, CANDIDATES, REJECTS, COUNTS)}
 
 

@@ -11,6 +11,7 @@ from tests.tools.memory import memory_of
 from tests.tools.plain_corpus import read_documents
 from transforms.plan import PlanTasks, cut_ranges, group_ranges, read_task, write_plan
 from transforms.read import TaskReader
+from transforms.recovery.workplace import Workplace
 from transforms.tally import Tally
 
 
@@ -29,7 +30,7 @@ def read(
     tasks = group_ranges(cut_ranges(parts, range_bytes), sizes, task_bytes)
     plan = write_plan(str(temp / "plan"), tasks)
     with local_pipeline() as pipeline:
-        planned = collect(pipeline | PlanTasks(plan))
+        planned = collect(pipeline | PlanTasks(plan, Workplace("")))
     tally = Tally()
     documents: list[Any] = []
     rejects: list[Any] = []

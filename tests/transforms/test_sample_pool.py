@@ -14,6 +14,7 @@ from tests.tools.builders import Corpus, batch_of, numbered_corpus
 from tests.tools.local_pipeline import collect, local_pipeline, sums
 from transforms.elements import Candidates
 from transforms.pool import POOL, CandidateFile, PoolOptions, WritePool, map_pool
+from transforms.recovery.workplace import Workplace
 from transforms.tally import COUNTS, Tally
 
 SEED = 7
@@ -39,7 +40,9 @@ def draw(
         references += file.close()
     with local_pipeline() as pipeline:
         candidates = pipeline | beam.Create(references).with_output_types(Candidates)
-        drawn = candidates | WritePool(PoolOptions(SEED, budget, share, "int16", str(temp)))
+        drawn = candidates | WritePool(
+            PoolOptions(SEED, budget, share, "int16", Workplace(str(temp)))
+        )
         paths, counts = collect(drawn[POOL]), collect(drawn[COUNTS])
     [path] = paths
     return map_pool(path), sums([*counts, *tally.counts()])

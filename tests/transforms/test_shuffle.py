@@ -15,6 +15,7 @@ from corpusmill.tokenization.encoding import tokenized_schema
 from tests.tools.builders import batch_of, numbered_corpus
 from tests.tools.local_pipeline import collect, local_pipeline
 from transforms.elements import Segment
+from transforms.recovery.workplace import Workplace
 from transforms.shuffle import (
     GatherShards,
     KeyedSegment,
@@ -88,7 +89,7 @@ def gather(
     keyed = send(name, routes, temp, batches)
     with local_pipeline() as pipeline:
         segments = pipeline | beam.Create(keyed, reshuffle=False).with_output_types(KeyedSegment)
-        gathered = segments | GatherShards(routes, str(temp), SCHEMA)
+        gathered = segments | GatherShards(routes, Workplace(str(temp)), SCHEMA)
         return collect(gathered | beam.MapTuple(lambda shard, parts: (shard, list(parts))))
 
 

@@ -4,11 +4,14 @@ A run leaves its *claim* in the folder before it works, and the commit continues
 claim is still its own. In a local folder and a bucket of Google Cloud Storage or S3 exactly one of
 two simultaneous runs gets the claim. Elsewhere the last one keeps it, and the other one notices
 that when it looks again.
+
+The claim also says how its run has ended. What an engine still does for a run that is over, such as
+work of a lost machine that it repeats, ends without doing anything.
 """
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -17,10 +20,13 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.errors import UserError
-from transforms.storage.files import delete_files, open_file, write_file
+from transforms.storage.files import delete_files, file_exists, open_file, write_file
 from transforms.storage.objects import find_object, is_object_path
 
 CLAIM = "_RUNNING"
+
+# How a run has ended.
+COMMITTED, FAILED = "committed", "failed"
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,9 @@ class Claim:
         process: number of its process there.
         started: when that process was started, in seconds since 1970, by which it is distinguished
             from a later one with the same number.
+        outlives: whether the job may continue without that process.
+        ended: COMMITTED or FAILED once the run has ended, even if its command has not noticed it.
+        mistake: value, cause and cure of the mistake of the user's that has ended it.
     """
 
     token: str
@@ -42,6 +51,9 @@ class Claim:
     host: str
     process: int
     started: float
+    outlives: bool = False
+    ended: str = ""
+    mistake: tuple[str, str, str] | None = None
 
     @property
     def is_damaged(self) -> bool:
@@ -53,11 +65,20 @@ _DAMAGED = Claim("", "", "", 0, 0.0)
 
 
 def read_claim(output: str) -> Claim | None:
-    """Read the claim on a folder; None if there is none."""
+    """Read the claim on a folder; None if there is none.
+
+    Raises:
+        OSError: there may be one, but it cannot be read.
+    """
+    path = _path(output)
     try:
-        with open_file(_path(output)) as stream:
+        with open_file(path) as stream:
             content = stream.read()
+    except FileNotFoundError:
+        return None
     except (OSError, BeamIOError):
+        if file_exists(path):
+            raise
         return None
     try:
         return msgspec.json.decode(content, type=Claim)
@@ -92,7 +113,7 @@ def take_claim(output: str, claim: Claim, over: str | None = None) -> None:
         with suppress(FileExistsError):
             store.put(name, content, new=current is None)
     else:
-        write_file(_path(output), content)
+        _replace(output, content)
     check_claim(output, claim.token)
 
 
@@ -107,11 +128,32 @@ def check_claim(output: str, token: str) -> None:
         raise _refusal(output, current)
 
 
+def end_claim(output: str, token: str, ended: str, mistake: UserError | None = None) -> None:
+    """Note in this run's claim that it has ended; the claim of another run stays as it is.
+
+    Args:
+        output: the folder.
+        token: the token of this run's claim.
+        ended: COMMITTED or FAILED.
+        mistake: the mistake of the user's that has ended it.
+    """
+    current = read_claim(output)
+    if current is None or current.token != token or current.ended:
+        return
+    parts = (mistake.value, mistake.cause, mistake.cure) if mistake else None
+    _replace(output, msgspec.json.encode(replace(current, ended=ended, mistake=parts)))
+
+
 def drop_claim(output: str, token: str) -> None:
     """Remove this run's claim; the claim of another run stays."""
     current = read_claim(output)
-    if current is not None and current.token == token:
-        delete_files([_path(output)])
+    if current is None or current.token != token:
+        return
+    path = _path(output)
+    if FileSystems.get_scheme(path) is None:
+        # What was killed while it wrote the claim has left these.
+        delete_files([str(new) for new in Path(output).glob(f"{CLAIM}.*")])
+    delete_files([path])
 
 
 def _create(path: Path, content: bytes) -> None:
@@ -120,12 +162,8 @@ def _create(path: Path, content: bytes) -> None:
     Raises:
         FileExistsError: there is such a file.
     """
-    new = path.with_name(f"{path.name}.{uuid4().hex}")
+    new = _write_new(path, content)
     try:
-        with new.open("xb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
         path.hardlink_to(new)
     except FileExistsError:
         raise
@@ -139,6 +177,24 @@ def _create(path: Path, content: bytes) -> None:
             raise
     finally:
         new.unlink(missing_ok=True)
+
+
+def _replace(output: str, content: bytes) -> None:
+    """Replace a claim by one that nobody sees half written."""
+    path = _path(output)
+    if FileSystems.get_scheme(path) is None:
+        FileSystems.rename([str(_write_new(Path(path), content))], [path])
+    else:
+        write_file(path, content)
+
+
+def _write_new(path: Path, content: bytes) -> Path:
+    new = path.with_name(f"{path.name}.{uuid4().hex}")
+    with new.open("xb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    return new
 
 
 def _refusal(output: str, claim: Claim | None) -> UserError:

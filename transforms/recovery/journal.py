@@ -16,6 +16,7 @@ from apache_beam.io.filesystems import FileSystems
 from corpusmill.errors import UserError
 from transforms.checksums import DamagedFileError, are_intact, has_digest, seal, unseal
 from transforms.elements import Candidates, RejectsFile, Segment, WrittenFile
+from transforms.recovery.workplace import Workplace
 from transforms.storage.files import list_folder, open_file, write_file
 
 # An element, and the tag of the collection that it belongs to.
@@ -41,11 +42,11 @@ class Journal:
     """The entries of a run.
 
     Args:
-        temp_folder: temporary folder of the run.
+        place: where the run works.
     """
 
-    def __init__(self, temp_folder: str) -> None:
-        self._temp_folder = temp_folder
+    def __init__(self, place: Workplace) -> None:
+        self._place = place
 
     def once(
         self,
@@ -55,21 +56,26 @@ class Journal:
     ) -> tuple[list[Output], bool]:
         """Return the outputs of a unit of work, and whether it was finished before.
 
+        There are none if the run is over.
+
         Args:
             name: name of the unit, such as "task-12".
             work: does the work; called only if it is not finished.
             is_intact: says whether the files that the outputs name hold what was written.
         """
+        if self._place.is_over():
+            return [], True
         earlier = self._read_entry(name, is_intact)
         if earlier is not None:
             return earlier, True
-        outputs = list(work())
-        entry = [(tag, type(element).__name__, element) for tag, element in outputs]
-        write_file(self._path(name), seal(json.dumps(entry).encode()))
+        with self._place.at_work():
+            outputs = list(work())
+            entry = [(tag, type(element).__name__, element) for tag, element in outputs]
+            write_file(self._path(name), seal(json.dumps(entry).encode()))
         return outputs, False
 
     def _path(self, name: str) -> str:
-        return str(FileSystems.join(self._temp_folder, f"{_PREFIX}{name}.json"))
+        return str(FileSystems.join(self._place.temp_folder, f"{_PREFIX}{name}.json"))
 
     def _read_entry(
         self, name: str, is_intact: Callable[[Iterable[Output]], bool]
@@ -92,11 +98,16 @@ def count_finished(temp_folder: str) -> dict[str, int]:
         {"task": 12, "shard": 3}
     """
     try:
-        names = [FileSystems.split(path)[1] for path in list_folder(temp_folder)]
+        return count_entries(list_folder(temp_folder))
     except (BeamIOError, UserError):
         return {}
+
+
+def count_entries(paths: Iterable[str]) -> dict[str, int]:
+    """Return how many entries of each kind are among the files of a run, as `count_finished`."""
     kinds: dict[str, int] = {}
-    for name in names:
+    for path in paths:
+        name = FileSystems.split(path)[1]
         if name.startswith(_PREFIX):
             kind = name.removeprefix(_PREFIX).removesuffix(".json").split("-", 1)[0]
             kinds[kind] = kinds.get(kind, 0) + 1

@@ -147,6 +147,36 @@ def find_files(pattern: str) -> list[StoredFile]:
     ]
 
 
+def last_written(prefix: str) -> float:
+    """Return when the newest file whose path begins like this was written, in seconds since 1970.
+
+    Returns:
+        0 if there is none; wildcards mean themselves.
+    """
+    if is_object_path(prefix):
+        store, name = find_object(prefix)
+        return max((file.modified for file in store.list(name)), default=0.0)
+    if FileSystems.get_scheme(prefix) is not None:
+        return max((file.modified for file in find_files(f"{glob.escape(prefix)}*")), default=0.0)
+    times = [0.0]
+    for path in Path(prefix).parent.glob(f"{glob.escape(Path(prefix).name)}*"):
+        with suppress(FileNotFoundError):
+            times.append(path.stat().st_mtime)
+    return max(times)
+
+
+def make_folder(path: str) -> None:
+    """Make a folder in an existing one.
+
+    Raises:
+        FileNotFoundError: it belongs to a run whose folder is gone.
+    """
+    if FileSystems.get_scheme(path) is None:
+        Path(path).mkdir()
+    else:
+        FileSystems.mkdirs(path)
+
+
 def list_folder(path: str) -> dict[str, int]:
     """Return {path: size in bytes} of all files below a folder; wildcards mean themselves.
 

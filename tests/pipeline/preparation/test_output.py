@@ -1,5 +1,6 @@
 import os
 import socket
+import time
 from pathlib import Path
 
 import psutil
@@ -9,10 +10,11 @@ from corpusmill.dataset.manifest import Split
 from corpusmill.dataset.manifest_json import encode
 from corpusmill.errors import UserError
 from pipeline.preparation.beam_folder import BeamFolder
-from pipeline.preparation.output import check_output
+from pipeline.preparation.output import check_output, is_complete
 from pipeline.preparation.temporary_folder import make_temporary_folder
 from tests.tools.manifests import small_manifest, small_shard
-from transforms.recovery.claim import CLAIM, Claim, take_claim
+from transforms.recovery.claim import CLAIM, COMMITTED, FAILED, Claim, end_claim, take_claim
+from transforms.recovery.workplace import Workplace
 
 TEMPORARY = f"_temporary-{'0a' * 16}"
 
@@ -144,6 +146,33 @@ def test_only_a_folder_of_a_run_into_the_same_output_is_resumed(tmp_path: Path) 
     (folder / "corpusmill-run.json").unlink()
     with pytest.raises(UserError, match="which is not a temporary folder"):
         check_output(str(output), replace=False, resume=True)
+
+
+def test_the_job_of_a_run_whose_command_is_gone_is_left_alone_until_it_is_silent(
+    tmp_path: Path,
+) -> None:
+    folder = stop(tmp_path, outlives=True)
+    Workplace(str(folder)).give_sign()
+    for resume in (False, True):
+        with pytest.raises(UserError, match=r"process 1 on x\) writes .* sign of life is 0 s"):
+            check_output(str(tmp_path), replace=not resume, resume=resume)
+    [sign] = folder.glob("alive-*")
+    os.utime(sign, (time.time() - 301,) * 2)
+    assert check_output(str(tmp_path), replace=False, resume=True) == ()
+    Workplace(str(folder)).give_sign()
+    end_claim(str(tmp_path), "t", FAILED)
+    assert check_output(str(tmp_path), replace=False, resume=True) == ()
+
+
+def test_what_a_killed_command_has_left_of_a_finished_run_is_removed(tmp_path: Path) -> None:
+    folder = stop(tmp_path)
+    (tmp_path / "_SUCCESS").touch()
+    assert not is_complete(str(tmp_path), None)
+    end_claim(str(tmp_path), "t", COMMITTED)
+    check_output(str(tmp_path), replace=False, resume=True)
+    assert is_complete(str(tmp_path), None)
+    assert not folder.exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["_SUCCESS"]
 
 
 def test_a_run_at_work_is_left_alone(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from tests.tools.damage import damage_file
 from transforms.checksums import compute_checksum
 from transforms.elements import Candidates, RejectsFile, Segment, WrittenFile
 from transforms.recovery.journal import Journal, Output, count_finished
+from transforms.recovery.workplace import Workplace
 
 
 class Work:
@@ -35,10 +36,10 @@ class Work:
 
 
 def test_work_that_is_finished_is_not_done_again(tmp_path: Path) -> None:
-    work, journal = Work(tmp_path), Journal(str(tmp_path))
+    work, journal = Work(tmp_path), Journal(Workplace(str(tmp_path)))
     first, is_repeated = journal.once("task-1", work)
     assert not is_repeated
-    second, is_repeated = Journal(str(tmp_path)).once("task-1", work)
+    second, is_repeated = Journal(Workplace(str(tmp_path))).once("task-1", work)
     assert is_repeated
     assert second == first
     assert [type(element) for _, element in second] == [type(element) for _, element in first]
@@ -50,7 +51,7 @@ def test_work_that_is_finished_is_not_done_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", ["a-1", "b-1", "c-1", "d-1", "done-task-1.json"])
 @pytest.mark.parametrize("kind", ["cut", "gone", "flipped", "zeroed"])
 def test_what_is_not_whole_is_done_again(tmp_path: Path, damage: str, kind: str) -> None:
-    work, journal = Work(tmp_path), Journal(str(tmp_path))
+    work, journal = Work(tmp_path), Journal(Workplace(str(tmp_path)))
     journal.once("task-1", work)
     damage_file(tmp_path / damage, kind)
     again, is_repeated = journal.once("task-1", work)
@@ -64,14 +65,14 @@ def test_work_that_fails_is_not_finished(tmp_path: Path) -> None:
         yield "counts", ("read.bytes", 1)
         raise OSError("no more")
 
-    journal = Journal(str(tmp_path))
+    journal = Journal(Workplace(str(tmp_path)))
     with pytest.raises(OSError, match="no more"):
         journal.once("task-1", fail)
     assert count_finished(str(tmp_path)) == {}
 
 
 def test_finished_work_is_counted_by_kind(tmp_path: Path) -> None:
-    work, journal = Work(tmp_path), Journal(str(tmp_path))
+    work, journal = Work(tmp_path), Journal(Workplace(str(tmp_path)))
     for name in ("task-1", "task-12", "shard-1", "pool"):
         journal.once(name, work)
     assert count_finished(str(tmp_path)) == {"task": 2, "shard": 1, "pool": 1}
