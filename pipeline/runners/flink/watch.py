@@ -8,6 +8,8 @@ restart strategy says, with half a minute or more of idleness each time.
 import time
 from contextlib import suppress
 
+from apache_beam.io.filesystem import BeamIOError
+
 from corpusmill.errors import UserError
 from pipeline.console.progress import JOURNAL, Counters
 from pipeline.runners.failures import JobCancelledError, raise_user_error
@@ -20,13 +22,14 @@ from pipeline.runners.flink.rest import (
     FlinkRest,
     NoAnswerError,
 )
-from transforms.recovery.journal import count_finished
+from transforms.recovery.journal import count_entries
+from transforms.recovery.workplace import SIGN
 from transforms.storage.files import list_folder
 
 _SECONDS_BETWEEN_LOOKS = 1.0
 
-# The journal is a list of files, which costs requests in an object store.
-_SECONDS_BETWEEN_JOURNALS = 10.0
+# A list of the temporary files costs requests in an object store.
+_SECONDS_BETWEEN_LISTS = 10.0
 
 # A killed worker leaves no Python error, and an unreliable store lets some work finish in between.
 # Tasks that fail within seconds of each other belong to one attempt.
@@ -76,8 +79,9 @@ class FlinkWatch:
     ) -> None:
         self._rest, self._job, self._counters = rest, job, counters
         self._patience, self._folder, self._silence = patience, folder, seconds_of_silence
-        self._marks, self._files = "", ""
-        self._moved = self._answered = self._looked = self._read = time.monotonic()
+        self._marks, self._files = "", (0, 0)
+        self._moved = self._answered = time.monotonic()
+        self._listed = self._moved - _SECONDS_BETWEEN_LISTS
         self._finished: dict[str, int] = {}
         self._errors: list[str] = []
         self._failed = 0
@@ -111,23 +115,29 @@ class FlinkWatch:
         counters = self._rest.counters(self._job)
         if counters:
             self._counters.update(self._job, counters)
-        self._read_journal()
-        marks = f"{status.marks} {sorted(counters.items())} {sorted(self._finished.items())}"
+        self._list_files()
+        marks = f"{status.marks} {sorted(counters.items())} {self._files}"
         if marks != self._marks:
             if "RESTARTING" in (status.state, self._marks.partition(" ")[0]):
                 self._raise_mistake(self._rest.failures(self._job))
             self._marks, self._moved = marks, time.monotonic()
         return status.state
 
-    def _read_journal(self) -> None:
-        """Count what is finished.
+    def _list_files(self) -> None:
+        """Count the temporary files and what is finished.
 
         Flink reports a bundle, which may be all of a machine's work, only when it ends.
         """
-        if not self._folder or time.monotonic() - self._read < _SECONDS_BETWEEN_JOURNALS:
+        if not self._folder or time.monotonic() - self._listed < _SECONDS_BETWEEN_LISTS:
             return
-        self._read, before = time.monotonic(), self._finished
-        self._finished = count_finished(self._folder)
+        self._listed, before = time.monotonic(), self._finished
+        try:
+            files = list_folder(self._folder)
+        except (OSError, BeamIOError, UserError):
+            return
+        # A worker may be alive and make no progress.
+        sizes = [size for path, size in files.items() if f"/{SIGN}" not in path]
+        self._files, self._finished = (len(sizes), sum(sizes)), count_entries(files)
         if self._finished != before:
             self._errors.clear()
         self._counters.update(JOURNAL, self._finished)
@@ -157,27 +167,11 @@ class FlinkWatch:
         raise FlinkJobError(f"the job failed in Flink ({describe_failure(trace)})") from cause
 
     def _check_progress(self) -> None:
-        now = time.monotonic()
-        if not self._patience or now - self._moved <= self._patience / 2:
-            return
-        # Within a long bundle only files change; listing them costs requests, so it is done seldom.
-        if now - self._looked > self._patience / 8:
-            files, self._looked = self._list_files(), now
-            if files != self._files:
-                self._files, self._moved = files, now
-                return
-        if now - self._moved > self._patience:
+        if self._patience and time.monotonic() - self._moved > self._patience:
             raise FlinkJobError(
                 f"the job made no progress for {self._patience:g} seconds and was cancelled; "
                 "--patience changes this limit"
             )
-
-    def _list_files(self) -> str:
-        if not self._folder:
-            return ""
-        with suppress(OSError, UserError):
-            return str(sorted(list_folder(self._folder).items()))
-        return self._files
 
 
 def end_job(rest: FlinkRest, job: str, seconds: float = 30) -> None:
