@@ -168,10 +168,10 @@ class Cluster:
         return lines[0], lines[1]
 
     def _start_pool(self, number: int) -> None:
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
         program = ["-m", "pipeline.runners.flink.pool", f"127.0.0.{number + 2}:{POOL_PORT}"]
         command = [sys.executable, *program]
-        self._run(f"pool-{number}", command, {"PYTHONPATH": str(CHECKOUT), "PATH": path})
+        # The environment's own programs are not on the search path.
+        self._run(f"pool-{number}", command, {"PYTHONPATH": str(CHECKOUT), "PATH": "/usr/bin:/bin"})
 
     def _run(self, name: str, command: list[str], environment: dict[str, str]) -> None:
         self._commands[name] = command, environment

@@ -1,62 +1,121 @@
-"""A pool of Python workers for Flink: Beam's, at one address alone, which restarts killed workers.
+"""A pool of Python workers for Flink, at one address alone, which restarts killed workers.
 
     python -m pipeline.runners.flink.pool 127.0.0.1:50000
 
 Flink waits for ever for a worker that is killed before it has called, as may happen when memory
 runs out. Beam's boot program, the pool of its images, restarts such a worker; Beam's pool without
-that program does not.
+that program does not. Both know a worker by its number in its job alone, so that two jobs on one
+machine end each other's workers, and start the first `python` on the search path.
 """
 
+import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
-from apache_beam.portability.api import beam_fn_api_pb2
-from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
+import grpc
+from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 
 from pipeline.runners.worker_pool import serve_pool
 
+_LOG = logging.getLogger(__name__)
+_CHECKOUT = Path(__file__).resolve().parents[3]
 _MOST_RESTARTS = 3
 
+# Without the timed flush of a worker's output, which loses elements: it takes no lock.
+_WORKER = (
+    "import sys; from apache_beam.runners.worker.sdk_worker import SdkHarness; "
+    "SdkHarness(sys.argv[1], worker_id=sys.argv[2], data_buffer_time_limit_ms=-1).run()"
+)
 
-class WorkerPool(BeamFnExternalWorkerPoolServicer):
-    """Starts workers as processes, and restarts those that are killed."""
+
+class _Worker:
+    """A worker process, which is restarted when it is killed."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._command, self._lock, self._is_stopped = command, threading.Lock(), False
+        self._process = self._start()
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        path = os.pathsep.join(filter(None, (str(_CHECKOUT), os.environ.get("PYTHONPATH"))))
+        # Nobody would read what it prints.
+        return subprocess.Popen(  # noqa: S603  our own program
+            self._command, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": path}
+        )
+
+    def watch(self) -> None:
+        """Wait for its end, and restart it if it was killed."""
+        for _ in range(_MOST_RESTARTS):
+            if self._process.wait() >= 0:
+                return
+            with self._lock:
+                if self._is_stopped:
+                    return
+                self._process = self._start()
+        self._process.wait()
+
+    def stop(self) -> None:
+        """End it for good."""
+        with self._lock:
+            self._is_stopped = True
+            self._process.kill()
+        self._process.wait()
+
+
+class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
+    """Starts workers as processes of this Python, and restarts those that are killed.
+
+    A worker is known by its number in its job, and by the connection over which it was asked for.
+    """
 
     def __init__(self) -> None:
-        # Without the timed flush of a worker's output, which loses elements: it takes no lock.
-        super().__init__(use_process=True, data_buffer_time_limit_ms=-1)
-        self._closed = False
+        self._workers: dict[tuple[str, str], list[_Worker]] = {}
 
-    def StartWorker(  # noqa: N802  Beam's name
-        self, start_worker_request: beam_fn_api_pb2.StartWorkerRequest, unused_context: object
+    def StartWorker(  # noqa: N802  the protocol's name
+        self, request: beam_fn_api_pb2.StartWorkerRequest, context: grpc.ServicerContext
     ) -> beam_fn_api_pb2.StartWorkerResponse:
-        """Start a worker as Beam does, and watch it from then on."""
-        response = super().StartWorker(start_worker_request, unused_context)
-        name = start_worker_request.worker_id
-        process = self._worker_processes.get(name)
-        if process is not None:
-            threading.Thread(target=self._watch, args=(name, process), daemon=True).start()
-        return response
+        """Start a worker, and watch it from then on."""
+        key = (context.peer(), request.worker_id)
+        endpoint = request.control_endpoint.url
+        try:
+            worker = _Worker([sys.executable, "-c", _WORKER, endpoint, request.worker_id])
+        except OSError:
+            return beam_fn_api_pb2.StartWorkerResponse(error=traceback.format_exc())
+        self._workers.setdefault(key, []).append(worker)
+        threading.Thread(target=self._watch, args=(key, worker), daemon=True).start()
+        return beam_fn_api_pb2.StartWorkerResponse()
+
+    def StopWorker(  # noqa: N802  likewise
+        self, request: beam_fn_api_pb2.StopWorkerRequest, context: grpc.ServicerContext
+    ) -> beam_fn_api_pb2.StopWorkerResponse:
+        """End a worker that was asked for over this connection.
+
+        A connection that was idle for half an hour has been replaced by another one. Its workers
+        end by themselves when they notice that Flink has let them go.
+        """
+        workers = self._workers.get((context.peer(), request.worker_id), [])
+        if not workers:
+            _LOG.info("worker %s is left to end by itself", request.worker_id)
+        for worker in list(workers):
+            worker.stop()
+        return beam_fn_api_pb2.StopWorkerResponse()
 
     def close(self) -> None:
         """End all workers."""
-        self._closed = True
-        for process in list(self._worker_processes.values()):
-            process.kill()
-            process.wait()
+        for workers in list(self._workers.values()):
+            for worker in list(workers):
+                worker.stop()
 
-    def _watch(self, name: str, process: "subprocess.Popen[bytes]") -> None:
-        for _ in range(_MOST_RESTARTS):
-            killed = process.wait() < 0
-            # A worker that Flink has ended is no longer in the table.
-            if not killed or self._closed or self._worker_processes.get(name) is not process:
-                return
-            process = subprocess.Popen(process.args, stdout=subprocess.DEVNULL)  # noqa: S603
-            self._worker_processes[name] = process
+    def _watch(self, key: tuple[str, str], worker: _Worker) -> None:
+        worker.watch()
+        self._workers[key].remove(worker)
 
 
 @contextmanager
@@ -71,7 +130,8 @@ def started_pool(address: str) -> Iterator[str]:
 
 
 def main(address: str) -> None:
-    """Serve until the process that started this one is gone."""
+    """Serve until the process that started this one is gone, or this one is asked to end."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     parent = os.getppid()
     with suppress(KeyboardInterrupt), started_pool(address):
         while os.getppid() == parent:

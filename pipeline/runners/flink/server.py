@@ -2,11 +2,9 @@
 
 import json
 import logging
-import os
 import shutil
 import signal
 import socket
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,8 +22,6 @@ from corpusmill.errors import UserError
 
 # Names the jar of a job server, for those who cannot download Beam's.
 JAR_VARIABLE = "FLINK_JOB_SERVER_JAR"
-
-_CHECKOUT = Path(__file__).resolve().parents[3]
 
 # Flink in the job server's process. By default every stage asks for 512 buffers at once, and small
 # references need only 64. Another attempt restarts a worker process that has died.
@@ -95,26 +91,19 @@ class StoppableFlinkRunner(FlinkRunner):
 
 @contextmanager
 def started_runner() -> Iterator[StoppableFlinkRunner]:
-    """Make a runner for the length of a block, in which workers find this Python and this checkout.
+    """Make a runner for the length of a block.
 
-    Beam starts "python", and sets a handler of Ctrl-C that ends only the job server.
+    Beam sets a handler of Ctrl-C that ends only the job server.
     """
     runner = StoppableFlinkRunner()
     handler = signal.getsignal(signal.SIGINT)
     logging.getLogger().addFilter(_is_not_about_waiting)
-    first = {"PATH": str(Path(sys.executable).parent), "PYTHONPATH": str(_CHECKOUT)}
-    before = {name: os.environ[name] for name in first if name in os.environ}
-    for name, folder in first.items():
-        os.environ[name] = os.pathsep.join(filter(None, (folder, before.get(name))))
     try:
         yield runner
     finally:
         runner.stop()
         signal.signal(signal.SIGINT, handler)
         logging.getLogger().removeFilter(_is_not_about_waiting)
-        for name in first:
-            del os.environ[name]
-        os.environ.update(before)
 
 
 def _is_not_about_waiting(record: logging.LogRecord) -> bool:

@@ -1,7 +1,5 @@
 """What is set for Flink, what the user's own options change of it, and what is refused."""
 
-import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +7,7 @@ import pytest
 from pipeline.options import RunOptions
 from pipeline.runners.flink.engine import FlinkEngine, Place
 from pipeline.runners.flink.rest import FlinkRest, Overview
-from pipeline.runners.flink.server import JAR_VARIABLE, embedded_configuration, started_runner
+from pipeline.runners.flink.server import JAR_VARIABLE, embedded_configuration
 from tests.tools.jobs import build, leftovers
 
 MASTER = "--flink_master=flink:8081"
@@ -122,12 +120,3 @@ def test_embedded_flink_is_watched_at_a_port_of_this_machine_alone() -> None:
         assert '"rest.bind-address": "127.0.0.1"' in content
         assert f'"rest.bind-port": "{address.split(":")[1]}"' in content
     assert not Path(folder).exists()
-
-
-def test_workers_find_this_python_and_this_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PYTHONPATH", raising=False)
-    before = dict(os.environ)
-    with started_runner():
-        assert os.environ["PATH"].startswith(str(Path(sys.executable).parent))
-        assert (Path(os.environ["PYTHONPATH"]) / "transforms").is_dir()
-    assert dict(os.environ) == before
