@@ -1,6 +1,6 @@
 """The memory that corpusmill's jobs need on a machine of a Flink cluster, part by part.
 
-    python deploy/flink/memory.py --slots 2 --parallelism 4 --input-gigabytes 100
+    python -m deploy.flink.memory --slots 2 --parallelism 4 --input-gigabytes 100
 
 prints the values for config.yaml and the memory of the worker pool, with reasons.
 """

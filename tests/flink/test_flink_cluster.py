@@ -81,6 +81,46 @@ def test_a_kill_in_a_stage_changes_no_byte(
     assert_same(output, expected)
 
 
+def test_task_managers_that_die_in_the_commit_cost_nothing(
+    cluster: Cluster, job_server: JobServer, corpus: Corpus, tmp_path: Path
+) -> None:
+    """Their workers outlive them and end the commit, and then Flink repeats all stages."""
+    expected = corpus.local_digests("bert")
+    cluster.await_slots()
+    output = tmp_path / "out"
+    process = start(*corpus.flags("bert", output), *of_job_server(cluster, job_server))
+    while process.poll() is None and not list(output.glob("train-*")):
+        time.sleep(0.001)
+    for task_manager in cluster.task_managers:
+        kill(task_manager)
+    _, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert_same(output, expected)
+
+
+def test_two_jobs_at_once_leave_each_other_alone(
+    cluster: Cluster, job_server: JobServer, corpus: Corpus, tmp_path: Path
+) -> None:
+    expected = corpus.local_digests("bert")
+    cluster.await_slots()
+    outputs = [tmp_path / "first", tmp_path / "second"]
+    flags = [
+        of_job_server(cluster, job_server, f"--job_name={path.name}", "--parallelism=2")
+        for path in outputs
+    ]
+    processes = [
+        start(*corpus.flags("bert", output), *more)
+        for output, more in zip(outputs, flags, strict=True)
+    ]
+    for output, process in zip(outputs, processes, strict=True):
+        _, errors = process.communicate()
+        assert process.returncode == 0, errors
+        assert_same(output, expected)
+        rest = FlinkRest(cluster.rest)
+        [job] = rest.jobs_named(output.name)
+        assert rest.failures(job) == []
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_whoever_ends_the_command_ends_the_job(
     number: signal.Signals,
@@ -148,9 +188,34 @@ def test_a_job_that_nobody_waits_for_ends_all_the_same(
     printed = run([*corpus.flags("bert", output), "--no-wait", *flags])
     assert f"http://{cluster.rest}/#/job/running/" in printed
     assert not (output / "_SUCCESS").exists()
+    # Its folder is its own, although the command is gone.
+    for flag in ("--resume", "--replace"):
+        refused = start(*corpus.flags("bert", output), flag)
+        assert "its last sign of life is" in refused.communicate()[1]
+        assert refused.returncode == 2
     cluster.await_slots()
     assert states_of(cluster, "unwatched") == [FINISHED]
     assert_same(output, expected)
+
+
+def test_a_job_that_nobody_waits_for_is_not_tried_again_after_a_mistake(
+    cluster: Cluster, job_server: JobServer, corpus: Corpus, tmp_path: Path
+) -> None:
+    cluster.await_slots()
+    bad, output = tmp_path / "bad.tokens", tmp_path / "out"
+    bad.write_bytes(corpus.text.read_bytes() + b" \xff \n" * 100)
+    arguments = corpus.flags("bert", output)
+    arguments[arguments.index(str(corpus.text))] = str(bad)
+    flags = of_job_server(cluster, job_server, "--job_name=unwatched-mistake")
+    run([*arguments, "--max-rejects", "5", "--no-wait", *flags])
+    cluster.await_slots()
+    assert states_of(cluster, "unwatched-mistake") == [FINISHED]
+    [job] = FlinkRest(cluster.rest).jobs_named("unwatched-mistake")
+    assert len(FlinkRest(cluster.rest).failures(job)) == 1
+    assert not (output / "_SUCCESS").exists()
+    # It is dead, and the next run continues its work.
+    run([*arguments, "--resume"])
+    assert (output / "_SUCCESS").exists()
 
 
 @pytest.mark.parametrize(
