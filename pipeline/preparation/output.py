@@ -176,6 +176,11 @@ _BOTH = ["add --resume", "add --replace"]
 def _in_use(output: str, names: list[str], foreign: list[str], claim: Claim | None) -> UserError:
     unfinished = claim is not None or (SUCCESS not in names and not foreign)
     cause = f"it is not empty ({names[0]})" if names and not unfinished else ""
+    if claim is not None and claim.mistake:
+        # Nobody may have waited for the run to say it.
+        cause = (
+            f"it has an unfinished data set (its run ended with: {': '.join(claim.mistake[:2])})"
+        )
     cures = ["add --replace"] if claim is None or claim.is_damaged else _BOTH
     cure = f"Give another folder, or {', or '.join(cures)}"
     return UserError(

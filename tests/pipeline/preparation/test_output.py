@@ -160,8 +160,12 @@ def test_the_job_of_a_run_whose_command_is_gone_is_left_alone_until_it_is_silent
     os.utime(sign, (time.time() - 301,) * 2)
     assert check_output(str(tmp_path), replace=False, resume=True) == ()
     Workplace(str(folder)).give_sign()
-    end_claim(str(tmp_path), "t", FAILED)
+    end_claim(str(tmp_path), "t", FAILED, UserError("--max-rejects 5", "9 lines are rejects", ""))
     assert check_output(str(tmp_path), replace=False, resume=True) == ()
+    with pytest.raises(
+        UserError, match=r"ended with: --max-rejects 5: 9 lines are rejects\)\. Giv"
+    ):
+        check_output(str(tmp_path), replace=False)
 
 
 def test_what_a_killed_command_has_left_of_a_finished_run_is_removed(tmp_path: Path) -> None:
