@@ -11,6 +11,7 @@ import pytest
 from apache_beam.io.filesystems import FileSystems
 
 _CALLS = ("exists", "match", "delete", "rename", "mkdirs", "copy", "open", "create")
+_READS = {"exists", "match", "open"}
 # What is done to local files without Beam.
 _LOCAL_CALLS = ((os, "link"), (os, "unlink"), (shutil, "rmtree"))
 
@@ -23,7 +24,7 @@ class KilledError(BaseException):
 
 
 class FaultyFiles:
-    """Counts the calls, kills the caller at one of them, and calls an observer after each.
+    """Counts the calls, kills the caller at one of them, and calls an observer.
 
     Args:
         monkeypatch: restores the filesystems at the end of the test.
@@ -31,7 +32,8 @@ class FaultyFiles:
     Attributes:
         kill_at: number of the call that kills, -1 for none.
         moment: when it kills.
-        observe: called after each call.
+        observe: called after each call that may change something, from the one that kills or pauses
+            on: those before are the same in every run.
         calls: names of the calls.
     """
 
@@ -80,7 +82,8 @@ class FaultyFiles:
         self.calls.append(name)
         if not dies:
             result = do()
-            self._notify()
+            if name not in _READS and len(self.calls) > self.kill_at and not self._is_slow():
+                self._notify()
             self._pause()
             return result
         with suppress(OSError):  # its answer reaches nobody
@@ -91,11 +94,15 @@ class FaultyFiles:
         self._notify()
         raise KilledError(f"{self.moment} call {self.kill_at}, {name}")
 
+    def _is_slow(self) -> bool:
+        """Whether the caller is the thread that will pause."""
+        return self._slow is not None and threading.current_thread() is self._slow[0]
+
     def _pause(self) -> None:
-        if not self._slow or threading.current_thread() is not self._slow[0]:
+        if self._slow is None or not self._is_slow():
             return
         thread, number, wait = self._slow
-        self._slow = (thread, number - 1, wait)
+        self._slow = (thread, number - 1, wait) if number else None
         if number == 0:
             wait()
 

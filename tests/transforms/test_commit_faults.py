@@ -112,10 +112,10 @@ def watch(
     """
     files = FaultyFiles(monkeypatch)
     files.kill(-1, AFTER)
+    files.observe = lambda: assert_whole_or_unfinished(case.folders.output, case.replaced)
     _run(case)
     final, calls = case.folders.files(), list(files.calls)
     case.restore()
-    files.observe = lambda: assert_whole_or_unfinished(case.folders.output, case.replaced)
     return files, final, calls
 
 
