@@ -9,6 +9,7 @@ import pytest
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.object_stores import ObjectStores, start_object_stores
+from tests.tools.shared_compilation import share_compilation
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -20,6 +21,13 @@ def read_local(path: str) -> bytes | None:
     """What `read_tokenizer` reads with."""
     file = Path(path)
     return file.read_bytes() if file.is_file() else None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compile_once() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        share_compilation(monkeypatch)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -3,8 +3,9 @@
     python -m tests.tools.border_calls FOLDER LOG
 
 A call must raise one of a few errors or return what a plain program returns. Run it with
-NUMBA_BOUNDSCHECK=1, so that a kernel which reads or writes beside an array raises IndexError, which
-is not among them. The last line of the log is the call that was made last, if the process dies.
+NUMBA_DISABLE_JIT=1 (or NUMBA_BOUNDSCHECK=1, which takes a minute longer), so that a kernel which
+reads or writes beside an array raises IndexError, which is not among them. The last line of the log
+is the call that was made last, if the process dies.
 """
 
 import sys

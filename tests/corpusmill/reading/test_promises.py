@@ -99,7 +99,7 @@ runs = st.lists(legs(), min_size=1, max_size=3).flatmap(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(kinds, runs, st.booleans())
 def test_each_sample_is_read_once_per_epoch_whatever_changes(
     data: Data, run: list[Leg], by_length: bool
