@@ -2,7 +2,9 @@
 
 import shlex
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, redirect_stderr
+from io import StringIO
+from itertools import pairwise
 
 import tyro
 from apache_beam.io.filesystems import FileSystems
@@ -47,6 +49,7 @@ def main(arguments: Sequence[str]) -> int:
     log = LogOptions()
     with EndingSignals() as signals, ExitStack() as stack:
         try:
+            _refuse_empty(own)
             command = parse(merge_repeats(own))
             options = getattr(command, "log", log)
             stack.enter_context(open_log(options))
@@ -87,7 +90,7 @@ def parse(arguments: list[str]) -> Command:
 def _run(command: Command, beam_arguments: tuple[str, ...], typed: str) -> int:
     console = Terminal()
     # Commands open files in object stores with these options.
-    FileSystems.set_options(PipelineOptions(list(beam_arguments)))
+    FileSystems.set_options(_parse_beam_options(beam_arguments))
     match command:
         case Build():
             return build(command, beam_arguments, console)
@@ -99,6 +102,32 @@ def _run(command: Command, beam_arguments: tuple[str, ...], typed: str) -> int:
             return inspect_corpus(command, beam_arguments, console, typed)
         case Verify():
             return verify(command, console)
+
+
+def _parse_beam_options(arguments: tuple[str, ...]) -> PipelineOptions:
+    """Parse Beam's own options, whose parser prints its usage and ends the process."""
+    options, printed = PipelineOptions(list(arguments)), StringIO()
+    try:
+        with redirect_stderr(printed):
+            options.get_all_options()
+    except SystemExit:
+        cause = printed.getvalue().strip().splitlines()[-1].partition("error: ")[2]
+        cure = "Give options as Beam's documentation has them"
+        raise UserError(f"-- {shlex.join(arguments)}", cause, cure) from None
+    return options
+
+
+def _refuse_empty(arguments: Sequence[str]) -> None:
+    """Refuse a value that is empty, which would mean the folder in which the command was started.
+
+    Raises:
+        UserError: there is one.
+    """
+    for before, argument in pairwise(("", *arguments)):
+        if not argument or (argument.startswith("--") and argument.endswith("=")):
+            value = argument.rstrip("=") or before
+            cause = "its value is empty, as that of a variable that is not set"
+            raise UserError(value, cause, "Give a value, or leave the option out")
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:

@@ -24,6 +24,8 @@ USER_ERROR, FAILURE, CANCELLED, INTERRUPTED = 2, 1, 3, 130
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
+_LONGEST_MESSAGE = 6000
+
 _SPACE = "Free some space, or name another disk; temporary files follow --temp-location and TMPDIR"
 _RIGHTS = "Change the permissions, or name another place"
 _PLACE = "Name another place"
@@ -43,6 +45,8 @@ def report_error(error: BaseException, log: LogOptions) -> int:
     if isinstance(error, BrokenPipeError) and drop_unread_output():
         return 0
     status, text, fields = _explain(error)
+    if len(text) > _LONGEST_MESSAGE:  # with a foreign name or text in it
+        text = f"{text[: _LONGEST_MESSAGE // 2]} ... {text[-_LONGEST_MESSAGE // 2 :]}"
     if not log.takes_stderr:
         with suppress(OSError):
             Terminal(stderr=True).print(text)

@@ -86,7 +86,8 @@ class BertOptions(ObjectiveOptions):
         if not self.whole_word_mask:
             _check_default("ngram", self.ngram, "n-grams are runs of whole words")
             _check_default("words", self.words, "single tokens are masked, not words")
-        check_option("pool-tokens", self.pool_tokens, self.pool_tokens >= 1, "1 and more")
+        is_valid = 1 <= self.pool_tokens < 2**48
+        check_option("pool-tokens", self.pool_tokens, is_valid, "1 to 281474976710655")
 
     @property
     def prediction_places(self) -> int:

@@ -78,7 +78,8 @@ class ErnieOptions(ObjectiveOptions):
         self.check_ranges(max_seq_length=(5, 65535), duplicates=(1, 65535), short_seq_prob=(0, 1))
         share = self.mask_word_prob
         check_option("mask-word-prob", share, 0 <= share <= 1, "0 (never) to 1 (always)")
-        check_option("pool-tokens", self.pool_tokens, self.pool_tokens >= 1, "1 and more")
+        is_valid = 1 <= self.pool_tokens < 2**48
+        check_option("pool-tokens", self.pool_tokens, is_valid, "1 to 281474976710655")
         check_option("words", self.words or '""', bool(self.words), '"unicode", "jieba" or a name')
 
     def bind(self, tokenizer: Vocabulary) -> "Ernie":

@@ -34,7 +34,7 @@ from pipeline.console.terminal_report import print_corpus
 from pipeline.graph import Job, plan_pool, plan_preparation
 from pipeline.preparation.assembly import assemble_job
 from pipeline.preparation.inputs import read_bytes, sum_costs
-from pipeline.preparation.output import check_file, write_text
+from pipeline.preparation.output import check_file, write_whole
 from pipeline.preparation.recipe import BuildOptions, prepare
 from pipeline.preparation.run_folder import RunFolder
 from pipeline.preparation.temporary_folder import temporary_folder
@@ -103,10 +103,11 @@ def inspect_corpus(
     print_corpus(console, numbers)
     if command.json:
         content = json.dumps(numbers, indent=1, ensure_ascii=False) + "\n"
-        write_text(command.json, content)
+        write_whole(command.json, content.encode())
         console.print(f"all numbers are in {command.json}")
     if command.html:
-        write_text(command.html, render_corpus_page(numbers, Origin(seconds=time(), command=typed)))
+        page = render_corpus_page(numbers, Origin(seconds=time(), command=typed))
+        write_whole(command.html, page.encode())
         console.print(f"the report with plots is in {command.html}")
     return 0
 

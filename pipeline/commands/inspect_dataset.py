@@ -20,7 +20,7 @@ from pipeline.console.terminal import hide_native_errors
 from pipeline.console.terminal_report import print_inspection
 from pipeline.preparation.beam_folder import BeamFolder
 from pipeline.preparation.inputs import absolute
-from pipeline.preparation.output import check_file, write_text
+from pipeline.preparation.output import check_file, write_whole
 
 _ON_PAGE, _FEWEST_ON_PAGE = 200, 20
 
@@ -61,7 +61,7 @@ def inspect(command: Inspect, console: Console) -> int:
     origin = Origin(absolute(command.folder), root.written_at(SUCCESS))
     print_inspection(console, manifest, printed, report, origin)
     if command.html:
-        write_text(command.html, render_page(manifest, drawn, report, origin))
+        write_whole(command.html, render_page(manifest, drawn, report, origin).encode())
         console.print(f"the report with plots is in {command.html}")
     return 0
 

@@ -31,9 +31,10 @@ from pipeline.preparation.inputs import (
     print_hub_files,
     sum_costs,
 )
+from pipeline.preparation.output import write_whole
 from pipeline.preparation.recipe import estimate_text_bytes
 from pipeline.preparation.temporary_folder import temporary_folder
-from transforms.storage.files import create_file, file_exists, open_file
+from transforms.storage.files import file_exists, open_file
 
 
 class GivenOptions(TypedDict, total=False):
@@ -189,8 +190,7 @@ def train_tokenizer(command: TrainTokenizer, console: Console) -> int:
     tokenizer = Tokenizer.from_str(content)
     if command.save_model is not None:
         _save_model(tokenizer, command.save_model)
-    with create_file(absolute(command.output)) as stream:
-        stream.write(content.encode())
+    write_whole(command.output, content.encode())
     for remark in (*corpus.describe(), *_describe(command, tokenizer, options.vocab_size)):
         console.print(remark)
     return 0
@@ -229,8 +229,7 @@ def _save_model(tokenizer: Tokenizer, folder: str) -> None:
     root = absolute(folder)
     with TemporaryDirectory() as temporary:
         for path in sorted(map(Path, tokenizer.model.save(temporary))):
-            with create_file(FileSystems.join(root, path.name)) as stream:
-                stream.write(path.read_bytes())
+            write_whole(FileSystems.join(root, path.name), path.read_bytes())
 
 
 def _describe(command: TrainTokenizer, tokenizer: Tokenizer, wanted: int | None) -> Iterator[str]:

@@ -46,7 +46,8 @@ class LogOptions:
         Raises:
             UserError: a value is not valid.
         """
-        check_option("log-seconds", self.log_seconds, self.log_seconds > 0, "more than 0")
+        is_valid = 0.01 <= self.log_seconds <= 1e6
+        check_option("log-seconds", self.log_seconds, is_valid, "0.01 to 1000000")
         if self.log_file and "://" in self.log_file:
             raise UserError(
                 f"--log-file {self.log_file}",

@@ -5,6 +5,7 @@ import re
 import socket
 from collections.abc import Container, Iterable
 from pathlib import Path
+from uuid import uuid4
 
 import psutil
 from apache_beam.io.filesystems import FileSystems
@@ -59,6 +60,9 @@ def check_output(
     Raises:
         UserError: the folder is refused.
     """
+    if not absolute(output).strip("/"):
+        cause = "it is the folder that holds everything on this machine"
+        raise UserError(f"--output {output}", cause, "Name a folder in it")
     try:
         claim, listed = read_claim(absolute(output)), BeamFolder(output).list()
     except UserError as error:  # of an object store
@@ -213,6 +217,21 @@ def check_file(flag: str, path: str) -> None:
         raise UserError(f"{flag} {path}", cause, "Name a file in an existing folder")
 
 
-def write_text(path: str, text: str) -> None:
-    """Write a report to this machine or to a store."""
-    write_file(absolute(path), text.encode())
+def write_whole(path: str, content: bytes) -> None:
+    """Write a small file to this machine or to a store; nobody ever sees a part of it.
+
+    Raises:
+        OSError: it cannot be written; an earlier file of this name stays.
+    """
+    place = absolute(path)
+    if not is_local(path):
+        write_file(place, content)
+        return
+    place = os.path.realpath(place)
+    new = Path(f"{place}.{uuid4().hex[:8]}")
+    try:
+        write_file(str(new), content)
+        new.replace(place)
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, path) from None

@@ -5,7 +5,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -29,6 +29,8 @@ def make_temporary_folder(output: str, temp_location: str | None) -> str:
     """
     folder = FileSystems.join(absolute(temp_location or output), f"{TEMPORARY}{uuid4().hex}")
     flag = f"--temp-location {temp_location}" if temp_location else f"--output {output}"
+    above = list(Path(folder).parents) if is_local(folder) else []
+    made = [path for path in above if not path.exists()]
     try:
         if is_local(folder):
             Path(folder).mkdir(parents=True)
@@ -36,6 +38,10 @@ def make_temporary_folder(output: str, temp_location: str | None) -> str:
         mark = json.dumps({"output": absolute(output)}).encode()
         write_file(FileSystems.join(folder, _MARK), mark)
     except (OSError, BeamIOError) as error:
+        remove_folder(folder)
+        with suppress(OSError):
+            for path in made:
+                path.rmdir()
         raise UserError(
             flag, f"no folder can be made there ({error})", "Give a folder you can write to"
         ) from None

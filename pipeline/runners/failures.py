@@ -51,7 +51,7 @@ _FAULTS = (
     ),
     _Fault(
         re.compile(
-            r"(?:Permission denied|Read-only file system|Input/output error|Is a directory)[^\n]*"
+            r"(?:Permission denied|Read-only file system|Input/output error|File too large)[^\n]*"
         ),
         "a file or folder cannot be read or written",
         "Repair it or its permissions, or name another one",

@@ -1,5 +1,6 @@
 """Odd names, places and inputs: one message, which shows them as they are."""
 
+import errno
 import subprocess
 import sys
 from pathlib import Path
@@ -94,3 +95,57 @@ def test_a_working_directory_that_is_gone_is_named(tmp_path: Path) -> None:
     )  # fmt: skip
     assert ended.stderr.startswith("error: the working directory does not exist any more")
     assert len(ended.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["--output", ""], ["--output: its value is empty"]),
+        (["--output="], ["--output: its value is empty"]),
+        (["--output", "//"], ["--output //: it is the folder that holds everything"]),
+        (["--log-seconds", "inf"], ["--log-seconds inf"]),
+        (["--pool-tokens", "9" * 23], ["--pool-tokens 999"]),
+        (
+            ["--", "--direct_num_workers=x"],
+            ["-- --direct_num_workers=x: ", "invalid int value: 'x'"],
+        ),
+    ],
+)
+def test_a_value_that_cannot_be_meant_is_refused(
+    arguments: list[str], parts: list[str], sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    build([sample], tokenizer_path, tmp_path / "out", *arguments, refused=parts)
+    assert leftovers(tmp_path) == []
+
+
+@pytest.mark.parametrize("flags", [[], ["--save-model", "model"]])
+def test_a_disk_that_is_full_at_the_end_leaves_the_earlier_file(
+    flags: list[str], sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    output = tmp_path / "t.json"
+    output.write_text("before")
+
+    def fill(path: str, content: bytes) -> None:
+        Path(path).write_bytes(content[:10])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("pipeline.preparation.output.write_file", fill)
+    arguments = ("--input", sample, "--output", output, "--replace", *flags)
+    run_here("train-tokenizer", *arguments, refused=["the disk is full (No space left on device)"])
+    assert output.read_text() == "before"
+    assert leftovers(tmp_path) == ["t.json"]
+
+
+@pytest.mark.parametrize("first_file", ["temporary_folder.write_file", "run_folder.take_claim"])
+def test_a_disk_that_is_full_at_the_first_file_leaves_nothing(
+    first_file: str, sample: Path, tokenizer_path: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    def fill(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(f"pipeline.preparation.{first_file}", fill)
+    output = tmp_path / "new" / "out"
+    build([sample], tokenizer_path, output, refused=["No space left on device"])
+    assert leftovers(tmp_path) in ([], ["new"])

@@ -9,6 +9,7 @@ import requests
 from apache_beam.portability.api import beam_job_api_pb2
 from google.protobuf import json_format
 
+from corpusmill.hub import describe_error
 from pipeline.runners.live_counters import read_counters
 
 # Beam keeps all of its metrics in one accumulator.
@@ -122,7 +123,7 @@ class FlinkRest:
         try:
             requests.patch(f"{self._url}/jobs/{job}?mode=cancel", timeout=_SECONDS_TO_ANSWER)
         except requests.RequestException as error:
-            raise NoAnswerError(str(error)) from error
+            raise NoAnswerError(describe_error(error)) from error
 
     def page(self, job: str) -> str:
         """Return the URL of the page on which a job can be watched."""
@@ -134,4 +135,4 @@ class FlinkRest:
             answer.raise_for_status()
             return answer.json()
         except requests.RequestException as error:
-            raise NoAnswerError(str(error)) from error
+            raise NoAnswerError(describe_error(error)) from error

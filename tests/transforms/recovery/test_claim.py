@@ -1,3 +1,4 @@
+import resource
 from pathlib import Path
 from threading import Thread
 
@@ -87,3 +88,14 @@ def test_of_many_that_ask_at_once_one_has_it(tmp_path: Path) -> None:
         thread.join()
     [winner] = won
     check_claim(str(tmp_path), str(winner))
+
+
+def test_a_claim_on_a_full_disk_is_not_there_at_all(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            take_claim(str(tmp_path), Claim("a" * 32, "", "host", 1, 1.0))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not list(tmp_path.iterdir())
