@@ -107,7 +107,7 @@ def test_a_working_directory_that_is_gone_is_named(tmp_path: Path) -> None:
         (["--pool-tokens", "9" * 23], ["--pool-tokens 999"]),
         (
             ["--", "--direct_num_workers=x"],
-            ["-- --direct_num_workers=x: ", "invalid int value: 'x'"],
+            ["-- --direct_num_workers=x: ", "invalid int"],
         ),
     ],
 )
@@ -118,11 +118,9 @@ def test_a_value_that_cannot_be_meant_is_refused(
     assert leftovers(tmp_path) == []
 
 
-@pytest.mark.parametrize("flags", [[], ["--save-model", "model"]])
 def test_a_disk_that_is_full_at_the_end_leaves_the_earlier_file(
-    flags: list[str], sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     output = tmp_path / "t.json"
     output.write_text("before")
 
@@ -131,7 +129,7 @@ def test_a_disk_that_is_full_at_the_end_leaves_the_earlier_file(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("pipeline.preparation.output.write_file", fill)
-    arguments = ("--input", sample, "--output", output, "--replace", *flags)
+    arguments = ("--input", sample, "--output", output, "--replace")
     run_here("train-tokenizer", *arguments, refused=["the disk is full (No space left on device)"])
     assert output.read_text() == "before"
     assert leftovers(tmp_path) == ["t.json"]
