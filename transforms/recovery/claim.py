@@ -190,10 +190,14 @@ def _replace(output: str, content: bytes) -> None:
 
 def _write_new(path: Path, content: bytes) -> Path:
     new = path.with_name(f"{path.name}.{uuid4().hex}")
-    with new.open("xb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
+    try:
+        with new.open("xb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError:  # the disk is full
+        new.unlink(missing_ok=True)
+        raise
     return new
 
 
