@@ -4,7 +4,8 @@ PYTHON ?= python3.11
 VENV := .venv/bin
 INPUT := samples/wiki.sample.tokens
 OUT := sample-output
-DEMO := $(OUT)/train-demo
+# Each input has a folder of its own, so that a training that was stopped is resumed with its data.
+DEMO := $(OUT)/train-demo$(if $(INPUT:samples/%=),/$(notdir $(firstword $(INPUT))))
 ONLY :=
 
 # One more process than cores: many tests wait for processes of their own.
@@ -13,6 +14,9 @@ PYTEST = $(VENV)/pytest --numprocesses $(TEST_PROCESSES) --dist worksteal
 
 # Without bytecode each of the hundreds of processes that the tests start would compile all sources.
 test coverage: export PYTHONDONTWRITEBYTECODE =
+
+# Setuptools warns of every editable installation.
+INSTALL = PYTHONWARNINGS='ignore:Editable installation' $(VENV)/pip install --quiet --constraint constraints.txt --editable
 
 # Two of Beam's programs exist in Go only; they are built at the version of the installed package.
 GO_PACKAGES := github.com/apache/beam/sdks/v2
@@ -27,14 +31,19 @@ setup: .venv/test ## Set up .venv with everything for running, testing and linti
 
 run: .venv/job ## Build a BERT data set from the bundled sample text, verify it and show it
 	$(VENV)/python -m pipeline train-tokenizer --input $(INPUT) --vocab-size 2000 --output $(OUT)/tokenizer.json --replace
-	$(VENV)/python -m pipeline bert --input $(INPUT) --tokenizer $(OUT)/tokenizer.json --output $(OUT)/bert --replace --max-seq-length 128 --num-shards 2 --seed 1
+	$(VENV)/python -m pipeline bert --input $(INPUT) --tokenizer $(OUT)/tokenizer.json --output $(OUT)/bert --replace --max-seq-length 128 --num-shards 2 --seed 1 > /dev/null
 	$(VENV)/python -m pipeline verify $(OUT)/bert
 	$(VENV)/python -m pipeline inspect $(OUT)/bert --examples 1 --html $(OUT)/report.html
+	@printf '%s\n' '' 'Next:' \
+	  '  open $(OUT)/report.html in a browser' \
+	  '  make train-demo               # trains a small BERT with such a data set' \
+	  '  . .venv/bin/activate          # then, with text of your own:' \
+	  '  python -m pipeline inspect-corpus --input FILES --tokenizer $(OUT)/tokenizer.json'
 
 train-demo: .venv/demo ## Train a small BERT on the sample text and draw its losses; INPUT=wikitext-2 for real text
 	$(VENV)/python -m pipeline train-tokenizer --input $(INPUT) --vocab-size 600 --output $(DEMO)/tokenizer.json --replace
 	$(VENV)/python -m pipeline bert --input $(INPUT) --tokenizer $(DEMO)/tokenizer.json --output $(DEMO)/bert --replace --max-seq-length 64 --duplicates 20 --mask dynamic --sentence-rule split --language en --validation-share 0.1 --num-shards 2 --seed 1
-	$(VENV)/python -m examples.train_bert $(DEMO)/bert --results $(DEMO)
+	$(VENV)/python -m examples.train_bert $(DEMO)/bert --results $(DEMO) $(if $(wildcard $(DEMO)/checkpoint.pt),--resume)
 
 lint: .venv/test ## Check style, format, types and the layers of imports
 	$(VENV)/ruff check .
@@ -71,19 +80,23 @@ clean: ## Remove .venv and the output of `make run` and `make train-demo`
 	touch $@
 
 .venv/job: .venv/python pyproject.toml constraints.txt
-	$(VENV)/pip install --quiet --constraint constraints.txt --editable '.[job]'
+	@echo 'Installing packages into .venv: this takes some minutes ...'
+	$(INSTALL) '.[job]'
 	touch $@
 
 .venv/test: .venv/python pyproject.toml constraints.txt
-	$(VENV)/pip install --quiet --constraint constraints.txt --editable '.[job,test]'
+	@echo 'Installing packages into .venv: this takes some minutes ...'
+	$(INSTALL) '.[job,test]'
 	touch $@ .venv/job
 
 .venv/demo: .venv/python pyproject.toml constraints.txt
-	$(VENV)/pip install --quiet --constraint constraints.txt --editable '.[job,demo]'
+	@echo 'Installing packages into .venv: this takes some minutes ...'
+	$(INSTALL) '.[job,demo]'
 	touch $@ .venv/job
 
 .venv/flink: .venv/test
-	$(VENV)/pip install --quiet --constraint constraints.txt --editable '.[job,test,flink]'
+	@echo 'Installing packages into .venv: this takes some minutes ...'
+	$(INSTALL) '.[job,test,flink]'
 	touch $@
 
 .venv/bin/prism: .venv/job

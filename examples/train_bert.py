@@ -5,10 +5,12 @@
 
 The folder `--results` gets a plot of the losses, `losses.png`, and `checkpoint.pt`, from which
 `--resume` continues as if the training had never stopped. `make train-demo` does all this with the
-bundled sample.
+bundled sample, and continues if it is stopped and run again.
 """
 
 import argparse
+import pickle
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,6 +24,7 @@ from torch.nn.functional import cross_entropy
 from transformers import BertConfig, BertForPreTraining, get_linear_schedule_with_warmup
 
 from corpusmill import DataSet, TensorLoader, collator_for, make_batches
+from corpusmill.errors import UserError, check_option
 from examples.loss_curves import SMOOTHED, Losses, draw_losses, find_baselines, judge
 
 
@@ -83,6 +86,7 @@ class Training:
     loader: TensorLoader
     losses: list[Losses] = field(default_factory=list)
     validation: list[Losses] = field(default_factory=list)
+    saved: int = 0
 
     def step(self, batch: dict[str, Tensor]) -> None:
         """Train with one batch."""
@@ -121,6 +125,7 @@ class Training:
         partial = path.with_suffix(".partial")
         torch.save(state, partial)
         partial.replace(path)
+        self.saved = len(self.losses)
 
     def load(self, path: Path) -> None:
         """Restore the state of a checkpoint."""
@@ -132,12 +137,36 @@ class Training:
         torch.set_rng_state(state["dropout"])
         self.losses = [Losses(*losses) for losses in state["losses"]]
         self.validation = [Losses(*losses) for losses in state["validation"]]
+        self.saved = len(self.losses)
+
+
+def open_data(options: argparse.Namespace) -> tuple[DataSet, DataSet]:
+    """Return the training split and the validation split.
+
+    Raises:
+        UserError: there is none, or its examples are not what this program trains with.
+    """
+    for name in ("steps", "batch_size", "hidden_size", "save_every", "validation_batches"):
+        value = getattr(options, name)
+        check_option(name.replace("_", "-"), value, value >= 1, "1 or more")
+    data_set = DataSet(options.data)
+    if "next_sentence_label" not in {column.name for column in data_set.columns}:
+        cause = "its examples have no labels of the next sentence, which this program learns"
+        raise UserError(str(options.data), cause, "Build it with `python -m pipeline bert`")
+    if "validation" not in data_set.manifest.splits:
+        cause = "it has no validation split, on which this program computes losses"
+        raise UserError(str(options.data), cause, "Build it with --validation-share 0.1")
+    return data_set, DataSet(options.data, "validation")
 
 
 def train(options: argparse.Namespace) -> Training:
-    """Train to the last step, and save checkpoints."""
+    """Train to the last step, and save checkpoints.
+
+    Raises:
+        UserError: the data set or the checkpoint does not suit.
+    """
     torch.manual_seed(options.seed)
-    data_set, held_out = DataSet(options.data), DataSet(options.data, "validation")
+    data_set, held_out = open_data(options)
     loader = open_loader(data_set, options.batch_size, options.seed)
     model = build_model(data_set, options.hidden_size)
     optimizer = torch.optim.AdamW(model.parameters(), options.learning_rate, weight_decay=0.01)
@@ -145,8 +174,25 @@ def train(options: argparse.Namespace) -> Training:
     training = Training(model, optimizer, schedule, loader)
     checkpoint = options.results / "checkpoint.pt"
     if options.resume:
-        training.load(checkpoint)
+        resume(training, checkpoint)
+    try:
+        loop(options, training, held_out, checkpoint)
+    except KeyboardInterrupt:
+        way = "nothing was saved yet; the same command starts again"
+        if training.saved:
+            way = f"step {training.saved} is saved; the same command with --resume continues there"
+            way += ", as `make train-demo` does"
+        done = len(training.losses)
+        raise KeyboardInterrupt(f"after step {done}: {way}") from None
+    return training
+
+
+def loop(
+    options: argparse.Namespace, training: Training, held_out: DataSet, checkpoint: Path
+) -> None:
+    """Train, validate and save, up to the last step."""
     began = time.monotonic()
+    loader = training.loader
     while (done := len(training.losses)) < options.steps:
         for step, batch in enumerate(islice(loader, options.steps - done), done + 1):  # of an epoch
             training.step(batch)
@@ -155,7 +201,23 @@ def train(options: argparse.Namespace) -> Training:
                 training.validate(same, options.validation_batches)  # with the same masks each time
                 training.save(checkpoint)
                 report(training, time.monotonic() - began)
-    return training
+
+
+def resume(training: Training, checkpoint: Path) -> None:
+    """Restore the state of a checkpoint.
+
+    Raises:
+        UserError: there is none, or it belongs to another run.
+    """
+    if not checkpoint.exists():
+        cause = f"there is no checkpoint, {checkpoint}"
+        raise UserError("--resume", cause, "Leave it out, or name the --results of the other run")
+    try:
+        training.load(checkpoint)
+    except (RuntimeError, ValueError, LookupError, EOFError, pickle.UnpicklingError, UserError):
+        cause = f"{checkpoint} is damaged, or belongs to another data set or model"
+        raise UserError("--resume", cause, "Leave it out, or remove the checkpoint") from None
+    print(f"continued after step {len(training.losses)}", flush=True)
 
 
 def report(training: Training, seconds: float) -> None:
@@ -184,7 +246,21 @@ def conclude(options: argparse.Namespace, training: Training) -> None:
     print(f"{len(training.losses)} steps; the losses are plotted in {plot}")
 
 
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Train, and return the exit status."""
+    options = parse_arguments(arguments)
+    try:
+        open_data(options)
+        options.results.mkdir(parents=True, exist_ok=True)
+        conclude(options, train(options))
+    except (UserError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt as stop:
+        print(f"interrupted {stop}", file=sys.stderr)
+        return 130
+    return 0
+
+
 if __name__ == "__main__":
-    arguments = parse_arguments()
-    arguments.results.mkdir(parents=True, exist_ok=True)
-    conclude(arguments, train(arguments))
+    sys.exit(main())

@@ -22,6 +22,13 @@ def _check_working_folder() -> None:
         _end(2, b"error: the working directory does not exist any more. Change to another one.\n")
 
 
+def _explain_missing(module: str) -> bytes:
+    """Say where to get a package, for somebody who runs this outside their environment."""
+    cause = f"the package {module.partition('.')[0]} is not installed for it"
+    cure = "Run `make setup` and `. .venv/bin/activate`, or `pip install '.[job]'`"
+    return os.fsencode(f"error: {sys.executable}: {cause}. {cure}.\n")
+
+
 if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: _end(130, b"interrupted: nothing was begun\n"))
@@ -34,9 +41,12 @@ if __name__ == "__main__":
     gc.disable()
     # If pandas is installed, Beam imports it for the types of data frames, which no stage uses.
     sys.modules["pandas"] = None  # type: ignore[assignment]
-    from pipeline.command_line import main
-    from pipeline.console.terminal import prepare_streams
-    from pipeline.outcomes import exit_now
+    try:
+        from pipeline.command_line import main
+        from pipeline.console.terminal import prepare_streams
+        from pipeline.outcomes import exit_now
+    except ModuleNotFoundError as error:
+        _end(2, _explain_missing(error.name or ""))
 
     del sys.modules["pandas"]
     gc.freeze()

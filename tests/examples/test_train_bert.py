@@ -12,6 +12,7 @@ from corpusmill.reading.data_set import DataSet
 from examples import train_bert
 from examples.loss_curves import entropy, find_baselines, judge, smooth
 from tests.examples.conftest import Builder
+from tests.tools.small_datasets import Recipe, write_dataset
 
 _OPTIONS = BertOptions(max_seq_length=64, duplicates=5, mask="dynamic")
 
@@ -59,7 +60,7 @@ def test_a_resumed_run_ends_like_one_that_never_stopped(
             raise KeyboardInterrupt
 
     monkeypatch.setattr(train_bert, "report", stop)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match=r"after step 20: step 20 is saved.*--resume"):
         _run(data, tmp_path, 30, "--save-every", "10")
     resumed = _run(data, tmp_path, 30, "--save-every", "10", "--resume")
 
@@ -67,6 +68,44 @@ def test_a_resumed_run_ends_like_one_that_never_stopped(
     assert resumed.validation == whole.validation
     for name, tensor in whole.model.state_dict().items():
         assert torch.equal(tensor, resumed.model.state_dict()[name]), name
+
+
+def _refuse(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    assert train_bert.main([str(argument) for argument in arguments]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith("error: ")
+    assert message.count("\n") == 1
+    return message
+
+
+def test_what_cannot_be_trained_is_refused(
+    build: Builder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = build(_OPTIONS) / "out"
+    assert "there is no such folder" in _refuse(capsys, tmp_path / "nowhere")
+    without_pairs = build(BertOptions(max_seq_length=64, segments="full-sentences")) / "out"
+    assert "no labels of the next sentence" in _refuse(capsys, without_pairs)
+    whole = tmp_path / "whole"
+    write_dataset(whole, Recipe(_OPTIONS, validation_share=0.0))
+    assert "Build it with --validation-share 0.1" in _refuse(capsys, whole)
+    assert "--steps 0" in _refuse(capsys, data, "--steps", "0")
+    results = ("--results", tmp_path / "results")
+    assert "there is no checkpoint" in _refuse(capsys, data, *results, "--resume")
+    (tmp_path / "results" / "checkpoint.pt").write_bytes(b"not one")
+    assert "checkpoint.pt is damaged" in _refuse(capsys, data, *results, "--resume")
+
+
+def test_an_interrupted_run_says_how_to_continue(
+    build: Builder, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(train_bert.Training, "step", stop)
+    data = str(build(_OPTIONS) / "out")
+    assert train_bert.main([data, "--results", str(tmp_path)]) == 130
+    assert "interrupted after step 0: nothing was saved yet" in capsys.readouterr().err
 
 
 def test_losses_of_guessing_come_from_the_examples() -> None:
