@@ -9,10 +9,9 @@ from corpusmill.errors import printable
 from corpusmill.inspection.corpus_numbers import report_build, report_sections
 from corpusmill.inspection.drawn_examples import DrawnExample
 from corpusmill.inspection.figures import Report
-from pipeline.console import plots as plots_module
 from pipeline.console.example_browser import browse
 from pipeline.console.origin import Origin
-from pipeline.console.plots import Plot, plot_corpus, plot_report
+from pipeline.console.plots import FRAME, Plot, plot_corpus, plot_report
 
 # A list of more files is in the manifest; the page stays below 2 MB.
 _MOST_SOURCES, _MOST_SOURCE_BYTES = 1000, 150_000
@@ -85,7 +84,7 @@ def _render(template: str, plots: Iterator[Plot] | Sequence[Plot], **values: obj
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    values |= {"plots": list(plots), "plots_module": plots_module}
+    values |= {"plots": list(plots), "frame": FRAME}
     return environment.get_template(template).render(values)
 
 

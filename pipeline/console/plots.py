@@ -12,10 +12,23 @@ from typing import Any, NamedTuple
 from corpusmill.inspection.figures import Distribution, Report, describe
 from corpusmill.inspection.value_bins import bin_shares, cut_bins
 
-# In units of the drawing, of which a narrow telephone shows one as a pixel.
-WIDTH, HEIGHT = 360, 200
-LEFT, TOP, RIGHT, BOTTOM = 46, 16, 344, 174
-_TICK_WIDTH, _GAP, _WIDEST_BAR = 62, 8, 46
+
+class Frame(NamedTuple):
+    """The size of a plot and the edges of the area between its axes.
+
+    The units are those of the drawing, of which a narrow telephone shows one as a pixel.
+    """
+
+    width: int = 360
+    height: int = 200
+    left: int = 46
+    top: int = 16
+    right: int = 344
+    bottom: int = 174
+
+
+FRAME = Frame()
+_TICK_WIDTH, _GAP, _WIDEST_BAR, _LETTER = 62, 8, 46, 6.5
 
 
 class Tick(NamedTuple):
@@ -120,7 +133,11 @@ def _plot_bins(by_split: Mapping[str, Distribution], title: str, unit: str) -> P
     edges = _place_bins(bins)
     bars = tuple(
         Bar(
-            0, left, _height(share, top), max(0.5, right - left - 0.6), BOTTOM - _height(share, top)
+            0,
+            left,
+            _height(share, top),
+            max(0.5, right - left - 0.6),
+            FRAME.bottom - _height(share, top),
         )
         for (left, right), share in zip(edges, shares[0], strict=True)
         if share
@@ -148,18 +165,18 @@ def _plot_classes(by_split: Mapping[str, Distribution], title: str, unit: str) -
         for distribution in by_split.values()
     ]
     top, y_ticks = _scale(max(map(max, shares)))
-    room = (RIGHT - LEFT) / len(names)
+    room = (FRAME.right - FRAME.left) / len(names)
     width = min(_WIDEST_BAR, 0.8 * room / len(shares))
     bars, columns, ticks = [], [], []
     for value, name in enumerate(names):
-        middle = LEFT + (value + 0.5) * room
-        ticks.append(Tick(middle, name))
+        middle = FRAME.left + (value + 0.5) * room
+        ticks.append(Tick(middle, _shorten(name, room)))
         part = [of_split[value] for of_split in shares]
         columns.append(Column(middle - room / 2, room, f"{name}: {_list_shares(by_split, part)}"))
         for number, share in enumerate(part):
             x, y = middle + (number - len(shares) / 2) * width, _height(share, top)
             label = percent(share) if width >= 30 else ""
-            bars.append(Bar(number, x + 1, y, width - 2, BOTTOM - y, label))
+            bars.append(Bar(number, x + 1, y, width - 2, FRAME.bottom - y, label))
     text = f"Share of {unit}. {'. '.join(column.text for column in columns)}."
     return Plot(
         title, unit, text, (*by_split,), tuple(bars), (), tuple(columns), tuple(ticks), y_ticks
@@ -187,18 +204,24 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def _shorten(name: str, room: float) -> str:
+    most = max(2, int(room / _LETTER))
+    return name if len(name) <= most else f"{name[: most - 1]}\u2026"
+
+
 def _name_bin(values: range) -> str:
     first, last = values[0], values[-1]
     return f"{first:,}" if first == last else f"{first:,} to {last:,}"
 
 
 def _height(share: float, top: float) -> float:
-    return BOTTOM - share / top * (BOTTOM - TOP)
+    return FRAME.bottom - share / top * (FRAME.bottom - FRAME.top)
 
 
 def _scale(largest: float) -> tuple[float, tuple[Tick, ...]]:
     """The share at the top of the plot, and some round shares up to it."""
-    step = _round_up(max(largest, 1e-6) / 4.5)
+    largest = largest or 1.0
+    step = _round_up(largest / 4.5)
     top = max(largest, step)
     ticks = [step * number for number in range(floor(top / step + 1e-9) + 1)]
     return top, tuple(Tick(_height(share, top), percent(share)) for share in ticks)
@@ -214,17 +237,19 @@ def _place_bins(bins: Sequence[range]) -> list[tuple[float, float]]:
     """The left and right edge of each bin; that of the largest values stands apart."""
     is_apart = len(bins) > 1 and len(bins[-1]) != len(bins[0])
     equal = len(bins) - is_apart
-    end = RIGHT - 2 * _GAP - 2 if is_apart else RIGHT
-    width = min((end - LEFT) / equal, _WIDEST_BAR)
-    edges = [(LEFT + number * width, LEFT + (number + 1) * width) for number in range(equal)]
-    return [*edges, (RIGHT - _GAP - 2, float(RIGHT))] if is_apart else edges
+    end = FRAME.right - 2 * _GAP - 2 if is_apart else FRAME.right
+    width = min((end - FRAME.left) / equal, _WIDEST_BAR)
+    edges = [
+        (FRAME.left + number * width, FRAME.left + (number + 1) * width) for number in range(equal)
+    ]
+    return [*edges, (FRAME.right - _GAP - 2, float(FRAME.right))] if is_apart else edges
 
 
 def _value_ticks(bins: Sequence[range], edges: Sequence[tuple[float, float]]) -> tuple[Tick, ...]:
     """Round values in the middle of their bins, and the beginning of the last bin if it is wide."""
     is_apart = len(bins) > 1 and len(bins[-1]) != len(bins[0])
     equal, width = len(bins) - is_apart, len(bins[0])
-    room = edges[equal - 1][1] - LEFT
+    room = edges[equal - 1][1] - FRAME.left
     most = max(1, min(6, floor(room / _TICK_WIDTH)))
     # Bins of several values begin at multiples of a power of two.
     step = ceil(_round_up(max(1, equal / most))) if width == 1 else 1
@@ -243,7 +268,7 @@ def _outline(edges: Sequence[tuple[float, float]], heights: Sequence[float]) -> 
     path, before = "", None
     for (left, right), height in zip(edges, heights, strict=True):
         if before is None or left - before > 0.01:
-            path += f"V{BOTTOM}" * (before is not None) + f"M{left:.1f} {BOTTOM}"
+            path += f"V{FRAME.bottom}" * (before is not None) + f"M{left:.1f} {FRAME.bottom}"
         path += f"V{height:.1f}H{right:.1f}"
         before = right
-    return f"{path}V{BOTTOM}"
+    return f"{path}V{FRAME.bottom}"

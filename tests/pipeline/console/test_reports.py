@@ -14,7 +14,7 @@ from corpusmill.inspection.decoded_examples import DecodedExample, Piece
 from corpusmill.inspection.drawn_examples import DrawnExample
 from corpusmill.inspection.figures import Distribution, Report, summarize
 from pipeline.console.html_report import render_page
-from pipeline.console.plots import plot_report
+from pipeline.console.plots import FRAME, plot_report
 from pipeline.console.terminal_report import print_inspection
 from tests.tools.reports import HOSTILE_NAME, draw_all, hostile_manifest
 from tests.tools.small_datasets import WITH_REJECT, Recipe, write_dataset
@@ -214,6 +214,23 @@ def test_splits_differ_by_shape(inspected: Inspected) -> None:
     page = render_page(inspected.manifest, [], replace(inspected.report, splits=splits))
     for name in ("outline s1", "outline s2", "bar s0", "bar s1", "bar s2"):
         assert f'class="{name}"' in page
+
+
+def test_odd_distributions_can_be_plotted(inspected: Inspected) -> None:
+    odd = (
+        Distribution("nothing", {}),
+        Distribution("zeros", {0: 9}),
+        Distribution("classes", {0: 1}, ("w" * 500, "v" * 500, "u"), "class"),
+        Distribution("one", {2**40: 1}),
+    )
+    split = replace(inspected.report.splits[0], distributions=odd)
+    plots = list(plot_report(replace(inspected.report, splits=(split,))))
+    assert [plot.title for plot in plots] == ["nothing", "zeros", "classes", "one"]
+    assert max(len(tick.text) for tick in plots[2].x_ticks) < 20
+    for plot in plots:
+        for bar in plot.bars:
+            assert FRAME.left <= bar.x <= bar.x + bar.width <= FRAME.right
+            assert FRAME.top <= bar.y <= FRAME.bottom
 
 
 def test_text_of_the_corpus_is_escaped(inspected: Inspected) -> None:
