@@ -1,10 +1,12 @@
 """The command that trains a tokenizer: it writes a tokenizer.json, and a model's own files."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import Literal, TypedDict
 
 from apache_beam.io.filesystems import FileSystems
@@ -186,7 +188,7 @@ def train_tokenizer(command: TrainTokenizer, console: Console) -> int:
                 line.begin_step(f"training {command.model}")
 
             with catch_panics("the trainer"), hide_native_errors():
-                content = model.train(sentences(), options)
+                content = _run_apart(lambda: model.train(sentences(), options))
     tokenizer = Tokenizer.from_str(content)
     if command.save_model is not None:
         _save_model(tokenizer, command.save_model)
@@ -194,6 +196,20 @@ def train_tokenizer(command: TrainTokenizer, console: Console) -> int:
     for remark in (*corpus.describe(), *_describe(command, tokenizer, options.vocab_size)):
         console.print(remark)
     return 0
+
+
+def _run_apart(train: Callable[[], str]) -> str:
+    """Train in another thread: libraries do not look for Ctrl-C, which only this one hears."""
+    result: Future[str] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(train())
+        except BaseException as error:  # also a panic
+            result.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    return result.result()
 
 
 def _check_outputs(command: TrainTokenizer, files: tuple[str, ...]) -> None:

@@ -1,12 +1,18 @@
 """Odd names, places and inputs: one message, which shows them as they are."""
 
+import ctypes
 import errno
+import os
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
+from corpusmill.tokenization.training.models import MODELS
+from pipeline.outcomes import INTERRUPTED
 from tests.conftest import CHECKOUT
 from tests.tools.jobs import build, leftovers, read_manifest_json, run_here
 
@@ -147,3 +153,22 @@ def test_a_disk_that_is_full_at_the_first_file_leaves_nothing(
     output = tmp_path / "new" / "out"
     build([sample], tokenizer_path, output, refused=["No space left on device"])
     assert leftovers(tmp_path) in ([], ["new"])
+
+
+def test_ctrl_c_is_heard_while_a_library_trains(
+    sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished = threading.Event()
+
+    def train(*_: object) -> str:
+        os.kill(os.getpid(), signal.SIGINT)
+        ctypes.CDLL(None).usleep(1_000_000)  # it does not look for signals
+        finished.set()
+        return ""
+
+    monkeypatch.setitem(MODELS, "wordpiece", MODELS["wordpiece"]._replace(train=train))
+    arguments = ("--input", sample, "--output", tmp_path / "t.json")
+    outcome = run_here("train-tokenizer", *arguments, status=INTERRUPTED)
+    assert not finished.is_set()
+    assert outcome.errors.startswith("interrupted: ")
+    assert leftovers(tmp_path) == []

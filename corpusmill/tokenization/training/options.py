@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from corpusmill.errors import UserError, check_option
 from corpusmill.tokenization.training.parts import NORMALIZERS, NormalizerName
 
+# The trainers make room for all tokens before they begin, and end the process if they get none.
+_MOST_TOKENS = 2**24
+
 
 @dataclass(frozen=True)
 class TrainingOptions:
@@ -28,6 +31,9 @@ class TrainingOptions:
         Raises:
             UserError: a tokenizer cannot be trained with a value.
         """
+        size = self.vocab_size
+        is_valid = size is None or size <= _MOST_TOKENS
+        check_option("vocab-size", size, is_valid, f"at most {_MOST_TOKENS}")
         _check_special_tokens(self.special_tokens)
         for name in self.normalizers:
             if name not in NORMALIZERS:

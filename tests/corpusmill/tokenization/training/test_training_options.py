@@ -20,6 +20,7 @@ from corpusmill.tokenization.training.wordpiece import SPECIAL_TOKENS, WordPiece
         ({"normalizers": ("nfq",)}, "--normalizers nfq.*nfc, nfd, nfkc"),
         ({"max_distinct_words": 0}, "--max-distinct-words 0"),
         ({"vocab_size": 1}, "--vocab-size 1"),
+        ({"vocab_size": 2**24 + 1}, "--vocab-size 16777217"),
     ],
 )  # fmt: skip
 def test_impossible_options_are_refused(model: str, wrong: dict[str, Any], message: str) -> None:
