@@ -10,7 +10,15 @@ from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
 from corpusmill.inspection.findings import Finding, find
 from tests.tools.jobs import assert_nothing_final, build, run_here, train
-from tests.tools.real_corpora import WIKITEXT, write_books, write_chinese, write_records
+from tests.tools.real_corpora import (
+    WIKITEXT,
+    write_books,
+    write_chinese,
+    write_code,
+    write_latin_1,
+    write_records,
+    write_titles,
+)
 
 # Predictions for the whole share of the tokens, and rows that hold several sentences.
 PAIRS = ("--max-seq-length", "128", "--max-predictions-per-seq", "20")
@@ -47,6 +55,10 @@ def test_books_read_by_lines(sample: Path, tokenizer_path: Path, tmp_path: Path)
     build([books], tokenizer_path, tmp_path / "cured", *PAIRS, *whole)
     # A single file is a single document, from which no random one can differ.
     assert set(findings_of(tmp_path / "cured")) == {"random second segment"}
+    for number in range(5):
+        write_books(sample, tmp_path / f"shelf-{number}.txt")
+    shelf = tmp_path / "shelf-*.txt"
+    build([shelf], tokenizer_path, tmp_path / "books", *PAIRS, *whole, "--strict")
 
 
 def test_chinese_without_sentences(chinese_tokenizer: Path, tmp_path: Path) -> None:
@@ -81,6 +93,27 @@ def test_a_vocabulary_of_another_language(
     assert findings_of(tmp_path / "english")["unknown tokens"].value > 0.5
     build([sample], chinese_tokenizer, tmp_path / "chinese", *PAIRS)
     assert findings_of(tmp_path / "chinese")["unknown tokens"].value > 0.5
+
+
+def test_records_of_one_sentence(sample: Path, tokenizer_path: Path, tmp_path: Path) -> None:
+    titles = write_titles(sample, tmp_path / "titles.jsonl")
+    build([titles], tokenizer_path, tmp_path / "out", "--max-seq-length", "256", *ENGLISH)
+    names = {"sentences per document", "random second segment", "padding"}
+    assert set(findings_of(tmp_path / "out")) == names
+
+
+def test_text_in_another_encoding(sample: Path, tokenizer_path: Path, tmp_path: Path) -> None:
+    text = write_latin_1(sample, tmp_path / "text.txt")
+    build([text], tokenizer_path, tmp_path / "out", "--document-rule", "whole-file", *ENGLISH)
+    assert findings_of(tmp_path / "out")["rejects"].value > 0.2
+
+
+def test_code_has_no_findings(tmp_path: Path) -> None:
+    code = write_code(tmp_path / "code")
+    special = ("--model", "bpe", "--special-tokens", "<|endoftext|>", "--vocab-size", "2000")
+    train(code, tmp_path / "tokenizer.json", *special)
+    flags = ("--document-rule", "whole-file", "--strict")
+    build([code], tmp_path / "tokenizer.json", tmp_path / "out", *flags, objective="gpt")
 
 
 def test_bytes_of_another_language(sample: Path, tmp_path: Path) -> None:

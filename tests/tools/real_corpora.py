@@ -60,3 +60,27 @@ def write_chinese(path: Path) -> Path:
             text = "".join(islice(cycle(CHINESE), number, number + 12))
             stream.write(json.dumps({"text": text}, ensure_ascii=False) + "\n")
     return path
+
+
+def write_titles(sample: Path, path: Path) -> Path:
+    """JSON lines of one short sentence each."""
+    titles = [text.partition(". ")[0] for text in paragraphs(sample)]
+    path.write_text("".join(json.dumps({"text": title}) + "\n" for title in titles))
+    return path
+
+
+def write_latin_1(sample: Path, path: Path) -> Path:
+    """Plain text in an encoding from before Unicode, with accents in every other line."""
+    lines = [
+        text.replace("e", "\xe9") if n % 2 else text for n, text in enumerate(paragraphs(sample))
+    ]
+    path.write_bytes("\n\n".join(lines).encode("latin-1", "replace"))
+    return path
+
+
+def write_code(folder: Path) -> Path:
+    """A program in some files, as it lies on a disk."""
+    folder.mkdir()
+    for path in sorted((CHECKOUT / "corpusmill" / "corpus").rglob("*.py")):
+        (folder / f"{path.parent.name}-{path.name}").write_bytes(path.read_bytes())
+    return folder

@@ -1,6 +1,7 @@
 """Text reaches the terminal as it is, and never steers it."""
 
 import io
+import logging
 import os
 import sys
 from pathlib import Path
@@ -57,8 +58,10 @@ def test_only_other_languages_are_hidden(capfd: pytest.CaptureFixture[str]) -> N
 
 
 def test_a_log_takes_any_text_and_a_full_disk_ends_no_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Processes of pytest cannot send a captured log with such text to one another.
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
     path = tmp_path / "log"
     with open_log(LogOptions(log_format="json", log_file=str(path))):
         log_event("x", HOSTILE, {})
