@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from hashlib import sha256
 
 import pyarrow as pa
 
@@ -55,6 +56,24 @@ def read_manifest(folder: Folder) -> Manifest:
         cure = "Copy or build the data set again"
         raise UserError(f"{folder.url}/{MANIFEST}", cause, cure)
     return decode(content, folder.url)
+
+
+def read_tokenizer(folder: Folder, manifest: Manifest) -> str:
+    """The tokenizer that made a data set, as JSON.
+
+    Raises:
+        UserError: it cannot be read, or is another one.
+    """
+    name = manifest.tokenizer.file
+    try:
+        content = folder.read(name)
+        cause = f"its bytes do not match {MANIFEST}"
+    except OSError as error:
+        content, cause = b"", f"it cannot be read ({error})"
+    if sha256(content).hexdigest() != manifest.tokenizer.sha256:
+        cure = "Find out with `verify` what is damaged, and copy or build the data set again"
+        raise UserError(f"{folder.url}/{name}", cause, cure)
+    return content.decode(errors="replace")
 
 
 def _read(folder: Folder, name: str) -> bytes | None:

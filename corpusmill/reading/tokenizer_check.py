@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from corpusmill.dataset.manifest import MANIFEST, TOKENIZER, Manifest
+from corpusmill.dataset.manifest import TOKENIZER, Manifest
+from corpusmill.dataset.shards import read_tokenizer
 from corpusmill.dataset.storage import Folder, refuse_special
 from corpusmill.errors import UserError, catch_panics
-from corpusmill.reading.cache.unpacking import damaged
 from corpusmill.tokenization.special_tokens import ROLES, SpecialTokens
 
 
@@ -42,7 +42,8 @@ def check_tokenizer(folder: Folder, manifest: Manifest, tokenizer: str | Path | 
             cause = "it has no get_vocab(), which is needed for comparing tokenizers"
             raise UserError(value, cause, "Give a tokenizer of transformers, or a tokenizer.json")
         vocabulary = tokenizer.get_vocab()
-    difference = _compare(_read_data_vocabulary(folder, manifest), vocabulary)
+    own = read_tokenizer(folder, manifest).encode()
+    difference = _compare(_decode_vocabulary(own, f"{folder.url}/{TOKENIZER}"), vocabulary)
     difference = difference or _compare_special(manifest.tokenizer.special, tokenizer)
     if difference:
         cause = f"the data was built with another tokenizer: {difference}"
@@ -57,16 +58,6 @@ def _read_tokenizer(path: Path) -> bytes:
     except OSError as error:
         cause = f"it cannot be read ({error.strerror})"
         raise UserError(f"tokenizer={path}", cause, f"Give a {TOKENIZER}") from None
-
-
-def _read_data_vocabulary(folder: Folder, manifest: Manifest) -> dict[str, int]:
-    try:
-        content = folder.read(TOKENIZER)
-    except OSError as error:
-        raise damaged(folder, TOKENIZER, f"it cannot be read ({error})") from None
-    if hashlib.sha256(content).hexdigest() != manifest.tokenizer.sha256:
-        raise damaged(folder, TOKENIZER, f"its bytes do not match {MANIFEST}")
-    return _decode_vocabulary(content, f"{folder.url}/{TOKENIZER}")
 
 
 def _decode_vocabulary(content: bytes, value: str) -> dict[str, int]:

@@ -1,15 +1,13 @@
 """The command that shows a data set: its figures and decoded examples."""
 
-import hashlib
 from dataclasses import dataclass
 from math import ceil
 
 import tyro
 from rich.console import Console
 
-from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
-from corpusmill.dataset.shards import open_data_set
-from corpusmill.dataset.storage import Folder
+from corpusmill.dataset.manifest import SUCCESS, Manifest
+from corpusmill.dataset.shards import open_data_set, read_tokenizer
 from corpusmill.errors import UserError
 from corpusmill.inspection.decoded_examples import DecodedExample
 from corpusmill.inspection.drawn_examples import DrawnExample, draw_examples
@@ -50,7 +48,7 @@ def inspect(command: Inspect, console: Console) -> int:
         check_file("--html", command.html)
     root = BeamFolder(command.folder)
     folder, manifest = open_data_set(root)
-    report, tokenizer_json = summarize(manifest), _read_tokenizer(folder, manifest)
+    report, tokenizer_json = summarize(manifest), read_tokenizer(folder, manifest)
     printed, drawn = list[DecodedExample](), list[DrawnExample]()
     for name in manifest.splits:
         number = max(command.examples, _count_for_page(manifest, name) if command.html else 0)
@@ -70,20 +68,3 @@ def _count_for_page(manifest: Manifest, split: str) -> int:
     """Examples of a split on the page: its share of the rows, but some even of a small split."""
     share = manifest.splits[split].rows / max(1, manifest.rows)
     return max(_FEWEST_ON_PAGE, ceil(_ON_PAGE * share))
-
-
-def _read_tokenizer(folder: Folder, manifest: Manifest) -> str:
-    """Read the tokenizer's file, which must be the one that made the data set."""
-    name = manifest.tokenizer.file
-    try:
-        content = folder.read(name)
-    except OSError as error:
-        raise _damaged(folder, name, f"it cannot be read ({error})") from error
-    if hashlib.sha256(content).hexdigest() != manifest.tokenizer.sha256:
-        raise _damaged(folder, name, f"its bytes do not match {MANIFEST}")
-    return content.decode(errors="replace")
-
-
-def _damaged(folder: Folder, name: str, cause: str) -> UserError:
-    cure = "Find out with `verify` what is damaged, and copy or build the data set again"
-    return UserError(f"{folder.url}/{name}", cause, cure)
