@@ -275,11 +275,11 @@ class Scale:
     def opens(self) -> float:
         """Number of files that are opened for reading, in the input and the run's folder.
 
-        Each task opens the plan and its ranges; and all units of work try to open their entries in
-        the journal.
+        Each task opens the plan and its ranges; and all units of work open the run's claim, and try
+        to open their entries in the journal.
         """
         plan = self.job.plan
-        return 1 + plan.tasks + plan.ranges + self.journal_entries + self.segment_opens
+        return 1 + plan.tasks + plan.ranges + 2 * self.journal_entries + self.segment_opens
 
     @property
     def journal_entries(self) -> float:
