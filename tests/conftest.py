@@ -1,5 +1,6 @@
 """What tests of the transforms and of the job share: the bundled sample and a fixed tokenizer."""
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,13 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 
 # PyTorch's threads spin while they wait for each other, and take the cores from the other tests.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector of garbage pass over what was imported, which stays until the end."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 def read_local(path: str) -> bytes | None:
