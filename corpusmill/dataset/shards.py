@@ -71,9 +71,14 @@ def read_tokenizer(folder: Folder, manifest: Manifest) -> str:
     except OSError as error:
         content, cause = b"", f"it cannot be read ({error})"
     if sha256(content).hexdigest() != manifest.tokenizer.sha256:
-        cure = "Find out with `verify` what is damaged, and copy or build the data set again"
-        raise UserError(f"{folder.url}/{name}", cause, cure)
+        raise damaged_file(folder, name, cause)
     return content.decode(errors="replace")
+
+
+def damaged_file(folder: Folder, name: str, cause: str) -> UserError:
+    """The error for a file of a data set that is not what the manifest says."""
+    cure = "Find out with `verify` what is damaged, and copy or build the data set again"
+    return UserError(f"{folder.url}/{name}", cause, cure)
 
 
 def _read(folder: Folder, name: str) -> bytes | None:

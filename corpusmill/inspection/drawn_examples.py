@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from corpusmill.dataset.manifest import Manifest
-from corpusmill.dataset.shards import read_shard
+from corpusmill.dataset.shards import damaged_file, read_shard
 from corpusmill.dataset.storage import Folder
-from corpusmill.errors import UserError
 from corpusmill.inspection.decoded_examples import DecodedExample, decode_examples
 
 
@@ -80,7 +79,5 @@ def _read_first(
             if len(decoded) == number:
                 break
     except Exception as error:  # rows that are not what the manifest says fail in many ways
-        cause = f"its rows cannot be shown ({error})"
-        cure = "Find out with `verify` what is damaged, and copy or build the data set again"
-        raise UserError(f"{folder.url}/{shard}", cause, cure) from error
+        raise damaged_file(folder, shard, f"its rows cannot be shown ({error})") from error
     return decoded

@@ -129,7 +129,7 @@ def open_log(options: LogOptions) -> Iterator[None]:
 
 
 class _LogFile(logging.FileHandler):
-    """A log file; if it cannot be written any more, this is said once, and the run goes on."""
+    """A log file. If it can no longer be written, one warning says so, and the run continues."""
 
     _is_told = False
 

@@ -47,7 +47,7 @@ def test_there_are_no_more_than_all(tmp_path: Path) -> None:
 def test_shards_are_not_read_to_their_ends(
     output_format: Literal["parquet", "tfrecord", "avro"], tmp_path: Path
 ) -> None:
-    """What is damaged behind the first rows is not seen."""
+    """Damage after the rows that are shown goes unnoticed."""
     recipe = Recipe(shards=1, output=OutputOptions(output_format=output_format))
     folder = tmp_path / "out"
     manifest = write_dataset(folder, recipe)
