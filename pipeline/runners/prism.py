@@ -17,6 +17,8 @@ from pipeline.runners.worker_pool import serve_worker
 
 # Names the program, as --prism_location does.
 LOCATION = "PRISM_LOCATION"
+# Beam gives all jobs of a process one Prism, with the options of the first, whoever started that.
+_OWN_PROCESS = "--experiments=disable_prism_server_singleton"
 _PACKAGE = f"github.com/apache/beam/sdks/v2/go/cmd/prism@v{apache_beam.__version__}"
 
 
@@ -86,10 +88,10 @@ class PrismEngine(PortableEngine):
         # The errors that it logs, with their traces, are raised as well.
         logging.getLogger("PrismJobServer").addFilter(_is_not_raised)
         if "environment_type" in self.flags:
-            return super().submit(run)
+            return super().submit(replace(run, late_arguments=(_OWN_PROCESS,)))
         with serve_worker(self.arguments) as address:
             pool = ("--environment_type=EXTERNAL", f"--environment_config={address}")
-            return super().submit(replace(run, late_arguments=pool))
+            return super().submit(replace(run, late_arguments=(_OWN_PROCESS, *pool)))
 
 
 def _is_not_raised(record: logging.LogRecord) -> bool:

@@ -67,6 +67,7 @@ def test_a_full_disk_does_not_hide_the_message(
 def test_the_second_signal_ends_the_process_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[int] = []
     monkeypatch.setattr("pipeline.outcomes.exit_now", ended.append)
+    before = signal.getsignal(signal.SIGINT)
     with EndingSignals() as signals:
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGTERM)
@@ -76,4 +77,4 @@ def test_the_second_signal_ends_the_process_at_once(monkeypatch: pytest.MonkeyPa
         assert ended == [130]
         signals.ignore()
         os.kill(os.getpid(), signal.SIGINT)
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.job_server import StopOnExitJobServer
+from apache_beam.runners.portability.prism_runner import PrismJobServer, PrismRunner
 from apache_beam.utils.subprocess_server import pick_port
 
 from corpusmill.tokenization.words.words import Spans, cut_unicode
@@ -52,6 +55,16 @@ OBJECTIVES = {
 }
 
 
+@pytest.fixture
+def stranger() -> StopOnExitJobServer:
+    """A Prism of another pipeline of this process, which Beam would have downloaded."""
+    server: StopOnExitJobServer = PrismRunner.shared_handle.acquire(
+        lambda: StopOnExitJobServer(PrismJobServer(PipelineOptions([])))
+    )
+    return server
+
+
+@pytest.mark.usefixtures("stranger")
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_every_objective_gives_the_bytes_of_the_local_runner(
     objective: str, text: Path, gpt_tokenizer: Path, tmp_path: Path, prism: str

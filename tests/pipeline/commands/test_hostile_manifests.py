@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -228,20 +229,30 @@ CHANGES: dict[str, Change] = {
 }  # fmt: skip
 
 
+_WATCHERS = list[list[str]]()
+
+
+@cache
+def watch_files() -> None:
+    """Note the files that are opened, by one hook for all tests: no hook can be removed."""
+
+    def note(event: str, arguments: tuple[Any, ...]) -> None:
+        if _WATCHERS and event == "open" and isinstance(arguments[0], str | bytes | os.PathLike):
+            _WATCHERS[-1].append(os.fsdecode(arguments[0]))
+
+    sys.addaudithook(note)
+
+
 @contextmanager
 def opened_files() -> Iterator[list[str]]:
     """Yield a list of the files that are opened from now on."""
-    opened, active = list[str](), [True]
-
-    def note(event: str, arguments: tuple[Any, ...]) -> None:
-        if active and event == "open" and isinstance(arguments[0], str | bytes | os.PathLike):
-            opened.append(os.fsdecode(arguments[0]))
-
-    sys.addaudithook(note)  # hooks stay until the process ends
+    watch_files()
+    opened = list[str]()
+    _WATCHERS.append(opened)
     try:
         yield opened
     finally:
-        active.clear()
+        _WATCHERS.pop()
 
 
 def show(data: Path) -> int:
