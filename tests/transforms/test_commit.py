@@ -11,12 +11,11 @@ import pytest
 
 from corpusmill.dataset.accounting import Expected
 from corpusmill.dataset.manifest_json import to_json
-from corpusmill.errors import UserError
 from corpusmill.layout.placement import Layout
 from tests.tools.local_pipeline import local_pipeline
 from tests.tools.manifests import small_manifest
 from transforms.checksums import seal
-from transforms.commit import CommitDataset, CommitOptions, check_rejects, explain_emptiness
+from transforms.commit import CommitDataset, CommitOptions
 from transforms.elements import RejectsFile, WrittenFile
 from transforms.recovery.claim import CLAIM, COMMITTED, FAILED, Claim, read_claim, take_claim
 from transforms.recovery.publish import Move, publish
@@ -267,26 +266,6 @@ def test_no_rejects_make_no_folder(folders: Folders) -> None:
     assert not (folders.output / "rejects").exists()
 
 
-@pytest.mark.parametrize(
-    ("allowed", "rejects", "is_allowed"),
-    [
-        (None, 100, True), (0.0, 0, True), (0.0, 1, False), (1.0, 1, True), (1.0, 2, False),
-        (0.05, 5, True), (0.05, 6, False), (100.0, 100, True),
-    ],
-)  # fmt: skip
-def test_rejects_are_allowed_by_number_or_by_share(
-    allowed: float | None, rejects: int, is_allowed: bool
-) -> None:
-    counts = {"read.rejects": rejects, "read.lines": 100}
-    if is_allowed:
-        check_rejects(counts, allowed)
-        return
-    message = f"{rejects} of 100 input lines and rows are rejects"
-    with pytest.raises(UserError, match=message) as caught:
-        check_rejects(counts, allowed)
-    assert caught.value.value == f"--max-rejects {allowed:g}"
-
-
 def test_the_files_of_an_earlier_data_set_are_replaced(folders: Folders) -> None:
     shards = ("train-00000-of-00002.parquet", "train-00003-of-00004.parquet")
     stale = ("_SUCCESS", "dataset.json", *shards)
@@ -309,19 +288,3 @@ def test_a_file_is_moved_once(tmp_path: Path) -> None:
     assert destination.read_text() == "new"
     with pytest.raises(RuntimeError, match="does not hold the same file"):
         publish([Move(str(source), str(destination), 4)])
-
-
-@pytest.mark.parametrize(
-    ("counts", "parts"),
-    [
-        ({"read.lines": 9}, ("9 lines", "only blank lines and titles")),
-        ({"read.lines": 9, "read.rejects": 9}, ("9 are rejects", "--input-format")),
-        ({"read.lines": 9, "read.documents": 2}, ("2 documents with 0 tokens", "a tokenizer for")),
-        ({"read.documents": 2, "tokenize.tokens": 7}, ("7 tokens", "too short", "--sentence-rule")),
-    ],
-)
-def test_a_data_set_without_an_example_is_explained(
-    counts: dict[str, int], parts: tuple[str, ...]
-) -> None:
-    message = str(explain_emptiness("out", counts))
-    assert all(part in message for part in ("--output out", "no example was built", *parts))

@@ -1,0 +1,42 @@
+"""Why a run is refused once its stages are done."""
+
+import pytest
+
+from corpusmill.errors import UserError
+from transforms.refusals import check_rejects, explain_emptiness
+
+
+@pytest.mark.parametrize(
+    ("allowed", "rejects", "is_allowed"),
+    [
+        (None, 100, True), (0.0, 0, True), (0.0, 1, False), (1.0, 1, True), (1.0, 2, False),
+        (0.05, 5, True), (0.05, 6, False), (100.0, 100, True),
+    ],
+)  # fmt: skip
+def test_rejects_are_allowed_by_number_or_by_share(
+    allowed: float | None, rejects: int, is_allowed: bool
+) -> None:
+    counts = {"read.rejects": rejects, "read.lines": 100}
+    if is_allowed:
+        check_rejects(counts, allowed)
+        return
+    message = f"{rejects} of 100 input lines and rows are rejects"
+    with pytest.raises(UserError, match=message) as caught:
+        check_rejects(counts, allowed)
+    assert caught.value.value == f"--max-rejects {allowed:g}"
+
+
+@pytest.mark.parametrize(
+    ("counts", "parts"),
+    [
+        ({"read.lines": 9}, ("9 lines", "only blank lines and titles")),
+        ({"read.lines": 9, "read.rejects": 9}, ("9 are rejects", "--input-format")),
+        ({"read.lines": 9, "read.documents": 2}, ("2 documents with 0 tokens", "a tokenizer for")),
+        ({"read.documents": 2, "tokenize.tokens": 7}, ("7 tokens", "too short", "--sentence-rule")),
+    ],
+)
+def test_a_data_set_without_an_example_is_explained(
+    counts: dict[str, int], parts: tuple[str, ...]
+) -> None:
+    message = str(explain_emptiness("out", counts))
+    assert all(part in message for part in ("--output out", "no example was built", *parts))

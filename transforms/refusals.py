@@ -1,0 +1,74 @@
+"""Why a run is refused once all its stages are done: rejects, emptiness, findings."""
+
+from collections.abc import Mapping
+
+from corpusmill.dataset.manifest import Manifest
+from corpusmill.errors import UserError
+from corpusmill.inspection.findings import find
+
+
+def check_rejects(counts: dict[str, int], max_rejects: float | None) -> None:
+    """Refuse a corpus with more rejects than allowed.
+
+    Args:
+        counts: counts of all stages.
+        max_rejects: a number from 1, or a share of the lines and rows below 1; 0 allows none, None
+            allows all.
+
+    Raises:
+        UserError: there are more rejects.
+    """
+    lines = counts.get("read.lines", 0) + counts.get("read.rows", 0)
+    # One reject may cover all rows of a damaged block, or bytes that are not a line.
+    refused = counts.get("read.rejected_lines", 0) + counts.get("read.rejected_rows", 0)
+    rejects = max(counts.get("read.rejects", 0), refused)
+    if max_rejects is None:
+        return
+    allowed = max_rejects if max_rejects >= 1 else max_rejects * lines
+    if rejects > allowed:
+        cause = f"{rejects:,} of {lines:,} input lines and rows are rejects"
+        cure = "Repair the input, or allow more; a run without --max-rejects lists them in rejects/"
+        raise UserError(f"--max-rejects {max_rejects:g}", cause, cure)
+
+
+def explain_emptiness(output: str, counts: Mapping[str, int]) -> UserError:
+    """Make the error for a corpus of which no example was built.
+
+    Args:
+        output: folder of the data set.
+        counts: counts of all stages.
+    """
+    documents, tokens = counts.get("read.documents", 0), counts.get("tokenize.tokens", 0)
+    lines = counts.get("read.lines", 0) + counts.get("read.rows", 0)
+    rejects = counts.get("read.rejects", 0)
+    if tokens:
+        cure = "The documents are too short for this objective: check how they are divided into "
+        cure += "sentences (--sentence-rule), and the length of a row (--max-seq-length)"
+    elif documents:
+        cure = "Use a tokenizer for the language of the text"
+    elif rejects:
+        cure = "The input is not UTF-8 text, or not of its --input-format; `inspect-corpus` shows "
+        cure += "the first rejects with their reasons"
+    else:
+        cure = "The input holds only blank lines and titles: check --input and --document-rule"
+    return UserError(
+        f"--output {output}",
+        f"no example was built: {lines:,} lines and rows were read, of which {rejects:,} are "
+        f"rejects, and they gave {documents:,} documents with {tokens:,} tokens",
+        cure,
+    )
+
+
+def refuse_findings(manifest: Manifest) -> None:
+    """Refuse a data set of little use.
+
+    Args:
+        manifest: with its results.
+
+    Raises:
+        UserError: it has findings.
+    """
+    if findings := find(manifest):
+        cause = "; ".join(finding.what for finding in findings)
+        cures = "; ".join(dict.fromkeys(finding.cure for finding in findings))
+        raise UserError("--strict", cause, f"{cures}; or leave --strict out")
