@@ -12,6 +12,7 @@ from corpusmill.errors import UserError
 from corpusmill.inspection.decoded_examples import DecodedExample
 from corpusmill.inspection.drawn_examples import DrawnExample, draw_examples
 from corpusmill.inspection.figures import summarize
+from pipeline.commands.builds import command_of
 from pipeline.console.html_report import render_page
 from pipeline.console.origin import Origin
 from pipeline.console.terminal import hide_native_errors
@@ -56,7 +57,7 @@ def inspect(command: Inspect, console: Console) -> int:
             of_split = draw_examples(folder, manifest, tokenizer_json, name, number)
         printed += [one.example for one in of_split[: command.examples]]
         drawn += of_split
-    origin = Origin(absolute(command.folder), root.written_at(SUCCESS))
+    origin = Origin(absolute(command.folder), root.written_at(SUCCESS), command_of(manifest))
     print_inspection(console, manifest, printed, report, origin)
     if command.html:
         write_whole(command.html, render_page(manifest, drawn, report, origin).encode())

@@ -12,15 +12,18 @@ class Origin:
         path: the folder of a data set; empty for a corpus.
         seconds: when it was written, or the report was made, in seconds since 1970; None where
             that is not known.
-        command: the command line of the report; empty where it is not known.
+        command: the command that builds the data set, or made the report; empty where it is not
+            known.
     """
 
     path: str = ""
     seconds: float | None = None
     command: str = ""
 
-    def __str__(self) -> str:
-        parts = [f"in        {self.path}"] if self.path else []
+    @property
+    def place(self) -> str:
+        """The path and the time, as far as they are known."""
+        parts = [self.path] if self.path else []
         if self.seconds is not None:
             parts.append(datetime.fromtimestamp(self.seconds, UTC).strftime("%Y-%m-%d %H:%M UTC"))
-        return ", ".join([*parts, *filter(None, [self.command])])
+        return ", ".join(parts)

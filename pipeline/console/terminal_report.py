@@ -80,7 +80,9 @@ def _print_head(
         console, Text(f"{report.objective} examples", style="bold"), f", seed {manifest.seed}"
     )
     if origin:
-        _print_line(console, str(origin))
+        _print_line(console, f"in        {origin.place}")
+        if origin.command:
+            _print_line(console, f"built by  {origin.command}")
     _print_findings(console, report.findings)
     _print_line(console, f"from      {files}, {corpus.bytes:,} bytes, {report.lines:,} lines")
     documents = report.counts.get("read.documents", 0)
