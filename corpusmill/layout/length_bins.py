@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from corpusmill.arrays.columns import Column
 from corpusmill.errors import UserError
-from corpusmill.layout.sorting import cut_into_groups, order_by_bucket
+from corpusmill.layout.sorting import cut_into_groups, is_group, order_by_bucket
 
 # A worker keeps a file of each bin open, and rows of each in memory.
 MAX_BINS = 100
@@ -69,12 +69,12 @@ def split_into_bins(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield rows by bin, in their order: the bin's number, and a batch.
 
-    At most `rows` rows of each bin wait, so that memory does not grow with the number of batches.
+    Less than a group of each bin waits, so that memory does not grow with the number of batches.
 
     Args:
         batches: rows with the column `input_ids`, whose length is the row's.
         bins: from `cut_lengths`; if there are none, all rows are of bin 0.
-        rows: of each batch but a bin's last, which may have fewer.
+        rows: of each batch, as in `cut_into_groups`.
     """
     if not bins:
         yield from ((0, group) for group in cut_into_groups(batches, rows))
@@ -88,9 +88,9 @@ def split_into_bins(
         numbers = np.searchsorted(max_lengths, lengths).astype(np.uint32)
         for number, rows_of_bin in order_by_bucket([batch], [numbers]):
             waiting[number].append(rows_of_bin)
-            if sum(part.num_rows for part in waiting[number]) >= rows:
+            if is_group(waiting[number], rows):
                 groups = list(cut_into_groups(waiting[number], rows))
-                waiting[number] = groups[-1:] if groups[-1].num_rows < rows else []
-                yield from ((number, group) for group in groups if group.num_rows == rows)
+                waiting[number] = [] if is_group(groups[-1:], rows) else [groups.pop()]
+                yield from ((number, group) for group in groups)
     for number, parts in enumerate(waiting):
         yield from ((number, group) for group in cut_into_groups(parts, rows))

@@ -12,6 +12,7 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
 from corpusmill.errors import UserError
 from corpusmill.layout.length_bins import LengthBin, cut_lengths, split_into_bins
+from corpusmill.layout.sorting import GROUP_TOKENS
 from tests.tools.builders import offsets_of
 
 LONGEST = 50
@@ -105,3 +106,17 @@ def test_no_more_rows_wait_than_one_group_of_each_bin() -> None:
         yielded += group.num_rows
         assert read - yielded <= len(bins) * 16 + 40
     assert yielded == read == 2400
+
+
+def test_no_long_row_is_lost_when_a_group_ends_by_its_tokens() -> None:
+    width = GROUP_TOKENS // 4
+    batches = [
+        pa.RecordBatch.from_arrays(
+            [ragged.to_arrow(np.zeros(rows * width, np.int8), np.arange(rows + 1) * width)],
+            names=["input_ids"],
+        )
+        for rows in (3, 5, 1, 2)
+    ]
+    bins = (LengthBin(0, 1, width - 1), LengthBin(1, width, width))
+    groups = [(number, group.num_rows) for number, group in split_into_bins(batches, bins, 8)]
+    assert groups == [(1, 4), (1, 4), (1, 3)]
