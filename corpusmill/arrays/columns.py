@@ -23,6 +23,11 @@ def smallest_integer(largest: int) -> np.dtype:
 # column has the value -2; labels of words are padded with -1.
 ANY_LENGTH, NO_PAD = -1, -2
 
+# The most tokens of a row: a document has no more bytes, and a token takes at least one.
+LONGEST_ROW = 2**28
+# The most values of a list in a row that are no tokens and do not belong to tokens.
+_MOST_OTHERS = 2**22
+
 
 class Role(StrEnum):
     """What the values of a column are, and so how its rows are counted, checked and padded.
@@ -105,6 +110,23 @@ class Column:
 def column_of(columns: Iterable[Column], role: Role) -> Column | None:
     """The first column of a role; None where there is none."""
     return next((column for column in columns if column.role is role), None)
+
+
+def most_values(column: Column, longest: int, padded: bool) -> int:
+    """The most values of a column in one row, of which a damaged shard may claim any number.
+
+    Args:
+        column: the column.
+        longest: the most tokens of a row.
+        padded: whether lists have a fixed size.
+
+    Example:
+        With 512 tokens, a list of token types gives 512, and one of 20 predictions 20.
+    """
+    if not column.width or (padded and column.width != ANY_LENGTH):
+        return column.width or 1
+    limit = _MOST_OTHERS if column.role is Role.VALUE else longest + 1  # one more boundary
+    return limit if column.width == ANY_LENGTH else min(limit, column.width)
 
 
 def arrow_schema(columns: Iterable[Column], padded: bool = False) -> pa.Schema:

@@ -16,7 +16,7 @@ from corpusmill.corpus.records.csv_rows import check_csv_field, read_csv
 from corpusmill.corpus.records.json_lines import check_json_field, read_line_records
 from corpusmill.corpus.sentence_splitting import load_splitter, split_sentences
 from corpusmill.corpus.tables.arrow import ArrowTable
-from corpusmill.corpus.tables.avro import AvroTable
+from corpusmill.corpus.tables.avro import open_avro
 from corpusmill.corpus.tables.parquet import ParquetTable
 from corpusmill.corpus.tables.reading import OpenTable, check_table, read_table
 from corpusmill.corpus.text.reading import read_text
@@ -59,7 +59,7 @@ FORMATS: dict[str, CorpusFormat] = {
     "wet": CorpusFormat(read_wet, (".wet", ".warc"), check_wet, in_ranges=False),
     "parquet": _table(ParquetTable, (".parquet", ".pq"), compresses=True),
     "arrow": _table(ArrowTable, (".arrow", ".feather"), compresses=False),
-    "avro": _table(AvroTable, (".avro",), compresses=True),
+    "avro": _table(open_avro, (".avro",), compresses=True),
 }
 _BY_SUFFIX = {suffix: name for name, this in FORMATS.items() for suffix in this.suffixes}
 

@@ -122,9 +122,12 @@ def read_shard(
         rows: most rows of a batch.
     """
     options = manifest.output.options
+    longest = max(split.longest for split in manifest.splits.values())
     with ExitStack() as files:
         streams = [files.enter_context(folder.open(name)) for name in manifest.parts(shard)]
-        reader = FORMATS[options.output_format].read(streams, manifest.columns, options, rows)
+        reader = FORMATS[options.output_format].read(
+            streams, manifest.columns, options, rows, longest
+        )
         yield from reader
 
 

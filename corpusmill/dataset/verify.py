@@ -162,7 +162,9 @@ class _SplitCheck:
     ) -> Iterator[Problem]:
         rows, counted = 0, dict[str, Counts]()
         columns, options = self.manifest.columns, self.manifest.output.options
-        reader = FORMATS[options.output_format].read(streams, columns, options, _BATCH_ROWS)
+        reader = FORMATS[options.output_format].read(
+            streams, columns, options, _BATCH_ROWS, self.split.longest
+        )
         for batch in reader:
             rows += batch.num_rows
             add_all(counted, recount(batch, columns, self.split.longest))

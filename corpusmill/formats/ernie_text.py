@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, cast
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import LONGEST_ROW
 from corpusmill.errors import UserError
 from corpusmill.formats.ernie_text_kernels import parse_lines, write_lines, write_positions
 from corpusmill.formats.options import OutputOptions
@@ -27,6 +28,8 @@ _NAMES = ("input_ids", "token_type_ids", "seg_labels", "next_sentence_label")
 _ROWS = 512
 _BLOCK_BYTES = 2**20
 _MAX_LINE_BYTES = 2**24
+# The four numbers of a token, at most: 10 digits, 1, 10, and 2, with what separates them.
+_TOKEN_BYTES = 11 + 2 + 11 + 3
 
 # The original's scripts look for files of these names.
 _FILE_LISTS = {"train": "train_filelist", "validation": "valid_filelist"}
@@ -71,7 +74,12 @@ class ErnieTextFormat(ShardFormat):
         return _Writer(sinks[0], columns, cast(int, options.compression_level))
 
     def read(
-        self, sources: Sources, columns: Columns, options: OutputOptions, batch_rows: int
+        self,
+        sources: Sources,
+        columns: Columns,
+        options: OutputOptions,
+        batch_rows: int,
+        longest: int = LONGEST_ROW,
     ) -> Iterator[pa.RecordBatch]:
         """Parse the lines.
 
@@ -81,7 +89,7 @@ class ErnieTextFormat(ShardFormat):
         """
         line = 1
         try:
-            for text in _whole_lines(sources[0]):
+            for text in _whole_lines(sources[0], min(_MAX_LINE_BYTES, longest * _TOKEN_BYTES + 4)):
                 rows = parse_lines(text, columns, line)
                 line += rows.num_rows
                 for begin in range(0, rows.num_rows, batch_rows):
@@ -135,7 +143,7 @@ class _Writer:
         return memoryview(lines)
 
 
-def _whole_lines(stream: BinaryIO) -> Iterator[bytes]:
+def _whole_lines(stream: BinaryIO, max_bytes: int) -> Iterator[bytes]:
     rest = b""
     with gzip.GzipFile(fileobj=stream, mode="rb") as text:
         while block := text.read(_BLOCK_BYTES):
@@ -145,8 +153,8 @@ def _whole_lines(stream: BinaryIO) -> Iterator[bytes]:
                 rest = start
             else:
                 rest += block
-            if len(rest) > _MAX_LINE_BYTES:
-                raise ValueError(f"a line is longer than {_MAX_LINE_BYTES:,} bytes")
+            if len(rest) > max_bytes:
+                raise ValueError(f"a line is longer than {max_bytes:,} bytes")
     if rest:
         yield rest + b"\n"
 

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from corpusmill.arrays.columns import Column
+from corpusmill.arrays.columns import LONGEST_ROW, Column
 from corpusmill.formats import token_files
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_format import Columns, ShardWriter, Sinks, Sources
@@ -48,7 +48,12 @@ class MegatronFormat(token_files.TokenFileFormat):
         return _Writer(sinks, columns)
 
     def read(
-        self, sources: Sources, columns: Columns, options: OutputOptions, batch_rows: int
+        self,
+        sources: Sources,
+        columns: Columns,
+        options: OutputOptions,
+        batch_rows: int,
+        longest: int = LONGEST_ROW,
     ) -> Iterator[pa.RecordBatch]:
         """Read the documents, and check every byte of the index."""
         tokens, index = sources
@@ -66,7 +71,7 @@ class MegatronFormat(token_files.TokenFileFormat):
             if (documents != np.arange(begin, begin + count)).any():
                 raise ValueError("a document of its index is not one sequence")
             pointer = int(ends[-1])
-            yield from token_files.read_tokens(tokens, lengths, dtype, columns[0])
+            yield from token_files.read_tokens(tokens, lengths, dtype, columns[0], longest)
         if _read_index(index, 20 * rows, 1, "<i8")[0] != rows:
             raise ValueError("its index does not end with the number of its sequences")
         token_files.check_end(index, ".idx")

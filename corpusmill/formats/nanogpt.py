@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 import numpy as np
 import pyarrow as pa
 
+from corpusmill.arrays.columns import LONGEST_ROW
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_format import Columns, ShardWriter, Sinks, Sources
@@ -47,7 +48,12 @@ class NanogptFormat(TokenFileFormat):
         return _Writer(sinks)
 
     def read(
-        self, sources: Sources, columns: Columns, options: OutputOptions, batch_rows: int
+        self,
+        sources: Sources,
+        columns: Columns,
+        options: OutputOptions,
+        batch_rows: int,
+        longest: int = LONGEST_ROW,
     ) -> Iterator[pa.RecordBatch]:
         """Read the documents."""
         tokens, companion = sources
@@ -56,7 +62,7 @@ class NanogptFormat(TokenFileFormat):
             if len(content) % size:
                 raise ValueError("its .lengths ends within a number")
             lengths = np.frombuffer(content, _LENGTH).astype(np.int64)
-            yield from read_tokens(tokens, lengths, _TOKEN, columns[0])
+            yield from read_tokens(tokens, lengths, _TOKEN, columns[0], longest)
         check_end(tokens, ".bin")
 
     def explain_loading(

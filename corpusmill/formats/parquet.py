@@ -1,18 +1,24 @@
 """Parquet shards: small integers as byte streams, compressed, in row groups of equal size."""
 
 from collections.abc import Iterator
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from corpusmill.arrays.columns import Column, arrow_schema
+from corpusmill.arrays.columns import LONGEST_ROW, Column, arrow_schema, most_values
+from corpusmill.corpus.tables.parquet_pages import read_pages
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_format import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
 from corpusmill.formats.shard_names import shard_glob
+from corpusmill.layout.sorting import GROUP_TOKENS
 
 # Small enough for a reader that shuffles row groups, large enough that the footer is only a
 # thousandth of the file.
 ROW_GROUP_ROWS = 8192
+
+# A value and its levels take at most this many bytes, and a page of few values some more.
+_MOST_VALUE_BYTES, _MOST_PAGE_BYTES = 16, 2**16
 
 
 class ParquetFormat(ShardFormat):
@@ -28,19 +34,28 @@ class ParquetFormat(ShardFormat):
         return _Writer(sinks[0], columns, options)
 
     def read(
-        self, sources: Sources, columns: Columns, options: OutputOptions, batch_rows: int
+        self,
+        sources: Sources,
+        columns: Columns,
+        options: OutputOptions,
+        batch_rows: int,
+        longest: int = LONGEST_ROW,
     ) -> Iterator[pa.RecordBatch]:
         """Read the rows of a shard whose schema is that of the columns."""
         shard = pq.ParquetFile(sources[0])
         schema = arrow_schema(columns, options.is_padded)
         actual, expected = (
-            [(field.name, str(field.type)) for field in fields]
+            [(field.name, str(field.type), field.nullable) for field in fields]
             for fields in (shard.schema_arrow, schema)
         )
         if actual != expected:
             raise ValueError(f"it holds the columns {actual}, the manifest says {expected}")
         # One row group at a time: rows may be so long that no more of them fit into memory.
         for group in range(shard.num_row_groups):
+            described = shard.metadata.row_group(group)
+            for number, column in enumerate(columns):
+                most = most_values(column, longest, options.is_padded)
+                _check_pages(sources[0], described, number, most, options.is_padded)
             yield from shard.iter_batches(batch_rows, row_groups=[group])
 
     def explain_loading(
@@ -55,6 +70,31 @@ class ParquetFormat(ShardFormat):
         yield from ("import pyarrow.dataset", "")
         yield f'files = sorted(str(path) for path in Path(".").glob("{glob}"))'
         yield from ("examples = pyarrow.dataset.dataset(files)", "```", "")
+
+
+def _check_pages(
+    source: BinaryIO, group: pq.RowGroupMetaData, number: int, most: int, padded: bool
+) -> None:
+    """Refuse a column of a row group whose pages claim more than its rows can have.
+
+    Args:
+        source: the shard.
+        group: the row group.
+        number: of the column.
+        most: values of a row.
+        padded: whether a row always has as many.
+    """
+    limit = max(0, min(group.num_rows, ROW_GROUP_ROWS)) * most
+    if not padded:
+        limit = min(limit, GROUP_TOKENS + most)
+    values, dictionary = 0, 0
+    for page in read_pages(source, group.column(number)):
+        values += 0 if page.is_dictionary else page.values
+        dictionary += page.values if page.is_dictionary else 0
+        most_bytes = _MOST_VALUE_BYTES * page.values + _MOST_PAGE_BYTES
+        if max(values, dictionary) > limit or page.bytes > most_bytes:
+            claim = f"{page.values:,} values in {page.bytes:,} bytes"
+            raise ValueError(f"a page claims {claim}, and its row group has at most {limit:,}")
 
 
 class _Writer:

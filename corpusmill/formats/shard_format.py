@@ -7,7 +7,7 @@ from typing import Any, BinaryIO, ClassVar, Protocol
 
 import pyarrow as pa
 
-from corpusmill.arrays.columns import ANY_LENGTH, NO_PAD, Column
+from corpusmill.arrays.columns import ANY_LENGTH, LONGEST_ROW, NO_PAD, Column
 from corpusmill.errors import UserError
 from corpusmill.formats.options import Compression, OutputOptions, Padding
 
@@ -84,15 +84,24 @@ class ShardFormat(ABC):
 
     @abstractmethod
     def read(
-        self, sources: Sources, columns: Columns, options: OutputOptions, batch_rows: int
+        self,
+        sources: Sources,
+        columns: Columns,
+        options: OutputOptions,
+        batch_rows: int,
+        longest: int = LONGEST_ROW,
     ) -> Iterator[pa.RecordBatch]:
         """Read the rows of a shard, in the schema of the columns.
+
+        A few bytes of a compressed file may claim any number of values. What cannot be such rows is
+        refused before it is decoded.
 
         Args:
             sources: seekable streams, one per suffix.
             columns: of the data set.
             options: as `resolve` returned them to the writer.
             batch_rows: the most rows of a batch.
+            longest: the most tokens of a row. Shorter rows may be read though they have a few more.
 
         Raises:
             ValueError: the shard is damaged.

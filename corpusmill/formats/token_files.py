@@ -54,7 +54,7 @@ def write_tokens(sink: Sink, input_ids: pa.ListArray, dtype: str) -> npt.NDArray
 
 
 def read_tokens(
-    source: BinaryIO, lengths: npt.NDArray[np.int64], dtype: str, column: Column
+    source: BinaryIO, lengths: npt.NDArray[np.int64], dtype: str, column: Column, longest: int
 ) -> Iterator[pa.RecordBatch]:
     """Read the next rows.
 
@@ -63,12 +63,13 @@ def read_tokens(
         lengths: int64[rows], the number of tokens of each row.
         dtype: as in `write_tokens`.
         column: input_ids.
+        longest: the most tokens of a row.
 
     Raises:
-        ValueError: the file ends too early, a length is negative, or a token is too large.
+        ValueError: the file ends too early, a length is impossible, or a token is too large.
     """
-    if (lengths < 0).any():
-        raise ValueError("a row has a negative length")
+    if len(lengths) and not 0 <= lengths.min() <= lengths.max() <= longest:
+        raise ValueError(f"the length of a row is not from 0 to {longest:,}")
     schema, ends = arrow_schema((column,)), np.cumsum(lengths)
     first = 0
     while first < len(lengths):

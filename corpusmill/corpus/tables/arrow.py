@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from corpusmill.corpus.batches import UnreadableError
+from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.tables import table
 
 _MAGIC, _FEATHER_1 = b"ARROW1", b"FEA1"
@@ -105,13 +106,13 @@ class ArrowTable:
     Args:
         stream: the file.
         size: its bytes.
-        text_field: name of the column to read.
+        options: with the name of the column to read.
 
     Raises:
         UnreadableError: it does not begin as Arrow does.
     """
 
-    def __init__(self, stream: table.TableStream, size: int, text_field: str) -> None:
+    def __init__(self, stream: table.TableStream, size: int, options: DocumentOptions) -> None:
         self._stream, self._size = stream, size
         self._batches: dict[int, _Message] = {}
         self._dictionaries: list[_Message] = []
@@ -125,7 +126,7 @@ class ArrowTable:
             schema = pa.ipc.read_schema(pa.py_buffer(content))
             self.fields = {field.name: str(field.type) for field in schema}
         self.text_fields = tuple(field.name for field in schema if table.is_text_type(field.type))
-        column = schema.get_all_field_indices(text_field)[:1]
+        column = schema.get_all_field_indices(options.text_field)[:1]
         self._options = pa.ipc.IpcReadOptions(included_fields=column, use_threads=False)
 
     def _find_messages(self) -> tuple[bool, int, int, UnreadableError | None]:

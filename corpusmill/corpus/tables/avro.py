@@ -16,9 +16,11 @@ import fastavro
 import pyarrow as pa
 
 from corpusmill.corpus.batches import UnreadableError
+from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.records.documents import MAX_BATCH_ROWS
 from corpusmill.corpus.tables import table
-from corpusmill.corpus.tables.avro_schema import check_schema
+from corpusmill.corpus.tables.avro_schema import check_schema, text_alone
+from corpusmill.corpus.tables.numbers import read_long, write_long
 
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
@@ -34,18 +36,20 @@ HEADER = fastavro.parse_schema(
     }
 )
 # Bytes of the file in which its header is looked for; the first is enough for nearly any schema.
-_HEADER_STEPS = (2**20, 2**26)
+_HEADER_STEPS = (2**20, 2**23)
 _COUNTS_BYTES = 20  # the most of the two numbers before a block
+# The most bytes of a block, unless it may have to hold a few texts that are longer.
+_MAX_BLOCK_BYTES, _MOST_TEXTS = 2**26, 4
 
 
-def _inflate(data: memoryview) -> bytes:
-    return zlib.decompressobj(wbits=-zlib.MAX_WBITS).decompress(data, table.MAX_BLOCK_BYTES + 1)
+def _inflate(data: memoryview, most: int) -> bytes:
+    return zlib.decompressobj(wbits=-zlib.MAX_WBITS).decompress(data, most)
 
 
-def _unpack_snappy(data: memoryview) -> bytes:
-    size = _read_long(BytesIO(data[:10]), zigzag=False)
-    if size > table.MAX_BLOCK_BYTES:
-        raise table.too_large(size)
+def _unpack_snappy(data: memoryview, most: int) -> bytes:
+    size = read_long(BytesIO(data[:10]), zigzag=False)
+    if size >= most:
+        raise table.too_large(size, most - 1)
     # The last four bytes are a checksum of the text.
     text: bytes = pa.Codec("snappy").decompress(data[:-4], size, asbytes=True)
     if zlib.crc32(text) != int.from_bytes(data[-4:], "big"):
@@ -53,42 +57,23 @@ def _unpack_snappy(data: memoryview) -> bytes:
     return text
 
 
-def _unpack_zstandard(data: memoryview) -> bytes:
+def _unpack_zstandard(data: memoryview, most: int) -> bytes:
+    text = bytearray()
     with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
-        text: bytes = stream.read(table.MAX_BLOCK_BYTES + 1)
-    return text
+        # In steps: Arrow reserves all that it is asked for.
+        while len(text) < most and (step := stream.read(min(most - len(text), table.BATCH_BYTES))):
+            text += step
+    return bytes(text)
 
 
-_DECOMPRESS: dict[str, Callable[[memoryview], bytes]] = {
+# Each takes a compressed block and the most bytes to decompress of it.
+_DECOMPRESS: dict[str, Callable[[memoryview, int], bytes]] = {
     "deflate": _inflate,
-    "bzip2": lambda data: bz2.BZ2Decompressor().decompress(data, table.MAX_BLOCK_BYTES + 1),
-    "xz": lambda data: lzma.LZMADecompressor().decompress(data, table.MAX_BLOCK_BYTES + 1),
+    "bzip2": lambda data, most: bz2.BZ2Decompressor().decompress(data, most),
+    "xz": lambda data, most: lzma.LZMADecompressor().decompress(data, most),
     "snappy": _unpack_snappy,
     "zstandard": _unpack_zstandard,
 }
-
-
-def _read_long(stream: BytesIO, zigzag: bool = True) -> int:
-    """Read a number of Avro: seven bits a byte, the lowest first, the sign in the lowest bit."""
-    number = shift = 0
-    while True:
-        byte = stream.read(1)
-        if not byte or shift > 63:
-            raise EOFError("a number has no end")
-        number |= (byte[0] & 127) << shift
-        shift += 7
-        if byte[0] < 128:
-            return number >> 1 ^ -(number & 1) if zigzag else number
-
-
-def write_long(number: int) -> bytes:
-    """Encode a number that is not negative as Avro does."""
-    number <<= 1
-    written = bytearray()
-    while number > 127:
-        written.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*written, number])
 
 
 def _in_words(kind: Any) -> str:
@@ -110,6 +95,7 @@ class AvroTable:
         stream: the file.
         size: its bytes.
         text_field: name of the field to read.
+        most_bytes: the most bytes of a block, compressed or not; larger ones are not read.
 
     Attributes:
         codec: its name in the specification.
@@ -119,8 +105,11 @@ class AvroTable:
         UnreadableError: its header cannot be read, or its codec is not in the specification.
     """
 
-    def __init__(self, stream: table.TableStream, size: int, text_field: str) -> None:
+    def __init__(
+        self, stream: table.TableStream, size: int, text_field: str, most_bytes: int
+    ) -> None:
         self._stream, self._size, self._text_field = stream, size, text_field
+        self._most_bytes = most_bytes
         with stream.damage_is("damaged-file"):
             header, self._begin = self._read_header()
             meta, self._sync = header["meta"], header["sync"]
@@ -138,7 +127,9 @@ class AvroTable:
             # Decodes one block after the other as if the file were not compressed. Bytes that are
             # not UTF-8 become surrogates, so that they cost their record and not the block.
             self._decoder = fastavro.block_reader(
-                self._feed, handle_unicode_errors="surrogateescape"
+                self._feed,
+                text_alone(schema, text_field),
+                handle_unicode_errors="surrogateescape",
             )
             listed = schema.get("fields", ()) if isinstance(schema, dict) else ()
             self.fields = {field["name"]: _in_words(field["type"]) for field in listed}
@@ -168,7 +159,7 @@ class AvroTable:
             try:
                 with self._stream.damage_is("damaged-block"):
                     counts = BytesIO(head or self._stream.read_at(start, _COUNTS_BYTES))
-                    rows, length = _read_long(counts), _read_long(counts)
+                    rows, length = read_long(counts), read_long(counts)
                     if rows < 0 or length < 0:
                         raise ValueError(f"{rows} rows in {length} bytes")
                     end = start + counts.tell() + length + SYNC_BYTES
@@ -181,7 +172,9 @@ class AvroTable:
             except UnreadableError as error:
                 yield table.Block(index, start, self._size - start, max(0, rows), error)
                 return
-            fault = table.too_large(length) if length > table.MAX_BLOCK_BYTES else None
+            fault = None
+            if length > self._most_bytes:
+                fault = table.too_large(length, self._most_bytes)
             yield table.Block(index, start, end - start, rows, fault)
             start, index, head = end, index + 1, mark[SYNC_BYTES:]
 
@@ -190,8 +183,12 @@ class AvroTable:
         with self._stream.damage_is("damaged-block"):
             yield from self._decode(self._stream.read_at(block.offset, block.length))
 
-    def content(self, block: table.Block) -> bytes:
+    def content(self, block: table.Block, most_bytes: int) -> bytes:
         """Return the encoded rows of a block, decompressed.
+
+        Args:
+            block: the block.
+            most_bytes: how many they may be.
 
         Raises:
             UnreadableError: it is damaged, or too large.
@@ -199,27 +196,29 @@ class AvroTable:
         if block.fault:
             raise block.fault
         with self._stream.damage_is("damaged-block"):
-            return bytes(self._decompress(self._stream.read_at(block.offset, block.length)))
+            data = self._stream.read_at(block.offset, block.length)
+            return bytes(self._decompress(data, most_bytes))
 
-    def _decompress(self, data: bytes) -> bytes | memoryview:
+    def _decompress(self, data: bytes, most: int) -> bytes | memoryview:
         counts = BytesIO(data[:_COUNTS_BYTES])
-        _read_long(counts), _read_long(counts)
+        read_long(counts), read_long(counts)
         body = memoryview(data)[counts.tell() : -SYNC_BYTES]
-        text = body if self.codec == "null" else _DECOMPRESS[self.codec](body)
-        if len(text) > table.MAX_BLOCK_BYTES:
-            raise table.too_large(len(text))
+        text = body if self.codec == "null" else _DECOMPRESS[self.codec](body, most + 1)
+        if len(text) > most:
+            raise table.too_large(len(text), most)
         return text
 
     def _decode(self, data: bytes) -> Iterator[table.TextRows]:
-        rows, text = _read_long(BytesIO(data[:_COUNTS_BYTES])), self._decompress(data)
+        rows = read_long(BytesIO(data[:_COUNTS_BYTES]))
+        text = self._decompress(data, self._most_bytes)
         if rows > len(text):  # the text of a row takes a byte or more
             raise EOFError(f"{rows:,} rows in {len(text):,} bytes")
-        if self.codec != "null":
-            data = b"".join((write_long(rows), write_long(len(text)), text, self._sync))
         self._feed.seek(0)
         self._feed.truncate()
-        self._feed.write(data)
+        for part in (write_long(rows), write_long(len(text)), text, self._sync):
+            self._feed.write(part)
         self._feed.seek(0)
+        del data, text  # a block may be large, and fastavro copies it once more
         values: list[Any] = []
         size = 0
         for record in cast(Iterator[dict[str, Any]], next(self._decoder)):
@@ -230,6 +229,13 @@ class AvroTable:
                 yield _to_rows(values)
                 values, size = [], 0
         yield _to_rows(values)
+
+
+def open_avro(stream: table.TableStream, size: int, options: DocumentOptions) -> AvroTable:
+    """Open an Avro file of a corpus."""
+    # A block is copied several times while it is decoded, and those that are usual are small.
+    limit = max(_MAX_BLOCK_BYTES, _MOST_TEXTS * options.max_line_bytes)
+    return AvroTable(stream, size, options.text_field, min(limit, table.MAX_BLOCK_BYTES))
 
 
 def _to_rows(values: list[Any]) -> table.TextRows:

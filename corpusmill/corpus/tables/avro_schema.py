@@ -30,6 +30,48 @@ def check_schema(schema: Any) -> None:
         raise ValueError("a row of its schema may hold many values in no bytes")
 
 
+def text_alone(schema: Any, text_field: str) -> dict[str, Any] | None:
+    """Return the schema by which one field is read, and the others are skipped.
+
+    To skip takes no memory, but is slower than to read a few values.
+
+    Args:
+        schema: that the file was written with, checked.
+        text_field: name of the field.
+
+    Returns:
+        A record of the field alone; None if no other value can be large but texts. A row in which
+        the field holds neither text nor another single value is then damaged.
+    """
+    if not isinstance(schema, dict) or "fields" not in schema or not _holds_many(schema):
+        return None
+    kinds = [field["type"] for field in schema["fields"] if field["name"] == text_field]
+    branches = [kind for types in kinds for kind in (types if isinstance(types, list) else [types])]
+    plain = [kind for kind in branches if _is_plain(kind)]
+    fields = [{"name": text_field, "type": plain}] if plain else []
+    names = {key: schema[key] for key in ("name", "namespace") if key in schema}
+    return {"type": "record", **names, "fields": fields}
+
+
+def _is_plain(kind: Any) -> bool:
+    name = kind.get("type") if isinstance(kind, dict) else kind
+    return name == "null" or name in _PRIMITIVE
+
+
+def _holds_many(kind: Any) -> bool:
+    """Return whether an array or a map is somewhere in a type."""
+    match kind:
+        case list():
+            return any(map(_holds_many, kind))
+        case {"type": "array" | "map"}:
+            return True
+        case {"fields": list(fields)}:
+            return any(_holds_many(field["type"]) for field in fields)
+        case {"type": nested}:
+            return _holds_many(nested)
+    return False
+
+
 class _Surplus:
     """Finds how many values of a type may exceed `_VALUES_PER_BYTE` for each of its bytes.
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.records.documents import MAX_BATCH_ROWS
 from corpusmill.corpus.tables import table
 
@@ -19,14 +20,14 @@ class ParquetTable:
     Args:
         stream: the file.
         size: its bytes.
-        text_field: name of the column to read.
+        options: with the name of the column to read.
 
     Raises:
         UnreadableError: its footer cannot be read.
     """
 
-    def __init__(self, stream: table.TableStream, size: int, text_field: str) -> None:
-        self._stream, self._size, self._text_field = stream, size, text_field
+    def __init__(self, stream: table.TableStream, size: int, options: DocumentOptions) -> None:
+        self._stream, self._size, self._text_field = stream, size, options.text_field
         with stream.damage_is("damaged-file"):
             # With a buffer a column chunk is read in steps, however large it is; with pre_buffer
             # it would be read at once.
@@ -43,7 +44,7 @@ class ParquetTable:
         self.text_fields = tuple(field.name for field in schema if table.is_text_type(field.type))
         # The other columns are not touched: Arrow ends the process if the footer's description of
         # a column is damaged, and a table may have thousands of columns.
-        self._column = leaves.index(text_field) if text_field in self.text_fields else 0
+        self._column = leaves.index(self._text_field) if self._text_field in self.text_fields else 0
 
     def blocks(self) -> Iterator[table.Block]:
         """Yield the row groups; each lies where its text does."""

@@ -22,7 +22,7 @@ from corpusmill.errors import UserError
 _PIECE_BITS = 12
 MAX_ROWS = 2 ** (OFFSET_BITS - _PIECE_BITS)
 
-OpenTable = Callable[[TableStream, int, str], Table]
+OpenTable = Callable[[TableStream, int, DocumentOptions], Table]
 
 
 class _Stretch(NamedTuple):
@@ -180,7 +180,7 @@ def check_table(
     name = options.text_field
     try:
         source = TableStream(stream)
-        table = open_table(source, source.seek(0, 2), name)
+        table = open_table(source, source.seek(0, 2), options)
     except UnreadableError as error:
         cause = f"it cannot be read as {options.input_format} ({error.detail})"
         raise UserError(f"--input {file}", cause, "Repair it or leave it out") from None
@@ -216,7 +216,7 @@ def read_table(open_table: OpenTable, stream: BinaryIO, part: FileRange) -> Iter
     if start < last:
         is_empty = True
         try:
-            table = open_table(source, size, part.options.text_field)
+            table = open_table(source, size, part.options)
             for stretch in _lay_out(table.blocks(), size):
                 is_empty = False
                 if stretch.block.offset >= last:

@@ -21,9 +21,9 @@ MAX_BLOCK_BYTES = 2**30
 BATCH_BYTES = 2**20
 
 
-def too_large(num_bytes: int) -> UnreadableError:
+def too_large(num_bytes: int, limit: int | None = None) -> UnreadableError:
     """Make the error for a block that is not read, as it would have to be decoded at once."""
-    detail = f"{num_bytes} bytes, above the limit of {MAX_BLOCK_BYTES} for a block"
+    detail = f"{num_bytes} bytes, above the limit of {limit or MAX_BLOCK_BYTES} for a block"
     return UnreadableError("block-too-large", detail)
 
 

@@ -20,19 +20,23 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 
-from corpusmill.arrays.columns import Column
+from corpusmill.arrays.columns import ANY_LENGTH, LONGEST_ROW, Column, most_values
 from corpusmill.arrays.flat_rows import check_numbers, chunk_rows, cut_chunks, flatten, restore
 from corpusmill.corpus.batches import UnreadableError
-from corpusmill.corpus.tables.avro import HEADER, MAGIC, SYNC_BYTES, AvroTable, write_long
-from corpusmill.corpus.tables.table import Block, TableStream
+from corpusmill.corpus.tables.avro import HEADER, MAGIC, SYNC_BYTES, AvroTable
+from corpusmill.corpus.tables.numbers import write_long
+from corpusmill.corpus.tables.table import MAX_BLOCK_BYTES, Block, TableStream
 from corpusmill.errors import UserError
 from corpusmill.formats.avro.kernels import decode_rows
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_format import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
 from corpusmill.formats.shard_names import shard_glob
 from corpusmill.formats.varints import gather, put_rows, row_sizes
+from corpusmill.layout.sorting import GROUP_TOKENS
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# The most bytes of the number of an array's items and the 0 after them.
+_COUNT_BYTES = 11
 _CODECS = {"deflate": "deflate", "zstd": "zstandard", "none": "null"}
 
 
@@ -75,16 +79,22 @@ class AvroFormat(ShardFormat):
         return _Writer(sinks[0], columns, options)
 
     def read(
-        self, sources: Sources, columns: Columns, options: OutputOptions, batch_rows: int
+        self,
+        sources: Sources,
+        columns: Columns,
+        options: OutputOptions,
+        batch_rows: int,
+        longest: int = LONGEST_ROW,
     ) -> Iterator[pa.RecordBatch]:
         """Read the rows of a shard whose schema and codec are as `open_writer` writes them."""
         source = sources[0]
         size = source.seek(0, io.SEEK_END)
         try:
-            table = AvroTable(TableStream(source), size, "")
+            table = AvroTable(TableStream(source), size, "", MAX_BLOCK_BYTES)
             _check_header(table, columns, options)
             for block in table.blocks():
-                data = np.frombuffer(table.content(block), np.uint8)
+                most = _most_bytes(block, columns, longest, options.is_padded)
+                data = np.frombuffer(table.content(block, most), np.uint8)
                 rows = _decode(data, block, columns, options.is_padded)
                 for start in range(0, rows.num_rows, batch_rows):
                     yield rows.slice(start, batch_rows)
@@ -178,9 +188,22 @@ def _check_header(table: AvroTable, columns: Columns, options: OutputOptions) ->
         raise ValueError(f"its codec is {table.codec}, the manifest says {codec}")
 
 
+def _most_bytes(block: Block, columns: Columns, longest: int, padded: bool) -> int:
+    """Return the most bytes that a block can have, decompressed."""
+    rows, total = max(0, min(block.rows, chunk_rows(columns))), 0
+    for column in columns:
+        most = most_values(column, longest, padded)
+        values = rows * most
+        if column.width == ANY_LENGTH:  # a block has no more tokens than a group
+            values = min(values, GROUP_TOKENS + most)
+        kind = np.iinfo(column.dtype)
+        total += values * -(-(kind.bits + (kind.min == 0)) // 7) + rows * _COUNT_BYTES
+    return total
+
+
 def _decode(data: np.ndarray, block: Block, columns: Columns, padded: bool) -> pa.RecordBatch:
     # Every row has a field, and every field takes a byte.
-    if not 0 <= block.rows <= len(data):
+    if not 0 <= block.rows <= min(len(data), chunk_rows(columns)):
         raise ValueError(f"block {block.index}: {block.rows:,} rows in {len(data):,} bytes")
     is_list = np.array([bool(column.width) for column in columns])
     values, starts, ends, damaged = decode_rows(data, block.rows, is_list)

@@ -12,12 +12,15 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from corpusmill.arrays.columns import Column, Role
+from corpusmill.arrays.columns import Column, Role, most_values
 from corpusmill.arrays.flat_rows import flatten
 from corpusmill.arrays.ragged import is_padded, row_lengths
 from corpusmill.formats.tfrecord.kernels import FLOAT_LIST, INT64_LIST
 
 Kind = Literal["values", "mask", "weights"]
+
+# The most bytes of a number, and of the tags and lengths around the numbers of a feature.
+_NUMBER_BYTES, _FRAME_BYTES = 10, 64
 
 # Features that are 1 for each value of a column and 0 for its padding.
 _DERIVED: dict[Role, tuple[str, Kind]] = {
@@ -45,6 +48,16 @@ class Feature:
     def list_kind(self) -> int:
         """FLOAT_LIST or INT64_LIST."""
         return FLOAT_LIST if self.kind == "weights" else INT64_LIST
+
+    def most_bytes(self, longest: int, padded: bool) -> int:
+        """Return the most bytes of the feature in a record.
+
+        Args:
+            longest: the most tokens of a row.
+            padded: whether lists have a fixed size.
+        """
+        size = 4 if self.kind == "weights" else _NUMBER_BYTES
+        return most_values(self.column, longest, padded) * size + len(self.name) + _FRAME_BYTES
 
     def flatten(self, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
         """Return the numbers of the feature.

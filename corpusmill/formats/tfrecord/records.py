@@ -17,6 +17,9 @@ import numpy.typing as npt
 _LENGTH_BYTES, _CHECKSUM_BYTES = 8, 4
 HEAD_BYTES, TAIL_BYTES = _LENGTH_BYTES + _CHECKSUM_BYTES, _CHECKSUM_BYTES
 
+# About as many bytes of records are read at a time.
+_BATCH_BYTES = 2**22
+
 _MASK_DELTA = 0xA282EAD8
 
 
@@ -77,18 +80,26 @@ def _put_fields(
     out[places[:, None] + np.arange(size)] = fields.reshape(-1, size)
 
 
-def read_records(source: io.BufferedReader, max_records: int) -> Iterator[Records]:
-    """Read all records of a file, at most `max_records` at a time.
+def read_records(source: io.BufferedReader, max_records: int, max_bytes: int) -> Iterator[Records]:
+    """Read all records of a file, a few megabytes at a time.
+
+    Args:
+        source: the file.
+        max_records: the most records at a time.
+        max_bytes: the most bytes of a record.
 
     Raises:
-        ValueError: a checksum differs, or the file ends within a record.
+        ValueError: a checksum differs, a record is too large, or the file ends within one.
     """
     first = place = 0
     while True:
         records: list[bytes] = []
-        while len(records) < max_records and (head := source.read(HEAD_BYTES)):
+        begin = place
+        while len(records) < max_records and place - begin < _BATCH_BYTES:
+            if not (head := source.read(HEAD_BYTES)):
+                break
             name = f"record {first + len(records)} at byte {place}"
-            records.append(_read_record(source, head, name))
+            records.append(_read_record(source, head, name, max_bytes))
             place += HEAD_BYTES + len(records[-1]) + TAIL_BYTES
         if not records:
             return
@@ -97,11 +108,13 @@ def read_records(source: io.BufferedReader, max_records: int) -> Iterator[Record
         first += len(records)
 
 
-def _read_record(source: io.BufferedReader, head: bytes, name: str) -> bytes:
+def _read_record(source: io.BufferedReader, head: bytes, name: str, max_bytes: int) -> bytes:
     length, checksum = head[:_LENGTH_BYTES], head[_LENGTH_BYTES:]
     if len(head) == HEAD_BYTES and masked_checksum(length) != int.from_bytes(checksum, "little"):
         raise ValueError(f"{name}: the checksum of its length differs")
     size = int.from_bytes(length, "little")
+    if size > max_bytes:
+        raise ValueError(f"{name}: it claims {size:,} bytes, above the {max_bytes:,} of a row")
     data, checksum = source.read(size), source.read(_CHECKSUM_BYTES)
     if len(head) < HEAD_BYTES or len(data) < size or len(checksum) < _CHECKSUM_BYTES:
         raise ValueError(f"{name}: the file ends within it")

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from corpusmill.arrays.columns import LONGEST_ROW
 from corpusmill.arrays.flat_rows import check_numbers, chunk_rows, cut_chunks, restore
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
@@ -72,7 +73,12 @@ class TFRecordFormat(ShardFormat):
         return _Writer(sinks[0], columns, options)
 
     def read(
-        self, sources: Sources, columns: Columns, options: OutputOptions, batch_rows: int
+        self,
+        sources: Sources,
+        columns: Columns,
+        options: OutputOptions,
+        batch_rows: int,
+        longest: int = LONGEST_ROW,
     ) -> Iterator[pa.RecordBatch]:
         """Read the records, and check that all have the columns' features."""
         source: Any = sources[0]
@@ -80,7 +86,10 @@ class TFRecordFormat(ShardFormat):
             source = gzip.GzipFile(fileobj=source, mode="rb")
         stream = io.BufferedReader(source, _READ_BYTES)
         try:
-            for records in read_records(stream, min(batch_rows, chunk_rows(columns))):
+            most_bytes = sum(
+                feature.most_bytes(longest, options.is_padded) for feature in features_of(columns)
+            )
+            for records in read_records(stream, min(batch_rows, chunk_rows(columns)), most_bytes):
                 yield _parse(records, columns, options.is_padded)
         except (EOFError, zlib.error) as error:
             raise ValueError(f"its compressed stream is damaged: {error}") from None

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from corpusmill.arrays.columns import Column, Role, column_of
+from corpusmill.arrays.columns import ANY_LENGTH, Column, Role, column_of
 from corpusmill.reading.rows import Lists, Values
 
 
@@ -25,19 +25,21 @@ def check_rows(
         longest: the most tokens of a row.
 
     Raises:
-        ValueError: a row is too long, a column's lists are not as long as those they are aligned
-            with, or a value is out of range.
+        ValueError: a column is not of its type, a row is too long, a column's lists are not as long
+            as those they are aligned with, or a value is out of range.
 
     Example:
         input_ids [[2, 9, 3]] with masked_lm_positions [[5]] are refused: the row has no position 5.
     """
+    for column in columns:
+        _check_kind(rows[column.name], column)
     tokens = _lists(rows, columns[0].name)
     if len(tokens.offsets) > 1 and int(tokens.lengths.max()) > longest:
         raise ValueError(f"a row is longer than the {longest} tokens of the longest one")
     for column in columns:
-        values = rows.get(column.name)
-        if values is None:
-            continue
+        values = rows[column.name]
+        if _count_rows(values) != len(tokens.offsets) - 1:
+            raise ValueError(f"{column.name} has another number of rows")
         if column.role.aligned_with:
             _check_lengths(rows, column, column_of(columns, column.role.aligned_with))
         _check_range(values, column, vocab_size)
@@ -45,6 +47,28 @@ def check_rows(
             _check_positions(_lists(rows, column.name), column.name, tokens)
         if column.role is Role.BOUNDARIES:
             _check_boundaries(_lists(rows, column.name), column.name, tokens)
+
+
+def _check_kind(values: Values, column: Column) -> None:
+    """Refuse arrays of another type, and lists that are longer than others or than their values."""
+    name = column.name
+    if isinstance(values, Lists) != bool(column.width):
+        raise ValueError(f"{name} does not have {'lists' if column.width else 'numbers'}")
+    numbers = values.values if isinstance(values, Lists) else values
+    if not isinstance(numbers, np.ndarray) or numbers.dtype != column.dtype or numbers.ndim != 1:
+        raise ValueError(f"{name} does not have values of the type {column.dtype}")
+    if isinstance(values, Lists):
+        offsets = values.offsets
+        if not len(offsets) or offsets[0] or (offsets[1:] < offsets[:-1]).any():
+            raise ValueError(f"{name} has offsets that do not ascend from 0")
+        if offsets[-1] != len(numbers):
+            raise ValueError(f"{name} has {len(numbers):,} values, its lists {offsets[-1]:,}")
+        if column.width != ANY_LENGTH and values.lengths.max(initial=0) > column.width:
+            raise ValueError(f"{name} has a list of more than {column.width:,} values")
+
+
+def _count_rows(values: Values) -> int:
+    return len(values.offsets) - 1 if isinstance(values, Lists) else len(values)
 
 
 def _lists(rows: Mapping[str, Values], name: str) -> Lists:
@@ -78,8 +102,6 @@ def _check_range(values: Values, column: Column, vocab_size: int) -> None:
 
 
 def _check_positions(positions: Lists, name: str, tokens: Lists) -> None:
-    if len(positions.offsets) != len(tokens.offsets):
-        raise ValueError(f"{name} has another number of rows")
     lengths = np.repeat(tokens.lengths, positions.lengths)
     if (positions.values < 0).any() or (positions.values >= lengths).any():
         raise ValueError(f"{name} has a place that its row does not have")

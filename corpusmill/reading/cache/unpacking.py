@@ -164,6 +164,9 @@ def unpack_batch(batch: pa.RecordBatch, columns: Sequence[Column]) -> dict[str, 
         batch: rows as a shard has them.
         columns: their descriptions, the tokens first.
 
+    Raises:
+        ValueError: a column has nulls, or values after the end of a padded row.
+
     Example:
         input_ids [[2, 9, 3, 0], [2, 3, 0, 0]], padded with 0, gives Lists([2, 9, 3, 2, 3],
         [0, 3, 5]).
@@ -173,11 +176,13 @@ def unpack_batch(batch: pa.RecordBatch, columns: Sequence[Column]) -> dict[str, 
     # Lists with which others are aligned come first.
     for column in sorted(columns, key=lambda column: column.role.aligned_with is not None):
         array = batch.column(column.name)
+        if array.null_count:
+            raise ValueError(f"{column.name} has nulls")
         if not is_padded(array):
             unpacked[column.name] = _plain(array)
             continue
         lengths[column.role] = _padded_lengths(array, column, lengths)
-        unpacked[column.name] = _trim(array, lengths[column.role])
+        unpacked[column.name] = _trim(array, lengths[column.role], column)
     return {column.name: unpacked[column.name] for column in columns}
 
 
@@ -203,10 +208,15 @@ def _plain(array: pa.Array) -> Values:
     return Lists(values[offsets[0] : offsets[-1]], (offsets - offsets[0]).astype(np.int64))
 
 
-def _trim(array: pa.Array, lengths: np.ndarray) -> Lists:
+def _trim(array: pa.Array, lengths: np.ndarray, column: Column) -> Lists:
     matrix = matrix_of(array)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    return Lists(matrix[np.arange(matrix.shape[1]) < lengths[:, None]], offsets)
+    values = matrix[np.arange(matrix.shape[1]) < lengths[:, None]]
+    if len(values) != offsets[-1]:
+        raise ValueError(f"{column.name} has lists of {matrix.shape[1]:,} values")
+    if np.count_nonzero(matrix != column.pad) != np.count_nonzero(values != column.pad):
+        raise ValueError(f"{column.name} has values after the end of a row")
+    return Lists(values, offsets)
 
 
 class _Sink:

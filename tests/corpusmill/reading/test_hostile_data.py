@@ -69,7 +69,7 @@ ROWS: dict[str, tuple[Callable[[dict[str, list[Any]]], object], str]] = {
                               "masked_lm_positions has a place that its row does not have"),
     "a place before the row": (put_value("masked_lm_positions", -100),
                                "masked_lm_positions has a place"),
-    "a longer row": (put_row("input_ids", [5] * 500), "a row is longer than the 64 tokens"),
+    "a longer row": (put_row("input_ids", [5] * 70), "input_ids has a list of more than 64 values"),
     "an id that no token has": (put_value("input_ids", 600),
                                 "input_ids has a value that is not from 0 to 599"),
     "a label that no token has": (put_value("masked_lm_ids", -5), "masked_lm_ids has a value"),

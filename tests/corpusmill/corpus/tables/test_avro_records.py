@@ -4,6 +4,7 @@ import io
 import json
 import zlib
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import fastavro
@@ -15,6 +16,7 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.tables import table
 from corpusmill.corpus.tables.avro import HEADER, MAGIC
 from corpusmill.errors import UserError
+from tests.tools.memory import memory_of
 from tests.tools.table_files import avro, read
 
 OPTIONS = DocumentOptions(input_format="avro")
@@ -264,6 +266,40 @@ def test_schemas_whose_values_have_no_bound_are_refused(
 )  # fmt: skip
 def test_other_fields_may_have_any_bounded_type(extra: Any, content: bytes) -> None:
     assert read(bomb(extra, content + b"\x02a"), OPTIONS).sentences == ["a"]
+
+
+MANY: Any = {"type": "array", "items": record("e", ["int", *["null"] * 60])}
+
+
+def hostile_rows() -> dict[str, tuple[bytes, list[str], list[str]]]:
+    """Small files whose one row is large, with the sentences and rejects that they give."""
+    texts = {"name": "text", "type": ["null", MANY, "string"]}
+    schema = json.dumps({"type": "record", "name": "row", "fields": [texts]}).encode()
+    array = number(2**20) + bytes(2**20 + 1)
+    meta = {"avro.schema": schema, "avro.codec": b"deflate"}
+    return {
+        "a long text": (bomb("null", number(2**27) + b"x" * 2**27), [], ["block-too-large"]),
+        "an array beside the text": (bomb(MANY, array + b"\x02a"), ["a"], []),
+        "an array for a text": (bomb("null", b"\x02" + array, meta=meta), [], ["damaged-block"]),
+    }
+
+
+def test_one_row_cannot_fill_the_memory(tmp_path: Path) -> None:
+    before = """
+        from pathlib import Path
+        from tests.corpusmill.corpus.tables.test_avro_records import OPTIONS, read
+    """
+    rows = hostile_rows()
+    for name, (data, _, _) in rows.items():
+        (tmp_path / name).write_bytes(data)
+        assert len(data) < 2**19
+    expected = {name: [sentences, reasons] for name, (_, sentences, reasons) in rows.items()}
+    measured = f"""
+        for name, expected in {expected!r}.items():
+            result = read((Path({str(tmp_path)!r}) / name).read_bytes(), OPTIONS)
+            assert [result.sentences, result.reasons] == expected, (name, result)
+    """
+    assert memory_of(before, measured) < 200 * 2**20
 
 
 def test_a_block_has_no_more_rows_than_bytes() -> None:
