@@ -62,7 +62,7 @@ def _explain(error: BaseException) -> tuple[int, str, dict[str, str]]:
             parts = {"value": mistake.value, "cause": mistake.cause, "cure": mistake.cure}
             return USER_ERROR, f"error: {mistake}{_notes(error)}", parts
         case KeyboardInterrupt():
-            outcome = str(error) or "no file of the data set was published"
+            outcome = str(error) or "the command did not finish"
             return INTERRUPTED, f"interrupted: {outcome}{_notes(error, '. ')}", {}
         case JobCancelledError():
             text = f"cancelled: somebody cancelled job {error}; the data set is not complete"

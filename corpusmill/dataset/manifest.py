@@ -26,7 +26,7 @@ from corpusmill.formats import shard_names
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, part_names
 from corpusmill.tokenization.special_tokens import SpecialTokens
-from corpusmill.tokenization.tokenizer_file import TokenizerFile, token_dtype
+from corpusmill.tokenization.tokenizer_file import MOST_TOKENS, TokenizerFile, token_dtype
 
 MANIFEST, SUCCESS, CARD = "dataset.json", "_SUCCESS", "README.md"
 TOKENIZER, REJECTS = "tokenizer.json", "rejects/rejects.jsonl"
@@ -153,7 +153,7 @@ class TokenizerEntry:
     revision: str | None
     options: Mapping[str, Any]
     sha256: _Digest
-    vocab_size: Annotated[int, Meta(ge=1, le=2**32)]
+    vocab_size: Annotated[int, Meta(ge=1, le=MOST_TOKENS)]
     special: SpecialTokens
     words: str | None = None
 

@@ -16,6 +16,9 @@ from corpusmill.tokenization.special_tokens import SpecialTokens
 TOKENIZER_JSON = "tokenizer.json"
 PATTERN_CHOICES = "gpt2, r50k, p50k, cl100k, o200k or a regular expression"
 
+# The largest vocabulary: kernels and libraries keep a table of all ids up to the largest.
+MOST_TOKENS = 2**24
+
 Encode = Callable[[list[str]], list[list[int]]]
 
 

@@ -175,6 +175,9 @@ def run_folder(
         if isinstance(error, FileNotFoundError) and _is_gone(folder.path):
             # A run that ends removes the empty folders of others, such as runs that were killed.
             raise _too_late(folder.output) from None
+        if isinstance(error, KeyboardInterrupt) and not error.args:
+            whole, none = "the data set is complete", "no file of the data set was published"
+            error.args = (whole if folder.is_committed else none,)
         finished = count_finished(folder.path)
         if not finished or folder.is_committed:
             _remove(folder)

@@ -6,7 +6,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import orjson
 from tokenizers import Tokenizer
 
@@ -17,7 +16,12 @@ from corpusmill.tokenization.sources.sentencepiece import from_sentencepiece
 from corpusmill.tokenization.sources.source import ReadBytes, Source, SourceFile, refuse
 from corpusmill.tokenization.sources.vocabulary import from_vocab_json, from_vocab_txt
 from corpusmill.tokenization.special_tokens import find_special_tokens
-from corpusmill.tokenization.tokenizer_file import TOKENIZER_JSON, TokenizerFile, TokenizerOptions
+from corpusmill.tokenization.tokenizer_file import (
+    MOST_TOKENS,
+    TOKENIZER_JSON,
+    TokenizerFile,
+    TokenizerOptions,
+)
 
 
 def read_tokenizer(
@@ -136,8 +140,8 @@ def _complete(file: SourceFile, source: Source, revision: str | None) -> Tokeniz
     if not vocabulary:
         file.refuse("its vocabulary is empty")
     # The library writes a tokenizer in time linear in the largest id: half a minute for 2**31.
-    if max(vocabulary.values()) > np.iinfo(np.int32).max:
-        file.refuse("its largest id does not fit into a signed 32-bit integer")
+    if (largest := max(vocabulary.values())) >= MOST_TOKENS:
+        file.refuse(f"its largest id is {largest:,}, and ids may be up to {MOST_TOKENS - 1:,}")
     described: dict[str, Any] = orjson.loads(source.tokenizer.to_str())
     model = described["model"]
     if model["type"] in {"WordPiece", "WordLevel"} and model["unk_token"] not in model["vocab"]:
@@ -155,6 +159,6 @@ def _complete(file: SourceFile, source: Source, revision: str | None) -> Tokeniz
     digest = hashlib.sha256(text.encode()).hexdigest()
     name = file.name.encode(errors="backslashreplace").decode()  # for the manifest, which is UTF-8
     return TokenizerFile(
-        name, text, max(vocabulary.values()) + 1, special, digest,
+        name, text, largest + 1, special, digest,
         source.form, source.options, revision, source.reference,
     )  # fmt: skip

@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from corpusmill.errors import UserError, check_option
+from corpusmill.tokenization.tokenizer_file import MOST_TOKENS
 from corpusmill.tokenization.training.parts import NORMALIZERS, NormalizerName
-
-# The trainers make room for all tokens before they begin, and end the process if they get none.
-_MOST_TOKENS = 2**24
 
 
 @dataclass(frozen=True)
@@ -32,8 +30,10 @@ class TrainingOptions:
             UserError: a tokenizer cannot be trained with a value.
         """
         size = self.vocab_size
-        is_valid = size is None or size <= _MOST_TOKENS
-        check_option("vocab-size", size, is_valid, f"at most {_MOST_TOKENS}")
+        # The trainers make room for all tokens before they begin, and end the process if they get
+        # none.
+        is_valid = size is None or size <= MOST_TOKENS
+        check_option("vocab-size", size, is_valid, f"at most {MOST_TOKENS}")
         _check_special_tokens(self.special_tokens)
         for name in self.normalizers:
             if name not in NORMALIZERS:

@@ -10,6 +10,7 @@ from corpusmill.tokenization.training.word_counts import (
     MOST_PAIRS,
     check_pair_counts,
     count_words,
+    cut_long,
     repeat_words,
     split_before_words,
     word_cutter,
@@ -54,6 +55,14 @@ def test_words_are_repeated_as_often_as_counted() -> None:
     texts = list(repeat_words(counts))
     assert Counter(" ".join(texts).split()) == counts
     assert max(map(len, texts)) < 2**18
+
+
+def test_long_words_are_trained_on_in_pieces() -> None:
+    """A trainer takes time in the square of a word's length."""
+    words = Counter({"a" * 2500: 3, "ab" * 512: 2, "c": 1})
+    pieces = {"a" * 1024: 6, "a" * 452: 3, "ab" * 512: 2, "c": 1}
+    assert cut_long(words) == pieces
+    assert cut_long(Counter(pieces)) == pieces
 
 
 def test_pairs_too_frequent_for_the_trainer_are_refused() -> None:
