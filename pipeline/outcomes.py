@@ -14,6 +14,7 @@ from typing import Any, Self
 import psutil
 from apache_beam.io.filesystem import BeamIOError
 
+from corpusmill.dataset.storage import NotAFileError
 from corpusmill.errors import UserError, first_line
 from pipeline.console.run_log import LogOptions, log_event
 from pipeline.console.terminal import Terminal, drop_unread_output
@@ -93,6 +94,10 @@ def blame_system(error: BaseException) -> UserError | None:
     if isinstance(error, BeamIOError):
         details = (error.exception_details or {}).values()
         error = next((one for one in details if isinstance(one, OSError)), error)
+    if isinstance(error, NotAFileError):
+        return UserError(
+            str(error.filename), str(error.strerror), "Remove it, or name another place"
+        )
     if not isinstance(error, OSError) or error.errno not in _CURES:
         return None
     cure, cause = _CURES[error.errno], str(error.strerror)

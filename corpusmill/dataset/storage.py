@@ -25,16 +25,20 @@ _BLOCK_BYTES = 4 * 2**20
 _PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
 
 
+class NotAFileError(OSError):
+    """A pipe, a socket or a device, which a reader or a writer may wait for without end."""
+
+
 def refuse_special(path: Path) -> None:
-    """Refuse a pipe, a socket or a device, which a reader or a writer may wait for without end.
+    """Refuse what is neither a regular file nor a folder.
 
     Raises:
-        OSError: it is one of these.
+        NotAFileError: it is a pipe, a socket or a device.
     """
     with suppress(FileNotFoundError, NotADirectoryError):
         mode = path.stat().st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            raise OSError(EINVAL, "it is not a regular file", str(path))
+            raise NotAFileError(EINVAL, "it is not a regular file", str(path))
 
 
 @runtime_checkable

@@ -5,10 +5,12 @@ with it. Beam's own records stay hidden except with `--log-level debug`.
 """
 
 import logging
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Literal
 
 from pythonjsonlogger.json import JsonFormatter
@@ -150,6 +152,8 @@ def _create_handler(path: str | None) -> logging.Handler:
     if not path:
         return logging.StreamHandler(sys.stderr)
     try:
+        if Path(path).is_fifo():
+            os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))  # fails if nobody reads it
         return _LogFile(path, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise UserError(

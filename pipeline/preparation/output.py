@@ -13,6 +13,7 @@ from apache_beam.io.filesystems import FileSystems
 from corpusmill.dataset.generations import GENERATION
 from corpusmill.dataset.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER
 from corpusmill.dataset.manifest_json import decode
+from corpusmill.dataset.storage import refuse_special
 from corpusmill.errors import UserError
 from corpusmill.formats.shard_formats import FORMATS, all_suffixes
 from corpusmill.formats.shard_names import matcher_of
@@ -59,6 +60,7 @@ def check_output(
 
     Raises:
         UserError: the folder is refused.
+        NotAFileError: it has something else in the place of a file.
     """
     if not absolute(output).strip("/"):
         cause = "it is the folder that holds everything on this machine"
@@ -67,6 +69,9 @@ def check_output(
         claim, listed = read_claim(absolute(output)), BeamFolder(output).list()
     except UserError as error:  # of an object store
         raise UserError(f"--output {output}", error.cause, error.cure) from None
+    if is_local(output):
+        for name in listed:
+            refuse_special(Path(absolute(output), name))
     is_ours = claim is not None and is_folder_of_run(claim.temp_folder, output, temp_location)
     if claim is not None:
         _refuse_alive(claim, output, is_ours)
