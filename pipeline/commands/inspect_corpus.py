@@ -129,7 +129,7 @@ def _measure(command: InspectCorpus, launch: Launch, console: Console) -> dict[s
     results = {"counts", "splits", "files"}
     header = {name: entry for name, entry in to_json(job.header).items() if name not in results}
     numbers = {**header, **json.loads(content)}
-    workers = command.run.workers
+    workers = launch.engine.parallelism or command.run.workers
     numbers["build"]["temporary_bytes"] = estimate_temporary_bytes(numbers, job, workers)
     numbers["findings"] = [asdict(one) for one in find_before_build(job.header, numbers)]
     return numbers
@@ -179,7 +179,7 @@ def estimate_temporary_bytes(numbers: dict[str, Any], job: Job, workers: int) ->
     Args:
         numbers: the numbers of the corpus.
         job: the build.
-        workers: the number of workers of the local engine.
+        workers: how many shards are sorted at once.
     """
     counts = numbers["counts"]
     documents, sentences, tokens = (

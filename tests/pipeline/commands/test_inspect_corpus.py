@@ -146,6 +146,16 @@ def test_the_temporary_files_of_a_build_are_as_large_as_was_said(
     assert estimate == pytest.approx(sum(path.stat().st_size for path in files), rel=0.05)
 
 
+def test_a_build_is_estimated_with_the_workers_that_the_machine_can_hold(
+    numbers_of: Numbers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.commands.inspect_corpus.SORT_BYTES", 1000)
+    monkeypatch.setattr("pipeline.runners.local.engine.most_workers", lambda: 2)
+    wanted = [numbers_of("--workers", number)["build"] for number in ("2", "1000", "1")]
+    assert wanted[0]["temporary_bytes"] == wanted[1]["temporary_bytes"]
+    assert wanted[0]["temporary_bytes"] > wanted[2]["temporary_bytes"]
+
+
 def test_the_text_and_its_tokens_are_counted(numbers_of: Numbers, corpus: Path) -> None:
     numbers = numbers_of()
     lines = [
