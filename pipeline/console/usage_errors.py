@@ -136,7 +136,12 @@ def _refuse_words(words: Sequence[str], prog: str, command: Any) -> UserError:
         cause = "it is neither an option nor the value of one"
         return UserError(words[0], cause, f"Leave it out, or quote a value that has spaces; {see}")
     name = options[0].partition("=")[0].replace("_", "-")
-    close = get_close_matches(name, dict.fromkeys(list_options(command)), 2)
+    known = dict.fromkeys(list_options(command))
+    if name in known:
+        cause = "it is on the wrong side of the objective"
+        cure = "The objective's own options follow its name, all others come before it"
+        return UserError(options[0], cause, f"{cure}; {see}")
+    close = get_close_matches(name, known, 2)
     cure = f"Did you mean {' or '.join(close)}? " if close else ""
     return UserError(options[0], "there is no such option", f"{cure}{see}")
 
