@@ -1,13 +1,13 @@
 """Parquet shards: small integers as byte streams, compressed, in row groups of equal size."""
 
 from collections.abc import Iterator
-from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpusmill.arrays.columns import LONGEST_ROW, Column, arrow_schema, most_values
 from corpusmill.corpus.tables.parquet_pages import read_pages
+from corpusmill.corpus.tables.table import TableStream
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_format import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
 from corpusmill.formats.shard_names import shard_glob
@@ -55,7 +55,7 @@ class ParquetFormat(ShardFormat):
             described = shard.metadata.row_group(group)
             for number, column in enumerate(columns):
                 most = most_values(column, longest, options.is_padded)
-                _check_pages(sources[0], described, number, most, options.is_padded)
+                _check_pages(TableStream(sources[0]), described, number, most, options.is_padded)
             yield from shard.iter_batches(batch_rows, row_groups=[group])
 
     def explain_loading(
@@ -73,7 +73,7 @@ class ParquetFormat(ShardFormat):
 
 
 def _check_pages(
-    source: BinaryIO, group: pq.RowGroupMetaData, number: int, most: int, padded: bool
+    source: TableStream, group: pq.RowGroupMetaData, number: int, most: int, padded: bool
 ) -> None:
     """Refuse a column of a row group whose pages claim more than its rows can have.
 

@@ -8,10 +8,11 @@ import pyarrow.parquet as pq
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.records.documents import MAX_BATCH_ROWS
 from corpusmill.corpus.tables import table
+from corpusmill.corpus.tables.parquet_pages import read_pages
 
 # A value of a dictionary may occur in any number of rows, and the metadata does not say in how
-# many. Writers keep a dictionary near a megabyte, so this many rows have at most some 100 MB.
-_MAX_DICTIONARY_ROWS = 128
+# many. Each may be as large as the whole dictionary, which most writers keep near a megabyte.
+_MAX_DICTIONARY_ROWS, _MAX_REPEATED_BYTES = 128, 2**28
 
 
 class ParquetTable:
@@ -67,7 +68,13 @@ class ParquetTable:
         with self._stream.damage_is("damaged-block"):
             chunk = self._file.metadata.row_group(block.index).column(self._column)
             rows = max(1, table.BATCH_BYTES * block.rows // max(1, chunk.total_uncompressed_size))
-            limit = _MAX_DICTIONARY_ROWS if chunk.has_dictionary_page else MAX_BATCH_ROWS
+            limit = MAX_BATCH_ROWS
+            if chunk.has_dictionary_page:
+                first = next(read_pages(self._stream, chunk), None)
+                size = first.bytes if first else 0
+                if size > table.MAX_BLOCK_BYTES:
+                    raise table.too_large(size)
+                limit = max(1, min(_MAX_DICTIONARY_ROWS, _MAX_REPEATED_BYTES // max(1, size)))
             batches = self._file.iter_batches(
                 min(rows, limit), [block.index], [self._text_field], use_threads=False
             )

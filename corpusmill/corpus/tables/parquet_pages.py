@@ -8,11 +8,12 @@ https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.m
 
 from collections.abc import Iterator
 from io import BytesIO
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 
 from corpusmill.corpus.tables.numbers import read_long
+from corpusmill.corpus.tables.table import TableStream
 
 # A header has some 30 bytes, but may hold the smallest and the largest text of its page.
 _HEADER_STEPS = (2**10, 2**24)
@@ -37,7 +38,7 @@ class Page(NamedTuple):
     bytes: int
 
 
-def read_pages(source: BinaryIO, chunk: pq.ColumnChunkMetaData) -> Iterator[Page]:
+def read_pages(source: TableStream, chunk: pq.ColumnChunkMetaData) -> Iterator[Page]:
     """Yield what the headers of a chunk's pages say, as far as Arrow would read them.
 
     Args:
@@ -63,11 +64,10 @@ def read_pages(source: BinaryIO, chunk: pq.ColumnChunkMetaData) -> Iterator[Page
         place += size + numbers[1]
 
 
-def _read_header(source: BinaryIO, place: int) -> tuple[dict[int, Any], int]:
+def _read_header(source: TableStream, place: int) -> tuple[dict[int, Any], int]:
     """Return the fields of a header, and its size."""
     for step in _HEADER_STEPS:
-        source.seek(place)
-        start = BytesIO(source.read(step))
+        start = BytesIO(source.read_at(place, step))
         try:
             return _read_struct(start, _DEPTH), start.tell()
         except EOFError:

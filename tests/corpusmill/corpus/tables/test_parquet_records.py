@@ -1,6 +1,7 @@
 """What only Parquet has: types, pages, row groups of any size."""
 
 import io
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -9,8 +10,10 @@ import pytest
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import check_start, read_corpus
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.corpus.tables.table import BATCH_BYTES
+from corpusmill.corpus.tables.parquet import ParquetTable
+from corpusmill.corpus.tables.table import BATCH_BYTES, TableStream
 from corpusmill.errors import UserError
+from tests.tools.memory import memory_of
 from tests.tools.read_content import Content
 from tests.tools.table_files import CountingStream, parquet, read
 
@@ -62,6 +65,25 @@ def test_a_text_of_many_rows_is_not_unpacked_at_once() -> None:
     for batch in read_corpus(io.BytesIO(sink.getvalue()), FileRange("f", 0, OPTIONS)):
         assert batch.documents.nbytes < 2 * BATCH_BYTES
         assert pa.total_allocated_bytes() - before < 20 * 2**20
+
+
+def open_table(path: str) -> ParquetTable:
+    size = Path(path).stat().st_size
+    return ParquetTable(TableStream(Path(path).open("rb")), size, OPTIONS)
+
+
+def test_a_long_text_of_many_rows_cannot_fill_the_memory(tmp_path: Path) -> None:
+    long = pa.array(["x" * (20 * 2**20)])
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * 9000, pa.int32()), long)
+    table = pa.table({"text": texts})
+    pq.write_table(table, tmp_path / "f", compression="zstd", store_schema=False)
+    assert (tmp_path / "f").stat().st_size < 2**14
+    before = f"""
+        from tests.corpusmill.corpus.tables.test_parquet_records import OPTIONS, open_table
+        table = open_table({str(tmp_path / "f")!r})
+    """
+    measured = "assert len(next(table.texts(next(table.blocks()))).texts) == 1"
+    assert memory_of(before, measured) < 800 * 2**20
 
 
 def test_checksums_of_pages_are_checked() -> None:
