@@ -74,6 +74,11 @@ def first_line(error: BaseException) -> str:
     return next(iter(str(error).strip().splitlines()), "").rstrip(".")
 
 
+def in_one_line(error: BaseException) -> str:
+    """Return a library's error, in which bytes of a damaged file may stand, as one safe line."""
+    return printable(first_line(error)) or type(error).__name__
+
+
 def printable(text: str) -> str:
     r"""Return a foreign text, such as the name of a file, as one line that is safe to print.
 

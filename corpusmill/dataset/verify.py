@@ -23,7 +23,7 @@ from corpusmill.dataset.generations import current_folder, refer_to
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, FileEntry, Manifest, Shard, Split
 from corpusmill.dataset.manifest_json import decode, seal
 from corpusmill.dataset.storage import Folder, UrlFolder
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, in_one_line
 from corpusmill.formats.shard_formats import FORMATS
 
 _BATCH_ROWS = 8192
@@ -152,7 +152,8 @@ class _SplitCheck:
                     yield from self._check_shard(shard, streams, sums)
             except Exception as error:  # each format has errors of its own
                 shard_format = self.manifest.output.format
-                yield Problem(shard.file, f"is not a readable {shard_format} shard: {error}")
+                cause = f"is not a readable {shard_format} shard: {in_one_line(error)}"
+                yield Problem(shard.file, cause)
                 damaged.add(shard.file)
         if damaged.isdisjoint(shard.file for shard in self.split.shards):
             yield from self._check_distributions(sums)

@@ -8,6 +8,7 @@ import numpy as np
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import damaged_file, read_shard
 from corpusmill.dataset.storage import Folder
+from corpusmill.errors import in_one_line
 from corpusmill.inspection.decoded_examples import DecodedExample, decode_examples
 
 
@@ -79,5 +80,6 @@ def _read_first(
             if len(decoded) == number:
                 break
     except Exception as error:  # rows that are not what the manifest says fail in many ways
-        raise damaged_file(folder, shard, f"its rows cannot be shown ({error})") from error
+        cause = f"its rows cannot be shown ({in_one_line(error)})"
+        raise damaged_file(folder, shard, cause) from error
     return decoded

@@ -26,7 +26,7 @@ from corpusmill.arrays.ragged import is_padded, matrix_of, row_lengths
 from corpusmill.dataset.manifest import MANIFEST, Manifest, Shard
 from corpusmill.dataset.shards import read_shard
 from corpusmill.dataset.storage import Folder, UrlFolder
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, in_one_line
 from corpusmill.reading.cache.intact_files import is_intact, write_checksums
 from corpusmill.reading.cache.row_checks import check_rows
 from corpusmill.reading.rows import Lists, Values
@@ -154,7 +154,7 @@ def _read(folder: Folder, manifest: Manifest, shard: str) -> Iterator[pa.RecordB
     try:
         yield from read_shard(folder, manifest, shard, _BATCH_ROWS)
     except Exception as error:  # each format has its own errors
-        raise ValueError(str(error)) from error
+        raise ValueError(in_one_line(error)) from error
 
 
 def unpack_batch(batch: pa.RecordBatch, columns: Sequence[Column]) -> dict[str, Values]:
