@@ -16,7 +16,11 @@ from tokenizers.normalizers import Normalizer
 from tokenizers.trainers import BpeTrainer
 
 from corpusmill.errors import check_option
-from corpusmill.tokenization.training.options import TrainingOptions, check_vocab_size
+from corpusmill.tokenization.training.options import (
+    TrainingOptions,
+    check_min_frequency,
+    check_vocab_size,
+)
 from corpusmill.tokenization.training.parts import make_normalizer, write_tokenizer_json
 from corpusmill.tokenization.training.word_counts import (
     count_words,
@@ -56,7 +60,7 @@ class ByteLevelBpeOptions(TrainingOptions):
         super().__post_init__()
         tokens = len({*ALPHABET, *self.special_tokens})
         check_vocab_size(self.vocab_size, tokens, "the 256 bytes and the special tokens")
-        check_option("min-frequency", self.min_frequency, self.min_frequency >= 1, "1 or more")
+        check_min_frequency(self.min_frequency)
         check_option("dropout", self.dropout, 0 <= self.dropout <= 1, "a share, such as 0.1")
 
 

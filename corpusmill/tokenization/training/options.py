@@ -55,6 +55,16 @@ def _check_special_tokens(tokens: Sequence[str]) -> None:
         raise UserError(value, f"{repeated[0]} is given twice", "Give each token once")
 
 
+def check_min_frequency(min_frequency: int) -> None:
+    """Refuse a smallest count that no count can have, or that the trainers cannot hold.
+
+    Raises:
+        UserError: it is one.
+    """
+    is_valid = 1 <= min_frequency < 2**63
+    check_option("min-frequency", min_frequency, is_valid, f"1 to {2**63 - 1}")
+
+
 def check_vocab_size(vocab_size: int, least: int, contents: str) -> None:
     """Refuse a vocabulary without room for its necessary contents.
 

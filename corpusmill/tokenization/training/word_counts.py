@@ -143,7 +143,7 @@ def train_on_counts(
 
 def cut_long(words: Counter[str]) -> Counter[str]:
     """Return words of at most `_LONGEST_WORD` characters, the pieces of others among them."""
-    if max(map(len, words)) <= _LONGEST_WORD:
+    if max(map(len, words), default=0) <= _LONGEST_WORD:
         return words
     pieces: Counter[str] = Counter()
     for word, count in words.items():

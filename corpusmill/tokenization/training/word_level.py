@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from tokenizers import Regex, decoders, pre_tokenizers
 from tokenizers.models import WordLevel
 
-from corpusmill.errors import UserError, check_option
+from corpusmill.errors import UserError
 from corpusmill.tokenization.training.options import (
     TrainingOptions,
+    check_min_frequency,
     check_unknown_token,
     check_vocab_size,
 )
@@ -49,7 +50,7 @@ class WordLevelOptions(TrainingOptions):
         """
         super().__post_init__()
         check_unknown_token(self.unk_token, self.special_tokens)
-        check_option("min-frequency", self.min_frequency, self.min_frequency >= 1, "1 or more")
+        check_min_frequency(self.min_frequency)
         if self.vocab_size is not None:
             least = len(self.special_tokens) + 1
             check_vocab_size(self.vocab_size, least, "the special tokens and one word")

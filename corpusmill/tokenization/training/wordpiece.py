@@ -16,7 +16,11 @@ from tokenizers.models import WordPiece
 from tokenizers.trainers import WordPieceTrainer
 
 from corpusmill.errors import UserError, check_option
-from corpusmill.tokenization.training.options import TrainingOptions, check_vocab_size
+from corpusmill.tokenization.training.options import (
+    TrainingOptions,
+    check_min_frequency,
+    check_vocab_size,
+)
 from corpusmill.tokenization.training.parts import make_normalizer
 from corpusmill.tokenization.training.word_counts import count_words, train_on_counts, word_cutter
 
@@ -56,7 +60,7 @@ class WordPieceOptions(TrainingOptions):
             )
         least = len(self.special_tokens) + 1
         check_vocab_size(self.vocab_size, least, "the special tokens and a letter")
-        check_option("min-frequency", self.min_frequency, self.min_frequency >= 1, "1 or more")
+        check_min_frequency(self.min_frequency)
         limit = self.limit_alphabet
         check_option("limit-alphabet", limit, limit is None or limit >= 1, "1 or more")
 
@@ -108,7 +112,8 @@ def train_wordpiece(batches: Iterable[list[str]], options: WordPieceOptions) -> 
         they were joined.
 
     Raises:
-        UserError: the sentences hold no words, or more characters than the vocabulary has room for.
+        UserError: the sentences hold no words, or more characters than the vocabulary has room for,
+            or fewer than a word needs are wanted.
     """
     bert = normalizers.BertNormalizer(lowercase=options.lowercase)
     normalizer = make_normalizer(options.normalizers, bert)
@@ -142,4 +147,8 @@ def _keep_alphabet(words: Counter[str], most: int) -> Counter[str]:
         for character in word:
             characters[character] += count
     kept = set(sorted(characters, key=lambda character: (-characters[character], character))[:most])
-    return Counter({word: count for word, count in words.items() if kept.issuperset(word)})
+    known = Counter({word: count for word, count in words.items() if kept.issuperset(word)})
+    if not known:
+        cause = "every word has a character beside these"
+        raise UserError(f"--limit-alphabet {most}", cause, "Give more")
+    return known

@@ -99,6 +99,12 @@ def test_the_rarest_words_are_dropped_beyond_the_bound() -> None:
     assert "q" in trained(*common, *rare[:3])
 
 
+def test_an_alphabet_that_no_word_has_is_refused() -> None:
+    options = WordPieceOptions(limit_alphabet=1)
+    with pytest.raises(UserError, match="--limit-alphabet 1: every word has a character beside"):
+        train_wordpiece([["ab ba"]], options)
+
+
 @pytest.mark.parametrize(
     ("lowercase", "pieces"), [(True, ["the", "cafe"]), (False, ["The", "Café"])]
 )

@@ -34,6 +34,8 @@ def test_impossible_options_are_refused(model: str, wrong: dict[str, Any], messa
         ("wordpiece", {"vocab_size": 5}, "--vocab-size 5"),
         ("wordpiece", {"vocab_size": 0}, "--vocab-size 0"),
         ("wordpiece", {"min_frequency": 0}, "--min-frequency 0"),
+        ("wordpiece", {"min_frequency": 2**63}, "--min-frequency 9223372036854775808"),
+        ("wordlevel", {"min_frequency": 0}, "--min-frequency 0"),
         ("bpe", {"vocab_size": 260}, "--vocab-size 260.*261"),
         ("bpe", {"vocab_size": 257, "special_tokens": ("!", "東", "a b")}, "--vocab-size 257.*258"),
         ("bpe", {"min_frequency": 0}, "--min-frequency 0"),
