@@ -4,21 +4,24 @@ import logging
 import os
 import shutil
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import apache_beam
 from apache_beam.io.filesystems import FileSystems
+from apache_beam.runners.portability.prism_runner import PrismRunner
+from apache_beam.runners.runner import PipelineRunner
 
 from corpusmill.errors import UserError
 from pipeline.runners.engine import Reach, Run, Submitted
+from pipeline.runners.job_server import StoppableRunner, stopping
 from pipeline.runners.portable import PortableEngine
 from pipeline.runners.worker_pool import serve_worker
 
 # Names the program, as --prism_location does.
 LOCATION = "PRISM_LOCATION"
-# Beam gives all jobs of a process one Prism, with the options of the first, whoever started that.
-_OWN_PROCESS = "--experiments=disable_prism_server_singleton"
 _PACKAGE = f"github.com/apache/beam/sdks/v2/go/cmd/prism@v{apache_beam.__version__}"
 
 
@@ -38,6 +41,10 @@ def find_program() -> str:
     return shutil.which("prism", path=os.pathsep.join(filter(None, folders))) or ""
 
 
+class _Runner(StoppableRunner, PrismRunner):
+    """Beam's runner, with a Prism of its own."""
+
+
 class PrismEngine(PortableEngine):
     """A Prism process that Beam starts, or one that is already running (--job_endpoint)."""
 
@@ -50,8 +57,13 @@ class PrismEngine(PortableEngine):
         if "job_endpoint" in self.flags:
             return {}
         program = find_program()
-        # What it logs of a job that succeeds is of no interest.
-        return {**({"prism_location": program} if program else {}), "prism_log_level": "error"}
+        return {
+            **({"prism_location": program} if program else {}),
+            # What it logs of a job that succeeds is of no interest.
+            "prism_log_level": "error",
+            # Beam would give all jobs of a process one Prism, with the options of the first.
+            "experiments": "disable_prism_server_singleton",
+        }
 
     @property
     def reason_to_wait(self) -> str:
@@ -87,11 +99,17 @@ class PrismEngine(PortableEngine):
         """
         # The errors that it logs, with their traces, are raised as well.
         logging.getLogger("PrismJobServer").addFilter(_is_not_raised)
-        if "environment_type" in self.flags:
-            return super().submit(replace(run, late_arguments=(_OWN_PROCESS,)))
-        with serve_worker(self.arguments) as address:
-            pool = ("--environment_type=EXTERNAL", f"--environment_config={address}")
-            return super().submit(replace(run, late_arguments=(_OWN_PROCESS, *pool)))
+        with ExitStack() as stack:
+            self._runner = stack.enter_context(stopping(_Runner()))
+            if "environment_type" not in self.flags:
+                address = stack.enter_context(serve_worker(self.arguments))
+                pool = ("--environment_type=EXTERNAL", f"--environment_config={address}")
+                run = replace(run, late_arguments=pool)
+            return super().submit(run)
+
+    def submit_pipeline(self, run: Run, runner: PipelineRunner | None = None) -> Any:
+        """Submit the pipeline to a Prism that ends with the job."""
+        return super().submit_pipeline(run, runner or self._runner)
 
 
 def _is_not_raised(record: logging.LogRecord) -> bool:

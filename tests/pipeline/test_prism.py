@@ -69,7 +69,8 @@ def stranger() -> StopOnExitJobServer:
 def test_every_objective_gives_the_bytes_of_the_local_runner(
     objective: str, text: Path, gpt_tokenizer: Path, tmp_path: Path, prism: str
 ) -> None:
-    flags = (*OBJECTIVES[objective], "--validation-share", "0.2")
+    # A worker that compiles all kernels takes long enough for a record of progress.
+    flags = (*OBJECTIVES[objective], "--validation-share", "0.2", "--log-seconds", "1000")
     where = ("--range-bytes", "7777", *PRISM, *(() if objective == "bert" else THREADS))
     output = tmp_path / "prism"
     elsewhere = build([text], gpt_tokenizer, output, *flags, *where, objective=objective)

@@ -6,6 +6,7 @@ not on the batch, the worker, the rank, or what was read before. The kernels are
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -63,7 +64,7 @@ class DynamicMasking:
         """
         check_seed(self.seed)
 
-    @property
+    @cached_property
     def masked_columns(self) -> tuple[Column, ...]:
         """The columns of masked rows, with predictions and without words."""
         tokens = self.columns[0]

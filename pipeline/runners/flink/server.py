@@ -3,13 +3,11 @@
 import json
 import logging
 import shutil
-import signal
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from apache_beam.options.pipeline_options import (
     FlinkRunnerOptions,
@@ -19,6 +17,7 @@ from apache_beam.options.pipeline_options import (
 from apache_beam.runners.portability.flink_runner import FlinkJarJobServer, FlinkRunner
 
 from corpusmill.errors import UserError
+from pipeline.runners.job_server import StoppableRunner, stopping
 
 # Names the jar of a job server, for those who cannot download Beam's.
 JAR_VARIABLE = "FLINK_JOB_SERVER_JAR"
@@ -71,38 +70,18 @@ def check_job_server(arguments: Sequence[str]) -> None:
         ) from None
 
 
-class StoppableFlinkRunner(FlinkRunner):
-    """Beam's runner, with a job server that can be ended before this process ends."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._server: Any = None
-
-    def default_job_server(self, options: PipelineOptions) -> Any:
-        """Make Beam's job server, and remember it."""
-        self._server = super().default_job_server(options)
-        return self._server
-
-    def stop(self) -> None:
-        """End the job server; a job on a cluster continues without it."""
-        if self._server is not None:
-            self._server.stop()
+class StoppableFlinkRunner(StoppableRunner, FlinkRunner):
+    """Beam's runner, with a job server of its own; a job on a cluster continues without it."""
 
 
 @contextmanager
 def started_runner() -> Iterator[StoppableFlinkRunner]:
-    """Make a runner for the length of a block.
-
-    Beam sets a handler of Ctrl-C that ends only the job server.
-    """
-    runner = StoppableFlinkRunner()
-    handler = signal.getsignal(signal.SIGINT)
+    """Make a runner for the length of a block."""
     logging.getLogger().addFilter(_is_not_about_waiting)
     try:
-        yield runner
+        with stopping(StoppableFlinkRunner()) as runner:
+            yield runner
     finally:
-        runner.stop()
-        signal.signal(signal.SIGINT, handler)
         logging.getLogger().removeFilter(_is_not_about_waiting)
 
 
