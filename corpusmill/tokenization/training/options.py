@@ -50,6 +50,8 @@ def _check_special_tokens(tokens: Sequence[str]) -> None:
     value = f"--special-tokens {' '.join(tokens)}"
     if not all(tokens):
         raise UserError(value, "one of them is empty", "Give tokens of one character or more")
+    if value != value.encode(errors="replace").decode():
+        raise UserError(value, "one of them is not UTF-8", "Give tokens of whole characters")
     repeated = [token for place, token in enumerate(tokens) if token in tokens[:place]]
     if repeated:
         raise UserError(value, f"{repeated[0]} is given twice", "Give each token once")

@@ -17,6 +17,7 @@ from corpusmill.tokenization.training.wordpiece import SPECIAL_TOKENS, WordPiece
     [
         ({"special_tokens": ("<a>", "<b>", "<a>")}, "--special-tokens <a> <b> <a>.*twice"),
         ({"special_tokens": ("<a>", "")}, "--special-tokens <a> : one of them is empty"),
+        ({"special_tokens": ("<a>", "\udce9")}, "one of them is not UTF-8"),
         ({"normalizers": ("nfq",)}, "--normalizers nfq.*nfc, nfd, nfkc"),
         ({"max_distinct_words": 0}, "--max-distinct-words 0"),
         ({"vocab_size": 1}, "--vocab-size 1"),
