@@ -25,14 +25,6 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(50_000, 20, 50)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def pass_over_what_stays() -> Iterator[None]:
-    """Let the collector also pass over what a module imported or compiled, likewise."""
-    yield
-    gc.collect()
-    gc.freeze()
-
-
 def read_local(path: str) -> bytes | None:
     """What `read_tokenizer` reads with."""
     file = Path(path)
