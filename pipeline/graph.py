@@ -27,7 +27,7 @@ from transforms.prepare import SEGMENTS, Preparation, PrepareDocuments
 from transforms.read import REJECTS
 from transforms.recovery.workplace import Workplace
 from transforms.shuffle import GatherShards, Routes
-from transforms.tally import COUNTS
+from transforms.tally import COUNTS, SKETCHES
 from transforms.tokenize import Tokenizing
 
 
@@ -85,7 +85,7 @@ def build_dataset(pipeline: beam.Pipeline, job: Job) -> None:
     built = shards | "BuildShards" >> BuildShards(options, pool)
     counts.append(built[COUNTS])
     _ = built[SHARDS] | "CommitDataset" >> CommitDataset(
-        job.commit, job.layout, counts, prepared[REJECTS]
+        job.commit, job.layout, counts, prepared[REJECTS], (prepared[SKETCHES], built[SKETCHES])
     )
 
 

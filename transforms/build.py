@@ -29,7 +29,7 @@ from transforms.recovery.workplace import Workplace
 from transforms.sort import RowSorter
 from transforms.spill import load_segment
 from transforms.storage.files import create_file, new_path, scratch_folder
-from transforms.tally import COUNTS, Count, Tally
+from transforms.tally import COUNTS, SKETCHES, Count, Sketch, Tally
 from transforms.work_log import run_once
 
 SHARDS = "shards"
@@ -89,7 +89,7 @@ class _BuildShard(beam.DoFn):
                     for examples in self._build(shard, segment, pool):
                         rows.add(examples)
             yield from (("", file) for file in self._write(shard, rows.drain(ROW_GROUP_ROWS)))
-        yield from ((COUNTS, count) for count in self._tally.counts())
+        yield from self._tally.outputs()
 
     def _build(self, shard: int, segment: Segment, pool: Pool | None) -> Iterator[pa.RecordBatch]:
         documents, seed = load_segment(segment, self._options.documents_schema), self._layout.seed
@@ -115,9 +115,10 @@ class _BuildShard(beam.DoFn):
                 for name in names
             ]
             written = write_shard(self._objective, output, sinks, examples)
-            for number, num_rows, distributions in written:
-                self._tally.add("write.rows", num_rows)
-                rows[number] += num_rows
+            for number, hashes, distributions in written:
+                self._tally.add("write.rows", len(hashes))
+                self._tally.add_distinct("write.distinct_rows", hashes)
+                rows[number] += len(hashes)
                 tokens[number] += self._count(shard, distributions)
         for number, name in enumerate(names):
             for part, (suffix, sink) in enumerate(zip(suffixes, sinks[number], strict=True)):
@@ -141,8 +142,8 @@ class _BuildShard(beam.DoFn):
 class BuildShards(beam.PTransform):
     """Build, sort and write each shard.
 
-    Returns the collections SHARDS and COUNTS. The counts hold the distributions of the rows, as
-    ("write.<split>.<name>.<value>", number).
+    Returns the collections SHARDS, COUNTS and SKETCHES. The counts hold the distributions of the
+    rows, as ("write.<split>.<name>.<value>", number).
 
     Args:
         options: how shards are built.
@@ -156,10 +157,11 @@ class BuildShards(beam.PTransform):
     def expand(self, shards: beam.PCollection[tuple[int, Iterable[Segment]]]) -> NamedOutputs:
         """Apply one DoFn to each shard; the pool's path is its side input."""
         paths = [] if self._pool is None else [beam.pvalue.AsSingleton(self._pool)]
+        tags: dict[str, object] = {COUNTS: Count, SKETCHES: Sketch}
         build = beam.ParDo(_BuildShard(self._options), *paths).with_output_types(
-            WrittenFile, **{COUNTS: Count}
+            WrittenFile, **tags
         )
-        return shards | "BuildShard" >> build.with_outputs(COUNTS, main=SHARDS)
+        return shards | "BuildShard" >> build.with_outputs(*tags, main=SHARDS)
 
     def display_data(self) -> dict[str, str | int | float | bool]:
         """Show what is built; the seed as text, as Beam shows no integer above 2**63."""

@@ -30,7 +30,7 @@ from transforms.recovery.reveal import reveal
 from transforms.recovery.workplace import Workplace
 from transforms.refusals import check_rejects, explain_emptiness, refuse_findings
 from transforms.storage.files import create_file, new_path, read_file
-from transforms.tally import Count, add_up
+from transforms.tally import Count, Sketch, add_up, limit_distinct
 
 
 @dataclass(frozen=True)
@@ -80,10 +80,10 @@ class _Commit(beam.DoFn):
         self,
         _: bytes,
         written: list[WrittenFile],
-        counts: list[tuple[str, int]],
+        counts: Sequence[Count],
         rejects: list[RejectsFile],
     ) -> Iterator[str]:
-        sums = {**dict(counts), "write.rejects": sum(file.rejects for file in rejects)}
+        sums = limit_distinct(dict(counts)) | {"write.rejects": sum(f.rejects for f in rejects)}
         place = self._options.place
         if not place.is_over():
             with place.at_work():
@@ -232,6 +232,7 @@ class CommitDataset(beam.PTransform):
         layout: how the examples are spread over shards.
         counts: collections of ("stage.name", number).
         rejects: the rejects of all tasks.
+        sketches: collections of ("stage.name", sketch).
     """
 
     def __init__(
@@ -240,13 +241,17 @@ class CommitDataset(beam.PTransform):
         layout: Layout,
         counts: list[beam.PCollection[Count]],
         rejects: beam.PCollection[RejectsFile],
+        sketches: Sequence[beam.PCollection[Sketch]] = (),
     ) -> None:
         super().__init__()
+        self._sketches = sketches
         self._options, self._layout, self._counts, self._rejects = options, layout, counts, rejects
 
     def expand(self, shards: beam.PCollection[WrittenFile]) -> beam.PCollection[str]:
         """Add up the counts, and run the commit once after all shards."""
-        inputs = map(beam.pvalue.AsList, (shards, add_up(self._counts), self._rejects))
+        inputs = map(
+            beam.pvalue.AsList, (shards, add_up(self._counts, self._sketches), self._rejects)
+        )
         once = shards.pipeline | "StartCommit" >> beam.Impulse()
         return once | "Commit" >> beam.ParDo(
             _Commit(self._options, self._layout), *inputs

@@ -11,12 +11,7 @@ from apache_beam.pvalue import TaggedOutput
 
 from corpusmill.dataset.accounting import Expected, count_reasons, find_imbalances
 from corpusmill.formats.options import OutputOptions
-from corpusmill.inspection.build_estimate import (
-    build_sample,
-    compare,
-    estimate_build,
-    spread_sample,
-)
+from corpusmill.inspection.build_estimate import compare, estimate_build
 from corpusmill.inspection.corpus_measures import (
     DISTRIBUTIONS,
     Measures,
@@ -24,6 +19,7 @@ from corpusmill.inspection.corpus_measures import (
     read_histogram,
 )
 from corpusmill.inspection.corpus_numbers import collect_numbers
+from corpusmill.inspection.sample_build import build_sample, spread_sample
 from corpusmill.layout.placement import Layout
 from corpusmill.objectives.objective import Objective
 from transforms.elements import Candidates, NamedOutputs, RejectsFile, Task
@@ -32,7 +28,7 @@ from transforms.pool import CANDIDATES, map_pool
 from transforms.prepare import Preparation, TaskDoFn
 from transforms.read import REJECTS
 from transforms.storage.files import open_file, write_file
-from transforms.tally import COUNTS, Count, add_up
+from transforms.tally import COUNTS, SKETCHES, Count, Sketch, add_up, limit_distinct
 
 LARGEST = "largest"
 STAGE = "measure"
@@ -65,7 +61,7 @@ class _MeasureTask(TaskDoFn):
 class MeasureDocuments(beam.PTransform):
     """Read, tokenize and measure the documents of tasks.
 
-    Returns the collections COUNTS, LARGEST, CANDIDATES and REJECTS.
+    Returns the collections COUNTS, SKETCHES, LARGEST, CANDIDATES and REJECTS.
 
     Args:
         preparation: how tasks are prepared.
@@ -81,7 +77,9 @@ class MeasureDocuments(beam.PTransform):
 
     def expand(self, tasks: beam.PCollection[Task]) -> NamedOutputs:
         """Apply one DoFn."""
-        tags: dict[str, object] = {LARGEST: Count, CANDIDATES: Candidates, REJECTS: RejectsFile}
+        tags: dict[str, object] = {
+            SKETCHES: Sketch, LARGEST: Count, CANDIDATES: Candidates, REJECTS: RejectsFile,
+        }  # fmt: skip
         measure = beam.ParDo(self._measure).with_output_types(Count, **tags)
         return tasks | "MeasureTask" >> measure.with_outputs(*tags, main=COUNTS)
 
@@ -119,7 +117,8 @@ class _CollectNumbers(beam.DoFn):
         largest: list[Count],
         rejects: list[RejectsFile],
     ) -> Iterator[str]:
-        sums = {**dict(counts), "write.rejects": sum(file.rejects for file in rejects)}
+        sums = limit_distinct(dict(counts))
+        sums["write.rejects"] = sum(file.rejects for file in rejects)
         check_counts(sums, self._options.expected)
         shown = list(first_rejects(rejects, count_reasons(sums)))
         numbers = collect_numbers(sums, dict(largest), shown)
@@ -192,6 +191,7 @@ class CollectNumbers(beam.PTransform):
         counts: the counts of all stages.
         largest: the largest value of each measured distribution.
         rejects: the rejects of all tasks.
+        sketches: those of all stages.
     """
 
     def __init__(
@@ -200,15 +200,18 @@ class CollectNumbers(beam.PTransform):
         counts: Sequence[beam.PCollection[Count]],
         largest: beam.PCollection[Count],
         rejects: beam.PCollection[RejectsFile],
+        sketches: Sequence[beam.PCollection[Sketch]] = (),
     ) -> None:
         super().__init__()
-        self._options = options
+        self._options, self._sketches = options, sketches
         self._counts, self._largest, self._rejects = counts, largest, rejects
 
     def expand(self, sample: beam.PCollection[str]) -> beam.PCollection[str]:
         """Add up the counts, and run once after all of them."""
         largest = self._largest | "FindLargest" >> beam.CombinePerKey(_largest)
-        inputs = map(beam.pvalue.AsList, (add_up(self._counts), largest, self._rejects))
+        inputs = map(
+            beam.pvalue.AsList, (add_up(self._counts, self._sketches), largest, self._rejects)
+        )
         once = sample.pipeline | "StartCollecting" >> beam.Impulse()
         return once | "Collect" >> beam.ParDo(
             _CollectNumbers(self._options), beam.pvalue.AsSingleton(sample), *inputs

@@ -21,7 +21,7 @@ from transforms.recovery.journal import Journal, Output
 from transforms.recovery.workplace import Workplace
 from transforms.shuffle import BUFFER_BYTES, Routes
 from transforms.spill import Spill
-from transforms.tally import COUNTS, Count, Tally
+from transforms.tally import COUNTS, SKETCHES, Count, Sketch, Tally
 from transforms.tokenize import Tokenizing, tokenize_batch
 from transforms.work_log import log_begin, run_once
 
@@ -83,11 +83,11 @@ class TaskDoFn(beam.DoFn):
             yield text, documents
 
     def finish(self, task: Task) -> Iterator[Output]:
-        """Yield the candidates, rejects and counts of the task that was prepared last."""
+        """Yield the candidates, rejects, counts and sketches of the last prepared task."""
         if self._candidates:
             yield from ((CANDIDATES, candidates) for candidates in self._candidates.close())
         yield from ((REJECTS, rejects) for rejects in self._reader.rejects(task.number))
-        yield from ((COUNTS, count) for count in self._tally.counts())
+        yield from self._tally.outputs()
 
 
 class _PrepareTask(TaskDoFn):
@@ -121,7 +121,7 @@ class PrepareDocuments(beam.PTransform):
     """Read, tokenize and spill the documents of tasks.
 
     Returns the collections SEGMENTS (keyed by merge where files have two levels, else by shard),
-    CANDIDATES, REJECTS and COUNTS.
+    CANDIDATES, REJECTS, COUNTS and SKETCHES.
 
     Args:
         preparation: how tasks are prepared.
@@ -133,7 +133,9 @@ class PrepareDocuments(beam.PTransform):
 
     def expand(self, tasks: beam.PCollection[Task]) -> NamedOutputs:
         """Apply one DoFn."""
-        tags: dict[str, object] = {CANDIDATES: Candidates, REJECTS: RejectsFile, COUNTS: Count}
+        tags: dict[str, object] = {
+            CANDIDATES: Candidates, REJECTS: RejectsFile, COUNTS: Count, SKETCHES: Sketch,
+        }  # fmt: skip
         prepare = beam.ParDo(_PrepareTask(self._preparation)).with_output_types(
             tuple[int, Segment], **tags
         )

@@ -2,17 +2,27 @@
 
 Beam's counters serve the progress line only. The counts of the manifest, which are balanced before
 `_SUCCESS` is written, travel as ("stage.name", number) elements with the work that they count.
+Where equal rows are counted once, in however many units of work they occur, a sketch of their
+hashes (`corpusmill.arrays.distinct`) travels instead of a number, in Base64.
 """
 
+from base64 import b64decode, b64encode
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import apache_beam as beam
+import numpy as np
 from apache_beam.metrics import Metrics
 
-COUNTS = "counts"
+from corpusmill.arrays.distinct import EMPTY, Hashes, add_hashes, estimate_distinct
+
+COUNTS, SKETCHES = "counts", "sketches"
 Count = tuple[str, int]
+Sketch = tuple[str, str]
 NAMESPACE = "corpusmill"
+
+# A count or a sketch; the other one is 0 or empty.
+_Both = tuple[str, tuple[int, str]]
 
 # The counts that the progress line shows while the work runs.
 _SHOWN = ("read.bytes", "tokenize.documents", "build.passes", "build.examples", "write.rows")
@@ -26,15 +36,31 @@ class Tally:
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
+        self._sketches: dict[str, Hashes] = {}
 
     def add(self, name: str, number: int) -> None:
         """Add `number` to the count `name` ("read.bytes")."""
         self._counts[name] += number
         show((name, number))
 
+    def add_distinct(self, name: str, hashes: Hashes) -> None:
+        """Add to the count `name` ("write.distinct_rows") what has not been added before.
+
+        Args:
+            name: of the count.
+            hashes: uint64[n], equal for what is equal.
+        """
+        self._sketches[name] = add_hashes(self._sketches.get(name, EMPTY), hashes)
+
     def counts(self) -> Iterator[Count]:
         """Yield the counts sorted by name."""
         yield from ((name, int(number)) for name, number in sorted(self._counts.items()))
+
+    def outputs(self) -> Iterator[tuple[str, Count | Sketch]]:
+        """Yield the counts and the sketches, each with the name of its collection."""
+        yield from ((COUNTS, count) for count in self.counts())
+        for name, sketch in sorted(self._sketches.items()):
+            yield SKETCHES, (name, _encode(sketch))
 
 
 def show(count: Count) -> None:
@@ -50,11 +76,63 @@ def shown_here() -> Counter[str]:
     return Counter(_HERE)
 
 
-def add_up(counts: Iterable[beam.PCollection[Count]]) -> beam.PCollection[Count]:
-    """Add up the counts of several collections by name."""
-    return counts | "JoinCounts" >> beam.Flatten() | "AddCounts" >> beam.CombinePerKey(_add)
+def add_up(
+    counts: Iterable[beam.PCollection[Count]], sketches: Sequence[beam.PCollection[Sketch]] = ()
+) -> beam.PCollection[Count]:
+    """Add up the counts of several collections by name, and estimate those that are sketches."""
+    numbers = counts | "JoinCounts" >> beam.Flatten()
+    if not sketches:
+        return numbers | "AddCounts" >> beam.CombinePerKey(_add)
+    # Both kinds together, because each grouping costs an engine time.
+    numbers |= "TakeNumbers" >> beam.Map(
+        lambda count: (count[0], (count[1], ""))
+    ).with_output_types(_Both)
+    texts = sketches | "JoinSketches" >> beam.Flatten()
+    texts |= "TakeSketches" >> beam.Map(
+        lambda sketch: (sketch[0], (0, sketch[1]))
+    ).with_output_types(_Both)
+    return (
+        (numbers, texts)
+        | "JoinBoth" >> beam.Flatten()
+        | "AddCounts" >> beam.CombinePerKey(_add_both)
+        | "Estimate" >> beam.Map(_estimate).with_output_types(Count)
+    )
+
+
+def limit_distinct(counts: Mapping[str, int]) -> dict[str, int]:
+    """Limit estimates of distinct rows to the number of all rows.
+
+    Example:
+        {"write.rows": 7, "write.distinct_rows": 9} gives {"write.rows": 7, "write.distinct_rows":
+        7}.
+    """
+    return {
+        name: min(number, counts.get(name.replace(".distinct_", "."), number))
+        for name, number in counts.items()
+    }
+
+
+def _encode(sketch: Hashes) -> str:
+    return b64encode(sketch.astype("<u8").tobytes()).decode()
+
+
+def _decode(text: str) -> Hashes:
+    return np.frombuffer(b64decode(text), "<u8").astype(np.uint64)
 
 
 def _add(numbers: Iterable[int]) -> int:
     # Beam does not know the type of the bare `sum`, and would pickle every count.
     return sum(numbers)
+
+
+def _add_both(values: Iterable[tuple[int, str]]) -> tuple[int, str]:
+    total, sketch = 0, EMPTY
+    for number, text in values:
+        total += number
+        sketch = add_hashes(sketch, _decode(text)) if text else sketch
+    return total, _encode(sketch)
+
+
+def _estimate(total: tuple[str, tuple[int, str]]) -> Count:
+    name, (number, text) = total
+    return name, number + estimate_distinct(_decode(text))

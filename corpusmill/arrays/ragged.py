@@ -91,6 +91,24 @@ def are_integers(values: np.ndarray) -> bool:
     return not len(values) or values[0] ^ values[0] == 0
 
 
+def cut_rows(offsets: np.ndarray, size: int) -> np.ndarray:
+    """Return the offsets of rows cut into parts of `size` values; a row's last part may be shorter.
+
+    Args:
+        offsets: int64[rows + 1].
+        size: at least 1.
+
+    Returns:
+        int64[parts + 1].
+
+    Example:
+        offsets [0, 5, 5, 7] and size 2 give [0, 2, 4, 5, 7].
+    """
+    parts = -(np.diff(offsets) // -size)
+    places = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
+    return np.append(np.repeat(offsets[:-1], parts) + size * places, offsets[-1])
+
+
 def take(
     values: np.ndarray, offsets: np.ndarray, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:

@@ -6,6 +6,8 @@ from hashlib import sha256
 
 import pyarrow as pa
 
+from corpusmill.arrays import ragged
+from corpusmill.arrays.distinct import Hashes, hash_rows
 from corpusmill.dataset.distributions import Counts
 from corpusmill.dataset.generations import current_folder, refer_to
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
@@ -136,7 +138,7 @@ def write_shard(
     options: OutputOptions,
     sinks: Sequence[Sinks],
     examples: Iterator[pa.RecordBatch],
-) -> Iterator[tuple[int, int, dict[str, Counts]]]:
+) -> Iterator[tuple[int, Hashes, dict[str, Counts]]]:
     """Write the examples of a shard, those of each length bin to sinks of their own.
 
     Args:
@@ -146,13 +148,16 @@ def write_shard(
         examples: sorted, with the objective's `built_columns`.
 
     Yields:
-        The bin, the number of rows and the distributions of each group of rows that was written.
+        The bin, the hashes of the rows' tokens and the distributions of each group of rows that was
+        written.
     """
     columns, open_writer = objective.columns, FORMATS[options.output_format].open_writer
     bins = cut_lengths(columns, options.bin_size)
     writers = [open_writer(sinks_of_bin, columns, options) for sinks_of_bin in sinks]
     for number, group in split_into_bins(objective.pack(examples), bins, ROW_GROUP_ROWS):
         writers[number].write(objective.finish(group, options.is_padded))
-        yield number, group.num_rows, objective.measure(group)
+        # The first column holds the tokens.
+        hashes = hash_rows(*ragged.from_arrow(group.column(columns[0].name)))
+        yield number, hashes, objective.measure(group)
     for writer in writers:
         writer.close()

@@ -13,7 +13,8 @@
      "rejects": {"number": 1, "reasons": {"invalid-utf-8": 1},
                  "examples": [{"file": "a.txt", "offset": 7, "length": 5, "reason": ..., ...}]},
 
-     "build": {"exact": true, "sample": {"documents": 9, "tokens": 91, "share": 1.0},
+     "build": {"exact": true, "sample": {"documents": 9, "tokens": 91, "share": 1.0, "rows": 90,
+                                         "distinct_rows": 90},
                "splits": {"train": {"shards": 1,
                                     "rows": {"value": 90, "low": 90, "high": 90},
                                     "tokens": {...}, "bytes": {...}, "built_bytes": {...},
@@ -209,7 +210,10 @@ def _all_counts(numbers: Mapping[str, Any]) -> dict[str, int]:
         built.update(split["counts"])
     share = build["sample"]["share"] or 1
     scaled = {f"build.{name}": round(number / share) for name, number in built.items()}
-    return {**numbers["counts"], **scaled}
+    rows = sum(split["rows"]["value"] for split in build["splits"].values())
+    share = build["sample"]["distinct_rows"] / max(1, build["sample"]["rows"])
+    written = {"write.rows": rows, "write.distinct_rows": round(rows * share)}
+    return {**numbers["counts"], **scaled, **written}
 
 
 def _number(name: str, value: int, meaning: str) -> Figure:

@@ -9,6 +9,9 @@ from typing import Any
 from corpusmill.arrays.columns import Role, column_of
 from corpusmill.dataset.manifest import Manifest
 
+# With fewer rows a share may be far from its expectation by chance.
+FEWEST_ROWS = 50
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -62,6 +65,15 @@ class Facts:
     def trimmed_share(self) -> float:
         """Share of the tokens that stand in no row of a pass; 0 where it is not counted."""
         return self.count("build.trimmed_tokens") / max(1, self.tokens * self.repeats)
+
+    def equal_share(self, stage: str, name: str) -> float:
+        """Share of the rows or passages that are equal to an earlier one.
+
+        0 where it was not counted, or for so few that chance decides.
+        """
+        total = self.count(f"{stage}.{name}")
+        distinct = self.manifest.counts.get(f"{stage}.distinct_{name}", total)
+        return 1 - distinct / total if total >= FEWEST_ROWS else 0.0
 
     @property
     def repeats(self) -> int:

@@ -12,8 +12,9 @@ from statistics import median
 from typing import NamedTuple
 
 from corpusmill.arrays.columns import Role, column_of
+from corpusmill.dataset.distributions import weigh
 from corpusmill.dataset.manifest import Manifest
-from corpusmill.inspection.facts import Facts
+from corpusmill.inspection.facts import FEWEST_ROWS, Facts
 
 
 class Range(NamedTuple):
@@ -50,7 +51,7 @@ USUAL = {
         0, 0.7, "up to 65 %", "the paragraphs of WikiText have 65 % in rows of 512; books had 76 %"
     ),
     "capped": Range(
-        0, 0.5, "up to 50 % of the rows", "the cap is meant for the longest rows, not for most"
+        0.25, 1, "a quarter and more", "the article's own 20 predictions of 512 tokens are 26 %"
     ),
     "unknown": Range(
         0, 0.01, "up to 1 %", "vocabularies of the corpus' own language leave less than 0.1 %"
@@ -60,6 +61,12 @@ USUAL = {
         0.45,
         "0.1 to 0.4",
         "English has 0.22 and Chinese 0.33; a vocabulary of another language spells letters",
+    ),
+    "copies": Range(
+        0, 0.1, "up to 3 %", "books and WikiText have 0 to 2 %, in passages of 32 tokens"
+    ),
+    "equal rows": Range(
+        0, 0.3, "up to 15 %", "ten passes over the short sections of WikiText give 14 % in pairs"
     ),
     "largest file": Range(
         0, 4, "up to 4 times the median", "hashing spreads documents evenly; one worker gets a file"
@@ -73,8 +80,6 @@ USUAL = {
 }
 # A file of fewer bytes is read by one worker in a minute, however unequal the others are.
 _LARGE_BYTES = 2**28
-# With fewer rows a share may be far from its expectation by chance.
-_FEWEST_ROWS = 50
 # Compressed files, which one worker reads from their beginning to their end.
 _COMPRESSED = (".gz", ".bz2", ".zst", ".xz", ".tgz", ".tbz2", ".txz", ".tzst")
 
@@ -134,7 +139,7 @@ def _check_classes(facts: Facts) -> Iterator[Finding]:
     for column in facts.manifest.columns:
         counts = facts.distributions.get(column.name, Counter[int]())
         rows = sum(counts.values())
-        if column.role is not Role.CLASS or len(column.value_names) != 2 or rows < _FEWEST_ROWS:
+        if column.role is not Role.CLASS or len(column.value_names) != 2 or rows < FEWEST_ROWS:
             continue
         share = counts.get(1, 0) / rows
         if usual.low <= share <= usual.high:
@@ -178,7 +183,7 @@ def _check_padding(facts: Facts) -> Iterator[Finding]:
     shards = [shard for split in facts.manifest.splits.values() for shard in split.shards]
     binned = sum(shard.rows * (shard.max_length or 0) for shard in shards)
     places, usual = binned or rows * width, USUAL["padding"]
-    if width <= 0 or rows < _FEWEST_ROWS or 1 - tokens / places <= usual.high:
+    if width <= 0 or rows < FEWEST_ROWS or 1 - tokens / places <= usual.high:
         return
     share = 1 - tokens / places
     what = f"{_percent(share)} of the positions are padding, if every row is padded to its width"
@@ -192,19 +197,18 @@ def _check_padding(facts: Facts) -> Iterator[Finding]:
 
 
 def _check_predictions(facts: Facts) -> Iterator[Finding]:
-    column = column_of(facts.manifest.columns, Role.POSITIONS)
     predictions = facts.distributions.get("predictions", Counter[int]())
-    rows, usual = sum(predictions.values()), USUAL["capped"]
-    cap = facts.options.get("max_predictions_per_seq")
-    if column is None or not rows or not isinstance(cap, int):
+    lengths = facts.distributions.get("length", Counter[int]())
+    cap, prob = facts.options.get("max_predictions_per_seq"), facts.options.get("masked_lm_prob", 0)
+    if not (predictions and lengths and isinstance(cap, int) and isinstance(prob, int | float)):
         return
-    share = predictions.get(cap, 0) / rows
-    length, prob = facts.options.get("max_seq_length", 0), facts.options.get("masked_lm_prob", 0)
-    enough = round(length * prob)
-    if share > usual.high and enough > cap:
-        what = f"{_percent(share)} of the examples have {cap} predictions, the most allowed"
-        cause = f"{_percent(prob)} of {length} tokens are {enough} predictions"
-        cure = f"Give --max-predictions-per-seq {enough}"
+    usual, wanted = USUAL["capped"], prob * weigh(lengths)
+    share = weigh(predictions) / wanted if wanted else 1.0
+    if share < usual.low and max(predictions) == cap:
+        what = f"Examples have {_percent(share)} of the predictions that --masked-lm-prob asks for"
+        capped = predictions[cap] / sum(predictions.values())
+        cause = f"{_percent(capped)} of the examples have {cap} predictions, the most allowed"
+        cure = f"Give --max-predictions-per-seq {round(max(lengths) * prob)}"
         yield Finding("capped predictions", what, share, usual.shown, cause, cure)
 
 
@@ -223,6 +227,32 @@ def _check_tokenizer(facts: Facts) -> Iterator[Finding]:
         tokens = f"The {facts.manifest.tokenizer.vocab_size:,} tokens of {name}"
         cause = f"{tokens} are too few, or those of another language"
         yield Finding("tokens per byte", what, value, usual.shown, cause, train)
+
+
+def _check_copies(facts: Facts) -> Iterator[Finding]:
+    copies, rows = facts.equal_share("tokenize", "passages"), facts.equal_share("write", "rows")
+    usual = USUAL["copies"]
+    if copies > usual.high:
+        what = f"{_percent(copies)} of the text is copies of other documents or their beginnings"
+        cause = "Texts stand in the corpus more than once, such as mirrors, forms or notices"
+        cure = "Remove the copies before the build; with them, validation holds texts of training"
+        yield Finding("copies", what, copies, usual.shown, cause, cure)
+    usual = USUAL["equal rows"]
+    # Rows that are equal because the text is are not found a second time.
+    if 1 - rows < (1 - usual.high) * (1 - copies):
+        what = f"{_percent(rows)} of the examples are equal to others"
+        yield Finding("equal rows", what, rows, usual.shown, *_explain_equal_rows(facts))
+
+
+def _explain_equal_rows(facts: Facts) -> tuple[str, str]:
+    passes = facts.repeats
+    if passes == 1:
+        return "Documents repeat parts of one another", "Remove these parts before the build"
+    if column_of(facts.manifest.columns, Role.POSITIONS) is None:
+        cause = f"Rows that are masked when they are loaded are equal in all of the {passes} passes"
+        return cause, "Give fewer --duplicates, such as 1: each epoch draws other masks"
+    cause = f"An example of few tokens is masked in the same way in several of {passes} passes"
+    return cause, "Give fewer --duplicates, or join short texts"
 
 
 def _check_sizes(facts: Facts) -> Iterator[Finding]:
@@ -290,6 +320,7 @@ _CHECKS = (
     _check_classes,
     _check_padding,
     _check_predictions,
+    _check_copies,
     _check_sizes,
     _check_validation,
 )

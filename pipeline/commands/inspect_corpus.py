@@ -45,7 +45,7 @@ from transforms.measure import LARGEST, CollectNumbers, CollectOptions, MeasureD
 from transforms.plan import PlanTasks
 from transforms.pool import CANDIDATES, POOL, WritePool
 from transforms.read import REJECTS
-from transforms.tally import COUNTS
+from transforms.tally import COUNTS, SKETCHES
 
 _NUMBERS = "numbers.json"
 _MOST_SAMPLE_TOKENS = 10**9
@@ -168,8 +168,9 @@ def measure_job(
         job.commit.expected,
         _numbers_path(job),
     )
+    counts, rejects = [measured[COUNTS], drawn[COUNTS]], measured[REJECTS]
     _ = drawn[POOL] | "CollectNumbers" >> CollectNumbers(
-        options, [measured[COUNTS], drawn[COUNTS]], measured[LARGEST], measured[REJECTS]
+        options, counts, measured[LARGEST], rejects, (measured[SKETCHES],)
     )
 
 

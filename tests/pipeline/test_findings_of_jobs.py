@@ -9,9 +9,10 @@ from corpusmill.dataset.shards import read_manifest
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
 from corpusmill.inspection.findings import Finding, find
-from tests.tools.jobs import assert_nothing_final, build, run_here, train
+from tests.tools.jobs import assert_nothing_final, build, rows_of, run_here, train
 from tests.tools.real_corpora import (
     WIKITEXT,
+    paragraphs,
     write_books,
     write_chinese,
     write_code,
@@ -56,7 +57,7 @@ def test_books_read_by_lines(sample: Path, tokenizer_path: Path, tmp_path: Path)
     # A single file is a single document, from which no random one can differ.
     assert set(findings_of(tmp_path / "cured")) == {"random second segment"}
     for number in range(5):
-        write_books(sample, tmp_path / f"shelf-{number}.txt")
+        write_books(sample, tmp_path / f"shelf-{number}.txt", slice(number, None, 5))
     shelf = tmp_path / "shelf-*.txt"
     build([shelf], tokenizer_path, tmp_path / "books", *PAIRS, *whole, "--strict")
 
@@ -83,6 +84,26 @@ def test_every_objective_says_how_much_of_the_text_it_has(
     found = findings_of(tmp_path / "out")
     assert found["coverage"].value < 0.6
     assert str(found["coverage"]) in built.output
+
+
+def test_text_and_rows_that_are_there_more_than_once(
+    sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    texts = [f"{text}\n" for text in paragraphs(sample)]
+    # Every third text comes a second time, far from the first.
+    (tmp_path / "texts.txt").write_text("\n".join([*texts, *texts[::3]]))
+    flags = ("--segments", "doc-sentences", "--duplicates", "10", *ENGLISH)
+    dynamic = ("--mask", "dynamic")
+    built = build([tmp_path / "texts.txt"], tokenizer_path, tmp_path / "out", *flags, *dynamic)
+    found = findings_of(tmp_path / "out")
+    assert set(found) == {"copies", "equal rows"}
+    rows = rows_of(tmp_path / "out")
+    distinct = {tuple(row["input_ids"]) for row in rows}
+    assert found["equal rows"].value == 1 - len(distinct) / len(rows) > 0.9
+    assert 0.2 < found["copies"].value < 0.3
+    assert "Give fewer --duplicates, such as 1" in built.output
+    build([tmp_path / "texts.txt"], tokenizer_path, tmp_path / "masked", *flags)
+    assert set(findings_of(tmp_path / "masked")) == {"copies"}
 
 
 def test_a_vocabulary_of_another_language(
@@ -157,8 +178,10 @@ def test_all_of_wikitext_has_no_findings(objective: str, tmp_path: Path) -> None
     train(text, tokenizer, "--vocab-size", "16000", "--model", model, *special)
     cap = ("--max-predictions-per-seq", "77") if objective == "bert" else ()
     rows = () if objective == "gpt" else ("--max-seq-length", "512")
+    # In two passes that are not masked most rows would be equal.
+    once = ("--duplicates", "1") if objective == "electra" else ()
     output = tmp_path / "out"
-    build([WIKITEXT], tokenizer, output, *rows, *cap, "--strict", objective=objective)
+    build([WIKITEXT], tokenizer, output, *rows, *cap, *once, "--strict", objective=objective)
     assert not findings_of(output)
 
 
@@ -166,6 +189,7 @@ def test_a_corpus_has_its_findings_before_it_is_built(
     chinese_tokenizer: Path, tmp_path: Path
 ) -> None:
     corpus = write_chinese(tmp_path / "chinese.jsonl")
+    corpus.write_text(2 * corpus.read_text())
     shared = (
         "--input",
         corpus,
@@ -183,6 +207,7 @@ def test_a_corpus_has_its_findings_before_it_is_built(
     )  # fmt: skip
     build([corpus], chinese_tokenizer, tmp_path / "out", *PAIRS)
     found = findings_of(tmp_path / "out")
+    assert "copies" in found
     numbers = json.loads(report.read_text())
     assert [Finding(**one) for one in numbers["findings"]] == list(found.values())
     inspected = run_here("inspect", tmp_path / "out", "--html", tmp_path / "out.html")

@@ -51,6 +51,7 @@ def test_batches_are_encoded_as_the_library_does(
         "tokenize.text_bytes": len("The lamp .A light .Sea .Rocks and shoals ."),
         "tokenize.empty_sentences": 0,
         "tokenize.empty_documents": 0,
+        "tokenize.passages": 3,
     }
 
 

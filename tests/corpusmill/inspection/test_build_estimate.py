@@ -5,17 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corpusmill.arrays.distinct import estimate_distinct
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import resolve
-from corpusmill.inspection.build_estimate import (
-    Estimate,
-    build_sample,
-    compare,
-    estimate_build,
-    spread_sample,
-    stratify,
-)
+from corpusmill.inspection.build_estimate import Estimate, compare, estimate_build, stratify
 from corpusmill.inspection.corpus_measures import Histogram, count_values, read_histogram
+from corpusmill.inspection.sample_build import build_sample, spread_sample
 from corpusmill.layout.placement import Layout
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.objective import Repeat
@@ -120,6 +115,8 @@ def test_a_sample_is_built_as_the_objective_builds_it(shards: int) -> None:
         assert built[name].tokens.tolist() == [tokens[document] for document in order]
         assert built[name].distributions["length"].sum() == sum(rows.values())
         assert built[name].bytes > 0
+        rows_of_ids = {tuple(row["input_ids"]) for batch in examples for row in batch.to_pylist()}
+        assert estimate_distinct(built[name].sketch) == len(rows_of_ids)
 
 
 def test_an_estimate_says_what_it_stands_on() -> None:
@@ -134,7 +131,9 @@ def test_an_estimate_says_what_it_stands_on() -> None:
     )
     estimate = estimate_build(objective, scale, built, layout)
     assert not estimate["exact"]
-    assert estimate["sample"] == {"documents": 20, "tokens": 120, "share": 0.5}
+    assert estimate["sample"] == {
+        "documents": 20, "tokens": 120, "share": 0.5, "rows": 53, "distinct_rows": 52,
+    }  # fmt: skip
     assert set(estimate["splits"]) == {"train"}
     train = estimate["splits"]["train"]
     assert train["shards"] == 7

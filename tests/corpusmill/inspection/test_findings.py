@@ -17,6 +17,8 @@ GOOD = {
     "tokenize.tokens": 30_000,
     "tokenize.text_bytes": 120_000,
     "build.trimmed_tokens": 3000,
+    "tokenize.passages": 1000,
+    "write.rows": 1000,
 }
 POSITIONS = Column("masked_lm_positions", "int8", "places", 8, role=Role.POSITIONS)
 PAIRS = (INPUT_IDS, segment_column(64), SENTENCE_ORDER_LABEL, POSITIONS)
@@ -63,6 +65,9 @@ def test_good_numbers_have_no_findings() -> None:
         ("unknown tokens", {"tokenize.unknown_tokens": 500}),
         ("tokens per byte", {"tokenize.text_bytes": 40_000}),
         ("rejects", {"read.rejected_lines": 30}),
+        ("copies", {"tokenize.distinct_passages": 500}),
+        ("copies", {"tokenize.distinct_passages": 500, "write.distinct_rows": 500}),
+        ("equal rows", {"write.distinct_rows": 105}),
     ],
 )
 def test_counts_give_findings(name: str, counts: dict[str, int]) -> None:
@@ -89,15 +94,57 @@ def test_a_few_rows_may_be_far_from_half_by_chance() -> None:
     assert names_of(manifest_of(distributions={"sentence_order_label": {0: 1, 1: 9}})) == []
 
 
-def test_rows_at_the_cap_are_found_where_the_share_needs_more() -> None:
-    options = {"max_seq_length": 64, "masked_lm_prob": 0.25, "max_predictions_per_seq": 8}
-    capped = {"predictions": {8: 1000}}
-    manifest = manifest_of(distributions=capped, objective=ObjectiveEntry("new", options, 1))
-    [finding] = find(manifest)
-    assert finding.name == "capped predictions"
-    assert "--max-predictions-per-seq 16" in finding.cure
-    enough = {**options, "masked_lm_prob": 0.12}
-    assert find(replace(manifest, objective=ObjectiveEntry("new", enough, 1))) == ()
+@pytest.mark.parametrize(
+    ("length", "prob", "cap", "is_found"),
+    [
+        (512, 0.15, 20, False),  # the article's own
+        (2048, 0.15, 20, True),
+        (512, 0.4, 20, True),
+        (512, 0.15, 77, False),
+        (512, 0.15, 5, True),
+        (512, 0.15, None, False),
+    ],
+)
+def test_a_cap_that_takes_most_of_the_predictions(
+    length: int, prob: float, cap: int | None, is_found: bool
+) -> None:
+    options = {"max_seq_length": length, "masked_lm_prob": prob, "max_predictions_per_seq": cap}
+    manifest = manifest_of(
+        distributions={
+            "length": {length: 1000},
+            "predictions": {cap or round(length * prob): 1000},
+        },
+        objective=ObjectiveEntry("new", options, 1),
+    )
+    assert names_of(manifest) == is_found * ["capped predictions"]
+    for finding in find(manifest):
+        assert f"--max-predictions-per-seq {round(length * prob)}" in finding.cure
+        assert "100.0 % of the examples have" in finding.cause
+
+
+@pytest.mark.parametrize(
+    ("passes", "columns", "cure"),
+    [
+        (10, (INPUT_IDS,), "such as 1"),
+        (10, PAIRS, "Give fewer --duplicates"),
+        (1, PAIRS, "Remove these parts"),
+    ],
+)
+def test_equal_rows_are_explained(passes: int, columns: Any, cure: str) -> None:
+    objective = ObjectiveEntry("new", {"max_seq_length": 64}, passes)
+    counts = {"write.distinct_rows": 105, "tokenize.distinct_passages": 600}
+    copies, rows = find(manifest_of(counts, objective=objective, columns=columns))
+    assert (copies.name, rows.name) == ("copies", "equal rows")
+    assert rows.what == "89.5 % of the examples are equal to others"
+    assert cure in rows.cure
+
+
+def test_few_copies_and_equal_rows_are_no_finding() -> None:
+    assert find(manifest_of()) == ()
+    few = {"tokenize.distinct_passages": 950, "write.distinct_rows": 900}
+    assert find(manifest_of(few)) == ()
+    # Nothing is said of fewer than 50.
+    assert find(manifest_of({"write.rows": 49, "write.distinct_rows": 1})) == ()
 
 
 def test_whole_texts_are_not_lacking_sentences() -> None:

@@ -1,0 +1,74 @@
+"""How many of any number of rows are distinct, estimated from a few of their hashes.
+
+A sketch holds the smallest distinct hashes of rows (Bar-Yossef et al. 2002; Beyer et al. 2007). The
+sketch of all rows follows from those of any parts, in any order, and a part that is added twice
+changes nothing. The estimate is exact below SKETCH_SIZE distinct rows, and above that its standard
+error is 2.2 %, however unequally often the rows occur.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from corpusmill.arrays.kernel_cache import njit
+from corpusmill.arrays.randomness import mix
+
+SKETCH_SIZE = 2048
+
+Hashes = npt.NDArray[np.uint64]
+EMPTY: Hashes = np.empty(0, np.uint64)
+
+_BASE = np.uint64(0x9E3779B97F4A7C15)
+_SQUARE = np.uint64(0x9E3779B97F4A7C15**2 % 2**64)
+
+
+@njit
+def hash_rows(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Hash the values of each row; equal rows have equal hashes, whatever their integer type.
+
+    Args:
+        values: integers[total].
+        offsets: integers[rows + 1] into values.
+
+    Returns:
+        uint64[rows].
+    """
+    hashes = np.empty(len(offsets) - 1, np.uint64)
+    for row in range(len(hashes)):
+        # A polynomial of the values with an odd base: a single other value always changes it. Two
+        # values a step take half the time.
+        first, last = offsets[row], offsets[row + 1]
+        state = np.uint64(last - first)
+        if (last - first) % 2:
+            state = state * _BASE + np.uint64(values[first])
+            first += 1
+        for place in range(first, last, 2):
+            two = np.uint64(values[place]) * _BASE + np.uint64(values[place + 1])
+            state = state * _SQUARE + two
+        hashes[row] = mix(state)
+    return hashes
+
+
+def add_hashes(sketch: Hashes, hashes: Hashes) -> Hashes:
+    """Return the sketch of its rows and more rows.
+
+    Args:
+        sketch: uint64[n], n <= SKETCH_SIZE, ascending; `EMPTY` without rows.
+        hashes: uint64[rows], or another sketch.
+
+    Example:
+        [2, 5] and [7, 2, 3] give [2, 3, 5, 7].
+    """
+    if len(sketch) == SKETCH_SIZE:
+        hashes = hashes[hashes < sketch[-1]]
+    return np.unique(np.concatenate([sketch, hashes]))[:SKETCH_SIZE]
+
+
+def estimate_distinct(sketch: Hashes) -> int:
+    """Estimate the number of distinct rows from their sketch.
+
+    Example:
+        [2, 3, 5, 7] gives 4.
+    """
+    if len(sketch) < SKETCH_SIZE:
+        return len(sketch)
+    return (SKETCH_SIZE - 1) * 2**64 // (int(sketch[-1]) + 1)
