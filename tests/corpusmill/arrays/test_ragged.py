@@ -1,5 +1,7 @@
 """Rows of unequal length against Arrow's own operations."""
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 from hypothesis import given
@@ -45,3 +47,14 @@ def test_arrow_and_back_copies_nothing() -> None:
     again, offsets_again = ragged.from_arrow(ragged.to_arrow(values, offsets))
     assert np.shares_memory(values, again)
     assert offsets_again.tolist() == offsets.tolist()
+
+
+@given(st.lists(st.integers(0, 9), max_size=6), st.integers(0, 3), st.integers(1, 5))
+def test_rows_cut_into_parts_are_slices_of_them(sizes: list[int], first: int, size: int) -> None:
+    offsets = first + np.cumsum([0, *sizes])
+    starts = [
+        place
+        for begin, end in pairwise(offsets.tolist())
+        for place in range(begin, end, size)
+    ]  # fmt: skip
+    assert ragged.cut_rows(offsets, size).tolist() == [*starts, offsets[-1]]
