@@ -148,7 +148,10 @@ def test_a_user_who_may_not_write_to_the_package_has_kernels(
 ) -> None:
     for name in ("temp", "home"):
         (tmp_path / name).mkdir()
-    places = {"HOME": str(tmp_path / home), "XDG_CACHE_HOME": "", "TMPDIR": str(tmp_path / "temp")}
+    places = {
+        "HOME": str(tmp_path / home), "TMPDIR": str(tmp_path / "temp"),
+        "XDG_CACHE_HOME": "", "NUMBA_CACHE_DIR": "",
+    }  # fmt: skip
     program = (
         f"{first}import os; os.chdir({str(tmp_path)!r});"
         "import numpy as np, corpusmill.arrays.randomness as module;"
