@@ -19,10 +19,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def pytest_collection_finish() -> None:
-    """Let the collector of garbage pass over what was imported, which stays until the end."""
-    gc.collect()
-    gc.freeze()
+    """Let the collector of garbage pass over what stays: what was imported, or outlives a pass."""
     gc.set_threshold(50_000, 20, 50)
+    gc.callbacks.append(_freeze_survivors)
+    gc.collect()
+
+
+def _freeze_survivors(phase: str, information: dict[str, int]) -> None:
+    if phase == "stop" and information["generation"] == 2:
+        gc.freeze()
 
 
 def read_local(path: str) -> bytes | None:
