@@ -6,14 +6,12 @@ from typing import Literal
 import numpy as np
 from numba.core.errors import TypingError
 
+from corpusmill.arrays.columns import LONGEST_ROW
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.ragged import are_integers, longest_row
 from corpusmill.errors import UserError
 from corpusmill.reading.keywords import check_minimum
 from corpusmill.reading.rows import Integers
-
-# No row has more tokens, so that a greater width is a mistake, which would fill the memory.
-_MOST_TOKENS = 2**28
 
 
 @dataclass(frozen=True)
@@ -109,7 +107,7 @@ def _pad(values: np.ndarray, offsets: np.ndarray, width: int, fill: int) -> np.n
     longest = longest_row(offsets, len(values))
     if longest < 0 or not are_integers(values) or not are_integers(offsets):
         raise ValueError("offsets must ascend, and not exceed the number of values")
-    if not longest <= width <= _MOST_TOKENS:
+    if not longest <= width <= LONGEST_ROW:
         raise ValueError("width must be from the length of the longest list to 2**28")
     fill ^= 0  # only integers have this operation
     matrix = np.empty((len(offsets) - 1, width), np.int64)
@@ -155,7 +153,7 @@ def _mark(offsets: np.ndarray, width: int) -> np.ndarray:
     longest = longest_row(offsets, -1)
     if longest < 0 or not are_integers(offsets):
         raise ValueError("offsets must ascend from 0 or more")
-    if not longest <= width <= _MOST_TOKENS:
+    if not longest <= width <= LONGEST_ROW:
         raise ValueError("width must be from the length of the longest list to 2**28")
     matrix = np.empty((len(offsets) - 1, width), np.int64)
     for i in range(len(offsets) - 1):
@@ -215,7 +213,7 @@ def _scatter(
         raise ValueError("label_offsets must ascend, and not exceed the number of labels")
     if len(label_offsets) != len(position_offsets):
         raise ValueError("label_offsets must have as many rows as position_offsets")
-    if not 0 <= width <= _MOST_TOKENS:
+    if not 0 <= width <= LONGEST_ROW:
         raise ValueError("width must be from 0 to 2**28")
     matrix = np.full((len(position_offsets) - 1, width), -100, np.int64)
     for i in range(len(position_offsets) - 1):

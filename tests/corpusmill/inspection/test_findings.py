@@ -143,7 +143,7 @@ def test_few_copies_and_equal_rows_are_no_finding() -> None:
     assert find(manifest_of()) == ()
     few = {"tokenize.distinct_passages": 950, "write.distinct_rows": 900}
     assert find(manifest_of(few)) == ()
-    # Nothing is said of fewer than 50.
+    # The share of fewer than 50 rows may be chance.
     assert find(manifest_of({"write.rows": 49, "write.distinct_rows": 1})) == ()
 
 
