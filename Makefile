@@ -1,12 +1,16 @@
 # `make` or `make help` lists the targets.
 
 PYTHON ?= python3.11
-VENV := .venv/bin
+# Another folder is an environment of its own: make test PYTHON=python3.13 ENV=.venv-3.13
+ENV := .venv
+VENV := $(ENV)/bin
 INPUT := samples/wiki.sample.tokens
 OUT := sample-output
 # Each input has a folder of its own, so that a training that was stopped is resumed with its data.
 DEMO := $(OUT)/train-demo$(if $(INPUT:samples/%=),/$(notdir $(firstword $(INPUT))))
 ONLY :=
+# The groups of packages in pyproject.toml.
+GROUPS = test flink docs
 
 # One more process than cores: many tests wait for processes of their own.
 TEST_PROCESSES = $(shell $(VENV)/python -c 'import os; print(1 + os.cpu_count())')
@@ -15,95 +19,120 @@ PYTEST = $(VENV)/pytest --numprocesses $(TEST_PROCESSES) --dist worksteal
 # Without bytecode each of the hundreds of processes that the tests start would compile all sources.
 test coverage: export PYTHONDONTWRITEBYTECODE =
 
-# Setuptools warns of every editable installation.
-INSTALL = PYTHONWARNINGS='ignore:Editable installation' $(VENV)/pip install --quiet --constraint constraints.txt --editable
+# The library and the job from this checkout, at the versions that were tested.
+INSTALL = $(VENV)/pip install --quiet --constraint constraints.txt --editable . --editable ./job
+
+PROJECT = pyproject.toml job/pyproject.toml constraints.txt
 
 # Two of Beam's programs exist in Go only; they are built at the version of the installed package.
 GO_PACKAGES := github.com/apache/beam/sdks/v2
 BEAM_VERSION = v$(shell $(VENV)/python -c 'from importlib.metadata import version; print(version("apache-beam"))')
 
-.PHONY: help setup run train-demo lint test coverage bench test-flink test-kills test-hosts prism clean
+.PHONY: help setup run train-demo lint test coverage bench test-flink test-kills test-hosts test-install prism docs wheels constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
 
-setup: .venv/test ## Set up .venv with everything for running, testing and linting
+setup: $(ENV)/test ## Set up .venv with everything for running, testing and linting
 
-run: .venv/job ## Build a BERT data set from the bundled sample text, verify it and show it
-	$(VENV)/python -m pipeline train-tokenizer --input $(INPUT) --vocab-size 2000 --output $(OUT)/tokenizer.json --replace
-	$(VENV)/python -m pipeline bert --input $(INPUT) --tokenizer $(OUT)/tokenizer.json --output $(OUT)/bert --replace --max-seq-length 128 --num-shards 2 --seed 1 > /dev/null
-	$(VENV)/python -m pipeline verify $(OUT)/bert
-	$(VENV)/python -m pipeline inspect $(OUT)/bert --examples 1 --html $(OUT)/report.html
+run: $(ENV)/job ## Build a BERT data set from the bundled sample text, verify it and show it
+	$(VENV)/corpusmill train-tokenizer --input $(INPUT) --vocab-size 2000 --output $(OUT)/tokenizer.json --replace
+	$(VENV)/corpusmill bert --input $(INPUT) --tokenizer $(OUT)/tokenizer.json --output $(OUT)/bert --replace --max-seq-length 128 --num-shards 2 --seed 1 > /dev/null
+	$(VENV)/corpusmill verify $(OUT)/bert
+	$(VENV)/corpusmill inspect $(OUT)/bert --examples 1 --html $(OUT)/report.html
 	@printf '%s\n' '' 'Next:' \
 	  '  open $(OUT)/report.html in a browser' \
 	  '  make train-demo               # trains a small BERT with such a data set' \
 	  '  . .venv/bin/activate          # then, with text of your own:' \
-	  '  python -m pipeline inspect-corpus --input FILES --tokenizer $(OUT)/tokenizer.json'
+	  '  corpusmill inspect-corpus --input FILES --tokenizer $(OUT)/tokenizer.json'
 
-train-demo: .venv/demo ## Train a small BERT on the sample text and draw its losses; INPUT=wikitext-2 for real text
-	$(VENV)/python -m pipeline train-tokenizer --input $(INPUT) --vocab-size 600 --output $(DEMO)/tokenizer.json --replace
-	$(VENV)/python -m pipeline bert --input $(INPUT) --tokenizer $(DEMO)/tokenizer.json --output $(DEMO)/bert --replace --max-seq-length 64 --duplicates 20 --mask dynamic --sentence-rule split --language en --validation-share 0.1 --num-shards 2 --seed 1
+train-demo: $(ENV)/demo ## Train a small BERT on the sample text and draw its losses; INPUT=wikitext-2 for real text
+	$(VENV)/corpusmill train-tokenizer --input $(INPUT) --vocab-size 600 --output $(DEMO)/tokenizer.json --replace
+	$(VENV)/corpusmill bert --input $(INPUT) --tokenizer $(DEMO)/tokenizer.json --output $(DEMO)/bert --replace --max-seq-length 64 --duplicates 20 --mask dynamic --sentence-rule split --language en --validation-share 0.1 --num-shards 2 --seed 1
 	$(VENV)/python -m examples.train_bert $(DEMO)/bert --results $(DEMO) $(if $(wildcard $(DEMO)/checkpoint.pt),--resume)
 
-lint: .venv/test ## Check style, format, types and the layers of imports
+lint: $(ENV)/test ## Check style, format, types and the layers of imports
 	$(VENV)/ruff check .
 	$(VENV)/ruff format --check .
 	$(VENV)/mypy
 	$(VENV)/lint-imports
 
-test: .venv/test $(if $(ONLY),,lint) ## Lint, then run all tests; ONLY=tests/corpusmill/objectives runs that path's tests, without lint
+test: $(ENV)/test $(if $(ONLY),,lint) ## Lint, then run all tests; ONLY=tests/corpusmill/objectives runs that path's tests, without lint
 	$(PYTEST) $(ONLY)
 
-coverage: .venv/test ## Show which lines of the library the tests run; takes twice as long as the tests
+coverage: $(ENV)/test ## Show which lines of the library the tests run; takes twice as long as the tests
 	$(PYTEST) --cov --cov-report=term-missing:skip-covered
 
-bench: .venv/test ## Print the table of benchmarks/README.md; takes about 25 minutes
+bench: $(ENV)/test ## Print the table of benchmarks/README.md; takes about 25 minutes
 	$(VENV)/python -m benchmarks
 
-test-flink: .venv/flink ## Run jobs on Flink, embedded and on a cluster that the tests start; needs Java
+test-flink: $(ENV)/flink ## Run jobs on Flink, embedded and on a cluster that the tests start; needs Java
 	$(VENV)/pytest tests/flink
 
-test-kills: .venv/test ## Kill a job at 20 random moments and resume it each time
+test-kills: $(ENV)/test ## Kill a job at 20 random moments and resume it each time
 	$(VENV)/python -m benchmarks.faults.kills
 
-test-hosts: .venv/test .venv/bin/beam-boot ## Run workers on simulated hosts; needs Linux, root, iproute2 and Go
+test-hosts: $(ENV)/test $(ENV)/bin/beam-boot ## Run workers on simulated hosts; needs Linux, root, iproute2 and Go
 	$(VENV)/pytest -m hosts tests/deploy
 
-prism: .venv/bin/prism ## Install Prism, Beam's runner in Go, into .venv; `make test` then tests it, too; needs Go
+test-install: $(ENV)/test ## Install the wheels into empty environments with pip, pipx and uv, and build a data set with each
+	$(VENV)/pytest -m install tests/deploy/test_installation.py
 
-clean: ## Remove .venv and the output of `make run` and `make train-demo`
-	rm -rf .venv $(OUT)
+prism: $(ENV)/bin/prism ## Install Prism, Beam's runner in Go, into .venv; `make test` then tests it, too; needs Go
 
-.venv/python:
-	$(PYTHON) -m venv .venv
+docs: $(ENV)/docs ## Build the documentation's site into site/; warnings are errors
+	PYTHONPATH=$(CURDIR) NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs build --strict
+	@echo 'Open site/index.html'
+
+wheels: $(ENV)/python ## Build the two wheels into dist/, as pip, the images of deploy/ and --extra_package take them
+	rm -rf dist
+	$(VENV)/pip wheel --quiet --no-deps --wheel-dir dist . ./job
+	@ls dist/*.whl
+
+constraints: $(ENV)/test ## Renew constraints.txt: for each package the newest version that the others allow
+	printf '.\n./job\n' | $(VENV)/uv pip compile - $(GROUPS:%=--group %) --upgrade --universal --python-version 3.11.5 \
+	  --no-header --no-annotate --no-emit-package corpusmill --no-emit-package corpusmill-job --quiet > constraints.new
+	{ sed -n '/^#/p' constraints.txt; cat constraints.new; } > constraints.tmp
+	mv constraints.tmp constraints.txt; rm constraints.new
+
+clean: ## Remove .venv, dist, site and the output of `make run` and `make train-demo`
+	rm -rf $(ENV) dist site $(OUT)
+
+$(ENV)/python:
+	$(PYTHON) -m venv $(ENV)
 	$(VENV)/pip install --quiet --upgrade pip
 	touch $@
 
-.venv/job: .venv/python pyproject.toml constraints.txt
-	@echo 'Installing packages into .venv: this takes some minutes ...'
-	$(INSTALL) '.[job]'
+$(ENV)/job: $(ENV)/python $(PROJECT)
+	@echo 'Installing packages into $(ENV): this takes some minutes ...'
+	$(INSTALL)
 	touch $@
 
-.venv/test: .venv/python pyproject.toml constraints.txt
-	@echo 'Installing packages into .venv: this takes some minutes ...'
-	$(INSTALL) '.[job,test]'
-	touch $@ .venv/job
+$(ENV)/test: $(ENV)/python $(PROJECT)
+	@echo 'Installing packages into $(ENV): this takes some minutes ...'
+	$(INSTALL) --group test
+	touch $@ $(ENV)/job
 
-.venv/demo: .venv/python pyproject.toml constraints.txt
-	@echo 'Installing packages into .venv: this takes some minutes ...'
-	$(INSTALL) '.[job,demo]'
-	touch $@ .venv/job
+$(ENV)/demo: $(ENV)/python $(PROJECT)
+	@echo 'Installing packages into $(ENV): this takes some minutes ...'
+	$(INSTALL) --group demo
+	touch $@ $(ENV)/job
 
-.venv/flink: .venv/test
-	@echo 'Installing packages into .venv: this takes some minutes ...'
-	$(INSTALL) '.[job,test,flink]'
+$(ENV)/docs: $(ENV)/python $(PROJECT)
+	@echo 'Installing packages into $(ENV): this takes some minutes ...'
+	$(INSTALL) --group docs
+	touch $@ $(ENV)/job
+
+$(ENV)/flink: $(ENV)/test
+	@echo 'Installing packages into $(ENV): this takes some minutes ...'
+	$(INSTALL) --group test --group flink
 	touch $@
 
-.venv/bin/prism: .venv/job
+$(ENV)/bin/prism: $(ENV)/job
 	GOBIN=$(CURDIR)/$(VENV) go install $(GO_PACKAGES)/go/cmd/prism@$(BEAM_VERSION)
 	touch $@
 
-.venv/bin/beam-boot: .venv/job
+$(ENV)/bin/beam-boot: $(ENV)/job
 	GOBIN=$(CURDIR)/$(VENV) go install $(GO_PACKAGES)/python/container@$(BEAM_VERSION)
 	mv $(VENV)/container $@
 	touch $@

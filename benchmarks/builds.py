@@ -15,10 +15,15 @@ FOLDER = Path("benchmark-data")
 MEGABYTE = 10**6
 WIKITEXT_2_BYTES, WIKITEXT_103_BYTES = 10_800_000, 540_000_000
 
+_SENTINELS = tuple(f"<extra_id_{number}>" for number in range(128))
+_FILL_IN = ("<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>")
 _TRAINING = {
-    "wordpiece": ("--vocab-size", "30522"),
-    "bpe": ("--vocab-size", "50257", "--special-tokens", "<|endoftext|>"),
-}
+    "wordpiece": (
+        "--vocab-size", "30522", "--special-tokens", "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]",
+        "</s>", "[R]", "[S]", "[X]", *_SENTINELS,
+    ),
+    "bpe": ("--vocab-size", "50257", "--special-tokens", "<|endoftext|>", *_FILL_IN),
+}  # fmt: skip
 
 
 def make_corpus(folder: Path, num_bytes: int) -> Path:
@@ -33,7 +38,8 @@ def make_corpus(folder: Path, num_bytes: int) -> Path:
 def make_tokenizer(folder: Path, corpus: Path, objective: str) -> Path:
     """Return a tokenizer for an objective, which is trained on the corpus if the folder lacks it.
 
-    It is WordPiece with 30,522 tokens, and byte-level BPE with 50,257 for GPT.
+    It is WordPiece with 30,522 tokens, and byte-level BPE with 50,257 for GPT, with the special
+    tokens of all objectives.
     """
     model = "bpe" if objective == "gpt" else "wordpiece"
     path = folder / f"{corpus.stem}-{model}.json"
@@ -58,12 +64,12 @@ def build(
     remove(output)
     files = ("--input", corpus, "--tokenizer", tokenizer, "--output", output)
     measurement = measure(*command, *files, *flags)
-    manifest = output / "dataset.json"
-    if manifest.exists():
-        examples = read_manifest(output)["splits"]["train"]["rows"]
-    else:
-        examples = measurement.result["examples"]
-    return replace(measurement, examples=examples)
+    if not (output / "dataset.json").exists():
+        return replace(measurement, examples=measurement.result["examples"])
+    split = read_manifest(output)["splits"]["train"]
+    targets = split["distributions"].get("target_length", [])
+    tokens = split["tokens"] + sum(length * rows for length, rows in enumerate(targets))
+    return replace(measurement, examples=split["rows"], tokens=tokens)
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

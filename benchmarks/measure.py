@@ -29,6 +29,7 @@ class Measurement:
         first_mib: the largest PSS of its first process; that of a job is the driver.
         output: what it printed.
         examples: the number of examples that it built, if it built a data set.
+        tokens: the number of tokens that it wrote, those of targets included.
     """
 
     seconds: float
@@ -37,6 +38,7 @@ class Measurement:
     first_mib: float
     output: str
     examples: int = 0
+    tokens: int = 0
 
     @property
     def result(self) -> dict[str, Any]:

@@ -3,9 +3,15 @@
 The library holds the compiled kernels, the objectives, the formats and the readers. It does not
 know Beam: `transforms/` wraps it in DoFns, and `pipeline/` assembles and runs them.
 
-What a trainer needs is here, and imported when it is first used:
+Everything here is imported when it is first used. With the batch job, corpusmill-job, there are:
 
-    DataSet             a data set, opened: any of its examples by number
+    build               a data set from files, texts or tables
+    train_tokenizer     a tokenizer from the same
+    inspect_corpus      what is in a corpus, and what a build of it would give
+
+What a trainer needs, and what `build` returns:
+
+    DataSet             a data set, opened: any of its examples by number; `Dataset` is the same
     make_batches        its batches, in one call
     Loader              NumPy batches from worker processes, for any framework
     TensorLoader        the same as PyTorch tensors
@@ -13,6 +19,7 @@ What a trainer needs is here, and imported when it is first used:
     StreamingDataset    likewise, as a stream
     mix                 several data sets by proportion
     collator_for        a model's arguments from rows
+    push                a data set to the Hugging Face hub
     verify              every byte, row and count of a data set compared with its manifest
 """
 
@@ -21,8 +28,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from corpusmill.dataset.verify import verify as verify
+    from corpusmill.job import build as build
+    from corpusmill.job import inspect_corpus as inspect_corpus
+    from corpusmill.job import train_tokenizer as train_tokenizer
+    from corpusmill.publishing.push import push as push
     from corpusmill.reading.collate.collators import collator_for as collator_for
     from corpusmill.reading.data_set import DataSet as DataSet
+    from corpusmill.reading.data_set import Dataset as Dataset
     from corpusmill.reading.load.loader import Loader as Loader
     from corpusmill.reading.make_batches import make_batches as make_batches
     from corpusmill.reading.order.mixture import mix as mix
@@ -34,13 +46,18 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "DataSet": "corpusmill.reading.data_set",
+    "Dataset": "corpusmill.reading.data_set",
     "Loader": "corpusmill.reading.load.loader",
     "MapDataset": "corpusmill.reading.torch.dataset",
     "StreamingDataset": "corpusmill.reading.torch.streaming",
     "TensorLoader": "corpusmill.reading.torch.loader",
+    "build": "corpusmill.job",
     "collator_for": "corpusmill.reading.collate.collators",
+    "inspect_corpus": "corpusmill.job",
     "make_batches": "corpusmill.reading.make_batches",
     "mix": "corpusmill.reading.order.mixture",
+    "push": "corpusmill.publishing.push",
+    "train_tokenizer": "corpusmill.job",
     "verify": "corpusmill.dataset.verify",
 }
 

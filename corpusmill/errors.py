@@ -28,6 +28,10 @@ class UserError(Exception):
     def __str__(self) -> str:
         return f"{self.value}: {self.cause}. {self.cure}."
 
+    def _render_traceback_(self) -> list[str]:
+        """Show the message alone in a notebook, which asks for this."""
+        return [f"{type(self).__name__}: {self}", *getattr(self, "__notes__", ())]
+
 
 def check_option(flag: str, value: object, is_valid: bool, allowed: str) -> None:
     """Refuse an option's value that is not valid.

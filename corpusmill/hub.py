@@ -1,24 +1,81 @@
-"""Files of the Hugging Face hub: downloaded within a time limit, or else taken from its cache.
+"""The Hugging Face hub: names of its data sets, its errors, and files of it.
+
+Files are downloaded within a time limit, or else taken from its cache.
 
 The hub's cache, endpoint, token and offline mode are those of huggingface_hub (HF_HOME,
 HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE).
 """
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, Literal
-from urllib.parse import urlsplit
+from typing import Any, Literal, NamedTuple
+from urllib.parse import quote, unquote, urlsplit
 
 from huggingface_hub import HfApi, hf_hub_download, snapshot_download
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HFValidationError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
 
-from corpusmill.errors import first_line
+from corpusmill.errors import UserError, first_line
 
 # Unless it is given a limit, the hub's client waits for its first answer forever.
 TIMEOUT_SECONDS = 5.0
 # An error's causes form a chain, which may be a ring.
 _MOST_CAUSES = 20
+
+SCHEME = "hf://"
+_NAME = re.compile(
+    r"hf://datasets/(?P<data_set>[^/@]+/[^/@]+)"
+    r"(?:@(?P<revision>refs/(?:convert|pr)/[^/]+|[^/]+))?(?:/(?P<path>.*))?"
+)
+LOGIN = "with a token in HF_TOKEN or after `hf auth login`"
+# Cause and cure of the errors of the hub's client, the more specific ones first.
+_EXPLANATIONS: dict[type[Exception], tuple[str, str]] = {
+    GatedRepoError: ("it is gated", f"Accept its terms on the hub, and run again {LOGIN}"),
+    RepositoryNotFoundError: (
+        "the hub has no such data set, or you may not see it",
+        f"Check the name; a private one is read {LOGIN}",
+    ),
+    RevisionNotFoundError: ("the data set has no such revision", "Give a branch, tag or commit"),
+    OfflineModeIsEnabled: ("HF_HUB_OFFLINE is set", "Unset it, or give local files"),
+}
+
+
+class DataSetName(NamedTuple):
+    """What a name such as hf://datasets/organization/name@revision/path refers to.
+
+    Attributes:
+        data_set: "organization/name".
+        revision: a branch, a tag or a commit; None for the main branch.
+        path: of a file or folder, or a glob; empty for the whole data set.
+    """
+
+    data_set: str
+    revision: str | None
+    path: str
+
+    @classmethod
+    def parse(cls, url: str) -> "DataSetName | None":
+        """Return what a URL refers to; None if it names no data set of the hub."""
+        match = _NAME.fullmatch(url.rstrip("/"))
+        if not match:
+            return None
+        revision = unquote(match["revision"]) if match["revision"] else None
+        return cls(match["data_set"], revision, match["path"] or "")
+
+    @property
+    def url(self) -> str:
+        """The URL that refers to it."""
+        revision = f"@{quote(self.revision, safe='')}" if self.revision else ""
+        path = f"/{self.path}" if self.path else ""
+        return f"{SCHEME}datasets/{self.data_set}{revision}{path}"
 
 
 def fetch_files(
@@ -61,6 +118,40 @@ def fetch_files(
             folder = Path(snapshot_download(repository, **place, **cached))
             return sorted(path for pattern in patterns for path in folder.glob(pattern))
         raise
+
+
+def pin_url(url: str, options: Mapping[str, Any]) -> str:
+    """Return the URL of a data set of the hub at the commit that its revision now refers to.
+
+    Args:
+        url: any; other URLs are returned as they are.
+        options: of the hub's filesystem ("endpoint", "token").
+
+    Raises:
+        UserError: the data set or its revision does not exist, or the hub cannot be reached.
+    """
+    name = DataSetName.parse(url)
+    if name is None and url.startswith(f"{SCHEME}datasets/"):
+        cure = "Write hf://datasets/organization/name, then @revision where you need it"
+        raise UserError(url, "it names no data set of the hub", cure)
+    if name is None or re.fullmatch("[0-9a-f]{40}", name.revision or ""):
+        return url
+    try:
+        api = HfApi(**{key: options[key] for key in ("endpoint", "token") if key in options})
+        info = api.dataset_info(name.data_set, revision=name.revision, timeout=TIMEOUT_SECONDS)
+    except Exception as error:  # its transport depends on its version, with errors of its own
+        raise UserError(url, *explain_error(error)) from error
+    return name._replace(revision=info.sha).url
+
+
+def explain_error(error: Exception) -> tuple[str, str]:
+    """Return the cause of an error of the hub's client or its transport, and the cure."""
+    if isinstance(error, HFValidationError):
+        return f"it is not the name of a data set ({first_line(error)})", "Check the name"
+    cause = f"the hub cannot be read ({describe_error(error)})"
+    cure = "Check the network, or download the files elsewhere and give their folder"
+    known = (words for kind, words in _EXPLANATIONS.items() if isinstance(error, kind))
+    return next(known, (cause, cure))
 
 
 def describe_error(error: Exception) -> str:

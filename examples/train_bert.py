@@ -1,6 +1,6 @@
 """Train a small BERT on the CPU: a complete program, to be read and changed.
 
-    python -m pipeline bert --input ... --tokenizer ... --output out --validation-share 0.1
+    corpusmill bert --input ... --tokenizer ... --output out --validation-share 0.1
     python -m examples.train_bert out --steps 1000
 
 The folder `--results` gets a plot of the losses, `losses.png`, and `checkpoint.pt`, from which
@@ -152,7 +152,7 @@ def open_data(options: argparse.Namespace) -> tuple[DataSet, DataSet]:
     data_set = DataSet(options.data)
     if "next_sentence_label" not in {column.name for column in data_set.columns}:
         cause = "its examples have no labels of the next sentence, which this program learns"
-        raise UserError(str(options.data), cause, "Build it with `python -m pipeline bert`")
+        raise UserError(str(options.data), cause, "Build it with `corpusmill bert`")
     if "validation" not in data_set.manifest.splits:
         cause = "it has no validation split, on which this program computes losses"
         raise UserError(str(options.data), cause, "Build it with --validation-share 0.1")

@@ -4,14 +4,16 @@
                  (read, tokenize,   └─ write pool ─ its path (a side input) ─┘
                   spill)
 
-The corpus is read and tokenized once; documents travel to the shards as token ids, and a shard
-builds all of its examples itself.
+With --drop-duplicates each task first gets a list of the documents that it leaves out
+(`transforms.duplicates`). The corpus is tokenized once; documents travel to the shards as token
+ids, and a shard builds all of its examples itself.
 """
 
 from dataclasses import dataclass
 
 import apache_beam as beam
 
+from corpusmill.corpus.filters.options import FilterOptions
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.formats.options import OutputOptions
@@ -21,13 +23,16 @@ from corpusmill.objectives.random_documents import candidate_limit
 from corpusmill.tokenization.encoding import tokenized_schema
 from transforms.build import SHARDS, BuildShards, ShardOptions
 from transforms.commit import CommitDataset, CommitOptions
+from transforms.duplicates import TASKS, Comparison, FindDuplicates
+from transforms.elements import Task
+from transforms.overlaps import StoredPassages
 from transforms.plan import Plan, PlanTasks
 from transforms.pool import CANDIDATES, POOL, PoolOptions, WritePool
 from transforms.prepare import SEGMENTS, Preparation, PrepareDocuments
-from transforms.read import REJECTS
+from transforms.read import READ_RANGES, REJECTS
 from transforms.recovery.workplace import Workplace
 from transforms.shuffle import GatherShards, Routes
-from transforms.tally import COUNTS, SKETCHES
+from transforms.tally import COUNTS, SKETCHES, Count
 from transforms.tokenize import Tokenizing
 
 
@@ -40,8 +45,11 @@ class Job:
         plan: the ranges to read.
         range_bytes: the longest range.
         documents: the rules of documents.
+        filters: which documents are left out.
+        passages: the passages that they must not overlap with; None for none.
         corpus_bytes: the size of the input's text.
         routes: how documents reach their shards.
+        sources: names of the sources, in the order of the layout's; empty where there is but one.
         output_options: how shards are written, with every option resolved.
         tokenizing: how text becomes ids.
         place: where the run works.
@@ -53,6 +61,8 @@ class Job:
     plan: Plan
     range_bytes: int
     documents: DocumentOptions
+    filters: FilterOptions
+    passages: StoredPassages | None
     corpus_bytes: int
     routes: Routes
     output_options: OutputOptions
@@ -60,6 +70,7 @@ class Job:
     place: Workplace
     header: Manifest
     commit: CommitOptions
+    sources: tuple[str, ...] = ()
 
     @property
     def layout(self) -> Layout:
@@ -70,10 +81,11 @@ class Job:
 def build_dataset(pipeline: beam.Pipeline, job: Job) -> None:
     """Add the job's stages to a pipeline."""
     pool_tokens = job.objective.pool_tokens
-    tasks = pipeline | "PlanTasks" >> PlanTasks(job.plan, job.place)
+    tasks, counts = plan_tasks(pipeline, job)
     prepare = PrepareDocuments(plan_preparation(job, pool_tokens))
     prepared = tasks | "PrepareDocuments" >> prepare
-    counts, pool = [prepared[COUNTS]], None
+    counts.append(prepared[COUNTS])
+    pool = None
     if pool_tokens:
         drawn = prepared[CANDIDATES] | "WritePool" >> WritePool(plan_pool(job, pool_tokens))
         pool = drawn[POOL]
@@ -81,18 +93,48 @@ def build_dataset(pipeline: beam.Pipeline, job: Job) -> None:
     schema = tokenized_schema(job.tokenizing.token_dtype)
     gather = GatherShards(job.routes, job.place, schema)
     shards = prepared[SEGMENTS] | "GatherShards" >> gather
-    options = ShardOptions(job.objective, job.output_options, job.layout, schema, job.place)
+    options = ShardOptions(
+        job.objective, job.output_options, job.layout, schema, job.place, job.sources
+    )
     built = shards | "BuildShards" >> BuildShards(options, pool)
     counts.append(built[COUNTS])
+    sketches = (prepared[SKETCHES], built[SKETCHES])
     _ = built[SHARDS] | "CommitDataset" >> CommitDataset(
-        job.commit, job.layout, counts, prepared[REJECTS], (prepared[SKETCHES], built[SKETCHES])
+        job.commit, job.layout, counts, prepared[REJECTS], prepared[READ_RANGES], sketches
     )
+
+
+def plan_tasks(
+    pipeline: beam.Pipeline, job: Job
+) -> tuple[beam.PCollection[Task], list[beam.PCollection[Count]]]:
+    """Add the stages that list the tasks, with the duplicates in each if these are dropped.
+
+    Returns:
+        The tasks, and the counts of these stages.
+    """
+    tasks = pipeline | "PlanTasks" >> PlanTasks(job.plan, job.place)
+    if not job.filters.drop_duplicates:
+        return tasks, []
+    options = Comparison(
+        job.documents, job.filters.filter, job.plan.tasks, job.corpus_bytes, job.place
+    )
+    found = tasks | "FindDuplicates" >> FindDuplicates(options)
+    return found[TASKS], [found[COUNTS]]
 
 
 def plan_preparation(job: Job, pool_tokens: int) -> Preparation:
     """Return how tasks are prepared, with candidates for a pool unless it has no tokens."""
     limit = candidate_limit(pool_tokens, job.corpus_bytes) if pool_tokens else None
-    return Preparation(job.documents, job.tokenizing, job.routes, limit, job.place)
+    return Preparation(
+        job.documents,
+        job.tokenizing,
+        job.routes,
+        limit,
+        job.place,
+        job.filters,
+        job.passages,
+        sources=job.sources,
+    )
 
 
 def plan_pool(job: Job, tokens: int) -> PoolOptions:

@@ -1,23 +1,66 @@
 """Options of the job itself; the command line is made from these dataclasses."""
 
 import os
+import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from corpusmill.arrays.randomness import MAX_SEED
+from corpusmill.dataset.corpus_entry import MAX_REPEAT, SOURCE_NAME
 from corpusmill.errors import UserError, check_option
 
+_SOURCE = re.compile(rf"({SOURCE_NAME})=(.+?)(?:@(\d+(?:\.\d+)?))?", re.DOTALL)
 # The names of shards have five digits.
 MAX_SHARDS = 99_999
+
+
+class NamedPath(NamedTuple):
+    """A path of a part of the corpus that has a name.
+
+    Attributes:
+        source: the name.
+        path: as of an input.
+        repeat: how often its documents are taken; None where that is not said.
+    """
+
+    source: str
+    path: str
+    repeat: float | None
+
+
+def parse_source(text: str) -> NamedPath:
+    """Parse a value of --source.
+
+    Raises:
+        UserError: it is not valid.
+
+    Example:
+        "books=corpus/books@2" is the source books at corpus/books, taken twice.
+    """
+    match = _SOURCE.fullmatch(text)
+    if match is None:
+        cause = "it is not of the form NAME=PATH or NAME=PATH@REPEAT"
+        cure = "Begin the name with a letter, and continue with letters, digits and _"
+        raise UserError(f"--source {text}", cause, cure)
+    name, path, repeat = match.groups()
+    if repeat is not None and not 0 < float(repeat) <= MAX_REPEAT:
+        cause = f"documents cannot be taken {repeat} times"
+        raise UserError(f"--source {text}", cause, f"Give a number above 0, up to {MAX_REPEAT}")
+    return NamedPath(name, path, None if repeat is None else float(repeat))
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusOptions:
     """What is read, and how its examples are spread over files."""
 
-    input: tuple[str, ...]
+    input: tuple[str, ...] = ()
     """Files, globs or folders of UTF-8 text (plain, .gz, .bz2, .zst, .xz), local, gs:// or s3://,
     or a data set on the Hugging Face hub: hf://datasets/organization/name[@revision][/path or
     glob], wikitext-2 or wikitext-103."""
+    source: tuple[str, ...] = ()
+    """In place of --input: parts of the corpus with names, as NAME=PATH or NAME=PATH@REPEAT. Each
+    has shards of its own, and its counts are told apart. REPEAT is how often its documents are
+    taken: books=PATH@2 takes each twice, and web=PATH@0.5 every second at random."""
     tokenizer: str
     """A Hugging Face tokenizer.json, a BERT vocab.txt, a vocab.json with a merges.txt beside it, a
     .tiktoken or SentencePiece .model file, or a folder with one of these; tiktoken:NAME; or the
@@ -35,8 +78,11 @@ class CorpusOptions:
         Raises:
             UserError: a value is not valid.
         """
-        if not self.input:
-            raise UserError("--input", "it has no value", "Name at least one file, glob or folder")
+        if self.input and self.source:
+            cause = "either all text belongs to sources with names, or none does"
+            raise UserError("--input --source", cause, "Give one of them")
+        for source in self.source:
+            parse_source(source)
         shards, share = self.num_shards, self.validation_share
         is_valid = shards is None or 1 <= shards <= MAX_SHARDS
         check_option("num-shards", shards, is_valid, f"1 to {MAX_SHARDS}")

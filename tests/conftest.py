@@ -11,6 +11,7 @@ from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.object_stores import ObjectStores, start_object_stores
 from tests.tools.shared_compilation import share_compilation
+from tests.tools.wikitext import find_wikitext
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -47,6 +48,12 @@ def compile_once() -> Iterator[None]:
 def sample() -> Path:
     """51 KB of text in WikiText's layout: 105 documents."""
     return CHECKOUT / "samples" / "wiki.sample.tokens"
+
+
+@pytest.fixture(scope="session")
+def wikitext(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of WikiText-2, if it lies beside the checkout, or of text like it."""
+    return find_wikitext(tmp_path_factory.mktemp("wikitext"))
 
 
 @pytest.fixture(scope="session")

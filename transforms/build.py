@@ -11,6 +11,7 @@ import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
+from corpusmill.dataset.accounting import name_of_source
 from corpusmill.dataset.checksums import HashingWriter
 from corpusmill.dataset.distributions import Counts, weigh, weigh_segments
 from corpusmill.dataset.shards import write_shard
@@ -49,6 +50,7 @@ class ShardOptions:
         documents_schema: schema of the segments
             (`corpusmill.tokenization.encoding.tokenized_schema`).
         place: where the run works.
+        sources: names of the sources, in the order of the layout's; empty where there is but one.
     """
 
     objective: Objective
@@ -56,9 +58,10 @@ class ShardOptions:
     layout: Layout
     documents_schema: pa.Schema
     place: Workplace
+    sources: tuple[str, ...] = ()
 
 
-class _BuildShard(beam.DoFn):
+class ShardDoFn(beam.DoFn):
     """Build, sort and write one shard."""
 
     def __init__(self, options: ShardOptions) -> None:
@@ -66,11 +69,13 @@ class _BuildShard(beam.DoFn):
         self._objective, self._layout = options.objective, options.layout
 
     def setup(self) -> None:
+        """Open the journal."""
         self._journal = Journal(self._options.place)
 
     def process(
         self, element: tuple[int, Iterable[Segment]], pool_path: str = ""
     ) -> Iterator[WrittenFile]:
+        """Build a shard of (shard, segments), unless the journal says that it is finished."""
         shard, segments = element
         work = partial(self._make, shard, segments, pool_path)
         outputs = run_once(self._journal, f"shard-{shard}", work)
@@ -93,14 +98,30 @@ class _BuildShard(beam.DoFn):
 
     def _build(self, shard: int, segment: Segment, pool: Pool | None) -> Iterator[pa.RecordBatch]:
         documents, seed = load_segment(segment, self._options.documents_schema), self._layout.seed
-        splits = np.full(documents.num_rows, self._layout.split_of(shard), np.uint8)
-        for repeat in self._layout.repeats_of(shard, segment.bucket, self._objective.repeats):
+        every, repeats = documents, self._objective.repeats
+        for repeat in self._layout.repeats_of(shard, segment.bucket, repeats):
+            documents = self._choose(every, repeat // repeats)
+            splits = np.full(documents.num_rows, self._layout.split_of(shard), np.uint8)
             examples = self._objective.build(documents, Repeat(repeat, pool, splits, seed))
-            self._tally.add("build.passes", documents.num_rows)
+            self._count_passes(shard, documents.num_rows)
             self._tally.add("build.examples", examples.num_rows)
             for name, number in self._objective.count(documents, examples).items():
                 self._tally.add(f"build.{name}", number)
             yield add_keys(examples, seed)
+
+    def _choose(self, documents: pa.RecordBatch, copy: int) -> pa.RecordBatch:
+        """Return the documents that are taken from their source once more than `copy` times."""
+        if not self._layout.sources:
+            return documents
+        copies = self._layout.count_copies(documents.column("document").to_numpy())
+        return documents.filter(pa.array(copies > copy))
+
+    def _count_passes(self, shard: int, documents: int) -> None:
+        self._tally.add("build.passes", documents)
+        source = self._layout.source_of(shard)
+        if source is not None:
+            name = self._options.sources[source]
+            self._tally.add(name_of_source(name, "build.passes"), documents)
 
     def _write(self, shard: int, examples: Iterator[pa.RecordBatch]) -> Iterator[WrittenFile]:
         output = self._options.output
@@ -158,9 +179,7 @@ class BuildShards(beam.PTransform):
         """Apply one DoFn to each shard; the pool's path is its side input."""
         paths = [] if self._pool is None else [beam.pvalue.AsSingleton(self._pool)]
         tags: dict[str, object] = {COUNTS: Count, SKETCHES: Sketch}
-        build = beam.ParDo(_BuildShard(self._options), *paths).with_output_types(
-            WrittenFile, **tags
-        )
+        build = beam.ParDo(ShardDoFn(self._options), *paths).with_output_types(WrittenFile, **tags)
         return shards | "BuildShard" >> build.with_outputs(*tags, main=SHARDS)
 
     def display_data(self) -> dict[str, str | int | float | bool]:

@@ -5,10 +5,12 @@ The checksum is CRC-32C, for which processors have an instruction: a few gigabyt
 
 import hashlib
 import io
+import os
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import google_crc32c
 import pyarrow as pa
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 _BLOCK_BYTES = 2**20
+# CRC-32C's polynomial, with the coefficient of x**31 in the lowest bit.
+_POLYNOMIAL = 0x82F63B78
 
 
 class DamagedFileError(UserError):
@@ -62,6 +66,106 @@ class ChecksumWriter(io.BufferedIOBase):
         """Close the file."""
         self._stream.close()
         super().close()
+
+
+class ChecksumReader(io.RawIOBase):
+    """Reads a file for somebody else, and computes the checksum of a range of it on the way.
+
+    Args:
+        raw: the file, at its beginning.
+        start: first byte of the range.
+        end: end of the range, exclusive; None for that of the file.
+    """
+
+    def __init__(self, raw: BinaryIO, start: int, end: int | None) -> None:
+        super().__init__()
+        self._raw, self._start, self._end = raw, start, end
+        self._position, self._next, self._checksum = 0, start, 0
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """Say that its position can be changed."""
+        return True
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Read as any file does."""
+        data = self._raw.read(-1 if size is None else size)
+        begin, self._position = self._position, self._position + len(data)
+        if begin <= self._next < self._position:
+            limit = len(data) if self._end is None else self._end - begin
+            self._extend(data[self._next - begin : limit])
+        return data
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Change the position as any file does."""
+        self._position = self._raw.seek(offset, whence)
+        return self._position
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._position
+
+    def close(self) -> None:
+        """Do nothing: whoever opened the file closes it."""
+
+    def _extend(self, data: bytes) -> None:
+        self._checksum = google_crc32c.extend(self._checksum, data)
+        self._next += len(data)
+
+    def finish(self, most_bytes: int | None = None) -> tuple[int, int] | None:
+        """Read what nobody has read, and return the length of the range and its checksum.
+
+        Args:
+            most_bytes: the most bytes that are read; None for any number.
+
+        Returns:
+            None if more would have to be read.
+        """
+        end = self.seek(0, os.SEEK_END) if self._end is None else self._end
+        if most_bytes is not None and end - self._next > most_bytes:
+            return None
+        if self._next < end:
+            self.seek(self._next)
+        while self._next < end and self.read(min(_BLOCK_BYTES, end - self._next)):
+            pass
+        return self._next - self._start, self._checksum
+
+
+def join_checksums(first: int, second: int, second_bytes: int) -> int:
+    """Return the CRC-32C of some bytes and those that follow them, from the checksums of both.
+
+    Source: crc32_combine_ of zlib's crc32.c.
+
+    Args:
+        first: checksum of the first bytes.
+        second: checksum of those that follow.
+        second_bytes: their number.
+    """
+    return _multiply(_power(8 * second_bytes), first) ^ second
+
+
+@lru_cache(maxsize=256)
+def _power(exponent: int) -> int:
+    """Return x**exponent modulo the polynomial."""
+    result, square = 1 << 31, 1 << 30
+    while exponent:
+        if exponent & 1:
+            result = _multiply(square, result)
+        square, exponent = _multiply(square, square), exponent >> 1
+    return result
+
+
+def _multiply(one: int, other: int) -> int:
+    """Return the product of two polynomials over GF(2) modulo the polynomial."""
+    product = 0
+    for bit in range(31, -1, -1):
+        if one >> bit & 1:
+            product ^= other
+        other = other >> 1 ^ (_POLYNOMIAL if other & 1 else 0)
+    return product
 
 
 def read_intact(part: Part) -> bytes:

@@ -15,15 +15,18 @@ from corpusmill.dataset.accounting import (
     find_imbalances,
     is_of_the_run,
     split_distributions,
+    split_sources,
 )
 from corpusmill.dataset.card import render_card
 from corpusmill.dataset.checksums import HashingWriter
+from corpusmill.dataset.croissant import render_croissant
 from corpusmill.dataset.manifest import FileEntry, Manifest, Shard, Split, entry_of
 from corpusmill.formats.shard_formats import FORMATS, part_names
 from corpusmill.layout.length_bins import LengthBin
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
-from transforms.checksums import read_blocks, unseal
-from transforms.elements import RejectsFile, WrittenFile
+from transforms.checksums import join_checksums, read_blocks, unseal
+from transforms.elements import ReadRange, RejectsFile, WrittenFile
+from transforms.lineage import report_data_set
 from transforms.recovery.claim import COMMITTED, check_claim, end_claim
 from transforms.recovery.publish import Move
 from transforms.recovery.reveal import reveal
@@ -50,6 +53,7 @@ class CommitOptions:
         bins: the length bins into which each shard is divided; empty where lengths are mixed.
         joined: {split: name without suffix} if all shards of a split become one file.
         shard_name: pattern of the shards' names; None for the default.
+        sources: names of the sources, in the order of the layout's; empty where there is but one.
         is_awaited: whether a command waits for the job, which then removes the temporary folder and
             the claim; otherwise the commit removes them.
     """
@@ -65,6 +69,7 @@ class CommitOptions:
     joined: Mapping[str, str] = field(default_factory=dict)
     shard_name: str | None = None
     is_awaited: bool = False
+    sources: tuple[str, ...] = ()
 
 
 class _Commit(beam.DoFn):
@@ -82,20 +87,28 @@ class _Commit(beam.DoFn):
         written: list[WrittenFile],
         counts: Sequence[Count],
         rejects: list[RejectsFile],
+        ranges: Sequence[ReadRange],
     ) -> Iterator[str]:
         sums = limit_distinct(dict(counts)) | {"write.rejects": sum(f.rejects for f in rejects)}
         place = self._options.place
         if not place.is_over():
             with place.at_work():
                 check_claim(place.output, place.token)
-                self._commit(written, sums, rejects)
+                self._commit(written, sums, rejects, ranges)
             end_claim(place.output, place.token, COMMITTED)
+        # A first attempt may have finished the data set without living to report it.
+        if place.has_committed():
+            report_data_set(place.output)
         if not self._options.is_awaited:
             place.clean_up()
         yield place.output
 
     def _commit(
-        self, written: list[WrittenFile], sums: dict[str, int], rejects: list[RejectsFile]
+        self,
+        written: list[WrittenFile],
+        sums: dict[str, int],
+        rejects: list[RejectsFile],
+        ranges: Sequence[ReadRange],
     ) -> None:
         self._check_counts(written, sums)
         record_path = self._options.record_path
@@ -109,7 +122,7 @@ class _Commit(beam.DoFn):
             if isinstance(entry, Shard):
                 shards_of.setdefault(self._split_of(file), []).append(entry)
         files = [entry for _, entry in entries if not isinstance(entry, Shard)]
-        header = manifest_json.from_json(record["header"])
+        header = _add_checksums(manifest_json.from_json(record["header"]), ranges)
         path = self._options.tokenizer_path
         tokenizer_json = b"".join(read_blocks(path, header.tokenizer.sha256))
         files.append(entry_of(manifests.TOKENIZER, tokenizer_json))
@@ -142,30 +155,38 @@ class _Commit(beam.DoFn):
 
     def _entry(self, file: WrittenFile) -> FileEntry:
         suffixes, bins, split = self._options.suffixes, self._options.bins, self._split_of(file)
-        begin = manifests.bin_name(split, file.bin, len(bins)) if bins else split
+        source = self._source_of(file)
+        group = f"{split}-{source}" if source else split
+        begin = manifests.bin_name(group, file.bin, len(bins)) if bins else group
         if self._options.joined:
-            shard = self._options.joined[split] + suffixes[0]
+            shard = self._options.joined[split] + (f"-{source}" if source else "") + suffixes[0]
         else:
-            first, total = self._layout.split_range(file.shard)
+            first, total = self._layout.range_around(file.shard)
             number, pattern = file.shard - first, self._options.shard_name
             shard = manifests.shard_name(begin, number, total, suffixes[0], pattern)
         name = part_names(shard, suffixes)[file.part]
         if file.part:
             return FileEntry(name, file.bytes, file.sha256)
         length_bin = asdict(bins[file.bin]) if bins else {}
-        return Shard(name, file.bytes, file.sha256, file.rows, file.tokens, **length_bin)
+        content = (file.rows, file.tokens)
+        return Shard(name, file.bytes, file.sha256, *content, **length_bin, source=source)
 
-    def _position(self, file: WrittenFile) -> tuple[int, int, int, int]:
+    def _source_of(self, file: WrittenFile) -> str | None:
+        number = self._layout.source_of(file.shard)
+        return None if number is None else self._options.sources[number]
+
+    def _position(self, file: WrittenFile) -> tuple[int, int, int, int, int]:
         """Return the key of the manifest's order, which keeps the shards of a bin together."""
-        return (self._layout.split_of(file.shard), file.bin, file.shard, file.part)
+        source = self._layout.source_of(file.shard) or 0
+        return (self._layout.split_of(file.shard), source, file.bin, file.shard, file.part)
 
     def _join_shards(self, written: list[WrittenFile]) -> Iterator[WrittenFile]:
-        """Join the files of a split's shards, in the order of their numbers, part by part."""
+        """Join the files of a split's and source's shards, in the order of their numbers."""
 
-        def kind(file: WrittenFile) -> tuple[str, int]:
-            return self._split_of(file), file.part
+        def kind(file: WrittenFile) -> tuple[str, str, int]:
+            return self._split_of(file), self._source_of(file) or "", file.part
 
-        for (split, part), group in groupby(sorted(written, key=kind), kind):
+        for (split, _, part), group in groupby(sorted(written, key=kind), kind):
             files = sorted(group)
             if len(files) == 1:
                 yield files[0]
@@ -179,20 +200,42 @@ class _Commit(beam.DoFn):
         return str(FileSystems.join(self._options.place.output, *name.split("/")))
 
 
+def _add_checksums(header: Manifest, ranges: Sequence[ReadRange]) -> Manifest:
+    """Add the checksums of the files of which every byte was read."""
+    corpus, whole = header.corpus, dict[int, tuple[int, int]]()
+    for index, start, length, checksum in sorted(ranges):
+        end, before = whole.get(index, (0, 0))
+        if start == end:
+            whole[index] = end + length, join_checksums(before, checksum, length)
+    files = tuple(
+        replace(file, crc32c=f"{whole[index][1]:08x}")
+        if whole.get(index, (-1, 0))[0] == file.bytes
+        else file
+        for index, file in enumerate(corpus.files)
+    )
+    return replace(header, corpus=replace(corpus, files=files))
+
+
 def _add_results(
     header: Manifest,
     counts: dict[str, int],
     shards: Mapping[str, list[Shard]],
     files: Sequence[FileEntry],
 ) -> Manifest:
-    plain, distributions = split_distributions(counts)
+    common, of_sources = split_sources(counts)
+    plain, distributions = split_distributions(common)
+    sources = tuple(
+        replace(source, counts=dict(sorted(of_sources.get(source.name, {}).items())))
+        for source in header.corpus.sources
+    )
+    corpus = replace(header.corpus, sources=sources)
     splits = {
         name: Split.from_shards(shards[name], distributions.get(name, {}))
         for name in SPLIT_NAMES
         if name in shards
     }
     kept = {name: number for name, number in plain.items() if not is_of_the_run(name)}
-    return replace(header, counts=kept, splits=splits, files=tuple(files))
+    return replace(header, corpus=corpus, counts=kept, splits=splits, files=tuple(files))
 
 
 def _join_files(files: Iterable[WrittenFile | RejectsFile], joined: str) -> tuple[int, str]:
@@ -213,15 +256,28 @@ def _describe(manifest: Manifest, tokenizer_json: bytes) -> dict[str, bytes]:
     files = FORMATS[manifest.output.format].companion_files(
         shards, tokenizer_json.decode(), manifest.objective.options
     )
+    if manifest.corpus.sources:
+        files |= _describe_blend(manifest)
     manifest = manifest.with_files(files)
-    card = {manifests.CARD: render_card(manifest)}
-    content = manifest_json.encode(manifest.with_files(card))
+    described = {
+        manifests.CROISSANT: render_croissant(manifest),
+        manifests.CARD: render_card(manifest),
+    }
+    content = manifest_json.encode(manifest.with_files(described))
     return {
         **files,
-        **card,
+        **described,
         manifests.MANIFEST: content,
         manifests.SUCCESS: manifest_json.seal(content),
     }
+
+
+def _describe_blend(manifest: Manifest) -> dict[str, bytes]:
+    tokens = {
+        name: {shard.file: shard.tokens for shard in split.shards if shard.tokens}
+        for name, split in manifest.splits.items()
+    }
+    return FORMATS[manifest.output.format].blend_files(tokens)
 
 
 class CommitDataset(beam.PTransform):
@@ -232,6 +288,7 @@ class CommitDataset(beam.PTransform):
         layout: how the examples are spread over shards.
         counts: collections of ("stage.name", number).
         rejects: the rejects of all tasks.
+        ranges: what was read, with checksums.
         sketches: collections of ("stage.name", sketch).
     """
 
@@ -241,16 +298,18 @@ class CommitDataset(beam.PTransform):
         layout: Layout,
         counts: list[beam.PCollection[Count]],
         rejects: beam.PCollection[RejectsFile],
+        ranges: beam.PCollection[ReadRange],
         sketches: Sequence[beam.PCollection[Sketch]] = (),
     ) -> None:
         super().__init__()
-        self._sketches = sketches
+        self._sketches, self._ranges = sketches, ranges
         self._options, self._layout, self._counts, self._rejects = options, layout, counts, rejects
 
     def expand(self, shards: beam.PCollection[WrittenFile]) -> beam.PCollection[str]:
         """Add up the counts, and run the commit once after all shards."""
         inputs = map(
-            beam.pvalue.AsList, (shards, add_up(self._counts, self._sketches), self._rejects)
+            beam.pvalue.AsList,
+            (shards, add_up(self._counts, self._sketches), self._rejects, self._ranges),
         )
         once = shards.pipeline | "StartCommit" >> beam.Impulse()
         return once | "Commit" >> beam.ParDo(

@@ -4,6 +4,7 @@ Each is a small named tuple with a schema, so that no element is ever pickled. D
 examples do not travel: they go through files.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -30,40 +31,6 @@ class Part(NamedTuple):
     checksum: int
 
 
-class Task(NamedTuple):
-    """The unit of reading: neighboring ranges of the input, listed on one line of the plan.
-
-    Attributes:
-        number: position of the task in the plan, from 0.
-        plan: path of the plan.
-        offset: first byte of the line.
-        length: number of bytes of the line.
-    """
-
-    number: int
-    plan: str
-    offset: int
-    length: int
-
-
-class RejectsFile(NamedTuple):
-    """The rejects of one task, written as JSON lines.
-
-    Attributes:
-        number: number of the task.
-        path: temporary file.
-        rejects: number of lines.
-        bytes: size of the file.
-        sha256: hexadecimal digest of the file.
-    """
-
-    number: int
-    path: str
-    rejects: int
-    bytes: int
-    sha256: str
-
-
 class Segment(NamedTuple):
     """The rows of one bucket: one Arrow IPC message in a file.
 
@@ -87,6 +54,58 @@ class Segment(NamedTuple):
     def parts(self) -> tuple[Part, ...]:
         """The message."""
         return (Part(self.path, self.offset, self.length, self.checksum),)
+
+
+class Task(NamedTuple):
+    """The unit of reading: neighboring ranges of the input, listed on one line of the plan.
+
+    Attributes:
+        number: position of the task in the plan, from 0.
+        plan: path of the plan.
+        offset: first byte of the line.
+        length: number of bytes of the line.
+        repeats: references to the ids of documents that repeat others (`transforms.duplicates`).
+    """
+
+    number: int
+    plan: str
+    offset: int
+    length: int
+    repeats: Sequence[Segment] = ()
+
+
+class RejectsFile(NamedTuple):
+    """The rejects of one task, written as JSON lines.
+
+    Attributes:
+        number: number of the task.
+        path: temporary file.
+        rejects: number of lines.
+        bytes: size of the file.
+        sha256: hexadecimal digest of the file.
+    """
+
+    number: int
+    path: str
+    rejects: int
+    bytes: int
+    sha256: str
+
+
+class ReadRange(NamedTuple):
+    """A range of an input file that was read.
+
+    Attributes:
+        file_index: position of the file in the sorted list of inputs.
+        start: first byte.
+        length: number of bytes.
+        checksum: their CRC-32C.
+    """
+
+    file_index: int
+    start: int
+    length: int
+    checksum: int
 
 
 class WrittenFile(NamedTuple):
@@ -150,5 +169,5 @@ class Candidates(NamedTuple):
         )
 
 
-for _element in (Task, RejectsFile, Segment, WrittenFile, Candidates):
+for _element in (Task, RejectsFile, Segment, WrittenFile, Candidates, ReadRange):
     beam.coders.registry.register_coder(_element, coders.RowCoder)

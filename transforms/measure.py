@@ -48,7 +48,7 @@ class _MeasureTask(TaskDoFn):
 
     def process(self, element: Task) -> Iterator[Count | TaggedOutput]:
         measures = Measures()
-        for text, documents in self.prepare(read_task(element)):
+        for text, documents in self.prepare(element, read_task(element)):
             measures.add(measure_text(text))
             if documents.num_rows:
                 measures.add(self._measure_tokens(documents))

@@ -13,6 +13,7 @@ import apache_beam as beam
 
 from transforms.checksums import seal, unseal
 from transforms.elements import Task
+from transforms.lineage import report_sources, roll_up
 from transforms.recovery.workplace import Workplace
 from transforms.storage.files import create_file, open_file, read_part
 
@@ -46,11 +47,13 @@ class Plan(NamedTuple):
         path: path of the file, which has a line for each task.
         tasks: number of tasks.
         ranges: number of ranges.
+        sources: the files, or if these are many, folders around them.
     """
 
     path: str
     tasks: int
     ranges: int
+    sources: tuple[str, ...] = ()
 
 
 def cut_ranges(
@@ -94,14 +97,20 @@ def group_ranges(
         yield task
 
 
-def write_plan(path: str, tasks: Iterable[list[PlannedRange]]) -> Plan:
-    """Write a plan with a line for each task, a checksum and JSON; tasks are numbered in order."""
+def write_plan(path: str, tasks: Iterable[list[PlannedRange]], files: Iterable[str] = ()) -> Plan:
+    """Write a plan with a line for each task, a checksum and JSON; tasks are numbered in order.
+
+    Args:
+        path: path of the plan.
+        tasks: the ranges of each task.
+        files: paths of the input files, which the run reports as its sources.
+    """
     number = ranges = 0
     with create_file(path) as stream:
         for task in tasks:
             stream.write(seal(json.dumps(task).encode() + b"\n"))
             number, ranges = number + 1, ranges + len(task)
-    return Plan(path, number, ranges)
+    return Plan(path, number, ranges, roll_up(files))
 
 
 def read_task(task: Task) -> list[PlannedRange]:
@@ -115,14 +124,15 @@ def read_task(task: Task) -> list[PlannedRange]:
 
 
 class _ListTasks(beam.DoFn):
-    """List the tasks of a plan."""
+    """List the tasks of a plan, and report what they read."""
 
-    def __init__(self, place: Workplace) -> None:
-        self._place = place
+    def __init__(self, place: Workplace, sources: tuple[str, ...]) -> None:
+        self._place, self._sources = place, sources
 
     def process(self, element: str) -> Iterator[Task]:
         if self._place.is_over():
             return
+        report_sources(self._sources)
         offset = 0
         with open_file(element) as stream:
             for number, line in enumerate(stream):
@@ -147,7 +157,8 @@ class PlanTasks(beam.PTransform):
         return (
             begin
             | "CreatePlan" >> beam.Create([self._plan.path]).with_output_types(str)
-            | "ListTasks" >> beam.ParDo(_ListTasks(self._place)).with_output_types(Task)
+            | "ListTasks"
+            >> beam.ParDo(_ListTasks(self._place, self._plan.sources)).with_output_types(Task)
             | "SpreadTasks" >> beam.Reshuffle()
         )
 

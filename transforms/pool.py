@@ -126,13 +126,14 @@ class CandidateFile:
         return self._written
 
 
-class _WritePool(beam.DoFn):
+class PoolDoFn(beam.DoFn):
     """Draw one pool from all candidates."""
 
     def __init__(self, options: PoolOptions) -> None:
         self._options = options
 
     def process(self, element: tuple[int, Iterable[Candidates]]) -> Iterator[str]:
+        """Draw the pool from (key, candidates), unless the journal says that it is finished."""
         place = self._options.place
         outputs, _ = Journal(place).once(POOL, lambda: self._write(element[1]), _is_intact)
         # The side input needs a path, even one that nobody opens because the run is over.
@@ -275,7 +276,7 @@ class WritePool(beam.PTransform):
         nothing = candidates.pipeline | "CreateNoCandidates" >> beam.Create(
             [Candidates("0", 0, "", 0, 0, 0, 0, 0)]
         ).with_output_types(Candidates)
-        write = beam.ParDo(_WritePool(self._options)).with_output_types(str, **{COUNTS: Count})
+        write = beam.ParDo(PoolDoFn(self._options)).with_output_types(str, **{COUNTS: Count})
         return (
             (candidates, nothing)
             | "JoinCandidates" >> beam.Flatten()

@@ -4,24 +4,30 @@ The three steps are one DoFn, because a task is the unit of the journal: all out
 be known when it ends.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
+from corpusmill.corpus.filters.dropping import Step
+from corpusmill.corpus.filters.functions import load_filters
+from corpusmill.corpus.filters.options import FilterOptions
 from corpusmill.corpus.options import DocumentOptions
-from transforms.elements import Candidates, NamedOutputs, RejectsFile, Segment, Task
+from corpusmill.dataset.accounting import NOT_DRAWN
+from transforms.duplicates import load_repeats
+from transforms.elements import Candidates, NamedOutputs, ReadRange, RejectsFile, Segment, Task
+from transforms.overlaps import StoredPassages
 from transforms.plan import PlannedRange, read_task
 from transforms.pool import CANDIDATES, CandidateFile
-from transforms.read import REJECTS, TaskReader
+from transforms.read import READ_RANGES, REJECTS, TaskReader
 from transforms.recovery.journal import Journal, Output
 from transforms.recovery.workplace import Workplace
 from transforms.shuffle import BUFFER_BYTES, Routes
 from transforms.spill import Spill
-from transforms.tally import COUNTS, SKETCHES, Count, Sketch, Tally
+from transforms.tally import COUNTS, SKETCHES, Count, Sketch, SourceTally, Tally
 from transforms.tokenize import Tokenizing, tokenize_batch
 from transforms.work_log import log_begin, run_once
 
@@ -39,7 +45,10 @@ class Preparation:
         candidate_limit: largest priority of a document that may enter the pool; None without a
             pool.
         place: where the run works.
+        filters: which documents are left out.
+        passages: the passages that they must not overlap with; None for none.
         buffer_bytes: size from which the documents of a task are written to a file.
+        sources: names of the sources, in the order of the layout's; empty where there is but one.
     """
 
     documents: DocumentOptions
@@ -47,7 +56,10 @@ class Preparation:
     routes: Routes
     candidate_limit: int | None
     place: Workplace
+    filters: FilterOptions = field(default_factory=FilterOptions)
+    passages: StoredPassages | None = None
     buffer_bytes: int = BUFFER_BYTES
+    sources: tuple[str, ...] = ()
 
 
 class TaskDoFn(beam.DoFn):
@@ -55,18 +67,22 @@ class TaskDoFn(beam.DoFn):
 
     Args:
         preparation: how tasks are prepared.
+        keeps_checksums: whether checksums of the input are computed.
     """
 
-    def __init__(self, preparation: Preparation) -> None:
+    def __init__(self, preparation: Preparation, keeps_checksums: bool = False) -> None:
+        self._keeps_checksums = keeps_checksums
         self._preparation, self._shared = preparation, Shared()
+        self._shared_passages = Shared()
 
     def prepare(
-        self, ranges: Iterable[PlannedRange]
+        self, task: Task, ranges: Iterable[PlannedRange]
     ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
         """Yield the batches of a task, as text and tokenized; further outputs are in `finish`.
 
         Args:
-            ranges: the ranges of the task.
+            task: the task.
+            ranges: its ranges.
         """
         tokenizing = self._preparation.tokenizing
         # Once for each process, and not before there is work: the file may be gone by then.
@@ -74,19 +90,50 @@ class TaskDoFn(beam.DoFn):
         limit, seed = self._preparation.candidate_limit, self._preparation.routes.layout.seed
         folder, tally = self._preparation.place.temp_folder, Tally()
         self._candidates = None if limit is None else CandidateFile(seed, limit, folder, tally)
-        self._reader = TaskReader(self._preparation.documents, folder, tally)
+        steps, layout = list(self._steps(task)), self._preparation.routes.layout
+        names = self._preparation.sources
+        sources = SourceTally(names, layout, tally) if names else None
+        self._reader = TaskReader(
+            self._preparation.documents,
+            folder,
+            tally,
+            steps,
+            keeps_checksums=self._keeps_checksums,
+            sources=sources,
+        )
         self._tally = tally
         for text in self._reader.read(ranges):
-            documents = tokenize_batch(self._tokenizer, text, tally)
+            documents = tokenize_batch(self._tokenizer, text, tally, tokenizing.cuts)
+            if sources:
+                sources.add_tokenized(text, documents)
             if self._candidates:
                 self._candidates.add(documents)
             yield text, documents
 
+    def _steps(self, task: Task) -> Iterator[Step]:
+        """Yield the steps in which documents are dropped, in their order."""
+        filters, passages = self._preparation.filters, self._preparation.passages
+        yield from load_filters(filters.filter)
+        if filters.drop_duplicates:
+            yield load_repeats(task.repeats)
+        if passages:
+            yield self._shared_passages.acquire(passages.load, tag=passages.path)
+        # Last, so that of equal documents the one that is kept may be drawn.
+        if self._preparation.sources:
+            yield self._leave_out
+
+    def _leave_out(self, documents: pa.RecordBatch, _: str) -> Sequence[str]:
+        """Name the documents of which a source takes no copy."""
+        ids = documents.column("document").to_numpy()
+        copies = self._preparation.routes.layout.count_copies(ids)
+        return ["" if number else NOT_DRAWN for number in copies.tolist()]
+
     def finish(self, task: Task) -> Iterator[Output]:
-        """Yield the candidates, rejects, counts and sketches of the last prepared task."""
+        """Yield all further outputs of the last prepared task."""
         if self._candidates:
             yield from ((CANDIDATES, candidates) for candidates in self._candidates.close())
         yield from ((REJECTS, rejects) for rejects in self._reader.rejects(task.number))
+        yield from ((READ_RANGES, read_range) for read_range in self._reader.ranges)
         yield from self._tally.outputs()
 
 
@@ -109,7 +156,7 @@ class _PrepareTask(TaskDoFn):
         ranges = read_task(task)
         log_begin(f"task-{task.number}", ranges)
         spill = Spill(self._preparation.place.temp_folder, self._preparation.buffer_bytes)
-        for _, documents in self.prepare(ranges):
+        for _, documents in self.prepare(task, ranges):
             if documents.num_rows:
                 spill.add(documents, self._preparation.routes.buckets(documents))
         spill.write()
@@ -121,7 +168,7 @@ class PrepareDocuments(beam.PTransform):
     """Read, tokenize and spill the documents of tasks.
 
     Returns the collections SEGMENTS (keyed by merge where files have two levels, else by shard),
-    CANDIDATES, REJECTS, COUNTS and SKETCHES.
+    CANDIDATES, REJECTS, READ_RANGES, COUNTS and SKETCHES.
 
     Args:
         preparation: how tasks are prepared.
@@ -134,11 +181,12 @@ class PrepareDocuments(beam.PTransform):
     def expand(self, tasks: beam.PCollection[Task]) -> NamedOutputs:
         """Apply one DoFn."""
         tags: dict[str, object] = {
-            CANDIDATES: Candidates, REJECTS: RejectsFile, COUNTS: Count, SKETCHES: Sketch,
+            CANDIDATES: Candidates, REJECTS: RejectsFile, READ_RANGES: ReadRange, COUNTS: Count,
+            SKETCHES: Sketch,
         }  # fmt: skip
-        prepare = beam.ParDo(_PrepareTask(self._preparation)).with_output_types(
-            tuple[int, Segment], **tags
-        )
+        prepare = beam.ParDo(
+            _PrepareTask(self._preparation, keeps_checksums=True)
+        ).with_output_types(tuple[int, Segment], **tags)
         return tasks | "PrepareTask" >> prepare.with_outputs(*tags, main=SEGMENTS)
 
     def display_data(self) -> dict[str, str | int]:

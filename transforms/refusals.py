@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from corpusmill.dataset.accounting import count_dropped
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import UserError
 from corpusmill.inspection.findings import find
@@ -41,7 +42,11 @@ def explain_emptiness(output: str, counts: Mapping[str, int]) -> UserError:
     documents, tokens = counts.get("read.documents", 0), counts.get("tokenize.tokens", 0)
     lines = counts.get("read.lines", 0) + counts.get("read.rows", 0)
     rejects = counts.get("read.rejects", 0)
-    if tokens:
+    dropped = counts.get("filter.dropped", 0)
+    if documents and dropped == documents:
+        reasons = ", ".join(f"{name} {number:,}" for name, number in count_dropped(counts).items())
+        cure = f"All documents were dropped ({reasons}): check the filters"
+    elif tokens:
         cure = "The documents are too short for this objective: check how they are divided into "
         cure += "sentences (--sentence-rule), and the length of a row (--max-seq-length)"
     elif documents:

@@ -73,6 +73,7 @@ class Routes:
         groups: number of groups of homes on the first of two levels of files; the number of shards
             where one level is enough.
         tasks_per_merge: number of tasks whose files one call of the second level merges.
+        kind: part of the names of merges in the journal.
     """
 
     layout: Layout
@@ -80,6 +81,7 @@ class Routes:
     repeats: int
     groups: int
     tasks_per_merge: int = 1
+    kind: str = ""
 
     @property
     def two_levels(self) -> bool:
@@ -129,16 +131,18 @@ def plan_routes(
     return Routes(layout, validation_share, repeats, groups, max(1, -(-tasks // merges)))
 
 
-class _MergeGroup(beam.DoFn):
+class MergeDoFn(beam.DoFn):
     """The second level: write the documents of a group of homes to a file ordered by home."""
 
     def __init__(self, routes: Routes, place: Workplace, schema: pa.Schema) -> None:
         self._routes, self._place, self._schema = routes, place, schema
 
     def process(self, element: tuple[int, Iterable[Segment]]) -> Iterator[KeyedSegment]:
+        """Merge (merge, segments), unless the journal says that it is finished."""
         merge, segments = element
         journal = Journal(self._place)
-        outputs, _ = journal.once(f"merge-{merge}", lambda: self._merge(segments))
+        name = f"merge-{self._routes.kind}{merge}"
+        outputs, _ = journal.once(name, lambda: self._merge(segments))
         yield from self._routes.to_shards(segment for _, segment in outputs)
 
     def _merge(self, segments: Iterable[Segment]) -> Iterator[Output]:
@@ -149,6 +153,30 @@ class _MergeGroup(beam.DoFn):
             spill.write()
             merged = join_files(spill.segments, self._place.temp_folder, self._schema)
         yield from (("", segment) for segment in merged)
+
+
+def merge_segments(
+    segments: beam.PCollection[KeyedSegment], routes: Routes, place: Workplace, schema: pa.Schema
+) -> beam.PCollection[KeyedSegment]:
+    """Merge segments that `Routes.route` has keyed, where files have two levels.
+
+    Args:
+        segments: those of all tasks.
+        routes: how their rows reach their shards.
+        place: where the run works.
+        schema: of the rows.
+
+    Returns:
+        The segments keyed by shard.
+    """
+    if not routes.two_levels:
+        return segments
+    merge = MergeDoFn(routes, place, schema)
+    return (
+        segments
+        | "GatherMerges" >> beam.GroupByKey()
+        | "MergeGroup" >> beam.ParDo(merge).with_output_types(KeyedSegment)
+    )
 
 
 class GatherShards(beam.PTransform):
@@ -168,13 +196,7 @@ class GatherShards(beam.PTransform):
         self, segments: beam.PCollection[KeyedSegment]
     ) -> beam.PCollection[tuple[int, Iterable[Segment]]]:
         """Use one level of files, or two where segments would be too small to read."""
-        if self._routes.two_levels:
-            merge = _MergeGroup(self._routes, self._place, self._schema)
-            segments = (
-                segments
-                | "GatherMerges" >> beam.GroupByKey()
-                | "MergeGroup" >> beam.ParDo(merge).with_output_types(KeyedSegment)
-            )
+        segments = merge_segments(segments, self._routes, self._place, self._schema)
         shards = segments.pipeline | "CountShards" >> beam.Create(
             [self._routes.layout.shards]
         ).with_output_types(int)

@@ -12,9 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import apache_beam as beam
 import numpy as np
+import pyarrow as pa
 from apache_beam.metrics import Metrics
 
 from corpusmill.arrays.distinct import EMPTY, Hashes, add_hashes, estimate_distinct
+from corpusmill.corpus.batches import document_id
+from corpusmill.dataset.accounting import name_of_source
+from corpusmill.layout.placement import Layout
+from corpusmill.objectives.documents import unpack_documents
 
 COUNTS, SKETCHES = "counts", "sketches"
 Count = tuple[str, int]
@@ -24,8 +29,11 @@ NAMESPACE = "corpusmill"
 # A count or a sketch; the other one is 0 or empty.
 _Both = tuple[str, tuple[int, str]]
 
-# The counts that the progress line shows while the work runs.
-_SHOWN = ("read.bytes", "tokenize.documents", "build.passes", "build.examples", "write.rows")
+# The counts that an engine shows while the work runs, for the progress line and for alerts.
+_SHOWN = (
+    "read.bytes", "read.rejects", "tokenize.documents", "build.passes", "build.examples",
+    "write.rows",
+)  # fmt: skip
 _LIVE = {name: Metrics.counter(NAMESPACE, name) for name in _SHOWN}
 # The same since this process began: of a job inside this process Beam reports none.
 _HERE = dict.fromkeys(_SHOWN, 0)
@@ -61,6 +69,50 @@ class Tally:
         yield from ((COUNTS, count) for count in self.counts())
         for name, sketch in sorted(self._sketches.items()):
             yield SKETCHES, (name, _encode(sketch))
+
+
+class SourceTally:
+    """The counts of each source, beside those of all text.
+
+    Args:
+        names: of the sources, in the order of the layout's.
+        layout: tells the source of a document.
+        tally: where the counts go.
+    """
+
+    def __init__(self, names: Sequence[str], layout: Layout, tally: Tally) -> None:
+        self._names, self._layout, self._tally = names, layout, tally
+
+    def add_read(self, file_index: int, counts: Mapping[str, int]) -> None:
+        """Add what was read of a file, by name of the count."""
+        first = np.array([document_id(file_index, 0)], np.uint64)
+        [source] = self._layout.sources_of(first).tolist()
+        for name, number in counts.items():
+            if number:
+                self._tally.add(name_of_source(self._names[source], name), number)
+
+    def add_tokenized(self, text: pa.RecordBatch, documents: pa.RecordBatch) -> None:
+        """Add documents, as text and tokenized; those without tokens are not among the latter."""
+        index, _ = unpack_documents(documents)
+        tokens = np.diff(index.sentence_offsets[index.offsets])
+        ids = documents.column("document").to_numpy()
+        copies, sources = self._layout.count_copies(ids), self._layout.sources_of(ids)
+        before = self._layout.sources_of(text.column("document").to_numpy())
+        self._tally.add("tokenize.copies", int(copies.sum()))
+        self._tally.add("tokenize.copied_tokens", int((copies * tokens).sum()))
+        for source in np.unique(before).tolist():
+            own = sources == source
+            counts = {
+                "documents": int(own.sum()),
+                "empty_documents": int((before == source).sum() - own.sum()),
+                "tokens": int(tokens[own].sum()),
+                "copies": int(copies[own].sum()),
+                "copied_tokens": int((copies * tokens)[own].sum()),
+            }
+            for name, number in counts.items():
+                if number:
+                    count = name_of_source(self._names[source], f"tokenize.{name}")
+                    self._tally.add(count, number)
 
 
 def show(count: Count) -> None:

@@ -10,6 +10,7 @@ from corpusmill.arrays.ragged import cut_rows
 from corpusmill.objectives.documents import unpack_documents
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer
+from corpusmill.tokenization.text_cuts import TextCuts
 from transforms.checksums import read_blocks
 from transforms.tally import Tally
 
@@ -30,6 +31,7 @@ class Tokenizing:
         special_tokens_in_text: whether special tokens in the text become their ids.
         words: rule of words by which ids are marked (`corpusmill.tokenization.words.words`); empty
             for none.
+        cuts: cuts texts before they are tokenized; None if they are not cut.
     """
 
     path: str
@@ -38,6 +40,7 @@ class Tokenizing:
     memoize: bool = True
     special_tokens_in_text: bool = True
     words: str = ""
+    cuts: TextCuts | None = None
 
     def load(self) -> SentenceTokenizer:
         """Load the tokenizer; Beam's `Shared` makes it one for each process.
@@ -55,10 +58,13 @@ class Tokenizing:
 
 
 def tokenize_batch(
-    tokenizer: SentenceTokenizer, batch: pa.RecordBatch, tally: Tally
+    tokenizer: SentenceTokenizer,
+    batch: pa.RecordBatch,
+    tally: Tally,
+    cuts: TextCuts | None = None,
 ) -> pa.RecordBatch:
     """Tokenize and count the documents of a batch; documents without tokens are left out."""
-    encoded = encode_documents(tokenizer, batch)
+    encoded = encode_documents(tokenizer, batch, cuts)
     tally.add("tokenize.documents", encoded.documents.num_rows)
     tally.add("tokenize.tokens", encoded.tokens)
     tally.add("tokenize.unknown_tokens", encoded.unknown_tokens)

@@ -22,6 +22,7 @@ import pyarrow as pa
 import tyro
 
 from benchmarks.builds import read_local
+from corpusmill.arrays.columns import tokens_of
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.reading import read_text
@@ -37,7 +38,7 @@ from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.word_marks import marked_dtype
 from pipeline.commands.builds import BUILDS
-from pipeline.preparation.recipe import Build
+from pipeline.preparation.build_options import Build
 
 _encoded: list[pa.RecordBatch] = []
 
@@ -68,7 +69,7 @@ class Plan:
 def make_plan(command: Build) -> Plan:
     """Return the plan of a command."""
     tokenizer = read_tokenizer(command.dataset.tokenizer, read_local, command.tokenizer_options)
-    objective = command.objective.bind(tokenizer)
+    objective = command.objective.bind(tokenizer.with_roles(command.objective.special_tokens))
     return Plan(
         command.dataset.input[0],
         tokenizer,
@@ -90,7 +91,8 @@ def encode_part(plan: Plan, part: int, parts: int) -> list[pa.RecordBatch]:
     with Path(plan.path).open("rb") as stream:
         read = read_text(stream, FileRange(plan.path, 0, plan.documents, start, end))
         full = (batch.documents for batch in read if batch.documents.num_rows)
-        _encoded.extend(encode_documents(encoder, documents).documents for documents in full)
+        cuts = plan.objective.text_cuts(plan.seed)
+        _encoded.extend(encode_documents(encoder, documents, cuts).documents for documents in full)
     return _encoded if plan.objective.pool_tokens else []
 
 
@@ -104,7 +106,8 @@ def build_part(part: int, plan: Plan) -> int:
             for suffix in shard_format.suffixes(plan.output)
         ]
         writer = shard_format.open_writer(streams, objective.columns, plan.output)
-        for group in cut_into_groups(objective.pack(_build(plan)), ROW_GROUP_ROWS):
+        tokens = tokens_of(objective.columns).name
+        for group in cut_into_groups(objective.pack(_build(plan)), tokens, ROW_GROUP_ROWS):
             writer.write(objective.finish(group, plan.output.is_padded))
             rows += group.num_rows
         writer.close()

@@ -20,6 +20,11 @@ WAYS: dict[str, tuple[str, ...]] = {
     "bert, whole words": ("bert", "--whole-word-mask"),
     "bert, sentence order": ("bert", "--segments", "sentence-order"),
     "bert, full sentences": ("bert", "--segments", "full-sentences"),
+    "bert, Google's pairs": ("bert", "--pairs", "google"),
+    "bert, packed": (
+        "bert", "--segments", "packed", "--max-predictions-per-seq", "None", "--duplicates", "1",
+    ),
+    "bert, one pass": ("bert", "--max-predictions-per-seq", "None", "--duplicates", "1"),
     "bert, TFRecord": ("bert", "--output-format", "tfrecord"),
     "electra": ("electra",),
     "ernie": ("ernie",),
@@ -27,9 +32,14 @@ WAYS: dict[str, tuple[str, ...]] = {
     "gpt, stream, Megatron": ("gpt", "--output-format", "megatron"),
     "gpt, windows": ("gpt", "--mode", "windows"),
     "gpt, pack": ("gpt", "--mode", "pack"),
-}
+    "gpt, middles of characters": ("gpt", "--fim-rate", "0.5"),
+    "gpt, middles of tokens": ("gpt", "--fim-rate", "0.5", "--fim-cut", "tokens"),
+    "t5": ("t5",),
+    "t5, UL2": ("t5", "--denoisers", "ul2"),
+}  # fmt: skip
 _HEADINGS = (
-    "", "examples", "seconds", "examples/s", "floor", "times floor", "peak MiB (PSS)",
+    "", "examples", "seconds", "examples/s", "CPU ns/token", "floor", "times floor",
+    "peak MiB (PSS)",
 )  # fmt: skip
 
 
@@ -60,6 +70,7 @@ def cells(way: str, jobs: Sequence[Measurement], floors: Sequence[Measurement]) 
     yield f"{examples:,}"
     yield f"{seconds:.1f}"
     yield f"{examples / seconds:,.0f}"
+    yield f"{1e9 * median(run.processor_seconds for run in jobs) / jobs[0].tokens:,.0f}"
     yield f"{median(floor_seconds):.1f}"
     yield f"{median_ratio(job_seconds, floor_seconds):.2f}"
     yield f"{max(run.peak_mib for run in jobs):,.0f}"

@@ -9,13 +9,10 @@ import numpy as np
 
 from benchmarks.builds import MEGABYTE, build, make_corpus, make_tokenizer
 from corpusmill.arrays.columns import ANY_LENGTH
-from corpusmill.reading.collate.causal_collators import (
-    CausalLmCollator,
-    PackedCollator,
-    WindowCollator,
-)
-from corpusmill.reading.collate.collators import MaskedLmCollator, collator_for
+from corpusmill.reading.collate.causal_collators import WindowCollator
+from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet, Samples
+from corpusmill.reading.load.batches import Collator
 from corpusmill.reading.rows import Rows
 from corpusmill.reading.token_windows import TokenWindows
 
@@ -78,7 +75,7 @@ class Source:
         return TokenWindows(data, CONTEXT) if data.columns[0].width == ANY_LENGTH else data
 
     @property
-    def collator(self) -> MaskedLmCollator | CausalLmCollator | PackedCollator | WindowCollator:
+    def collator(self) -> Collator:
         """The collator of all readers, so that they differ only in reading and moving rows."""
         samples = self.samples
         if isinstance(samples, TokenWindows):

@@ -33,15 +33,20 @@ class Role(StrEnum):
     """What the values of a column are, and so how its rows are counted, checked and padded.
 
     Attributes:
-        TOKEN_IDS: the row's tokens, a list; the first column of every data set.
+        TOKEN_IDS: the row's tokens, a list, whatever its name; the first column of every data set.
         WINDOW: tokens whose last one is a target only; cut by readers, never stored.
         SEGMENTS: one value per token: 0 in the first segment, 1 in the second.
         WORDS: one value per token: 0 for the first of a word, 1 for the others, -1 outside words.
+        WORD_STARTS: one value per token: 1 for the first of a word and for special tokens, 0 for
+            the others; for trainers of others, not for models.
         TOKEN_VALUES: one value per token, of another meaning.
         POSITIONS: positions of predicted tokens in the row, ascending; 0 is never predicted.
         PREDICTED_IDS: one token id per position, the original one.
+        TARGET_IDS: the tokens that a decoder predicts, a list of its own length.
         BOUNDARIES: where the pieces of a packed row begin, and where the last one ends.
         CLASS: one number per row, a class of the example.
+        FIRST_LENGTH: the tokens of the first segment, between two special tokens; built, but not
+            written, as SEGMENTS are derived from it.
         VALUE: one number or list per row, of another meaning.
     """
 
@@ -49,17 +54,20 @@ class Role(StrEnum):
     WINDOW = "window"
     SEGMENTS = "segments"
     WORDS = "words"
+    WORD_STARTS = "word_starts"
     TOKEN_VALUES = "token_values"  # noqa: S105
     POSITIONS = "positions"
     PREDICTED_IDS = "predicted_ids"
+    TARGET_IDS = "target_ids"
     BOUNDARIES = "boundaries"
     CLASS = "class"
+    FIRST_LENGTH = "first_length"
     VALUE = "value"
 
     @property
     def aligned_with(self) -> "Role | None":
         """The role of the column whose lists have the same lengths; None where no other has."""
-        if self in {Role.SEGMENTS, Role.WORDS, Role.TOKEN_VALUES}:
+        if self in {Role.SEGMENTS, Role.WORDS, Role.WORD_STARTS, Role.TOKEN_VALUES}:
             return Role.TOKEN_IDS
         return Role.POSITIONS if self is Role.PREDICTED_IDS else None
 
@@ -112,6 +120,18 @@ def column_of(columns: Iterable[Column], role: Role) -> Column | None:
     return next((column for column in columns if column.role is role), None)
 
 
+def tokens_of(columns: Iterable[Column]) -> Column:
+    """The column of the rows' tokens.
+
+    Raises:
+        ValueError: there is none.
+    """
+    tokens = column_of(columns, Role.TOKEN_IDS)
+    if tokens is None:
+        raise ValueError("no column has the role token_ids")
+    return tokens
+
+
 def most_values(column: Column, longest: int, padded: bool) -> int:
     """The most values of a column in one row, of which a damaged shard may claim any number.
 
@@ -125,7 +145,8 @@ def most_values(column: Column, longest: int, padded: bool) -> int:
     """
     if not column.width or (padded and column.width != ANY_LENGTH):
         return column.width or 1
-    limit = _MOST_OTHERS if column.role is Role.VALUE else longest + 1  # one more boundary
+    is_other = column.role in {Role.VALUE, Role.TARGET_IDS}
+    limit = _MOST_OTHERS if is_other else longest + 1  # one more boundary
     return limit if column.width == ANY_LENGTH else min(limit, column.width)
 
 

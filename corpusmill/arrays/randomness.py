@@ -5,11 +5,15 @@ is derived from (seed, document, repeat, purpose), so that building the same doc
 numbers on any machine, in any order, after any number of retries.
 """
 
+from functools import cache
+from hashlib import blake2b
+
 import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
 
-# The purposes of keys. Two purposes never share a stream; a number, once used, keeps its meaning.
+# The purposes of our own keys. Two purposes never share a stream; a number, once used, keeps its
+# meaning. New purposes have names: `purpose_of`.
 PAIRS, MASKING, PLACE, SHARD, SPLIT, POOL, SAMPLE = 1, 2, 3, 4, 5, 6, 7
 PACKS = 8
 SHARD_ORDER, ROTATION, WINDOW, LOADED_MASK, MIXTURE, POOLED = 9, 10, 11, 12, 13, 14
@@ -22,6 +26,21 @@ _M2 = np.uint64(0x94D049BB133111EB)
 _S30, _S27, _S31, _S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 _ONE = np.uint64(1)
 _TWO_TO_MINUS_53 = 2.0**-53
+
+
+@cache
+def purpose_of(name: str) -> int:
+    """Return the purpose of a stream that is named.
+
+    Args:
+        name: the stream's, with the package's before it, so that no other package has the same
+            ("my-package.spans").
+
+    Returns:
+        2**62 to 2**63 - 1, which no purpose above is.
+    """
+    digest = blake2b(name.encode(), digest_size=8).digest()
+    return 2**62 + int.from_bytes(digest, "little") % 2**62
 
 
 @njit
@@ -40,7 +59,7 @@ def derive_key(seed: int, document: int, repeat: int, purpose: int) -> np.uint64
         seed: the data set's seed, 0 to 2**64 - 1. Zero is a seed like any other.
         document: the document's id (`corpusmill.corpus.batches.document_id`).
         repeat: the number of the pass over the document, from 0.
-        purpose: one of the constants above.
+        purpose: one of the constants above, or that of a name (`purpose_of`).
     """
     key = mix(np.uint64(seed) + _GOLDEN)
     key = mix(key ^ (np.uint64(document) + _GOLDEN))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
@@ -21,6 +21,7 @@ from corpusmill.corpus.tables.parquet import ParquetTable
 from corpusmill.corpus.tables.reading import OpenTable, check_table, read_table
 from corpusmill.corpus.text.reading import read_text
 from corpusmill.errors import UserError
+from corpusmill.plugins import Plugins
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def _table(open_table: OpenTable, suffixes: tuple[str, ...], compresses: bool) -
     return CorpusFormat(read, suffixes, check, in_compressed=False, compresses=compresses)
 
 
-FORMATS: dict[str, CorpusFormat] = {
+_OURS = {
     "text": CorpusFormat(read_text),
     "json-lines": CorpusFormat(read_line_records, (".jsonl", ".ndjson", ".json"), check_json_field),
     "lines": CorpusFormat(read_line_records),
@@ -61,15 +62,29 @@ FORMATS: dict[str, CorpusFormat] = {
     "arrow": _table(ArrowTable, (".arrow", ".feather"), compresses=False),
     "avro": _table(open_avro, (".avro",), compresses=True),
 }
-_BY_SUFFIX = {suffix: name for name, this in FORMATS.items() for suffix in this.suffixes}
+
+FORMATS: Plugins[CorpusFormat] = Plugins(
+    "corpusmill.input_formats",
+    "--input-format",
+    _OURS,
+    lambda value: value if isinstance(value, CorpusFormat) else None,
+    "a corpusmill.corpus.input_formats.CorpusFormat",
+)
+
+
+@cache
+def _by_suffix() -> dict[str, str]:
+    """Map the ends of file names to formats; another package cannot take those of ours."""
+    formats = zip(reversed(FORMATS.names), reversed(FORMATS.values()), strict=True)
+    return {suffix: name for name, this in formats for suffix in this.suffixes}
 
 
 def guess_format(name: str) -> str:
     """Return the format that a file's name tells: `a.jsonl.gz` holds JSON lines."""
-    path = PurePosixPath(name.lower())
-    if path.suffix in COMPRESSED_SUFFIXES and path.suffix not in _BY_SUFFIX:
+    path, formats = PurePosixPath(name.lower()), _by_suffix()
+    if path.suffix in COMPRESSED_SUFFIXES and path.suffix not in formats:
         path = path.with_suffix("")
-    return _BY_SUFFIX.get(path.suffix, "text")
+    return formats.get(path.suffix, "text")
 
 
 def take_suffixes(folder: str, names: Sequence[str], suffixes: Sequence[str]) -> list[str]:
@@ -125,7 +140,7 @@ def _guess_one_format(options: DocumentOptions, names: Sequence[str]) -> Documen
         cause = f"the names of the input files tell several formats: {examples}"
         cure = "Give the format, or build a data set from files of one format"
         raise UserError("--input-format auto", cause, cure)
-    return replace(options, input_format=next(iter(formats)))  # type: ignore[arg-type]
+    return replace(options, input_format=next(iter(formats)))
 
 
 def read_corpus(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:

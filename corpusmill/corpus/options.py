@@ -10,9 +10,6 @@ MAX_LIMIT_BYTES = 2**28
 
 DocumentRule = Literal["wikitext", "wikitext-articles", "blank-lines", "whole-file"]
 SentenceRule = Literal["line", "split", "document"]
-InputFormat = Literal[
-    "auto", "text", "json-lines", "lines", "parquet", "arrow", "avro", "csv", "tsv", "tar", "wet"
-]
 
 
 @dataclass(frozen=True)
@@ -24,13 +21,13 @@ class DocumentOptions:
             or above 2**28.
     """
 
-    input_format: InputFormat = "auto"
+    input_format: str = "auto"
     """What the files hold: "text" is documents of many lines, "lines" one document a line,
     "json-lines" one JSON object a line; "parquet", "arrow" (files, streams, Feather, what Hugging
     Face's save_to_disk writes), "avro", "csv" and "tsv" (below a header) one document a row, "tar"
     one document a member, "wet" one a web page. "auto" goes by the names: .jsonl, .ndjson and .json
     are JSON lines; .parquet and .pq, .arrow and .feather, .avro, .csv, .tsv, .tar, .tgz and .wet
-    are the formats of those names; all others are text."""
+    are the formats of those names; all others are text. Installed packages may add formats."""
     text_field: str = "text"
     """Name of the field that holds a record's text, in formats that have fields."""
     document_rule: DocumentRule | None = None

@@ -86,7 +86,7 @@ def load_splitter(language: str) -> Split:
         raise UserError(
             "--sentence-rule split",
             f"the sentences of {language!r} are split by sentencex, which is not installed",
-            "Install the extra 'sentences' (pip install '.[sentences]')",
+            "Install the extra 'sentences' (pip install 'corpusmill[sentences]')",
         ) from None
     return lambda line: split_in_windows(line, lambda text: segment(language, text))
 

@@ -1,7 +1,13 @@
 """The balance of the counts of all stages: the proof that nothing was lost or built twice."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+
+# Why a document is left out of a source of which only a share is taken.
+NOT_DRAWN = "not-drawn"
+# Begins the counts of a source: source.<name>.<stage>.<count>.
+_SOURCE = "source."
 
 
 @dataclass(frozen=True)
@@ -36,8 +42,7 @@ def find_imbalances(
     def count(name: str) -> int:
         return counts.get(name, 0)
 
-    documents = count("tokenize.documents") + count("tokenize.empty_documents")
-    passes = count("tokenize.documents") * expected.repeats
+    passes = count_copies(counts) * expected.repeats
     kinds = ("sentence", "blank", "title", "rejected")
     lines = sum(count(f"read.{kind}_lines") for kind in kinds)
     lines += count("read.rejected_rows") + count("read.records")
@@ -47,12 +52,13 @@ def find_imbalances(
     comparisons = [
         ("ranges read", count("read.ranges"), "ranges planned", expected.ranges),
         ("lines and rows of all kinds", lines, "lines and rows read", units),
-        ("documents tokenized", documents, "documents read", count("read.documents")),
         ("passes over documents built", count("build.passes"), "passes planned", passes),
         ("rows written", examples, "examples built", count("build.examples")),
         ("shards written", shards, "shards planned", expected.shards),
     ]
     comparisons += _compare_tokens(counts, expected.repeats)
+    comparisons += _compare_documents(counts)
+    comparisons += _compare_sources(counts, expected.repeats)
     if count("read.records"):
         uncut = count("read.documents") - count("read.cut_documents")
         filled = count("read.records") - count("read.empty_records")
@@ -76,11 +82,95 @@ def find_imbalances(
 
 def _compare_tokens(counts: Mapping[str, int], repeats: int) -> Iterator[tuple[str, int, str, int]]:
     """Compare the tokens of the corpus with those in rows and those cut off, where known."""
+    if "build.kept_tokens" in counts:
+        held = counts["build.kept_tokens"] + counts.get("build.trimmed_tokens", 0)
+        tokens = count_copied_tokens(counts) * repeats
+        yield "tokens in rows or cut off", held, "tokens to build from", tokens
     if "write.segment_tokens" in counts and "build.trimmed_tokens" in counts:
         own = counts["write.segment_tokens"] - counts.get("build.random_tokens", 0)
         held = own + counts["build.trimmed_tokens"]
-        tokens = counts.get("tokenize.tokens", 0) * repeats
+        tokens = count_copied_tokens(counts) * repeats
         yield "tokens in rows or cut off", held, "tokens to build from", tokens
+
+
+def _compare_sources(
+    counts: Mapping[str, int], repeats: int
+) -> Iterator[tuple[str, int, str, int]]:
+    """Compare the counts of each source, and their sums with those of all text."""
+    _, sources = split_sources(counts)
+    sums = Counter[str]()
+    for source, own in sources.items():
+        sums.update(own)
+        passes = own.get("tokenize.copies", 0) * repeats
+        yield f"passes over documents of {source}", own.get("build.passes", 0), "planned", passes
+        used = own.get("tokenize.documents", 0) + own.get("filter.dropped", 0)
+        used += own.get("tokenize.empty_documents", 0)
+        yield f"documents of {source} used or dropped", used, "read", own.get("read.documents", 0)
+    for name, number in sums.items():
+        yield f"{name} of all sources", number, name, counts.get(name, 0)
+
+
+def count_copies(counts: Mapping[str, int]) -> int:
+    """Documents to build from, each as often as it was taken from its source."""
+    return counts.get("tokenize.copies", counts.get("tokenize.documents", 0))
+
+
+def count_copied_tokens(counts: Mapping[str, int]) -> int:
+    """Tokens to build from, those of each document as often as it was taken from its source."""
+    return counts.get("tokenize.copied_tokens", counts.get("tokenize.tokens", 0))
+
+
+def name_of_source(source: str, name: str) -> str:
+    """The name of a source's count.
+
+    Example:
+        "wiki" and "read.documents" give "source.wiki.read.documents".
+    """
+    return f"{_SOURCE}{source}.{name}"
+
+
+def split_sources(
+    counts: Mapping[str, int],
+) -> tuple[dict[str, int], dict[str, dict[str, int]]]:
+    """Separate the counts of all text from those of each source.
+
+    Example:
+        {"read.documents": 3, "source.wiki.read.documents": 2} gives {"read.documents": 3} and
+        {"wiki": {"read.documents": 2}}.
+    """
+    common: dict[str, int] = {}
+    sources: dict[str, dict[str, int]] = {}
+    for name, number in counts.items():
+        if name.startswith(_SOURCE):
+            source, _, own = name.removeprefix(_SOURCE).partition(".")
+            sources.setdefault(source, {})[own] = number
+        else:
+            common[name] = number
+    return common, sources
+
+
+def _compare_documents(counts: Mapping[str, int]) -> Iterator[tuple[str, int, str, int]]:
+    """Compare the documents that were read, tokenized and dropped."""
+    read, dropped = counts.get("read.documents", 0), counts.get("filter.dropped", 0)
+    tokenized = counts.get("tokenize.documents", 0) + counts.get("tokenize.empty_documents", 0)
+    or_dropped = " or dropped" if dropped else ""
+    yield f"documents tokenized{or_dropped}", tokenized + dropped, "documents read", read
+    if "filter.documents" in counts:
+        yield "documents filtered", counts["filter.documents"], "documents read", read
+        reasons = sum(count_dropped(counts).values())
+        yield "documents dropped for all reasons", reasons, "dropped", dropped
+    if "duplicates.documents" in counts:
+        yield from _compare_duplicates(counts)
+
+
+def _compare_duplicates(counts: Mapping[str, int]) -> Iterator[tuple[str, int, str, int]]:
+    """Compare the documents that were hashed with those that were read again."""
+    reasons = Counter(count_dropped(counts))
+    filtered = reasons.total() - sum(reasons[name] for name in ("duplicate", "overlap", NOT_DRAWN))
+    kept = counts.get("read.documents", 0) - filtered
+    hashed, found = counts["duplicates.documents"], counts.get("duplicates.found", 0)
+    yield "documents hashed", hashed, "documents read that no filter drops", kept
+    yield "duplicates found", found, "duplicates dropped", reasons["duplicate"]
 
 
 def count_reasons(counts: Mapping[str, int]) -> dict[str, int]:
@@ -90,7 +180,19 @@ def count_reasons(counts: Mapping[str, int]) -> dict[str, int]:
         {"read.rejects": 3, "read.rejects.not-text": 1, "read.rejects.invalid-json": 2} gives
         {"invalid-json": 2, "not-text": 1}.
     """
-    prefix = "read.rejects."
+    return _count_by_reason(counts, "read.rejects.")
+
+
+def count_dropped(counts: Mapping[str, int]) -> dict[str, int]:
+    """Documents that filters have dropped, by reason, the most frequent first.
+
+    Example:
+        {"filter.dropped": 3, "filter.dropped.too-short": 3} gives {"too-short": 3}.
+    """
+    return _count_by_reason(counts, "filter.dropped.")
+
+
+def _count_by_reason(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
     reasons = [
         (name.removeprefix(prefix), number)
         for name, number in counts.items()

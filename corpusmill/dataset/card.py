@@ -13,7 +13,15 @@ from pathlib import PurePosixPath
 
 import pyarrow as pa
 
-from corpusmill.dataset.manifest import MANIFEST, REJECTS, SUCCESS, TOKENIZER, Manifest, Shard
+from corpusmill.dataset.manifest import (
+    CROISSANT,
+    MANIFEST,
+    REJECTS,
+    SUCCESS,
+    TOKENIZER,
+    Manifest,
+    Shard,
+)
 from corpusmill.formats.shard_formats import FORMATS
 
 # The hub's classes of size: of numbers with up to three digits, with four, and so on.
@@ -55,6 +63,7 @@ def _front_matter(manifest: Manifest) -> Iterable[str]:
             # Quoted, because a * begins an alias in YAML.
             yield from (f"  - split: {name}", f'    path: "{manifest.glob(name)}"')
         yield from _bin_configs(manifest)
+        yield from _source_configs(manifest)
     yield from ("size_categories:", f'- "{size}"', "tags:", "- corpusmill", "- pretraining")
     yield from (f"- {manifest.objective.name}", "---", "")
 
@@ -81,6 +90,17 @@ def _bin_configs(manifest: Manifest) -> Iterable[str]:
             first = PurePosixPath(shards[0].file)
             begin = first.name.rsplit("-", maxsplit=3)[0]
             yield from (f"  - split: {name}", f'    path: "{begin}-*{first.suffix}"')
+
+
+def _source_configs(manifest: Manifest) -> Iterable[str]:
+    """A configuration for each source, so that it can be read by itself."""
+    for source in manifest.corpus.sources:
+        yield from (f"- config_name: {source.name}", "  data_files:")
+        for name, split in manifest.splits.items():
+            shards = [shard for shard in split.shards if shard.source == source.name]
+            if any(shard.rows for shard in shards):
+                yield from (f"  - split: {name}", "    path:")
+                yield from (f'    - "{shard.file}"' for shard in shards)
 
 
 def _introduction(manifest: Manifest) -> Iterable[str]:
@@ -182,6 +202,7 @@ def _files(manifest: Manifest) -> Iterable[str]:
     yield from ("## Files", "")
     yield f"- `{MANIFEST}`: options, counts, and the size and sha256 of every file"
     yield f"- `{TOKENIZER}`: the tokenizer, which decodes the ids"
+    yield f"- `{CROISSANT}`: the same in the vocabulary of catalogues of data sets, Croissant"
     if REJECTS in manifest.entries:
         yield f"- `{REJECTS}`: input that could not be used, with file, offset and reason"
     yield f"- `{SUCCESS}`: written last, by a finished build; holds the sha256 of `{MANIFEST}`"

@@ -19,6 +19,7 @@ _FIRST_SPECIAL, _SECOND_SPECIAL = 2, 1
 # Counts take memory for each value up to the largest, which is refused beyond this or the longest
 # row of the manifest.
 _LARGEST = 2**16
+_LENGTHS = {Role.TOKEN_IDS: "length", Role.TARGET_IDS: "target_length"}
 
 Counts = npt.NDArray[np.int64]
 
@@ -48,8 +49,9 @@ def recount(
 
     Returns:
         {"length": counts by value, "first_segment_length": ..., "second_segment_length": ...,
-        "words": ..., "predictions": ..., "pieces": ...} as far as there are columns of these
-        roles, and one of each class by the column's name; each int64[largest value + 1].
+        "words": ..., "predictions": ..., "target_length": ..., "pieces": ...} as far as there are
+        columns of these roles, and one of each class by the column's name; each
+        int64[largest value + 1].
 
     Raises:
         ValueError: a value is negative or too large.
@@ -63,8 +65,8 @@ def recount(
     for column in columns:
         array = batch.column(column.name)
         match column.role:
-            case Role.TOKEN_IDS:
-                rows["length"] = row_lengths(array, column.pad)
+            case Role.TOKEN_IDS | Role.TARGET_IDS:
+                rows[_LENGTHS[column.role]] = row_lengths(array, column.pad)
             case Role.SEGMENTS:
                 second = _row_counts(array)
                 rows["first_segment_length"] = rows["length"] - second - _FIRST_SPECIAL

@@ -9,7 +9,7 @@ import re
 from hashlib import sha256
 
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS
-from corpusmill.dataset.storage import Folder
+from corpusmill.dataset.storage import Folder, UrlFolder
 
 # A regular expression of the names of generations.
 GENERATION = r"_generation-[0-9a-f]{32}"
@@ -38,7 +38,15 @@ def refer_to(seal: bytes) -> bytes:
 
 
 def current_folder(folder: Folder) -> Folder:
-    """The folder that holds the current data set: the given one, or a generation below it."""
+    """The folder that holds the current data set: the given one, or a generation below it.
+
+    On the hub, it is the folder at the current commit.
+
+    Raises:
+        UserError: the hub lacks the data set, or cannot be reached.
+    """
+    if isinstance(folder, UrlFolder):
+        folder = folder.pin()
     digest, _, name = (
         (_read(folder, SUCCESS) or b"").decode(errors="replace").strip().partition(" ")
     )

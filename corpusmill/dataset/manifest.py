@@ -1,7 +1,8 @@
 """The manifest `dataset.json`: what a data set is, what it was made from, and what it must contain.
 
 It holds no time, host or path of the run, so that the same input, options and seed give the same
-manifest. `Manifest` and its parts are the file's entries, in the file's order:
+manifest; of a tokenizer that was read from a file it holds the file's name alone. `Manifest` and
+its parts are the file's entries, in the file's order:
 
     {"format": "corpusmill", "format_version": 3, "corpusmill_version": "0.1.0",
      "objective": {"name": "bert", "options": {...}, "repeats": 10}, "seed": 1,
@@ -22,16 +23,18 @@ import numpy as np
 from msgspec import Meta
 
 from corpusmill.arrays.columns import Column
+from corpusmill.dataset.corpus_entry import CorpusEntry, Number, SourceName
 from corpusmill.formats import shard_names
 from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.shard_format import ShardFormat
 from corpusmill.formats.shard_formats import FORMATS, part_names
 from corpusmill.tokenization.special_tokens import SpecialTokens
 from corpusmill.tokenization.tokenizer_file import MOST_TOKENS, TokenizerFile, token_dtype
 
-MANIFEST, SUCCESS, CARD = "dataset.json", "_SUCCESS", "README.md"
+MANIFEST, SUCCESS = "dataset.json", "_SUCCESS"
+CARD, CROISSANT = "README.md", "croissant.json"
 TOKENIZER, REJECTS = "tokenizer.json", "rejects/rejects.jsonl"
 
-_Number = Annotated[int, Meta(ge=0, le=2**62)]
 _Share = Annotated[float, Meta(ge=0, lt=1)]
 # Without a leading dot there is neither a folder above nor a hidden file.
 _NAME = r"[A-Za-z0-9_=+-][A-Za-z0-9._=+-]*"
@@ -51,7 +54,7 @@ class FileEntry:
     """
 
     file: _FileName
-    bytes: _Number
+    bytes: Number
     sha256: _Digest
 
 
@@ -65,14 +68,16 @@ class Shard(FileEntry):
         bin: number of its length bin; this and the next two are None without bins.
         min_length: tokens of the shortest example that the bin may hold.
         max_length: tokens of the longest one.
+        source: name of the source of all its rows; None where no source has a name.
     """
 
     file: _ShardName
-    rows: _Number
-    tokens: _Number
-    bin: _Number | None = None
-    min_length: _Number | None = None
-    max_length: _Number | None = None
+    rows: Number
+    tokens: Number
+    bin: Number | None = None
+    min_length: Number | None = None
+    max_length: Number | None = None
+    source: SourceName | None = None
 
 
 @dataclass(frozen=True)
@@ -87,10 +92,10 @@ class Split:
             values. Where there are rows, "length" is one of them.
     """
 
-    rows: _Number
-    tokens: _Number
+    rows: Number
+    tokens: Number
     shards: tuple[Shard, ...]
-    distributions: Mapping[str, Mapping[int, _Number]]
+    distributions: Mapping[str, Mapping[int, Number]]
 
     @classmethod
     def from_shards(
@@ -124,11 +129,17 @@ class ObjectiveEntry:
         name: its name on the command line.
         options: its options by name.
         repeats: how many times each document was built.
+        package: the installed package that provides it, with its version; None for ours.
+        facts: what the objective found in the tokenizer, by name (`Objective.facts`).
+        preset: the preset from which the options are; None for none.
     """
 
     name: str
     options: Mapping[str, Any]
-    repeats: _Number
+    repeats: Number
+    package: str | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    preset: str | None = None
 
 
 @dataclass(frozen=True)
@@ -137,7 +148,7 @@ class TokenizerEntry:
 
     Attributes:
         file: its file in the data set.
-        name: as the user gave it.
+        name: as the user gave it, or of a file or folder the last part of its path.
         form: the kind of file that it was read from.
         revision: commit on the hub; None for a local file.
         options: how it was read.
@@ -162,7 +173,7 @@ class TokenizerEntry:
         """The entry of a tokenizer whose file is `tokenizer.json`."""
         return cls(
             file=TOKENIZER,
-            name=tokenizer.name,
+            name=tokenizer.public_name,
             form=tokenizer.form,
             revision=tokenizer.revision,
             options=asdict(tokenizer.options),
@@ -186,41 +197,25 @@ class OutputEntry:
         format: their file format.
         options: all of the options of the output.
         validation_share: share of the documents in the validation split.
+        package: the installed package that provides the format; None for ours.
+        num_shards: shards of the train split, before a format joins them; None in manifests of
+            earlier versions.
     """
 
     format: str
     options: OutputOptions
     validation_share: _Share
+    package: str | None = None
+    num_shards: Annotated[int, Meta(ge=1, le=2**31)] | None = None
 
+    @property
+    def shard_format(self) -> ShardFormat:
+        """The format.
 
-@dataclass(frozen=True)
-class SourceFile:
-    """A file of the corpus.
-
-    Attributes:
-        path: its name below the input.
-        bytes: its size.
-    """
-
-    path: str
-    bytes: _Number
-
-
-@dataclass(frozen=True)
-class CorpusEntry:
-    """What was read.
-
-    Attributes:
-        options: how documents and sentences were found.
-        sentence_splitter: name and version of the splitter; None where lines are sentences.
-        bytes: size of all files.
-        files: sorted by path.
-    """
-
-    options: Mapping[str, Any]
-    sentence_splitter: str | None
-    bytes: _Number
-    files: tuple[SourceFile, ...]
+        Raises:
+            MissingPackageError: its package is not installed.
+        """
+        return FORMATS.load_recorded(self.format, self.package)
 
 
 @dataclass(frozen=True)
@@ -247,7 +242,7 @@ class Manifest:
     output: OutputEntry
     columns: tuple[Column, ...]
     corpus: CorpusEntry
-    counts: Mapping[str, _Number] = field(default_factory=dict)
+    counts: Mapping[str, Number] = field(default_factory=dict)
     splits: Mapping[str, Split] = field(default_factory=dict)
     files: tuple[FileEntry, ...] = ()
 
@@ -264,8 +259,8 @@ class Manifest:
 
     def parts(self, shard: str) -> tuple[str, ...]:
         """The names of a shard's files: its own, and those of its companions (".idx")."""
-        options = self.output.options
-        return part_names(shard, FORMATS[options.output_format].suffixes(options))
+        output = self.output
+        return part_names(shard, output.shard_format.suffixes(output.options))
 
     def glob(self, split: str) -> str:
         """A glob of the names of all shards of a split."""

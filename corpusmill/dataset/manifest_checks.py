@@ -4,7 +4,7 @@ A data set may come from anywhere, and its readers trust its manifest: ids are p
 types and widths are sizes in memory, names are files.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -13,8 +13,8 @@ import numpy as np
 
 from corpusmill.arrays.columns import ANY_LENGTH, INTEGERS, NO_PAD, Column, Role, column_of
 from corpusmill.dataset.manifest import TOKENIZER, Manifest, ObjectiveEntry, Shard, Split
-from corpusmill.formats.shard_formats import FORMATS, resolve
-from corpusmill.objectives.registry import OBJECTIVES, options_class
+from corpusmill.objectives.registry import OBJECTIVES
+from corpusmill.tokenization.special_tokens import ROLES
 
 # No row has more tokens, and no class more values.
 _MOST_TOKENS, _MOST_CLASSES = 2**28, 2**16
@@ -31,10 +31,11 @@ def check_manifest(manifest: Manifest) -> None:
     """
     _check_special_tokens(manifest)
     _check_objective(manifest.objective)
-    _check_columns(manifest)
+    check_columns(manifest.columns, manifest.tokenizer.vocab_size)
     for name, split in manifest.splits.items():
         _check_split(name, split)
     _check_files(manifest)
+    _check_sources(manifest)
 
 
 def check_known(entry: Mapping[str, Any], kind: type) -> None:
@@ -50,7 +51,11 @@ def check_known(entry: Mapping[str, Any], kind: type) -> None:
 def _check_special_tokens(manifest: Manifest) -> None:
     tokenizer = manifest.tokenizer
     special, size = tokenizer.special, tokenizer.vocab_size
-    roles = {getattr(special, field.name) for field in fields(special) if field.name != "all_ids"}
+    named = [name for name, _ in special.roles]
+    if _has_repeated(named):
+        raise ValueError(f"the roles of special tokens {', '.join(named)}")
+    roles = {token for _, token in special.roles}
+    roles |= {getattr(special, f"{role}_id") for role in ROLES}
     for token in sorted({*special.all_ids, *roles} - {None}):
         if not 0 <= token < size:
             raise ValueError(f"the special token {token}, with a vocabulary of {size}")
@@ -63,19 +68,24 @@ def _check_special_tokens(manifest: Manifest) -> None:
 
 
 def _check_objective(entry: ObjectiveEntry) -> None:
-    """Check the options of an objective of ours; another one may belong to another package."""
+    """Check the options of an objective, unless its package is not installed."""
     if entry.name in OBJECTIVES:
-        kind = options_class(entry.name)
+        kind = OBJECTIVES[entry.name]
         msgspec.convert(dict(entry.options), kind)
         check_known(entry.options, kind)
 
 
-def _check_columns(manifest: Manifest) -> None:
-    columns = manifest.columns
+def check_columns(columns: Sequence[Column], vocab_size: int) -> None:
+    """Refuse columns that could not be verified, read or shown.
+
+    Raises:
+        ValueError: a column has a name, a type, a width or values that its role does not allow, or
+            columns contradict one another.
+    """
     for column in columns:
         _check_column(column)
-        if column.role in {Role.TOKEN_IDS, Role.PREDICTED_IDS}:
-            _check_holds(column, manifest.tokenizer.vocab_size - 1)
+        if column.role in {Role.TOKEN_IDS, Role.PREDICTED_IDS, Role.TARGET_IDS}:
+            _check_holds(column, vocab_size - 1)
         if column.role.aligned_with:
             other = column_of(columns, column.role.aligned_with)
             if other is None or other.width != column.width:
@@ -104,7 +114,7 @@ def _check_column(column: Column) -> None:
         raise ValueError(f"the type {column.dtype!r} of {name}")
     if not ANY_LENGTH <= column.width <= _MOST_TOKENS:
         raise ValueError(f"the width of {name}")
-    if column.role is Role.WINDOW:
+    if column.role in {Role.WINDOW, Role.FIRST_LENGTH}:
         raise ValueError(f"the role {column.role} of {name}, which is never stored")
     if column.role is not Role.VALUE and (column.role is Role.CLASS) == bool(column.width):
         raise ValueError(f"the role {column.role} of {name}, with its width")
@@ -149,6 +159,16 @@ def _check_split(name: str, split: Split) -> None:
         _check_bin(shard)
 
 
+def _check_sources(manifest: Manifest) -> None:
+    names = [source.name for source in manifest.corpus.sources]
+    if _has_repeated(names):
+        raise ValueError(f"the sources {', '.join(names)}")
+    for split in manifest.splits.values():
+        for shard in split.shards:
+            if shard.source not in names and (names or shard.source is not None):
+                raise ValueError(f"the source of {shard.file}")
+
+
 def _check_bin(shard: Shard) -> None:
     bounds = [
         entry for entry in (shard.bin, shard.min_length, shard.max_length) if entry is not None
@@ -160,11 +180,12 @@ def _check_bin(shard: Shard) -> None:
 def _check_files(manifest: Manifest) -> None:
     """Every file of every shard must be listed."""
     output, entries = manifest.output, manifest.entries
-    if output.format not in FORMATS or output.format != output.options.output_format:
+    if output.format != output.options.output_format:
         raise ValueError(f"the format {output.format!r}")
+    shard_format = output.shard_format
     if None in {output.options.padding, output.options.compression}:
         raise ValueError("the padding or the compression, which is not known")
-    resolve(output.options, manifest.columns)
+    shard_format.resolve(output.options, manifest.columns)
     shards = [shard.file for split in manifest.splits.values() for shard in split.shards]
     if len(entries) != len(manifest.files) + len(shards):
         raise ValueError("two entries of one file")

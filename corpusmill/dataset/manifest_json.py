@@ -11,8 +11,16 @@ from corpusmill.dataset.manifest_checks import check_known, check_manifest
 from corpusmill.dataset.version_2 import upgrade
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
+from corpusmill.plugins import MissingPackageError
 
 FORMAT, FORMAT_VERSION = "corpusmill", 3
+
+# The entries that are left out where there is nothing to say.
+_OPTIONAL = (
+    "tokenizer.words", "tokenizer.special.roles", "tokenizer.options.role_tokens",
+    "objective.package", "objective.facts", "objective.preset", "output.package", "corpus.package",
+    "corpus.filtering", "output.num_shards", "corpus.sources",
+)  # fmt: skip
 
 # A distribution with more values is written as a table of those that occur.
 _LONGEST_LIST = 65536
@@ -34,18 +42,26 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
     padded = manifest.output.options.is_padded
     for entry, column in zip(entries["columns"], manifest.columns, strict=True):
         entry["type"] = str(column.arrow_field(padded).type)
-    if manifest.tokenizer.words is None:
-        # An entry with its default value, in a manifest that was read, is left away by msgspec.
-        entries["tokenizer"].pop("words", None)
+    for path in _OPTIONAL:
+        *places, name = path.split(".")
+        entry = entries
+        for place in places:
+            entry = entry[place]
+        if not entry.get(name):
+            entry.pop(name, None)
+    entries["corpus"]["files"] = _leave_out_unknown(entries["corpus"]["files"])
     for split in entries["splits"].values():
-        split["shards"] = [
-            {name: value for name, value in shard.items() if value is not None}
-            for shard in split["shards"]
-        ]
+        split["shards"] = _leave_out_unknown(split["shards"])
         split["distributions"] = {
             name: _write_counts(counts) for name, counts in split["distributions"].items()
         }
     return {"format": FORMAT, "format_version": FORMAT_VERSION, **entries}
+
+
+def _leave_out_unknown(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {name: value for name, value in entry.items() if value is not None} for entry in entries
+    ]
 
 
 def encode(manifest: Manifest) -> bytes:
@@ -98,6 +114,8 @@ def decode(content: bytes, place: str) -> Manifest:
     _check_version(entries, name)
     try:
         return from_json(entries)
+    except MissingPackageError as error:
+        raise MissingPackageError(f"{place}: {error.value}", error.cause, error.cure) from None
     except _REFUSALS as error:
         problem = f"no entry {error}" if isinstance(error, KeyError) else str(error)
         cause = f"an entry is missing, of a wrong kind or not allowed ({problem})"

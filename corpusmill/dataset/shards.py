@@ -7,6 +7,7 @@ from hashlib import sha256
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import tokens_of
 from corpusmill.arrays.distinct import Hashes, hash_rows
 from corpusmill.dataset.distributions import Counts
 from corpusmill.dataset.generations import current_folder, refer_to
@@ -90,6 +91,10 @@ def _read(folder: Folder, name: str) -> bytes | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except Exception as error:  # each filesystem has errors of its own
+        if folder.url.startswith("hf://"):
+            from corpusmill.hub import explain_error  # noqa: PLC0415  it was imported to read it
+
+            raise UserError(folder.url, *explain_error(error)) from error
         cause = f"{name} cannot be read ({getattr(error, 'strerror', None) or error})"
         cure = "Check the URL, the connection and the rights to read it"
         raise UserError(folder.url, cause, cure) from error
@@ -127,7 +132,7 @@ def read_shard(
     longest = max(split.longest for split in manifest.splits.values())
     with ExitStack() as files:
         streams = [files.enter_context(folder.open(name)) for name in manifest.parts(shard)]
-        reader = FORMATS[options.output_format].read(
+        reader = manifest.output.shard_format.read(
             streams, manifest.columns, options, rows, longest
         )
         yield from reader
@@ -138,6 +143,7 @@ def write_shard(
     options: OutputOptions,
     sinks: Sequence[Sinks],
     examples: Iterator[pa.RecordBatch],
+    group_rows: int = ROW_GROUP_ROWS,
 ) -> Iterator[tuple[int, Hashes, dict[str, Counts]]]:
     """Write the examples of a shard, those of each length bin to sinks of their own.
 
@@ -146,6 +152,7 @@ def write_shard(
         options: as `resolve` returns them.
         sinks: for each bin, one per suffix of the format; for a single bin where lengths are mixed.
         examples: sorted, with the objective's `built_columns`.
+        group_rows: the most rows of a group, which are encoded together.
 
     Yields:
         The bin, the hashes of the rows' tokens and the distributions of each group of rows that was
@@ -154,10 +161,10 @@ def write_shard(
     columns, open_writer = objective.columns, FORMATS[options.output_format].open_writer
     bins = cut_lengths(columns, options.bin_size)
     writers = [open_writer(sinks_of_bin, columns, options) for sinks_of_bin in sinks]
-    for number, group in split_into_bins(objective.pack(examples), bins, ROW_GROUP_ROWS):
+    tokens, packed = tokens_of(columns).name, objective.pack(examples)
+    for number, group in split_into_bins(packed, tokens, bins, group_rows):
         writers[number].write(objective.finish(group, options.is_padded))
-        # The first column holds the tokens.
-        hashes = hash_rows(*ragged.from_arrow(group.column(columns[0].name)))
+        hashes = hash_rows(*ragged.from_arrow(group.column(tokens)))
         yield number, hashes, objective.measure(group)
     for writer in writers:
         writer.close()

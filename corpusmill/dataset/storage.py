@@ -25,6 +25,11 @@ _BLOCK_BYTES = 4 * 2**20
 _PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
 
 
+def is_url(path: str) -> bool:
+    """Whether a path is a URL, and not a path on this machine."""
+    return _URL.match(path) is not None
+
+
 class NotAFileError(OSError):
     """A pipe, a socket or a device, which a reader or a writer may wait for without end."""
 
@@ -146,13 +151,38 @@ class UrlFolder:
         with self.open(name) as stream:
             return stream.read()
 
+    def written_at(self, name: str) -> float | None:
+        """When a file was written, in seconds since 1970; None where that is not known."""
+        local = self.local_path(name)
+        if local is not None:
+            return local.stat().st_mtime if local.exists() else None
+        files, root = self._find()
+        try:
+            return float(files.modified(f"{root.rstrip('/')}/{name}").timestamp())
+        except (NotImplementedError, OSError):
+            return None
+
     def local_path(self, name: str) -> Path | None:
         """The path of a file on this machine."""
         if self.url.startswith("file://"):
             return Path(unquote(self.url.removeprefix("file://"))) / name
-        if _URL.match(self.url):
+        if is_url(self.url):
             return None
         return Path(os.fspath(self.url)).expanduser() / name
+
+    def pin(self) -> "UrlFolder":
+        """The folder as it is now: on the hub, at the commit that its revision refers to.
+
+        A push that comes later changes nothing for its readers, in this and in other processes.
+
+        Raises:
+            UserError: the hub lacks the data set, or cannot be reached.
+        """
+        if not self.url.startswith("hf://"):
+            return self
+        from corpusmill.hub import pin_url  # noqa: PLC0415  its client takes a while to import
+
+        return UrlFolder(pin_url(self.url, self.options), self.options)
 
     def below(self, name: str) -> "UrlFolder":
         """A folder below this one."""

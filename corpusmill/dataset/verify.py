@@ -10,7 +10,7 @@ from typing import BinaryIO, cast
 
 import numpy as np
 
-from corpusmill.dataset.accounting import Expected, find_imbalances
+from corpusmill.dataset.accounting import Expected, find_imbalances, name_of_source
 from corpusmill.dataset.distributions import (
     Counts,
     add_all,
@@ -24,9 +24,10 @@ from corpusmill.dataset.manifest import MANIFEST, SUCCESS, FileEntry, Manifest, 
 from corpusmill.dataset.manifest_json import decode, seal
 from corpusmill.dataset.storage import Folder, UrlFolder
 from corpusmill.errors import UserError, in_one_line
-from corpusmill.formats.shard_formats import FORMATS
 
 _BATCH_ROWS = 8192
+# What the hub and its client add to the folder of a data set.
+_FILES_OF_THE_HUB = (".gitattributes", ".cache/huggingface/")
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,11 @@ def verify(folder: Folder | str | Path) -> list[Problem]:
     missing = entries.keys() - files.keys()
     problems += [Problem(name, "missing") for name in sorted(missing)]
     extra = files.keys() - entries.keys() - {MANIFEST, SUCCESS}
-    problems += [Problem(name, "extra: the manifest does not list it") for name in sorted(extra)]
+    problems += [
+        Problem(name, "extra: the manifest does not list it")
+        for name in sorted(extra)
+        if not name.startswith(_FILES_OF_THE_HUB)
+    ]
     damaged = set(missing)
     for name in sorted(entries.keys() & files.keys()):
         differences = list(_check_bytes(entries[name], files[name], folder))
@@ -163,7 +168,7 @@ class _SplitCheck:
     ) -> Iterator[Problem]:
         rows, counted = 0, dict[str, Counts]()
         columns, options = self.manifest.columns, self.manifest.output.options
-        reader = FORMATS[options.output_format].read(
+        reader = self.manifest.output.shard_format.read(
             streams, columns, options, _BATCH_ROWS, self.split.longest
         )
         for batch in reader:
@@ -208,5 +213,10 @@ def _check_manifest(manifest: Manifest) -> Iterator[Problem]:
     if counts.get("write.segment_tokens", tokens) != tokens:
         cause = f"its count write.segment_tokens is not the {tokens:,} of its distributions"
         yield Problem(MANIFEST, cause)
-    for sentence in find_imbalances(counts, expected, rows, shards):
+    of_sources = {
+        name_of_source(source.name, name): number
+        for source in manifest.corpus.sources
+        for name, number in source.counts.items()
+    }
+    for sentence in find_imbalances({**counts, **of_sources}, expected, rows, shards):
         yield Problem(MANIFEST, f"its counts disagree: {sentence}")

@@ -12,8 +12,9 @@ A row is a document, and a document is one sequence, as tools/preprocess_data.py
 --append-eod. The flag --data-path takes the file's name without its suffix.
 """
 
+import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
@@ -32,6 +33,10 @@ _HEADER = struct.Struct("<9sQBQQ")
 # The types of tokens that Megatron-LM itself writes: code and NumPy name.
 _NARROW, _WIDE = (8, "<u2"), (4, "<i4")
 
+# The blends of several sources, and Megatron-LM's names of our splits.
+_BLEND, _BLEND_BY_SPLIT = "blend.txt", "blend.json"
+_SPLITS = {"train": "train", "validation": "valid"}
+
 
 def _token_type(column: Column) -> tuple[int, str]:
     return _NARROW if np.dtype(column.dtype).itemsize <= 2 else _WIDE
@@ -42,6 +47,7 @@ class MegatronFormat(token_files.TokenFileFormat):
 
     name = "megatron"
     file_suffixes = (".bin", ".idx")
+    companion_names = (_BLEND, _BLEND_BY_SPLIT)
 
     def open_writer(self, sinks: Sinks, columns: Columns, options: OutputOptions) -> ShardWriter:
         """Open a writer, which writes tokens as they come and the index at the end."""
@@ -77,6 +83,23 @@ class MegatronFormat(token_files.TokenFileFormat):
         token_files.check_end(index, ".idx")
         token_files.check_end(tokens, ".bin")
 
+    def blend_files(self, tokens: Mapping[str, Mapping[str, int]]) -> dict[str, bytes]:
+        """Weigh each shard by its tokens, for --data-args-path and --per-split-data-args-path."""
+        blends = {
+            _SPLITS[split]: [
+                (str(number), PurePosixPath(file).stem) for file, number in files.items()
+            ]
+            for split, files in tokens.items()
+        }
+        lines = "".join(f"{weight} {prefix}\n" for weight, prefix in blends.get("train", ()))
+        # Megatron-LM takes no list that is empty, and looks for each of its splits.
+        by_split = {
+            split: [word for pair in blends.get(split, ()) for word in pair] or None
+            for split in ("train", "valid", "test")
+        }
+        content = json.dumps(by_split, indent=1) + "\n"
+        return {_BLEND: lines.encode(), _BLEND_BY_SPLIT: content.encode()}
+
     def explain_loading(
         self, columns: Columns, options: OutputOptions, split: str, file: str
     ) -> Iterator[str]:
@@ -90,12 +113,12 @@ class MegatronFormat(token_files.TokenFileFormat):
 class _Writer:
     def __init__(self, sinks: Sinks, columns: Columns) -> None:
         self._tokens, self._index = sinks
-        self._code, self._dtype = _token_type(columns[0])
+        self._column, (self._code, self._dtype) = columns[0].name, _token_type(columns[0])
         self._lengths = [np.zeros(0, "<i4")]
 
     def write(self, rows: pa.RecordBatch) -> None:
         # Only a row's length is kept, 4 bytes.
-        lengths = token_files.write_tokens(self._tokens, rows.column("input_ids"), self._dtype)
+        lengths = token_files.write_tokens(self._tokens, rows.column(self._column), self._dtype)
         self._lengths.append(lengths.astype("<i4"))
 
     def close(self) -> None:

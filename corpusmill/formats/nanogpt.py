@@ -45,7 +45,7 @@ class NanogptFormat(TokenFileFormat):
 
     def open_writer(self, sinks: Sinks, columns: Columns, options: OutputOptions) -> ShardWriter:
         """Open a writer, which writes to both sinks at once."""
-        return _Writer(sinks)
+        return _Writer(sinks, columns)
 
     def read(
         self,
@@ -78,11 +78,12 @@ class NanogptFormat(TokenFileFormat):
 
 
 class _Writer:
-    def __init__(self, sinks: Sinks) -> None:
+    def __init__(self, sinks: Sinks, columns: Columns) -> None:
         self._tokens, self._lengths = sinks
+        self._column = columns[0].name
 
     def write(self, rows: pa.RecordBatch) -> None:
-        lengths = write_tokens(self._tokens, rows.column("input_ids"), _TOKEN)
+        lengths = write_tokens(self._tokens, rows.column(self._column), _TOKEN)
         self._lengths.write(lengths.astype(_LENGTH).tobytes())
 
     def close(self) -> None:

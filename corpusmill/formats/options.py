@@ -14,12 +14,11 @@ Compression = Literal["zstd", "snappy", "gzip", "deflate", "none"]
 class OutputOptions:
     """How shards are written."""
 
-    output_format: Literal["parquet", "tfrecord", "avro", "megatron", "nanogpt", "ernie-text"] = (
-        "parquet"
-    )
+    output_format: str = "parquet"
     """The file format of the shards: "tfrecord" as Google's trainers read it; "megatron"
     (Megatron-LM's .bin and .idx) and "nanogpt" (its train.bin and val.bin), both for `gpt --mode
-    stream` only; "ernie-text", the gzip text of ERNIE's own trainer, for `ernie` only."""
+    stream` only; "ernie-text", the gzip text of ERNIE's own trainer, for `ernie` only. Installed
+    packages may add formats."""
     padding: Padding | None = None
     """"max_length" pads every list to its full width; with "do_not_pad" rows keep their own
     lengths. The default is what the trainers that read the format expect."""

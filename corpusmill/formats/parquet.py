@@ -28,6 +28,7 @@ class ParquetFormat(ShardFormat):
     file_suffixes = (".parquet",)
     compressions = ("zstd", "snappy", "gzip", "none")
     hub = True
+    media_type = "application/x-parquet"
 
     def open_writer(self, sinks: Sinks, columns: Columns, options: OutputOptions) -> ShardWriter:
         """Open a writer, which writes each batch as one row group."""

@@ -54,8 +54,9 @@ class ShardFormat(ABC):
             per split. The concatenation of the shards' files must then be the split's file.
         free_names: whether readers of the format accept names without its suffix.
         hub: whether the hub's `load_dataset` reads the format.
+        media_type: of the shards, as catalogues of data sets name it.
         level: default level of the codec, if it differs from the codec's own.
-        companion_names: names of all files that `companion_files` may return.
+        companion_names: names of all files that `companion_files` and `blend_files` may return.
     """
 
     name: ClassVar[str]
@@ -65,6 +66,7 @@ class ShardFormat(ABC):
     joined: ClassVar[Mapping[str, str]] = {}
     free_names: ClassVar[bool] = False
     hub: ClassVar[bool] = False
+    media_type: ClassVar[str] = "application/octet-stream"
     level: ClassVar[int | None] = None
     companion_names: ClassVar[tuple[str, ...]] = ()
 
@@ -140,6 +142,16 @@ class ShardFormat(ABC):
             files: names of the shards, by split.
             tokenizer_json: content of the tokenizer's file.
             objective_options: by name.
+        """
+        return {}
+
+    def blend_files(self, tokens: Mapping[str, Mapping[str, int]]) -> dict[str, bytes]:
+        """Return names and contents of files that tell a trainer how sources are blended.
+
+        They are written for data sets of several sources, each of which has shards of its own.
+
+        Args:
+            tokens: of each shard that has any, by split and name of the shard.
         """
         return {}
 

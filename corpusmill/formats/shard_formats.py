@@ -8,29 +8,40 @@ from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.parquet import ParquetFormat
 from corpusmill.formats.shard_format import Columns, ShardFormat
 from corpusmill.formats.tfrecord.shards import TFRecordFormat
+from corpusmill.plugins import Plugins
 
-FORMATS: dict[str, ShardFormat] = {
-    shard_format.name: shard_format
-    for shard_format in (
-        ParquetFormat(),
-        TFRecordFormat(),
-        AvroFormat(),
-        MegatronFormat(),
-        NanogptFormat(),
-        ErnieTextFormat(),
-    )
-}
+_OURS = (
+    ParquetFormat(),
+    TFRecordFormat(),
+    AvroFormat(),
+    MegatronFormat(),
+    NanogptFormat(),
+    ErnieTextFormat(),
+)
 
 
-def all_suffixes() -> list[str]:
-    """Return every suffix that a file of a shard can have."""
-    suffixes = {
+def _adapt(value: object) -> ShardFormat | None:
+    if isinstance(value, type) and issubclass(value, ShardFormat):
+        value = value()
+    return value if isinstance(value, ShardFormat) else None
+
+
+FORMATS: Plugins[ShardFormat] = Plugins(
+    "corpusmill.output_formats",
+    "--output-format",
+    {shard_format.name: shard_format for shard_format in _OURS},
+    _adapt,
+    "a subclass of corpusmill.formats.shard_format.ShardFormat",
+)
+
+
+def all_suffixes(shard_format: ShardFormat) -> set[str]:
+    """Return every suffix that a file of a shard can have in a format."""
+    return {
         suffix
-        for shard_format in FORMATS.values()
         for compression in shard_format.compressions
         for suffix in shard_format.suffixes(OutputOptions(compression=compression))
     }
-    return sorted(suffixes)
 
 
 def part_names(shard: str, suffixes: tuple[str, ...]) -> tuple[str, ...]:

@@ -100,6 +100,6 @@ def matcher_of(pattern: str) -> re.Pattern[str]:
     texts = []
     for plain, field, form, _ in Formatter().parse(pattern):
         digits = int(re.sub(r"\D", "", form or "") or 1)
-        other = {"split": r"(train|validation)(-bin-\d+-of-\d+)?", None: ""}
+        other = {"split": r"(train|validation)(-[A-Za-z]\w*)?(-bin-\d+-of-\d+)?", None: ""}
         texts += [re.escape(plain), other.get(field, rf"\d{{{digits},}}")]
     return re.compile("".join(texts))

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
-from corpusmill.arrays.columns import ANY_LENGTH, Column, arrow_schema
+from corpusmill.arrays.columns import ANY_LENGTH, Column, Role, arrow_schema
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_format import Columns, ShardFormat, Sink
@@ -24,14 +24,14 @@ class TokenFileFormat(ShardFormat):
         """Refuse rows that are not a stream of tokens.
 
         Raises:
-            UserError: there are columns other than input_ids, or the rows have been cut into
+            UserError: there are columns other than the tokens, or the rows have been cut into
                 examples already.
         """
         flag = f"--output-format {self.name}"
-        others = [column.name for column in columns if column.name != "input_ids"]
+        others = [column.name for column in columns if column.role is not Role.TOKEN_IDS]
         if others:
             cause = f"it holds token ids alone, and the examples have {', '.join(others)}, too"
-            raise UserError(flag, cause, "Use another format, or build `gpt --mode stream`")
+            raise UserError(flag, cause, "Use another format, or build a stream of tokens")
         if columns[0].width != ANY_LENGTH:
             cause = "its readers cut examples from one stream of tokens, and these are cut already"
             raise UserError(flag, cause, "Give --mode stream, or another format")

@@ -137,7 +137,11 @@ def measure_text(documents: pa.RecordBatch) -> Measures:
 
 
 def measure_tokens(
-    documents: pa.RecordBatch, special: SpecialTokens, vocab_size: int, marked: bool = False
+    documents: pa.RecordBatch,
+    special: SpecialTokens,
+    vocab_size: int,
+    marked: bool = False,
+    cut: bool = False,
 ) -> Measures:
     """Count the tokens of documents, by kind, and the lengths of documents and sentences.
 
@@ -146,6 +150,8 @@ def measure_tokens(
         special: the tokenizer's special tokens.
         vocab_size: its largest id + 1.
         marked: whether ids are marked (`corpusmill.tokenization.words.word_marks`).
+        cut: whether documents, each of one sentence, were cut into pieces
+            (`corpusmill.tokenization.text_cuts`).
 
     Returns:
         The counts "documents", "sentences", "tokens", "unknown_tokens" and "special_tokens"
@@ -155,6 +161,9 @@ def measure_tokens(
     token_ids, sentence_offsets = ragged.from_arrow(sentences)
     sentence_offsets = sentence_offsets[document_offsets[0] : document_offsets[-1] + 1]
     document_offsets = document_offsets.astype(np.int64) - document_offsets[0]
+    if cut:
+        sentence_offsets = sentence_offsets[document_offsets]
+        document_offsets = np.arange(len(document_offsets))
     per_sentence = np.diff(sentence_offsets.astype(np.int64))
     kinds = np.zeros(vocab_size, np.uint8)
     kinds[list(special.all_ids)] = 2

@@ -40,16 +40,15 @@ import msgspec
 
 from corpusmill.arrays.columns import Column
 from corpusmill.dataset.accounting import count_reasons, is_of_the_run
+from corpusmill.dataset.corpus_entry import CorpusEntry
 from corpusmill.dataset.manifest import Manifest, Split
+from corpusmill.inspection.corpus_figures import Figure, corpus_figures, name_rules
 from corpusmill.inspection.corpus_measures import DISTRIBUTIONS, Histogram, read_histogram
 from corpusmill.inspection.figures import (
-    Figure,
     Report,
     SplitReport,
-    coverage_figures,
     figures_of,
     name_distributions,
-    name_rules,
 )
 from corpusmill.inspection.findings import Finding, find
 
@@ -175,8 +174,8 @@ def report_build(numbers: Mapping[str, Any]) -> Report:
         numbers["rejects"]["number"],
         numbers["rejects"]["reasons"],
         counts.get("read.lines", 0),
-        name_rules(numbers["corpus"]["options"], numbers["corpus"]["sentence_splitter"]),
-        tuple(coverage_figures(_all_counts(numbers), objective["repeats"])),
+        name_rules(msgspec.convert(numbers["corpus"], CorpusEntry)),
+        tuple(corpus_figures(_all_counts(numbers), objective["repeats"])),
         tuple(Finding(**finding) for finding in numbers["findings"]),
     )
 

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import pyarrow as pa
 from tokenizers import Tokenizer
 
-from corpusmill.arrays.columns import Column, Role
+from corpusmill.arrays.columns import Column, Role, column_of
 from corpusmill.arrays.ragged import row_lengths
 from corpusmill.errors import catch_panics, printable
 from corpusmill.objectives.masking.words import LATER_IN_WORD
@@ -50,17 +50,19 @@ class DecodedExample:
 
     Attributes:
         segments: without [CLS], [SEP] and padding; one segment if the data set has neither pairs
-            nor boundaries of documents.
+            nor boundaries of documents. The targets of a decoder are the last one.
         classes: names of the example's classes, by what they are about: {"second segment":
             "random"}.
         length: tokens, special tokens included.
         predictions: number of predicted tokens; None if the data set has no such columns.
+        has_targets: whether the last segment is the targets of a decoder.
     """
 
     segments: tuple[Segment, ...]
     classes: Mapping[str, str]
     length: int
     predictions: int | None
+    has_targets: bool = False
 
 
 class _Row(NamedTuple):
@@ -90,9 +92,12 @@ def decode_examples(
         input_ids [2, 10, 4, 3, 12, 3], where 2, 3 and 4 are [CLS], [SEP] and [MASK], with
         masked_lm_positions [2] and masked_lm_ids [11] reads "the [MASK->lighthouse]" and "stands".
     """
-    spell = _speller(tokenizer_json)
+    spell = _speller(tokenizer_json, frozenset(token for _, token in special.roles))
     arrays = {column.role: batch.column(column.name) for column in columns}
     lengths = row_lengths(arrays[Role.TOKEN_IDS], columns[0].pad).tolist()
+    targets, target_lengths = column_of(columns, Role.TARGET_IDS), list[int]()
+    if targets:
+        target_lengths = row_lengths(arrays[Role.TARGET_IDS], targets.pad).tolist()
     decoded = []
     for i, length in enumerate(lengths):
         row = _row(arrays, i, length)
@@ -107,7 +112,11 @@ def decode_examples(
         if unseen:
             more = Piece(f"... and {unseen:,} more tokens", False, "plain", "")
             segments = (*segments[:-1], (*segments[-1], more))
-        decoded.append(DecodedExample(segments, classes, length, predictions))
+        if targets:
+            array = batch.column(targets.name)[i]
+            segments += (_decode_targets(array, target_lengths[i], spell, special),)
+        has_targets = targets is not None
+        decoded.append(DecodedExample(segments, classes, length, predictions, has_targets))
     return decoded
 
 
@@ -117,7 +126,9 @@ def _name_class(column: Column, value: int) -> str:
 
 
 def name_segments(example: DecodedExample) -> list[str]:
-    """Name the segments of a pair A and B, and number packed documents."""
+    """Name the segments of a pair A and B, those of a decoder, or number packed documents."""
+    if example.has_targets and len(example.segments) == 2:
+        return ["input", "target"]
     if len(example.segments) <= 2:
         return ["A", "B"][: len(example.segments)]
     return [str(number) for number in range(1, len(example.segments) + 1)]
@@ -163,11 +174,22 @@ def _row(arrays: Mapping[Role, pa.Array], i: int, length: int) -> _Row:
 def _decode_segment(
     row: _Row, places: range, spell: Callable[[int], tuple[str, bool]], special: SpecialTokens
 ) -> Segment:
-    if places and row.token_ids[places[0]] == special.cls_id and places[0] == 0:
+    if places and row.token_ids[places[0]] == special.cls_id and places[0] not in row.originals:
         places = places[1:]
     if places and row.token_ids[places[-1]] == special.sep_id and places[-1] not in row.originals:
         places = places[:-1]
     return tuple(_decode_token(row, place, spell, special) for place in places)
+
+
+def _decode_targets(
+    targets: pa.ListScalar,
+    length: int,
+    spell: Callable[[int], tuple[str, bool]],
+    special: SpecialTokens,
+) -> Segment:
+    token_ids = targets.values[: min(length, _MOST_SPELLED)].to_pylist()
+    row = _Row(token_ids, (), {}, ())
+    return _decode_segment(row, range(len(token_ids)), spell, special)
 
 
 def _decode_token(
@@ -189,8 +211,8 @@ def _decode_token(
 
 
 @lru_cache(maxsize=1)  # for all shards
-def _speller(tokenizer_json: str) -> Callable[[int], tuple[str, bool]]:
-    """A function from an id to its text and whether that continues a word."""
+def _speller(tokenizer_json: str, apart: frozenset[int]) -> Callable[[int], tuple[str, bool]]:
+    """A function from an id to its text and whether that continues a word; `apart` never do."""
     tokenizer = Tokenizer.from_str(tokenizer_json)
     settings = json.loads(tokenizer_json)
     prefix = settings["model"].get("continuing_subword_prefix") or ""
@@ -208,7 +230,8 @@ def _speller(tokenizer_json: str) -> Callable[[int], tuple[str, bool]]:
             begins = token.startswith(("\u2581", "\u0120"))  # Metaspace's and ByteLevel's space
             text = tokenizer.decode([token_id], skip_special_tokens=False)
             # A token of spaces only is the space before the next token.
-            return printable(text.strip(" ") if text else token), not begins
+            joined = not begins and token_id not in apart
+            return printable(text.strip(" ") if text else token), joined
         return printable(token), False
 
     return spell

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from corpusmill.arrays.columns import Role, column_of
+from corpusmill.dataset.accounting import count_copied_tokens, count_copies
 from corpusmill.dataset.manifest import Manifest
 
 # With fewer rows a share may be far from its expectation by chance.
@@ -54,7 +55,8 @@ class Facts:
     @property
     def sentences(self) -> int:
         """Sentences with tokens."""
-        return self.count("read.sentences") - self.count("tokenize.empty_sentences")
+        kept = self.count("read.sentences") - self.count("filter.dropped_sentences")
+        return kept - self.count("tokenize.empty_sentences")
 
     @property
     def sentences_per_document(self) -> float:
@@ -64,7 +66,14 @@ class Facts:
     @property
     def trimmed_share(self) -> float:
         """Share of the tokens that stand in no row of a pass; 0 where it is not counted."""
-        return self.count("build.trimmed_tokens") / max(1, self.tokens * self.repeats)
+        tokens = count_copied_tokens(self.manifest.counts) * self.repeats
+        return self.count("build.trimmed_tokens") / max(1, tokens)
+
+    @property
+    def passes(self) -> float:
+        """How many times each document was built, on average over all sources."""
+        documents = max(1, self.count("tokenize.documents"))
+        return self.repeats * count_copies(self.manifest.counts) / documents
 
     def equal_share(self, stage: str, name: str) -> float:
         """Share of the rows or passages that are equal to an earlier one.

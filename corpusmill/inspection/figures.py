@@ -9,6 +9,7 @@ import numpy as np
 from corpusmill.arrays.columns import Column, Role
 from corpusmill.dataset.accounting import count_reasons
 from corpusmill.dataset.manifest import Manifest, Shard
+from corpusmill.inspection.corpus_figures import Figure, corpus_figures, name_rules, share_figure
 from corpusmill.inspection.findings import Finding, find
 from corpusmill.objectives.examples.token_stream import count_examples
 
@@ -61,23 +62,6 @@ class Distribution:
     def share(self, value: int) -> float:
         """Share of the examples that have the value."""
         return self.counts.get(value, 0) / self.total if self.total else 0.0
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One number of the report.
-
-    Attributes:
-        name: its name ("padding").
-        value: the number; a share is between 0 and 1.
-        text: the number as it is shown ("49.8 %").
-        meaning: a clause that explains it, such as what it is a share of.
-    """
-
-    name: str
-    value: float
-    text: str
-    meaning: str
 
 
 @dataclass(frozen=True)
@@ -148,44 +132,10 @@ def summarize(manifest: Manifest) -> Report:
         counts.get("read.rejects", counts.get("read.rejected_lines", 0)),
         count_reasons(counts),
         counts.get("read.lines", 0),
-        name_rules(manifest.corpus.options, manifest.corpus.sentence_splitter),
-        tuple(coverage_figures(counts, objective.repeats)),
+        name_rules(manifest.corpus),
+        tuple(corpus_figures(counts, objective.repeats)),
         find(manifest),
     )
-
-
-def name_rules(options: Mapping[str, Any], splitter: str | None) -> dict[str, Any]:
-    """The rules that made documents and sentences of files, those that were not used left out.
-
-    Args:
-        options: of the corpus.
-        splitter: the name and version of what split running text into sentences, if anything did.
-    """
-    rules = {**options, "sentence_splitter": splitter}
-    return {name: value for name, value in rules.items() if value not in (None, (), [])}
-
-
-def coverage_figures(counts: Mapping[str, int], repeats: int) -> Iterator[Figure]:
-    """The share of the tokens that stand in a row, if the objective counts the others.
-
-    Args:
-        counts: of all stages; those of `Objective.count` begin with "build.".
-        repeats: how many times each document was built.
-    """
-    name = "build.trimmed_tokens"
-    if name not in counts:
-        return
-    tokens = counts.get("tokenize.tokens", 0) * repeats
-    parts = [
-        f"{part.removeprefix(name)[1:].replace('_', ' ')} {number:,}"
-        for part, number in counts.items()
-        if part.startswith(f"{name}.")
-    ]
-    trimmed = counts[name] / tokens if tokens else 0.0
-    others = f"; {100 * trimmed:.1f} % were cut off: {', '.join(parts) or f'{counts[name]:,}'}"
-    passes = f" in each of {repeats} passes" if repeats > 1 else ""
-    meaning = f"of the corpus' tokens stand in an example{passes}{others if trimmed else ''}"
-    yield share_figure("coverage", 1 - trimmed, meaning)
 
 
 def _summarize_split(name: str, manifest: Manifest) -> SplitReport:
@@ -320,8 +270,3 @@ def describe(distribution: Distribution) -> Figure:
     return Figure(
         distribution.name.replace("_", " "), distribution.mean, f"{distribution.mean:,.1f}", meaning
     )
-
-
-def share_figure(name: str, value: float, meaning: str) -> Figure:
-    """A share between 0 and 1, shown as a percentage."""
-    return Figure(name, value, f"{100 * value:.1f} %", meaning)

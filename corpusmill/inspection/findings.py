@@ -156,7 +156,7 @@ def _check_classes(facts: Facts) -> Iterator[Finding]:
 
 
 def _check_long_sentences(facts: Facts) -> Iterator[Finding]:
-    share = facts.count("build.long_sentences") / max(1, facts.sentences * facts.repeats)
+    share = facts.count("build.long_sentences") / max(1, facts.sentences * facts.passes)
     usual = USUAL["long sentences"]
     if share > usual.high and facts.trimmed_share:
         what = f"{_percent(share)} of the sentences are longer than a row and are cut off"
@@ -172,6 +172,9 @@ def _check_coverage(facts: Facts) -> Iterator[Finding]:
         cause, cure = facts.explain_sentences()
         if facts.rules.get("sentence_rule") == "split":
             cause, cure = "Rows are short beside sentences", "Give a larger --max-seq-length"
+        if facts.rules.get("sentence_rule") == "document":
+            cause = "Of a document that is too long, one piece is taken in each pass"
+            cure = "Give --overflow keep, or cut documents with --max-document-bytes"
         yield Finding("coverage", what, value, usual.shown, cause, cure)
 
 
@@ -248,8 +251,9 @@ def _explain_equal_rows(facts: Facts) -> tuple[str, str]:
     passes = facts.repeats
     if passes == 1:
         return "Documents repeat parts of one another", "Remove these parts before the build"
-    if column_of(facts.manifest.columns, Role.POSITIONS) is None:
-        cause = f"Rows that are masked when they are loaded are equal in all of the {passes} passes"
+    predicted = (Role.POSITIONS, Role.TARGET_IDS)
+    if not any(column_of(facts.manifest.columns, role) for role in predicted):
+        cause = f"Rows that are masked when they are loaded are equal in several of {passes} passes"
         return cause, "Give fewer --duplicates, such as 1: each epoch draws other masks"
     cause = f"An example of few tokens is masked in the same way in several of {passes} passes"
     return cause, "Give fewer --duplicates, or join short texts"

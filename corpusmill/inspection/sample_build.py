@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import tokens_of
 from corpusmill.arrays.distinct import EMPTY, Hashes, add_hashes
 from corpusmill.dataset.distributions import add_all
 from corpusmill.dataset.shards import write_shard
@@ -96,7 +97,7 @@ def build_sample(
                 for built_rows in _build(objective, batch, shard, home, pool, layout):
                     split.counts.update(objective.count(batch, built_rows))
                     examples.append(add_keys(built_rows, layout.seed))
-        _count(split, examples, pool)
+        _count(objective, split, examples, pool)
         _write(objective, examples, options, split)
     return built
 
@@ -122,12 +123,14 @@ def _build(
         yield objective.build(documents, Repeat(repeat, pool, splits, layout.seed))
 
 
-def _count(split: SplitBuild, batches: list[pa.RecordBatch], pool: Pool) -> None:
-    order = np.argsort(pool.documents)
+def _count(
+    objective: Objective, split: SplitBuild, batches: list[pa.RecordBatch], pool: Pool
+) -> None:
+    order, tokens = np.argsort(pool.documents), tokens_of(objective.columns).name
     for examples in batches:
         ids = examples.column("document").to_numpy()
         places = order[np.searchsorted(pool.documents, ids, sorter=order)]
-        lengths = np.diff(examples.column("input_ids").offsets.to_numpy())
+        lengths = np.diff(examples.column(tokens).offsets.to_numpy())
         split.rows += np.bincount(places, minlength=len(order))
         split.tokens += np.bincount(places, lengths, len(order)).astype(np.int64)
         split.built_bytes += examples.nbytes

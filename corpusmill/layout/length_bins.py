@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from corpusmill.arrays.columns import Column
+from corpusmill.arrays.columns import ANY_LENGTH, Column, tokens_of
 from corpusmill.errors import UserError
 from corpusmill.layout.sorting import cut_into_groups, is_group, order_by_bucket
 
@@ -38,7 +38,7 @@ def cut_lengths(columns: Iterable[Column], bin_size: int | None) -> tuple[Length
     """Return the bins of a data set, the shortest lengths first.
 
     Args:
-        columns: of the data set; the width of `input_ids` is the maximum length.
+        columns: of the data set; the width of the tokens is the maximum length.
         bin_size: lengths per bin; None means that there are no bins.
 
     Raises:
@@ -49,9 +49,9 @@ def cut_lengths(columns: Iterable[Column], bin_size: int | None) -> tuple[Length
     """
     if bin_size is None:
         return ()
-    longest = next((column.width for column in columns if column.name == "input_ids"), 0)
-    if not longest:
-        cause = "the rows of this data set have no lengths"
+    longest = tokens_of(columns).width
+    if longest == ANY_LENGTH:
+        cause = "the rows of this data set have no maximum length"
         raise UserError(f"--bin-size {bin_size}", cause, "Leave it out")
     bins = tuple(
         LengthBin(number, first, min(first + bin_size - 1, longest))
@@ -65,32 +65,34 @@ def cut_lengths(columns: Iterable[Column], bin_size: int | None) -> tuple[Length
 
 
 def split_into_bins(
-    batches: Iterable[pa.RecordBatch], bins: tuple[LengthBin, ...], rows: int
+    batches: Iterable[pa.RecordBatch], column: str, bins: tuple[LengthBin, ...], rows: int
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield rows by bin, in their order: the bin's number, and a batch.
 
     Less than a group of each bin waits, so that memory does not grow with the number of batches.
 
     Args:
-        batches: rows with the column `input_ids`, whose length is the row's.
+        batches: rows.
+        column: the name of the column of their tokens, whose length is the row's.
         bins: from `cut_lengths`; if there are none, all rows are of bin 0.
         rows: of each batch, as in `cut_into_groups`.
     """
     if not bins:
-        yield from ((0, group) for group in cut_into_groups(batches, rows))
+        yield from ((0, group) for group in cut_into_groups(batches, column, rows))
         return
     waiting: list[list[pa.RecordBatch]] = [[] for _ in bins]
     max_lengths = np.array([length_bin.max_length for length_bin in bins])
     for batch in batches:
         if not batch.num_rows:
             continue
-        lengths = np.diff(batch.column("input_ids").offsets.to_numpy())
+        lengths = np.diff(batch.column(column).offsets.to_numpy())
         numbers = np.searchsorted(max_lengths, lengths).astype(np.uint32)
         for number, rows_of_bin in order_by_bucket([batch], [numbers]):
             waiting[number].append(rows_of_bin)
-            if is_group(waiting[number], rows):
-                groups = list(cut_into_groups(waiting[number], rows))
-                waiting[number] = [] if is_group(groups[-1:], rows) else [groups.pop()]
+            if is_group(waiting[number], column, rows):
+                groups = list(cut_into_groups(waiting[number], column, rows))
+                is_last_full = is_group(groups[-1:], column, rows)
+                waiting[number] = [] if is_last_full else [groups.pop()]
                 yield from ((number, group) for group in groups)
     for number, parts in enumerate(waiting):
-        yield from ((number, group) for group in cut_into_groups(parts, rows))
+        yield from ((number, group) for group in cut_into_groups(parts, column, rows))

@@ -3,15 +3,29 @@
 All of it is a function of the seed and of stable ids.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from math import ceil
 
 import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.arrays.randomness import PLACE, SHARD, SPLIT, derive_key, derive_keys, draw
+from corpusmill.arrays.randomness import (
+    PLACE,
+    SHARD,
+    SPLIT,
+    derive_key,
+    derive_keys,
+    draw,
+    purpose_of,
+)
 
 TRAIN, VALIDATION = 0, 1
 SPLIT_NAMES = ("train", "validation")
+# The draws of how often a document is taken from its source.
+_COPIES = purpose_of("corpusmill.copies")
 
 
 def assign_splits(seed: int, documents: np.ndarray, validation_share: float) -> np.ndarray:
@@ -35,23 +49,62 @@ def count_validation_shards(num_shards: int, validation_share: float) -> int:
     return max(1, round(num_shards * validation_share)) if validation_share else 0
 
 
+def apportion(total: int, sizes: Sequence[float]) -> list[int]:
+    """Divide shards among sources in proportion to their sizes, at least one for each.
+
+    Args:
+        total: number of shards; the number of sources if that is larger.
+        sizes: of the sources.
+
+    Example:
+        10 shards for the sizes [80, 15, 0] are [8, 1, 1].
+    """
+    whole = sum(map(Fraction, sizes))
+    ends = [
+        round((total - len(sizes)) * sum(map(Fraction, sizes[:end])) / whole) if whole else 0
+        for end in range(len(sizes) + 1)
+    ]
+    return [1 + max(0, end - begin) for begin, end in pairwise(ends)]
+
+
+@dataclass(frozen=True)
+class SourceLayout:
+    """How the documents of a source are spread, and how often each is taken.
+
+    Attributes:
+        first_document: an id that no document of it is below; those of the next source are above.
+        repeat: how often each document is taken; the part after the decimal point is the
+            probability of once more.
+        train_shards: number of its shards of the train split.
+        validation_shards: number of its shards of the validation split.
+    """
+
+    first_document: int
+    repeat: float
+    train_shards: int
+    validation_shards: int
+
+
 @dataclass(frozen=True)
 class Layout:
     """How a data set is spread over shards; the same for every runner and number of workers.
 
     The repeats of a document go to consecutive shards, so that a trainer does not see the same text
     twice in a short time. A document's *home* is the shard of repeat 0; repeat r goes to the r-th
-    shard after it, in a circle of its split's shards.
+    shard after it, in a circle of its split's shards. With several sources, the shards of each are
+    its own, and the circle is that of its split's and source's shards.
 
     Attributes:
         seed: the data set's seed.
         train_shards: number of the train split's shards, which come first.
         validation_shards: number of the validation split's shards.
+        sources: the sources in the order of their ids; empty where there is but one.
     """
 
     seed: int
     train_shards: int
     validation_shards: int
+    sources: tuple[SourceLayout, ...] = ()
 
     @property
     def shards(self) -> int:
@@ -69,10 +122,65 @@ class Layout:
             uint32[documents], in [0, shards).
         """
         keys: np.ndarray = derive_keys(np.uint64(self.seed), documents, 0, SHARD)
-        counts = np.array([self.train_shards, self.validation_shards], np.uint64)[splits]
-        firsts = np.array([0, self.train_shards], np.uint64)[splits]
+        ranges = np.array(self._ranges(), np.uint64)
+        firsts, counts = ranges[self._range_of(documents, splits)].T
         homes: np.ndarray = (firsts + (keys >> np.uint64(1)) % counts).astype(np.uint32)
         return homes
+
+    def _ranges(self) -> list[tuple[int, int]]:
+        """The first shard and the number of shards of each split and source, in order."""
+        sources = self.sources or (self,)
+        counts = [source.train_shards for source in sources]
+        counts += [source.validation_shards for source in sources]
+        firsts = np.cumsum([0, *counts]).tolist()
+        return list(zip(firsts, counts, strict=False))
+
+    def _range_of(self, documents: np.ndarray, splits: np.ndarray) -> np.ndarray:
+        """Return which of the ranges each document belongs to, int64[documents]."""
+        size = max(1, len(self.sources))
+        numbers: np.ndarray = splits.astype(np.int64) * size + self.sources_of(documents)
+        return numbers
+
+    def sources_of(self, documents: np.ndarray) -> np.ndarray:
+        """Return the number of each document's source, int64[documents].
+
+        Args:
+            documents: uint64[documents], ids.
+        """
+        if not self.sources:
+            return np.zeros(len(documents), np.int64)
+        firsts = np.array([source.first_document for source in self.sources], np.uint64)
+        return np.searchsorted(firsts, documents, side="right").astype(np.int64) - 1
+
+    def count_copies(self, documents: np.ndarray) -> np.ndarray:
+        """Return how often each document is taken, int64[documents]; 0 leaves it out.
+
+        Args:
+            documents: uint64[documents], ids.
+        """
+        if not self.sources:
+            return np.ones(len(documents), np.int64)
+        repeats = np.array([source.repeat for source in self.sources])[self.sources_of(documents)]
+        keys: np.ndarray = derive_keys(np.uint64(self.seed), documents, 0, _COPIES)
+        copies = np.floor(repeats)
+        drawn = (keys >> np.uint64(11)) * 2.0**-53 < repeats - copies
+        counts: np.ndarray = (copies + drawn).astype(np.int64)
+        return counts
+
+    def source_of(self, shard: int) -> int | None:
+        """Return the number of a shard's source; None where there is but one."""
+        return self._number_of(shard) % len(self.sources) if self.sources else None
+
+    def _number_of(self, shard: int) -> int:
+        """Return which of the ranges a shard belongs to."""
+        firsts = [first for first, count in self._ranges() if count]
+        numbers = [number for number, (_, count) in enumerate(self._ranges()) if count]
+        return numbers[int(np.searchsorted(firsts, shard, side="right")) - 1]
+
+    def _most_repeats(self, shard: int, repeats: int) -> int:
+        """Return how many times at most a document of a shard is built."""
+        source = self.source_of(shard)
+        return repeats if source is None else repeats * ceil(self.sources[source].repeat)
 
     def split_of(self, shard: int) -> int:
         """Return the split of a shard, TRAIN or VALIDATION."""
@@ -84,8 +192,9 @@ class Layout:
         Example:
             with five train shards, home 3 and three repeats give [3, 4, 0].
         """
-        first, count = self.split_range(home)
-        return [first + (home - first + repeat) % count for repeat in range(min(repeats, count))]
+        first, count = self.range_around(home)
+        most = min(self._most_repeats(home, repeats), count)
+        return [first + (home - first + repeat) % count for repeat in range(most)]
 
     def repeats_of(self, shard: int, home: int, repeats: int) -> range:
         """Return the repeats in which a shard builds the documents of a home.
@@ -93,14 +202,12 @@ class Layout:
         Example:
             with five train shards, shard 0 builds home 3 in the repeats 2, 7, 12, ...
         """
-        _, count = self.split_range(home)
-        return range((shard - home) % count, repeats, count)
+        _, count = self.range_around(home)
+        return range((shard - home) % count, self._most_repeats(home, repeats), count)
 
-    def split_range(self, shard: int) -> tuple[int, int]:
-        """Return the first shard of a shard's split, and the split's number of shards."""
-        if self.split_of(shard) == VALIDATION:
-            return self.train_shards, self.validation_shards
-        return 0, self.train_shards
+    def range_around(self, shard: int) -> tuple[int, int]:
+        """Return the first shard of a shard's split and source, and the number of these shards."""
+        return self._ranges()[self._number_of(shard)]
 
 
 @njit

@@ -69,29 +69,32 @@ def sort_rows(batches: list[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBat
         yield ragged.take_rows(joined, order[start : start + rows])
 
 
-def is_group(batches: Iterable[pa.RecordBatch], rows: int, tokens: int = GROUP_TOKENS) -> bool:
+def is_group(
+    batches: Iterable[pa.RecordBatch], column: str, rows: int, tokens: int = GROUP_TOKENS
+) -> bool:
     """Return whether batches hold enough for a group of `cut_into_groups`."""
     for batch in batches:
-        _, offsets = ragged.from_arrow(batch.column("input_ids"))
+        _, offsets = ragged.from_arrow(batch.column(column))
         rows -= batch.num_rows
         tokens -= int(offsets[-1] - offsets[0])
     return rows <= 0 or tokens <= 0
 
 
 def cut_into_groups(
-    batches: Iterable[pa.RecordBatch], rows: int, tokens: int = GROUP_TOKENS
+    batches: Iterable[pa.RecordBatch], column: str, rows: int, tokens: int = GROUP_TOKENS
 ) -> Iterator[pa.RecordBatch]:
     """Yield the same rows in groups that depend on the rows alone, not on the batches.
 
     Args:
-        batches: with a list column `input_ids`.
+        batches: rows.
+        column: the name of the list column of their tokens.
         rows: of each group but the last and those that reach `tokens` before.
         tokens: a group ends with the row that makes it reach this number of tokens.
     """
     waiting: list[pa.RecordBatch] = []
     missing_rows, missing_tokens = rows, tokens
     for batch in batches:
-        _, offsets = ragged.from_arrow(batch.column("input_ids"))
+        _, offsets = ragged.from_arrow(batch.column(column))
         begin = 0
         while begin < batch.num_rows:
             enough = int(np.searchsorted(offsets, int(offsets[begin]) + missing_tokens))

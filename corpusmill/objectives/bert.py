@@ -4,10 +4,15 @@ Source: "Preparing Data for BERT Training" (the article), after Google's create_
 Devlin et al. 2018. ALBERT's and RoBERTa's examples differ from BERT's in what they are made of
 (`corpusmill.objectives.bert_rows`). Two things differ from the article, on purpose: random
 replacement ids are drawn from all ids except special tokens (the article's "from 4" is right for
-its own tokenizer only), and a sentence without tokens is left out before pairs are made.
+its own tokenizer only, and Google's program draws from all ids), and a sentence without tokens is
+left out before pairs are made.
+
+Google's own programs differ from the article, and `pairs` "google" builds what they do: other
+chunks and random segments (`corpusmill.objectives.examples.google_pairs`), special tokens counted
+with a row's tokens when predictions are, and words and n-grams that continue after a [SEP].
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -19,11 +24,14 @@ from corpusmill.arrays.columns import Column
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError, check_option
 from corpusmill.objectives import bert_rows
-from corpusmill.objectives.columns import segment_column, token_column
-from corpusmill.objectives.examples.sentence_joins import join_rows
+from corpusmill.objectives.columns import segment_column, token_column, word_start_column
+from corpusmill.objectives.combined_rows import empty_lists, join_documents, mask_combined
+from corpusmill.objectives.examples.packed_rows import pack_pieces_closely
 from corpusmill.objectives.masking.masked_lm import MaskedLm
-from corpusmill.objectives.masking.tokens import MaskingRule, row_keys
-from corpusmill.objectives.objective import ObjectiveOptions, Repeat
+from corpusmill.objectives.masking.tokens import COUNTED, MaskingRule, row_keys
+from corpusmill.objectives.objective import Repeat
+from corpusmill.objectives.options import ObjectiveOptions, Preset
+from corpusmill.objectives.presets import BERT_PRESETS
 from corpusmill.tokenization.tokenizer_file import Vocabulary
 from corpusmill.tokenization.words.word_marks import marked_dtype
 
@@ -35,12 +43,15 @@ class BertOptions(ObjectiveOptions):
     summary: ClassVar[str] = (
         "Build a BERT data set: masked language model, by default with next-sentence pairs."
     )
+    presets: ClassVar[Mapping[str, Preset]] = BERT_PRESETS
+
     segments: bert_rows.Segments = "next-sentence"
     """What an example is made of: "next-sentence" pairs a segment with the next or a random one
     (BERT), "sentence-order" with the next or, switched, the previous one (ALBERT).
     "full-sentences" has whole sentences instead of pairs, as many as fit, and continues after the
     end of a document and a [SEP] with those of another (RoBERTa); with "doc-sentences" they are of
-    one document."""
+    one document. "packed" has no pairs either: a row is as many documents as fit, each between its
+    own [CLS] and [SEP], with their boundaries (ModernBERT)."""
     max_seq_length: int = 512
     """Longest example in tokens, with [CLS] and every [SEP]."""
     duplicates: int = 10
@@ -60,14 +71,19 @@ class BertOptions(ObjectiveOptions):
     needs --whole-word-mask."""
     words: str = "unicode"
     """What --whole-word-mask counts as a word: "unicode" (Unicode's words), "jieba" (Chinese
-    phrases), the name of a package's rule, or package.module:function."""
+    phrases), "wordpiece" (a piece of the vocabulary and those that continue it, as in Google's
+    programs), the name of a package's rule, or package.module:function."""
     mask: Literal["static", "dynamic"] = "static"
     """"static" masks the examples as they are built; "dynamic" stores them unmasked, to be masked
     anew in each epoch when they are loaded, with seg_labels that mark words if these are masked
     whole."""
     pool_tokens: int = 128_000_000
     """Size of the pool that random documents are drawn from, in tokens; a corpus that fits is used
-    whole. Only next-sentence pairs use the pool."""
+    whole. Only next-sentence pairs and those of Google's rule use the pool."""
+    pairs: bert_rows.Pairs = "article"
+    """Whose rule makes pairs and counts predictions: the "article"'s, or "google" for that of
+    Google's own programs, BERT's with "next-sentence" and ALBERT's with "sentence-order". By
+    theirs a pair always has a second segment if there is another document."""
 
     def __post_init__(self) -> None:
         """Check each option.
@@ -88,6 +104,16 @@ class BertOptions(ObjectiveOptions):
             _check_default("words", self.words, "single tokens are masked, not words")
         is_valid = 1 <= self.pool_tokens < 2**48
         check_option("pool-tokens", self.pool_tokens, is_valid, "1 to 281474976710655")
+        check_option("pairs", self.pairs, self.pairs in {"article", "google"}, "article or google")
+        if self.pairs == "google" and not bert_rows.has_pairs(self.segments):
+            cause = f"--segments {self.segments} has whole sentences instead of pairs"
+            cure = "Leave it out, or give --segments next-sentence or sentence-order"
+            raise UserError("--pairs google", cause, cure)
+
+    @property
+    def num_special(self) -> int:
+        """The special tokens that do not count when a row's predictions are counted."""
+        return 0 if self.pairs == "google" else bert_rows.count_special(self.segments)
 
     @property
     def prediction_places(self) -> int:
@@ -98,7 +124,7 @@ class BertOptions(ObjectiveOptions):
     @property
     def most_predictions(self) -> int:
         """The most predictions that a row can have: the option, or the share of the full length."""
-        tokens = self.max_seq_length - bert_rows.count_special(self.segments)
+        tokens = self.max_seq_length - self.num_special
         full = max(1, round(tokens * self.masked_lm_prob))
         cap = self.max_predictions_per_seq
         return full if cap is None else min(full, cap)
@@ -112,8 +138,21 @@ class BertOptions(ObjectiveOptions):
         """Mask as a static build does."""
         return self.bind(tokenizer).masked_lm
 
+    def check_build(self) -> None:
+        """Refuse passes that would give equal rows, or nearly all."""
+        is_repeated = self.duplicates > 1 and self.mask == "dynamic"
+        if is_repeated and not bert_rows.has_pairs(self.segments):
+            raise UserError(
+                f"--duplicates {self.duplicates}",
+                f"the text of --segments {self.segments} is the same in each pass, and with --mask "
+                "dynamic only readers draw masks, so that rows would be equal",
+                "Give --duplicates 1; each epoch has its own masks",
+            )
+
     def choose_documents(self, documents: DocumentOptions) -> DocumentOptions:
-        """Read WikiText by default, a sentence per line."""
+        """Read WikiText by default, a sentence per line; packed rows have whole articles."""
+        if self.segments == "packed":
+            return documents.or_else("wikitext-articles", "document")
         return documents.or_else("wikitext", "line").require_sentences("bert")
 
 
@@ -136,9 +175,15 @@ class Bert(bert_rows.SentenceObjective):
         return self.options.segments
 
     @property
+    def pairs(self) -> bert_rows.Pairs:
+        """The option of this name."""
+        return self.options.pairs
+
+    @property
     def pool_tokens(self) -> int:
-        """The option of this name, for next-sentence pairs."""
-        return self.options.pool_tokens if self.options.segments == "next-sentence" else 0
+        """The option of this name, for pairs with random documents."""
+        is_random = self.segments == "next-sentence" or self.pairs == "google"
+        return self.options.pool_tokens if is_random else 0
 
     @property
     def words(self) -> str:
@@ -148,10 +193,16 @@ class Bert(bert_rows.SentenceObjective):
     @property
     def masked_lm(self) -> MaskedLm:
         """How the examples are masked, now or when they are loaded."""
-        options, num_special = self.options, bert_rows.count_special(self.options.segments)
-        mask_id = self.special.mask_id or 0
+        options = self.options
+        rule = MaskingRule(
+            options.masked_lm_prob,
+            options.prediction_places,
+            COUNTED if self.segments == "packed" else options.num_special,
+            self.special.mask_id or 0,
+            joins_segments=options.pairs == "google",
+        )
         return MaskedLm(
-            MaskingRule(options.masked_lm_prob, options.prediction_places, num_special, mask_id),
+            rule,
             static=options.mask == "static",
             whole_words=options.whole_word_mask,
             max_ngram=options.ngram,
@@ -165,67 +216,67 @@ class Bert(bert_rows.SentenceObjective):
     def columns(self) -> tuple[Column, ...]:
         """The columns of the data set."""
         length, pad_id = self.options.max_seq_length, self.special.pad_id or 0
-        label = bert_rows.LABELS.get(self.options.segments)
+        label = bert_rows.label_column(self.segments, self.pairs)
         pair = "[CLS] first segment [SEP] second segment [SEP]"
         meaning = "[CLS] sentences [SEP]" if label is None else pair
         meaning += ", masked" if self.masked_lm.static else ""
+        further: tuple[Column, ...] = () if label is None else (segment_column(length), label)
+        if self.segments == "packed":
+            meaning = meaning.replace("sentences", "document", 1) + ", one piece after another"
+            further = bert_rows.further_columns(self.segments, self.pairs, length)
         return (
             token_column(self.token_dtype, meaning, length, pad_id),
-            *(() if label is None else (segment_column(length), label)),
+            *further,
+            *self.word_starts,
             *self.masked_lm.columns,
         )
+
+    @property
+    def word_starts(self) -> tuple[Column, ...]:
+        """The column that ALBERT's program writes, whose trainer masks words by it."""
+        is_albert = self.segments == "sentence-order" and self.pairs == "google"
+        length = self.options.max_seq_length
+        return (word_start_column(length),) if is_albert and self.words else ()
 
     @property
     def built_columns(self) -> tuple[Column, ...]:
         """The columns that `build` returns."""
         segments, length = self.options.segments, self.options.max_seq_length
         input_ids = self.columns[0]
-        if self.words and segments == "full-sentences":
-            # The marks are still needed when rows are joined.
+        if self.words and segments in bert_rows.COMBINED:
+            # The marks are still needed when rows are masked.
             input_ids = replace(input_ids, dtype=marked_dtype(self.vocab_size).name)
-        return (input_ids, *bert_rows.further_columns(segments, length), *self.masked_lm.columns)
+        further = bert_rows.further_columns(segments, self.pairs, length)
+        return (input_ids, *further, *self.word_starts, *self.masked_lm.columns)
 
     def build(self, documents: pa.RecordBatch, repeat: Repeat) -> pa.RecordBatch:
-        """Build rows, masked unless they are to be joined by `pack` first."""
+        """Build rows, masked unless they are to be combined by `pack` first."""
         rows = self.make_unmasked(documents, repeat)
-        if self.options.segments == "full-sentences":
+        starts: list[pa.Array] = []
+        if self.segments in bert_rows.COMBINED:
             input_ids = rows.token_ids
             masked = [
-                _empty_lists(column.dtype, len(rows.indices)) for column in self.masked_lm.columns
+                empty_lists(column.dtype, len(rows.indices)) for column in self.masked_lm.columns
             ]
         else:
             input_ids, continues = self.split_marks(rows.token_ids)
             keys = row_keys(np.uint64(repeat.seed), rows.documents, repeat.number, rows.indices)
             masked = self.masked_lm.build(input_ids, continues, rows.offsets, keys)
-        values = (ragged.to_arrow(input_ids, rows.offsets), *rows.further, *masked)
+            if self.word_starts:
+                starts = [ragged.to_arrow((~continues).astype(np.int8), rows.offsets)]
+        values = (ragged.to_arrow(input_ids, rows.offsets), *rows.further, *starts, *masked)
         return self.make_rows(rows.documents, repeat.number, rows.indices, values)
 
     def pack(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Join the ends of documents into full examples, if they are full sentences."""
-        return self._join(rows) if self.options.segments == "full-sentences" else rows
-
-    def _join(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Join the ends of documents, and mask the examples.
-
-        A row's key is unique and comes from the seed, so that a joined row is masked by the key of
-        the piece that it begins with.
-        """
-        for joined in join_rows(rows, self.options.max_seq_length, *self.border_ids):
-            first = joined.first_rows
-            owners, indices = (first.column(name).to_numpy() for name in ("key", "index"))
-            input_ids, continues = self.split_marks(joined.input_ids)
-            keys = row_keys(np.uint64(0), owners, 0, indices)
-            columns = {
-                "input_ids": ragged.to_arrow(input_ids, joined.offsets),
-                "sentence_lengths": _empty_lists("uint16", first.num_rows),
-                "documents": joined.documents.astype(np.uint16),
-                "pieces": joined.pieces.astype(np.uint16),
-            }
-            masked = self.masked_lm.build(input_ids, continues, joined.offsets, keys)
-            names = [column.name for column in self.masked_lm.columns]
-            columns |= zip(names, masked, strict=True)
-            values = [columns.get(name, first.column(name)) for name in first.schema.names]
-            yield ragged.to_batch(values, first.schema)
+        """Combine documents' rows into full ones and mask these, if they are to be combined."""
+        length = self.options.max_seq_length
+        if self.segments == "full-sentences":
+            combined = join_documents(rows, length, self.border_ids)
+        elif self.segments == "packed":
+            combined = pack_pieces_closely(rows, length)
+        else:
+            return rows
+        return (mask_combined(group, self.masked_lm, self.split_marks) for group in combined)
 
     def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:
         """Count full sentences also by the documents and the pieces in an example."""
@@ -234,7 +285,3 @@ class Bert(bert_rows.SentenceObjective):
             for name in ("documents", "pieces"):
                 counts[name] = np.bincount(examples.column(name))
         return counts
-
-
-def _empty_lists(dtype: str, rows: int) -> pa.Array:
-    return ragged.to_arrow(np.empty(0, dtype), np.zeros(rows + 1, np.int32))

@@ -13,27 +13,62 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
-from corpusmill.objectives.columns import FIRST_LENGTH, NEXT_SENTENCE_LABEL, SENTENCE_ORDER_LABEL
+from corpusmill.objectives.columns import (
+    FIRST_LENGTH,
+    NEXT_SENTENCE_LABEL,
+    RANDOM_LENGTH,
+    SENTENCE_ORDER_LABEL,
+    SWITCHED_OR_RANDOM_LABEL,
+    boundary_column,
+)
 from corpusmill.objectives.documents import Documents, measure_sentences, unpack_documents
 from corpusmill.objectives.examples import full_sentences
 from corpusmill.objectives.examples import next_sentence_pairs as pairing
+from corpusmill.objectives.examples.google_pairs import draw_google_pairs
+from corpusmill.objectives.examples.packed_rows import mark_pieces
 from corpusmill.objectives.examples.pair_rows import NUM_SPECIAL, assemble_pairs
 from corpusmill.objectives.examples.sentence_order_pairs import draw_ordered_pairs
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.tokenization.special_tokens import SpecialTokens
 from corpusmill.tokenization.words.word_marks import continues_of, ids_of, mark
 
-Segments = Literal["next-sentence", "sentence-order", "full-sentences", "doc-sentences"]
+Segments = Literal["next-sentence", "sentence-order", "full-sentences", "doc-sentences", "packed"]
+
+# Whose rule makes pairs: the article's, or the one of Google's own programs.
+Pairs = Literal["article", "google"]
 
 # The columns of the pairs' class; whole sentences have none.
-LABELS = {"next-sentence": NEXT_SENTENCE_LABEL, "sentence-order": SENTENCE_ORDER_LABEL}
+_LABELS: dict[tuple[Segments, Pairs], Column] = {
+    ("next-sentence", "article"): NEXT_SENTENCE_LABEL,
+    ("next-sentence", "google"): NEXT_SENTENCE_LABEL,
+    ("sentence-order", "article"): SENTENCE_ORDER_LABEL,
+    ("sentence-order", "google"): SWITCHED_OR_RANDOM_LABEL,
+}
+
+# `pack` makes rows of what is built, and masks them.
+COMBINED: tuple[Segments, ...] = ("full-sentences", "packed")
+
+# A piece of a document has a token at least, between [CLS] and [SEP].
+_SHORTEST_PIECE = 1 + full_sentences.NUM_SPECIAL
 
 
-def further_columns(segments: Segments, max_seq_length: int) -> tuple[Column, ...]:
+def has_pairs(segments: Segments) -> bool:
+    """Return whether rows are pairs of segments, not whole sentences."""
+    return segments in {"next-sentence", "sentence-order"}
+
+
+def label_column(segments: Segments, pairs: Pairs) -> Column | None:
+    """Return the column of the pairs' class; None for whole sentences."""
+    return _LABELS.get((segments, pairs))
+
+
+def further_columns(segments: Segments, pairs: Pairs, max_seq_length: int) -> tuple[Column, ...]:
     """Return the columns that are built beside the ids, in the order of `UnmaskedRows.further`."""
-    label = LABELS.get(segments)
+    label = label_column(segments, pairs)
     if label is not None:
-        return (FIRST_LENGTH, label)
+        return (FIRST_LENGTH, label, *_counted_columns(segments, pairs))
+    if segments == "packed":
+        return (boundary_column(max_seq_length, max_seq_length // _SHORTEST_PIECE),)
     if segments == "doc-sentences":
         return ()
     meaning = "tokens of the sentences of a document's last piece"
@@ -44,9 +79,15 @@ def further_columns(segments: Segments, max_seq_length: int) -> tuple[Column, ..
     )
 
 
+def _counted_columns(segments: Segments, pairs: Pairs) -> tuple[Column, ...]:
+    """The column of random tokens, where the class does not tell which segments are random."""
+    is_mixed = label_column(segments, pairs) is SWITCHED_OR_RANDOM_LABEL
+    return (RANDOM_LENGTH,) if is_mixed else ()
+
+
 def count_special(segments: Segments) -> int:
-    """Return the number of a row's special tokens, without any [SEP] between documents."""
-    return NUM_SPECIAL if segments in LABELS else full_sentences.NUM_SPECIAL
+    """Return the number of a row's special tokens, without those between documents."""
+    return NUM_SPECIAL if has_pairs(segments) else full_sentences.NUM_SPECIAL
 
 
 @dataclass(frozen=True)
@@ -90,6 +131,11 @@ class SentenceObjective(Objective):
         return "next-sentence"
 
     @property
+    def pairs(self) -> Pairs:
+        """Whose rule makes the pairs."""
+        return "article"
+
+    @property
     def repeats(self) -> int:
         """How many times each document is built."""
         return int(self.options.duplicates)
@@ -110,17 +156,22 @@ class SentenceObjective(Objective):
     def make_unmasked(self, documents: pa.RecordBatch, repeat: Repeat) -> UnmaskedRows:
         """Make rows; the arguments are those of `build`."""
         index, token_ids = unpack_documents(documents)
-        if self.segments not in LABELS:
+        if not has_pairs(self.segments):
             return self._make_pieces(index, token_ids)
         options = self.options
         rule = pairing.PairRule(options.max_seq_length - NUM_SPECIAL, options.short_seq_prob)
         draws = (np.uint64(repeat.seed), repeat.number, rule)
-        if self.segments == "sentence-order":
+        is_ordered = self.segments == "sentence-order"
+        if is_ordered and self.pairs == "article":
             pairs = draw_ordered_pairs(index, *draws)
             return self._make_pairs(index, pairs, token_ids, token_ids)
         if (pool := repeat.pool) is None:
-            raise ValueError("next-sentence pairs need a pool of random documents")
-        pairs = pairing.draw_pairs(index, pool.index, pool.candidates(repeat.splits), *draws)
+            raise ValueError("these pairs need a pool of random documents")
+        sources = (index, pool.index, pool.candidates(repeat.splits))
+        if self.pairs == "google":
+            pairs = draw_google_pairs(*sources, *draws, is_ordered)
+        else:
+            pairs = pairing.draw_pairs(*sources, *draws)
         return self._make_pairs(index, pairs, token_ids, pool.token_ids)
 
     def count(self, documents: pa.RecordBatch, examples: pa.RecordBatch) -> dict[str, int]:
@@ -129,7 +180,11 @@ class SentenceObjective(Objective):
         Every sentence of a document is in one pair of a pass, and so what a document has more
         tokens than its pairs was cut off. Whole sentences are divided rather than cut off.
         """
-        if self.segments not in LABELS:
+        if self.segments == "packed":
+            lengths = np.diff(ragged.from_arrow(examples.column("input_ids"))[1])
+            kept = int((lengths - full_sentences.NUM_SPECIAL).sum())
+            return {"trimmed_tokens": 0, "kept_tokens": kept}
+        if not has_pairs(self.segments):
             return {"trimmed_tokens": 0}
         sentences = measure_sentences(documents)
         _, offsets = ragged.from_arrow(examples.column("input_ids"))
@@ -138,6 +193,8 @@ class SentenceObjective(Objective):
             is_random = examples.column(NEXT_SENTENCE_LABEL.name).to_numpy() == 1
             first_lengths = examples.column(FIRST_LENGTH.name).to_numpy()
             random_tokens = int((tokens - first_lengths)[is_random].sum())
+        elif RANDOM_LENGTH.name in examples.schema.names:
+            random_tokens = int(examples.column(RANDOM_LENGTH.name).to_numpy().sum(dtype=np.int64))
         return {
             "trimmed_tokens": int(sentences.sum() - tokens.sum()) + random_tokens,
             "random_tokens": random_tokens,
@@ -156,7 +213,9 @@ class SentenceObjective(Objective):
         rows, offsets = assemble_pairs(pairs, token_ids, pool_token_ids, *self.border_ids)
         owners = documents.ids[pairs[:, pairing.DOCUMENT]]
         indices = pairs[:, pairing.INDEX].astype(np.uint32)
-        further = (pairs[:, pairing.FIRST_LENGTH], pairs[:, pairing.IS_RANDOM])
+        further = [pairs[:, pairing.FIRST_LENGTH], pairs[:, pairing.IS_RANDOM]]
+        if _counted_columns(self.segments, self.pairs):
+            further.append(pairs[:, pairing.SECOND_LENGTH] * pairs[:, pairing.SECOND_SOURCE])
         return UnmaskedRows(owners, indices, rows, offsets, further)
 
     def _make_pieces(self, documents: Documents, token_ids: np.ndarray) -> UnmaskedRows:
@@ -169,7 +228,9 @@ class SentenceObjective(Objective):
         owners = documents.ids[pieces[:, full_sentences.DOCUMENT]]
         indices = pieces[:, full_sentences.INDEX].astype(np.uint32)
         further: tuple[np.ndarray | pa.Array, ...] = ()
-        if self.segments == "full-sentences":
+        if self.segments == "packed":
+            further = (mark_pieces(offsets),)
+        elif self.segments == "full-sentences":
             ones = np.ones(len(pieces), np.uint16)
             further = (ragged.to_arrow(lengths, ends), ones, ones)
         return UnmaskedRows(owners, indices, rows, offsets, further)

@@ -23,8 +23,16 @@ SENTENCE_ORDER_LABEL = replace(
     value_names=("in order", "switched"),
     title="segments",
 )
-# Built, but not written: `token_type_ids` are derived from it.
-FIRST_LENGTH = Column("first_length", "uint16", "tokens of the first segment")
+SWITCHED_OR_RANDOM_LABEL = replace(
+    SENTENCE_ORDER_LABEL,
+    meaning="1 where the two segments are switched, or the second is of a random document",
+    value_names=("in order", "switched or random"),
+)
+# Built, but not written: `token_type_ids` are derived from the first, the second is counted.
+FIRST_LENGTH = Column(
+    "first_length", "uint16", "tokens of the first segment", role=Role.FIRST_LENGTH
+)
+RANDOM_LENGTH = Column("random_length", "uint16", "tokens of a random document")
 
 
 def token_column(dtype: str, meaning: str, width: int, pad: int) -> Column:
@@ -51,6 +59,12 @@ def word_column(width: int) -> Column:
     return Column("seg_labels", "int8", meaning, width, NO_WORD, Role.WORDS, NO_WORD, 1)
 
 
+def word_start_column(width: int) -> Column:
+    """Return the column of the places where words begin, as ALBERT's trainer parses it."""
+    meaning = "1 for the first token of a word and for special tokens, 0 for a later token"
+    return Column("token_boundary", "int8", meaning, width, role=Role.WORD_STARTS, largest=1)
+
+
 def prediction_columns(dtype: str, width: int, max_seq_length: int) -> tuple[Column, Column]:
     """Return the columns of a row's predictions: their positions, and the original ids.
 
@@ -65,3 +79,29 @@ def prediction_columns(dtype: str, width: int, max_seq_length: int) -> tuple[Col
         Column("masked_lm_positions", position, meaning, width, role=Role.POSITIONS),
         Column("masked_lm_ids", dtype, "the ids that stood there", width, role=Role.PREDICTED_IDS),
     )
+
+
+def target_column(dtype: str, pad: int, width: int) -> Column:
+    """Return the column of what a decoder predicts; T5's trainer parses it by another name."""
+    meaning = "each sentinel, and the tokens that it stands for"
+    return Column("labels", dtype, meaning, width, pad, Role.TARGET_IDS, feature="targets")
+
+
+def denoiser_column(names: tuple[str, ...]) -> Column:
+    """Return the column of the ways in which rows are corrupted."""
+    return Column(
+        "denoiser",
+        "int8",
+        "how the row was corrupted, or is when it is loaded",
+        role=Role.CLASS,
+        largest=len(names) - 1,
+        value_names=names,
+        title="denoiser",
+    )
+
+
+def boundary_column(max_seq_length: int, most_pieces: int) -> Column:
+    """Return the column of the boundaries of a packed row's pieces."""
+    dtype = smallest_integer(max_seq_length).name
+    meaning = "where each document begins, from 0, and where the last one ends"
+    return Column("cu_seqlens", dtype, meaning, most_pieces + 1, role=Role.BOUNDARIES)

@@ -7,6 +7,7 @@ order of documents. The original drops tokens that do not fit into an example; h
 counted, and `overflow` keeps them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -22,7 +23,9 @@ from corpusmill.objectives.documents import measure_sentences, unpack_documents
 from corpusmill.objectives.examples import electra_packs as packing
 from corpusmill.objectives.masking.masked_lm import MaskedLm
 from corpusmill.objectives.masking.tokens import MaskingRule
-from corpusmill.objectives.objective import Objective, ObjectiveOptions, Repeat
+from corpusmill.objectives.objective import Objective, Repeat
+from corpusmill.objectives.options import ObjectiveOptions, Preset
+from corpusmill.objectives.presets import ELECTRA_PRESETS
 from corpusmill.tokenization.special_tokens import SpecialTokens
 from corpusmill.tokenization.tokenizer_file import Vocabulary
 
@@ -36,6 +39,7 @@ _MASKED_LM_PROB = 0.15
 class ElectraOptions(ObjectiveOptions):
     """How ELECTRA's examples are made."""
 
+    presets: ClassVar[Mapping[str, Preset]] = ELECTRA_PRESETS
     summary: ClassVar[str] = (
         "Build an ELECTRA data set: text packed into one or two segments, to be masked in training."
     )

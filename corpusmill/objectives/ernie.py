@@ -16,6 +16,7 @@ Masking is left to the trainer's reader (`corpusmill.objectives.masking.ernie`),
 has other masks, or done once, with `mask` "static".
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -38,7 +39,9 @@ from corpusmill.objectives.masking.ernie import ErnieMasker
 from corpusmill.objectives.masking.masked_lm import all_ids_but
 from corpusmill.objectives.masking.tokens import row_keys
 from corpusmill.objectives.masking.words import label_words
-from corpusmill.objectives.objective import ObjectiveOptions, Repeat
+from corpusmill.objectives.objective import Repeat
+from corpusmill.objectives.options import ObjectiveOptions, Preset
+from corpusmill.objectives.presets import ERNIE_PRESETS
 from corpusmill.tokenization.tokenizer_file import Vocabulary
 
 
@@ -46,6 +49,7 @@ from corpusmill.tokenization.tokenizer_file import Vocabulary
 class ErnieOptions(ObjectiveOptions):
     """How ERNIE's examples are made."""
 
+    presets: ClassVar[Mapping[str, Preset]] = ERNIE_PRESETS
     summary: ClassVar[str] = (
         "Build an ERNIE data set: sentence pairs with the words of their tokens, to mask by words."
     )
@@ -57,8 +61,8 @@ class ErnieOptions(ObjectiveOptions):
     """Probability that a pass over a document aims at a shorter, uniformly drawn length."""
     words: str = "unicode"
     """What a word is: "unicode" for languages that write spaces, "jieba" for Chinese (needs the
-    extra "chinese"), or your own rule: an entry point of the group "corpusmill.words", or
-    package.module:function."""
+    extra "chinese"), "wordpiece" for the words of a WordPiece tokenizer, or your own rule: an
+    entry point of the group "corpusmill.words", or package.module:function."""
     mask: Literal["dynamic", "static"] = "dynamic"
     """"dynamic" leaves masking to the trainer, which draws it anew in each epoch; "static" masks
     each example once and stores the original ids."""
@@ -132,7 +136,7 @@ class Ernie(SentenceObjective):
         meaning = "[CLS] first segment [SEP] second segment [SEP]" + masked * ", masked"
         return (
             token_column(self.token_dtype, meaning, length, self.special.pad_id or 0),
-            *further_columns("next-sentence", length),
+            *further_columns("next-sentence", "article", length),
             word_column(length),
             *(prediction_columns(self.token_dtype, length - NUM_SPECIAL, length) if masked else ()),
         )
@@ -142,7 +146,7 @@ class Ernie(SentenceObjective):
         rows = self.make_unmasked(documents, repeat)
         input_ids, continues = self.split_marks(rows.token_ids)
         in_words = all_ids_but(self.vocab_size, self.special.cls_id, self.special.sep_id)
-        seg_labels = label_words(input_ids, continues, rows.offsets, in_words)
+        seg_labels = label_words(input_ids, continues, rows.offsets, in_words, False)
         labels_of_words = ragged.to_arrow(seg_labels, rows.offsets)
         masks: list[pa.ListArray] = []
         if self.options.mask == "static":

@@ -14,9 +14,12 @@ There are three ways from documents to rows, for a model that predicts the next 
               max_seq_length as well as possible; only longer documents are cut. Source: Ding et al.
               2024, "Fewer Truncations Improve Language Modeling"
               (`corpusmill.objectives.examples.best_fit_packing`).
+
+Before they become rows, the middles of some documents may be moved to their ends
+(`corpusmill.objectives.examples.fill_in_the_middle`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -24,34 +27,35 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
-from corpusmill.arrays.columns import ANY_LENGTH, NO_PAD, Column, Role, smallest_integer
+from corpusmill.arrays.columns import ANY_LENGTH, NO_PAD, Column
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
-from corpusmill.layout.sorting import cut_into_groups
-from corpusmill.objectives.columns import token_column
-from corpusmill.objectives.documents import unpack_documents
-from corpusmill.objectives.examples.best_fit_packing import pack_best_fit
+from corpusmill.objectives.columns import boundary_column, token_column
+from corpusmill.objectives.documents import Documents, unpack_documents
+from corpusmill.objectives.examples import fim_cuts, fim_tokens
+from corpusmill.objectives.examples.fill_in_the_middle import ADDED, count_token, rearrange
+from corpusmill.objectives.examples.packed_rows import mark_pieces, pack_pieces
 from corpusmill.objectives.examples.windows import cut_windows
-from corpusmill.objectives.objective import Objective, ObjectiveOptions, Repeat
+from corpusmill.objectives.objective import Objective, Repeat
+from corpusmill.objectives.options import ObjectiveOptions, Preset
+from corpusmill.objectives.presets import GPT_PRESETS
 from corpusmill.tokenization.special_tokens import SpecialTokens
+from corpusmill.tokenization.text_cuts import TextCuts
 from corpusmill.tokenization.tokenizer_file import Vocabulary
 
 # Longer than any document: a stream's documents are not cut.
 _WHOLE = 2**62
-
-# How much is packed at a time: on WikiText-2, with 512 to 8192 tokens per row, four times as much
-# saves at most 0.2 per mille of padding, and a quarter costs up to 0.6 % (rows of 8192 tokens).
-_PACKED_TOKENS, _PACKED_ROWS, _MOST_PACKED_TOKENS = 2**22, 256, 2**25
 
 
 @dataclass(frozen=True)
 class GptOptions(ObjectiveOptions):
     """How GPT's examples are made."""
 
+    presets: ClassVar[Mapping[str, Preset]] = GPT_PRESETS
     summary: ClassVar[str] = (
         "Build a GPT data set: tokens of documents as one stream, as windows, or packed."
     )
-    predicts_next: ClassVar[bool] = True
+    collator: ClassVar[str] = "corpusmill.reading.collate.causal_collators:collate_causal_lm"
 
     mode: Literal["stream", "windows", "pack"] = "stream"
     """What a row is: a document and the end-of-text token, for readers that cut examples from one
@@ -63,8 +67,18 @@ class GptOptions(ObjectiveOptions):
     overlap: int = 0
     """Tokens that a window shares with the previous one."""
     end_of_text: bool | None = None
-    """End each document with the end-of-text token; by default in stream and pack, but not in
-    windows."""
+    """End each document with the end-of-text token; by default in stream and pack, but in windows
+    only if middles are moved."""
+    fim_rate: float = 0.0
+    """Share of the documents whose middle is moved to their end, so that a model learns to fill in
+    the middle: 0.5 to 0.9 is usual. The tokenizer needs <|fim_prefix|>, <|fim_middle|> and
+    <|fim_suffix|>, or the same in another common spelling."""
+    fim_spm_share: float = 0.5
+    """Share of these documents that begin with the suffix (SPM); the others begin with the prefix
+    (PSM)."""
+    fim_cut: Literal["characters", "tokens"] = "characters"
+    """Where they are cut: anywhere in the text, before it is tokenized (characters), or between
+    tokens."""
 
     def __post_init__(self) -> None:
         """Check each option.
@@ -72,7 +86,13 @@ class GptOptions(ObjectiveOptions):
         Raises:
             UserError: rows cannot be built with a value.
         """
-        self.check_ranges(max_seq_length=(2, 2**20))
+        self.check_ranges(max_seq_length=(2, 2**20), fim_rate=(0, 1), fim_spm_share=(0, 1))
+        if self.fim_rate and self.end_of_text is False:
+            raise UserError(
+                "--end-of-text False",
+                f"a middle must end where the model is to stop, and --fim-rate is {self.fim_rate}",
+                "Leave it out",
+            )
         if self.mode != "windows" and self.overlap:
             raise UserError(
                 f"--overlap {self.overlap}",
@@ -89,17 +109,45 @@ class GptOptions(ObjectiveOptions):
     @property
     def ends_documents(self) -> bool:
         """Whether the end-of-text token is added, by the option or else by the mode."""
-        return self.mode != "windows" if self.end_of_text is None else self.end_of_text
+        if self.end_of_text is None:
+            return self.mode != "windows" or self.fim_rate > 0
+        return self.end_of_text
+
+    @property
+    def cuts_texts(self) -> bool:
+        """Whether texts are cut before they are tokenized."""
+        return self.fim_rate > 0 and self.fim_cut == "characters"
+
+    @property
+    def special_tokens(self) -> Mapping[str, Sequence[str]]:
+        """The tokens around prefix, middle and suffix.
+
+        The manifest keeps them with any `fim_rate`, as windows of a stream may need them.
+        """
+        return fim_tokens.FIM_TOKENS
 
     def bind(self, tokenizer: Vocabulary) -> "Gpt":
         """Return the objective for a tokenizer."""
         if self.ends_documents:
             tokenizer.special.require(tokenizer.name, "eos")
+        if self.fim_rate:
+            fim_tokens.require_tokens(tokenizer.name, tokenizer.special)
         return Gpt(self, tokenizer.special, tokenizer.token_dtype.name)
 
     def choose_documents(self, documents: DocumentOptions) -> DocumentOptions:
-        """Read WikiText's articles by default, each as one text."""
-        return documents.or_else("wikitext-articles", "document")
+        """Read WikiText's articles by default, each as one text.
+
+        Raises:
+            UserError: texts are to be cut, and documents are not one text each.
+        """
+        documents = documents.or_else("wikitext-articles", "document")
+        if self.cuts_texts and not documents.keeps_text:
+            raise UserError(
+                f"--sentence-rule {documents.sentence_rule}",
+                f"--fim-rate {self.fim_rate} cuts documents at characters, which must be one text",
+                "Leave it out, or add --fim-cut tokens",
+            )
+        return documents
 
 
 @dataclass(frozen=True)
@@ -132,84 +180,77 @@ class Gpt(Objective):
         if pad_id is None or pad_id == self.special.eos_id:
             pad_id = NO_PAD  # it could be mistaken for the row's own end
         tokens = token_column(self.token_dtype, meaning, width, pad_id)
-        dtype = smallest_integer(length).name
-        meaning = "where each document begins, from 0, and where the last one ends"
-        boundaries = Column("cu_seqlens", dtype, meaning, length + 1, role=Role.BOUNDARIES)
-        return (tokens, boundaries) if mode == "pack" else (tokens,)
+        return (tokens, boundary_column(length, length)) if mode == "pack" else (tokens,)
 
     def build(self, documents: pa.RecordBatch, repeat: Repeat) -> pa.RecordBatch:
         """Cut documents into rows; in the mode "pack", into the pieces that `pack` packs."""
         options, eos_id = self.options, self.special.eos_id
         index, token_ids = unpack_documents(documents)
         # A document's tokens are those of its sentences, which are contiguous.
+        document_offsets = index.sentence_offsets[index.offsets]
+        if options.fim_rate:
+            moved = self._move_middles(index, token_ids, document_offsets, repeat.seed)
+            token_ids, document_offsets = moved
         input_ids, offsets, owners, indices = cut_windows(
             token_ids,
-            index.sentence_offsets[index.offsets],
+            document_offsets,
             _WHOLE if options.mode == "stream" else options.max_seq_length,
             options.overlap,
             eos_id if options.ends_documents and eos_id is not None else -1,
         )
         values = [ragged.to_arrow(input_ids, offsets)]
         if options.mode == "pack":
-            marks = cumulate(np.diff(offsets), np.arange(len(offsets)))
-            values.append(ragged.to_arrow(*marks))
+            values.append(mark_pieces(offsets))
         return self.make_rows(index.ids[owners], repeat.number, indices, values)
 
-    def count(
-        self,
-        documents: pa.RecordBatch,  # noqa: ARG002  all of their tokens are in a row
-        examples: pa.RecordBatch,
-    ) -> dict[str, int]:
-        """Count the documents that were cut, those with a second row; no token is left out."""
-        if self.options.mode == "stream":
-            return {"trimmed_tokens": 0}
-        cut_documents = np.count_nonzero(examples.column("index").to_numpy() == 1)
-        return {"trimmed_tokens": 0, "cut_documents": int(cut_documents)}
+    def text_cuts(self, seed: int) -> TextCuts | None:
+        """Return what cuts texts at characters, if middles are moved in this way."""
+        options = self.options
+        return fim_cuts.CharacterCuts(seed, options.fim_rate) if options.cuts_texts else None
+
+    def _move_middles(
+        self, index: Documents, token_ids: np.ndarray, offsets: np.ndarray, seed: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the tokens of documents, and their offsets, with some middles at the ends."""
+        keys = fim_cuts.derive_document_keys(seed, index.ids)
+        forms = fim_cuts.draw_forms(keys, self.options.fim_rate, self.options.fim_spm_share)
+        if self.options.cuts_texts:
+            bounds = fim_cuts.bounds_of_pieces(index.offsets, index.sentence_offsets, forms)
+        else:
+            bounds = fim_cuts.cut_tokens(offsets, keys)
+        moved: tuple[np.ndarray, np.ndarray]
+        moved = rearrange(token_ids, bounds, forms, fim_tokens.find_tokens(self.special))
+        return moved
+
+    def count(self, documents: pa.RecordBatch, examples: pa.RecordBatch) -> dict[str, int]:
+        """Count the documents that were cut, those with a second row; no token is left out.
+
+        If middles are moved, also the documents with a moved one, and the tokens of documents in
+        rows.
+        """
+        counts = {"trimmed_tokens": 0}
+        if self.options.mode != "stream":
+            cut_documents = np.count_nonzero(examples.column("index").to_numpy() == 1)
+            counts["cut_documents"] = int(cut_documents)
+        if self.options.fim_rate:
+            counts |= self._count_moved(documents, examples)
+        return counts
+
+    def _count_moved(self, documents: pa.RecordBatch, examples: pa.RecordBatch) -> dict[str, int]:
+        index, token_ids = unpack_documents(documents)
+        bounds = index.sentence_offsets[index.offsets[[0, -1]]]
+        input_ids, offsets = ragged.from_arrow(examples.column("input_ids"))
+        indices = examples.column("index").to_numpy()
+        # What a row shares with the previous one is not counted again.
+        begins = offsets[:-1] + np.where(indices > 0, self.options.overlap, 0)
+        _, middle, _ = fim_tokens.find_tokens(self.special)
+        moved = count_token(input_ids, begins, offsets[1:], middle)
+        moved -= count_token(token_ids, bounds[:1], bounds[1:], middle)  # in the text
+        added = ADDED * moved + np.count_nonzero(indices == 0)
+        kept = int((offsets[1:] - begins).sum()) - added
+        return {"fim_documents": int(moved), "kept_tokens": int(kept)}
 
     def pack(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack pieces into rows, in the mode of this name."""
-        if self.options.mode != "pack":
-            yield from rows
-            return
-        length = self.options.max_seq_length
-        tokens = max(_PACKED_TOKENS, min(_PACKED_ROWS * length, _MOST_PACKED_TOKENS))
-        for window in cut_into_groups(rows, tokens, tokens):
-            yield self._pack_window(window)
-
-    def _pack_window(self, window: pa.RecordBatch) -> pa.RecordBatch:
-        lengths = np.diff(ragged.from_arrow(window.column("input_ids"))[1]).astype(np.int64)
-        pieces, row_offsets = pack_best_fit(lengths, self.options.max_seq_length)
-        packed = ragged.take_rows(window, pieces)
-        values, offsets = ragged.from_arrow(packed.column("input_ids"))
-        # A row has the identity of its first piece.
-        firsts = row_offsets[:-1]
-        columns = {
-            "input_ids": ragged.to_arrow(values, offsets[row_offsets]),
-            "cu_seqlens": ragged.to_arrow(*cumulate(lengths[pieces], row_offsets)),
-        }
-        arrays = [
-            columns[name] if name in columns else packed.column(name).to_numpy()[firsts]
-            for name in packed.schema.names
-        ]
-        return ragged.to_batch(arrays, packed.schema)
-
-
-def cumulate(lengths: np.ndarray, row_offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return where the pieces of each row begin, and where the last one ends.
-
-    Args:
-        lengths: int64[pieces], the tokens of each piece, row after row.
-        row_offsets: int64[rows + 1] into the pieces.
-
-    Returns:
-        marks: int64[pieces + rows]: for each row, [0, ..., the row's length].
-        offsets: int64[rows + 1] into marks.
-
-    Example:
-        lengths [2, 6, 3], row_offsets [0, 2, 3] give [0, 2, 8, 0, 3] and [0, 3, 5].
-    """
-    sums = np.concatenate([[0], np.cumsum(lengths)])
-    rows = np.repeat(np.arange(len(row_offsets) - 1), np.diff(row_offsets) + 1)
-    # The last mark of a row and the first one of the next row are the same sum.
-    marks = sums[np.arange(len(rows)) - rows] - sums[row_offsets[rows]]
-    return marks, row_offsets + np.arange(len(row_offsets))
+        is_packed = self.options.mode == "pack"
+        return pack_pieces(rows, self.options.max_seq_length) if is_packed else rows

@@ -4,23 +4,26 @@ The pipeline's stages know this interface only, so that a new objective is one n
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
-from corpusmill.arrays.columns import IDENTITY_SCHEMA, Column, Role, arrow_schema, pad_rows
-from corpusmill.corpus.options import DocumentOptions
-from corpusmill.errors import check_option
-from corpusmill.objectives.columns import FIRST_LENGTH
+from corpusmill.arrays.columns import (
+    IDENTITY_SCHEMA,
+    Column,
+    Role,
+    arrow_schema,
+    column_of,
+    pad_rows,
+    tokens_of,
+)
 from corpusmill.objectives.examples.pair_rows import NUM_SPECIAL, fill_token_types
-from corpusmill.objectives.masking.masker import Masker
 from corpusmill.objectives.masking.words import count_words
 from corpusmill.objectives.random_documents import Pool
-from corpusmill.tokenization.tokenizer_file import Vocabulary
+from corpusmill.tokenization.text_cuts import TextCuts
 
 
 class Repeat(NamedTuple):
@@ -70,10 +73,29 @@ class Objective(ABC):
         """
         return ""
 
+    def text_cuts(self, seed: int) -> TextCuts | None:
+        """Return what cuts the texts of documents before they are tokenized; None for nothing.
+
+        `build` finds the pieces of a text as its document's sentences, the empty ones included.
+        `ObjectiveOptions.choose_documents` must see to it that a document is one text.
+
+        Args:
+            seed: the data set's seed.
+        """
+        return None
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What the manifest keeps beside the options, in JSON's types, by name.
+
+        Readers may need what `bind` found in the tokenizer.
+        """
+        return {}
+
     @property
     @abstractmethod
     def columns(self) -> tuple[Column, ...]:
-        """The columns of the data set, as readers see them."""
+        """The columns of the data set, as readers see them; the tokens are the first."""
 
     @property
     def built_columns(self) -> tuple[Column, ...]:
@@ -117,10 +139,11 @@ class Objective(ABC):
     def count(self, documents: pa.RecordBatch, examples: pa.RecordBatch) -> dict[str, int]:
         """Return counts other than rows of one pass, as {"trimmed_tokens": 3}.
 
-        Three names are known elsewhere: "trimmed_tokens", the tokens of the documents that stand in
-        no row of the pass; "random_tokens", those of other documents that stand in rows; and
-        "long_sentences", the sentences that no row can hold whole. Where rows have two segments,
-        the first two must balance with the rows' tokens.
+        Four names are known elsewhere: "trimmed_tokens", the tokens of the documents that stand in
+        no row of the pass; "kept_tokens", those that do; "random_tokens", those of other documents
+        that stand in rows; and "long_sentences", the sentences that no row can hold whole. Kept and
+        trimmed tokens must be all tokens of the documents. Where rows have two segments, trimmed
+        and random tokens must balance with the rows' tokens.
 
         Args:
             documents: what was given to `build`.
@@ -136,20 +159,28 @@ class Objective(ABC):
 
         Args:
             rows: batches of `corpusmill.layout.sorting.keyed_schema`, of a few thousand rows each;
-                the result must not depend on where one batch ends and the next begins.
+                the result must not depend on where one batch ends and the next begins. The column
+                `key` has a random number for each row, unique and derived from the seed, from which
+                more can be drawn: `derive_keys(0, keys, 0, purpose_of("my-package.joins"))`.
         """
         return rows
 
     def finish(self, examples: pa.RecordBatch, padded: bool) -> pa.RecordBatch:
         """Return the rows as they are written: `columns` from `built_columns`, padded if asked.
 
-        The column `token_type_ids` is derived from `first_length`.
+        Segments are derived from the length of the first one.
+
+        Args:
+            examples: rows as `pack` returns them, with their keys.
+            padded: whether lists get a fixed size.
         """
         values = dict(zip(examples.schema.names, examples.columns, strict=True))
-        if FIRST_LENGTH.name in values:
-            _, offsets = ragged.from_arrow(values["input_ids"])
-            token_types = fill_token_types(offsets, values[FIRST_LENGTH.name].to_numpy())
-            values["token_type_ids"] = ragged.to_arrow(token_types, offsets - offsets[0])
+        first_length = column_of(self.built_columns, Role.FIRST_LENGTH)
+        segments = column_of(self.columns, Role.SEGMENTS)
+        if first_length and segments:
+            _, offsets = ragged.from_arrow(values[tokens_of(self.columns).name])
+            token_types = fill_token_types(offsets, values[first_length.name].to_numpy())
+            values[segments.name] = ragged.to_arrow(token_types, offsets - offsets[0])
         rows = [
             _pad(values[column.name], column) if padded and column.width else values[column.name]
             for column in self.columns
@@ -172,66 +203,20 @@ class Objective(ABC):
                     rows["words"] = count_words(*ragged.from_arrow(array))
                 case Role.POSITIONS:
                     rows["predictions"] = np.diff(array.offsets)
+                case Role.TARGET_IDS:
+                    rows["target_length"] = np.diff(array.offsets)
                 case Role.BOUNDARIES:
                     rows["pieces"] = np.diff(array.offsets) - 1
                 case Role.CLASS:
                     rows[column.name] = array.to_numpy()
-            if column.name == FIRST_LENGTH.name:
-                rows["first_segment_length"] = array.to_numpy().astype(np.int64)
-                # A row without a second segment has one special token fewer.
-                second = rows["length"] - rows["first_segment_length"] - NUM_SPECIAL
-                rows["second_segment_length"] = np.maximum(0, second)
+                case Role.FIRST_LENGTH:
+                    rows["first_segment_length"] = array.to_numpy().astype(np.int64)
+                    # A row without a second segment has one special token fewer.
+                    second = rows["length"] - rows["first_segment_length"] - NUM_SPECIAL
+                    rows["second_segment_length"] = np.maximum(0, second)
         return {name: np.bincount(values) for name, values in rows.items()}
 
 
 def _pad(rows: pa.ListArray, column: Column) -> pa.FixedSizeListArray:
     matrix = pad_rows(*ragged.from_arrow(rows), column.width, column.pad)
     return pa.FixedSizeListArray.from_arrays(matrix.ravel(), column.width)
-
-
-@dataclass(frozen=True)
-class ObjectiveOptions(ABC):
-    """The options of an objective; the fields of each subclass are the flags of its command.
-
-    Attributes:
-        summary: what its command builds, for the help of the command line.
-        predicts_next: whether its models predict the next token, not masked ones.
-    """
-
-    summary: ClassVar[str]
-    predicts_next: ClassVar[bool] = False
-
-    @abstractmethod
-    def bind(self, tokenizer: Vocabulary) -> Objective:
-        """Return the objective for a tokenizer.
-
-        Raises:
-            UserError: the tokenizer lacks a special token that the examples need.
-        """
-
-    @abstractmethod
-    def choose_documents(self, documents: DocumentOptions) -> DocumentOptions:
-        """Fill in this objective's defaults of how documents are read.
-
-        Raises:
-            UserError: the objective cannot use documents that are read in this way.
-        """
-
-    def masker(self, tokenizer: Vocabulary) -> Masker | None:
-        """Return what masks rows when they are loaded; None if models predict no masked tokens.
-
-        Raises:
-            UserError: the tokenizer lacks a mask token.
-        """
-        return None
-
-    def check_ranges(self, **ranges: tuple[float, float]) -> None:
-        """Check that options lie in their ranges, as in max_seq_length=(5, 65535).
-
-        Raises:
-            UserError: an option is out of range.
-        """
-        for name, (least, most) in ranges.items():
-            value = getattr(self, name)
-            is_valid = least <= value <= most
-            check_option(name.replace("_", "-"), value, is_valid, f"{least} to {most}")

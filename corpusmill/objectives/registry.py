@@ -1,29 +1,53 @@
-"""The table of objectives by name, each imported when it is needed."""
+"""The table of objectives, each imported when it is needed."""
 
-from importlib import import_module
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from typing import TYPE_CHECKING, Any
 
-from corpusmill.errors import UserError
-from corpusmill.objectives.objective import ObjectiveOptions
+from corpusmill.plugins import Plugins
 
-# The module and the class of each objective's options.
-_OPTIONS = {
-    "bert": ("corpusmill.objectives.bert", "BertOptions"),
-    "electra": ("corpusmill.objectives.electra", "ElectraOptions"),
-    "ernie": ("corpusmill.objectives.ernie", "ErnieOptions"),
-    "gpt": ("corpusmill.objectives.gpt", "GptOptions"),
-}
-OBJECTIVES = tuple(_OPTIONS)
+if TYPE_CHECKING:
+    from corpusmill.objectives.options import ObjectiveOptions
 
 
-def options_class(name: str) -> type[ObjectiveOptions]:
-    """Return the class of an objective's options.
+def _adapt(value: object) -> "type[ObjectiveOptions] | None":
+    # Imported here because the list of all commands needs the names alone, at once.
+    from corpusmill.objectives.options import ObjectiveOptions  # noqa: PLC0415
+
+    if not (isinstance(value, type) and issubclass(value, ObjectiveOptions)):
+        return None
+    is_complete = is_dataclass(value) and all(
+        field.default is not MISSING or field.default_factory is not MISSING
+        for field in fields(value)
+    )
+    return value if is_complete else None
+
+
+OBJECTIVES: "Plugins[type[ObjectiveOptions]]" = Plugins(
+    "corpusmill.objectives",
+    "objective",
+    {
+        "bert": "corpusmill.objectives.bert:BertOptions",
+        "electra": "corpusmill.objectives.electra:ElectraOptions",
+        "ernie": "corpusmill.objectives.ernie:ErnieOptions",
+        "gpt": "corpusmill.objectives.gpt:GptOptions",
+        "t5": "corpusmill.objectives.t5:T5Options",
+    },
+    _adapt,
+    "a dataclass derived from corpusmill.objectives.options.ObjectiveOptions, with a default for "
+    "each field",
+)
+
+
+def read_options(name: str, package: str | None, options: Mapping[str, Any]) -> "ObjectiveOptions":
+    """Return the options of the objective that a data set was built with.
+
+    Args:
+        name: the objective.
+        package: the package that provides it; None for one of ours.
+        options: by name.
 
     Raises:
-        UserError: no objective has this name.
+        UserError: the package is not installed, or an option is out of range.
     """
-    if name not in _OPTIONS:
-        cause = "it is not an objective of this version of corpusmill"
-        raise UserError(f"objective {name}", cause, f"Choose one of {', '.join(OBJECTIVES)}")
-    module, options = _OPTIONS[name]
-    options_type: type[ObjectiveOptions] = getattr(import_module(module), options)
-    return options_type
+    return OBJECTIVES.load_recorded(name, package)(**options)

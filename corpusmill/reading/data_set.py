@@ -4,14 +4,17 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from copy import copy
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.manifest import Manifest, Shard
 from corpusmill.dataset.shards import open_data_set
 from corpusmill.dataset.storage import UrlFolder
+from corpusmill.dataset.verify import Problem, verify
+from corpusmill.errors import UserError
 from corpusmill.reading.cache.shard_cache import ShardCache, default_cache_folder
 from corpusmill.reading.opening import check_length, check_present, check_split, find_damaged
 from corpusmill.reading.rows import (
@@ -26,6 +29,12 @@ from corpusmill.reading.rows import (
 )
 from corpusmill.reading.tokenizer_check import Vocabulary, check_tokenizer
 
+if TYPE_CHECKING:
+    from corpusmill.console.shown_reports import DataSetReport
+
+# Of each split, where a notebook shows a data set.
+_SHOWN_EXAMPLES = 2
+
 
 def digest_of(value: object) -> str:
     """Return the hexadecimal SHA-256 of a value as JSON."""
@@ -34,6 +43,9 @@ def digest_of(value: object) -> str:
 
 class Samples(ABC):
     """Samples that are read by number: a data set, windows of a token stream, or a mixture.
+
+    They are a data source for Grain: its checkpoints name their source by `repr`, in which the
+    digest stands, and not the place.
 
     Attributes:
         shard_sizes: the numbers of samples that are stored together, in order; an order of reading
@@ -48,12 +60,23 @@ class Samples(ABC):
     longest: int
     manifest: Manifest
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.digest[:16]} of {len(self):,} samples>"
+
     def __len__(self) -> int:
         return sum(self.shard_sizes)
 
     def __getitem__(self, sample: int) -> dict[str, Any]:
         """Return one example, as numbers and arrays of the columns' types."""
-        return self.take(np.array([range(len(self))[sample]]))[0]
+        return self._getitems([range(len(self))[sample]])[0]
+
+    def _getitems(self, samples: Sequence[int]) -> list[dict[str, Any]]:
+        """Return several examples at once; Grain's name for it."""
+        return [self._present(row) for row in self.take(np.array(samples, np.int64))]
+
+    def _present(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Return what a single example is for users, from its columns."""
+        return row
 
     def take(self, samples: Integers, epochs: Integers | None = None) -> Rows:
         """Return the samples of the given numbers, in that order.
@@ -129,6 +152,7 @@ class DataSet(Samples):
         digest: the digest of the shards, in order; the same data has the same one everywhere.
         skipped: the shards that are left out, each with the reason.
         skipped_rows: the number of examples in them.
+        source: name of the source whose examples these are; None for all (`by_source`).
 
     Raises:
         UserError: there is no complete data set, it lacks the split, is damaged, or does not suit
@@ -151,12 +175,13 @@ class DataSet(Samples):
         max_length: int | None = None,
         damaged: Literal["refuse", "skip"] = "refuse",
     ) -> None:
-        folder = _open_folder(str(url), dict(storage_options or {}))
-        self.folder, self.manifest = open_data_set(folder)
+        self._root = _open_folder(str(url), dict(storage_options or {}))
+        self.folder, self.manifest = open_data_set(self._root)
         self.split = split
         check_split(self.folder, self.manifest, split)
         if tokenizer is not None:
             check_tokenizer(self.folder, self.manifest, tokenizer)
+        self.source: str | None = None
         self.longest = self.manifest.splits[split].longest
         if max_length is not None:
             check_length(self.manifest, self.folder.url, self.longest, max_length)
@@ -168,11 +193,15 @@ class DataSet(Samples):
         else:
             check_present(self.folder, self.manifest, shards)
         self.skipped_rows = sum(shard.rows for shard in shards if shard.file in self.skipped)
-        self.shards = tuple(shard for shard in shards if shard.file not in self.skipped)
+        cache = Path(cache_folder).expanduser() if cache_folder else default_cache_folder()
+        self._cache_place = (cache, cache_bytes)
+        self._hold(tuple(shard for shard in shards if shard.file not in self.skipped))
+
+    def _hold(self, shards: tuple[Shard, ...]) -> None:
+        self.shards = shards
         self.shard_sizes = tuple(shard.rows for shard in self.shards)
         self.digest = digest_of([shard.sha256 for shard in self.shards])
-        cache = Path(cache_folder).expanduser() if cache_folder else default_cache_folder()
-        self.cache = ShardCache(self.folder, self.manifest, self.shards, cache, cache_bytes)
+        self.cache = ShardCache(self.folder, self.manifest, self.shards, *self._cache_place)
         self._starts = np.cumsum([0, *self.shard_sizes], dtype=np.int64)
 
     def __repr__(self) -> str:
@@ -181,10 +210,72 @@ class DataSet(Samples):
             for name, entry in self.manifest.splits.items()
         )
         objective = self.manifest.objective.name
-        return f"<DataSet {self.folder.url} for {objective}, split {self.split!r} of {splits}>"
+        return f"<DataSet {self.digest[:16]} for {objective}, split {self.split!r} of {splits}>"
+
+    def _repr_html_(self) -> str:
+        try:
+            return self.report(_SHOWN_EXAMPLES)._repr_html_()
+        except UserError:  # a shard is damaged, which reading it will say
+            return self.report(0)._repr_html_()
 
     def __len__(self) -> int:
         return int(self._starts[-1])
+
+    def report(self, examples: int = 3) -> "DataSetReport":
+        """Return the figures of all splits, the findings, and decoded examples.
+
+        It prints as text, and shows itself in a notebook.
+
+        Args:
+            examples: how many examples of each split, drawn at random from all shards.
+
+        Raises:
+            UserError: a shard is damaged.
+        """
+        from corpusmill.console.shown_reports import make_report  # noqa: PLC0415  trainers need none
+
+        return make_report(self.folder, self.manifest, self._root.url, examples)
+
+    def verify(self) -> list[Problem]:
+        """Compare every byte, row and count of all splits with the manifest.
+
+        Returns:
+            All differences; an empty list for a sound data set.
+        """
+        return verify(self._root)
+
+    def load(self, split: str | None = None, **options: Any) -> Self:
+        """Open a split of the same data set.
+
+        Args:
+            split: "train" or "validation"; None for that of this one.
+            options: how it is read: the keywords of the class.
+
+        Example:
+            DataSet("out").load("validation", max_length=512)
+        """
+        given = {"storage_options": self._root.options, **options}
+        opened = type(self)(self._root.url, split or self.split, **given)
+        return opened if self.source is None else opened.by_source()[self.source]
+
+    def by_source(self) -> dict[str, Self]:
+        """Return the examples of each source by themselves, such as for `mix`.
+
+        Returns:
+            The sources that have examples in the split, by name.
+
+        Raises:
+            UserError: the data set has no sources with names.
+        """
+        names = dict.fromkeys(shard.source for shard in self.shards if shard.source and shard.rows)
+        if not names:
+            cause = "no part of its corpus has a name"
+            raise UserError(self.folder.url, cause, "Build it with --source NAME=PATH")
+        parts = {name: copy(self) for name in names}
+        for name, part in parts.items():
+            part.source = name
+            part._hold(tuple(shard for shard in self.shards if shard.source == name))
+        return parts
 
     def lengths(self, samples: Integers) -> Integers:
         """Return the tokens of each example, int64[n], without reading it."""
@@ -205,6 +296,10 @@ class DataSet(Samples):
         needed = [shard for shard, _, _ in groups]
         self.cache.unpack(needed)
         return [(self.cache.columns(shard, needed), rows, places) for shard, rows, places in groups]
+
+
+# Most libraries spell it so, and nobody should have to remember which one this is.
+Dataset = DataSet
 
 
 def _open_folder(url: str, storage_options: dict[str, Any]) -> UrlFolder:

@@ -28,3 +28,13 @@ def check_seed(seed: int) -> None:
     """
     if not 0 <= seed <= MAX_SEED:
         raise UserError(f"seed={seed}", "the seed is out of range", f"Give 0 to {MAX_SEED}")
+
+
+def check_share(name: str, value: float) -> None:
+    """Refuse a share that is not from 0 to 1.
+
+    Raises:
+        UserError: the value is out of range.
+    """
+    if not 0 <= value <= 1:
+        raise UserError(f"{name}={value}", "it is not a share", "Give 0 to 1")

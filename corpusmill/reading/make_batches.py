@@ -3,7 +3,8 @@
 from typing import Unpack
 
 from corpusmill.errors import UserError
-from corpusmill.reading.collate.collators import CollatorOptions, collator_for
+from corpusmill.reading.collate.collators import collator_for
+from corpusmill.reading.collate.options import CollatorOptions
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.order.length_batches import LengthBatches

@@ -3,6 +3,9 @@
 Source: "Building the Dataset and DataLoader for training a large language model" (LLMDataset, in
 memory and indexed); `corpusmill.objectives.examples.token_stream` counts and locates the examples.
 The stream is stored once, and only what a batch takes is copied.
+
+The middles of texts may be moved when a window is read, anew in each epoch
+(`corpusmill.objectives.examples.fill_in_the_middle`).
 """
 
 from dataclasses import replace
@@ -16,9 +19,12 @@ from corpusmill.arrays.kernel_cache import njit
 from corpusmill.dataset.manifest import MANIFEST
 from corpusmill.errors import UserError
 from corpusmill.objectives.examples import token_stream
+from corpusmill.objectives.examples.fill_in_the_middle import rearrange_windows
+from corpusmill.objectives.examples.fim_cuts import derive_window_keys
+from corpusmill.objectives.examples.fim_tokens import FIM_TOKENS, find_tokens
 from corpusmill.reading.cache.unpacking import damaged
 from corpusmill.reading.data_set import DataSet, Samples, digest_of
-from corpusmill.reading.keywords import check_minimum
+from corpusmill.reading.keywords import check_minimum, check_seed, check_share
 from corpusmill.reading.rows import Integers, Lists, Values, group
 
 # The column of TokenWindows' rows. It is not named input_ids, as its last token is only a target.
@@ -39,6 +45,11 @@ class TokenWindows(Samples):
         across_shards: whether a window may begin in one shard and end in the next, as if the split
             were one stream. If not, each shard is a stream of its own, and up to
             context_len + stride tokens at its end are left over.
+        fim_rate: the share of the texts whose middle is moved to their end, drawn anew for each
+            window and epoch; at tokens, as the text is not stored. A text lies between end-of-text
+            tokens or the window's borders, and what the special tokens displace is cut off.
+        fim_spm_share: the share of those that begin with the suffix.
+        seed: the seed of these draws.
 
     Attributes:
         manifest: the manifest of the data set, with the column of windows.
@@ -47,7 +58,8 @@ class TokenWindows(Samples):
         digest: the digest of the data set and of how it is cut.
 
     Raises:
-        UserError: the data set is not a stream, or too short for a single window.
+        UserError: the data set is not a stream, or too short for a single window; or middles are
+            to be moved that were moved before, or for which its manifest has no special tokens.
 
     Example:
         the stream [5, 6, 7, 8, 9] and context_len 2 give the windows [5, 6, 7] and [7, 8, 9].
@@ -59,11 +71,16 @@ class TokenWindows(Samples):
         context_len: int,
         stride: int | None = None,
         across_shards: bool = True,
+        fim_rate: float = 0.0,
+        fim_spm_share: float = 0.5,
+        seed: int = 0,
     ) -> None:
         self.data_set, self.context_len = data_set, context_len
         self.stride = context_len if stride is None else stride
         self.across_shards = across_shards
         self._check()
+        self.fim_rate, self.fim_spm_share, self.seed = fim_rate, fim_spm_share, seed
+        self._fim_tokens = self._find_fim_tokens() if fim_rate else None
         self._shard_tokens = tuple(shard.tokens for shard in data_set.shards)
         self._starts = np.cumsum([0, *self._shard_tokens], dtype=np.int64)
         self.shard_sizes = tuple(self._count().tolist())
@@ -73,7 +90,11 @@ class TokenWindows(Samples):
             cause = f"the longest stream of {data_set.folder.url} has {max(streams):,} tokens"
             raise UserError(f"context_len={context_len}", cause, "Give a smaller one")
         self.longest = context_len
-        cut = {"context_len": context_len, "stride": self.stride, "across_shards": across_shards}
+        cut: dict[str, float] = {
+            "context_len": context_len, "stride": self.stride, "across_shards": across_shards
+        }  # fmt: skip
+        if fim_rate:
+            cut |= {"fim_rate": fim_rate, "fim_spm_share": fim_spm_share, "seed": seed}
         meaning = "the tokens of an input, and the last one's target"
         self._dtype = data_set.columns[0].dtype
         column = Column(TOKENS, self._dtype, meaning, context_len + 1, NO_PAD, Role.WINDOW)
@@ -83,19 +104,18 @@ class TokenWindows(Samples):
     def __len__(self) -> int:
         return self._size
 
-    def __getitem__(self, sample: int) -> dict[str, npt.NDArray[Any]]:
-        """Return the input_ids and targets of one window, context_len tokens each.
+    def _present(self, row: dict[str, Any]) -> dict[str, npt.NDArray[Any]]:
+        """Return the input_ids and targets of a window, context_len tokens each.
 
         Both are views of one array.
         """
-        window = super().__getitem__(sample)[TOKENS]
-        return {"input_ids": window[:-1], "targets": window[1:]}
+        return {"input_ids": row[TOKENS][:-1], "targets": row[TOKENS][1:]}
 
     def lengths(self, samples: Integers) -> Integers:
         """Return context_len for each window, int64[n]."""
         return np.full(len(samples), self.context_len, np.int64)
 
-    def _read(self, samples: Integers, epochs: Integers) -> dict[str, Values]:  # noqa: ARG002
+    def _read(self, samples: Integers, epochs: Integers) -> dict[str, Values]:
         """Return one column, `tokens`, with context_len + 1 tokens per row."""
         width = self.context_len + 1
         windows = np.empty((len(samples), width), self._dtype)
@@ -106,6 +126,10 @@ class TokenWindows(Samples):
             shards, places = token_stream.locate_in_shards(samples, *cut)
             begins = self._starts[shards] + places
         self._fill(begins, windows)
+        if self._fim_tokens:
+            keys = derive_window_keys(np.uint64(self.seed), samples, epochs)
+            share = (self.fim_rate, self.fim_spm_share)
+            rearrange_windows(windows, keys, *share, *self._fim_tokens)
         offsets = np.arange(0, (len(samples) + 1) * width, width)
         return {TOKENS: Lists(windows.reshape(-1), offsets)}
 
@@ -144,6 +168,22 @@ class TokenWindows(Samples):
         before = -(-self._starts // self.stride)
         return np.diff(np.minimum(before, token_stream.count_examples(int(self._starts[-1]), *cut)))
 
+    def _find_fim_tokens(self) -> tuple[int, tuple[int, int, int]]:
+        """Return the ids of the end-of-text token and of those that middles need."""
+        check_share("fim_rate", self.fim_rate)
+        check_share("fim_spm_share", self.fim_spm_share)
+        check_seed(self.seed)
+        manifest, value = self.data_set.manifest, f"fim_rate={self.fim_rate}"
+        if before := manifest.objective.options.get("fim_rate"):
+            cause = f"middles were moved when the data set was built, with --fim-rate {before}"
+            raise UserError(value, cause, "Omit it, or build the data set without --fim-rate")
+        special = manifest.tokenizer.special
+        if special.eos_id is None or any(special.find(role) is None for role in FIM_TOKENS):
+            names = ", ".join(names[0] for names in FIM_TOKENS.values())
+            cause = f"{MANIFEST} names no special tokens such as {names}"
+            raise UserError(value, cause, "Build the data set anew, with a tokenizer that has them")
+        return special.eos_id, find_tokens(special)
+
     def _check(self) -> None:
         check_minimum("context_len", self.context_len, 1)
         check_minimum("stride", self.stride, 1)
@@ -151,7 +191,7 @@ class TokenWindows(Samples):
             objective = self.data_set.manifest.objective
             kind = filter(None, [objective.name, objective.options.get("mode")])
             cause = f"its examples are of {' '.join(kind)}, and not of a token stream"
-            raise UserError(self.data_set.folder.url, cause, "Build it with gpt --mode stream")
+            raise UserError(self.data_set.folder.url, cause, "Build it with --mode stream")
 
 
 @njit

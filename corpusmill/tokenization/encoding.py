@@ -8,6 +8,7 @@ import pyarrow as pa
 from corpusmill.arrays import ragged
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from corpusmill.tokenization.text_cuts import TextCuts
 
 
 def tokenized_schema(token_dtype: str) -> pa.Schema:
@@ -24,7 +25,8 @@ class EncodedDocuments(NamedTuple):
     """Tokenized documents, and counts.
 
     Attributes:
-        documents: a batch with the columns of `tokenized_schema`; no sentence is empty.
+        documents: a batch with the columns of `tokenized_schema`; no sentence is empty, but pieces
+            of texts that were cut may be.
         tokens: the number of their tokens.
         unknown_tokens: those that replace text which the vocabulary cannot spell.
         text_bytes: UTF-8 bytes of the sentences that were tokenized.
@@ -78,30 +80,66 @@ def drop_empty(
     return sentences[: num_sentences + 1], documents[: num_documents + 1], kept
 
 
-def encode_documents(tokenizer: SentenceTokenizer, documents: pa.RecordBatch) -> EncodedDocuments:
+def drop_empty_texts(
+    piece_offsets: np.ndarray, document_offsets: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Leave out documents without tokens; those with tokens keep all of their pieces.
+
+    Args:
+        piece_offsets: int64[pieces + 1] into the tokens.
+        document_offsets: int64[documents + 1] into the pieces.
+
+    Returns:
+        As `drop_empty`.
+
+    Example:
+        piece_offsets [0, 2, 2, 2], document_offsets [0, 2, 3] give [0, 2, 2], [0, 2] and
+        [True, False].
+    """
+    kept = np.diff(piece_offsets[document_offsets]) > 0
+    pieces = np.diff(document_offsets)
+    lengths = np.diff(piece_offsets)[np.repeat(kept, pieces)]
+    offsets = (np.concatenate([[0], np.cumsum(counts)]) for counts in (lengths, pieces[kept]))
+    return next(offsets), next(offsets), kept
+
+
+def encode_documents(
+    tokenizer: SentenceTokenizer, documents: pa.RecordBatch, cuts: TextCuts | None = None
+) -> EncodedDocuments:
     """Tokenize a batch of documents.
 
     Args:
         tokenizer: the data set's tokenizer.
         documents: a batch with the columns of `corpusmill.corpus.batches.TEXT_SCHEMA`.
+        cuts: cuts the documents, each of which is one text, into the sentences of the result; None
+            if they are not cut.
+
+    Raises:
+        ValueError: a document that is to be cut has several sentences.
     """
     sentences, document_offsets = ragged.from_arrow(documents.column("sentences"))
     first, last = document_offsets[[0, -1]]  # the batch may be a slice of a larger one
     text, text_offsets = ragged.from_arrow(sentences)
     text_offsets = text_offsets[first : last + 1].astype(np.int64)
+    document_offsets = document_offsets.astype(np.int64) - first
+    ids = documents.column("document").to_numpy()
+    text_bytes = int(text_offsets[-1] - text_offsets[0])
+    if cuts:
+        if (np.diff(document_offsets) != 1).any():
+            raise ValueError("documents that are cut must have one sentence each")
+        text_offsets, document_offsets = cuts(ids, text, text_offsets)
     token_ids, token_offsets = tokenizer.encode(text, text_offsets)
-    sentence_offsets, kept_offsets, kept = drop_empty(
-        token_offsets, document_offsets.astype(np.int64) - first
-    )
-    ids = documents.column("document").to_numpy()[kept]
+    drop = drop_empty_texts if cuts else drop_empty
+    sentence_offsets, kept_offsets, kept = drop(token_offsets, document_offsets)
     sentences = ragged.to_arrow(ragged.to_arrow(token_ids, sentence_offsets), kept_offsets)
-    encoded = ragged.to_batch([ids, sentences], tokenized_schema(token_ids.dtype.name))
+    encoded = ragged.to_batch([ids[kept], sentences], tokenized_schema(token_ids.dtype.name))
+    empty_documents = int(np.count_nonzero(~kept))
     empty_sentences = int(last - first) - (len(sentence_offsets) - 1)
     return EncodedDocuments(
         documents=encoded,
         tokens=len(token_ids),
         unknown_tokens=tokenizer.count_unknown(token_ids),
-        text_bytes=int(text_offsets[-1] - text_offsets[0]),
-        empty_sentences=empty_sentences,
-        empty_documents=len(kept) - len(ids),
+        text_bytes=text_bytes,
+        empty_sentences=empty_documents if cuts else empty_sentences,
+        empty_documents=empty_documents,
     )

@@ -14,7 +14,8 @@ from corpusmill.tokenization.compiled.exactness import choose_line_rule, choose_
 from corpusmill.tokenization.compiled.spans import EncodeSpans, encode_spans_by
 from corpusmill.tokenization.compiled.word_memo import WordMemo
 from corpusmill.tokenization.words.marked_encoding import encode_texts, mark_words
-from corpusmill.tokenization.words.word_marks import ids_of
+from corpusmill.tokenization.words.pieces import find_continuing
+from corpusmill.tokenization.words.word_marks import ids_of, mark
 from corpusmill.tokenization.words.words import cut_unicode, load_words
 
 _LIBRARY = "the tokenizers library"
@@ -49,7 +50,12 @@ class SentenceTokenizer:
             self._tokenizer = Tokenizer.from_str(tokenizer_json)
         self._tokenizer.encode_special_tokens = not special_tokens_in_text
         self._dtype = np.dtype(dtype)
-        self._words = load_words(words)
+        rule = load_words(words)
+        self._words = None if rule is None or rule.is_of_pieces else rule
+        self._is_marked, self._continuing = rule is not None, None
+        if rule is not None and rule.is_of_pieces:
+            model = orjson.loads(tokenizer_json)["model"]
+            self._continuing = find_continuing(self._tokenizer, model)
         self._unknown_id = _unknown_id(self._tokenizer, orjson.loads(tokenizer_json)["model"])
         self._encode_plainly = encode_spans_by(partial(encode_texts, self._tokenizer, self._words))
         self._memo = self._make_memo(orjson.loads(tokenizer_json), memo_bytes) if memoize else None
@@ -93,7 +99,7 @@ class SentenceTokenizer:
         """
         if self._unknown_id is None:
             return 0
-        ids = ids_of(token_ids) if self._words else token_ids
+        ids = ids_of(token_ids) if self._is_marked else token_ids
         return int(np.count_nonzero(ids == self._unknown_id))
 
     def encode(
@@ -118,14 +124,23 @@ class SentenceTokenizer:
         """
         try:
             with catch_panics(_LIBRARY):
-                if self._memo is not None:
-                    return self._memo.encode(text, offsets, self._dtype)
-                spans = np.stack([offsets[:-1], offsets[1:]], axis=1)
-                ids, token_offsets = self._encode_plainly(text, spans)
-                return ids.astype(self._dtype), token_offsets
+                ids, token_offsets = self._encode(text, offsets)
         except PanicError as error:
             cause = f"it cannot tokenize a text of the corpus ({error})"
             raise UserError("--tokenizer", cause, "Give another tokenizer") from None
+        if self._continuing is not None:
+            ids = mark(ids, self._continuing[ids])
+        return ids, token_offsets
+
+    def _encode(
+        self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.int64]]:
+        """Tokenize sentences; see `encode`. A rule that follows the vocabulary is not applied."""
+        if self._memo is not None:
+            return self._memo.encode(text, offsets, self._dtype)
+        spans = np.stack([offsets[:-1], offsets[1:]], axis=1)
+        ids, token_offsets = self._encode_plainly(text, spans)
+        return ids.astype(self._dtype), token_offsets
 
 
 def _unknown_id(tokenizer: Tokenizer, model: dict[str, Any]) -> int | None:

@@ -1,7 +1,7 @@
 """A tokenizer's special tokens, found by their role and never by their place in the vocabulary."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from corpusmill.errors import UserError
@@ -32,6 +32,7 @@ class SpecialTokens:
         unk_id: replaces what the vocabulary cannot spell.
         all_ids: the ids of all special tokens, sorted.
         eos_id: ends a text.
+        roles: further roles, those of an objective, and their ids.
     """
 
     cls_id: int | None
@@ -41,6 +42,14 @@ class SpecialTokens:
     unk_id: int | None
     all_ids: tuple[int, ...]
     eos_id: int | None = None
+    roles: tuple[tuple[str, int], ...] = ()
+
+    def find(self, role: str) -> int | None:
+        """Return the id of the token of a role; None if the tokenizer has none."""
+        if role in _CONVENTIONS:
+            token: int | None = getattr(self, f"{role}_id")
+            return token
+        return dict(self.roles).get(role)
 
     def require(self, tokenizer_name: str, *roles: str) -> None:
         """Make sure that the tokenizer has tokens for these roles.
@@ -48,9 +57,9 @@ class SpecialTokens:
         Raises:
             UserError: it lacks one.
         """
-        missing = [role for role in roles if getattr(self, f"{role}_id") is None]
+        missing = [role for role in roles if self.find(role) is None]
         if missing:
-            names = ", ".join(_CONVENTIONS[role][0] for role in missing)
+            names = ", ".join(_CONVENTIONS.get(role, (role,))[0] for role in missing)
             raise UserError(
                 f"--tokenizer {tokenizer_name}",
                 f"it has no {names} token",
@@ -80,14 +89,38 @@ def find_special_tokens(
     added = added_tokens(tokenizer_json)
     added_ids = {token["content"]: token["id"] for token in added}
     vocabulary = _model_vocabulary(tokenizer_json["model"]) | added_ids
-    ids: dict[str, int | None] = {}
+    ids: dict[str, Any] = {}
     for role in ROLES:
         named = [name for name in _names(role, tokenizer_json, companions) if name in vocabulary]
         usual = [name for name in _CONVENTIONS[role] if name in added_ids]
         ids[f"{role}_id"] = next((vocabulary[name] for name in named + usual), None)
     special_ids = {token["id"] for token in added if token.get("special")}
-    special_ids.update(token_id for token_id in ids.values() if token_id is not None)
+    special_ids |= {*ids.values()} - {None}
     return SpecialTokens(**ids, all_ids=tuple(sorted(special_ids)))
+
+
+def add_roles(
+    special: SpecialTokens, tokenizer_json: Mapping[str, Any], roles: Mapping[str, Sequence[str]]
+) -> SpecialTokens:
+    """Add the tokens of further roles, as far as a tokenizer has them.
+
+    Args:
+        special: the special tokens that are known.
+        tokenizer_json: the parsed tokenizer.json.
+        roles: for each role the names that its token may have, the first of which is preferred.
+            Only added tokens count, as text never becomes any other token as a whole.
+
+    Example:
+        {"fim_prefix": ("<|fim_prefix|>", "<PRE>")} finds <PRE> in CodeLlama's tokenizer.
+    """
+    ids = {token["content"]: token["id"] for token in added_tokens(tokenizer_json)}
+    found = [
+        (role, next((ids[name] for name in names if name in ids), None))
+        for role, names in roles.items()
+    ]
+    known = tuple((role, token) for role, token in found if token is not None)
+    all_ids = {*special.all_ids, *(token for _, token in known)}
+    return replace(special, roles=known, all_ids=tuple(sorted(all_ids)))
 
 
 def _model_vocabulary(model: Mapping[str, Any]) -> dict[str, int]:

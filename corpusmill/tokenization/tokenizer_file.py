@@ -3,15 +3,17 @@
 Only types live here, so that code that names them need not load the tokenizers library.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Protocol
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from typing import Protocol, Self
 
 import numpy as np
 
 from corpusmill.arrays.columns import smallest_integer
 from corpusmill.errors import UserError
-from corpusmill.tokenization.special_tokens import SpecialTokens
+from corpusmill.tokenization.special_tokens import SpecialTokens, add_roles
 
 TOKENIZER_JSON = "tokenizer.json"
 PATTERN_CHOICES = "gpt2, r50k, p50k, cl100k, o200k or a regular expression"
@@ -40,12 +42,20 @@ class TokenizerOptions:
     """For a tiktoken file: what breaks text into pieces; gpt2, r50k, p50k, cl100k, o200k, or a
     regular expression. By default the file's name decides."""
 
+    role_tokens: tuple[str, ...] = ()
+    """Special tokens of the roles that an objective needs, as role=token, where the tokenizer has
+    none of the usual names: fim_prefix=<PRE> fim_suffix=<SUF> fim_middle=<MID>."""
+
     def __post_init__(self) -> None:
         """Check each value.
 
         Raises:
-            UserError: the pattern is empty.
+            UserError: the pattern is empty, or a role or its token is.
         """
+        for pair in self.role_tokens:
+            if not all(pair.partition("=")):
+                cause = "it is not of the form role=token"
+                raise UserError(f"--role-tokens {pair}", cause, "Give fim_prefix=<PRE>, say")
         if self.tiktoken_pattern is not None and not self.tiktoken_pattern.strip():
             raise UserError("--tiktoken-pattern ''", "it is empty", f"Give {PATTERN_CHOICES}")
 
@@ -78,9 +88,42 @@ class TokenizerFile:
     reference: Encode | None = field(default=None, compare=False, repr=False)
 
     @property
+    def public_name(self) -> str:
+        """The name without the folders of this machine or of a store.
+
+        Example:
+            /home/me/bert/ is bert; org/bert, fetched from the hub, and tiktoken:gpt2 stay.
+        """
+        if self.revision is not None:
+            return self.name
+        return PurePosixPath(self.name).name or TOKENIZER_JSON
+
+    @property
     def token_dtype(self) -> np.dtype:
         """The smallest of int16, uint16 and int32 that holds every id."""
         return token_dtype(self.vocab_size)
+
+    def with_roles(self, roles: Mapping[str, Sequence[str]]) -> Self:
+        """Return the tokenizer with the special tokens of further roles, which `add_roles` finds.
+
+        Args:
+            roles: for each role the usual names of its token (`ObjectiveOptions.special_tokens`).
+
+        Raises:
+            UserError: the option `role_tokens` names another role, or a token that does not exist.
+        """
+        named = dict(pair.split("=", 1) for pair in self.options.role_tokens)
+        if unknown := sorted(named.keys() - roles.keys()):
+            cause = "the objective does not ask for this role"
+            cure = f"Give one of {', '.join(roles)}" if roles else "Leave it out"
+            raise UserError(f"--role-tokens {unknown[0]}={named[unknown[0]]}", cause, cure)
+        wanted = {role: [named[role]] if role in named else names for role, names in roles.items()}
+        special = add_roles(self.special, json.loads(self.json), wanted) if roles else self.special
+        for role, token in named.items():
+            if special.find(role) is None:
+                cause = f"the tokenizer {self.name} has no special token of this name"
+                raise UserError(f"--role-tokens {role}={token}", cause, "Correct the name")
+        return replace(self, special=special)
 
 
 class Vocabulary(Protocol):

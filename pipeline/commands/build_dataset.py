@@ -1,39 +1,64 @@
 """The commands that build a data set."""
 
+from collections.abc import Callable
 from tempfile import TemporaryDirectory
 
 from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
-from corpusmill.dataset.manifest import SUCCESS
+from corpusmill.commands.command import Call
+from corpusmill.console.terminal_report import print_inspection
+from corpusmill.dataset.manifest import SUCCESS, Manifest
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.formats.shard_names import check_splits
-from corpusmill.inspection.figures import summarize
+from corpusmill.inspection.figures import Report, summarize
 from pipeline.console.progress import Work
 from pipeline.console.run_log import log_event, log_findings
-from pipeline.console.terminal_report import print_inspection
 from pipeline.graph import build_dataset
 from pipeline.preparation.assembly import assemble_job
 from pipeline.preparation.beam_folder import BeamFolder
+from pipeline.preparation.build_options import Build
 from pipeline.preparation.changes import refuse_other
-from pipeline.preparation.inputs import sum_costs
 from pipeline.preparation.output import check_output, is_complete
-from pipeline.preparation.recipe import Build, prepare
+from pipeline.preparation.recipe import Recipe, prepare
 from pipeline.preparation.run_folder import name_units, run_folder
 from pipeline.runners.launch import prepare_launch
 from transforms.recovery.journal import count_finished
 
+# Makes the recipe of a build, with a folder for temporary files.
+Prepare = Callable[[Build, str, Console], Recipe]
 
-def build(command: Build, beam_arguments: tuple[str, ...], console: Console) -> int:
+
+def build(command: Build, call: Call) -> int:
     """Build a data set, and print where it is and what is in it."""
-    dataset = command.dataset
-    launch = prepare_launch(command.run, beam_arguments, dataset, console, command.log)
+    if run_build(command, call):
+        output = command.dataset.output
+        call.console.print(f"the data set is in {output}")
+        manifest, report = log_end(output)
+        print_inspection(call.console, manifest, [], report)
+    return 0
+
+
+def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
+    """Build a data set.
+
+    Args:
+        command: the options.
+        call: how the command was called.
+        prepare: makes the recipe.
+
+    Returns:
+        Whether the data set is there; False if the job was only submitted or translated.
+    """
+    dataset, console = command.dataset, call.console
+    launch = prepare_launch(command.run, call.engine_arguments, dataset, console, command.log)
     pattern = command.output_options.shard_name
     check_splits(pattern, dataset.validation_share > 0)
     output, temp_location, resume = dataset.output, command.run.temp_location, dataset.resume
     stale = check_output(output, dataset.replace, pattern, resume, temp_location)
     if resume and is_complete(output, temp_location):
-        return _confirm(command, console)
+        _confirm(command, console, prepare)
+        return True
     outlives = not launch.engine.reason_to_wait
     with run_folder(output, temp_location, resume, outlives) as folder:
         recipe = prepare(command, folder.path, console)
@@ -43,38 +68,32 @@ def build(command: Build, beam_arguments: tuple[str, ...], console: Console) -> 
             done = count_finished(folder.path)
             text = f"resuming: {name_units(done)} are finished" if done else "beginning anew"
             console.print(text)
-        work = Work(
-            sum_costs(recipe.files), job.objective.repeats, job.plan.tasks, job.layout.shards
-        )
+        work = Work(recipe.read_bytes, job.objective.repeats, job.plan.tasks, job.layout.shards)
         submitted = launch.run(
             lambda pipeline: build_dataset(pipeline, job), work, job.corpus_bytes, folder.path
         )
         folder.handed_over = not (submitted.done or submitted.dry)
         if submitted.done:
             folder.check_committed()
-    if submitted.done:
-        _report(dataset.output, console)
-    elif submitted.dry:
+    if submitted.dry:
         console.print("a dry run: the job was translated and checked, and nothing was submitted")
-    else:
+    elif not submitted.done:
         success = FileSystems.join(dataset.output, SUCCESS)
         text = f"submitted; the data set is complete once {success} exists"
         console.print(text)
-    return 0
+    return submitted.done and not submitted.dry
 
 
-def _confirm(command: Build, console: Console) -> int:
-    """Say that the data set that a command builds is complete, and what is in it."""
+def _confirm(command: Build, console: Console, prepare: Prepare) -> None:
+    """Say that the data set that a command builds is complete."""
     output = command.dataset.output
     with TemporaryDirectory(prefix="corpusmill-") as scratch:
         refuse_other(output, prepare(command, scratch, console))
     console.print("resuming: nothing is left to do, as the data set is complete")
-    _report(output, console)
-    return 0
 
 
-def _report(output: str, console: Console) -> None:
-    console.print(f"the data set is in {output}")
+def log_end(output: str) -> tuple[Manifest, Report]:
+    """Log that a data set is built, and return its manifest and report."""
     manifest = read_manifest(BeamFolder(output))
     report, names = summarize(manifest), ("rows", "tokens", "shards", "bytes")
     splits = {split.name: {name: getattr(split, name) for name in names} for split in report.splits}
@@ -84,4 +103,4 @@ def _report(output: str, console: Console) -> None:
         f"{manifest.rows:,} examples in {output}",
         {"status": 0, "output": output, "splits": splits, "counts": manifest.counts},
     )
-    print_inspection(console, manifest, [], report)
+    return manifest, report

@@ -19,30 +19,33 @@ import numpy as np
 from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
+from corpusmill.commands.command import Call, Command
+from corpusmill.commands.files import check_file
+from corpusmill.console.html_report import render_corpus_page
+from corpusmill.console.origin import Origin
+from corpusmill.console.terminal_report import print_corpus
+from corpusmill.corpus.filters.duplicates import ROW_BYTES
 from corpusmill.dataset.manifest_json import to_json
 from corpusmill.errors import UserError, check_option
 from corpusmill.inspection.corpus_measures import measure_tokens
 from corpusmill.inspection.corpus_numbers import find_before_build, report_build
 from corpusmill.objectives.random_documents import BYTES_OF_SIZES, candidate_limit
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
-from pipeline.commands.builds import AnyObjective, DefaultObjective
-from pipeline.console.html_report import render_corpus_page
-from pipeline.console.origin import Origin
+from pipeline.commands.builds import FORMAT_NAMES, AnyObjective, DefaultObjective, apply_preset
 from pipeline.console.progress import Work
 from pipeline.console.run_log import log_event, log_findings
-from pipeline.console.terminal_report import print_corpus
-from pipeline.graph import Job, plan_pool, plan_preparation
+from pipeline.graph import Job, plan_pool, plan_preparation, plan_tasks
 from pipeline.preparation.assembly import assemble_job
-from pipeline.preparation.inputs import read_bytes, sum_costs
-from pipeline.preparation.output import check_file, write_whole
-from pipeline.preparation.recipe import BuildOptions, prepare
+from pipeline.preparation.build_options import BuildOptions
+from pipeline.preparation.inputs import read_bytes
+from pipeline.preparation.recipe import prepare
+from pipeline.preparation.records import Records
 from pipeline.preparation.run_folder import RunFolder
 from pipeline.preparation.temporary_folder import temporary_folder
 from pipeline.runners.engine import Reach
 from pipeline.runners.launch import Launch, prepare_launch
 from transforms.build import SORT_BYTES
 from transforms.measure import LARGEST, CollectNumbers, CollectOptions, MeasureDocuments
-from transforms.plan import PlanTasks
 from transforms.pool import CANDIDATES, POOL, WritePool
 from transforms.read import REJECTS
 from transforms.tally import COUNTS, SKETCHES
@@ -74,15 +77,33 @@ class InspectCorpus(BuildOptions):
         Raises:
             UserError: the sample is empty, or too large to be built in memory.
         """
+        if self.dataset.source:
+            cause = "a corpus is measured as a whole"
+            raise UserError("--source", cause, "Give --input; measure each source by itself")
         is_valid = 1 <= self.sample_tokens <= _MOST_SAMPLE_TOKENS
         check_option("sample-tokens", self.sample_tokens, is_valid, f"1 to {_MOST_SAMPLE_TOKENS}")
 
 
-def inspect_corpus(
-    command: InspectCorpus, beam_arguments: tuple[str, ...], console: Console, typed: str = ""
-) -> int:
+def inspect_corpus(command: InspectCorpus, call: Call) -> int:
     """Measure a corpus and print, or write, the report, which names the command as it was typed."""
-    run = command.run
+    print_corpus(call.console, measure_corpus(command, call))
+    return 0
+
+
+def measure_corpus(
+    command: InspectCorpus, call: Call, records: Records | None = None
+) -> dict[str, Any]:
+    """Measure a corpus, and write the files that the command names.
+
+    Args:
+        command: the options.
+        call: how the command was called.
+        records: what is read in place of files; None where files are named.
+
+    Returns:
+        The numbers that `corpusmill.inspection.corpus_numbers` describes.
+    """
+    run, console = command.run, call.console
     for flag, path in (("--html", command.html), ("--json", command.json)):
         if path:
             check_file(flag, path)
@@ -90,38 +111,39 @@ def inspect_corpus(
         raise UserError(
             "inspect-corpus --no-wait", "its report needs the result of the job", "Leave it out"
         )
-    launch = prepare_launch(run, beam_arguments, command.dataset, console, command.log)
+    launch = prepare_launch(run, call.engine_arguments, command.dataset, console, command.log)
     if launch.engine.reach is not Reach.HERE and not run.temp_location:
         raise UserError(
             f"--runner {run.runner}",
             "its workers cannot reach this machine's folder of temporary files",
             "Add a --temp-location that all of them reach",
         )
-    numbers = _measure(command, launch, console)
+    numbers = _measure(command, launch, console, records)
     log_findings(report_build(numbers).findings)
     log_event("run_finished", "the corpus is measured", {"status": 0, "numbers": numbers})
-    print_corpus(console, numbers)
     if command.json:
         content = json.dumps(numbers, indent=1, ensure_ascii=False) + "\n"
-        write_whole(command.json, content.encode())
+        call.files.write(command.json, content.encode())
         console.print(f"all numbers are in {command.json}")
     if command.html:
-        page = render_corpus_page(numbers, Origin(seconds=time(), command=typed))
-        write_whole(command.html, page.encode())
+        page = render_corpus_page(numbers, Origin(seconds=time(), command=call.typed))
+        call.files.write(command.html, page.encode())
         console.print(f"the report with plots is in {command.html}")
-    return 0
+    return numbers
 
 
-def _measure(command: InspectCorpus, launch: Launch, console: Console) -> dict[str, Any]:
+def _measure(
+    command: InspectCorpus, launch: Launch, console: Console, records: Records | None
+) -> dict[str, Any]:
     with (
         TemporaryDirectory(prefix="corpusmill-") as own_folder,
         temporary_folder(own_folder, command.run.temp_location) as temp_folder,
     ):
-        recipe = prepare(command, temp_folder, console)
+        recipe = prepare(command, temp_folder, console, records)
         job = assemble_job(recipe, launch.engine, RunFolder(temp_folder))
         launch.run(
             lambda pipeline: measure_job(pipeline, job, recipe.tokenizer, command.sample_tokens),
-            Work(sum_costs(recipe.files), repeats=0, tasks=job.plan.tasks),
+            Work(recipe.read_bytes, repeats=0, tasks=job.plan.tasks),
             job.corpus_bytes,
             temp_folder,
         )
@@ -155,8 +177,9 @@ def measure_job(
         special=tokenizer.special,
         vocab_size=tokenizer.vocab_size,
         marked=bool(job.objective.words),
+        cut=bool(job.tokenizing.cuts),
     )
-    tasks = pipeline | "PlanTasks" >> PlanTasks(job.plan, job.place)
+    tasks, counts = plan_tasks(pipeline, job)
     measured = tasks | "MeasureDocuments" >> MeasureDocuments(
         plan_preparation(job, sample_tokens), measure
     )
@@ -168,9 +191,9 @@ def measure_job(
         job.commit.expected,
         _numbers_path(job),
     )
-    counts, rejects = [measured[COUNTS], drawn[COUNTS]], measured[REJECTS]
+    counts += [measured[COUNTS], drawn[COUNTS]]
     _ = drawn[POOL] | "CollectNumbers" >> CollectNumbers(
-        options, counts, measured[LARGEST], rejects, (measured[SKETCHES],)
+        options, counts, measured[LARGEST], measured[REJECTS], (measured[SKETCHES],)
     )
 
 
@@ -197,6 +220,8 @@ def estimate_temporary_bytes(numbers: dict[str, Any], job: Job, workers: int) ->
         pool_bytes += round(kept * (document_bytes + documents * 4 + sentences * 4))
     levels = 2 if job.routes.two_levels else 1
     shuffled: int = document_bytes * levels
+    if job.filters.drop_duplicates:
+        shuffled += ROW_BYTES * counts.get("duplicates.documents", 0) * levels
     return shuffled + pool_bytes + _sorted_bytes(numbers["build"], workers)
 
 
@@ -207,3 +232,6 @@ def _sorted_bytes(build: dict[str, Any], workers: int) -> int:
         for split in build["splits"].values()
         if split["built_bytes"]["value"] > SORT_BYTES * split["shards"]
     )
+
+
+COMMAND = Command(InspectCorpus, inspect_corpus, apply_preset, FORMAT_NAMES)

@@ -16,8 +16,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from corpusmill.console.terminal import Terminal
+from pipeline.console.notebook import in_notebook, show_line
 from pipeline.console.run_log import PROGRESS, LogOptions, log_event
-from pipeline.console.terminal import Terminal
 
 # The "bundle" with the units of work that the journal lists as finished, by kind.
 JOURNAL = "journal"
@@ -135,8 +136,8 @@ def show_progress(
 ) -> Iterator[None]:
     """Show bytes read, examples and rate until the block ends.
 
-    A terminal shows them in a line with the time left. They are logged if there is no terminal, or
-    if the log goes elsewhere.
+    A terminal or a notebook shows them in a line. They are logged if there is neither, or if the
+    log goes elsewhere.
 
     Args:
         counters: updated by the engine meanwhile.
@@ -144,16 +145,18 @@ def show_progress(
         shown: whether anything is shown.
         log: where the log goes, and how often progress is logged.
     """
-    log, console = log or LogOptions(), Terminal(stderr=True)
+    log, console = log or LogOptions(), Terminal(stderr=True, force_jupyter=False)
     with ExitStack() as stack:
-        has_line = console.is_terminal and not log.takes_stderr
+        is_shown_in_cell = in_notebook()
+        has_line = is_shown_in_cell or (console.is_terminal and not log.takes_stderr)
         if shown and (log.log_file or not has_line):
             begin = time.monotonic()
             stack.enter_context(
                 repeat(log.log_seconds, lambda: _log_progress(counters, work, begin))
             )
         if shown and has_line:
-            stack.enter_context(_show_line(console, counters, work))
+            show = _show_in_cell(counters, work) if is_shown_in_cell else None
+            stack.enter_context(show or _show_line(console, counters, work))
         yield
 
 
@@ -169,6 +172,18 @@ def _log_progress(counters: Counters, work: Work, begin: float) -> None:
             "counters": dict(sorted(counters.totals().items())),
         },
     )
+
+
+@contextmanager
+def _show_in_cell(counters: Counters, work: Work) -> Iterator[None]:
+    begin = time.monotonic()
+
+    def describe() -> str:
+        seconds = time.monotonic() - begin
+        return f"{work.done(counters):.0%}, {work.describe(counters, max(1.0, seconds))}"
+
+    with show_line(describe()) as update, repeat(0.5, lambda: update(describe())):
+        yield
 
 
 @contextmanager
@@ -223,10 +238,14 @@ def show_reading(total_bytes: int, shown: bool) -> Iterator[ReadingLine]:
 
     Args:
         total_bytes: the size of the input; an estimate if files are compressed.
-        shown: whether the line is shown, if the output is a terminal.
+        shown: whether the line is shown, if the output is a terminal or a notebook.
     """
-    console = Terminal(stderr=True)
+    console = Terminal(stderr=True, force_jupyter=False)
     columns = (BarColumn(20), TextColumn("{task.description}"), TimeElapsedColumn())
-    hidden = not (shown and console.is_terminal)
-    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
-        yield ReadingLine(progress, total_bytes)
+    # The process of a notebook says that it shows colours, and is taken for a terminal.
+    hidden = not (shown and console.is_terminal) or in_notebook()
+    with ExitStack() as stack:
+        if shown and in_notebook():
+            stack.enter_context(show_line(f"reading {total_bytes / 1e6:,.1f} MB"))
+        progress = Progress(*columns, console=console, transient=True, disable=hidden)
+        yield ReadingLine(stack.enter_context(progress), total_bytes)

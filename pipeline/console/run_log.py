@@ -15,9 +15,9 @@ from typing import Literal
 
 from pythonjsonlogger.json import JsonFormatter
 
+from corpusmill.console.terminal import Terminal
 from corpusmill.errors import UserError, check_option
 from corpusmill.inspection.findings import Finding
-from pipeline.console.terminal import Terminal
 
 PROGRESS = "progress"
 

@@ -1,5 +1,7 @@
 """From a recipe to a job: all that is known before the first record is read."""
 
+import hashlib
+from collections.abc import Iterator
 from dataclasses import replace
 
 from apache_beam.io.filesystems import FileSystems
@@ -18,8 +20,16 @@ from pipeline.preparation.recipe import Recipe
 from pipeline.preparation.run_folder import RunFolder
 from pipeline.runners.engine import Engine
 from transforms.commit import CommitOptions
-from transforms.plan import FILE_BYTES, Plan, cut_ranges, group_ranges, write_plan
-from transforms.shuffle import plan_routes
+from transforms.overlaps import StoredPassages
+from transforms.plan import (
+    FILE_BYTES,
+    Plan,
+    PlannedRange,
+    cut_ranges,
+    group_ranges,
+    write_plan,
+)
+from transforms.shuffle import Routes, plan_routes
 from transforms.storage.files import write_file
 from transforms.tokenize import Tokenizing
 
@@ -46,30 +56,27 @@ def assemble_job(
     Raises:
         UserError: the shards cannot be written as the options ask.
     """
-    objective = recipe.objective
-    cost = sum_costs(recipe.files) + FILE_BYTES * len(recipe.files)
-    range_bytes = folder.range_bytes or engine.choose_range_bytes(cost)
-    plan = _plan(recipe, range_bytes, folder.path)
-    routes = plan_routes(
-        recipe.layout,
-        recipe.dataset.validation_share,
-        objective.repeats,
-        plan.tasks,
-        round(recipe.text_bytes * _STORED_BYTES_PER_TEXT_BYTE),
-    )
+    range_bytes = folder.range_bytes or choose_range_bytes(recipe, engine)
+    path = FileSystems.join(folder.path, "plan.jsonl")
+    tasks = cut_tasks(recipe, range_bytes)
+    plan = write_plan(path, tasks, [file.path for file in recipe.files])
     return Job(
-        objective=objective,
+        objective=recipe.objective,
         plan=plan,
         range_bytes=range_bytes,
         documents=recipe.documents,
+        filters=recipe.filters,
+        passages=_write_passages(recipe, folder.path),
         corpus_bytes=recipe.text_bytes,
-        routes=routes,
+        routes=choose_routes(recipe, plan.tasks),
         output_options=recipe.output,
         tokenizing=_write_tokenizer(recipe, folder.path),
         place=folder.place,
         header=describe(recipe),
+        sources=tuple(source.name for source in recipe.sources),
         commit=replace(
             _plan_commit(recipe, folder, plan, max_rejects),
+            sources=tuple(source.name for source in recipe.sources),
             strict=strict,
             is_awaited=engine.options.wait,
         ),
@@ -88,13 +95,29 @@ def _cut_bins(recipe: Recipe) -> tuple[LengthBin, ...]:
     return bins
 
 
-def _plan(recipe: Recipe, range_bytes: int, folder: str) -> Plan:
+def choose_range_bytes(recipe: Recipe, engine: Engine) -> int:
+    """Return the length of the longest range."""
+    return engine.choose_range_bytes(sum_costs(recipe.files) + FILE_BYTES * len(recipe.files))
+
+
+def cut_tasks(recipe: Recipe, range_bytes: int) -> Iterator[list[PlannedRange]]:
+    """Yield the ranges of each task."""
     in_ranges = reads_in_ranges(recipe.documents)
     files = recipe.files
     parts = [(file.path, file.name, file.bytes, file.splittable and in_ranges) for file in files]
     sizes = [file.cost for file in files]
-    tasks = group_ranges(cut_ranges(parts, range_bytes), sizes, range_bytes)
-    return write_plan(FileSystems.join(folder, "plan.jsonl"), tasks)
+    return group_ranges(cut_ranges(parts, range_bytes), sizes, range_bytes)
+
+
+def choose_routes(recipe: Recipe, tasks: int) -> Routes:
+    """Return how the documents of so many tasks reach their shards."""
+    return plan_routes(
+        recipe.layout,
+        recipe.dataset.validation_share,
+        recipe.objective.repeats,
+        tasks,
+        round(recipe.text_bytes * _STORED_BYTES_PER_TEXT_BYTE),
+    )
 
 
 def _write_tokenizer(recipe: Recipe, folder: str) -> Tokenizing:
@@ -103,8 +126,24 @@ def _write_tokenizer(recipe: Recipe, folder: str) -> Tokenizing:
     dtype = marked_dtype(tokenizer.vocab_size) if words else tokenizer.token_dtype
     path = FileSystems.join(folder, TOKENIZER)
     write_file(path, tokenizer.json.encode())
-    in_text = tokenizer.options.special_tokens_in_text
-    return Tokenizing(path, tokenizer.digest, dtype.name, recipe.memoize, in_text, words)
+    return Tokenizing(
+        path=path,
+        sha256=tokenizer.digest,
+        token_dtype=dtype.name,
+        memoize=recipe.memoize,
+        special_tokens_in_text=tokenizer.options.special_tokens_in_text,
+        words=words,
+        cuts=recipe.objective.text_cuts(recipe.dataset.seed),
+    )
+
+
+def _write_passages(recipe: Recipe, folder: str) -> StoredPassages | None:
+    if recipe.evaluation is None:
+        return None
+    content = recipe.evaluation[0].encode()
+    path = FileSystems.join(folder, "evaluation")
+    write_file(path, content)
+    return StoredPassages(path, hashlib.sha256(content).hexdigest())
 
 
 def _plan_commit(

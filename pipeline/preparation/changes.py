@@ -12,6 +12,7 @@ from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from pipeline.preparation.beam_folder import BeamFolder
 from pipeline.preparation.header import describe
+from pipeline.preparation.inputs import InputFile
 from pipeline.preparation.recipe import Recipe
 
 # What a manifest has beside the description of its data set.
@@ -50,22 +51,11 @@ def refuse_other(output: str, recipe: Recipe) -> None:
     """
     place = BeamFolder(output)
     folder, manifest = open_data_set(place)
-    # Comparisons are with what JSON makes of the entries.
-    earlier, now = (json.loads(json.dumps(to_json(each))) for each in (manifest, describe(recipe)))
-    for name in _RESULTS:
-        del earlier[name], now[name]
-    inputs = [
-        {file["path"]: [file["bytes"], 0.0] for file in each["corpus"]["files"]}
-        for each in (earlier, now)
-    ]
     # The manifest does not tell when the input was written, but it cannot be later than the end.
     built = place.written_at(SUCCESS)
-    for file in recipe.files:
-        if built is not None and file.modified > built:
-            inputs[1][file.name][1] = file.modified
     changes = [
-        *_compare_inputs(inputs[0], inputs[1]),
-        *_compare(earlier, now),
+        *compare_files(manifest, recipe.files, built),
+        *compare_options(manifest, recipe),
         *_compare_shards(manifest, recipe.layout),
     ]
     _refuse(
@@ -80,6 +70,43 @@ def refuse_other(output: str, recipe: Recipe) -> None:
                 f"{entry.file} in {output} is missing or does not have its {entry.bytes:,} bytes"
             )
             raise UserError("--resume", cause, "Copy it again, or start over with --replace")
+
+
+def compare_files(
+    manifest: Manifest, files: Sequence[InputFile], built: float | None = None
+) -> Iterator[str]:
+    """Describe where an input is not the one of a data set, by the names and sizes of the files.
+
+    Args:
+        manifest: of the data set.
+        files: the input.
+        built: when the data set was complete, in seconds since 1970; files that were written later
+            are described, too. None where that does not matter.
+    """
+    earlier = {file.path: [file.bytes, 0.0] for file in manifest.corpus.files}
+    now = {
+        file.name: [
+            file.bytes,
+            file.modified if built is not None and file.modified > built else 0.0,
+        ]
+        for file in files
+    }
+    return _compare_inputs(earlier, now)
+
+
+def compare_options(manifest: Manifest, recipe: Recipe) -> list[str]:
+    """Describe where a data set was not made as a recipe would make it, its input aside."""
+    # Comparisons are with what JSON makes of the entries.
+    earlier, now = (json.loads(json.dumps(to_json(each))) for each in (manifest, describe(recipe)))
+    for each in (earlier, now):
+        for name in _RESULTS:
+            del each[name]
+        del each["corpus"]["bytes"]
+        for source in each["corpus"].get("sources", ()):
+            del source["counts"]
+        if not manifest.output.shard_format.joined:  # or else the shards are compared
+            each["output"].pop("num_shards", None)
+    return _compare(earlier, now)
 
 
 def _refuse(changes: Sequence[str], cause: str, cure: str) -> None:

@@ -3,15 +3,20 @@
 from dataclasses import asdict
 from importlib.metadata import version
 
+from corpusmill.corpus.filters.functions import FILTERS
+from corpusmill.corpus.filters.options import FilterOptions
+from corpusmill.corpus.input_formats import FORMATS as INPUT_FORMATS
 from corpusmill.corpus.sentence_splitting import splitter_of
+from corpusmill.dataset.corpus_entry import CorpusEntry, Source, SourceFile
+from corpusmill.dataset.filtering import Filtering, NamedFilter
 from corpusmill.dataset.manifest import (
-    CorpusEntry,
     Manifest,
     ObjectiveEntry,
     OutputEntry,
-    SourceFile,
     TokenizerEntry,
 )
+from corpusmill.formats.shard_formats import FORMATS as OUTPUT_FORMATS
+from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.tokenization.words.words import load_words
 from pipeline.preparation.recipe import Recipe
 
@@ -23,16 +28,51 @@ def describe(recipe: Recipe) -> Manifest:
     return Manifest(
         corpusmill_version=version("corpusmill"),
         objective=ObjectiveEntry(
-            objective.name, asdict(recipe.objective_options), objective.repeats
+            name=objective.name,
+            options=asdict(recipe.objective_options),
+            repeats=objective.repeats,
+            package=OBJECTIVES.package_of(objective.name),
+            facts=objective.facts,
+            preset=recipe.preset,
         ),
         seed=recipe.dataset.seed,
         tokenizer=TokenizerEntry.from_tokenizer(recipe.tokenizer, str(words) if words else None),
-        output=OutputEntry(output.output_format, output, recipe.dataset.validation_share),
+        output=OutputEntry(
+            format=output.output_format,
+            options=output,
+            validation_share=recipe.dataset.validation_share,
+            package=OUTPUT_FORMATS.package_of(output.output_format),
+            num_shards=recipe.layout.train_shards,
+        ),
         columns=objective.columns,
         corpus=CorpusEntry(
             options=asdict(documents),
             sentence_splitter=splitter_of(documents.language),
             bytes=sum(file.bytes for file in files),
             files=tuple(SourceFile(file.name, file.bytes) for file in files),
+            package=INPUT_FORMATS.package_of(documents.input_format),
+            filtering=_describe_filters(recipe) if recipe.filters != FilterOptions() else None,
+            sources=_describe_sources(recipe),
         ),
+    )
+
+
+def _describe_sources(recipe: Recipe) -> tuple[Source, ...]:
+    return tuple(
+        Source(
+            source.name,
+            source.repeat,
+            len(source.files),
+            sum(file.bytes for file in source.files),
+        )
+        for source in recipe.sources
+    )
+
+
+def _describe_filters(recipe: Recipe) -> Filtering:
+    filters = recipe.filters
+    return Filtering(
+        tuple(NamedFilter(name, FILTERS.package_of(name)) for name in filters.filter),
+        filters.drop_duplicates,
+        recipe.evaluation[1] if recipe.evaluation else None,
     )

@@ -136,8 +136,10 @@ def list_inputs(
         suffixes: the endings of the files that are taken from folders.
 
     Raises:
-        UserError: an input names no file or cannot be read, or all files are empty.
+        UserError: there is no input, one names no file or cannot be read, or all files are empty.
     """
+    if not inputs:
+        raise UserError("--input", "it has no value", "Name at least one file, glob or folder")
     fetched: dict[str, InputFile] = {}
     stored: dict[str, StoredFile] = {}
     for path in inputs:

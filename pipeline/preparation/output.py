@@ -4,14 +4,14 @@ import os
 import re
 import socket
 from collections.abc import Container, Iterable
+from functools import cache
 from pathlib import Path
-from uuid import uuid4
 
 import psutil
 from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.dataset.generations import GENERATION
-from corpusmill.dataset.manifest import CARD, MANIFEST, REJECTS, SUCCESS, TOKENIZER
+from corpusmill.dataset.manifest import CARD, CROISSANT, MANIFEST, REJECTS, SUCCESS, TOKENIZER
 from corpusmill.dataset.manifest_json import decode
 from corpusmill.dataset.storage import refuse_special
 from corpusmill.errors import UserError
@@ -22,20 +22,29 @@ from pipeline.preparation.inputs import absolute, is_local, read_bytes
 from pipeline.preparation.temporary_folder import find_temporary_folders, is_folder_of_run
 from transforms.recovery.claim import CLAIM, COMMITTED, Claim, drop_claim, read_claim
 from transforms.recovery.workplace import count_silence
-from transforms.storage.files import file_exists, remove_folder, write_file
+from transforms.storage.files import file_exists, remove_folder
 
 # After which the job of a run whose command is gone is taken for dead. Flink needs a minute to
 # notice that a machine is lost, and three for some workers.
 _SECONDS_OF_SILENCE = 300.0
 
-_SUFFIXES = "|".join(map(re.escape, all_suffixes()))
-_JOINED = "|".join(name for entry in FORMATS.values() for name in entry.joined.values())
-_COMPANIONS = [name for entry in FORMATS.values() for name in entry.companion_names]
-_NAMES = "|".join(map(re.escape, (SUCCESS, MANIFEST, CARD, TOKENIZER, REJECTS, *_COMPANIONS)))
-_OURS = re.compile(
-    rf"((train|validation)(-bin-\d+-of-\d+)?-\d{{5}}-of-\d{{5}}|{_JOINED})({_SUFFIXES})"
-    rf"|{_NAMES}|{CLAIM}\.[0-9a-f]{{32}}|{GENERATION}/.*"
-)
+
+@cache
+def _our_names() -> re.Pattern[str]:
+    """Match the names of the files of a data set and of a run, in any format."""
+    suffixes, fixed = set[str](), {SUCCESS, MANIFEST, CARD, CROISSANT, TOKENIZER, REJECTS}
+    joined = list[str]()
+    source = r"(-[A-Za-z]\w*)?"
+    for shard_format in FORMATS.values():
+        suffixes |= all_suffixes(shard_format)
+        joined += [re.escape(name) + source for name in shard_format.joined.values()]
+        fixed |= set(shard_format.companion_names)
+    numbered = rf"(train|validation){source}(-bin-\d+-of-\d+)?-\d{{5}}-of-\d{{5}}"
+    return re.compile(
+        rf"({'|'.join([numbered, *joined])})({'|'.join(map(re.escape, sorted(suffixes)))})"
+        rf"|{'|'.join(map(re.escape, sorted(fixed)))}"
+        rf"|{CLAIM}\.[0-9a-f]{{32}}|{GENERATION}/.*"
+    )
 
 
 def check_output(
@@ -100,11 +109,12 @@ def _find_foreign(
     output: str, names: Iterable[str], folders: Container[str], shard_name: str | None
 ) -> list[str]:
     """Return the names of the files that belong neither to a data set nor to a run."""
-    own = matcher_of(shard_name) if shard_name else _OURS
+    patterns = [_our_names(), *([matcher_of(shard_name)] if shard_name else [])]
     foreign = [
         name
         for name in names
-        if not (_OURS.fullmatch(name) or own.fullmatch(name) or name.split("/")[0] in folders)
+        if not any(pattern.fullmatch(name) for pattern in patterns)
+        and name.split("/")[0] not in folders
     ]
     known = _list_shards(output) if foreign else set()
     return [name for name in foreign if name not in known]
@@ -206,37 +216,3 @@ def _list_shards(output: str) -> set[str]:
         return set(decode(content or b"", output).entries)
     except UserError:
         return set()
-
-
-def check_file(flag: str, path: str) -> None:
-    """Refuse the path of a file that could not be written at the end.
-
-    Raises:
-        UserError: its folder does not exist, or something else is in its place.
-    """
-    if not is_local(path):
-        return
-    file = Path(absolute(path))
-    if not file.parent.is_dir() or (file.exists() and not file.is_file()):
-        cause = "a file cannot be written there"
-        raise UserError(f"{flag} {path}", cause, "Name a file in an existing folder")
-
-
-def write_whole(path: str, content: bytes) -> None:
-    """Write a small file to this machine or to a store; nobody ever sees a part of it.
-
-    Raises:
-        OSError: it cannot be written; an earlier file of this name stays.
-    """
-    place = absolute(path)
-    if not is_local(path):
-        write_file(place, content)
-        return
-    place = os.path.realpath(place)
-    new = Path(f"{place}.{uuid4().hex[:8]}")
-    try:
-        write_file(str(new), content)
-        new.replace(place)
-    except OSError as error:
-        new.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, path) from None

@@ -36,6 +36,8 @@ _FILES = 8
 _LARGE = 4 * 2**20
 # Formats that can be cut at the ends of lines.
 _OF_LINES = {"text", "json-lines", "lines"}
+# It is cut at each of its places.
+_CUT_TEXT = "A word, cut3 in two."
 # A regular expression may take time that doubles with each character of a text. Slow ones tokenize
 # the probe in a few seconds.
 _SECONDS = 120
@@ -155,6 +157,34 @@ def prove_tokenizer(
     if difference:
         console.print(f"the ids of words are not remembered: {difference}")
     return difference is None
+
+
+def prove_cuts(tokenizer: TokenizerFile) -> None:
+    """Refuse a tokenizer with which the pieces of a text that is cut spell another text.
+
+    Many begin every text with a space or a new word, which is not there within a text.
+
+    Raises:
+        UserError: it is one of them.
+    """
+    plain = Tokenizer.from_str(tokenizer.json)
+
+    def spell(*pieces: str) -> str:
+        encodings = plain.encode_batch_fast(pieces, add_special_tokens=False)
+        ids = [token for encoding in encodings for token in encoding.ids]
+        text: str = plain.decode(ids, skip_special_tokens=False)
+        return text
+
+    for place in range(1, len(_CUT_TEXT)):
+        pieces = (_CUT_TEXT[:place], _CUT_TEXT[place:])
+        if spell(*pieces) != spell(_CUT_TEXT):
+            raise UserError(
+                f"--tokenizer {tokenizer.name}",
+                f"texts are cut before they are tokenized, and {pieces[0]!r} and {pieces[1]!r} "
+                f"come back from it as {spell(*pieces)!r}",
+                "Give a byte-level tokenizer that adds no space to a text, or have the objective "
+                "cut at tokens",
+            )
 
 
 def _check_patterns(tokenizer: TokenizerFile, texts: list[str]) -> None:

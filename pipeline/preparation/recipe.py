@@ -1,23 +1,33 @@
 """What a data set is made of, and how: a build's options with nothing left to be chosen."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 
 from rich.console import Console
 
-from corpusmill.corpus.input_formats import FORMATS
+from corpusmill.arrays.columns import tokens_of
+from corpusmill.console.terminal import hide_native_errors
+from corpusmill.corpus.filters.functions import load_filters
+from corpusmill.corpus.filters.options import FilterOptions
+from corpusmill.corpus.filters.overlaps import Passages
+from corpusmill.corpus.input_formats import FORMATS, check_start
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.dataset.filtering import Evaluation
+from corpusmill.dataset.manifest_checks import check_columns
+from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import resolve
 from corpusmill.layout.placement import Layout, count_validation_shards
-from corpusmill.objectives.objective import Objective, ObjectiveOptions
+from corpusmill.objectives.objective import Objective
+from corpusmill.objectives.options import ObjectiveOptions
+from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.tokenization.sources.read import read_tokenizer
-from corpusmill.tokenization.tokenizer_file import TokenizerFile, TokenizerOptions
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.words import load_words
-from pipeline.console.run_log import LogOptions
-from pipeline.console.terminal import hide_native_errors
-from pipeline.options import MAX_SHARDS, CorpusOptions, DatasetOptions, RunOptions
+from pipeline.options import MAX_SHARDS, CorpusOptions
+from pipeline.preparation.build_options import BuildOptions
+from pipeline.preparation.evaluation import read_evaluation
 from pipeline.preparation.inputs import (
     EXPANSION,
     InputFile,
@@ -27,31 +37,19 @@ from pipeline.preparation.inputs import (
     read_bytes,
     sum_costs,
 )
-from pipeline.preparation.probe import prove_tokenizer, read_probe
+from pipeline.preparation.probe import prove_cuts, prove_tokenizer, read_probe
+from pipeline.preparation.records import Records
+from pipeline.preparation.sources import (
+    NamedSource,
+    list_sources,
+    parse_sources,
+    spread_sources,
+)
+from transforms.storage.files import open_file
 
 # By default one shard for each 256 MB of examples, which take about 0.8 bytes for each byte of text
 # and repeat.
 _TEXT_BYTES_PER_SHARD = 320 * 10**6
-
-
-@dataclass(frozen=True, kw_only=True)
-class BuildOptions:
-    """The options that a build shares with an estimate of one."""
-
-    dataset: CorpusOptions
-    objective: ObjectiveOptions
-    tokenizer_options: TokenizerOptions = field(default_factory=TokenizerOptions)
-    documents: DocumentOptions = field(default_factory=DocumentOptions)
-    output_options: OutputOptions = field(default_factory=OutputOptions)
-    run: RunOptions = field(default_factory=RunOptions)
-    log: LogOptions = field(default_factory=LogOptions)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Build(BuildOptions):
-    """The options of a build."""
-
-    dataset: DatasetOptions
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,12 @@ class Recipe:
         documents: the rules of documents, with a format.
         output_options: the options of shards.
         files: the input.
+        filters: which documents are left out.
+        evaluation: the passages that documents must not overlap with, and their entry in the
+            manifest; None for none.
         memoize: whether the ids of words may be remembered.
+        preset: the preset from which the objective's options are; None for none.
+        sources: the parts of the input that have names; empty where none has.
     """
 
     dataset: CorpusOptions
@@ -74,7 +77,11 @@ class Recipe:
     documents: DocumentOptions
     output_options: OutputOptions
     files: Sequence[InputFile]
+    filters: FilterOptions = field(default_factory=FilterOptions)
+    evaluation: tuple[Passages, Evaluation] | None = None
     memoize: bool = True
+    preset: str | None = None
+    sources: Sequence[NamedSource] = ()
 
     @cached_property
     def objective(self) -> Objective:
@@ -92,39 +99,150 @@ class Recipe:
         return estimate_text_bytes(self.files, self.documents)
 
     @property
+    def read_bytes(self) -> int:
+        """Bytes that are read, those that are read twice counted twice."""
+        return sum_costs(self.files) * (2 if self.filters.drop_duplicates else 1)
+
+    @property
     def layout(self) -> Layout:
         """How the examples are spread over shards, from the options and the input's size alone."""
         options = self.dataset
-        default = round(self.text_bytes * self.objective.repeats / _TEXT_BYTES_PER_SHARD)
+        sizes = [
+            estimate_text_bytes(source.files, self.documents) * source.repeat
+            for source in self.sources
+        ]
+        built = sum(sizes) if sizes else self.text_bytes
+        default = round(built * self.objective.repeats / _TEXT_BYTES_PER_SHARD)
         train = options.num_shards or min(max(1, default), MAX_SHARDS)
         validation = count_validation_shards(train, options.validation_share)
-        return Layout(options.seed, train, validation)
+        layout = Layout(options.seed, train, validation)
+        if not self.sources:
+            return layout
+        return spread_sources(self.sources, sizes, layout, options.validation_share)
 
 
-def prepare(build: BuildOptions, temp_folder: str, console: Console) -> Recipe:
+def prepare(
+    build: BuildOptions,
+    temp_folder: str,
+    console: Console,
+    records: Records | None = None,
+    tokenizer: TokenizerFile | None = None,
+) -> Recipe:
     """Read the tokenizer, list the input, find its format, and try the tokenizer on its text.
 
     Args:
         build: the options of the build.
-        temp_folder: a folder for data sets that are fetched from the hub.
+        temp_folder: a folder for data sets that are fetched from the hub, and for records.
         console: where choices are announced that the user did not make.
+        records: what is read in place of files; None where files are named.
+        tokenizer: the tokenizer, where it need not be read.
 
     Raises:
-        UserError: the tokenizer, the input or the objective's rule of words is not usable.
+        UserError: the options, the tokenizer, the input, a filter or the objective's rule of words
+            is not usable.
     """
-    with hide_native_errors():
-        tokenizer = read_tokenizer(build.dataset.tokenizer, read_bytes, build.tokenizer_options)
+    build.objective.check_build()
+    load_filters(build.filters.filter)
+    if tokenizer is None:
+        with hide_native_errors():
+            tokenizer = read_tokenizer(build.dataset.tokenizer, read_bytes, build.tokenizer_options)
+    tokenizer = tokenizer.with_roles(build.objective.special_tokens)
+    _check_objective(build.objective.bind(tokenizer), tokenizer)
+    if build.objective.bind(tokenizer).text_cuts(build.dataset.seed):
+        prove_cuts(tokenizer)
     words = load_words(build.objective.bind(tokenizer).words)
     documents = build.objective.choose_documents(build.documents)
-    files = list_inputs(build.dataset.input, temp_folder, documents.suffixes)
-    print_hub_files(files, console)
-    documents = choose_format(files, documents, console)
-    texts = read_probe(files, documents)
+    sources = list_sources(parse_sources(build.dataset.source), temp_folder, documents.suffixes)
+    find = partial(_find_in_sources, sources) if sources else find_documents
+    files, documents = find(build.dataset.input, documents, temp_folder, console, records)
     with hide_native_errors():
-        memoize = prove_tokenizer(tokenizer, texts, console, words)
+        memoize = prove_tokenizer(tokenizer, read_probe(files, documents), console, words)
+    compared = build.filters.drop_overlap_with
+    evaluation = read_evaluation(compared, documents.text_field, temp_folder) if compared else None
     return Recipe(
-        build.dataset, build.objective, tokenizer, documents, build.output_options, files, memoize
+        dataset=build.dataset,
+        objective_options=build.objective,
+        tokenizer=tokenizer,
+        documents=documents,
+        output_options=build.output_options,
+        files=files,
+        filters=build.filters,
+        evaluation=evaluation,
+        memoize=memoize,
+        preset=build.preset,
+        sources=sources,
     )
+
+
+def _find_in_sources(
+    sources: Sequence[NamedSource],
+    _inputs: Sequence[str],
+    documents: DocumentOptions,
+    _temp_folder: str,
+    console: Console,
+    _records: Records | None = None,
+) -> tuple[Sequence[InputFile], DocumentOptions]:
+    """Gather the files of sources, and find their format, as `find_documents`."""
+    files = [file for source in sources for file in source.files]
+    print_hub_files(files, console)
+    return files, choose_format(files, documents, console)
+
+
+def find_documents(
+    inputs: Sequence[str],
+    documents: DocumentOptions,
+    temp_folder: str,
+    console: Console,
+    records: Records | None = None,
+) -> tuple[Sequence[InputFile], DocumentOptions]:
+    """List the input, and find its format.
+
+    Args:
+        inputs: as the user named them.
+        documents: the rules of documents.
+        temp_folder: as `prepare` has it.
+        console: where the format and files of the hub are announced.
+        records: what is read in place of files; None where files are named.
+
+    Returns:
+        The files, and the rules with a format.
+
+    Raises:
+        UserError: the input is not usable.
+    """
+    if records is not None:
+        if documents.input_format not in {"auto", "json-lines"}:
+            cause = "the input is not files, and its records are read as JSON lines"
+            value = f"--input-format {documents.input_format}"
+            raise UserError(value, cause, "Leave the option out")
+        documents = replace(documents, input_format="json-lines")
+        file = records.write(temp_folder, documents.text_field)
+        with open_file(file.path) as stream:
+            check_start(stream, "the input", documents)
+        return [file], documents
+    if not inputs:
+        cure = "Name at least one file, glob or folder, or sources with --source"
+        raise UserError("--input", "it is missing", cure)
+    files = list_inputs(inputs, temp_folder, documents.suffixes)
+    print_hub_files(files, console)
+    return files, choose_format(files, documents, console)
+
+
+def _check_objective(objective: Objective, tokenizer: TokenizerFile) -> None:
+    """Refuse an objective whose data set nobody could verify or read."""
+    name, columns = objective.name, objective.columns
+    if name not in OBJECTIVES:
+        cause = "no objective has this name, under which its data set would be opened"
+        raise UserError(f"objective {name}", cause, "Let `name` be that of the entry point")
+    try:
+        check_columns(columns, tokenizer.vocab_size)
+        tokens = tokens_of(objective.built_columns)
+    except ValueError as error:
+        cause = f"its columns could not be verified or read ({error})"
+        raise UserError(f"objective {name}", cause, "Correct its `columns`") from None
+    if tokens.name != columns[0].name:
+        cause = f"it builds the tokens as {tokens.name}, and writes them as {columns[0].name}"
+        raise UserError(f"objective {name}", cause, "Give both columns one name")
 
 
 def estimate_text_bytes(files: Sequence[InputFile], documents: DocumentOptions) -> int:

@@ -6,6 +6,7 @@ what would be sent to the service.
 
 import os
 import re
+from datetime import UTC, datetime
 
 from corpusmill.corpus.hub.wikitext import WIKITEXT
 from corpusmill.errors import UserError
@@ -32,12 +33,17 @@ class DataflowEngine(PortableEngine):
     reach = Reach.STORES
 
     def defaults(self) -> dict[str, str]:
-        """Return a machine with its disk, and prevent that the main module is pickled.
+        """Return a name, a machine with its disk, and prevent that the main module is pickled.
 
+        The alerts of deploy/dataflow find jobs by the beginning of their names.
         Beam pickles the main module of whoever submits to this service; here, the command line. The
         user's image has all that it needs, so nothing is installed when its workers start.
         """
-        ours = {"machine_type": _MACHINE, "disk_size_gb": str(_DISK_GB)}
+        ours = {
+            "job_name": f"corpusmill-{datetime.now(UTC):%Y%m%d-%H%M%S}",
+            "machine_type": _MACHINE,
+            "disk_size_gb": str(_DISK_GB),
+        }
         if "machine_type" in self.flags:  # --worker_machine_type means the same
             del ours["machine_type"]
         if "save_main_session" not in self.flags:
@@ -76,7 +82,8 @@ class DataflowEngine(PortableEngine):
                 )
         if not any(self.flags.get(flag) for flag in _CODE):
             cause = "workers would start without the code of this job"
-            raise _missing("--sdk_container_image", cause, "the image of deploy/dataflow")
+            option = "--sdk_container_image=IMAGE (docs/how-to/dataflow.md says how one is built)"
+            raise _missing("--sdk_container_image", cause, option)
         for flag, path in self.places:
             if flag == "--input" and path in WIKITEXT:
                 raise UserError(

@@ -24,6 +24,7 @@ from pipeline.runners.failures import (
     raise_explained,
 )
 from pipeline.runners.local.workers import Worker
+from pipeline.runners.plain_pipelines import plain_pipelines
 
 _SECONDS_TO_ANSWER = 10.0
 
@@ -160,6 +161,10 @@ class Engine(ABC):
             UserError: for the first such option.
         """
 
+    def count_workers(self, text_bytes: int) -> int:  # noqa: ARG002
+        """Return how many workers do a job of so much text, as far as it is known before."""
+        return self.parallelism or self.options.workers
+
     def start_workers(self, text_bytes: int) -> list[Worker]:  # noqa: ARG002
         """Start the worker processes that must exist before this process has any other thread."""
         return []
@@ -218,7 +223,8 @@ class Engine(ABC):
             JobCancelledError: somebody else cancelled the job.
         """
         try:
-            return self.submit(run)
+            with plain_pipelines():
+                return self.submit(run)
         except UserError as error:
             raise drop_stage(error) from None
         except (WorkerDiedError, JobFailedError, JobCancelledError):

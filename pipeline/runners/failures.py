@@ -60,8 +60,8 @@ _FAULTS = (
     _Fault(
         re.compile(r"ModuleNotFoundError: (No module named '[\w.]+')"),
         "its workers lack code of the job",
-        "Install the wheels of deploy/build_wheels.py, and what they need, in the workers' "
-        "image; or give both wheels, the library's first, with --extra_package after --",
+        "Install the wheels of corpusmill and corpusmill-job, which `make wheels` builds, in the "
+        "workers' image; or give both, corpusmill's first, with --extra_package after --",
         "--runner",
     ),
     _Fault(

@@ -12,7 +12,7 @@ from rich.console import Console
 from corpusmill.errors import UserError
 from pipeline.console.progress import Counters, Work, show_progress
 from pipeline.console.run_log import LogOptions, log_event
-from pipeline.options import CorpusOptions, DatasetOptions, RunOptions
+from pipeline.options import CorpusOptions, DatasetOptions, RunOptions, parse_source
 from pipeline.runners.dataflow import DataflowEngine
 from pipeline.runners.engine import Engine, Run, Submitted
 from pipeline.runners.flink.engine import FlinkEngine
@@ -107,15 +107,15 @@ def prepare_launch(
     Raises:
         UserError: the engine cannot run a job with these options and places.
     """
-    options = replace(options, runner=resolve_name(options.runner))
     places = [("--input", path) for path in dataset.input]
+    places += [("--source", parse_source(source).path) for source in dataset.source]
     if isinstance(dataset, DatasetOptions):
         places.append(("--output", dataset.output))
     if options.temp_location:
         places.append(("--temp-location", options.temp_location))
     for flag, path in places:
         _check_name(flag, path)
-    engine = ENGINES.get(options.runner, PortableEngine)(options, beam_arguments, places)
+    engine = make_engine(options, beam_arguments, places)
     # This process opens files in object stores as well, with the very options of the workers.
     FileSystems.set_options(PipelineOptions(list(engine.arguments)))
     engine.check()
@@ -124,6 +124,20 @@ def prepare_launch(
     if engine.remark:
         console.print(engine.remark)
     return Launch(engine, console, log)
+
+
+def make_engine(
+    options: RunOptions, beam_arguments: Sequence[str], places: Sequence[tuple[str, str]] = ()
+) -> Engine:
+    """Set up the engine that a run's options name.
+
+    Args:
+        options: of the run.
+        beam_arguments: options for Beam itself, as the user gave them.
+        places: (flag, path) of every place that workers open.
+    """
+    options = replace(options, runner=resolve_name(options.runner))
+    return ENGINES.get(options.runner, PortableEngine)(options, beam_arguments, places)
 
 
 def _check_name(flag: str, path: str) -> None:

@@ -61,7 +61,7 @@ class PortableEngine(Engine):
             cure = (
                 "Add --environment_type=EXTERNAL --environment_config=HOST:PORT of a worker pool "
                 "that has it, --environment_type=LOOPBACK for workers on this machine, or "
-                "--environment_config with an image (deploy/)"
+                "--environment_config with an image (docs/how-to/flink.md)"
             )
         if cause:
             raise UserError(f"--runner {self.name}", cause, cure)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from corpusmill.formats.options import OutputOptions
-from corpusmill.objectives.objective import ObjectiveOptions
+from corpusmill.objectives.options import ObjectiveOptions
 from tests.tools.small_datasets import Recipe, write_dataset
 
 Builder = Callable[..., Path]

@@ -1,4 +1,4 @@
-"""The code blocks of examples/README.md, run as users run them."""
+"""The recipes in docs/how-to, run as users run them."""
 
 import os
 import re
@@ -7,17 +7,33 @@ from typing import Any
 
 from tests.conftest import CHECKOUT
 
-PAGE = CHECKOUT / "examples" / "README.md"
+PAGES = tuple(
+    CHECKOUT / "docs" / "how-to" / f"{name}.md"
+    for name in (
+        "read-in-pytorch",
+        "read-with-trainer-and-lightning",
+        "read-in-numpy-and-jax",
+        "read-in-tensorflow",
+        "read-as-tables",
+    )
+)
 
 _HEADING = re.compile(r"^## (.*)$", re.MULTILINE)
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def read_blocks(page: Path = PAGE) -> dict[str, list[str]]:
-    """Return the Python blocks of each section that has some, by its heading."""
-    _, *parts = _HEADING.split(page.read_text())
-    sections = zip(parts[::2], parts[1::2], strict=True)
-    return {heading: blocks for heading, text in sections if (blocks := _BLOCK.findall(text))}
+def read_blocks(*pages: Path) -> dict[str, list[str]]:
+    """Return the Python blocks of each section that has some, by its heading.
+
+    Args:
+        pages: by default those of the recipes.
+    """
+    blocks = {}
+    for page in pages or PAGES:
+        _, *parts = _HEADING.split(page.read_text(encoding="utf-8"))
+        sections = zip(parts[::2], parts[1::2], strict=True)
+        blocks.update({name: found for name, text in sections if (found := _BLOCK.findall(text))})
+    return blocks
 
 
 def run_recipes(folder: Path, *recipes: str) -> dict[str, Any]:

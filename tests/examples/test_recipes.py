@@ -1,4 +1,4 @@
-"""The recipes of examples/README.md."""
+"""The recipes in docs/how-to."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.objectives.gpt import GptOptions
-from corpusmill.objectives.objective import ObjectiveOptions
+from corpusmill.objectives.options import ObjectiveOptions
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.torch.loader import TensorLoader
 from tests.conftest import CHECKOUT
@@ -35,14 +35,6 @@ def test_every_recipe_is_run_by_a_test() -> None:
     tests = Path(__file__).read_text()
     for heading in read_blocks():
         assert f'"{heading}' in tests, heading
-
-
-def test_the_code_of_the_readme_runs(build: Builder) -> None:
-    names = run_recipes(build(_STATIC), "Batches", "BERT")
-    for blocks in read_blocks(CHECKOUT / "README.md").values():
-        for code in blocks:
-            exec(compile(code, "README.md", "exec"), names)  # noqa: S102  the code of our page
-    assert names["position"]["number"] == len(names["samples"])
 
 
 @pytest.mark.parametrize("options", [_STATIC, _DYNAMIC], ids=["static", "dynamic"])

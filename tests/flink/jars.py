@@ -50,4 +50,4 @@ def find_distribution() -> Path:
     for place in (package and package.submodule_search_locations) or ():
         if list(Path(place).glob("lib/flink-dist-*.jar")):
             return Path(place)
-    raise MissingJarError("apache-flink-libraries is not installed (pip install '.[flink]')")
+    raise MissingJarError("apache-flink-libraries is not installed (pip install --group flink)")

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pipeline.outcomes import FAILURE, INTERRUPTED
+from corpusmill.console.process import FAILURE, INTERRUPTED
 from tests.tools.jobs import assert_nothing_final, assert_refused, build, build_apart
 from tests.tools.running_job import RunningJob
 

@@ -11,7 +11,6 @@ from corpusmill.dataset.verify import verify
 from corpusmill.inspection.findings import Finding, find
 from tests.tools.jobs import assert_nothing_final, build, rows_of, run_here, train
 from tests.tools.real_corpora import (
-    WIKITEXT,
     paragraphs,
     write_books,
     write_chinese,
@@ -92,17 +91,21 @@ def test_text_and_rows_that_are_there_more_than_once(
     texts = [f"{text}\n" for text in paragraphs(sample)]
     # Every third text comes a second time, far from the first.
     (tmp_path / "texts.txt").write_text("\n".join([*texts, *texts[::3]]))
-    flags = ("--segments", "doc-sentences", "--duplicates", "10", *ENGLISH)
-    dynamic = ("--mask", "dynamic")
+    flags = ("--duplicates", "40", *ENGLISH)
+    # A short text has few pairs, of which passes repeat the same.
+    dynamic = ("--segments", "sentence-order", "--short-seq-prob", "0", "--mask", "dynamic")
     built = build([tmp_path / "texts.txt"], tokenizer_path, tmp_path / "out", *flags, *dynamic)
     found = findings_of(tmp_path / "out")
-    assert set(found) == {"copies", "equal rows"}
+    assert set(found) >= {"copies", "equal rows"}
     rows = rows_of(tmp_path / "out")
     distinct = {tuple(row["input_ids"]) for row in rows}
-    assert found["equal rows"].value == 1 - len(distinct) / len(rows) > 0.9
+    share = 1 - len(distinct) / len(rows)
+    assert found["equal rows"].value == pytest.approx(share, rel=0.05)
+    assert share > 0.4
     assert 0.2 < found["copies"].value < 0.3
     assert "Give fewer --duplicates, such as 1" in built.output
-    build([tmp_path / "texts.txt"], tokenizer_path, tmp_path / "masked", *flags)
+    whole = ("--segments", "doc-sentences", "--duplicates", "10")
+    build([tmp_path / "texts.txt"], tokenizer_path, tmp_path / "masked", *flags, *whole)
     assert set(findings_of(tmp_path / "masked")) == {"copies"}
 
 
@@ -168,20 +171,21 @@ def test_wikitext_by_its_rule_has_no_findings(
     assert not findings_of(tmp_path / "sample")
 
 
-@pytest.mark.skipif(not WIKITEXT.exists(), reason="needs WikiText-2")
 @pytest.mark.parametrize("objective", ["bert", "electra", "gpt"])
-def test_all_of_wikitext_has_no_findings(objective: str, tmp_path: Path) -> None:
+def test_all_of_wikitext_has_no_findings(objective: str, wikitext: Path, tmp_path: Path) -> None:
     model = "bpe" if objective == "gpt" else "wordpiece"
     special = ("--special-tokens", "<|endoftext|>") if objective == "gpt" else ()
     tokenizer = tmp_path / "tokenizer.json"
-    text = WIKITEXT.with_name("wiki.train.tokens")
-    train(text, tokenizer, "--vocab-size", "16000", "--model", model, *special)
+    # Also on the titles, which some objectives read.
+    text = ("--vocab-size", "16000", "--document-rule", "blank-lines")
+    train(wikitext / "wiki.train.tokens", tokenizer, *text, "--model", model, *special)
+    corpus = wikitext / "wiki.valid.tokens"
     cap = ("--max-predictions-per-seq", "77") if objective == "bert" else ()
     rows = () if objective == "gpt" else ("--max-seq-length", "512")
     # In two passes that are not masked most rows would be equal.
     once = ("--duplicates", "1") if objective == "electra" else ()
     output = tmp_path / "out"
-    build([WIKITEXT], tokenizer, output, *rows, *cap, *once, "--strict", objective=objective)
+    build([corpus], tokenizer, output, *rows, *cap, *once, "--strict", objective=objective)
     assert not findings_of(output)
 
 
@@ -237,7 +241,7 @@ def test_reports_name_the_rules_and_where_the_data_is(
         for rule in ("sentence_rule", "split", "sentencex ", " UTC"):
             assert rule in html
     assert str(tmp_path / "out") in page.read_text()
-    assert "python -m pipeline inspect-corpus --input" in corpus_page.read_text()
+    assert "corpusmill inspect-corpus --input" in corpus_page.read_text()
 
 
 def test_strict_publishes_nothing_that_has_findings(

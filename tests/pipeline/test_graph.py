@@ -9,6 +9,7 @@ from apache_beam import coders
 from apache_beam.portability import common_urns, python_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 
+from corpusmill.corpus.filters.options import FilterOptions
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
@@ -23,12 +24,14 @@ from pipeline.runners.local.engine import LocalEngine
 from tests.tools.graphs import PLAIN_CODERS, list_coders, list_collections
 
 
-@pytest.fixture
-def job(sample: Path, tokenizer: TokenizerFile, tmp_path: Path) -> Job:
+@pytest.fixture(params=[False, True], ids=["all documents", "without duplicates"])
+def job(
+    sample: Path, tokenizer: TokenizerFile, tmp_path: Path, request: pytest.FixtureRequest
+) -> Job:
     dataset = CorpusOptions(input=(str(sample),), tokenizer="t", validation_share=0.1)
     recipe = Recipe(
         dataset, BertOptions(), tokenizer, DocumentOptions(input_format="text"), OutputOptions(),
-        list_inputs(dataset.input, str(tmp_path)),
+        list_inputs(dataset.input, str(tmp_path)), FilterOptions(drop_duplicates=request.param),
     )  # fmt: skip
     return assemble_job(recipe, LocalEngine(RunOptions()), RunFolder(str(tmp_path)))
 
@@ -80,9 +83,9 @@ def test_every_name_occurs_once(proto: beam_runner_api_pb2.Pipeline) -> None:
 
 
 def test_the_pool_reaches_the_builders_as_one_path(proto: beam_runner_api_pb2.Pipeline) -> None:
-    [(_, build)] = [(name, payload) for name, payload in pardos(proto) if "_BuildShard" in name]
+    [(_, build)] = [(name, payload) for name, payload in pardos(proto) if "ShardDoFn" in name]
     assert len(build.side_inputs) == 1
     [pool] = [
-        coder for name, coder in list_collections(proto) if "_WritePool" in name and ".None" in name
+        coder for name, coder in list_collections(proto) if "PoolDoFn" in name and ".None" in name
     ]
     assert isinstance(pool, coders.StrUtf8Coder)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from corpusmill.console.process import INTERRUPTED
 from corpusmill.tokenization.training.models import MODELS
-from pipeline.outcomes import INTERRUPTED
 from tests.conftest import CHECKOUT
 from tests.tools.jobs import build, leftovers, read_manifest_json, run_here
 
@@ -38,7 +38,8 @@ def test_a_place_that_nothing_knows_is_refused_wherever_it_is_given(
     build([sample], tokenizer_path, output, "--temp-location", url, refused=[part])
     run_here("train-tokenizer", "--input", sample, "--output", url, refused=[part])
     for command in ("inspect", "verify"):
-        run_here(command, url, refused=[part])
+        shown = "fsspec does not know this URL" if url == "foo://bar" else part
+        run_here(command, url, refused=[shown])
     assert leftovers(tmp_path) == []
 
 
@@ -66,7 +67,7 @@ def test_names_that_are_not_utf_8(sample: Path, tokenizer_path: Path, tmp_path: 
         parts = (rf"{flag} {tmp_path}/o\udcff", "the name is not UTF-8")
         build([sample], tokenizer_path, output, flag, tmp_path / "o\udcff", refused=parts)
     outcome = build([folder], tokenizer, output)
-    assert rf"tokenizer {tmp_path}/t\udce9.json" in outcome.output
+    assert r"tokenizer t\udce9.json" in outcome.output
     names = {file["path"] for file in read_manifest_json(output)["corpus"]["files"]}
     assert names == {"b.txt", r"caf\udce9.txt"}
     assert r"caf\\udce9.txt" in (output / "rejects" / "rejects.jsonl").read_text()
@@ -130,11 +131,12 @@ def test_a_disk_that_is_full_at_the_end_leaves_the_earlier_file(
     output = tmp_path / "t.json"
     output.write_text("before")
 
-    def fill(path: str, content: bytes) -> None:
-        Path(path).write_bytes(content[:10])
+    def fill(path: Path, content: bytes) -> None:
+        with path.open("wb") as stream:
+            stream.write(content[:10])
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("pipeline.preparation.output.write_file", fill)
+    monkeypatch.setattr(Path, "write_bytes", fill)
     arguments = ("--input", sample, "--output", output, "--replace")
     run_here("train-tokenizer", *arguments, refused=["the disk is full (No space left on device)"])
     assert output.read_text() == "before"

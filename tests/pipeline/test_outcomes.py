@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from apache_beam.io.filesystem import BeamIOError
 
+from corpusmill.console.process import FAILURE, USER_ERROR, EndingSignals
 from corpusmill.errors import UserError
 from pipeline.console.run_log import LogOptions
-from pipeline.outcomes import FAILURE, USER_ERROR, EndingSignals, report_error
+from pipeline.outcomes import report_error
 
 
 def message(error: BaseException, status: int, capsys: pytest.CaptureFixture[str]) -> str:
@@ -66,7 +67,7 @@ def test_a_full_disk_does_not_hide_the_message(
 
 def test_the_second_signal_ends_the_process_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[int] = []
-    monkeypatch.setattr("pipeline.outcomes.exit_now", ended.append)
+    monkeypatch.setattr("corpusmill.console.process.exit_now", ended.append)
     before = signal.getsignal(signal.SIGINT)
     with EndingSignals() as signals:
         with pytest.raises(KeyboardInterrupt):

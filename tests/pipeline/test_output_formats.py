@@ -26,7 +26,7 @@ from tests.tools.small_datasets import write_entries
 
 CASES = [
     (name, compression, padding)
-    for name, entry in FORMATS.items()
+    for name, entry in zip(FORMATS.names, FORMATS.values(), strict=True)
     if name in {"parquet", "tfrecord", "avro"}
     for compression in entry.compressions
     for padding in ("max_length", "do_not_pad")

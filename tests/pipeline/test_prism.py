@@ -15,8 +15,8 @@ from apache_beam.runners.portability.job_server import StopOnExitJobServer
 from apache_beam.runners.portability.prism_runner import PrismJobServer, PrismRunner
 from apache_beam.utils.subprocess_server import pick_port
 
+from corpusmill.console.process import FAILURE, INTERRUPTED
 from corpusmill.tokenization.words.words import Spans, cut_unicode
-from pipeline.outcomes import FAILURE, INTERRUPTED
 from pipeline.runners.prism import LOCATION, find_program
 from tests.tools import jobs
 from tests.tools.jobs import assert_nothing_final, assert_same_bytes, build

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.command_line import merge_repeats
-from pipeline.outcomes import USER_ERROR
+from corpusmill.commands.arguments import merge_repeats
+from corpusmill.console.process import USER_ERROR
 from tests.tools.jobs import build, leftovers, read_manifest_json, run_here
 
 # An objective, its flags, and parts of the message.
@@ -35,6 +35,9 @@ CASES = [
     ("bert", "--ngram 3", "--whole-word-mask"),
     ("bert", "--words jieba", "--whole-word-mask"),
     ("bert", "--whole-word-mask --words nonsense", "--words nonsense"),
+    ("bert", "--words wordpiece", "--words wordpiece", "--whole-word-mask"),
+    ("bert", "--pairs google --segments full-sentences",
+     "--pairs google", "full-sentences has whole sentences", "sentence-order"),
     ("ernie", "--mask-word-prob 1.1", "--mask-word-prob 1.1"),
     ("ernie", "--words nonsense", "--words nonsense"),
     # Documents and sentences

@@ -15,7 +15,7 @@ from apache_beam.io.filesystems import FileSystems
 import transforms.build
 import transforms.commit
 import transforms.prepare
-from pipeline.outcomes import FAILURE, INTERRUPTED, USER_ERROR
+from corpusmill.console.process import FAILURE, INTERRUPTED, USER_ERROR
 from tests.tools.damage import damage_file
 from tests.tools.jobs import Outcome, build, digests
 
@@ -87,7 +87,7 @@ def test_what_is_finished_is_not_done_again(
 ) -> None:
     stopped.stop_at_commit(monkeypatch)
     forbid(monkeypatch, transforms.prepare._PrepareTask, "_spill")
-    forbid(monkeypatch, transforms.build._BuildShard, "_make")
+    forbid(monkeypatch, transforms.build.ShardDoFn, "_make")
     outcome = stopped.run("--resume")
     assert "4 shards" in outcome.output
     assert digests(stopped.output) == plain

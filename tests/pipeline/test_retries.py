@@ -14,7 +14,7 @@ from pipeline.runners.engine import Run, Submitted
 from pipeline.runners.local.engine import LocalEngine
 from tests.tools.jobs import PAIRS, digests, last_wins, run_here
 from tests.tools.retrying_runner import ENGINES, run_on
-from transforms.build import _BuildShard
+from transforms.build import ShardDoFn
 
 # An attempt that is killed in the middle of a shard closes its writer after the shard's file.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -121,7 +121,7 @@ def test_work_that_is_repeated_after_the_commit_is_done(
     def submit_twice(engine: LocalEngine, run: Run) -> Submitted:
         submit(engine, run)
         done.update(digests(output))
-        for owner, name in ((transforms.prepare._PrepareTask, "_spill"), (_BuildShard, "_make")):
+        for owner, name in ((transforms.prepare._PrepareTask, "_spill"), (ShardDoFn, "_make")):
             monkeypatch.setattr(owner, name, forbid)
         submit(engine, run)
         return Submitted(done=waits)

@@ -12,9 +12,9 @@ import apache_beam as beam
 import pytest
 from apache_beam.portability.api import beam_job_api_pb2
 
+from corpusmill.console.process import CANCELLED, FAILURE, INTERRUPTED
 from pipeline.console.progress import Counters
 from pipeline.options import RunOptions
-from pipeline.outcomes import CANCELLED, FAILURE, INTERRUPTED
 from pipeline.runners.engine import Run
 from pipeline.runners.portable import PortableEngine
 from pipeline.runners.watch import JobInterrupt, job_id_of

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
+import google_crc32c
 import pytest
 
 import pipeline.runners.local.workers as local_workers
@@ -57,11 +58,27 @@ def build_again(corpus: Path, tokenizer_path: Path, output: Path) -> Build:
 
 def test_the_reference_is_a_whole_data_set(reference: Digests) -> None:
     assert set(reference) == {
-        "_SUCCESS", "README.md", "dataset.json", "tokenizer.json", "rejects/rejects.jsonl",
+        "_SUCCESS", "README.md", "croissant.json", "dataset.json", "tokenizer.json",
+        "rejects/rejects.jsonl",
         *(f"train-0000{number}-of-00003.parquet" for number in range(3)),
         "validation-00000-of-00001.parquet",
     }  # fmt: skip
     assert len(set(reference.values())) == len(reference)
+
+
+def test_the_manifest_has_checksums_of_the_input_and_no_path_of_this_machine(
+    corpus: Path, tokenizer_path: Path, output: Path
+) -> None:
+    build([corpus], tokenizer_path, output)
+    manifest = json.loads((output / "dataset.json").read_text())
+    files = {file["path"]: int(file["crc32c"], 16) for file in manifest["corpus"]["files"]}
+    names = ("a.txt", "b.txt", "more/c.txt")
+    assert files == {name: google_crc32c.value((corpus / name).read_bytes()) for name in names}
+    assert manifest["tokenizer"]["name"] == tokenizer_path.name
+    for described in (output / "dataset.json", output / "README.md"):
+        assert not any(
+            str(path.parent) in described.read_text() for path in (corpus, tokenizer_path)
+        )
 
 
 @pytest.mark.parametrize("workers", ["1", "2", "4"])
@@ -116,6 +133,8 @@ GOLDEN = CHECKOUT / "tests" / "data" / "golden.json"
 def test_the_format_is_as_it_was(
     sample: Path, tokenizer_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Versions come from tags, and the manifest holds that of the job.
+    monkeypatch.setattr("pipeline.preparation.header.version", lambda _: "0.1.0")
     monkeypatch.chdir(CHECKOUT)
     inputs, tokenizer = [sample.relative_to(CHECKOUT)], tokenizer_path.relative_to(CHECKOUT)
     build(inputs, tokenizer, tmp_path / "out", "--validation-share", "0.1")

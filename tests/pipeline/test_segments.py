@@ -5,11 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
 import transforms.build
 from corpusmill.dataset.verify import verify
+from corpusmill.reading.collate.collators import collator_for
+from corpusmill.reading.data_set import DataSet
 from tests.tools import jobs
 from tests.tools.jobs import build, digests, read_manifest_json, run_here
 
@@ -106,6 +109,51 @@ def test_an_estimate_of_a_whole_corpus_is_the_build(
     assert estimate["bytes"]["value"] == sum(shard["bytes"] for shard in train["shards"])
 
 
+# Packed rows
+
+
+def test_packed_rows_do_not_depend_on_the_work(
+    build_kind: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = ("packed", "--max-seq-length", "256", "--whole-word-mask", "--duplicates", "2")
+    folder = build_kind(*flags)
+    assert verify(folder) == []
+    assert digests(build_kind(*flags, *jobs.TWO_WORKERS)) == digests(folder)
+    monkeypatch.setattr(transforms.build, "SORT_BYTES", 20_000)
+    assert digests(build_kind(*flags, "--range-bytes", "7777")) == digests(folder)
+
+
+@pytest.mark.parametrize("output_format", ["tfrecord", "avro"])
+def test_packed_rows_in_every_format(output_format: str, build_kind: Build, tmp_path: Path) -> None:
+    flags = ("--mask", "dynamic", "--duplicates", "1", "--output-format", output_format)
+    rules = ("--document-rule", "wikitext", "--sentence-rule", "line", "--max-seq-length", "256")
+    folder = build_kind("packed", *flags, *rules, "--max-predictions-per-seq", "None")
+    assert verify(folder) == []
+    manifest = read_manifest_json(folder)
+    counts = manifest["counts"]
+    assert counts["write.pieces"] == counts["build.examples"] > counts["write.rows"]
+    assert counts["build.kept_tokens"] == counts["tokenize.tokens"]
+    assert "pieces" in manifest["splits"]["train"]["distributions"]
+    shown = run_here("inspect", folder).output
+    assert "[CLS]" not in shown
+    assert "[SEP]" not in shown
+    data_set = DataSet(folder, cache_folder=tmp_path / "cache")
+    collate = collator_for(data_set, layout="flattened", mask=False)
+    batch = collate(data_set.take(np.arange(len(data_set))))
+    assert (batch["input_ids"][0, batch["cu_seq_lens_q"][:-1]] == 2).all()
+    assert (batch["input_ids"][0, batch["cu_seq_lens_q"][1:] - 1] == 3).all()
+
+
+@pytest.mark.parametrize("segments", ["packed", "full-sentences", "doc-sentences"])
+def test_passes_with_equal_rows_are_refused(
+    segments: str, sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    flags = ("--segments", segments, "--mask", "dynamic", "--duplicates", "10")
+    refused = ("--duplicates 10", segments, "Give --duplicates 1")
+    build([sample], tokenizer_path, tmp_path / "out", *flags, refused=refused)
+    assert not (tmp_path / "out").exists()
+
+
 # The tokenizers of these models
 
 
@@ -156,3 +204,52 @@ def test_albert_with_a_unigram_tokenizer(sample: Path, build_kind: Build, tmp_pa
             assert (text.index(first) > text.index(second)) == bool(row["sentence_order_label"])
             labels.append(row["sentence_order_label"])
     assert min(labels.count(0), labels.count(1)) > 20
+
+
+# By Google's rule
+
+ALBERT = ("--pairs", "google", "--whole-word-mask", "--ngram", "3", "--words", "wordpiece")
+
+
+def test_googles_pairs_have_two_segments_and_words_of_pieces(build_kind: Build) -> None:
+    folder = build_kind("next-sentence", *ALBERT[:3], "--words", "wordpiece", "--mask", "dynamic")
+    assert verify(folder) == []
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    rows = [*jobs.rows_of(folder, "train-*"), *jobs.rows_of(folder, "validation-*")]
+    for row in rows:
+        types = row["token_type_ids"]
+        assert types.count(1) > 1
+        places = range(1, len(types))
+        pieces = [str(tokenizer.id_to_token(row["input_ids"][place])) for place in places]
+        for place, piece in zip(places, pieces, strict=True):
+            assert (row["seg_labels"][place] == 1) >= piece.startswith("##") or place == 1
+            assert (row["seg_labels"][place] == -1) == (piece == "[SEP]")
+    manifest = read_manifest_json(folder)
+    assert manifest["tokenizer"]["words"] == "wordpiece"
+    assert manifest["objective"]["options"]["pairs"] == "google"
+    shown = run_here("inspect", folder)
+    assert "random" in shown.output
+
+
+def test_alberts_records_have_the_features_of_its_trainer(build_kind: Build) -> None:
+    flags = (*ALBERT, "--output-format", "tfrecord", "--padding", "max_length")
+    folder = build_kind("sentence-order", *flags)
+    assert verify(folder) == []
+    assert digests(build_kind("sentence-order", *flags, *jobs.TWO_WORKERS)) == digests(folder)
+    content = b"".join(path.read_bytes() for path in sorted(folder.glob("train-*")))
+    rows = read_manifest_json(folder)["splits"]["train"]["rows"]
+    for name in (b"token_boundary", b"next_sentence_labels", b"masked_lm_positions"):
+        assert content.count(b"\x0a" + bytes([len(name)]) + name) == rows
+    counts = read_manifest_json(folder)["counts"]
+    assert counts["build.random_tokens"] > 0
+    assert counts["pool.documents"] > 0
+    assert "switched or random" in run_here("inspect", folder).output
+
+
+def test_words_of_pieces_need_a_tokenizer_with_pieces(sample: Path, tmp_path: Path) -> None:
+    path = train("bpe", sample, tmp_path)
+    run_here(
+        "bert", "--input", sample, "--tokenizer", path, "--output", tmp_path / "out",
+        *ALBERT, refused=["--words wordpiece", "no piece", "unicode"],
+    )  # fmt: skip
+    assert not (tmp_path / "out").exists()

@@ -49,7 +49,8 @@ def test_of_two_runs_at_once_one_wins_whole(
     assert filled or not all(won)
     assert verify(output) == []
     names = {name.partition("-")[0] for name in leftovers(output)}
-    assert names == {"README.md", "_SUCCESS", "dataset.json", "tokenizer.json", "train"}
+    described = {"README.md", "_SUCCESS", "croissant.json", "dataset.json"}
+    assert names == {*described, "tokenizer.json", "train"}
     if not all(won):
         flags_of_winner = (first, flags)[won.index(True)]
         jobs.assert_same_bytes(output, [sample], tokenizer_path, *flags_of_winner)

@@ -92,7 +92,7 @@ def test_every_format_gives_its_texts_as_they_stand(kind: str, tmp_path: Path) -
 
 def test_every_format_is_tried() -> None:
     of_kinds = {resolve_format(DocumentOptions(), [f"a.{kind}"]).input_format for kind in WRITERS}
-    assert of_kinds | {"text", "lines"} == set(FORMATS)
+    assert of_kinds | {"text", "lines"} == set(FORMATS.names)
 
 
 @pytest.fixture

@@ -11,16 +11,19 @@ import pytest
 from rich.console import Console
 from tokenizers import Tokenizer
 
+from corpusmill.commands.command import Call
+from corpusmill.commands.files import UrlFiles
+from corpusmill.commands.verify import Verify, verify
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
+from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.words import load_words
 from pipeline.commands.build_dataset import build
 from pipeline.commands.builds import BUILDS
 from pipeline.commands.inspect_corpus import InspectCorpus, inspect_corpus
-from pipeline.commands.verify_dataset import Verify, verify
 from pipeline.options import CorpusOptions, DatasetOptions, RunOptions
 from pipeline.preparation import probe
 from tests.corpusmill.tokenization.words.test_marked_encoding import reference_marks
@@ -29,6 +32,13 @@ from tests.tools.labelled_words import LabelledWordsOptions
 from tests.tools.many_scripts import DOCUMENTS
 
 ONE = RunOptions(workers=1, progress=False)
+
+
+@pytest.fixture(autouse=True)
+def _known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The objective is known by its name, as if it were of the library."""
+    own = {**OBJECTIVES._own, "labelled-words": LabelledWordsOptions}
+    monkeypatch.setattr(OBJECTIVES, "_own", own)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +61,7 @@ def build_words(
     printed = StringIO()
     documents = DocumentOptions(document_rule="blank-lines")
     command = BUILDS["bert"](dataset=dataset, objective=options, documents=documents, run=run)
-    build(command, (), Console(file=printed))
+    build(command, Call(Console(file=printed), UrlFiles()))
     return printed.getvalue()
 
 
@@ -84,7 +94,7 @@ def test_every_document_comes_with_the_words_of_its_sentences(
     manifest = read_manifest_json(output)
     assert manifest["tokenizer"]["words"] == str(rule)
     assert manifest["objective"]["options"]["words"] == words
-    assert verify(Verify(str(output)), Console(file=StringIO())) == 0
+    assert verify(Verify(str(output)), Call(Console(file=StringIO()), UrlFiles())) == 0
 
 
 @pytest.mark.parametrize("words", ["unicode", "jieba"])
@@ -124,7 +134,7 @@ def test_the_numbers_of_a_corpus_are_those_without_marks(
         command = InspectCorpus(
             dataset=dataset, json=str(report), objective=options, documents=documents, run=ONE
         )
-        inspect_corpus(command, (), Console(file=StringIO()))
+        inspect_corpus(command, Call(Console(file=StringIO()), UrlFiles()))
         numbers.append(json.loads(report.read_text()))
     assert numbers[0]["counts"] == numbers[1]["counts"]
     assert numbers[0]["counts"]["measure.unknown_tokens"] > 0
@@ -134,7 +144,7 @@ def test_the_numbers_of_a_corpus_are_those_without_marks(
 def test_an_unknown_rule_is_refused_before_any_work(
     corpus: Path, tokenizer_path: Path, output: Path
 ) -> None:
-    cause = "this is not a known rule of words; there"
+    cause = "it is not known, and no installed package provides it"
     with pytest.raises(UserError, match=f"--words phrases: {cause}"):
         build_words(corpus, tokenizer_path, output, "phrases")
     assert not output.exists()
@@ -158,8 +168,8 @@ def test_marks_that_the_memo_gets_wrong_are_not_remembered(
 ) -> None:
     crossing = load_words("unicode")
     assert crossing is not None
-    # Says of itself what is not so.
-    crossing = replace(crossing, cut=lambda text: [(0, len(text))] if text else [])
+    # Says of itself what is not so; under the name of the true rule it would be kept for others.
+    crossing = replace(crossing, name="crossing", cut=lambda text: [(0, len(text))] if text else [])
     name = "corpusmill.tokenization.sentence_tokenizer.load_words"
     monkeypatch.setattr(name, lambda _: crossing)
     printed = StringIO()

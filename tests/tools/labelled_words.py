@@ -8,7 +8,8 @@ import pyarrow as pa
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import IDENTITY_SCHEMA, Column, Role, arrow_schema
 from corpusmill.corpus.options import DocumentOptions
-from corpusmill.objectives.objective import Objective, ObjectiveOptions, Repeat
+from corpusmill.objectives.objective import Objective, Repeat
+from corpusmill.objectives.options import ObjectiveOptions
 from corpusmill.tokenization.tokenizer_file import Vocabulary
 from corpusmill.tokenization.words.word_marks import continues_of, ids_of
 

@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.conftest import CHECKOUT
 
+TOKEN = "hf_secret"  # noqa: S105  of no real hub
 COMMIT, CONVERTED_COMMIT = "c0" * 20, "c1" * 20
 
 
@@ -25,21 +26,31 @@ class DataSet:
     """A data set of the hub, or a model.
 
     Attributes:
-        files: content by path, at its only commit.
+        files: content by path, at its newest commit.
         card: the header of its README.
         converted: the Parquet files that the hub made of its files.
         gated: whether a token is needed to read its files.
+        private: whether a token is needed to see it.
+        branches: the commit of each branch.
+        commits: the files of each commit.
     """
 
     files: dict[str, bytes]
     card: dict[str, Any] = field(default_factory=dict)
     converted: dict[str, bytes] = field(default_factory=dict)
     gated: bool = False
+    private: bool = False
+    branches: dict[str, str] = field(default_factory=lambda: {"main": COMMIT, "v1": COMMIT})
+    commits: dict[str, dict[str, bytes]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.commits = {COMMIT: self.files}
 
     def find(self, revision: str) -> tuple[str, dict[str, bytes]] | None:
         """Return commit and files of a revision; None if there is none."""
-        if revision in {"main", "v1", COMMIT}:
-            return COMMIT, self.files
+        commit = self.branches.get(revision, revision)
+        if commit in self.commits:
+            return commit, self.commits[commit]
         if revision in {"refs/convert/parquet", CONVERTED_COMMIT} and self.converted:
             return CONVERTED_COMMIT, self.converted
         return None
@@ -59,11 +70,19 @@ class Hub(ThreadingHTTPServer):
     def __init__(self, data_sets: dict[str, DataSet], token: str) -> None:
         self.data_sets, self.token = data_sets, token
         self.requests: list[str] = []
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(("127.0.0.1", 0), self.handler)
+
+    @property
+    def handler(self) -> "type[Handler]":
+        """What answers the requests."""
+        return Handler
 
     @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self.server_port}"
+
+
+_AnyHub = TypeVar("_AnyHub", bound=Hub)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -72,12 +91,17 @@ class Handler(BaseHTTPRequestHandler):
     # Headers and content are sent apart; Nagle's algorithm would hold the content back for 40 ms.
     disable_nagle_algorithm = True
 
+    @property
+    def knows_token(self) -> bool:
+        """Whether the request comes with the hub's token."""
+        return self.headers.get("Authorization") == f"Bearer {self.server.token}"
+
     def answer(self, status: int, content: bytes, headers: dict[str, str]) -> None:
         self.send_response(status)
         for name, value in {**headers, "Content-Length": str(len(content))}.items():
             self.send_header(name, value)
         self.end_headers()
-        if self.command == "GET":
+        if self.command != "HEAD":
             self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
@@ -88,7 +112,10 @@ class Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         place = re.sub("^/(api/datasets/|api/models/|datasets/|storage/)?", "", url.path) + "/"
         name = next((name for name in self.server.data_sets if place.startswith(f"{name}/")), None)
-        if name is None:
+        # Addresses in the storage are signed.
+        is_signed = url.path.startswith("/storage/")
+        is_hidden = name and self.server.data_sets[name].private and not self.knows_token
+        if name is None or (is_hidden and not is_signed):
             return self.refuse(404, "RepoNotFound")
         rest = place.removeprefix(f"{name}/").rstrip("/").split("/")
         if url.path.startswith("/api/"):
@@ -112,8 +139,8 @@ class Handler(BaseHTTPRequestHandler):
             deep = query.get("recursive", ["false"])[0].lower() == "true"
             return self.answer_tree(files, unquote("/".join(rest[2:])), deep)
         siblings = [{"rfilename": path} for path in files]
-        content = {"id": name, "sha": commit, "siblings": siblings, "cardData": data_set.card}
-        return self.answer_json(content)
+        about = {"cardData": data_set.card, "private": data_set.private}
+        return self.answer_json({"id": name, "sha": commit, "siblings": siblings, **about})
 
     def answer_tree(self, files: dict[str, bytes], folder: str, deep: bool) -> None:
         prefix = f"{folder}/" if folder else ""
@@ -139,7 +166,7 @@ class Handler(BaseHTTPRequestHandler):
         data_set = self.server.data_sets[name]
         snapshot = data_set.find(revision)
         assert snapshot
-        if data_set.gated and self.headers.get("Authorization") != f"Bearer {self.server.token}":
+        if data_set.gated and not self.knows_token:
             return self.refuse(403, "GatedRepo")
         commit, files = snapshot
         headers = {
@@ -167,9 +194,16 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serve(data_sets: dict[str, DataSet], token: str = "hf_secret") -> Iterator[Hub]:  # noqa: S107
+def serve(data_sets: dict[str, DataSet]) -> Iterator[Hub]:
+    """Run a hub that is only read in a thread, while the block lasts."""
+    with run_in_thread(Hub(data_sets, TOKEN)) as hub:
+        yield hub
+
+
+@contextmanager
+def run_in_thread(hub: _AnyHub) -> Iterator[_AnyHub]:
     """Run a hub in a thread, while the block lasts."""
-    with Hub(data_sets, token) as hub:
+    with hub:
         hub.daemon_threads = True
         hub.block_on_close = False
         thread = threading.Thread(target=hub.serve_forever, kwargs={"poll_interval": 0.01})

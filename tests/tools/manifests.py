@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 from corpusmill.arrays.columns import Column, Role
+from corpusmill.dataset.corpus_entry import CorpusEntry
 from corpusmill.dataset.manifest import (
     TOKENIZER,
-    CorpusEntry,
     Manifest,
     ObjectiveEntry,
     OutputEntry,
@@ -36,6 +36,6 @@ def small_manifest(**changes: Any) -> Manifest:
     return replace(manifest, **changes)
 
 
-def small_shard(file: str, rows: int = 1, tokens: int = 1, **length_bin: int) -> Shard:
+def small_shard(file: str, rows: int = 1, tokens: int = 1, **length_bin: Any) -> Shard:
     """The entry of a shard that does not exist."""
     return Shard(file, 1, "0" * 64, rows, tokens, **length_bin)

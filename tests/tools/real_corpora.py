@@ -6,8 +6,6 @@ from pathlib import Path
 
 from tests.conftest import CHECKOUT
 
-WIKITEXT = CHECKOUT.parent / "shared" / "data" / "wikitext-2" / "wiki.valid.tokens"
-
 CHINESE = (
     "清晨的河面上漂着一层薄雾，渔夫还没有起床。",
     "桥的那一边有一座旧灯塔，灯光每十秒钟闪烁两次。",

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from corpusmill.dataset.manifest import Manifest, SourceFile
+from corpusmill.dataset.corpus_entry import SourceFile
+from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.inspection.drawn_examples import DrawnExample, draw_examples
 from corpusmill.inspection.figures import Report, summarize

@@ -100,7 +100,7 @@ def options_of(
 ) -> OutputOptions:
     """Resolved options."""
     padding = padding_options(padded).padding
-    return resolve(OutputOptions(output_format, padding, compression), BERT)  # type: ignore[arg-type]
+    return resolve(OutputOptions(output_format, padding, compression), BERT)
 
 
 def write_shard(

@@ -18,7 +18,6 @@ from corpusmill.objectives.objective import Repeat
 from corpusmill.objectives.random_documents import ARRAYS, Pool
 from corpusmill.tokenization.encoding import tokenized_schema
 from tests.tools.builders import SPECIAL, batch_of, numbered_corpus, pool_of, split_corpus
-from tests.tools.local_pipeline import collect, local_pipeline, sums
 from transforms.build import SHARDS, BuildShards, ShardOptions
 from transforms.checksums import ChecksumWriter
 from transforms.elements import Segment, WrittenFile
@@ -26,6 +25,7 @@ from transforms.pool import files_of_pool, write_checksums
 from transforms.recovery.workplace import Workplace
 from transforms.spill import Spill
 from transforms.tally import COUNTS
+from transforms.testing import collect, local_pipeline, sums
 
 BERT = Bert(BertOptions(max_seq_length=24, duplicates=5), SPECIAL, 2000, "int16")
 CORPUS = numbered_corpus([[3 + place % 5, 4, 7, 2] for place in range(40)])

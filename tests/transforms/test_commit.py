@@ -8,18 +8,21 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
+from apache_beam.metrics.metric import Lineage
+from apache_beam.runners.runner import PipelineResult
 
 from corpusmill.dataset.accounting import Expected
+from corpusmill.dataset.corpus_entry import SourceFile
 from corpusmill.dataset.manifest_json import to_json
 from corpusmill.layout.placement import Layout
-from tests.tools.local_pipeline import local_pipeline
 from tests.tools.manifests import small_manifest
-from transforms.checksums import seal
+from transforms.checksums import compute_checksum, seal
 from transforms.commit import CommitDataset, CommitOptions
-from transforms.elements import RejectsFile, WrittenFile
+from transforms.elements import ReadRange, RejectsFile, WrittenFile
 from transforms.recovery.claim import CLAIM, COMMITTED, FAILED, Claim, read_claim, take_claim
 from transforms.recovery.publish import Move, publish
 from transforms.recovery.workplace import Workplace
+from transforms.testing import local_pipeline
 
 LAYOUT = Layout(0, 2, 1)
 SHARDS = {
@@ -36,10 +39,22 @@ COUNTS = {
     "build.passes": 10, "build.examples": 9, "write.rows": 9,
     "write.train.length.10": 7, "write.validation.length.10": 2,
 }  # fmt: skip
+# Of the second file no byte after the third was read.
+RANGES = [
+    ReadRange(0, 4, 5, compute_checksum(b"56789")), ReadRange(1, 0, 3, compute_checksum(b"123")),
+    ReadRange(0, 0, 4, compute_checksum(b"1234")),
+]  # fmt: skip
 TOKENIZER_JSON = b"{}"
 TOKENIZER_DIGEST = hashlib.sha256(TOKENIZER_JSON).hexdigest()
 MANIFEST = small_manifest()
-HEADER = to_json(replace(MANIFEST, tokenizer=replace(MANIFEST.tokenizer, sha256=TOKENIZER_DIGEST)))
+FILES = (SourceFile("a", 9), SourceFile("b", 4))
+HEADER = to_json(
+    replace(
+        MANIFEST,
+        tokenizer=replace(MANIFEST.tokenizer, sha256=TOKENIZER_DIGEST),
+        corpus=replace(MANIFEST.corpus, files=FILES),
+    )
+)
 CONTENTS = {name: content for name, (content, _, _) in SHARDS.items()}
 # How a format asks for shards of a split to be joined.
 JOINED = {"suffixes": (".bin", ".lengths"), "joined": {"train": "train", "validation": "val"}}
@@ -103,7 +118,7 @@ def folders(tmp_path: Path) -> Folders:
     return Folders(tmp_path)
 
 
-def commit(folders: Folders, **changes: Any) -> None:
+def commit(folders: Folders, **changes: Any) -> PipelineResult:
     counts = {"read.rejects": 2, **changes.pop("counts", {})}
     shards, rejects = changes.pop("shards", folders.shards), changes.pop("rejects", folders.rejects)
     options = replace(folders.options, **changes)
@@ -120,7 +135,23 @@ def commit(folders: Folders, **changes: Any) -> None:
             pipeline | f"Counts{place}" >> beam.Create(part).with_output_types(tuple[str, int])
             for place, part in enumerate(parts)
         ]
-        _ = written | CommitDataset(options, LAYOUT, counted, refused)
+        ranges = pipeline | "Ranges" >> beam.Create(RANGES).with_output_types(ReadRange)
+        _ = written | CommitDataset(options, LAYOUT, counted, refused, ranges)
+    return pipeline.result
+
+
+def test_the_finished_data_set_is_the_sink_of_a_run(folders: Folders) -> None:
+    for _ in range(2):  # as after a failure at its end
+        [sink] = Lineage.query(commit(folders).metrics(), Lineage.SINK)
+        assert sink == f"filesystem:localhost.{folders.output}"
+
+
+def test_the_checksum_of_a_file_is_that_of_all_its_ranges(folders: Folders) -> None:
+    commit(folders)
+    whole, part = check_entries(folders.files())["corpus"]["files"]
+    # The check value of CRC-32C in every catalogue: of the digits 1 to 9.
+    assert whole == {"path": "a", "bytes": 9, "crc32c": "e3069283"}
+    assert part == {"path": "b", "bytes": 4}
 
 
 def test_shards_of_a_split_are_joined_where_the_format_asks_for_it(folders: Folders) -> None:
@@ -219,6 +250,15 @@ def test_a_shard_that_is_at_neither_place_stops_the_commit(folders: Folders) -> 
         ({"read.bytes": 99}, "99 bytes read, but 100 bytes of input"),
         ({"read.lines": 10}, "9 lines and rows of all kinds, but 10 lines and rows read"),
         ({"read.documents": 4}, "3 documents tokenized, but 4 documents read"),
+        (
+            {"filter.documents": 3, "filter.dropped": 1},
+            "4 documents tokenized or dropped, but 3 documents read",
+        ),
+        ({"filter.documents": 2}, "2 documents filtered, but 3 documents read"),
+        (
+            {"read.documents": 4, "filter.documents": 4, "filter.dropped": 1},
+            "0 documents dropped for all reasons, but 1 dropped",
+        ),
         ({"build.passes": 11}, "11 passes over documents built, but 10 passes planned"),
         ({"build.passes": 8}, "8 passes over documents built, but 10 passes planned"),
         ({"build.examples": 10}, "9 rows written, but 10 examples built"),

@@ -78,9 +78,8 @@ def _run(case: Case, rejects: list[RejectsFile] | None = None, **changes: Any) -
     shards = changes.pop("shards")
     options = replace(case.folders.options, **changes)
     counts = [*{**COUNTS, "read.rejects": 2}.items()]
-    assert list(
-        _Commit(options, LAYOUT).process(b"", shards, counts, rejects or case.folders.rejects)
-    )
+    rejects = rejects or case.folders.rejects
+    assert list(_Commit(options, LAYOUT).process(b"", shards, counts, rejects, ()))
 
 
 def assert_whole_or_unfinished(output: Path, replaced: bool) -> None:

@@ -9,7 +9,8 @@ from transforms.elements import Candidates, RejectsFile, Segment, Task, WrittenF
 @pytest.mark.parametrize(
     "element",
     [
-        Task(3, "gs://bucket/ä b", 2**40, 2**24),
+        Task(3, "gs://bucket/ä b", 2**40, 2**24, []),
+        Task(3, "plan", 0, 1, [Segment(3, 2**31, "spill.arrow", 2**40, 2**31, 2**32 - 1)]),
         RejectsFile(1, "r.jsonl", 10**9, 2**40, "ab" * 32),
         Segment(99_999, 8192, "spill.arrow", 2**40, 2**31, 2**32 - 1),
         Segment(0, 0, "", 0, 0, 0),

@@ -10,7 +10,6 @@ from corpusmill.dataset.accounting import Expected
 from corpusmill.inspection.corpus_measures import measure_tokens
 from corpusmill.layout.placement import Layout
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
-from tests.tools.local_pipeline import collect, local_pipeline, sums
 from tests.tools.plain_corpus import measure_corpus, read_documents
 from transforms.elements import RejectsFile
 from transforms.measure import LARGEST, MeasureDocuments, check_counts, first_rejects
@@ -21,6 +20,7 @@ from transforms.read import REJECTS
 from transforms.recovery.workplace import Workplace
 from transforms.shuffle import Routes
 from transforms.tally import COUNTS
+from transforms.testing import collect, local_pipeline, sums
 from transforms.tokenize import Tokenizing
 
 

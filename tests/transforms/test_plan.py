@@ -4,7 +4,6 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.tools.local_pipeline import collect, local_pipeline
 from transforms.plan import (
     FILE_BYTES,
     Plan,
@@ -16,6 +15,7 @@ from transforms.plan import (
     write_plan,
 )
 from transforms.recovery.workplace import Workplace
+from transforms.testing import collect, local_pipeline
 
 
 @given(size=st.integers(0, 10_000), range_bytes=st.integers(1, 3000))

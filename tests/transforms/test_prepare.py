@@ -9,7 +9,6 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.layout.placement import Layout
 from corpusmill.tokenization.encoding import tokenized_schema
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
-from tests.tools.local_pipeline import collect, local_pipeline, sums
 from tests.tools.plain_corpus import encode, read_documents
 from transforms.plan import PlanTasks, cut_ranges, group_ranges, write_plan
 from transforms.pool import CANDIDATES
@@ -19,6 +18,7 @@ from transforms.recovery.workplace import Workplace
 from transforms.shuffle import Routes
 from transforms.spill import load_segment
 from transforms.tally import COUNTS
+from transforms.testing import collect, local_pipeline, sums
 from transforms.tokenize import Tokenizing
 
 LAYOUT = Layout(3, 4, 1)

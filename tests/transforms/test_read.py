@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from corpusmill.corpus.options import DocumentOptions
-from tests.tools.local_pipeline import collect, local_pipeline
 from tests.tools.memory import memory_of
 from tests.tools.plain_corpus import read_documents
 from transforms.plan import PlanTasks, cut_ranges, group_ranges, read_task, write_plan
 from transforms.read import TaskReader
 from transforms.recovery.workplace import Workplace
 from transforms.tally import Tally
+from transforms.testing import collect, local_pipeline
 
 
 def read(

@@ -32,6 +32,10 @@ def test_rejects_are_allowed_by_number_or_by_share(
         ({"read.lines": 9}, ("9 lines", "only blank lines and titles")),
         ({"read.lines": 9, "read.rejects": 9}, ("9 are rejects", "--input-format")),
         ({"read.lines": 9, "read.documents": 2}, ("2 documents with 0 tokens", "a tokenizer for")),
+        (
+            {"read.documents": 2, "filter.dropped": 2, "filter.dropped.too-short": 2},
+            ("All documents were dropped (too-short 2)", "check the filters"),
+        ),
         ({"read.documents": 2, "tokenize.tokens": 7}, ("7 tokens", "too short", "--sentence-rule")),
     ],
 )

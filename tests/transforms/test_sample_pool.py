@@ -11,11 +11,11 @@ from corpusmill.layout.placement import TRAIN, assign_splits
 from corpusmill.objectives import random_documents as pools
 from corpusmill.objectives.random_documents import Pool
 from tests.tools.builders import Corpus, batch_of, numbered_corpus
-from tests.tools.local_pipeline import collect, local_pipeline, sums
 from transforms.elements import Candidates
 from transforms.pool import POOL, CandidateFile, PoolOptions, WritePool, map_pool
 from transforms.recovery.workplace import Workplace
 from transforms.tally import COUNTS, Tally
+from transforms.testing import collect, local_pipeline, sums
 
 SEED = 7
 # Sixty documents with ids far apart; no token occurs twice, so that a token tells where it is from.

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from corpusmill.layout.placement import Layout, assign_splits
 from corpusmill.tokenization.encoding import tokenized_schema
 from tests.tools.builders import batch_of, numbered_corpus
-from tests.tools.local_pipeline import collect, local_pipeline
 from transforms.elements import Segment
 from transforms.recovery.workplace import Workplace
 from transforms.shuffle import (
@@ -25,6 +24,7 @@ from transforms.shuffle import (
     plan_routes,
 )
 from transforms.spill import Spill, load_segment
+from transforms.testing import collect, local_pipeline
 
 CORPUS = numbered_corpus([[3 + place % 5, 4, 7, 2] for place in range(40)])
 SCHEMA = tokenized_schema("int16")

@@ -2,8 +2,8 @@ import apache_beam as beam
 import numpy as np
 import pytest
 
-from tests.tools.local_pipeline import collect, local_pipeline
 from transforms.tally import COUNTS, SKETCHES, Count, Sketch, Tally, add_up, limit_distinct
+from transforms.testing import collect, local_pipeline
 
 
 def test_counts_add_up_and_equal_rows_count_once() -> None:

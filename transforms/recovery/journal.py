@@ -15,7 +15,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.errors import UserError
 from transforms.checksums import DamagedFileError, are_intact, has_digest, seal, unseal
-from transforms.elements import Candidates, RejectsFile, Segment, WrittenFile
+from transforms.elements import Candidates, ReadRange, RejectsFile, Segment, WrittenFile
 from transforms.recovery.workplace import Workplace
 from transforms.storage.files import list_folder, open_file, write_file
 
@@ -23,7 +23,7 @@ from transforms.storage.files import list_folder, open_file, write_file
 Output = tuple[str, Any]
 
 _ELEMENTS: dict[str, Callable[..., Any]] = {
-    kind.__name__: kind for kind in (Candidates, RejectsFile, Segment, WrittenFile)
+    kind.__name__: kind for kind in (Candidates, ReadRange, RejectsFile, Segment, WrittenFile)
 }
 _PREFIX = "done-"
 

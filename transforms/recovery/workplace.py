@@ -79,10 +79,14 @@ class Workplace:
             if self.output:
                 end_claim(self.output, self.token, FAILED, mistake)
 
+    def has_committed(self) -> bool:
+        """Return whether a run that is over has finished its data set."""
+        claim = read_claim(self.output)
+        return claim is None or (claim.token, claim.ended) == (self.token, COMMITTED)
+
     def clean_up(self) -> None:
         """Remove the temporary files of a run that has committed, and then its claim."""
-        claim = read_claim(self.output)
-        if claim is None or (claim.token, claim.ended) == (self.token, COMMITTED):
+        if self.has_committed():
             remove_folder(self.temp_folder)
             drop_claim(self.output, self.token)
 

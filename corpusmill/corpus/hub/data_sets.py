@@ -11,48 +11,25 @@ from contextlib import contextmanager
 from glob import has_magic
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, NamedTuple, cast
-from urllib.parse import unquote
 
 from huggingface_hub import DatasetInfo, HfApi, HfFileSystem
-from huggingface_hub.errors import (
-    GatedRepoError,
-    HFValidationError,
-    OfflineModeIsEnabled,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
+from huggingface_hub.errors import RevisionNotFoundError
 
 from corpusmill.corpus.input_formats import take_suffixes
-from corpusmill.errors import UserError, first_line
-from corpusmill.hub import TIMEOUT_SECONDS, describe_error
+from corpusmill.errors import UserError
+from corpusmill.hub import SCHEME, TIMEOUT_SECONDS, DataSetName, explain_error
 
-SCHEME = "hf://"
 # The branch on which the hub keeps the Parquet files that it made of other files.
 CONVERTED = "refs/convert/parquet"
 # Bytes of one request.
 _BLOCK_BYTES = 4 * 2**20
 
-_NAME = re.compile(
-    r"hf://datasets/(?P<data_set>[^/@]+/[^/@]+)"
-    r"(?:@(?P<revision>refs/(?:convert|pr)/[^/]+|[^/]+))?(?:/(?P<path>.*))?"
-)
 # The names of splits, as the datasets library recognizes them.
 _SPLITS = {
     "train": "train", "training": "train", "test": "test", "testing": "test", "eval": "test",
     "evaluation": "test", "validation": "validation", "valid": "validation", "dev": "validation",
     "val": "validation",
 }  # fmt: skip
-_LOGIN = "with a token in HF_TOKEN or after `hf auth login`"
-# Cause and cure of the errors of the hub's client, the more specific ones first.
-_EXPLANATIONS: dict[type[Exception], tuple[str, str]] = {
-    GatedRepoError: ("it is gated", f"Accept its terms on the hub, and run again {_LOGIN}"),
-    RepositoryNotFoundError: (
-        "the hub has no such data set, or you may not see it",
-        f"Check the name; a private one is read {_LOGIN}",
-    ),
-    RevisionNotFoundError: ("the data set has no such revision", "Give a branch, tag or commit"),
-    OfflineModeIsEnabled: ("HF_HUB_OFFLINE is set", "Unset it, or give local files"),
-}
 
 
 class _Named(NamedTuple):
@@ -109,12 +86,11 @@ def list_hub_files(name: str, suffixes: Sequence[str] = ()) -> dict[str, int]:
         UserError: the hub, the data set or the file is not available, or it is not clear which
             files are meant.
     """
-    match = _NAME.fullmatch(name.rstrip("/"))
-    if not match:
+    parsed = DataSetName.parse(name)
+    if not parsed:
         cure = "Write hf://datasets/organization/name, then @revision and /path where you need them"
         raise UserError(f"--input {name}", "it names no data set of the hub", cure)
-    revision = unquote(match["revision"]) if match["revision"] else None
-    named = _Named(name, match["data_set"], revision, match["path"] or "")
+    named = _Named(name, *parsed)
     with _explain_errors(named):
         files = _list_named(named, suffixes)
         first = next((path for path, size in files.items() if size), None)
@@ -204,12 +180,6 @@ def _explain_errors(named: _Named) -> Iterator[None]:
         yield
     except UserError:
         raise
-    except HFValidationError as error:
-        cause = f"it is not the name of a data set ({first_line(error)})"
-        raise named.refuse(cause, "Check the name") from None
     # The transport is requests, httpx or another, depending on the version, with its own errors.
     except Exception as error:
-        cause = f"the hub cannot be read ({describe_error(error)})"
-        cure = "Check the network, or download the files elsewhere and give their folder"
-        known = (words for kind, words in _EXPLANATIONS.items() if isinstance(error, kind))
-        raise named.refuse(*next(known, (cause, cure))) from error
+        raise named.refuse(*explain_error(error)) from error

@@ -65,7 +65,7 @@ def _order_by_length(lengths: np.ndarray, longest: int) -> np.ndarray:
 
 
 @njit
-def _mark(tree: np.ndarray, room: int, present: bool) -> None:
+def mark(tree: np.ndarray, room: int, present: bool) -> None:
     """Note whether a row has this room, up to the root; the children of node i are 2i, 2i + 1."""
     node = (len(tree) >> 1) + room
     tree[node] = present
@@ -78,7 +78,7 @@ def _mark(tree: np.ndarray, room: int, present: bool) -> None:
 
 
 @njit
-def _find_room(tree: np.ndarray, least: int) -> int:
+def find_room(tree: np.ndarray, least: int) -> int:
     """Return the smallest room of at least `least` that a row has, or -1."""
     leaves = len(tree) >> 1
     node = leaves + least
@@ -120,7 +120,7 @@ def assign_rows(lengths: np.ndarray, max_seq_length: int) -> tuple[np.ndarray, i
     # A row is identified by its longest piece, which opened it.
     openers = np.empty(len(lengths), np.int64)
     for piece in _order_by_length(lengths, max_seq_length):
-        room = _find_room(tree, lengths[piece])
+        room = find_room(tree, lengths[piece])
         opener = piece
         if room < 0:
             room = max_seq_length
@@ -128,12 +128,12 @@ def assign_rows(lengths: np.ndarray, max_seq_length: int) -> tuple[np.ndarray, i
             opener = tops[room]
             tops[room] = below[opener]
             if tops[room] < 0:
-                _mark(tree, room, False)
+                mark(tree, room, False)
         openers[piece] = opener
         room -= lengths[piece]
         below[opener] = tops[room]
         if tops[room] < 0 and room > 0:
-            _mark(tree, room, True)
+            mark(tree, room, True)
         tops[room] = opener
     rows, num_rows = np.empty(len(lengths), np.int64), 0
     for piece in range(len(lengths)):

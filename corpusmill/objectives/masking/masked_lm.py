@@ -82,7 +82,8 @@ class MaskedLm:
         """
         seg_labels = np.empty(0, np.int8)
         if self.whole_words:
-            seg_labels = label_words(input_ids, continues, offsets, self._maskable_ids)
+            joins = self.rule.joins_segments
+            seg_labels = label_words(input_ids, continues, offsets, self._maskable_ids, joins)
         if self.static:
             positions, labels, ends = self.mask(input_ids, seg_labels, offsets, keys)
             return [ragged.to_arrow(positions, ends), ragged.to_arrow(labels, ends)]

@@ -14,6 +14,9 @@ import numpy as np
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import MASKING, count_bits, derive_key, draw, to_below, to_uniform
 
+# Instead of a number of special tokens: those of each row are counted.
+COUNTED = -1
+
 _NO_BIT, _ONE_BIT = np.uint64(0), np.uint64(1)
 
 
@@ -23,10 +26,13 @@ class MaskingRule(NamedTuple):
     Attributes:
         masked_lm_prob: the share of a row's tokens to predict.
         max_predictions: the most predictions of a row.
-        num_special: the special tokens of a row, which `masked_lm_prob` does not count.
+        num_special: the special tokens of a row, which `masked_lm_prob` does not count; COUNTED if
+            rows differ in them.
         mask_id: the id of [MASK].
         mask_replace_prob: the probability that a chosen token becomes [MASK].
         random_replace_prob: the probability that it becomes a random token; otherwise it stays.
+        joins_segments: whether words and n-grams continue after a special token, as in Google's
+            programs.
     """
 
     masked_lm_prob: float
@@ -35,6 +41,7 @@ class MaskingRule(NamedTuple):
     mask_id: int
     mask_replace_prob: float = 0.8
     random_replace_prob: float = 0.1
+    joins_segments: bool = False
 
 
 @njit
@@ -46,7 +53,8 @@ def count_predictions(length: int, maskable: int, rule: MaskingRule) -> int:
         maskable: how many of them may be chosen.
         rule: how the rows are masked.
     """
-    wanted = int(np.rint((length - rule.num_special) * rule.masked_lm_prob))
+    tokens = maskable if rule.num_special == COUNTED else length - rule.num_special
+    wanted = int(np.rint(tokens * rule.masked_lm_prob))
     return min(maskable, rule.max_predictions, max(1, wanted))
 
 
@@ -242,13 +250,15 @@ def mask_rows(
     for i in range(rows):
         length = offsets[i + 1] - offsets[i]
         longest = max(longest, length)
-        wanted = count_predictions(length, length, rule)
+        most = length if rule.num_special == COUNTED else count_predictions(length, length, rule)
         maskable = 0
         for token in input_ids[offsets[i] : offsets[i + 1]]:
-            if maskable == wanted:  # usually reached early, so that a row is not read to its end
+            if maskable == most:  # usually reached early, so that a row is not read to its end
                 break
             maskable += maskable_ids[token]
-        prediction_offsets[i + 1] = prediction_offsets[i] + maskable
+        prediction_offsets[i + 1] = prediction_offsets[i] + count_predictions(
+            length, maskable, rule
+        )
     positions = np.empty(prediction_offsets[-1], np.int32)
     labels = np.empty(prediction_offsets[-1], input_ids.dtype)
     scratch = make_scratch(longest)

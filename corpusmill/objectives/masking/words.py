@@ -14,8 +14,8 @@ row may get fewer predictions, and none if each of its words is too long.
 Two things differ from these programs, on purpose. They join the later half of a word that was cut
 to the word before the last [SEP], and ALBERT's n-grams continue from one segment into the other;
 here the token after a special token begins a word, and an n-gram ends with its segment, so that its
-words are consecutive in a text. And words are recognized by labels, not by the spelling of tokens,
-which is exact for any tokenizer.
+words are consecutive in a text, unless `joins_segments` asks for what they do. And words are
+recognized by labels, not by the spelling of tokens, which is exact for any tokenizer.
 """
 
 import numpy as np
@@ -38,17 +38,23 @@ FIRST_OF_WORD, LATER_IN_WORD, NO_WORD = 0, 1, -1
 
 @njit
 def label_words(
-    input_ids: np.ndarray, continues: np.ndarray, offsets: np.ndarray, maskable_ids: np.ndarray
+    input_ids: np.ndarray,
+    continues: np.ndarray,
+    offsets: np.ndarray,
+    maskable_ids: np.ndarray,
+    joins_segments: bool,
 ) -> np.ndarray:
     """Label the tokens of assembled rows that begin a word, and those that continue one.
 
-    The rest of a word after a special token, or at the beginning of a row, is a word of its own.
+    The rest of a word at the beginning of a row is a word of its own. After a later special token
+    it is one, too, unless it joins the last word before that token.
 
     Args:
         input_ids: integers[tokens].
         continues: integers or bool[tokens], true where a token continues the word before it.
         offsets: int64[rows + 1].
         maskable_ids: bool[vocabulary], false for special tokens, which belong to no word.
+        joins_segments: whether it joins that word.
 
     Returns:
         seg_labels: int8[tokens], 0 for the first token of a word, 1 for a later one, -1 for a
@@ -56,18 +62,18 @@ def label_words(
 
     Example:
         input_ids [2, 10, 11, 3, 12, 13, 3], where 2 and 3 are special, with continues
-        [0, 0, 1, 0, 1, 1, 0] give [-1, 0, 1, -1, 0, 1, -1].
+        [0, 0, 1, 0, 1, 1, 0] give [-1, 0, 1, -1, 0, 1, -1], or [-1, 0, 1, -1, 1, 1, -1] if words
+        join segments.
     """
     seg_labels = np.empty(offsets[-1] - offsets[0], np.int8)
     for i in range(len(offsets) - 1):
         before = NO_WORD
         for place in range(offsets[i], offsets[i + 1]):
             if not maskable_ids[input_ids[place]]:
-                before = NO_WORD
-            elif continues[place] and before != NO_WORD:
-                before = LATER_IN_WORD
-            else:
-                before = FIRST_OF_WORD
+                seg_labels[place - offsets[0]] = NO_WORD
+                before = before if joins_segments else NO_WORD
+                continue
+            before = LATER_IN_WORD if continues[place] and before != NO_WORD else FIRST_OF_WORD
             seg_labels[place - offsets[0]] = before
     return seg_labels
 
@@ -91,7 +97,9 @@ def ngram_thresholds(max_ngram: int) -> np.ndarray:
 
 
 @njit
-def end_of_ngram(seg_labels: np.ndarray, start: int, max_words: int, max_tokens: int) -> int:
+def end_of_ngram(
+    seg_labels: np.ndarray, start: int, max_words: int, max_tokens: int, joins_segments: bool
+) -> tuple[int, int]:
     """Find the end of the longest n-gram that begins at a word and fits.
 
     Args:
@@ -99,25 +107,35 @@ def end_of_ngram(seg_labels: np.ndarray, start: int, max_words: int, max_tokens:
         start: the place of a word's first token.
         max_words: the most words of the n-gram.
         max_tokens: its most tokens.
+        joins_segments: whether it continues after a special token, which it does not contain.
 
     Returns:
-        the place after its last token; `start` if the first word does not fit.
+        end: the place after its last token; `start` if the first word does not fit.
+        size: its tokens.
 
     Example:
-        seg_labels [-1, 0, 1, 0, 0, -1] with start 1, three words and at most 9, 3 and 1 tokens
-        give 5, 4 and 1.
+        seg_labels [-1, 0, 1, 0, 0, -1, 1] with start 1, three words and at most 9, 3 and 1 tokens
+        give (5, 4), (4, 3) and (1, 0); the first is (7, 5) if it joins segments.
     """
-    stop = min(len(seg_labels), start + max_tokens + 1)
-    end = start
-    place = start
-    while max_words and place < stop and seg_labels[place] == FIRST_OF_WORD:
+    end = place = start
+    size = tokens = 0
+    while max_words and place < len(seg_labels) and seg_labels[place] == FIRST_OF_WORD:
+        tokens += 1
         place += 1
-        while place < stop and seg_labels[place] == LATER_IN_WORD:
+        word_end = place
+        while place < len(seg_labels) and tokens <= max_tokens:
+            label = seg_labels[place]
+            if label == FIRST_OF_WORD or (label == NO_WORD and not joins_segments):
+                break
             place += 1
-        if place - start <= max_tokens:
-            end = place
+            if label == LATER_IN_WORD:
+                tokens += 1
+                word_end = place
+        if tokens > max_tokens:
+            break
+        end, size = word_end, tokens
         max_words -= 1
-    return end
+    return end, size
 
 
 @njit
@@ -125,6 +143,7 @@ def choose_words(
     seg_labels: np.ndarray,
     thresholds: np.ndarray,
     predictions: int,
+    joins_segments: bool,
     key: np.uint64,
     scratch: Scratch,
 ) -> tuple[int, int]:
@@ -134,6 +153,7 @@ def choose_words(
         seg_labels: int8[length], from `label_words`.
         thresholds: float64[longest n-gram - 1], from `ngram_thresholds`; empty for single words.
         predictions: the most tokens to choose.
+        joins_segments: whether words and n-grams continue after a special token.
         key: the key of the row's stream.
         scratch: the bits of chosen tokens are set in `chosen`; `places` is changed.
 
@@ -160,14 +180,16 @@ def choose_words(
         if len(thresholds):
             ngram += np.searchsorted(thresholds, to_uniform(draw(key, counter)), "right")
             counter += 1
-        end = end_of_ngram(seg_labels, start, ngram, predictions - num_chosen)
+        room = predictions - num_chosen
+        end, size = end_of_ngram(seg_labels, start, ngram, room, joins_segments)
         is_covered = False
         for place in range(start, end):
             is_covered |= is_chosen(chosen, place)
         if not is_covered:
             for place in range(start, end):
-                choose(chosen, place)
-            num_chosen += end - start
+                if seg_labels[place] != NO_WORD:
+                    choose(chosen, place)
+            num_chosen += size
     return num_chosen, counter
 
 
@@ -224,7 +246,7 @@ def mask_words(
     for i in range(rows):
         row_labels = seg_labels[offsets[i] : offsets[i + 1]]
         num_chosen, counter = choose_words(
-            row_labels, thresholds, most[i + 1] - most[i], keys[i], scratch
+            row_labels, thresholds, most[i + 1] - most[i], rule.joins_segments, keys[i], scratch
         )
         begin = prediction_offsets[i]
         end = begin + num_chosen

@@ -91,7 +91,7 @@ def _check_lengths(rows: Mapping[str, Values], column: Column, aligned: Column |
 
 def _check_range(values: Values, column: Column, vocab_size: int) -> None:
     largest = column.largest
-    if column.role in {Role.TOKEN_IDS, Role.PREDICTED_IDS}:
+    if column.role in {Role.TOKEN_IDS, Role.PREDICTED_IDS, Role.TARGET_IDS}:
         largest = vocab_size - 1
     if largest is None:
         return

@@ -6,21 +6,28 @@ here gives one or the other.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import get_args
 
 import numpy as np
 
+from corpusmill.arrays.columns import Role, column_of
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.ragged import check_integers, longest_row
-from corpusmill.errors import UserError
+from corpusmill.reading.collate.options import (
+    CollatorOptions,
+    Layout,
+    Predicted,
+    check_suits,
+    refuse_others,
+)
+from corpusmill.reading.collate.packed_layout import check_layout, lay_out
 from corpusmill.reading.collate.padding import Padding, attention_mask, pad
+from corpusmill.reading.data_set import Samples
 from corpusmill.reading.load.batches import Collator
-from corpusmill.reading.rows import Batch, Integers, Lists, Rows
+from corpusmill.reading.rows import Batch, Rows
 from corpusmill.reading.token_windows import TOKENS
 
 NOT_PREDICTED = -100
-
-Predicted = Literal["labels", "targets"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +37,7 @@ class CausalLmCollator(Collator):
     Attributes:
         padding: the width of batches.
         predicted: "labels" or "targets", explained above.
+        tokens: the name of the column of tokens.
 
     Example:
         rows [5, 6, 7] and [8, 9] give input_ids [[5, 6, 7], [8, 9, 0]], attention_mask
@@ -39,6 +47,7 @@ class CausalLmCollator(Collator):
 
     padding: Padding
     predicted: Predicted = "labels"
+    tokens: str = "input_ids"
 
     def __call__(self, rows: Rows) -> Batch:
         """Return the arrays of one batch.
@@ -46,11 +55,11 @@ class CausalLmCollator(Collator):
         Raises:
             UserError: a row is longer than the padding's max_length.
         """
-        ids = rows.lists("input_ids")
+        ids = rows.lists(self.tokens)
         width = self.padding.width(ids.lengths)
         labels = pad(*ids, width + (self.predicted == "targets"), NOT_PREDICTED)
         return {
-            "input_ids": pad(*ids, width, self.padding.pad_id),
+            self.tokens: pad(*ids, width, self.padding.pad_id),
             "attention_mask": attention_mask(ids.offsets, width),
             self.predicted: labels if self.predicted == "labels" else labels[:, 1:],
         }
@@ -103,6 +112,8 @@ class PackedCollator(Collator):
         layout: "rows" puts each row of the data set into a padded row of the batch; "flattened"
             puts all of them into one row, which is only padded to a multiple.
         predicted: "labels" or "targets", explained above.
+        tokens: the name of the column of tokens.
+        boundaries: the name of the column of the pieces' boundaries.
 
     Example:
         a row of the pieces [5, 6, 7] and [8, 9], padded to 6, gives input_ids [[5, 6, 7, 8, 9, 0]],
@@ -113,8 +124,10 @@ class PackedCollator(Collator):
     """
 
     padding: Padding
-    layout: Literal["rows", "flattened"] = "rows"
+    layout: Layout = "rows"
     predicted: Predicted = "labels"
+    tokens: str = "input_ids"
+    boundaries: str = "cu_seqlens"
 
     def __post_init__(self) -> None:
         """Check the layout.
@@ -122,12 +135,7 @@ class PackedCollator(Collator):
         Raises:
             UserError: the layout is unknown, or contradicts the padding.
         """
-        if self.layout not in {"rows", "flattened"}:
-            cause = "layout is unknown"
-            raise UserError(f'layout="{self.layout}"', cause, 'Give "rows" or "flattened"')
-        if self.layout == "flattened" and self.padding.padding == "max_length":
-            cause = "flattened rows cannot be padded to max_length"
-            raise UserError('layout="flattened"', cause, 'Give padding="longest"')
+        check_layout(self.layout, self.padding)
 
     def __call__(self, rows: Rows) -> Batch:
         """Return the arrays of one batch.
@@ -136,115 +144,60 @@ class PackedCollator(Collator):
             UserError: a row is longer than the padding's max_length.
             ValueError: the pieces of a row do not lead from its beginning to its end.
         """
-        ids, marks = rows.lists("input_ids"), rows.lists("cu_seqlens")
-        check_integers(values=ids.values, offsets=ids.offsets)
-        check_integers(marks=marks.values, mark_offsets=marks.offsets)
-        if len(ids.offsets) != len(rows) + 1 or not are_pieces(*marks, ids.offsets):
-            raise ValueError("cu_seqlens must lead from 0 to the length of each row")
-        width = self.padding.width(ids.lengths)
-        if self.layout == "rows":
-            input_ids = pad(*ids, width, self.padding.pad_id)
-            begins = np.arange(len(rows) + 1) * width
-        else:
-            input_ids, begins = self._flatten(ids)
-        position_ids = np.empty_like(input_ids)
+        packed = lay_out(rows, self.tokens, self.boundaries, self.padding, self.layout)
+        input_ids, marks = packed.input_ids, rows.lists(self.boundaries)
         labels = np.full(input_ids.size + 1, NOT_PREDICTED, np.int64)
-        # A row has one piece less than marks, and may have padding; the last end is one more.
-        cu_seq_lens = np.empty(int(marks.offsets[-1] - marks.offsets[0]) + 1, np.int32)
-        pieces, longest = _number_pieces(
-            input_ids.reshape(-1), *marks, begins, position_ids.reshape(-1), labels, cu_seq_lens
-        )
+        _label_next(input_ids.reshape(-1), *marks, packed.begins, labels)
         # The first token of a piece is never predicted, so targets are labels shifted by one.
         shifted = labels[:-1] if self.predicted == "labels" else labels[1:]
         return {
-            "input_ids": input_ids,
-            "position_ids": position_ids,
+            self.tokens: input_ids,
+            "position_ids": packed.position_ids,
             self.predicted: shifted.reshape(input_ids.shape),
-            "cu_seq_lens_q": cu_seq_lens[: pieces + 1],
-            "cu_seq_lens_k": cu_seq_lens[: pieces + 1],
-            "max_length_q": np.array(longest),
-            "max_length_k": np.array(longest),
+            **packed.lengths,
         }
 
-    def _flatten(self, ids: Lists) -> tuple[Integers, Integers]:
-        """Return all rows as int64[1, tokens], and their begins and the end as int64[rows + 1]."""
-        begins = ids.offsets - ids.offsets[0]
-        tokens = int(begins[-1])
-        begins[-1] = self.padding.round_up(tokens)
-        input_ids = np.full((1, int(begins[-1])), self.padding.pad_id, np.int64)
-        input_ids[0, :tokens] = ids.values[ids.offsets[0] : ids.offsets[-1]]
-        return input_ids, begins
 
+def collate_causal_lm(
+    samples: Samples, padding: Padding, options: CollatorOptions
+) -> CausalLmCollator | PackedCollator | WindowCollator:
+    """Return the collator of windows, packed rows or separate rows, as the columns have it.
 
-@njit
-def are_pieces(marks: np.ndarray, mark_offsets: np.ndarray, offsets: np.ndarray) -> bool:
-    """Return whether the marks of each row lead from 0 to the row's length, never backwards.
-
-    Args:
-        marks: integers[marks].
-        mark_offsets: int64[rows + 1].
-        offsets: int64[rows + 1], of the rows' tokens.
-
-    Example:
-        marks [0, 3, 5] of a row of 5 tokens do; [0, 3], [3, 5] and [0, 6, 5] do not.
+    Raises:
+        UserError: an option does not suit the data set.
     """
-    if longest_row(mark_offsets, len(marks)) < 0 or longest_row(offsets, -1) < 0:
-        return False
-    if len(mark_offsets) != len(offsets):
-        return False
-    for i in range(len(offsets) - 1):
-        first, last = mark_offsets[i], mark_offsets[i + 1] - 1
-        if last < first or marks[first] != 0 or marks[last] != offsets[i + 1] - offsets[i]:
-            return False
-        for mark in range(first, last):
-            if marks[mark] > marks[mark + 1]:
-                return False
-    return True
+    columns, predicted = samples.manifest.columns, options.get("predicted", "labels")
+    tokens, boundaries = columns[0], column_of(columns, Role.BOUNDARIES)
+    check_suits("predicted", predicted, predicted in get_args(Predicted), "it is not known")
+    if boundaries:
+        refuse_others(options, "predicted", "layout")
+        layout = options.get("layout", "rows")
+        return PackedCollator(padding, layout, predicted, tokens.name, boundaries.name)
+    refuse_others(options, "predicted")
+    if tokens.role is Role.WINDOW:
+        padding.width(np.array([samples.longest]))
+        return WindowCollator(predicted)
+    return CausalLmCollator(padding, predicted, tokens.name)
 
 
 @njit
-def _number_pieces(
+def _label_next(
     input_ids: np.ndarray,
     marks: np.ndarray,
     mark_offsets: np.ndarray,
     begins: np.ndarray,
-    position_ids: np.ndarray,
     labels: np.ndarray,
-    cu_seq_lens: np.ndarray,
-) -> tuple[int, int]:
-    """Number the tokens of each piece, and write the labels of those that are predicted.
+) -> None:
+    """Write the labels of all tokens but the first one of each piece.
 
     Args:
         input_ids: int64[places], all rows with their padding, one row after another.
         marks: integers[marks], where in its row each piece begins, and where the last one ends.
         mark_offsets: int64[rows + 1].
         begins: int64[rows + 1], the place where each row begins, and the end of the last one.
-        position_ids: int64[places], filled.
         labels: int64[places or more], -100 everywhere; changed where a token is predicted.
-        cu_seq_lens: int32[pieces + 1 or more], filled with the place where each piece begins.
-
-    Returns:
-        pieces: the number of pieces, with those of padding.
-        longest: tokens of the longest piece.
     """
-    pieces = longest = 0
     for i in range(len(begins) - 1):
-        begin, end = begins[i], begins[i]
         for mark in range(mark_offsets[i] + 1, mark_offsets[i + 1]):
-            end = begins[i] + marks[mark]
-            for place in range(begin + 1, end):
+            for place in range(begins[i] + marks[mark - 1] + 1, begins[i] + marks[mark]):
                 labels[place] = input_ids[place]
-            longest = max(longest, end - begin)
-            cu_seq_lens[pieces] = begin
-            pieces += 1
-            for place in range(begin, end):
-                position_ids[place] = place - begin
-            begin = end
-        if begins[i + 1] > end:
-            longest = max(longest, begins[i + 1] - end)
-            cu_seq_lens[pieces] = end
-            pieces += 1
-            for place in range(end, begins[i + 1]):
-                position_ids[place] = place - end
-    cu_seq_lens[pieces] = begins[-1]
-    return pieces, longest

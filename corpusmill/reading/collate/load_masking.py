@@ -4,7 +4,6 @@ The masks of an example depend only on its own tokens and on (seed, epoch, numbe
 not on the batch, the worker, the rank, or what was read before. The kernels are those of builds.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +15,7 @@ from corpusmill.arrays.ragged import longest_row
 from corpusmill.arrays.randomness import LOADED_MASK, derive_key
 from corpusmill.objectives.columns import prediction_columns
 from corpusmill.objectives.masking.masker import Masker
+from corpusmill.reading.collate.sources import split_by_maker
 from corpusmill.reading.keywords import check_seed
 from corpusmill.reading.rows import Integers, Lists, Part, Rows, Values, gather_lists
 
@@ -80,7 +80,8 @@ class DynamicMasking:
         for column in rows.columns.values():
             if isinstance(column, Lists) and len(column.offsets) != len(rows) + 1:
                 raise ValueError("columns must have a row for each sample")
-        parts = [(places, self._mask(masker, rows, places)) for masker, places in self._split(rows)]
+        split = split_by_maker(self.maskers, self.starts, rows.samples)
+        parts = [(places, self._mask(masker, rows, places)) for masker, places in split]
         names = (self.columns[0].name, *(column.name for column in self.masked_columns[-2:]))
         columns: dict[str, Values] = dict(rows.columns)
         for i, name in enumerate(names):
@@ -89,13 +90,6 @@ class DynamicMasking:
         if words := column_of(self.columns, Role.WORDS):
             del columns[words.name]
         return Rows(columns, rows.samples, rows.epochs)
-
-    def _split(self, rows: Rows) -> Iterator[tuple[Masker, Integers]]:
-        """Yield the distinct maskers, each with the places of the rows that it masks."""
-        sources = np.searchsorted(np.array(self.starts), rows.samples, side="right") - 1
-        numbers = np.array([self.maskers.index(masker) for masker in self.maskers])
-        for number in np.unique(numbers).tolist():
-            yield self.maskers[number], np.flatnonzero(numbers[sources] == number)
 
     def _mask(self, masker: Masker, rows: Rows, places: Integers) -> tuple[Lists, Lists, Lists]:
         """Return the masked tokens of some rows, the predicted positions, and the original ids."""

@@ -15,6 +15,8 @@ VOCAB_TXT, VOCAB_JSON = "vocab.txt", "vocab.json with merges.txt"
 # The special tokens of GPT-2 and RoBERTa, unless a file beside the vocabulary names others.
 _USUAL = ("<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>")
 _TOKEN_KEYS = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+# The longest word that the tokenizer of google-research/bert divides into pieces, in characters.
+_LONGEST_WORD = 200
 _CURE = "Give its tokenizer.json"
 
 
@@ -41,7 +43,9 @@ def from_vocab_txt(file: SourceFile, options: TokenizerOptions) -> Source:
     if strip_accents is None:
         strip_accents = file.config.get("strip_accents")
     chinese = bool(file.config.get("tokenize_chinese_chars", True))
-    tokenizer = bert_tokenizer(vocabulary, lowercase, strip_accents, chinese)
+    tokenizer = bert_tokenizer(
+        vocabulary, lowercase, strip_accents, chinese, longest_word=_LONGEST_WORD
+    )
     chosen = replace(options, lowercase=lowercase, strip_accents=strip_accents)
     return Source(VOCAB_TXT, tokenizer, chosen)
 

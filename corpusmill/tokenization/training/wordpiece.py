@@ -71,6 +71,7 @@ def bert_tokenizer(
     strip_accents: bool | None = None,
     handle_chinese_chars: bool = True,
     special_tokens: Sequence[str] = SPECIAL_TOKENS,
+    longest_word: int = 100,
 ) -> Tokenizer:
     """Return BERT's tokenizer with a vocabulary.
 
@@ -82,8 +83,11 @@ def bert_tokenizer(
         strip_accents: whether to strip accents; None means the value of `lowercase`.
         handle_chinese_chars: whether each CJK character is a word.
         special_tokens: `SPECIAL_TOKENS` and others, all in the vocabulary.
+        longest_word: the characters of the longest word that is not unknown.
     """
-    tokenizer = Tokenizer(WordPiece(vocabulary, unk_token="[UNK]"))  # noqa: S106 - not a password
+    tokenizer = Tokenizer(
+        WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=longest_word)  # noqa: S106 - not a password
+    )
     tokenizer.normalizer = normalizers.BertNormalizer(
         lowercase=lowercase, strip_accents=strip_accents, handle_chinese_chars=handle_chinese_chars
     )

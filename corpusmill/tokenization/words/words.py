@@ -6,26 +6,24 @@ built-in rules, any package may provide others: as an entry point of the group `
 or as "package.module:function". A function whose words never contain an ASCII space or a line
 break, and that cuts the text between two of them as it cuts this text alone, may declare this with
 an attribute `cuts_at_spaces = True`; then the ids and boundaries of recurring words are remembered.
+The rule "wordpiece" does not look at the text: it is decided by the tokenizer's vocabulary.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points, packages_distributions, version
+from importlib.metadata import version
 from itertools import accumulate, chain
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import regex
 
 from corpusmill.errors import UserError
+from corpusmill.plugins import Plugins
 
 Spans = list[tuple[int, int]]
-
-GROUP = "corpusmill.words"
-BUILT_IN = ("jieba", "unicode")
-_DOTTED_NAME = regex.compile(r"[\w.]+:[\w.]+")
 
 # Unicode Standard Annex 29, Word Boundary Rules, as one expression over the property Word_Break.
 # (The library's own \b joins a single regional indicator, a mark at the start of a text, and some
@@ -73,12 +71,15 @@ class WordRule:
         cut: returns the spans of a text's words.
         cuts_at_spaces: whether the words of a text are those of the stretches between its ASCII
             spaces and line breaks.
+        is_of_pieces: whether the tokenizer's vocabulary decides
+            (`corpusmill.tokenization.words.pieces`), and `cut` is never called.
     """
 
     name: str
     version: str
     cut: Callable[[str], Spans]
     cuts_at_spaces: bool = False
+    is_of_pieces: bool = False
 
     def __str__(self) -> str:
         return f"{self.name} ({self.version})" if self.version else self.name
@@ -117,7 +118,7 @@ def load_chinese() -> Callable[[str], Spans]:
         raise UserError(
             "--words jieba",
             "it needs rjieba, which is not installed",
-            "Install the extra 'chinese' (pip install '.[chinese]')",
+            "Install the extra 'chinese' (pip install 'corpusmill[chinese]')",
         ) from None
     jieba = _load_dictionary()
 
@@ -144,11 +145,38 @@ def _load_dictionary() -> Any:
     return Jieba()
 
 
+def _of_unicode() -> WordRule:
+    return WordRule("unicode", f"regex {version('regex')}", cut_unicode, cuts_at_spaces=True)
+
+
+def _of_chinese() -> WordRule:
+    cut = load_chinese()
+    return WordRule("jieba", f"rjieba {version('rjieba')}, regex {version('regex')}", cut)
+
+
+def _of_pieces() -> WordRule:
+    return WordRule("wordpiece", "", cut_unicode, is_of_pieces=True)
+
+
+_OURS = {"jieba": _of_chinese, "unicode": _of_unicode, "wordpiece": _of_pieces}
+
+# Of our own, which are more than functions, it has the names alone.
+WORDS: Plugins[Callable[[str], Spans]] = Plugins(
+    "corpusmill.words",
+    "--words",
+    dict.fromkeys(_OURS, cut_unicode),
+    lambda value: cast(Callable[[str], Spans], value) if callable(value) else None,
+    "a function from a text to the (begin, end) spans of its words",
+    takes_functions=True,
+)
+
+
 def load_words(name: str) -> WordRule | None:
     """Load a rule by its name.
 
     Args:
-        name: a name in BUILT_IN, an entry point of GROUP, or "package.module:function"; or empty.
+        name: that of one of ours, or of an entry point of the group `corpusmill.words`; or
+            "package.module:function"; or empty.
 
     Returns:
         None if the name is empty.
@@ -158,43 +186,10 @@ def load_words(name: str) -> WordRule | None:
     """
     if not name:
         return None
-    if name == "unicode":
-        return WordRule(name, f"regex {version('regex')}", cut_unicode, cuts_at_spaces=True)
-    if name == "jieba":
-        cut = load_chinese()
-        return WordRule(name, f"rjieba {version('rjieba')}, regex {version('regex')}", cut)
-    installed = {entry.name: entry for entry in entry_points(group=GROUP)}
-    entry = installed.get(name)
-    if entry is None and not _DOTTED_NAME.fullmatch(name):
-        known = ", ".join(sorted({*BUILT_IN, *installed}))
-        raise UserError(
-            f"--words {name}",
-            f"this is not a known rule of words; there are {known}",
-            "Give one of these, or a function as package.module:function, or install the package "
-            f"that provides it as an entry point of the group {GROUP}",
-        )
-    return _load_foreign(name, entry or EntryPoint(name, name, GROUP))
-
-
-def _load_foreign(name: str, entry: EntryPoint) -> WordRule:
-    try:
-        cut = entry.load()
-    except Exception as failure:
-        raise UserError(
-            f"--words {name}",
-            f"it cannot be loaded ({type(failure).__name__}: {failure})",
-            "Install its package for all workers, and give package.module:function",
-        ) from failure
-    if not callable(cut):
-        raise UserError(
-            f"--words {name}",
-            f"it is of type {type(cut).__name__}, not a function",
-            "Give a function from a text to the (begin, end) spans of its words",
-        )
-    package = entry.module.partition(".")[0]
-    owners = [entry.dist.name] if entry.dist else packages_distributions().get(package, ())
-    named = ", ".join(f"{owner} {version(owner)}" for owner in sorted(set(owners)))
-    return WordRule(name, named, cut, bool(getattr(cut, "cuts_at_spaces", False)))
+    if name in _OURS:
+        return _OURS[name]()
+    cut, package = WORDS[name], WORDS.package_of(name)
+    return WordRule(name, package or "", cut, bool(getattr(cut, "cuts_at_spaces", False)))
 
 
 def find_words(rule: WordRule, texts: list[str]) -> npt.NDArray[np.int64]:

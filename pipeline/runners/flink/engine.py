@@ -90,6 +90,11 @@ class FlinkEngine(PortableEngine):
         """The value of --parallelism."""
         return self.flags.get("parallelism")
 
+    def count_workers(self, text_bytes: int) -> int:
+        """Return the value of --parallelism if the user gave it, or else that of --workers."""
+        is_ours = any(argument.startswith("--parallelism=") for argument in self.ours)
+        return self.options.workers if is_ours else super().count_workers(text_bytes)
+
     @property
     def reason_to_wait(self) -> str:
         """Embedded, all of Flink; on a cluster, workers that are on this machine."""
@@ -140,7 +145,7 @@ class FlinkEngine(PortableEngine):
             raise UserError(
                 f"--flink_master {master}",
                 "no TaskManager has registered there, so the cluster has no slots",
-                "Start TaskManagers (deploy/flink)",
+                "Start TaskManagers (docs/how-to/flink.md)",
             )
         if not f"{overview.version}.".startswith(f"{version}."):
             raise UserError(

@@ -48,10 +48,14 @@ class LocalEngine(Engine):
         cause = "as many as this machine's cores and memory can hold"
         return f"--workers {wanted}: {workers} are used, {cause}" if workers < wanted else ""
 
+    def count_workers(self, text_bytes: int) -> int:
+        """Return how many of the wanted workers the input is worth; 0 if this process is faster."""
+        workers, min_bytes = self.options.workers, self.options.min_bytes_per_worker
+        return min(workers, text_bytes // min_bytes) if min_bytes else workers
+
     def start_workers(self, text_bytes: int) -> list[Worker]:
-        """Start the worker processes that the input is worth; none if this process is faster."""
-        workers, min_bytes = self.parallelism, self.options.min_bytes_per_worker
-        return start_workers(min(workers, text_bytes // min_bytes) if min_bytes else workers)
+        """Start the worker processes that the input is worth, as far as this machine holds them."""
+        return start_workers(min(self.parallelism, self.count_workers(text_bytes)))
 
     def submit(self, run: Run) -> Submitted:
         """Run a job to its end.

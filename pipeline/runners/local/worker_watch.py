@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 import threading
+import time
 from contextlib import suppress
 from multiprocessing.process import BaseProcess
 from types import FrameType
@@ -11,15 +12,15 @@ from typing import Any, ClassVar
 
 import grpc
 from apache_beam.portability import python_urns
-from apache_beam.portability.api import endpoints_pb2
+from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.portability.fn_api_runner import worker_handlers
-from google.protobuf import struct_pb2
 
 from pipeline.runners.failures import WorkerDiedError
 from pipeline.runners.local.workers import Worker
 
 # A killed process is gone within milliseconds, unless the system is stuck.
 _SECONDS_TO_DIE = 5
+_SECONDS_BETWEEN_ANSWERS = 0.1
 
 
 @worker_handlers.WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
@@ -27,11 +28,7 @@ class _WatchedWorkerHandler(worker_handlers.SubprocessSdkWorkerHandler):
     """Beam's handler of a worker process, for a process of ours."""
 
     def start_worker(self) -> None:
-        WorkerWatch.begin(
-            self.control_api_service_descriptor(),
-            self.provision_info.provision_info.pipeline_options,
-            self.worker_id,
-        )
+        WorkerWatch.begin(self)
 
     def stop_worker(self) -> None:
         # The job is over. A worker that ended by itself would take two seconds to clear its memory
@@ -40,10 +37,12 @@ class _WatchedWorkerHandler(worker_handlers.SubprocessSdkWorkerHandler):
 
 
 class WorkerWatch:
-    """Raises in the main thread when a worker dies, at Ctrl-C, and at a request to end.
+    """Raises in the job's thread when a worker dies; in the main thread at Ctrl-C as well.
 
-    The main thread waits for a bundle that will never end, and only a signal reaches it there. The
-    workers are ended first, because Beam waits for each of them before it returns.
+    That thread waits for a bundle that will never end. Only a signal reaches the main thread there;
+    any other one, as in a program that builds in the background, gets failures in place of the
+    answers that it waits for. The workers are ended first, because Beam waits for each of them
+    before it returns.
 
     Beam itself makes the handlers of workers, so what they share belongs to the class.
 
@@ -55,41 +54,53 @@ class WorkerWatch:
     _ended = False
     _waiting: ClassVar[list[Worker]] = []
     _working: ClassVar[list[tuple[Worker, threading.Thread]]] = []
+    _handlers: ClassVar[list[_WatchedWorkerHandler]] = []
+    _in_main_thread = True
 
     def __init__(self, workers: list[Worker]) -> None:
         WorkerWatch._waiting, WorkerWatch._working = list(workers), []
+        WorkerWatch._handlers, WorkerWatch._cause = [], ""
+        WorkerWatch._in_main_thread = threading.current_thread() is threading.main_thread()
 
     def __enter__(self) -> None:
-        handlers = {
-            signal.SIGUSR1: self._raise_death,
-            signal.SIGINT: self._interrupt,
-            signal.SIGTERM: self._interrupt,
-        }
-        self._previous: dict[signal.Signals, Any] = {
-            number: signal.signal(number, handler) for number, handler in handlers.items()
-        }
+        self._previous: dict[signal.Signals, Any] = {}
+        if self._in_main_thread:
+            handlers = {signal.SIGUSR1: self._raise_death, signal.SIGINT: self._interrupt}
+            # A program that does not handle it ends at once, and its workers with it.
+            if callable(signal.getsignal(signal.SIGTERM)):
+                handlers[signal.SIGTERM] = self._interrupt
+            self._previous = {
+                number: signal.signal(number, handler) for number, handler in handlers.items()
+            }
         WorkerWatch._ended = False
         # When a worker dies, its connections break in Beam's threads, each with a useless trace.
         self._previous_hook, threading.excepthook = threading.excepthook, hide_broken_connections
         logging.getLogger("apache_beam.runners.worker.data_plane").setLevel(logging.CRITICAL)
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
+        cause = "" if self._in_main_thread else self._cause
         self.end_workers()
+        WorkerWatch._handlers = []
         logging.disable(logging.NOTSET)
         threading.excepthook = self._previous_hook
         for number, handler in self._previous.items():
             signal.signal(number, handler)
+        if cause and kind is not None:
+            raise WorkerDiedError(cause) from None
 
     @classmethod
-    def begin(
-        cls, control: endpoints_pb2.ApiServiceDescriptor, options: struct_pb2.Struct, name: str
-    ) -> None:
+    def begin(cls, handler: _WatchedWorkerHandler) -> None:
         """Let the next worker begin (see `Worker.begin`), and watch it from now on."""
         worker = cls._waiting.pop()
+        cls._handlers.append(handler)
         thread = threading.Thread(target=cls._wait, args=(worker.process,), daemon=True)
         cls._working.append((worker, thread))
         with suppress(BrokenPipeError):  # it died before it began, which the thread notices
-            worker.begin(control, options, name)
+            worker.begin(
+                handler.control_api_service_descriptor(),
+                handler.provision_info.provision_info.pipeline_options,
+                handler.worker_id,
+            )
         thread.start()
 
     @classmethod
@@ -98,7 +109,22 @@ class WorkerWatch:
         # A worker that Beam asks to end exits with 0, just before `stop_worker`.
         if process.exitcode and not cls._ended:
             cls._cause = f"exit status {process.exitcode}"
-            os.kill(os.getpid(), signal.SIGUSR1)
+            if cls._in_main_thread:
+                os.kill(os.getpid(), signal.SIGUSR1)
+            else:
+                threading.Thread(target=cls._fail_job, args=(cls._cause,), daemon=True).start()
+
+    @classmethod
+    def _fail_job(cls, cause: str) -> None:
+        """Answer all that the job asks of its workers with a failure, until it has ended."""
+        cls.end_workers()
+        while cls._handlers:
+            for handler in cls._handlers:
+                for name, future in list(handler.control_conn._futures_by_id.items()):
+                    if not future.is_done():
+                        response = beam_fn_api_pb2.InstructionResponse
+                        future.set(response(instruction_id=name, error=cause))
+            time.sleep(_SECONDS_BETWEEN_ANSWERS)
 
     @classmethod
     def end_workers(cls) -> None:

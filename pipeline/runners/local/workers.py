@@ -12,11 +12,14 @@ import signal
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkContext, ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import ModuleType
 
 import psutil
 from apache_beam.portability.api import endpoints_pb2
@@ -87,12 +90,28 @@ def start_workers(number: int) -> list[Worker]:
         # Until it can ignore Ctrl-C, which a terminal sends to all processes, it must not come.
         previous = signal.pthread_sigmask(signal.SIG_BLOCK, worker.HELD_SIGNALS)
         try:
-            process.start()
+            with _without_main():
+                process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, previous)
         receiver.close()
         workers.append(Worker(process, sender))
     return workers
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Hide the running program from processes that start.
+
+    A process that is not a fork would run it again, as `multiprocessing` does for functions that
+    are defined there: a program that builds a data set would need `if __name__ == "__main__"`.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _choose_context() -> ForkContext | ForkServerContext | SpawnContext:

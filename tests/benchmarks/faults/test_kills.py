@@ -12,7 +12,7 @@ def test_a_killed_job_resumes_to_the_same_bytes(
     sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
     text = tmp_path / "text"
-    text.write_bytes(sample.read_bytes() * 8)
+    text.write_bytes(sample.read_bytes() * 4)
     flags = ["--num-shards", "4", "--max-seq-length", "64", "--duplicates", "2"]
     flags += ["--workers", "2", "--min-bytes-per-worker", "0", "--range-bytes", "40000"]
     command = ["bert", "--input", str(text), "--tokenizer", str(tokenizer_path), *flags]

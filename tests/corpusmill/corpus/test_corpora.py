@@ -33,7 +33,7 @@ def test_a_format_in_the_options_wins() -> None:
 
 @pytest.mark.parametrize("input_format", ["auto", "avro"])
 def test_compressed_files_of_a_table_are_refused(input_format: str) -> None:
-    options = DocumentOptions(input_format=input_format)  # type: ignore[arg-type]
+    options = DocumentOptions(input_format=input_format)
     with pytest.raises(UserError, match=r"--input b\.avro\.gz: .* Decompress it"):
         resolve_format(options, ["a.avro", "b.avro.gz"])
 
@@ -52,7 +52,7 @@ def test_names_of_several_formats_are_refused() -> None:
     ],
 )
 def test_each_format_has_its_reader(name: str, input_format: str, sentences: object) -> None:
-    options = DocumentOptions(input_format=input_format)  # type: ignore[arg-type]
+    options = DocumentOptions(input_format=input_format)
     [batch] = read_corpus(io.BytesIO(b"a\nb\n"), FileRange(name, 0, options))
     assert batch.documents.column("sentences").to_pylist() == sentences
 

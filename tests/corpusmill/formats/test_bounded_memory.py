@@ -105,7 +105,7 @@ def check_refusal(path: Path, cause: str) -> None:
     output_format = path.suffix.removeprefix(".")
     columns = ERNIE if output_format == "ernie-text" else (TOKENS,)
     codecs: dict[str, Compression] = {"tfrecord": "gzip", "avro": "zstd"}
-    wanted = OutputOptions(output_format, "do_not_pad", codecs.get(output_format))  # type: ignore[arg-type]
+    wanted = OutputOptions(output_format, "do_not_pad", codecs.get(output_format))
     options, shard_format = resolve(wanted, columns), FORMATS[output_format]
     with path.open("rb") as stream:
         sources: list[Any] = [io.BytesIO(), stream][-len(shard_format.suffixes(options)) :]

@@ -48,7 +48,7 @@ def padded(request: pytest.FixtureRequest) -> bool:
 @pytest.fixture
 def shard(tmp_path: Path, padded: bool) -> Path:
     path = tmp_path / "train-00000-of-00001.parquet"
-    path.write_bytes(write(padding_options(padded), cut_into_groups([EXAMPLES], 64)))
+    path.write_bytes(write(padding_options(padded), cut_into_groups([EXAMPLES], "input_ids", 64)))
     return path
 
 
@@ -104,8 +104,8 @@ def test_bytes_do_not_show_how_the_rows_arrived(cuts: list[int], padded: bool) -
     edges = [0, *sorted(min(place, EXAMPLES.num_rows) for place in cuts), EXAMPLES.num_rows]
     parts = [EXAMPLES.slice(start, stop - start) for start, stop in pairwise(edges)]
     options = padding_options(padded)
-    groups = [pa.concat_batches([group]) for group in cut_into_groups([EXAMPLES], 64)]
-    assert write(options, cut_into_groups(parts, 64)) == write(options, groups)
+    groups = [pa.concat_batches([group]) for group in cut_into_groups([EXAMPLES], "input_ids", 64)]
+    assert write(options, cut_into_groups(parts, "input_ids", 64)) == write(options, groups)
 
 
 def test_where_pages_end_does_not_depend_on_the_slice() -> None:
@@ -117,7 +117,9 @@ def test_where_pages_end_does_not_depend_on_the_slice() -> None:
 
 @pytest.mark.parametrize("rows", [0, 1, 63, 64, 65])
 def test_row_groups_are_the_groups_written(rows: int, padded: bool) -> None:
-    data = write(padding_options(padded), cut_into_groups([EXAMPLES.slice(0, rows)], 64))
+    data = write(
+        padding_options(padded), cut_into_groups([EXAMPLES.slice(0, rows)], "input_ids", 64)
+    )
     metadata = pq.ParquetFile(io.BytesIO(data)).metadata
     assert [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)] == [
         min(64, rows - start) for start in range(0, rows, 64)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.arrays.columns import ANY_LENGTH, Column, arrow_schema
+from corpusmill.arrays.columns import ANY_LENGTH, Column, Role, arrow_schema
 from corpusmill.errors import UserError
 from corpusmill.formats import token_files
 from corpusmill.formats.options import OutputOptions
@@ -24,13 +24,13 @@ Rows = list[list[int]]
 
 
 def column_of(dtype: str, width: int = ANY_LENGTH) -> Column:
-    return Column("input_ids", dtype, "tokens", width)
+    return Column("input_ids", dtype, "tokens", width, role=Role.TOKEN_IDS)
 
 
 def write(output_format: str, rows: Rows, dtype: str, cuts: Sequence[int] = ()) -> list[bytes]:
     """The files of a shard whose rows are written in pieces."""
     columns = (column_of(dtype),)
-    options = resolve(OutputOptions(output_format=output_format), columns)  # type: ignore[arg-type]
+    options = resolve(OutputOptions(output_format=output_format), columns)
     shard_format = FORMATS[output_format]
     streams = [io.BytesIO() for _ in shard_format.suffixes(options)]
     writer = shard_format.open_writer(streams, columns, options)
@@ -45,7 +45,7 @@ def write(output_format: str, rows: Rows, dtype: str, cuts: Sequence[int] = ()) 
 
 def read(output_format: str, files: list[bytes], dtype: str, batch_rows: int = 3) -> Rows:
     columns = (column_of(dtype),)
-    options = resolve(OutputOptions(output_format=output_format), columns)  # type: ignore[arg-type]
+    options = resolve(OutputOptions(output_format=output_format), columns)
     streams = [io.BytesIO(file) for file in files]
     batches = list(FORMATS[output_format].read(streams, columns, options, batch_rows))
     assert all(batch.schema == arrow_schema(columns) for batch in batches)
@@ -178,4 +178,4 @@ def test_rows_that_are_not_a_stream_are_refused(
     output_format: str, columns: tuple[Column, ...], cause: str
 ) -> None:
     with pytest.raises(UserError, match=cause):
-        resolve(OutputOptions(output_format=output_format), columns)  # type: ignore[arg-type]
+        resolve(OutputOptions(output_format=output_format), columns)

@@ -4,7 +4,8 @@ from typing import Any
 import pytest
 
 from corpusmill.arrays.columns import Column, Role
-from corpusmill.dataset.manifest import Manifest, ObjectiveEntry, Shard, SourceFile, Split
+from corpusmill.dataset.corpus_entry import SourceFile
+from corpusmill.dataset.manifest import Manifest, ObjectiveEntry, Shard, Split
 from corpusmill.inspection.figures import summarize
 from corpusmill.inspection.findings import USUAL, Finding, find
 from corpusmill.objectives.columns import SENTENCE_ORDER_LABEL, segment_column
@@ -76,6 +77,13 @@ def test_counts_give_findings(name: str, counts: dict[str, int]) -> None:
     assert all((finding.cause, finding.cure, finding.usual))
     assert summarize(manifest_of(counts)).findings == (finding,)
     assert f"{100 * finding.value:.1f} %" in finding.what or f"{finding.value:.2f}" in finding.what
+
+
+def test_long_documents_of_which_a_piece_is_taken_are_named() -> None:
+    manifest = manifest_of({"build.trimmed_tokens": 20_000}, columns=(INPUT_IDS,))
+    corpus = replace(manifest.corpus, options={"sentence_rule": "document"})
+    [finding] = find(replace(manifest, corpus=corpus))
+    assert (finding.name, "--overflow keep" in finding.cure) == ("coverage", True)
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.arrays import ragged
-from corpusmill.arrays.columns import Column
+from corpusmill.arrays.columns import ANY_LENGTH, Column, Role
 from corpusmill.errors import UserError
 from corpusmill.layout.length_bins import LengthBin, cut_lengths, split_into_bins
 from corpusmill.layout.sorting import GROUP_TOKENS
 from tests.tools.builders import offsets_of
 
 LONGEST = 50
-COLUMNS = (Column("label", "int8", ""), Column("input_ids", "int16", "", LONGEST))
+COLUMNS = (
+    Column("label", "int8", ""),
+    Column("tokens", "int16", "", LONGEST, role=Role.TOKEN_IDS),
+)
 
 
 def batch_of(lengths: list[int], first: int = 0) -> pa.RecordBatch:
@@ -43,16 +46,16 @@ def test_one_bin_is_refused(bin_size: int) -> None:
 
 
 def test_too_many_bins_are_refused() -> None:
-    wide = (Column("input_ids", "int16", "", 1010),)
+    wide = (Column("tokens", "int16", "", 1010, role=Role.TOKEN_IDS),)
     with pytest.raises(UserError, match=r"--bin-size 10: .*101 bins.*Give 11 to 1009"):
         cut_lengths(wide, 10)
     assert len(cut_lengths(wide, 11)) == 92
 
 
-@pytest.mark.parametrize("columns", [(), (Column("input_ids", "int16", ""),)])
-def test_rows_without_a_length_are_refused(columns: tuple[Column, ...]) -> None:
-    with pytest.raises(UserError, match="have no lengths"):
-        cut_lengths(columns, 20)
+def test_rows_without_a_greatest_length_are_refused() -> None:
+    stream = Column("tokens", "int16", "", ANY_LENGTH, role=Role.TOKEN_IDS)
+    with pytest.raises(UserError, match="have no maximum length"):
+        cut_lengths([stream], 20)
 
 
 @given(
@@ -68,7 +71,7 @@ def test_every_row_is_in_its_bin_in_order(
     pieces = [batch_of(*piece) for piece in zip(batches, firsts, strict=False)]
     numbers: list[list[int]] = [[] for _ in bins]
     sizes: list[list[int]] = [[] for _ in bins]
-    for number, group in split_into_bins(pieces, bins, rows):
+    for number, group in split_into_bins(pieces, "input_ids", bins, rows):
         numbers[number] += group.column("number").to_pylist()
         sizes[number].append(group.num_rows)
         for name, ids in zip(*(group.column(i).to_pylist() for i in (0, 1)), strict=True):
@@ -83,7 +86,7 @@ def test_every_row_is_in_its_bin_in_order(
 
 @given(st.lists(st.integers(1, LONGEST), max_size=40), st.integers(1, 12))
 def test_without_bins_rows_are_cut_alone(lengths: list[int], rows: int) -> None:
-    groups = list(split_into_bins([batch_of(lengths)], (), rows))
+    groups = list(split_into_bins([batch_of(lengths)], "input_ids", (), rows))
     assert {number for number, _ in groups} <= {0}
     numbers = [number for _, group in groups for number in group.column("number").to_pylist()]
     assert numbers == list(range(len(lengths)))
@@ -102,7 +105,7 @@ def test_no_more_rows_wait_than_one_group_of_each_bin() -> None:
 
     bins = cut_lengths(COLUMNS, 10)
     yielded = 0
-    for _, group in split_into_bins(batches(), bins, 16):
+    for _, group in split_into_bins(batches(), "input_ids", bins, 16):
         yielded += group.num_rows
         assert read - yielded <= len(bins) * 16 + 40
     assert yielded == read == 2400
@@ -118,5 +121,7 @@ def test_no_long_row_is_lost_when_a_group_ends_by_its_tokens() -> None:
         for rows in (3, 5, 1, 2)
     ]
     bins = (LengthBin(0, 1, width - 1), LengthBin(1, width, width))
-    groups = [(number, group.num_rows) for number, group in split_into_bins(batches, bins, 8)]
+    groups = [
+        (number, group.num_rows) for number, group in split_into_bins(batches, "input_ids", bins, 8)
+    ]
     assert groups == [(1, 4), (1, 4), (1, 3)]

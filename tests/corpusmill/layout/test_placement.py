@@ -8,6 +8,8 @@ from corpusmill.layout.placement import (
     TRAIN,
     VALIDATION,
     Layout,
+    SourceLayout,
+    apportion,
     assign_splits,
     count_validation_shards,
     draw_keys,
@@ -166,3 +168,21 @@ def test_a_million_different_keys_are_sorted() -> None:
     keys = np.random.default_rng(0).permutation(np.arange(1_000_000, dtype=np.uint64))
     same = np.zeros(len(keys), np.uint64)
     assert np.array_equal(keys[sort_order(keys, same, same, same)], np.arange(1_000_000))
+
+
+def test_sources_share_the_shards_and_are_taken_as_often_as_asked() -> None:
+    for total, sizes in ((10, [80.0, 15.0, 0.0]), (2, [1.0, 1.0, 1.0]), (99, [0.1, 0.7])):
+        shares = apportion(total, sizes)
+        assert sum(shares) == max(total, len(sizes))
+        assert min(shares) >= 1
+        assert apportion(sum(shares), sizes) == shares
+    layout = Layout(7, 5, 0, (SourceLayout(0, 0.25, 2, 0), SourceLayout(20_000, 1.75, 3, 0)))
+    documents = np.arange(40_000, dtype=np.uint64)
+    copies = layout.count_copies(documents)
+    assert {*copies[:20_000].tolist()} == {0, 1}
+    assert {*copies[20_000:].tolist()} == {1, 2}
+    assert copies[:20_000].mean() == pytest.approx(0.25, abs=0.02)
+    assert copies[20_000:].mean() == pytest.approx(1.75, abs=0.02)
+    homes = layout.homes(documents, np.zeros(40_000, np.uint8))
+    assert {*homes[:20_000].tolist()} == {0, 1}
+    assert {*homes[20_000:].tolist()} == {2, 3, 4}

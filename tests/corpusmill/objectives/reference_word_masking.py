@@ -5,7 +5,7 @@ After create_masked_lm_predictions of Google's BERT (`do_whole_word_mask`) and o
 numbers; their rows must have the same distribution, which test_word_masking_distribution.py checks.
 
 The deliberate differences that `corpusmill.objectives.masking.words` names are made here, too, each
-with a remark.
+with a remark; with `google` the rows are masked as in these programs.
 """
 
 import random
@@ -15,17 +15,17 @@ Word = list[int]  # places of a row
 
 
 def find_words(
-    input_ids: Sequence[int], continues: Sequence[int], special: set[int]
+    input_ids: Sequence[int], continues: Sequence[int], special: set[int], google: bool = False
 ) -> list[list[Word]]:
     """Find the words of each stretch between special tokens.
 
     Both programs have one list for the whole row, in which the rest of a cut word after a
-    [SEP] belongs to the previous word.
+    [SEP] belongs to the previous word; so is it with `google`.
     """
     stretches: list[list[Word]] = [[]]
     for place, token in enumerate(input_ids):
         if token in special:
-            stretches.append([])
+            stretches += [] if google else [[]]
         elif continues[place] and stretches[-1]:
             stretches[-1][-1].append(place)
         else:
@@ -83,15 +83,16 @@ def mask_words(
     max_predictions_per_seq: int,
     max_ngram: int,
     rng: random.Random,
+    google: bool = False,
 ) -> tuple[list[int], list[int]]:
     """Mask places of `input_ids`; return the places and the original ids.
 
-    The share is of the tokens that are not special, as everywhere in corpusmill; both programs
-    count [CLS] and [SEP] too.
+    The share is of the tokens that are not special, as in the article; both programs count [CLS]
+    and [SEP] too.
     """
-    predictions = max(1, round((len(input_ids) - num_special) * masked_lm_prob))
-    predictions = min(max_predictions_per_seq, predictions)
-    stretches = find_words(input_ids, continues, special)
+    counted = len(input_ids) - (0 if google else num_special)
+    predictions = min(max_predictions_per_seq, max(1, round(counted * masked_lm_prob)))
+    stretches = find_words(input_ids, continues, special, google)
     positions = sorted(choose(find_ngrams(stretches, max_ngram), predictions, max_ngram, rng))
     labels = [input_ids[place] for place in positions]
     for place in positions:

@@ -10,7 +10,7 @@ from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.objectives.gpt import GptOptions
-from corpusmill.objectives.objective import ObjectiveOptions
+from corpusmill.objectives.options import ObjectiveOptions
 from tests.tools.builders import SPECIAL, Corpus, batch_of, build_pass, corpora, mark_corpus
 from tests.tools.small_datasets import gpt_tokenizer
 
@@ -18,6 +18,8 @@ LENGTH = 16
 OBJECTIVES: dict[str, ObjectiveOptions] = {
     "next sentence": BertOptions(max_seq_length=LENGTH, mask="dynamic"),
     "sentence order": BertOptions("sentence-order", LENGTH, mask="dynamic"),
+    "next sentence, google": BertOptions(max_seq_length=LENGTH, mask="dynamic", pairs="google"),
+    "sentence order, google": BertOptions("sentence-order", LENGTH, mask="dynamic", pairs="google"),
     "full sentences": BertOptions("full-sentences", LENGTH, mask="dynamic"),
     "document sentences": BertOptions("doc-sentences", LENGTH, mask="dynamic"),
     "ernie": ErnieOptions(max_seq_length=LENGTH),

@@ -15,7 +15,8 @@ from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import resolve
 from corpusmill.layout.sorting import add_keys, cut_into_groups, keyed_schema, sort_rows
-from corpusmill.objectives.gpt import Gpt, GptOptions, cumulate
+from corpusmill.objectives.examples.packed_rows import cumulate
+from corpusmill.objectives.gpt import Gpt, GptOptions
 from corpusmill.objectives.objective import Repeat
 from corpusmill.tokenization.special_tokens import SpecialTokens
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
@@ -131,12 +132,12 @@ def test_rows_do_not_depend_on_batches(
 def test_a_long_shard_is_packed_in_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows of 64 tokens do not depend on batches."""
     for name in ("_PACKED_TOKENS", "_MOST_PACKED_TOKENS"):
-        monkeypatch.setattr(f"corpusmill.objectives.gpt.{name}", 64)
+        monkeypatch.setattr(f"corpusmill.objectives.examples.packed_rows.{name}", 64)
     gpt = objective(mode="pack", max_seq_length=16)
     corpus = numbered_corpus([[1 + document * 7 % 23] for document in range(60)])
     assert finish(gpt, corpus, 7) == finish(gpt, corpus, 1000)
     keyed = pa.concat_batches(sort_rows([add_keys(build_pass(gpt, corpus), 1)], 1000))
-    windows = list(cut_into_groups([keyed], 64, 64))
+    windows = list(cut_into_groups([keyed], "input_ids", 64, 64))
     assert len(windows) > 5
     expected = [pa.concat_batches(gpt.pack(iter([window]))) for window in windows]
     assert finish(gpt, corpus, 7) == gpt.finish(pa.concat_batches(expected), padded=False)

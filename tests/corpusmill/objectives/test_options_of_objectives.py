@@ -9,7 +9,7 @@ from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.objectives.gpt import GptOptions
-from corpusmill.objectives.objective import ObjectiveOptions
+from corpusmill.objectives.options import ObjectiveOptions
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,11 @@ from corpusmill.objectives.objective import ObjectiveOptions
         (BertOptions, {"words": "jieba"}, ["--words jieba: "]),
         (BertOptions, {"whole_word_mask": True, "ngram": 0}, ["--ngram 0: "]),
         (BertOptions, {"whole_word_mask": True, "ngram": 101}, ["--ngram 101: "]),
+        (BertOptions, {"pairs": "googol"}, ["--pairs googol: ", "article or google"]),
+        *(
+            (BertOptions, {"pairs": "google", "segments": kind}, ["--pairs google: ", kind])
+            for kind in ("full-sentences", "doc-sentences")
+        ),
         (ElectraOptions, {"max_seq_length": 4}, ["--max-seq-length 4", "5 to 65535"]),
         (ElectraOptions, {"max_seq_length": 65536}, ["--max-seq-length 65536", "5 to 65535"]),
         (ElectraOptions, {"duplicates": 0}, ["--duplicates 0", "1 to 65535"]),

@@ -21,12 +21,14 @@ def _fixture_of(name: str) -> Callable[[pytest.TempPathFactory], Path]:
 
 
 # Each has 3 + 1 shards. `bert` has static masks, `bert_dynamic` words to mask at load time
-# (`seg_labels`); rows of `gpt_stream` are documents, those of `gpt_windows` at most 48 tokens that
-# overlap by 8, and those of `gpt_pack` at most 64, with `cu_seqlens`.
-bert, bert_dynamic, ernie, electra, gpt_stream, gpt_windows, gpt_pack = map(
-    _fixture_of,
-    ("bert", "bert_dynamic", "ernie", "electra", "gpt_stream", "gpt_windows", "gpt_pack"),
-)
+# (`seg_labels`), `bert_packed` rows of up to 256 tokens to mask at load time, with `cu_seqlens`;
+# rows of `gpt_stream` are documents, those of `gpt_windows` at most 48 tokens that overlap by 8,
+# and those of `gpt_pack` at most 64, with `cu_seqlens`. Rows of `t5` have inputs and targets, those
+# of `t5_dynamic` text of which these are made when it is loaded.
+bert, bert_dynamic, bert_packed = map(_fixture_of, ("bert", "bert_dynamic", "bert_packed"))
+ernie, electra = map(_fixture_of, ("ernie", "electra"))
+gpt_stream, gpt_windows, gpt_pack = map(_fixture_of, ("gpt_stream", "gpt_windows", "gpt_pack"))
+t5, t5_dynamic, ul2_dynamic = map(_fixture_of, ("t5", "t5_dynamic", "ul2_dynamic"))
 
 
 @pytest.fixture

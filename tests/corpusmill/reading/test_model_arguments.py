@@ -15,6 +15,7 @@ from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.rows import Rows
 from corpusmill.reading.token_windows import TokenWindows
+from corpusmill.reading.torch.document_attention import document_attention
 from tests.tools.small_datasets import Recipe, write_dataset
 
 SIZES: dict[str, Any] = {
@@ -40,6 +41,13 @@ def gpt() -> Any:
         resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
         # With a cache, which is for generation, pieces are not recognized by their positions.
         use_cache=False,
+    )  # fmt: skip
+
+
+def t5() -> Any:
+    return model(
+        "T5ForConditionalGeneration", "T5Config", vocab_size=755, d_model=32, d_kv=16, d_ff=32,
+        num_layers=2, num_heads=2, dropout_rate=0.0, pad_token_id=0, decoder_start_token_id=0,
     )  # fmt: skip
 
 
@@ -80,21 +88,116 @@ def test_masked_rows_train_their_models(
     assert narrow.item() == pytest.approx(wide.item(), rel=1e-5)
 
 
+ALBERT = ("AlbertForPreTraining", "AlbertConfig")
+WORDS: dict[str, Any] = {"pairs": "google", "whole_word_mask": True, "words": "wordpiece"}
+
+
 @pytest.mark.parametrize(
-    ("segments", "classes"),
+    ("segments", "more", "classes"),
     [
-        ("sentence-order", ("AlbertForPreTraining", "AlbertConfig")),
-        ("doc-sentences", ("RobertaForMaskedLM", "RobertaConfig")),
+        ("sentence-order", {}, ALBERT),
+        # The places where words begin are left out.
+        ("sentence-order", WORDS, ALBERT),
+        ("sentence-order", {**WORDS, "mask": "dynamic"}, ALBERT),
+        ("doc-sentences", {}, ("RobertaForMaskedLM", "RobertaConfig")),
     ],
 )
 def test_other_kinds_of_rows_train_their_models(
-    tmp_path: Path, cache_folder: Path, segments: Segments, classes: tuple[str, str]
+    tmp_path: Path,
+    cache_folder: Path,
+    segments: Segments,
+    more: dict[str, Any],
+    classes: tuple[str, str],
 ) -> None:
-    options = BertOptions(segments=segments, max_seq_length=32, duplicates=1)
+    options = BertOptions(segments=segments, max_seq_length=32, duplicates=1, **more)
     write_dataset(tmp_path / "out", Recipe(options))
     data_set = DataSet(tmp_path / "out", cache_folder=cache_folder)
     loss = model(*classes, **SIZES, **CALM)(**batch_of(data_set)).loss
     assert torch.isfinite(loss)
+
+
+@pytest.mark.parametrize(("name", "targets"), [("t5", 16), ("ul2_dynamic", 64)])
+def test_inputs_and_targets_train_t5(
+    request: pytest.FixtureRequest, cache_folder: Path, name: str, targets: int
+) -> None:
+    """Padding changes nothing, and the loss falls."""
+    data_set, trained = DataSet(request.getfixturevalue(name), cache_folder=cache_folder), t5()
+    narrow = trained(**batch_of(data_set)).loss
+    batch = batch_of(data_set, padding="max_length", pad_to_multiple_of=16)
+    assert [list(array.shape) for array in batch.values()] == [[5, 64], [5, 64], [5, targets]]
+    assert narrow.item() == pytest.approx(trained(**batch).loss.item(), rel=1e-5)
+    optimizer = torch.optim.Adam(trained.parameters(), lr=0.01)
+    for step in range(20):
+        rows = data_set.take(np.arange(8 * step, 8 * step + 8) % len(data_set))
+        loss = trained(**batch_of(data_set, rows)).loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert loss.item() < narrow.item() - 0.5
+
+
+def modern_bert() -> Any:
+    """ModernBERT with local layers that see fewer tokens than documents have."""
+    interface = import_module("transformers").AttentionInterface
+    interface.register("documents", document_attention)
+    return model(
+        "ModernBertForMaskedLM", "ModernBertConfig", vocab_size=601, hidden_size=32,
+        num_hidden_layers=3, num_attention_heads=2, intermediate_size=32, local_attention=16,
+        global_attn_every_n_layers=2, max_position_embeddings=256, initializer_range=0.5,
+        initializer_cutoff_factor=3.0, pad_token_id=0, bos_token_id=2, eos_token_id=3,
+        cls_token_id=2, sep_token_id=3,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", ["rows", "flattened"])
+def test_packed_documents_are_to_modern_bert_as_if_alone(
+    bert_packed: Path, cache_folder: Path, layout: str
+) -> None:
+    """Logits and loss are those of each document in a padded row of its own."""
+    data_set = DataSet(bert_packed, cache_folder=cache_folder)
+    rows, trained = rows_of_pieces(data_set), modern_bert()
+    batch = batch_of(data_set, rows, layout=layout, pad_to_multiple_of=16)
+    input_ids, labels = batch["input_ids"].flatten(), batch["labels"].flatten()
+    pieces = [range(*ends) for ends in pairwise(batch["cu_seq_lens_q"].tolist())]
+    pieces = [piece for piece in pieces if input_ids[piece[0]] == 2]
+    assert len(pieces) > 8
+    width = max(map(len, pieces))
+    alone = {
+        name: torch.stack(
+            [torch.nn.functional.pad(values[piece], (0, width - len(piece)), value=fill)
+             for piece in pieces]
+        )
+        for name, values, fill in (
+            ("input_ids", input_ids, 0), ("labels", labels, -100),
+            ("attention_mask", torch.ones_like(input_ids), 0),
+        )
+    }  # fmt: skip
+    with torch.no_grad():
+        expected = trained(**alone)
+        ignored = trained(**batch).loss
+        trained.set_attn_implementation("documents")
+        output = trained(**batch)
+    assert output.loss.item() == pytest.approx(expected.loss.item(), rel=1e-5)
+    logits = output.logits.flatten(0, 1)
+    for piece, row in zip(pieces, expected.logits, strict=True):
+        assert torch.allclose(logits[piece], row[: len(piece)], atol=1e-3)
+    # PyTorch's attention would let documents attend to one another.
+    assert ignored.item() != pytest.approx(expected.loss.item(), rel=1e-3)
+
+
+@pytest.mark.parametrize("layout", ["rows", "flattened"])
+def test_packed_rows_train_modern_bert(bert_packed: Path, cache_folder: Path, layout: str) -> None:
+    data_set, trained = DataSet(bert_packed, cache_folder=cache_folder), modern_bert().train()
+    trained.set_attn_implementation("documents")
+    optimizer = torch.optim.AdamW(trained.parameters(), 1e-2)
+    losses = []
+    for _ in range(12):
+        loss = trained(**batch_of(data_set, layout=layout)).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    assert losses[-1] < 0.6 * losses[0]
 
 
 def test_windows_train_gpt(gpt_windows: Path, cache_folder: Path) -> None:

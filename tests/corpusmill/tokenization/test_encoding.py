@@ -1,5 +1,6 @@
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
@@ -69,3 +70,27 @@ def test_dropping_moves_offsets_only() -> None:
     assert sentence_offsets.tolist() == [0, 2, 3]
     assert document_offsets.tolist() == [0, 1, 2]
     assert kept.tolist() == [True, False, True]
+
+
+def cut_in_two(
+    documents: np.ndarray, text: np.ndarray, offsets: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Cut each text after its first byte, and an empty one into two empty ones."""
+    assert len(documents) == len(offsets) - 1
+    assert offsets[-1] <= len(text)
+    pieces = np.stack([offsets[:-1], np.minimum(offsets[:-1] + 1, offsets[1:])], axis=1)
+    return np.append(pieces.ravel(), offsets[-1]), np.arange(0, 2 * len(offsets) - 1, 2)
+
+
+def test_pieces_of_texts_that_are_cut_are_tokenized_alone_and_kept() -> None:
+    batch = as_batch([["film"], ["a film"], ["   "], [" film"], [""], ["x"]]).slice(1)
+    encoded = encode_documents(TOKENIZERS["plain path"], batch, cut_in_two)
+    pieces = {10: ["a", " film"], 30: [" ", "film"], 50: ["x", ""]}
+    spaces = {20: [" ", "  "]}  # text, for a byte-level tokenizer
+    assert {row["document"]: row["sentences"] for row in encoded.documents.to_pylist()} == {
+        document: plain_rows(PLAIN["plain path"], texts)
+        for document, texts in sorted((pieces | spaces).items())
+    }
+    assert (encoded.empty_sentences, encoded.empty_documents, encoded.text_bytes) == (1, 1, 15)
+    with pytest.raises(ValueError, match="one sentence each"):
+        encode_documents(TOKENIZERS["plain path"], as_batch([["a", "b"]]), cut_in_two)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from corpusmill.commands.build_command import command_of
 from corpusmill.dataset.manifest_json import decode
-from pipeline.commands.builds import command_of
 from tests.tools.jobs import build, run_here
 
 BERT = (
@@ -26,8 +26,8 @@ def test_the_command_that_inspect_shows_builds_the_same_data_set(
     shown = run_here("inspect", first, "--examples", "0").output
     command = command_of(decode((first / "dataset.json").read_bytes(), "first"))
     assert command in shown
-    words = {"INPUT": str(sample), "OUTPUT": str(second)}
-    python, _, package, *arguments = shlex.split(command)
-    assert (python, package) == ("python", "pipeline")
+    words = {"INPUT": str(sample), "OUTPUT": str(second), gpt_tokenizer.name: str(gpt_tokenizer)}
+    program, *arguments = shlex.split(command)
+    assert program == "corpusmill"
     run_here(*(words.get(word, word) for word in arguments))
     assert (first / "_SUCCESS").read_bytes() == (second / "_SUCCESS").read_bytes()

@@ -15,13 +15,15 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from corpusmill.commands.command import Call
+from corpusmill.commands.files import UrlFiles
+from corpusmill.commands.inspect import Inspect, inspect
 from corpusmill.dataset.manifest_json import seal
 from corpusmill.dataset.verify import verify
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
-from pipeline.commands.inspect_dataset import Inspect, inspect
 from tests.tools.small_datasets import OBJECTIVES, Recipe, write_dataset
 
 Entries = dict[str, Any]
@@ -256,7 +258,7 @@ def opened_files() -> Iterator[list[str]]:
 
 
 def show(data: Path) -> int:
-    return inspect(Inspect(str(data), examples=20), Console(file=io.StringIO()))
+    return inspect(Inspect(str(data), examples=20), Call(Console(file=io.StringIO()), UrlFiles()))
 
 
 @pytest.mark.parametrize("name", CHANGES)

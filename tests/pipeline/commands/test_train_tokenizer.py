@@ -10,11 +10,11 @@ import pytest
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
+from corpusmill.console.process import USER_ERROR
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.training.models import MODELS
 from pipeline.commands.train_tokenizer import GivenOptions
-from pipeline.outcomes import USER_ERROR
 from tests.conftest import read_local
 from tests.tools.jobs import Outcome, build, leftovers, run_here
 from tests.tools.terminal import show_on_terminal

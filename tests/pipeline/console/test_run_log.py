@@ -9,9 +9,9 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from corpusmill.console.process import USER_ERROR
 from pipeline.console.progress import Counters, Work, show_progress
 from pipeline.console.run_log import LogOptions, log_event, open_log
-from pipeline.outcomes import USER_ERROR
 from tests.tools.jobs import build, read_manifest_json
 
 

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
+from corpusmill.commands.files import check_file
 from corpusmill.errors import UserError
 from corpusmill.tokenization.sources.read import read_tokenizer
 from pipeline.preparation.inputs import InputFile, absolute, is_local, list_inputs, read_bytes
-from pipeline.preparation.output import check_file
 from tests.tools.jobs import run_here
 from transforms.storage.files import create_file, open_file
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
+from corpusmill.console.terminal import Terminal
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
 from corpusmill.tokenization import sentence_tokenizer
@@ -18,7 +19,6 @@ from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.proof import LINED_TEXTS
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
-from pipeline.console.terminal import Terminal
 from pipeline.preparation.inputs import list_inputs, read_bytes
 from pipeline.preparation.probe import prove_tokenizer, read_probe
 from tests.tools.tokenizer_samples import byte_level, encode_with

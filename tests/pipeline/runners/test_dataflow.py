@@ -1,13 +1,16 @@
 """Jobs for Dataflow: Beam's translation of each objective, and what is refused before it."""
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from apache_beam.io.filesystems import FileSystems
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 
+from deploy.dataflow import launch
 from pipeline.options import RunOptions
 from pipeline.runners.dataflow import DataflowEngine
 from pipeline.runners.proto_checks import find_faults
@@ -96,9 +99,12 @@ def test_workers_get_the_image_and_nothing_else() -> None:
 def test_the_options_that_we_set_are_said_and_the_users_win() -> None:
     printed = submit("bert", *SERVICE, DRY_RUN).output
     assert "--no_save_main_session" in printed
+    assert "--job_name=corpusmill-" in printed  # which the alerts of deploy/dataflow look for
     assert "--machine_type=n2-standard-4" in printed
-    printed = submit("bert", *SERVICE, DRY_RUN, "--machine_type=n2-highmem-8").output
+    theirs = ("--machine_type=n2-highmem-8", "--job_name=mine")
+    printed = submit("bert", *SERVICE, DRY_RUN, *theirs).output
     assert "--machine_type" not in printed
+    assert "--job_name" not in printed
 
 
 def without(flag: str) -> tuple[str, ...]:
@@ -156,6 +162,27 @@ def test_a_dry_run_says_so_and_leaves_nothing() -> None:
     assert "nothing was submitted" in outcome.output
     assert "complete once" not in outcome.output
     assert listing(BUCKET) == before
+
+
+def test_the_launcher_of_the_template_writes_the_job_and_submits_nothing() -> None:
+    """The service then reads the job from the file that it has named to its launcher."""
+    job_object, output = f"{BUCKET}/staging/job_object", f"{BUCKET}/from-template"
+    arguments = launch.command_line([
+        "--objective=bert", f"--input={BUCKET}/in/*", f"--tokenizer={TOKENIZER}",
+        f"--output={output}", "--flags=--num-shards 3", *SERVICE, "--runner=DataflowRunner",
+        f"--template_location={job_object}", "--job_name=corpusmill-bert-1",
+        "--service_account_email=worker@project", "--no_use_public_ips",
+    ])  # fmt: skip
+    outcome = run_here(*arguments)
+    assert "complete once" in outcome.output
+    with FileSystems.open(job_object) as stream:
+        job = json.loads(stream.read())
+    assert job["name"] == "corpusmill-bert-1"
+    [pool] = job["environment"]["workerPools"]
+    assert pool["machineType"] == "n2-standard-4"
+    assert pool["ipConfiguration"] == "WORKER_IP_PRIVATE"
+    # The plan and the tokenizer wait for the workers.
+    assert any(name.endswith("plan.jsonl") for name in listing(output))
 
 
 def test_shards_that_no_worker_can_build_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from deploy.build_wheels import build_wheels
 from tests.conftest import CHECKOUT
 from tests.tools.jobs import run_here
 from tests.tools.loopback_cloud import (
@@ -21,6 +20,7 @@ from tests.tools.loopback_cloud import (
     keep_translations,
     serve_storage,
 )
+from tests.tools.wheels import build_wheels
 
 LOOK_INSIDE = Path(__file__).with_name("look_inside.py")
 TRANSFORMS = tuple((CHECKOUT / "transforms").rglob("*.py"))

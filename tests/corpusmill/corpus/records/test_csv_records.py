@@ -65,7 +65,7 @@ def test_all_written_cells_are_read(
     table = [["id", "text"], *map(list, rows)]
     data = written(table, ending, "," if name == "csv" else "\t")
     data = b"\xef\xbb\xbf" * mark + data
-    content = read(data, replace(CSV, input_format=name), size)  # type: ignore[arg-type]
+    content = read(data, replace(CSV, input_format=name), size)
     assert content.texts == list(filter(None, (sentences_of(text) for _, text in rows)))
     assert not content.rejects
     assert content.counts.records == content.counts.rows == len(rows)

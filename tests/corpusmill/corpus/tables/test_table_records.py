@@ -143,7 +143,7 @@ def test_a_field_is_checked_before_any_work(kind: str) -> None:
 @pytest.mark.parametrize("given_format", ["parquet", "arrow", "avro"])
 @pytest.mark.parametrize("data", [b"words\n", b"FEA1" + bytes(40), b"PAR1", b"ARROW1", b"Obj\x01"])
 def test_a_file_of_another_format_is_refused_or_one_reject(given_format: str, data: bytes) -> None:
-    options = DocumentOptions(input_format=given_format)  # type: ignore[arg-type]
+    options = DocumentOptions(input_format=given_format)
     with pytest.raises(UserError, match=f"--input f: it cannot be read as {given_format} "):
         check_start(io.BytesIO(data), "f", options)
     result = read(data, options, [2])

@@ -3,6 +3,7 @@
 import gzip
 import io
 from dataclasses import replace
+from pathlib import Path
 from typing import BinaryIO, cast, get_args
 
 import pytest
@@ -15,7 +16,6 @@ from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions, DocumentRule
 from corpusmill.corpus.text.reading import read_text
 from corpusmill.errors import UserError
-from tests.conftest import CHECKOUT
 from tests.tools.plain_reading import read_plainly
 from tests.tools.read_content import Content, read_ranges
 
@@ -25,7 +25,6 @@ ALL_OPTIONS = {
     for rule in get_args(DocumentRule)
     for sentence_rule in ("line", "document")
 }
-WIKITEXT_2 = CHECKOUT.parent / "shared/data/wikitext-2/wiki.train.tokens"
 
 
 NASTY = [
@@ -187,11 +186,10 @@ def test_a_document_of_a_million_lines_is_cut_at_its_limit() -> None:
     assert content.documents[1][0] == document_id(3, 2**20 // 10 * 11)
 
 
-@pytest.mark.skipif(not WIKITEXT_2.exists(), reason="needs ../shared/data/wikitext-2")
-def test_ranges_of_wikitext_2_follow_the_rules() -> None:
-    data = WIKITEXT_2.read_bytes()
+def test_ranges_of_wikitext_2_follow_the_rules(wikitext: Path) -> None:
+    data = (wikitext / "wiki.train.tokens").read_bytes()
     options = DocumentOptions()
     expected = read_plainly(data, options)
-    assert expected.counts.documents > 5000
+    assert expected.counts.documents > len(data) / 2500
     assert read_ranges(data, options) == expected
     assert read_ranges(data, options, cuts=range(1, len(data), 999_983)) == expected

@@ -30,7 +30,7 @@ FORMATS = pytest.mark.parametrize("name", CORPORA)
 def options_of(name: str, language: str | None = None) -> DocumentOptions:
     rule: Literal["line", "split"] = "line" if language is None else "split"
     named = DocumentOptions(sentence_rule=rule, language=language)
-    return replace(named, input_format=name)  # type: ignore[arg-type]
+    return replace(named, input_format=name)
 
 
 @FORMATS

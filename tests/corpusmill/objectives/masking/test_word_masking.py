@@ -47,12 +47,12 @@ batches = st.lists(rows_of_any_kind, max_size=6)
 shares, caps, ngrams = st.floats(0.01, 1), st.integers(1, 20), st.integers(1, 5)
 
 
-def label(rows: list[Row]) -> np.ndarray:
+def label(rows: list[Row], joins: bool = False) -> np.ndarray:
     """Return seg_labels of a batch of rows."""
     input_ids = np.array([token for row in rows for token in row.input_ids], np.int16)
     continues = np.array([mark for row in rows for mark in row.continues], np.int16)
     labels: np.ndarray = label_words(
-        input_ids, continues, offsets_of(len(row.input_ids) for row in rows), MASKABLE
+        input_ids, continues, offsets_of(len(row.input_ids) for row in rows), MASKABLE, joins
     )
     return labels
 
@@ -106,12 +106,15 @@ def test_labels_say_where_words_begin(rows: list[Row]) -> None:
 def test_what_is_left_of_a_word_begins_one() -> None:
     row = Row([CLS, 10, 11, SEP, 12, 13, SEP], [0, 1, 1, 0, 1, 1, 1])
     assert label([row, Row([10, 11], [1, 1])]).tolist() == [-1, 0, 1, -1, 0, 1, -1, 0, 1]
+    # By Google's rule only at the beginning of a row.
+    joined = label([row, Row([10, 11], [1, 1]), Row([CLS, 10, SEP, 11], [0, 1, 0, 1])], joins=True)
+    assert joined.tolist() == [-1, 0, 1, -1, 1, 1, -1, 0, 1, -1, 0, -1, 1]
 
 
 def test_labels_of_a_slice_are_those_of_its_rows() -> None:
     input_ids, continues = np.array([9, CLS, 10, 11, SEP]), np.array([0, 0, 0, 1, 0])
     offsets = np.array([1, 5])
-    assert label_words(input_ids, continues, offsets, MASKABLE).tolist() == [-1, 0, 1, -1]
+    assert label_words(input_ids, continues, offsets, MASKABLE, False).tolist() == [-1, 0, 1, -1]
 
 
 @given(batches, shares, caps, ngrams, st.integers(0, MAX_SEED))
@@ -164,26 +167,35 @@ def test_ngrams_end_with_their_segment() -> None:
     assert places == {(1, 2), (4, 5), (1, 4), (1, 5), (2, 4), (2, 5)}
     alone = Row([CLS, 10, SEP, 11, SEP], [0] * 5)
     assert {tuple(masked.positions) for masked in mask([alone] * 500, 0.4, 2, 5)} == {(1, 3)}
-    assert {end_of_ngram(label([alone]), place, 5, 9) - place for place in (1, 3)} == {1}
+    assert {end_of_ngram(label([alone]), place, 5, 9, False)[1] for place in (1, 3)} == {1}
+    assert end_of_ngram(label([alone]), 1, 5, 9, True) == (4, 2)
 
 
 @pytest.mark.parametrize(
-    ("start", "max_words", "max_tokens", "end"),
+    ("start", "max_words", "max_tokens", "joins", "end", "size"),
     [
-        (1, 3, 9, 5),
-        (1, 3, 3, 4),
-        (1, 3, 2, 3),
-        (1, 3, 1, 1),
-        (1, 2, 9, 4),
-        (1, 1, 9, 3),
-        (4, 3, 9, 5),
+        (1, 3, 9, False, 5, 4),
+        (1, 3, 3, False, 4, 3),
+        (1, 3, 2, False, 3, 2),
+        (1, 3, 1, False, 1, 0),
+        (1, 2, 9, False, 4, 3),
+        (1, 1, 9, False, 3, 2),
+        (4, 3, 9, False, 5, 1),
+        (1, 3, 9, True, 7, 5),
+        (1, 3, 4, True, 4, 3),
+        (1, 2, 9, True, 4, 3),
+        (4, 3, 9, True, 9, 4),
+        (4, 1, 9, True, 7, 2),
+        (4, 1, 1, True, 4, 0),
+        (7, 1, 2, True, 9, 2),
     ],
 )
 def test_an_ngram_takes_the_words_that_have_room(
-    start: int, max_words: int, max_tokens: int, end: int
+    start: int, max_words: int, max_tokens: int, joins: bool, end: int, size: int
 ) -> None:
-    seg_labels = np.array([-1, 0, 1, 0, 0, -1, 0], np.int8)
-    assert end_of_ngram(seg_labels, start, max_words, max_tokens) == end
+    seg_labels = np.array([-1, 0, 1, 0, 0, -1, 1 if joins else 0, 0, 1, -1], np.int8)
+    found = end_of_ngram(seg_labels, start, max_words, max_tokens, joins)
+    assert found == (end, size)
 
 
 def test_lengths_of_ngrams_favor_short_ones() -> None:

@@ -53,6 +53,7 @@ class Configuration:
     share: float = 0.15
     cap: int = 20
     ngram: int = 1
+    google: bool = False
 
 
 LONG = ("1 2 1 1 3 1 1 4 2 1 1 1 5 1 2 1", "+2 1 1 2 1 3 1 1 1 6 2 1 1 1")
@@ -70,6 +71,12 @@ CONFIGURATIONS = {
     "ngrams of up to 3, few and all sets": Configuration(row_of("2 1 1", "+1 1 2"), 0.5, ngram=3),
     "ngrams of up to 3, most of them": Configuration(row_of(*LONG), 0.8, 99, ngram=3),
     "ngrams longer than segments": Configuration(row_of("1 2 1", "3 1 1"), 0.6, 99, 10),
+    "Google's words": Configuration(row_of(*LONG), google=True),
+    "Google's words, all sets": Configuration(row_of("+1 2 3", "+2 1", "+1 2"), 0.4, google=True),
+    "ALBERT's ngrams": Configuration(row_of(*LONG), ngram=3, google=True),
+    "ALBERT's ngrams, all sets": Configuration(
+        row_of("2 1 1", "+1 1 2"), 0.5, ngram=3, google=True
+    ),
 }
 
 Masked = list[tuple[list[int], list[int], list[int]]]  # rows, positions, labels
@@ -79,9 +86,12 @@ def ours(configuration: Configuration) -> Masked:
     input_ids, continues = (np.tile(np.array(part, np.int16), ROWS) for part in configuration.row)
     length = len(configuration.row[0])
     offsets = np.arange(ROWS + 1, dtype=np.int64) * length
-    seg_labels = label_words(input_ids, continues, offsets, MASKABLE)
+    seg_labels = label_words(input_ids, continues, offsets, MASKABLE, configuration.google)
     keys = row_keys(np.uint64(7), np.arange(ROWS, dtype=np.uint64), 0, np.zeros(ROWS, np.uint32))
-    rule = MaskingRule(configuration.share, configuration.cap, 3, MASK)
+    rule = MaskingRule(
+        configuration.share, configuration.cap, 0 if configuration.google else 3, MASK,
+        joins_segments=configuration.google,
+    )  # fmt: skip
     positions, labels, ends = mask_words(
         input_ids, seg_labels, offsets, keys, REPLACEMENTS, rule, configuration.ngram
     )
@@ -100,7 +110,7 @@ def reference(configuration: Configuration) -> Masked:
         row = configuration.row[0].copy()
         places, originals = reference_word_masking.mask_words(
             row, configuration.row[1], SPECIAL, REPLACEMENTS.tolist(), 3, MASK,
-            configuration.share, configuration.cap, configuration.ngram, rng,
+            configuration.share, configuration.cap, configuration.ngram, rng, configuration.google,
         )  # fmt: skip
         masked_rows.append((row, places, originals))
     return masked_rows
@@ -108,7 +118,7 @@ def reference(configuration: Configuration) -> Masked:
 
 def properties(masked: Masked, configuration: Configuration) -> dict[str, np.ndarray]:
     """Return integers that describe the rows; see the names."""
-    stretches = reference_word_masking.find_words(*configuration.row, SPECIAL)
+    stretches = reference_word_masking.find_words(*configuration.row, SPECIAL, configuration.google)
     words = [word for stretch in stretches for word in stretch]
     number_of = {place: number for number, word in enumerate(words) for place in word}
     of_rows = [sorted({number_of[place] for place in places}) for _, places, _ in masked]

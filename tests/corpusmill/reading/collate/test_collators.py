@@ -18,7 +18,8 @@ from corpusmill.reading.collate.causal_collators import (
     PackedCollator,
     WindowCollator,
 )
-from corpusmill.reading.collate.collators import MaskedLmCollator, collator_for
+from corpusmill.reading.collate.collators import collator_for
+from corpusmill.reading.collate.masked_lm_collator import MaskedLmCollator
 from corpusmill.reading.collate.padding import Padding
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.token_windows import TokenWindows

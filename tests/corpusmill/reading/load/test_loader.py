@@ -228,7 +228,7 @@ def test_a_killed_worker_is_reported(batches: Batches) -> None:
 
 
 READ_ENDLESSLY = """
-import multiprocessing, sys
+import multiprocessing, signal, sys
 from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.order.length_batches import LengthBatches
@@ -236,6 +236,7 @@ from corpusmill.reading.load.loader import Loader
 from corpusmill.reading.order.schedule import Batching, FixedBatches, Position
 from tests.tools.traced_batches import EndlessOrder, TracedCollator
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # nohup and shells' background ignore it
 data = DataSet(sys.argv[1], cache_folder=sys.argv[2])
 order = EndlessOrder(data.shard_sizes)
 batches = Batches(data, order, FixedBatches(4), TracedCollator())

@@ -50,7 +50,7 @@ texts = st.lists(
 ENCODERS = {name: compile_byte_level_bpe(PARSED[name], plainly(PLAIN[name])) for name in COMPILED}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(sentences=st.lists(texts, max_size=4))
 @example(
     sentences=["a  b", " a ", "  ", "\n", " \n ", "a\n\n b", "a \r\n", "\t\tx", "!\n\n", "! \n"]

@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from tokenizers import ByteLevelBPETokenizer
 
 from corpusmill.errors import UserError
+from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.proof import HARD_TEXTS
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile, TokenizerOptions
 from tests.conftest import read_local
+from tests.tools.token_rows import encoded_rows
 from tests.tools.tokenizer_samples import TEXT, byte_level, encode_with
 
 MODEL = json.loads(byte_level())["model"]
@@ -132,6 +134,14 @@ def test_options_decide_about_a_vocab_txt(
     file = read_tokenizer("m", contents.get, TokenizerOptions(**options))
     assert encode_with(file)(["The caf\u00e9"]) == [ids]
     assert (file.options.lowercase, file.options.strip_accents) == chosen
+
+
+def test_a_word_of_a_vocab_txt_may_be_as_long_as_in_googles_tokenizer() -> None:
+    file = read_tokenizer("vocab.txt", {"vocab.txt": LOWER + b"\nx\n##x"}.get)
+    words = ["x" * 100, "x" * 101, "x" * 200, "x" * 201]
+    expected = [[8] + [9] * (len(word) - 1) for word in words[:3]] + [[1]]
+    assert encode_with(file)(words) == expected
+    assert encoded_rows(SentenceTokenizer(file.json, file.token_dtype), words) == expected
 
 
 @pytest.mark.parametrize("in_text", [True, False])

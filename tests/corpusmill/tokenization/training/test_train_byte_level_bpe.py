@@ -1,6 +1,7 @@
 """Byte-level BPE: the file of the library's own class, from the counts of words."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,10 +15,8 @@ from corpusmill.tokenization.training.byte_level_bpe import (
     train_byte_level_bpe,
 )
 from corpusmill.tokenization.training.word_counts import split_before_words, word_cutter
-from tests.conftest import CHECKOUT
 from tests.tools.tokenizer_samples import TEXT
 
-WIKITEXT = CHECKOUT.parent / "shared" / "data" / "wikitext-2" / "wiki.train.tokens"
 SPACED = ["今天天气很好。" * 30 + " ab", *TEXT, " two  three   four \u3000 five\t six\n"]
 SPACED += ["\u00a0\u00a0 \u00b4 \u0301 seven", "", "  "]
 
@@ -51,10 +50,9 @@ def test_normalizers_give_the_file_of_the_librarys_class() -> None:
     assert train_byte_level_bpe([SPACED], options) == expected
 
 
-def test_wikitext_2_gives_the_file_of_the_librarys_class() -> None:
-    if not WIKITEXT.exists():
-        pytest.skip("wikitext-2 is not in shared/data beside the checkout")
-    text = [line.strip() for line in WIKITEXT.read_text("utf-8").splitlines()]
+def test_wikitext_2_gives_the_file_of_the_librarys_class(wikitext: Path) -> None:
+    content = (wikitext / "wiki.train.tokens").read_text("utf-8")
+    text = [line.strip() for line in content.splitlines()]
     text = [line for line in text if line]
     options = ByteLevelBpeOptions()
     ours = train_byte_level_bpe([text], options)

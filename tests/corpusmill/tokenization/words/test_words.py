@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from uniseg import wordbreak
 
+from corpusmill import plugins
 from corpusmill.errors import UserError
 from corpusmill.tokenization.sources.proof import HARD_TEXTS
 from corpusmill.tokenization.words import words
@@ -178,12 +179,12 @@ def test_a_rule_of_an_installed_package_names_its_version() -> None:
 
 @pytest.mark.usefixtures("package")
 def test_a_package_provides_a_rule_by_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    installed = EntryPoints([EntryPoint("halves", "rules_of_mine:halves", words.GROUP)])
-    monkeypatch.setattr(words, "entry_points", lambda group: installed.select(group=group))
+    installed = EntryPoints([EntryPoint("halves", "rules_of_mine:halves", words.WORDS.group)])
+    monkeypatch.setattr(plugins, "_installed", lambda group: installed.select(group=group))
     rule = load_words("halves")
     assert rule is not None
     assert (rule.name, rule.cut) == ("halves", halves)
-    with pytest.raises(UserError, match=r"--words quarters: .*there are halves, jieba, unicode"):
+    with pytest.raises(UserError, match=r"--words quarters: .*wordpiece, halves, or"):
         load_words("quarters")
 
 
@@ -191,12 +192,12 @@ def test_a_package_provides_a_rule_by_an_entry_point(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("name", "cause"),
     [
-        ("words", "not a known rule of words; there are jieba, unicode"),
-        ("no_such_package:f", "cannot be loaded .ModuleNotFoundError"),
-        ("rules_of_mine:quarters", "cannot be loaded .AttributeError"),
-        ("rules_of_mine:number", "it is of type int, not a function"),
-        ("rules_of_mine:", "not a known rule of words"),
-        (":", "not a known rule of words"),
+        ("words", "it is not known, .* Choose one of jieba, unicode, wordpiece, or give package"),
+        ("no_such_package:f", "cannot be imported .ModuleNotFoundError"),
+        ("rules_of_mine:quarters", "cannot be imported .AttributeError"),
+        ("rules_of_mine:number", "is not a function from a text to the .begin, end. spans"),
+        ("rules_of_mine:", "it is not known"),
+        (":", "it is not known"),
     ],
 )
 def test_names_of_other_things_are_refused(name: str, cause: str) -> None:

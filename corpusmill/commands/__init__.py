@@ -1,0 +1,1 @@
+"""The commands of `corpusmill`: one table of all of them, and those that need the library alone."""

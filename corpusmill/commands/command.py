@@ -1,0 +1,111 @@
+"""What a command is, how it was called, and what the job adds to the command line."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from rich.console import Console
+
+from corpusmill.console.process import EndingSignals
+
+if TYPE_CHECKING:
+    from corpusmill.commands.files import Files
+
+# The values of an option whose type does not list them, by its class and its name.
+Choices = Mapping[tuple[type, str], tuple[str, ...]]
+
+
+def _url_files() -> "Files":
+    from corpusmill.commands.files import UrlFiles  # noqa: PLC0415  help needs no files
+
+    return UrlFiles()
+
+
+@dataclass(frozen=True)
+class Call:
+    """How a command was called.
+
+    Attributes:
+        console: where it prints.
+        files: how it reaches files.
+        typed: the whole command line, for reports.
+        engine_arguments: what follows after a lone `--`.
+        signals: of the process.
+        job: the job; None if it is not installed.
+    """
+
+    console: Console
+    files: "Files" = field(default_factory=_url_files)
+    typed: str = ""
+    engine_arguments: tuple[str, ...] = ()
+    signals: EndingSignals = field(default_factory=EndingSignals)
+    job: "Job | None" = None
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command, which its module offers as `COMMAND`.
+
+    Attributes:
+        options: the dataclass of its options, whose docstring is its help.
+        run: runs it with such options, and returns the exit status; or the "package.module:name" of
+            what does, so that help needs no slow imports.
+        expand: rewrites the arguments, which begin with its name, before they are parsed.
+        choices: the values of options whose types do not list them.
+        variants: the dataclasses of its options by the word that follows its name, such as that of
+            an objective; empty for a command without such a word.
+    """
+
+    options: Callable[..., Any]
+    run: "Run | str"
+    expand: Callable[[list[str]], list[str]] = list
+    choices: Choices = field(default_factory=dict)
+    variants: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+
+    def runner(self) -> "Run":
+        """Import what runs it."""
+        if not isinstance(self.run, str):
+            return self.run
+        module, _, name = self.run.partition(":")
+        return cast(Run, getattr(import_module(module), name))
+
+
+# Runs a command with its options, and returns the exit status.
+Run = Callable[[Any, Call], int]
+
+
+def choose_variant(command: Command, words: Sequence[str]) -> tuple[Command, int]:
+    """Choose the options of a command by the word that follows its name.
+
+    Args:
+        command: the command.
+        words: of the command line, from the command on.
+
+    Returns:
+        The command with these options, and the number of the words that name it: 2, or 1 for a
+        command without such a word, and where it is missing or unknown.
+    """
+    if len(words) < 2 or words[1] not in command.variants:
+        return command, 1
+    return replace(command, options=command.variants[words[1]], variants={}), 2
+
+
+class Job(Protocol):
+    """What the job adds to the command line, which its package registers as an entry point."""
+
+    def load(self, name: str) -> Command:
+        """Import a command of the table.
+
+        Raises:
+            UserError: the package of its objective is broken.
+        """
+
+    def function(self, name: str) -> Callable[..., Any]:
+        """Import a function that `corpusmill.job` calls."""
+
+    def runner(self, command: Command) -> Run:
+        """Import what runs any command with Beam's file systems and the log of its options.
+
+        It reports a failure itself.
+        """

@@ -1,0 +1,130 @@
+"""The command that prints all options of another one as a file for `--config`."""
+
+import json
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Literal, get_origin
+
+import tyro
+
+from corpusmill.commands.build_command import folder_of, list_options
+from corpusmill.commands.command import Call, Command
+from corpusmill.commands.configuration import BEAM
+from corpusmill.commands.options import Option, options_of
+from corpusmill.commands.table import list_commands, load_command
+from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.shards import open_data_set
+from corpusmill.errors import UserError
+
+Form = Literal["yaml", "toml"]
+
+_WIDTH = 98
+
+
+@dataclass(frozen=True)
+class Config:
+    """Print all options of a command, with their documentation and defaults, as a file.
+
+    Or print the options with which a data set was built.
+    """
+
+    subject: tyro.conf.Positional[str]
+    """A command such as bert, or a data set: its folder, or its dataset.json."""
+    format: Form = "yaml"
+    """The language of the file."""
+
+
+def print_configuration(config: Config, call: Call) -> int:
+    """Print the file, which goes to `--config` as it is.
+
+    Raises:
+        UserError: there is neither such a command nor such a data set.
+    """
+    name, manifest = config.subject, None
+    is_command = name in {entry.name for entry in list_commands()}
+    if not is_command and ("/" in name or Path(name).exists()):
+        folder = call.files.open_folder(folder_of(name))
+        _, manifest = open_data_set(folder)
+        name = manifest.objective.name
+    command = load_command(name, call.job)
+    if command.variants:
+        cause = "its options are those of the command whose name follows"
+        cure = f"Give one of {', '.join(command.variants)}, and use its file for both"
+        raise UserError(f"config {name}", cause, cure)
+    values = _list_values(manifest) if manifest else {}
+    text = render(name, options_of(command), values, config.format)
+    call.console.print(*text.splitlines(), sep="\n")
+    return 0
+
+
+def _list_values(manifest: Manifest) -> dict[str, Any]:
+    tokenizer = manifest.tokenizer
+    name = f"{tokenizer.name}@{tokenizer.revision}" if tokenizer.revision else tokenizer.name
+    sources = [
+        f"{source.name}={source.name.upper()}@{source.repeat:g}"
+        for source in manifest.corpus.sources
+    ]
+    given = {"source": sources} if sources else {"input": ["INPUT"]}
+    return {**given, **list_options(manifest), "tokenizer": name}
+
+
+def render(
+    name: str, options: Sequence[Option], values: Mapping[str, Any], form: Form = "yaml"
+) -> str:
+    """Write options as a file.
+
+    Args:
+        name: of their command.
+        options: of the command.
+        values: those that are set, by name; all others are comments, with their defaults.
+        form: the language of the file.
+    """
+    lines = [
+        f"# Options of `corpusmill {name} --config FILE`. Flags on the command line win over them.",
+        "# Remove the # before an option to set it.",
+    ]
+    for group, members in groupby(options, key=lambda option: option.group):
+        lines += ["", *_comment(f"---- {group}"), ""]
+        for option in members:
+            lines += [*_comment(option.text), *_list_choices(option)]
+            lines.append(_assign(option, values, form))
+    lines += ["", *_comment(_BEAM_TEXT), _BEAM_EXAMPLE[form]]
+    return "\n".join(lines) + "\n"
+
+
+_BEAM_TEXT = "---- Beam's own options by name, which follow after -- on the command line"
+_BEAM_EXAMPLE = {
+    "yaml": f'#{BEAM}: {{project: "NAME"}}',
+    "toml": f'#{BEAM} = {{project = "NAME"}}',
+}
+
+
+def _comment(text: str) -> Iterator[str]:
+    for line in textwrap.wrap(text, _WIDTH - 2, break_long_words=False, break_on_hyphens=False):
+        yield f"# {line}"
+
+
+def _list_choices(option: Option) -> Iterator[str]:
+    if option.choices:
+        yield from _comment(f"One of {', '.join(map(str, option.choices))}.")
+
+
+def _assign(option: Option, values: Mapping[str, Any], form: Form) -> str:
+    is_set = option.name in values or option.is_required
+    value = values.get(option.name, option.default)
+    if option.is_required and option.name not in values:
+        is_list = any(get_origin(kind) is tuple for kind in option.kinds)
+        value = [option.name.upper()] if is_list else option.name.upper()
+    sign = ": " if form == "yaml" else " = "
+    return f"{'' if is_set else '#'}{option.name}{sign}{_write(value, form)}"
+
+
+def _write(value: Any, form: Form) -> str:
+    # TOML has no null. Texts, numbers and lists of JSON are those of YAML and TOML, too.
+    return '"None"' if value is None and form == "toml" else json.dumps(value, ensure_ascii=False)
+
+
+COMMAND = Command(Config, print_configuration)

@@ -1,0 +1,123 @@
+"""The table of commands, and where each one is; nothing that is slow is imported for it."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, entry_points, version
+from typing import NamedTuple, cast
+
+from corpusmill.commands.command import Command, Job
+from corpusmill.commands.summaries import read_summary
+from corpusmill.console.usage_errors import refuse_command
+from corpusmill.errors import UserError, first_line
+from corpusmill.objectives.registry import OBJECTIVES
+
+JOB_PACKAGE, _JOB_GROUP = "corpusmill-job", "corpusmill.job"
+
+
+class Entry(NamedTuple):
+    """A command in the table.
+
+    Attributes:
+        name: as a user types it.
+        summary: what it does, in one line.
+        is_of_job: whether it needs the job. Its module is `pipeline.commands.NAME` then, and
+            `corpusmill.commands.NAME` otherwise.
+    """
+
+    name: str
+    summary: str
+    is_of_job: bool = False
+
+
+_COMMANDS = (
+    Entry("train-tokenizer", "Train a tokenizer on a corpus of any size.", is_of_job=True),
+    Entry("inspect-corpus", "Measure a corpus, and estimate what a build of it would give.", True),
+    Entry("rebuild", "Build a data set again from its manifest, and compare the digests.", True),
+    Entry("plan", "Plan a build of any size: its duration, its cost, and what would break.", True),
+    Entry("inspect", "Show decoded examples and the distributions of a data set."),
+    Entry("verify", "Check every byte, row and count of a data set against its manifest."),
+    Entry("config", "Print all options of a command, or of a data set, as a file for --config."),
+    Entry("push", "Push a data set to the Hugging Face hub, or go on with such a push."),
+)
+_OF_LIBRARY = {entry.name for entry in _COMMANDS if not entry.is_of_job}
+
+
+def list_commands() -> list[Entry]:
+    """List all commands: one that builds data sets for each objective, and then the others."""
+    builds = (Entry(name, read_summary(OBJECTIVES, name), True) for name in OBJECTIVES.names)
+    return [*builds, *_COMMANDS]
+
+
+def mark_missing(entries: Iterable[Entry]) -> list[Entry]:
+    """Return entries whose summaries say which commands need the job, where it is missing."""
+    mark = f"(needs {JOB_PACKAGE})"
+    return [
+        entry._replace(summary=f"{entry.summary} {mark}") if entry.is_of_job else entry
+        for entry in entries
+    ]
+
+
+def needs_job(name: str) -> bool:
+    """Whether a command is part of the job, and not of the library."""
+    return name not in _OF_LIBRARY
+
+
+def load_command(name: str, job: Job | None) -> Command:
+    """Import a command.
+
+    Raises:
+        UserError: there is no such command, or it needs a package that is not installed.
+    """
+    names = [*OBJECTIVES.names, *(entry.name for entry in _COMMANDS)]
+    if name not in names:
+        raise refuse_command(name, names)
+    with name_missing(name):
+        if not needs_job(name):
+            module = import_module(f"corpusmill.commands.{name.replace('-', '_')}")
+            return cast(Command, module.COMMAND)
+        if job is not None:
+            return job.load(name)
+    cause = "the command needs the job, which is not installed"
+    raise UserError(name, cause, f"Run `pip install {JOB_PACKAGE}`")
+
+
+@contextmanager
+def name_missing(name: str) -> Iterator[None]:
+    """Name the package that is missing if imports of a command in a block fail.
+
+    Raises:
+        UserError: one is missing.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        cause = f"the package {(error.name or '').partition('.')[0]} is not installed"
+        package = JOB_PACKAGE if needs_job(name) else "corpusmill"
+        raise UserError(name, cause, f"Run `pip install {package}`") from error
+
+
+def find_job() -> Job | None:
+    """Find the job, if it is installed.
+
+    Raises:
+        UserError: it cannot be imported.
+    """
+    for entry in entry_points(group=_JOB_GROUP):
+        try:
+            return cast(Job, entry.load())
+        except ImportError as error:
+            cause = f"{entry.value} cannot be imported ({first_line(error)})"
+            raise UserError(JOB_PACKAGE, cause, f"Run `pip install {JOB_PACKAGE}`") from error
+    return None
+
+
+def list_versions() -> list[str]:
+    """List the versions of the library and, where it is installed, of the job."""
+    lines = []
+    for package in ("corpusmill", JOB_PACKAGE):
+        try:
+            lines.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            continue
+    return lines or ["corpusmill, from a checkout that is not installed"]

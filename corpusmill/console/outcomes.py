@@ -1,0 +1,128 @@
+"""How a command ends badly: the one message that the user reads, and the exit status."""
+
+import errno
+import os
+import traceback
+from collections.abc import Mapping
+from contextlib import suppress
+from tempfile import mkstemp
+from typing import NamedTuple
+
+from corpusmill.console.process import FAILURE, INTERRUPTED, USER_ERROR
+from corpusmill.console.terminal import Terminal, drop_unread_output
+from corpusmill.errors import UserError, first_line
+
+_LONGEST_MESSAGE = 6000
+
+_SPACE = "Free some space, or name another disk; temporary files follow --temp-location and TMPDIR"
+_RIGHTS = "Change the permissions, or name another place"
+_PLACE = "Name another place"
+_MACHINE = "Repair the disk or mount, or name another place"
+_LIMITS = "Raise the limit (ulimit)"
+# What the system refuses for reasons that lie with the machine or the user's paths.
+_CURES = {
+    errno.ENOSPC: _SPACE, errno.EDQUOT: _SPACE, errno.EROFS: _RIGHTS, errno.EACCES: _RIGHTS,
+    errno.EPERM: _RIGHTS, errno.EISDIR: _PLACE, errno.ENOTDIR: _PLACE, errno.ELOOP: _PLACE,
+    errno.ENAMETOOLONG: _PLACE, errno.EIO: _MACHINE, errno.ESTALE: _MACHINE,
+    errno.EMFILE: _LIMITS, errno.ENFILE: _LIMITS, errno.EFBIG: _LIMITS,
+}  # fmt: skip
+
+
+class Outcome(NamedTuple):
+    """How a command ended.
+
+    Attributes:
+        status: the exit status.
+        text: the message.
+        fields: the parts of the message, for a log.
+    """
+
+    status: int
+    text: str
+    fields: Mapping[str, str]
+
+
+def report_error(error: BaseException) -> int:
+    """Print why a command ended, in one message, and return the exit status."""
+    if isinstance(error, BrokenPipeError) and drop_unread_output():
+        return 0
+    outcome = explain(error)
+    print_outcome(outcome)
+    return outcome.status
+
+
+def print_outcome(outcome: Outcome) -> None:
+    """Print the message of an outcome, if it can be printed at all."""
+    with suppress(OSError):
+        Terminal(stderr=True).print(outcome.text)
+
+
+def explain(error: BaseException) -> Outcome:
+    """Return how a command ends because of an error."""
+    match blame_system(error) or error:
+        case UserError() as mistake:
+            parts = {"value": mistake.value, "cause": mistake.cause, "cure": mistake.cure}
+            return outcome_of(USER_ERROR, f"error: {mistake}{notes_of(error)}", parts)
+        case KeyboardInterrupt():
+            text = str(error) or "the command did not finish"
+            return outcome_of(INTERRUPTED, f"interrupted: {text}{notes_of(error, '. ')}")
+        case _:
+            lines = str(error).strip().splitlines() or [""]
+            cause = lines[-1]
+            if len(lines) == 1:  # or else it is a worker's trace, and this names the error
+                named = ["an unforeseen fault", type(error).__name__, cause]
+                cause = ": ".join(filter(None, named))
+            return outcome_with_trace(error, cause)
+
+
+def outcome_of(status: int, text: str, fields: Mapping[str, str] | None = None) -> Outcome:
+    """Return an outcome, whose message is cut if a long foreign name or text is in it."""
+    if len(text) > _LONGEST_MESSAGE:
+        text = f"{text[: _LONGEST_MESSAGE // 2]} ... {text[-_LONGEST_MESSAGE // 2 :]}"
+    return Outcome(status, text, fields or {})
+
+
+def outcome_with_trace(error: BaseException, cause: str) -> Outcome:
+    """Return the outcome of a fault, whose trace goes to a file, and not to the user."""
+    trace, where = _write_trace(error)
+    text = f"error: {cause.rstrip('.')}. {where}{notes_of(error, '. ')}"
+    return outcome_of(FAILURE, text, trace)
+
+
+def blame_system(error: BaseException) -> UserError | None:
+    """Return the user's mistake or the state of the machine that an error of the system is about.
+
+    None if it may as well be a fault of the program.
+    """
+    from corpusmill.dataset.storage import NotAFileError  # noqa: PLC0415  most commands end well
+
+    if isinstance(error, NotAFileError):
+        return UserError(
+            str(error.filename), str(error.strerror), "Remove it, or name another place"
+        )
+    if not isinstance(error, OSError) or error.errno not in _CURES:
+        return None
+    cure, cause = _CURES[error.errno], str(error.strerror)
+    if cure is _SPACE:
+        cause = f"the disk is full ({cause})"
+    elif error.filename is None:  # of a connection, perhaps
+        return None
+    value = "a file or standard output" if error.filename is None else str(error.filename)
+    return UserError(value, cause, cure)
+
+
+def notes_of(error: BaseException, begin: str = " ") -> str:
+    """Join the notes on an error, such as how to resume."""
+    return "".join(f"{begin}{note}" for note in getattr(error, "__notes__", []))
+
+
+def _write_trace(error: BaseException) -> tuple[dict[str, str], str]:
+    """Write the trace to a file, and say where it is."""
+    trace = "".join(traceback.format_exception(error))
+    try:
+        handle, path = mkstemp(prefix="corpusmill-", suffix=".log")
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
+            stream.write(trace)
+    except OSError as failure:
+        return {"trace": trace}, f"Its trace cannot be written ({first_line(failure)})"
+    return {"trace": path}, f"The whole trace is in {path}"

@@ -1,0 +1,209 @@
+"""`inspect` in the terminal: the report and some examples, in colour if the terminal has any."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from corpusmill.console.origin import Origin
+from corpusmill.dataset.manifest import Manifest
+from corpusmill.errors import printable
+from corpusmill.inspection.corpus_figures import Figure, source_figures
+from corpusmill.inspection.corpus_numbers import report_build, report_sections
+from corpusmill.inspection.decoded_examples import (
+    DecodedExample,
+    Piece,
+    Segment,
+    name_segments,
+    write_plainly,
+)
+from corpusmill.inspection.figures import Report, SplitReport
+from corpusmill.inspection.findings import Finding
+
+# How a prediction looks: the original in its kind's colour, after the token that replaced it.
+_STYLES = {"masked": "bold cyan", "replaced": "bold yellow", "kept": "bold green"}
+_REPLACEMENT_STYLE = "red strike"
+
+
+def print_inspection(
+    console: Console,
+    manifest: Manifest,
+    examples: Sequence[DecodedExample],
+    report: Report,
+    origin: Origin | None = None,
+) -> None:
+    """Print the report of a data set, and then examples.
+
+    Without colours, a masked word reads `[MASK->lighthouse]`, a replaced one `[tree->lighthouse]`,
+    and one that is predicted but unchanged `[=lighthouse]`.
+
+    Args:
+        console: the terminal; its colours decide the form.
+        manifest: the data set's manifest.
+        examples: decoded rows.
+        report: the result of `corpusmill.inspection.figures.summarize`.
+        origin: where the data set is, and when it was written; None where that was said before.
+    """
+    _print_head(console, manifest, report, origin)
+    _print_figures(console, report.figures)
+    for split in report.splits:
+        _print_split(console, split)
+    if any(example.predictions is not None for example in examples):
+        _print_legend(console)
+    for number, example in enumerate(examples, 1):
+        _print_example(console, number, example)
+
+
+def _print_line(console: Console, *parts: Text | str) -> None:
+    # A file or a pipe gets each line whole; a terminal wraps at words.
+    texts = (printable(part) if isinstance(part, str) else part for part in parts)
+    console.print(Text.assemble(*texts), soft_wrap=not console.is_terminal)
+
+
+def _print_findings(console: Console, findings: Sequence[Finding]) -> None:
+    """Print what makes the data of little use, each with its cause and its cure."""
+    for finding in findings:
+        _print_line(console, Text("finding   ", style="bold red"), str(finding))
+
+
+def _list_options(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in options.items())
+
+
+def _print_head(
+    console: Console, manifest: Manifest, report: Report, origin: Origin | None
+) -> None:
+    tokenizer, corpus = manifest.tokenizer, manifest.corpus
+    files = _count(len(corpus.files), "file")
+    _print_line(
+        console, Text(f"{report.objective} examples", style="bold"), f", seed {manifest.seed}"
+    )
+    if origin:
+        _print_line(console, f"in        {origin.place}")
+        if origin.command:
+            _print_line(console, f"built by  {origin.command}")
+    _print_findings(console, report.findings)
+    _print_line(console, f"from      {files}, {corpus.bytes:,} bytes, {report.lines:,} lines")
+    documents = report.counts.get("read.documents", 0)
+    _print_line(
+        console,
+        f"          {documents:,} documents, {report.counts.get('tokenize.tokens', 0):,} tokens",
+    )
+    ratio = report.rejects / report.lines if report.lines else 0
+    share = f" ({ratio:.2%} of the lines)" if ratio else ""
+    style = "bold red" if report.rejects else ""
+    reasons = ", ".join(f"{reason} {number:,}" for reason, number in report.reasons.items())
+    _print_line(
+        console,
+        "rejects   ",
+        Text(f"{report.rejects:,}{share}", style=style),
+        f": {reasons}" if reasons else "",
+    )
+    for source in source_figures(manifest):
+        _print_line(console, f"source    {source}")
+    _print_line(console, f"tokenizer {tokenizer.name}, {tokenizer.vocab_size:,} ids")
+    _print_line(console, f"rules     {_list_options(report.rules)}")
+    _print_line(console, f"options   {_list_options(report.options)}")
+
+
+def _print_split(console: Console, split: SplitReport) -> None:
+    console.print()
+    _print_line(
+        console,
+        Text(split.name, style="bold"),
+        f": {split.rows:,} examples, {split.tokens:,} tokens, "
+        f"{_count(split.shards, 'shard')}, {split.bytes:,} bytes",
+    )
+    _print_figures(console, split.figures)
+
+
+def _print_figures(console: Console, figures: Sequence[Figure]) -> None:
+    if not console.is_terminal:
+        width = max((len(figure.name) for figure in figures), default=0)
+        for figure in figures:
+            line = f"  {figure.name:<{width}}  {figure.text:>8}  {figure.meaning}"
+            _print_line(console, line.rstrip())
+        return
+    table = Table(box=None, show_header=False, padding=(0, 1), pad_edge=True)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(justify="right", no_wrap=True, style="cyan")
+    table.add_column()
+    for figure in figures:
+        table.add_row(
+            *(Text(printable(cell)) for cell in (figure.name, figure.text, figure.meaning))
+        )
+    console.print(table, soft_wrap=False)
+
+
+def print_corpus(console: Console, numbers: Mapping[str, Any]) -> None:
+    """Print the numbers of a corpus, and what a build of it would give.
+
+    Args:
+        console: the terminal.
+        numbers: the numbers that `corpusmill.inspection.corpus_numbers` describes.
+    """
+    tokenizer, report = numbers["tokenizer"], report_build(numbers)
+    _print_findings(console, report.findings)
+    _print_line(console, f"tokenizer {tokenizer['name']}, {tokenizer['vocab_size']:,} ids")
+    _print_line(console, f"rules     {_list_options(report.rules)}")
+    _print_line(console, f"objective {report.objective}, {_list_options(report.options)}")
+    for section in report_sections(numbers):
+        console.print()
+        _print_line(console, Text(section.name, style="bold"))
+        _print_figures(console, section.figures)
+    _print_figures(console, report.figures)
+    for split in report.splits:
+        if split.distributions:
+            console.print()
+            _print_line(console, Text(f"examples of {split.name}", style="bold"))
+            _print_figures(console, split.figures)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _has_colours(console: Console) -> bool:
+    return console.color_system is not None and not console.no_color
+
+
+def _print_legend(console: Console) -> None:
+    console.print()
+    if _has_colours(console):
+        pieces = (
+            Piece("masked", False, "masked", "[MASK]"),
+            Piece("replaced", False, "replaced", "other"),
+            Piece("kept", False, "kept", "kept"),
+        )
+        _print_line(console, "predicted: ", _colour(pieces))
+    else:
+        _print_line(console, "predicted: [MASK->masked], [other->replaced], [=kept]")
+
+
+def _print_example(console: Console, number: int, example: DecodedExample) -> None:
+    classes = "".join(f", {title}: {name}" for title, name in example.classes.items())
+    count = example.predictions
+    predictions = "" if count is None else f", {count:,} predictions"
+    console.print()
+    _print_line(
+        console,
+        Text(f"example {number}", style="bold"),
+        f": {example.length:,} tokens{predictions}{classes}",
+    )
+    for name, segment in zip(name_segments(example), example.segments, strict=True):
+        text = _colour(segment) if _has_colours(console) else Text(write_plainly(segment))
+        _print_line(console, Text(f"  {name}  ", style="bold"), text if segment else "(empty)")
+
+
+def _colour(segment: Segment) -> Text:
+    text = Text()
+    for piece in segment:
+        if text and not piece.joined:
+            text.append(" ")
+        if piece.kind == "replaced":
+            text.append(piece.shown, _REPLACEMENT_STYLE)
+            text.append("\u2192", "dim")
+        text.append(piece.text, _STYLES.get(piece.kind, ""))
+    return text

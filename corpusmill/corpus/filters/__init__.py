@@ -1,0 +1,1 @@
+"""Which documents are left out of a data set, and why."""

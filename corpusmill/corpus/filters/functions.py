@@ -1,0 +1,97 @@
+"""Filters: functions that keep a document, or drop it with a reason.
+
+A filter is a function of a document's text and of a mapping with these entries:
+
+    file    name of the document's file, as the manifest lists it
+    offset  where the document begins in the file: a byte, or the number of a row in a table
+    id      the document's id
+
+It returns None or True for a document that is kept, and otherwise a short reason such as
+"too-short". The text is what is tokenized: a document's sentences, one on each line, or its text as
+it stands. The same arguments must always give the same result, in every process and at any time,
+and a filter may be called several times for a document. Then a data set has the same bytes for any
+number of workers.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import pyarrow as pa
+
+from corpusmill.corpus.batches import OFFSET_BITS
+from corpusmill.corpus.filters.dropping import Step, join_sentences
+from corpusmill.errors import UserError, in_one_line, printable
+from corpusmill.plugins import Plugins
+
+Filter = Callable[[str, Mapping[str, Any]], bool | str | None]
+
+# The reasons of other steps, which are counted apart.
+_TAKEN = {"duplicate": "--drop-duplicates", "overlap": "--drop-overlap-with"}
+_REASON = re.compile(r"[a-z0-9-]{1,40}")
+_CURE = "Correct the filter; it returns None to keep a document, or a reason such as 'too-short'"
+
+FILTERS: Plugins[Filter] = Plugins(
+    "corpusmill.filters",
+    "--filter",
+    {},
+    lambda value: cast(Filter, value) if callable(value) else None,
+    "a function",
+    takes_functions=True,
+)
+
+
+def load_filters(names: Sequence[str]) -> tuple[Step, ...]:
+    """Load filters as one step, so that a text is taken out of its batch once.
+
+    Args:
+        names: those of entry points, or "package.module:function"; there may be none.
+
+    Raises:
+        UserError: one is not known, or cannot be imported.
+    """
+    functions = {name: FILTERS[name] for name in names}
+
+    def ask(documents: pa.RecordBatch, file: str) -> list[str]:
+        ids: list[int] = documents.column("document").to_pylist()
+        texts: list[str] = join_sentences(documents).to_pylist()
+        return [
+            _ask_all(functions, text, _describe(number, file))
+            for number, text in zip(ids, texts, strict=True)
+        ]
+
+    return (ask,) if functions else ()
+
+
+def _describe(number: int, file: str) -> dict[str, Any]:
+    return {"file": file, "offset": number % 2**OFFSET_BITS, "id": number}
+
+
+def _ask_all(functions: Mapping[str, Filter], text: str, metadata: dict[str, Any]) -> str:
+    """Return the reason of the first filter that drops a document; empty if all keep it."""
+    for name, function in functions.items():
+        # Each gets a mapping of its own, lest one changes what the next one sees.
+        reason = _ask(name, function, text, {**metadata})
+        if reason:
+            return reason
+    return ""
+
+
+def _ask(name: str, function: Filter, text: str, metadata: dict[str, Any]) -> str:
+    place = f"of {printable(metadata['file'])} at {metadata['offset']}"
+    try:
+        answer = function(text, metadata)
+    except Exception as error:
+        cause = f"it fails on the document {place} ({type(error).__name__}: {in_one_line(error)})"
+        raise UserError(f"--filter {name}", cause, _CURE) from error
+    if answer is None or answer is True:
+        return ""
+    if isinstance(answer, str) and _REASON.fullmatch(answer) and answer not in _TAKEN:
+        return answer
+    cause = (
+        f"for the document {place} it returns {printable(repr(answer))[:100]}, which is neither "
+        "None or True nor a reason of up to 40 small letters, digits and hyphens"
+    )
+    if isinstance(answer, str) and answer in _TAKEN:
+        cause = f"its reason {answer!r} is that of {_TAKEN[answer]}"
+    raise UserError(f"--filter {name}", cause, _CURE)

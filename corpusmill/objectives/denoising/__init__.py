@@ -1,0 +1,1 @@
+"""Kernels that turn text into the inputs and targets of encoder-decoders."""

@@ -1,0 +1,117 @@
+"""The options of an objective: what a user chooses, before there is a tokenizer."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
+
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.errors import UserError, check_option
+from corpusmill.objectives.denoising.corrupter import Corrupter
+from corpusmill.objectives.masking.masker import Masker
+from corpusmill.objectives.objective import Objective
+from corpusmill.tokenization.tokenizer_file import Vocabulary
+
+
+class Preset(NamedTuple):
+    """The options under which a model was trained.
+
+    Attributes:
+        options: those that differ from the defaults.
+        source: where they are from, and what differs from there.
+    """
+
+    options: Mapping[str, Any]
+    source: str
+
+
+@dataclass(frozen=True)
+class ObjectiveOptions(ABC):
+    """The options of an objective; the fields of each subclass are the flags of its command.
+
+    Attributes:
+        summary: what its command builds, for the help of the command line.
+        presets: sets of options by name.
+        collator: what makes its models' arguments of rows, "package.module:function"
+            (`corpusmill.reading.collate.options.MakeCollator`); readers import it.
+    """
+
+    summary: ClassVar[str]
+    presets: ClassVar[Mapping[str, Preset]] = {}
+    collator: ClassVar[str] = "corpusmill.reading.collate.masked_lm_collator:collate_masked_lm"
+
+    @classmethod
+    def from_preset(cls, name: str, **changes: Any) -> Self:
+        """Return the options of a preset, some of which may be changed.
+
+        Raises:
+            UserError: there is no such preset, or an option is out of range.
+
+        Example:
+            BertOptions.from_preset("roberta", max_seq_length=256).
+        """
+        if name not in cls.presets:
+            cure = f"Give one of {', '.join(cls.presets)}" if cls.presets else "Leave it out"
+            raise UserError(f"--preset {name}", "the objective has no such preset", cure)
+        return cls(**{**cls.presets[name].options, **changes})
+
+    @property
+    def special_tokens(self) -> Mapping[str, Sequence[str]]:
+        """The special tokens that the objective needs beside [CLS] and the like, by role.
+
+        Each role has the usual names of its token, the most usual first; `bind` finds its id with
+        `SpecialTokens.find`, if the tokenizer has one. {"fim_prefix": ("<|fim_prefix|>",)}.
+        """
+        return {}
+
+    @abstractmethod
+    def bind(self, tokenizer: Vocabulary) -> Objective:
+        """Return the objective for a tokenizer.
+
+        Raises:
+            UserError: the tokenizer lacks a special token that the examples need.
+        """
+
+    def check_build(self) -> None:  # noqa: B027  most have no such options
+        """Refuse options with which a new data set would be of little use.
+
+        Data sets that were built with them before stay readable, unlike those with options that
+        the class refuses when it is made.
+
+        Raises:
+            UserError: such an option is given.
+        """
+
+    @abstractmethod
+    def choose_documents(self, documents: DocumentOptions) -> DocumentOptions:
+        """Fill in this objective's defaults of how documents are read.
+
+        Raises:
+            UserError: the objective cannot use documents that are read in this way.
+        """
+
+    def masker(self, tokenizer: Vocabulary) -> Masker | None:
+        """Return what masks rows when they are loaded; None if models predict no masked tokens.
+
+        Raises:
+            UserError: the tokenizer lacks a mask token.
+        """
+        return None
+
+    def corrupter(self, tokenizer: Vocabulary) -> Corrupter | None:
+        """Return what makes inputs and targets of rows that are stored as plain text.
+
+        None if the rows of an encoder-decoder have targets, or models are not encoder-decoders.
+        """
+        return None
+
+    def check_ranges(self, **ranges: tuple[float, float]) -> None:
+        """Check that options lie in their ranges, as in max_seq_length=(5, 65535).
+
+        Raises:
+            UserError: an option is out of range.
+        """
+        for name, (least, most) in ranges.items():
+            value = getattr(self, name)
+            is_valid = least <= value <= most
+            check_option(name.replace("_", "-"), value, is_valid, f"{least} to {most}")

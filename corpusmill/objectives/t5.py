@@ -1,0 +1,329 @@
+"""T5's examples: text with spans left out, and the spans as the targets of a decoder.
+
+Source: Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text
+Transformer", section 3.1.4, and the program that they published (t5/data/preprocessors.py:
+`span_corruption`). The examples are those of the program: pieces of documents, one of each longer
+than 65,536 tokens, are joined by 128 and cut into rows that fill the input when they are corrupted
+(`corpusmill.objectives.examples.joined_chunks`, `corpusmill.objectives.denoising`).
+
+With UL2's mixture (`corpusmill.objectives.denoising.mixtures`) each row has a denoiser of its own;
+its program cuts other documents for each denoiser, here the rows of all follow one another.
+
+Equal to the program are the lengths, the noise and its spans, the sentinels and end tokens, and, if
+documents come to it in random order, which stretches of which documents stand in one row. Three
+things differ, so that data sets are the same for any number of workers and nothing is lost
+silently. Documents are joined in the random order of a shard instead of that of the input, each
+split and shard for itself. The rows of about four million tokens are shuffled together, where the
+program shuffles a thousand rows as it trains. Tokens that are left out of long documents are
+counted, and `overflow` keeps them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import NO_PAD, Column
+from corpusmill.arrays.randomness import derive_keys, purpose_of
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.errors import UserError, check_option
+from corpusmill.layout.sorting import cut_into_groups
+from corpusmill.objectives.columns import denoiser_column, target_column, token_column
+from corpusmill.objectives.denoising.corrupter import SpanCorrupter
+from corpusmill.objectives.denoising.denoisers import Denoiser, count_sentinels, fit_tokens
+from corpusmill.objectives.denoising.mixtures import MODES, UL2, MixedDenoiser
+from corpusmill.objectives.denoising.sentinels import find_modes, find_sentinels, sentinel_roles
+from corpusmill.objectives.documents import measure_sentences, unpack_documents
+from corpusmill.objectives.examples.joined_chunks import Chunks, cut_joined, draw_pieces
+from corpusmill.objectives.examples.windows import cut_windows
+from corpusmill.objectives.objective import Objective, Repeat
+from corpusmill.objectives.options import ObjectiveOptions, Preset
+from corpusmill.objectives.presets import T5_PRESETS
+from corpusmill.tokenization.special_tokens import SpecialTokens
+from corpusmill.tokenization.tokenizer_file import Vocabulary
+
+# The tokens of the longest piece of a document, and how many pieces are joined.
+_PIECE_TOKENS, _JOINED = 65_536, 128
+# The tokens that are cut at a time, and whose rows are shuffled.
+_SHUFFLED_TOKENS = 2**22
+
+# Built, but not written.
+_COUNTS = (
+    Column("documents", "uint16", "pieces of documents in the row"),
+    Column("pieces", "uint16", "pieces of documents of which the row holds the end"),
+)
+
+
+@dataclass(frozen=True)
+class T5Options(ObjectiveOptions):
+    """How T5's examples are made."""
+
+    summary: ClassVar[str] = (
+        "Build a T5 data set: spans of text become sentinels, which a decoder spells out."
+    )
+    presets: ClassVar[Mapping[str, Preset]] = T5_PRESETS
+    collator: ClassVar[str] = "corpusmill.reading.collate.seq2seq_collator:collate_seq2seq"
+
+    max_seq_length: int = 512
+    """Longest input of the encoder in tokens, with sentinels and the end token. The length of the
+    targets follows from it: 114 for inputs of 512."""
+    duplicates: int = 1
+    """How many times each document is built, each time with other rows and spans."""
+    noise_density: float = 0.15
+    """Share of a row's tokens that is left out and predicted."""
+    mean_noise_span_length: float = 3.0
+    """Mean length of the spans that are left out, in tokens."""
+    mask: Literal["static", "dynamic"] = "static"
+    """"static" leaves out spans when the examples are built; "dynamic" stores their text, of which
+    spans are left out anew in each epoch when it is loaded."""
+    denoisers: Literal["spans", "ul2"] = "spans"
+    """What is left out: "spans" of --noise-density and --mean-noise-span-length (T5); with "ul2" a
+    row gets one of UL2's seven denoisers, which leave out short or long spans, few or many, or the
+    end of the row, and its input begins with the token of their mode."""
+    merge_documents: bool = True
+    """Join 128 documents before they are cut into rows, as T5 does, so that nearly all rows are
+    full; otherwise a row is of one document, and a document's last row may be short."""
+    overflow: Literal["drop", "keep"] = "drop"
+    """What becomes of documents of more than 65,536 tokens: "drop" takes a random piece of this
+    length in each pass, as T5 does, and counts the other tokens; "keep" takes all pieces."""
+
+    def __post_init__(self) -> None:
+        """Check each option.
+
+        Raises:
+            UserError: examples cannot be built with a value.
+        """
+        self.check_ranges(
+            max_seq_length=(5, 65535),
+            duplicates=(1, 65535),
+            noise_density=(0.01, 0.9),
+            mean_noise_span_length=(1, 1000),
+        )
+        for name in ("noise_density", "mean_noise_span_length"):
+            value = getattr(self, name)
+            if self.denoisers == "ul2" and value != getattr(T5Options, name):
+                flag = f"--{name.replace('_', '-')} {value}"
+                raise UserError(flag, "UL2's denoisers have their own", "Leave it out")
+        if self.duplicates > 1 and self.mask == "dynamic" and not self.merge_documents:
+            cause = "each pass would cut documents into the same rows, and readers leave out spans"
+            cure = "Give --duplicates 1; other spans are left out in each epoch"
+            raise UserError(f"--duplicates {self.duplicates}", cause, cure)
+        check_option("overflow", self.overflow, self.overflow in {"drop", "keep"}, "drop or keep")
+
+    @property
+    def mixture(self) -> tuple[MixedDenoiser, ...]:
+        """How rows are corrupted: all ways are equally likely."""
+        own = Denoiser(self.noise_density, self.mean_noise_span_length)
+        return UL2 if self.denoisers == "ul2" else (MixedDenoiser("spans", "", own),)
+
+    @property
+    def row_tokens(self) -> tuple[int, ...]:
+        """The tokens of a full row of each denoiser before it is corrupted."""
+        length = self.max_seq_length - bool(self._modes)
+        return tuple(int(fit_tokens(length, *mixed.denoiser)) for mixed in self.mixture)
+
+    @property
+    def num_sentinels(self) -> int:
+        """The most spans of a row."""
+        pairs = zip(self.row_tokens, self.mixture, strict=True)
+        return max(int(count_sentinels(tokens, *mixed.denoiser)) for tokens, mixed in pairs)
+
+    @property
+    def special_tokens(self) -> Mapping[str, Sequence[str]]:
+        """The sentinels, in the order in which they stand in a row, and the tokens of modes."""
+        return {**sentinel_roles(self.num_sentinels), **self._modes}
+
+    @property
+    def _modes(self) -> Mapping[str, Sequence[str]]:
+        return MODES if self.denoisers == "ul2" else {}
+
+    def bind(self, tokenizer: Vocabulary) -> "T5":
+        """Return the objective for a tokenizer."""
+        tokenizer.special.require(tokenizer.name, "eos", "pad")
+        modes = find_modes(tokenizer, self._modes)
+        sentinels = find_sentinels(tokenizer, self.num_sentinels, max(self.row_tokens))
+        dtype = tokenizer.token_dtype.name
+        return T5(self, tokenizer.special, sentinels, tuple(modes.items()), dtype)
+
+    def corrupter(self, tokenizer: Vocabulary) -> SpanCorrupter | None:
+        """Leave out spans as a static build does."""
+        return self.bind(tokenizer).corrupter if self.mask == "dynamic" else None
+
+    def choose_documents(self, documents: DocumentOptions) -> DocumentOptions:
+        """Read WikiText's articles by default, each as one text."""
+        return documents.or_else("wikitext-articles", "document")
+
+
+@dataclass(frozen=True)
+class T5(Objective):
+    """The objective `t5`, bound to a tokenizer's ids.
+
+    Attributes:
+        options: how examples are made.
+        special: the tokenizer's special ids; eos and pad must be there.
+        sentinel_ids: the ids of the sentinels, in their order.
+        mode_ids: the roles and ids of the tokens of modes.
+        token_dtype: the NumPy name of the type of a token id.
+    """
+
+    name = "t5"
+
+    options: T5Options
+    special: SpecialTokens
+    sentinel_ids: tuple[int, ...]
+    mode_ids: tuple[tuple[str, int], ...]
+    token_dtype: str
+
+    @property
+    def repeats(self) -> int:
+        """How many times each document is built."""
+        return self.options.duplicates
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The sentinels, and the tokens of modes if there are any."""
+        modes = {"mode_ids": dict(self.mode_ids)} if self.mode_ids else {}
+        return {"sentinel_ids": list(self.sentinel_ids), **modes}
+
+    @property
+    def corrupter(self) -> SpanCorrupter:
+        """How rows become inputs and targets, now or when they are loaded."""
+        mixture, modes = self.options.mixture, dict(self.mode_ids)
+        return SpanCorrupter(
+            tuple(mixed.denoiser for mixed in mixture),
+            self.options.row_tokens,
+            self.sentinel_ids,
+            self.special.eos_id or 0,
+            tuple(modes[mixed.mode] for mixed in mixture if mixed.mode),
+        )
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of the data set, by Hugging Face's names; in TFRecord they have T5's."""
+        lists = self._text_columns if self.options.mask == "dynamic" else self._pair_columns
+        names = tuple(mixed.name for mixed in self.options.mixture)
+        return (*lists, denoiser_column(names)) if len(names) > 1 else lists
+
+    @property
+    def _pad_id(self) -> int:
+        pad_id = self.special.pad_id
+        if pad_id is None or pad_id == self.special.eos_id:
+            return NO_PAD  # it could be mistaken for the row's own end
+        return pad_id
+
+    @property
+    def _text_columns(self) -> tuple[Column, ...]:
+        meaning, width = "text, of which spans are left out later", max(self.options.row_tokens)
+        tokens = token_column(self.token_dtype, meaning, width, self._pad_id)
+        return (replace(tokens, feature="targets"),)
+
+    @property
+    def _pair_columns(self) -> tuple[Column, ...]:
+        meaning = "text with a sentinel in place of each span that was left out"
+        layout = (self.token_dtype, self._pad_id)
+        tokens = token_column(layout[0], meaning, self.options.max_seq_length, layout[1])
+        targets = target_column(*layout, self.corrupter.longest_target)
+        return (replace(tokens, feature="inputs"), targets)
+
+    @property
+    def built_columns(self) -> tuple[Column, ...]:
+        """The columns that `build` returns: pieces of documents, of which `pack` makes rows."""
+        return (*self.columns, *_COUNTS)
+
+    def build(self, documents: pa.RecordBatch, repeat: Repeat) -> pa.RecordBatch:
+        """Cut documents into pieces."""
+        index, token_ids = unpack_documents(documents)
+        bounds = index.sentence_offsets[index.offsets]
+        pieces, offsets, owners, indices = cut_windows(token_ids, bounds, _PIECE_TOKENS, 0, -1)
+        if self.options.overflow == "drop" and indices.any():
+            purpose = purpose_of("corpusmill.t5.pieces")
+            keys = derive_keys(np.uint64(repeat.seed), index.ids, repeat.number, purpose)
+            drawn = draw_pieces(owners, indices, keys)
+            pieces, offsets = ragged.take(pieces, offsets, drawn)
+            owners, indices = owners[drawn], indices[drawn]
+        columns = {
+            self.columns[0].name: ragged.to_arrow(pieces, offsets),
+            "denoiser": np.zeros(len(owners), np.int8),
+            **{column.name: np.ones(len(owners), np.uint16) for column in _COUNTS},
+        }
+        nothing = ragged.to_arrow(
+            np.empty(0, self.token_dtype), np.zeros(len(owners) + 1, np.int32)
+        )
+        values = [columns.get(column.name, nothing) for column in self.built_columns]
+        return self.make_rows(index.ids[owners], repeat.number, indices, values)
+
+    def count(self, documents: pa.RecordBatch, examples: pa.RecordBatch) -> dict[str, int]:
+        """Count the tokens in pieces, all of which are in rows, and those that were left out."""
+        tokens = int(measure_sentences(documents).sum())
+        kept = _count_tokens(examples.column(self.columns[0].name))
+        return {"kept_tokens": kept, "trimmed_tokens": tokens - kept}
+
+    def pack(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Join pieces, cut them into rows, and leave out spans unless masks are dynamic."""
+        waiting: list[pa.RecordBatch] = []
+        tokens, name = 0, self.columns[0].name
+        # Whole groups of pieces that are joined, so that batches do not matter.
+        for group in cut_into_groups(rows, name, _JOINED, _JOINED * _PIECE_TOKENS + 1):
+            waiting.append(group)
+            tokens += _count_tokens(group.column(name))
+            if tokens >= _SHUFFLED_TOKENS:
+                yield self._cut(pa.concat_batches(waiting))
+                waiting, tokens = [], 0
+        if waiting:
+            yield self._cut(pa.concat_batches(waiting))
+
+    def _cut(self, pieces: pa.RecordBatch) -> pa.RecordBatch:
+        name, joined = self.columns[0].name, _JOINED if self.options.merge_documents else 1
+        token_ids, offsets = ragged.from_arrow(pieces.column(name))
+        chunks = cut_joined(
+            offsets.astype(np.int64),
+            pieces.column("key").to_numpy(),
+            joined,
+            np.array(self.options.row_tokens),
+            purpose_of("corpusmill.t5.rows"),
+        )
+        order = np.argsort(chunks.keys)
+        columns = {
+            **self._make_rows(token_ids, chunks, order),
+            "key": chunks.keys[order],
+            "denoiser": chunks.kinds[order],
+            "documents": chunks.overlapped[order],
+            "pieces": chunks.ended[order],
+        }
+        firsts = chunks.rows[order]
+        values = [
+            columns[name] if name in columns else pieces.column(name).to_numpy()[firsts]
+            for name in pieces.schema.names
+        ]
+        return ragged.to_batch(values, pieces.schema)
+
+    def _make_rows(
+        self, token_ids: np.ndarray, chunks: Chunks, order: np.ndarray
+    ) -> dict[str, pa.Array]:
+        """Return the lists of rows: their text, or their inputs and targets."""
+        names = [column.name for column in self.columns]
+        if self.options.mask == "dynamic":
+            offsets = np.append(chunks.bounds[:, 0], chunks.bounds[-1:, 1]).astype(np.int32)
+            return {names[0]: ragged.to_arrow(*ragged.take(token_ids, offsets, order))}
+        keys = derive_keys(np.uint64(0), chunks.keys[order], 0, purpose_of("corpusmill.t5.spans"))
+        rows = self.corrupter.corrupt(token_ids, chunks.bounds[order], chunks.kinds[order], keys)
+        return {
+            names[0]: ragged.to_arrow(rows.input_ids, rows.input_offsets),
+            names[1]: ragged.to_arrow(rows.target_ids, rows.target_offsets),
+        }
+
+    def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:
+        """Count rows also by the documents and the pieces in them."""
+        counts = super().measure(examples)
+        for column in _COUNTS:
+            counts[column.name] = np.bincount(examples.column(column.name))
+        return counts
+
+
+def _count_tokens(rows: pa.ListArray) -> int:
+    """Return the sum of the lengths of rows."""
+    _, offsets = ragged.from_arrow(rows)
+    return int(offsets[-1] - offsets[0])

@@ -1,0 +1,172 @@
+"""Tables that other packages can extend: objectives, formats, filters and rules of words.
+
+A package adds to a table by an entry point, in its pyproject.toml:
+
+    [project.entry-points."corpusmill.objectives"]
+    prefix-lm = "my_package.prefix_lm:PrefixLmOptions"
+
+Our own entries stand in the same tables. They need no installation, and their names cannot be
+taken. An entry is imported when it is first asked for.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.metadata import (
+    EntryPoint,
+    EntryPoints,
+    entry_points,
+    packages_distributions,
+    version,
+)
+from typing import Generic, TypeVar
+
+from corpusmill.errors import UserError, first_line
+
+Value = TypeVar("Value")
+
+_DOTTED_NAME = re.compile(r"[\w.]+:[\w.]+")
+
+
+class MissingPackageError(UserError):
+    """A data set needs a package that is not installed."""
+
+
+@cache
+def _installed(group: str) -> EntryPoints:
+    """The entry points of a group; to look through all packages takes a moment."""
+    return entry_points(group=group)
+
+
+class Plugins(Generic[Value]):
+    """A table of things of one kind by name.
+
+    Args:
+        group: the group of entry points.
+        flag: what a user gives the name with ("--output-format").
+        own: our own entries by name: values, or "package.module:name" of what is imported when it
+            is needed.
+        adapt: returns the value of what was imported; None if it is not of the kind.
+        expected: the kind, in words ("a subclass of ShardFormat").
+        takes_functions: whether "package.module:name" names an entry that is not registered.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        flag: str,
+        own: Mapping[str, Value | str],
+        adapt: Callable[[object], Value | None],
+        expected: str,
+        takes_functions: bool = False,
+    ) -> None:
+        self.group, self._flag, self._own = group, flag, own
+        self._adapt, self._expected, self._takes_functions = adapt, expected, takes_functions
+        self._loaded: dict[str, Value] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all entries, ours first."""
+        return (*self._own, *sorted({entry.name for entry in self._foreign} - self._own.keys()))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._own or any(entry.name == name for entry in self._foreign)
+
+    def __getitem__(self, name: str) -> Value:
+        """Return an entry.
+
+        Raises:
+            UserError: there is none of this name, several packages have one, or it cannot be
+                imported.
+        """
+        if name not in self._loaded:
+            own = self._own.get(name)
+            self._loaded[name] = self._load(name) if own is None or isinstance(own, str) else own
+        return self._loaded[name]
+
+    def values(self) -> list[Value]:
+        """Return all entries.
+
+        Raises:
+            UserError: one cannot be imported.
+        """
+        return [self[name] for name in self.names]
+
+    def load_recorded(self, name: str, package: str | None) -> Value:
+        """Return an entry that a data set was built with.
+
+        Args:
+            name: its name.
+            package: the package that provided it, as `package_of` gave it; None for our own.
+
+        Raises:
+            MissingPackageError: this environment lacks it.
+            UserError: it cannot be imported.
+        """
+        if name not in self and not (self._takes_functions and _DOTTED_NAME.fullmatch(name)):
+            value = f"{self._flag.removeprefix('--').replace('-', ' ')} {name}"
+            if package is None:
+                cause = "this version of corpusmill does not have it"
+                raise MissingPackageError(value, cause, "Update corpusmill")
+            cause = f"it is part of {package}, which is not installed"
+            raise MissingPackageError(value, cause, f"Run pip install {package.split()[0]}")
+        return self[name]
+
+    def package_of(self, name: str) -> str | None:
+        """Return the package that provides an entry and its version ("my-package 1.0").
+
+        None for our own entries, and for what does not belong to an installed package.
+        """
+        if name in self._own:
+            return None
+        entry = self.find_entry(name)
+        module = entry.module.partition(".")[0]
+        owners = [entry.dist.name] if entry.dist else packages_distributions().get(module, ())
+        return ", ".join(f"{owner} {version(owner)}" for owner in sorted(set(owners))) or None
+
+    @property
+    def _foreign(self) -> EntryPoints:
+        return _installed(self.group)
+
+    def find_entry(self, name: str) -> EntryPoint:
+        """Return where an entry is, without importing it.
+
+        Raises:
+            UserError: there is none of this name, or several packages have one.
+        """
+        value = self._own.get(name)
+        if isinstance(value, str):
+            return EntryPoint(name, value, self.group)
+        entries = [entry for entry in self._foreign if entry.name == name]
+        if len({entry.value for entry in entries}) > 1:
+            owners = ", ".join(sorted(entry.dist.name for entry in entries if entry.dist))
+            cause = f"several packages provide it: {owners}"
+            raise UserError(f"{self._flag} {name}", cause, "Uninstall all but one")
+        if entries:
+            return entries[0]
+        if self._takes_functions and _DOTTED_NAME.fullmatch(name):
+            return EntryPoint(name, name, self.group)
+        cures = [f"Choose one of {', '.join(self.names)}"] if self.names else []
+        if self._takes_functions:
+            cures.append("give package.module:function")
+        cure = ", or ".join(cures or ["Install the package that provides it"])
+        cure = cure[0].upper() + cure[1:]
+        cause = f"it is not known, and no installed package provides it (group {self.group})"
+        raise UserError(f"{self._flag} {name}", cause, cure)
+
+    def _load(self, name: str) -> Value:
+        entry = self.find_entry(name)
+        owner = f" of {entry.dist.name}" if entry.dist else ""
+        try:
+            value = self._adapt(entry.load())
+        except Exception as error:
+            cause = (
+                f"{entry.value}{owner} cannot be imported ({type(error).__name__}: "
+                f"{first_line(error)})"
+            )
+            cure = "Repair or update its package, here and on all workers"
+            raise UserError(f"{self._flag} {name}", cause, cure) from error
+        if value is None:
+            cause = f"{entry.value}{owner} is not {self._expected}"
+            raise UserError(f"{self._flag} {name}", cause, "Correct the entry point of its package")
+        return value

@@ -1,0 +1,1 @@
+"""What gives a finished data set away: pushing it to the Hugging Face hub."""

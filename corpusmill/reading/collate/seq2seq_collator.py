@@ -1,0 +1,183 @@
+"""Batches for encoder-decoders: rows with inputs and targets, or text that is corrupted now.
+
+The decoder's own inputs are the targets shifted by one place, which models of Hugging Face make
+themselves of `labels`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from corpusmill.arrays.columns import ANY_LENGTH, Column, Role, column_of
+from corpusmill.errors import UserError
+from corpusmill.objectives.denoising.corrupter import Corrupter
+from corpusmill.reading.collate.load_masking import derive_mask_keys
+from corpusmill.reading.collate.options import CollatorOptions, refuse_others
+from corpusmill.reading.collate.padding import Padding, attention_mask, pad
+from corpusmill.reading.collate.sources import options_of, sources_of, split_by_maker, starts_of
+from corpusmill.reading.data_set import Samples
+from corpusmill.reading.keywords import check_seed
+from corpusmill.reading.load.batches import Collator
+from corpusmill.reading.rows import Batch, Integers, Lists, Part, Rows, gather_lists
+
+LABELS = "labels"
+_NOT_PREDICTED = -100
+
+
+@dataclass(frozen=True)
+class Corruption:
+    """Corrupts the rows of one or several data sets as they are loaded, anew in each epoch.
+
+    What becomes of a row depends only on its tokens and on (seed, epoch, number of the sample).
+
+    Attributes:
+        corrupters: the corrupter of each data set.
+        tokens: the name of the column of tokens.
+        kinds: the name of the column of the rows' classes; empty if there is none.
+        seed: the seed.
+        starts: the number of each data set's first sample.
+    """
+
+    corrupters: tuple[Corrupter, ...]
+    tokens: str = "input_ids"
+    kinds: str = ""
+    seed: int = 0
+    starts: tuple[int, ...] = (0,)
+
+    def __post_init__(self) -> None:
+        """Check the seed.
+
+        Raises:
+            UserError: the seed is out of range.
+        """
+        check_seed(self.seed)
+
+    def __call__(self, rows: Rows) -> Rows:
+        """Return rows with inputs and targets; the given ones are not changed.
+
+        Raises:
+            ValueError: the columns do not fit one another.
+        """
+        inputs, targets = list[Part](), list[Part]()
+        for corrupter, places in split_by_maker(self.corrupters, self.starts, rows.samples):
+            parts = self._corrupt(corrupter, rows, places)
+            for part, column in zip(parts, (inputs, targets), strict=True):
+                column.append(Part(part, np.arange(len(places)), places))
+        lists = [_join(column, len(rows)) for column in (inputs, targets)]
+        names = (self.tokens, LABELS)
+        columns = {**rows.columns, **dict(zip(names, lists, strict=True))}
+        return Rows(columns, rows.samples, rows.epochs)
+
+    def _corrupt(self, corrupter: Corrupter, rows: Rows, places: Integers) -> tuple[Lists, Lists]:
+        tokens = rows.lists(self.tokens)
+        bounds = np.column_stack([tokens.offsets[places], tokens.offsets[places + 1]])
+        kinds = np.zeros(len(places), np.int64)
+        if self.kinds:
+            kinds = np.asarray(rows.columns[self.kinds], np.int64)[places]
+        keys = derive_mask_keys(np.uint64(self.seed), rows.samples[places], rows.epochs[places])
+        made = corrupter.corrupt(tokens.values, bounds, kinds, keys)
+        return Lists(made.input_ids, made.input_offsets), Lists(
+            made.target_ids, made.target_offsets
+        )
+
+
+def _join(parts: list[Part], rows: int) -> Lists:
+    return parts[0].lists if len(parts) == 1 else gather_lists(parts, rows)
+
+
+@dataclass(frozen=True)
+class Seq2SeqCollator(Collator):
+    """Rows with inputs of an encoder and targets of a decoder.
+
+    Attributes:
+        padding: the width of inputs.
+        target_padding: the width of targets.
+        tokens: the name of the column of inputs.
+        targets: the name of the column of targets.
+        corruption: how inputs and targets are made of rows; None if the rows have them.
+
+    Example:
+        inputs [5, 99, 1] and [6, 7, 99, 1] with targets [99, 8, 1] and [99, 1] give
+        input_ids [[5, 99, 1, 0], [6, 7, 99, 1]], attention_mask [[1, 1, 1, 0], [1, 1, 1, 1]] and
+        labels [[99, 8, 1], [99, 1, -100]]; all are int64.
+    """
+
+    padding: Padding
+    target_padding: Padding
+    tokens: str = "input_ids"
+    targets: str = LABELS
+    corruption: Corruption | None = None
+
+    def prepare(self, rows: Rows) -> Rows:
+        """Make inputs and targets of rows that were stored as text."""
+        return rows if self.corruption is None else self.corruption(rows)
+
+    def __call__(self, rows: Rows) -> Batch:
+        """Return the arrays of one batch.
+
+        Raises:
+            UserError: a row is longer than the padding's max_length.
+        """
+        inputs, targets = rows.lists(self.tokens), rows.lists(self.targets)
+        width = self.padding.width(inputs.lengths)
+        target_width = self.target_padding.width(targets.lengths)
+        return {
+            self.tokens: pad(*inputs, width, self.padding.pad_id),
+            "attention_mask": attention_mask(inputs.offsets, width),
+            LABELS: pad(*targets, target_width, _NOT_PREDICTED),
+        }
+
+
+def collate_seq2seq(
+    samples: Samples, padding: Padding, options: CollatorOptions
+) -> Seq2SeqCollator:
+    """Return the collator of inputs and targets, which makes them of rows that lack targets.
+
+    Raises:
+        UserError: an option does not suit the data set.
+    """
+    refuse_others(options)
+    columns, sources = samples.manifest.columns, sources_of(samples)
+    targets, corruption = column_of(columns, Role.TARGET_IDS), None
+    widths = [column.width for source in sources if (column := _targets_of(source))]
+    if targets is None:
+        corrupters = tuple(map(_corrupter_of, sources))
+        widths = [corrupter.longest_target for corrupter in corrupters]
+        kinds = column_of(columns, Role.CLASS)
+        corruption = Corruption(
+            corrupters,
+            columns[0].name,
+            kinds.name if kinds else "",
+            options.get("seed", 0),
+            starts_of(sources),
+        )
+    name = targets.name if targets else LABELS
+    return Seq2SeqCollator(
+        padding, _pad_targets(padding, widths), columns[0].name, name, corruption
+    )
+
+
+def _targets_of(samples: Samples) -> Column | None:
+    return column_of(samples.manifest.columns, Role.TARGET_IDS)
+
+
+def _corrupter_of(samples: Samples) -> Corrupter:
+    """Return what makes targets of a data set's rows.
+
+    Raises:
+        UserError: nothing does.
+    """
+    corrupter = options_of(samples).corrupter(samples.manifest.tokenizer)
+    if corrupter is None:
+        cause = "its rows have no targets, and its objective does not make them"
+        name = samples.manifest.objective.name
+        raise UserError(f"objective {name}", cause, "Correct its `columns` or `corrupter`")
+    return corrupter
+
+
+def _pad_targets(padding: Padding, widths: Sequence[int]) -> Padding:
+    """Return the padding of targets, whose greatest length the data sets know."""
+    if ANY_LENGTH in widths:
+        return replace(padding, padding="longest", max_length=None)
+    return replace(padding, max_length=padding.round_up(max(widths)))

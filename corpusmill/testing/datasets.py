@@ -1,0 +1,295 @@
+"""Small data sets in a plain loop: what the job builds, without Beam, for tests of few seconds."""
+
+import io
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from corpusmill.arrays import ragged
+from corpusmill.corpus.batches import ReadCounts, Reject
+from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.text.reading import read_text
+from corpusmill.dataset import manifest as manifests
+from corpusmill.dataset.card import render_card
+from corpusmill.dataset.corpus_entry import CorpusEntry, SourceFile
+from corpusmill.dataset.croissant import render_croissant
+from corpusmill.dataset.distributions import Counts, add_all, as_mapping, weigh, weigh_segments
+from corpusmill.dataset.manifest_json import encode, seal
+from corpusmill.dataset.shards import write_shard
+from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.shard_formats import FORMATS, part_names, resolve
+from corpusmill.layout.placement import SPLIT_NAMES, assign_splits
+from corpusmill.layout.sorting import add_keys, sort_rows
+from corpusmill.objectives.objective import Objective, Repeat
+from corpusmill.objectives.options import ObjectiveOptions
+from corpusmill.objectives.random_documents import Pool
+from corpusmill.objectives.registry import OBJECTIVES
+from corpusmill.tokenization.encoding import encode_documents
+from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from corpusmill.tokenization.text_cuts import TextCuts
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
+from corpusmill.tokenization.words.word_marks import marked_dtype
+
+# Several groups of rows for each shard, as large shards have.
+_GROUP_ROWS = 200
+
+
+@dataclass(frozen=True)
+class SmallBuild:
+    """What a small data set is made of.
+
+    Attributes:
+        objective: the objective's options.
+        tokenizer: the tokenizer.
+        text: the corpus, one text file.
+        documents: how documents are read; what it leaves open, the objective chooses.
+        output: how shards are written.
+        shards: of the train split, in random order; validation has one.
+        validation_share: of the documents; 0 for no such split.
+        seed: of all draws.
+    """
+
+    objective: ObjectiveOptions
+    tokenizer: TokenizerFile
+    text: bytes
+    documents: DocumentOptions = field(default_factory=DocumentOptions)
+    output: OutputOptions = field(default_factory=OutputOptions)
+    shards: int = 3
+    validation_share: float = 0.2
+    seed: int = 1
+
+    @property
+    def read(self) -> DocumentOptions:
+        """How documents are read."""
+        return self.objective.choose_documents(replace(self.documents, input_format="text"))
+
+    def bind(self) -> Objective:
+        """The objective, bound to the tokenizer."""
+        roles = self.objective.special_tokens
+        return self.objective.bind(self.tokenizer.with_roles(roles))
+
+    def tokenize(self) -> "Tokenized":
+        """The documents of the text, tokenized."""
+        objective = self.bind()
+        cuts = objective.text_cuts(self.seed)
+        return _tokenize(self.text, self.read, self.tokenizer, objective.words, cuts)
+
+
+@dataclass(frozen=True)
+class Tokenized:
+    """The tokenized documents of a text.
+
+    Attributes:
+        documents: a batch of `corpusmill.tokenization.encoding.tokenized_schema`.
+        counts: of what was read and tokenized, by the job's names.
+        rejects: what could not be read.
+    """
+
+    documents: pa.RecordBatch
+    counts: Mapping[str, int]
+    rejects: Sequence[Reject]
+
+
+@cache
+def _tokenize(
+    text: bytes,
+    options: DocumentOptions,
+    tokenizer: TokenizerFile,
+    words: str,
+    cuts: TextCuts | None,
+) -> Tokenized:
+    dtype = marked_dtype(tokenizer.vocab_size) if words else tokenizer.token_dtype
+    encoder = SentenceTokenizer(tokenizer.json, dtype, words=words)
+    batches = list(read_text(io.BytesIO(text), FileRange("text", 0, options, 0, len(text))))
+    full = [batch.documents for batch in batches if batch.documents.num_rows]
+    encoded = [encode_documents(encoder, batch, cuts) for batch in full]
+    rejects = [reject for batch in batches for reject in batch.rejects]
+    read = vars(sum((batch.counts for batch in batches), ReadCounts()))
+    counts = {f"read.{name}": number for name, number in read.items()} | {
+        "read.rejects": len(rejects),
+        "write.rejects": len(rejects),
+        "tokenize.documents": sum(batch.documents.num_rows for batch in encoded),
+        "tokenize.empty_documents": sum(batch.empty_documents for batch in encoded),
+        "tokenize.tokens": sum(batch.tokens for batch in encoded),
+        "tokenize.unknown_tokens": sum(batch.unknown_tokens for batch in encoded),
+        "tokenize.text_bytes": sum(batch.text_bytes for batch in encoded),
+        "tokenize.empty_sentences": sum(batch.empty_sentences for batch in encoded),
+    }
+    return Tokenized(pa.concat_batches([batch.documents for batch in encoded]), counts, rejects)
+
+
+def pool_of(documents: pa.RecordBatch, splits: np.ndarray) -> Pool:
+    """The pool that holds all documents.
+
+    Args:
+        documents: tokenized documents.
+        splits: uint8[documents], 0 for train and 1 for validation.
+    """
+    ordered = ragged.take_rows(documents, np.argsort(splits, kind="stable"))
+    sentences, document_offsets = ragged.from_arrow(ordered.column("sentences"))
+    token_ids, sentence_offsets = ragged.from_arrow(sentences)
+    return Pool(
+        ordered.column("document").to_numpy(),
+        document_offsets.astype(np.int64),
+        sentence_offsets.astype(np.int64),
+        token_ids,
+        np.array([0, np.count_nonzero(splits == 0), len(splits)]),
+    )
+
+
+def keyed_rows(build: SmallBuild) -> list[pa.RecordBatch]:
+    """The examples of all documents as one split, a batch for each pass, with their keys."""
+    objective, documents = build.bind(), build.tokenize().documents
+    splits = np.zeros(documents.num_rows, np.uint8)
+    pool = pool_of(documents, splits)
+    passes = (Repeat(number, pool, splits, build.seed) for number in range(objective.repeats))
+    return [add_keys(objective.build(documents, repeat), build.seed) for repeat in passes]
+
+
+def write_dataset(folder: Path, build: SmallBuild) -> manifests.Manifest:
+    """Write a complete data set into a new folder, and return its manifest."""
+    folder.mkdir(parents=True)
+    return _Writer(folder, build).write()
+
+
+class _Writer:
+    """Writes one data set."""
+
+    def __init__(self, folder: Path, build: SmallBuild) -> None:
+        self.folder, self.made = folder, build
+        self.objective = build.bind()
+        self.options = resolve(build.output, self.objective.columns)
+        self.format = FORMATS[self.options.output_format]
+        self.companions: list[manifests.FileEntry] = []
+        self.counts: Counter[str] = Counter()
+
+    def write(self) -> manifests.Manifest:
+        tokenized = self.made.tokenize()
+        built = self.build(tokenized.documents)
+        splits = {
+            SPLIT_NAMES[split]: self.write_split(split, examples)
+            for split, examples in enumerate(built)
+        }
+        self.counts.update(tokenized.counts)
+        self.counts["build.passes"] = tokenized.documents.num_rows * self.objective.repeats
+        self.counts["build.examples"] = sum(examples.num_rows for examples in built)
+        for split in splits.values():
+            self.count_written(split)
+        manifest = replace(
+            self.header(), counts=dict(self.counts), splits=splits, files=(*self.companions,)
+        )
+        contents = {manifests.TOKENIZER: self.made.tokenizer.json.encode()}
+        names = {name: [shard.file for shard in split.shards] for name, split in splits.items()}
+        options = manifest.objective.options
+        contents |= self.format.companion_files(names, self.made.tokenizer.json, options)
+        if tokenized.rejects:
+            lines = "".join(json.dumps(asdict(reject)) + "\n" for reject in tokenized.rejects)
+            contents[manifests.REJECTS] = lines.encode()
+        manifest = manifest.with_files(contents)
+        described = {
+            manifests.CROISSANT: render_croissant(manifest),
+            manifests.CARD: render_card(manifest),
+        }
+        manifest = manifest.with_files(described)
+        content = encode(manifest)
+        last = {manifests.MANIFEST: content, manifests.SUCCESS: seal(content)}
+        for name, data in {**contents, **described, **last}.items():
+            (self.folder / name).parent.mkdir(exist_ok=True)
+            (self.folder / name).write_bytes(data)
+        return manifest
+
+    def count_written(self, split: manifests.Split) -> None:
+        self.counts["write.rows"] += split.rows
+        if "pieces" in split.distributions:
+            self.counts["write.pieces"] += weigh(split.distributions["pieces"])
+        if tokens := weigh_segments(split.distributions):
+            self.counts["write.segment_tokens"] += tokens
+
+    def build(self, documents: pa.RecordBatch) -> list[pa.RecordBatch]:
+        """All examples of each split, with their keys."""
+        ids, share = documents.column("document").to_numpy(), self.made.validation_share
+        seed = self.made.seed
+        splits = assign_splits(seed, ids, share)
+        pool = pool_of(documents, splits) if self.objective.pool_tokens else None
+        built = []
+        for split in range(1 + bool(share)):
+            own = ragged.take_rows(documents, np.flatnonzero(splits == split))
+            marks = np.full(own.num_rows, split, np.uint8)
+            passes = [
+                self.objective.build(own, Repeat(repeat, pool, marks, seed))
+                for repeat in range(self.objective.repeats)
+            ]
+            for rows in passes:
+                counted = self.objective.count(own, rows)
+                self.counts.update({f"build.{name}": counted[name] for name in counted})
+            built.append(add_keys(pa.concat_batches(passes), seed))
+        return built
+
+    def write_split(self, split: int, examples: pa.RecordBatch) -> manifests.Split:
+        name, joined = SPLIT_NAMES[split], self.format.joined
+        total = 1 if split or joined else self.made.shards
+        suffixes = self.format.suffixes(self.options)
+        entries, distributions = [], dict[str, Counts]()
+        homes = examples.column("key").to_numpy() % np.uint64(total)
+        for number in range(total):
+            own = ragged.take_rows(examples, np.flatnonzero(homes == number))
+            pattern = self.options.shard_name
+            file = manifests.shard_name(name, number, total, suffixes[0], pattern)
+            parts = part_names(joined[name] + suffixes[0] if joined else file, suffixes)
+            counted = self.write_shard(parts, own)
+            add_all(distributions, counted)
+            lengths = counted.get("length", np.zeros(0, np.int64))
+            first, *others = (
+                manifests.entry_of(part, (self.folder / part).read_bytes()) for part in parts
+            )
+            self.companions += others
+            size, digest = first.bytes, first.sha256
+            rows = int(lengths.sum())
+            entries.append(manifests.Shard(first.file, size, digest, rows, weigh(lengths)))
+        counts = {kind: as_mapping(counts) for kind, counts in distributions.items()}
+        return manifests.Split.from_shards(entries, counts)
+
+    def write_shard(self, parts: tuple[str, ...], examples: pa.RecordBatch) -> dict[str, Counts]:
+        """Write the files of one shard, and return its distributions."""
+        counted: dict[str, Counts] = {}
+        with ExitStack() as files:
+            streams = [files.enter_context((self.folder / part).open("wb")) for part in parts]
+            groups = sort_rows([examples], _GROUP_ROWS)
+            written = write_shard(self.objective, self.options, [streams], groups, _GROUP_ROWS)
+            for _, _, distributions in written:
+                add_all(counted, distributions)
+        return counted
+
+    def header(self) -> manifests.Manifest:
+        made, objective = self.made, self.objective
+        size = len(made.text)
+        tokenizer = made.tokenizer.with_roles(made.objective.special_tokens)
+        return manifests.Manifest(
+            corpusmill_version=version("corpusmill"),
+            objective=manifests.ObjectiveEntry(
+                name=objective.name,
+                options=asdict(made.objective),
+                repeats=objective.repeats,
+                package=OBJECTIVES.package_of(objective.name),
+                facts=objective.facts,
+            ),
+            seed=made.seed,
+            tokenizer=manifests.TokenizerEntry.from_tokenizer(tokenizer),
+            output=manifests.OutputEntry(
+                format=self.format.name,
+                options=self.options,
+                validation_share=made.validation_share,
+                package=FORMATS.package_of(self.format.name),
+            ),
+            columns=objective.columns,
+            corpus=CorpusEntry(asdict(made.read), None, size, (SourceFile("text", size),)),
+        )

@@ -1,0 +1,211 @@
+"""Checks of an objective, as the job, `verify` and the readers use it."""
+
+import json
+import pickle
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, get_args
+
+import numpy as np
+import pyarrow as pa
+
+from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import ANY_LENGTH, NO_PAD, Column, arrow_schema, tokens_of
+from corpusmill.dataset.accounting import Expected, find_imbalances
+from corpusmill.dataset.distributions import add_all, as_mapping, recount
+from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.manifest_checks import check_columns
+from corpusmill.dataset.shards import read_shard
+from corpusmill.dataset.verify import verify
+from corpusmill.formats.options import OutputOptions, Padding
+from corpusmill.layout.sorting import sort_rows
+from corpusmill.objectives.objective import Objective, Repeat
+from corpusmill.objectives.options import ObjectiveOptions
+from corpusmill.objectives.registry import OBJECTIVES
+from corpusmill.reading.cache.row_checks import check_rows
+from corpusmill.reading.cache.unpacking import unpack_batch
+from corpusmill.reading.collate.collators import collator_for
+from corpusmill.reading.data_set import DataSet
+from corpusmill.reading.load.loader import Loader
+from corpusmill.reading.make_batches import make_batches
+from corpusmill.reading.rows import Lists, Values
+from corpusmill.testing.datasets import SmallBuild, keyed_rows, pool_of, write_dataset
+from corpusmill.testing.samples import small_text
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
+
+_SEED = 3
+
+
+def check_objective(
+    options: ObjectiveOptions, tokenizer: TokenizerFile, text: bytes | None = None
+) -> None:
+    """Check that an objective keeps what the job, `verify` and the readers rely on.
+
+    It is registered under its name, travels to workers, and its columns can be verified and read.
+    Its rows are the same however documents come in batches and rows are cut before they are packed;
+    its counts balance and are those of the written rows. Data sets of it, ragged and padded, are
+    verified, and the readers give the rows that were built, each once.
+
+    Args:
+        options: the objective's options.
+        tokenizer: with the special tokens that it needs (`small_tokenizer`).
+        text: the corpus (by default `small_text()`).
+
+    Raises:
+        AssertionError: it does not; the message says what differs.
+    """
+    build = SmallBuild(options, tokenizer, small_text() if text is None else text)
+    objective = build.bind()
+    _check_registration(objective, build)
+    _check_building(objective, build)
+    _check_packing(objective, build)
+    for padding in get_args(Padding):
+        if padding == "max_length" and not _can_pad(objective):
+            continue
+        output = OutputOptions(padding=padding)
+        with TemporaryDirectory(prefix="corpusmill-") as folder:
+            _check_dataset(Path(folder), replace(build, output=output))
+
+
+def _check_registration(objective: Objective, build: SmallBuild) -> None:
+    name, options = objective.name, build.objective
+    assert name in OBJECTIVES, f"no entry point of {OBJECTIVES.group} has the name {name!r}"
+    assert OBJECTIVES[name] is type(options), f"the entry point {name!r} is another class"
+    assert pickle.loads(pickle.dumps(objective)) == objective, "it changes when it is pickled"  # noqa: S301
+    as_json = json.loads(json.dumps(asdict(options)))
+    assert type(options)(**as_json) == options, "its options change when they are written as JSON"
+    assert json.loads(json.dumps(dict(objective.facts))) == objective.facts, "its facts: likewise"
+    check_columns(objective.columns, build.tokenizer.vocab_size)
+    tokens_of(objective.built_columns)
+
+
+def _check_building(objective: Objective, build: SmallBuild) -> None:
+    """Rows depend on their own document alone, not on the others of a batch."""
+    documents = build.tokenize().documents
+    for number in range(min(objective.repeats, 2)):
+        whole = _by_identity(_build(objective, documents, number, build.seed, documents.num_rows))
+        assert len(whole), "it builds no rows"
+        for size in (1, 7):
+            parts = _by_identity(_build(objective, documents, number, build.seed, size))
+            assert parts.keys() == whole.keys(), "other rows for other batches of documents"
+            for identity, row in whole.items():
+                assert parts[identity] == row, f"the row {identity} differs in another batch"
+    names = [field.name for field in arrow_schema(objective.built_columns)]
+    assert list(next(iter(whole.values()))) == names, "it does not build its built_columns"
+
+
+def _build(
+    objective: Objective, documents: pa.RecordBatch, number: int, seed: int, size: int
+) -> Iterator[pa.RecordBatch]:
+    pool = pool_of(documents, np.zeros(documents.num_rows, np.uint8))
+    for begin in range(0, documents.num_rows, size):
+        some = documents.slice(begin, size)
+        splits = np.zeros(some.num_rows, np.uint8)
+        rows = objective.build(some, Repeat(number, pool, splits, seed))
+        rows.validate(full=True)
+        yield rows
+
+
+def _by_identity(batches: Iterator[pa.RecordBatch]) -> dict[tuple[int, ...], dict[str, Any]]:
+    rows: dict[tuple[int, ...], dict[str, Any]] = {}
+    for batch in batches:
+        for row in batch.to_pylist():
+            identity = (row.pop("document"), row.pop("repeat"), row.pop("index"))
+            assert identity not in rows, f"two rows are {identity} (document, repeat, index)"
+            rows[identity] = row
+    return rows
+
+
+def _check_packing(objective: Objective, build: SmallBuild) -> None:
+    """The written rows do not depend on batches, balance, and are what was measured."""
+    documents, counts = build.tokenize().documents, Counter(build.tokenize().counts)
+    keyed = keyed_rows(build)
+    for rows in keyed:
+        counted = objective.count(documents, rows)
+        counts.update({f"build.{name}": number for name, number in counted.items()})
+        counts.update({"build.passes": documents.num_rows, "build.examples": rows.num_rows})
+    packed = pa.concat_batches(objective.pack(sort_rows(list(keyed), 10**9)))
+    for size in (1, 50):
+        again = pa.concat_batches(objective.pack(sort_rows(list(keyed), size)))
+        assert again == packed, f"other rows are packed from batches of {size}"
+    counts["write.rows"] = packed.num_rows
+    measured: dict[str, np.ndarray] = {}
+    add_all(measured, objective.measure(packed))
+    if "pieces" in measured:
+        counts["write.pieces"] = int(measured["pieces"] @ np.arange(len(measured["pieces"])))
+    expected = Expected(counts["read.ranges"], -1, 1, objective.repeats)
+    problems = find_imbalances(counts, expected, packed.num_rows, 1)
+    assert not problems, f"its counts do not balance: {problems[0]}"
+    for padded in (False, True) if _can_pad(objective) else (False,):
+        _check_finished(objective, packed, padded, build.tokenizer.vocab_size, measured)
+
+
+def _check_finished(
+    objective: Objective,
+    packed: pa.RecordBatch,
+    padded: bool,
+    vocab_size: int,
+    measured: Mapping[str, np.ndarray],
+) -> None:
+    columns = objective.columns
+    rows = objective.finish(packed, padded)
+    assert rows.schema == arrow_schema(columns, padded), "`finish` does not return its columns"
+    lengths = np.diff(ragged.from_arrow(packed.column(columns[0].name))[1])
+    longest = int(lengths.max())
+    check_rows(unpack_batch(rows, columns), columns, vocab_size, longest)
+    counted = recount(rows, columns, longest)
+    for name, counts in counted.items():
+        same = name in measured and as_mapping(measured[name]) == as_mapping(counts)
+        assert same, f"`measure` does not give the distribution {name} of the written rows"
+
+
+def _check_dataset(folder: Path, build: SmallBuild) -> None:
+    manifest = write_dataset(folder / "data", build)
+    problems = verify(folder / "data")
+    assert not problems, f"`verify` finds {problems[0]}"
+    data = DataSet(folder / "data", cache_folder=folder / "cache")
+    _check_rows_read(data, manifest)
+    if data.columns[0].width == ANY_LENGTH:
+        return  # readers cut a stream into windows
+    loader = Loader(make_batches(data, 8, seed=_SEED), prefetch_factor=0)
+    sizes = [len(next(iter(batch.values()))) for batch in loader]
+    assert sum(sizes) == len(data), "the batches of an epoch do not have each row once"
+    collator = collator_for(data)
+    one = collator(collator.prepare(data.take(np.arange(2))))
+    again = collator(collator.prepare(data.take(np.arange(2))))
+    for name, values in one.items():
+        assert np.array_equal(values, again[name]), f"{name} of the same rows differs"
+
+
+def _check_rows_read(data: DataSet, manifest: Manifest) -> None:
+    number = 0
+    for shard in manifest.splits["train"].shards:
+        for batch in read_shard(data.folder, manifest, shard.file):
+            stored = unpack_batch(batch, data.columns)
+            read = data.take(np.arange(number, number + batch.num_rows))
+            for name, values in stored.items():
+                pair = (values, read.columns[name])
+                parts = zip(
+                    *(part if isinstance(part, Lists) else [part] for part in pair), strict=True
+                )
+                same = all(np.array_equal(*two) for two in parts)
+                assert same, f"the readers give another {name} than {shard.file} holds"
+            number += batch.num_rows
+    assert number == len(data), "the readers give another number of rows than were written"
+
+
+def _are_equal(values: Values, others: Values) -> bool:
+    if isinstance(values, Lists) and isinstance(others, Lists):
+        return all(np.array_equal(*pair) for pair in zip(values, others, strict=True))
+    return not isinstance(values, Lists) and np.array_equal(values, others)
+
+
+def _can_pad(objective: Objective) -> bool:
+    def has_width(column: Column) -> bool:
+        return not column.width or (column.width != ANY_LENGTH and column.pad != NO_PAD)
+
+    columns: Sequence[Column] = objective.columns
+    return all(has_width(column) for column in columns)

@@ -1,0 +1,124 @@
+"""The pages of the commands, generated from the dataclasses that the command line is made of.
+
+MkDocs calls `on_files` when it builds the site. Run as a program, this prints the pages:
+`python docs/generate_reference.py [COMMAND]`.
+"""
+
+import inspect
+import os
+import sys
+from collections.abc import Iterator
+from itertools import groupby
+from types import NoneType
+from typing import Any, Literal, get_origin
+
+from corpusmill.commands.options import Option, options_of, subcommands_of
+from corpusmill.commands.table import list_commands, load_command
+from corpusmill.objectives.registry import OBJECTIVES
+from pipeline.command_line import JOB
+
+_FOLDER = "reference/commands"
+# Some defaults are those of the machine.
+_DEFAULTS = {"workers": (os.cpu_count() or 1, "number of cores")}
+_KINDS = {str: "text", int: "integer", float: "number", bool: "True or False", NoneType: "None"}
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the pages to the site; MkDocs calls this."""
+    from mkdocs.structure.files import File  # noqa: PLC0415  printing needs no MkDocs
+
+    names = [entry.name for entry in list_commands()]
+    pages = {"index": render_index(), **{name: render_command(name) for name in names}}
+    for name, content in pages.items():
+        files.append(File.generated(config, f"{_FOLDER}/{name}.md", content=content))
+    return files
+
+
+def render_index() -> str:
+    """Return the page that lists all commands."""
+    lines = [
+        "# Commands",
+        "",
+        "Each command follows `corpusmill`, or `python -m corpusmill`. `--help` shows its options,",
+        "`--config FILE` takes them from a file, and `corpusmill --version` prints the versions.",
+        "Commands of the job need `corpusmill-job`.",
+        "",
+        "| command | | part of |",
+        "|---|---|---|",
+    ]
+    for name, summary, is_of_job in list_commands():
+        package = "job" if is_of_job else "library"
+        lines.append(f"| [`{name}`]({name}.md) | {summary} | {package} |")
+    return "\n".join([*lines, ""])
+
+
+def render_command(name: str) -> str:
+    """Return the page of a command."""
+    command = load_command(name, JOB)
+    lines = [f"# {name}", "", inspect.getdoc(command.options) or "", ""]
+    if words := subcommands_of(command):
+        names = ", ".join(f"[`{word}`]({word}.md)" for word in words)
+        lines += [f"One of {names} follows the options, and its own options follow it.", ""]
+    lines += _render_presets(name)
+    own = (option for option in options_of(command) if not option.subcommand)
+    for group, options in groupby(own, key=lambda option: option.group):
+        is_first = group in (inspect.getdoc(command.options) or "")
+        lines += [f"## {'Options' if is_first else group.partition('. ')[0].rstrip('.')}", ""]
+        lines += (line for option in options for line in _render_option(option))
+    return "\n".join(lines)
+
+
+def _render_presets(name: str) -> Iterator[str]:
+    """Yield the lines on the presets of a command that builds an objective."""
+    presets = OBJECTIVES[name].presets if name in OBJECTIVES.names else {}
+    if not presets:
+        return
+    yield from ("## Presets", "", "| `--preset` | sets | source |", "|---|---|---|")
+    for preset, entry in presets.items():
+        values = ", ".join(f"`{option}={value}`" for option, value in entry.options.items())
+        yield f"| `{preset}` | {values or 'the defaults'} | {entry.source} |"
+    yield ""
+
+
+def _render_option(option: Option) -> Iterator[str]:
+    names = f"`{option.name.upper()}`" if option.is_positional else f"`{option.flag}`"
+    if option.hint is bool:
+        names += f", `--no-{option.flag[2:]}`"
+    default = "required" if option.is_required else f"default: {_describe_default(option)}"
+    text = option.text.replace("<", "&lt;").replace("[", "\\[").replace("|", "\\|")
+    yield from (names, f":   {_describe_values(option)}; {default}", "")
+    yield from (f"    {' '.join(text.split())}", "")
+
+
+def _describe_values(option: Option) -> str:
+    """Say what an option takes, as in "`zstd`, `none` or None"."""
+    if option.hint is bool:
+        return "switch"
+    words = [f"`{value}`" for value in option.choices]
+    for kind in option.kinds:
+        if get_origin(kind) is tuple:
+            words.append("one or more values")
+        elif get_origin(kind) is not Literal and not (kind is str and words):
+            words.append(_KINDS.get(kind, getattr(kind, "__name__", str(kind))))
+    *first, last = words
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def _describe_default(option: Option) -> str:
+    own, words = _DEFAULTS.get(option.name, (None, ""))
+    if option.default is not None and option.default == own:
+        return words
+    if option.default is None and NoneType not in option.kinds:
+        return "see below"
+    if isinstance(option.default, bool):
+        return "on" if option.default else "off"
+    if isinstance(option.default, tuple):
+        return " ".join(f"`{item}`" for item in option.default) or "none"
+    if isinstance(option.default, int):
+        return f"{option.default:,}"
+    return f"`{option.default}`"
+
+
+if __name__ == "__main__":
+    for chosen in sys.argv[1:] or [entry.name for entry in list_commands()]:
+        sys.stdout.write(render_command(chosen))

@@ -1,0 +1,41 @@
+"""Data sets and reports at URLs that fsspec knows, without the job."""
+
+import io
+from collections.abc import Iterator
+
+import fsspec
+import pytest
+
+from corpusmill.commands.command import Call
+from corpusmill.commands.files import UrlFiles
+from corpusmill.commands.inspect import Inspect, inspect
+from corpusmill.commands.verify import Verify, verify
+from corpusmill.console.terminal import Terminal
+from corpusmill.errors import UserError
+from tests.conftest import CHECKOUT
+
+DATA_SET = CHECKOUT / "tests" / "data" / "version_2"
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    files = fsspec.filesystem("memory")
+    for path in DATA_SET.iterdir():
+        files.pipe(f"/data/{path.name}", path.read_bytes())
+    yield "memory://data"
+    files.rm("/", recursive=True)
+
+
+def test_a_data_set_in_a_store_is_verified_and_shown(url: str) -> None:
+    printed = io.StringIO()
+    call = Call(Terminal(file=printed), UrlFiles())
+    assert verify(Verify(url), call) == 0
+    assert inspect(Inspect(url, examples=1, html="memory://page.html"), call) == 0
+    assert f"in        {url}, 20" in printed.getvalue()  # and the time of _SUCCESS
+    assert b"<svg" in fsspec.filesystem("memory").cat("/page.html")
+
+
+def test_a_place_that_nothing_knows_is_refused() -> None:
+    for path, cause in (("foo://x", "fsspec does not know"), ("~nobody-here/x", "no such home")):
+        with pytest.raises(UserError, match=cause):
+            UrlFiles().open_folder(path)

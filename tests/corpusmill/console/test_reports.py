@@ -1,0 +1,288 @@
+import io
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass, replace
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from corpusmill.console.html_report import render_page
+from corpusmill.console.plots import FRAME, plot_report
+from corpusmill.console.terminal_report import print_inspection
+from corpusmill.dataset.corpus_entry import SourceFile
+from corpusmill.dataset.manifest import Manifest
+from corpusmill.errors import printable
+from corpusmill.inspection.decoded_examples import DecodedExample, Piece
+from corpusmill.inspection.drawn_examples import DrawnExample
+from corpusmill.inspection.figures import Distribution, Report, summarize
+from tests.tools.reports import HOSTILE_NAME, draw_all, hostile_manifest
+from tests.tools.small_datasets import WITH_REJECT, Recipe, write_dataset
+
+EXAMPLE = DecodedExample(
+    segments=(
+        (
+            Piece("the", False, "plain", "the"),
+            Piece("light", False, "masked", "[MASK]"),
+            Piece("house", True, "plain", "house"),
+            Piece("lamp", False, "replaced", "tree"),
+            Piece("sea", False, "kept", "sea"),
+        ),
+        (),
+    ),
+    classes={"second segment": "random"},
+    length=8,
+    predictions=3,
+)
+
+
+@dataclass(frozen=True)
+class Inspected:
+    manifest: Manifest
+    drawn: list[DrawnExample]
+    report: Report
+
+    @property
+    def examples(self) -> list[DecodedExample]:
+        return [drawn.example for drawn in self.drawn]
+
+
+@pytest.fixture(scope="module")
+def inspected(tmp_path_factory: pytest.TempPathFactory) -> Inspected:
+    folder = tmp_path_factory.mktemp("reports") / "out"
+    manifest = write_dataset(folder, Recipe(text=WITH_REJECT))
+    manifest = hostile_manifest(manifest)
+    return Inspected(manifest, draw_all(folder, manifest, 3), summarize(manifest))
+
+
+def draw(example: DecodedExample) -> DrawnExample:
+    return DrawnExample("train", "train-00000-of-00003.parquet", 7, example)
+
+
+def printed(inspected: Inspected, examples: list[DecodedExample], **options: Any) -> str:
+    stream = io.StringIO()
+    console = Console(file=stream, **options)
+    print_inspection(console, inspected.manifest, examples, inspected.report)
+    return stream.getvalue()
+
+
+def test_plain_output_marks_predictions_with_brackets(inspected: Inspected) -> None:
+    text = printed(inspected, [EXAMPLE], force_terminal=False)
+    assert "  A  the [MASK->light]house [tree->lamp] [=sea]\n" in text
+    assert "  B  (empty)\n" in text
+    assert "example 1: 8 tokens, 3 predictions, second segment: random\n" in text
+    assert "\x1b" not in text
+
+
+def test_plain_output_keeps_lines_whole(inspected: Inspected) -> None:
+    words = tuple(Piece(f"word{i}", False, "plain", "") for i in range(200))
+    example = replace(EXAMPLE, segments=(words,))
+    text = printed(inspected, [example], force_terminal=False, width=40)
+    assert " ".join(f"word{i}" for i in range(200)) in text
+    for line in text.splitlines():
+        assert line == line.rstrip()
+
+
+def test_a_terminal_shows_colours_instead_of_brackets(
+    inspected: Inspected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    text = printed(inspected, [EXAMPLE], force_terminal=True, color_system="standard", width=100)
+    assert "[MASK->" not in text
+    assert "\x1b[1;36mlight\x1b[0mhouse" in text
+    assert "\x1b[9;31mtree\x1b[0m" in text
+    assert "\x1b[1;33mlamp\x1b[0m" in text
+    assert "\x1b[1;32msea\x1b[0m" in text
+
+
+def test_a_terminal_without_colours_shows_brackets(inspected: Inspected) -> None:
+    text = printed(inspected, [EXAMPLE], force_terminal=True, no_color=True, width=100)
+    assert "[MASK->light]house" in text
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_every_figure_and_split_is_printed(inspected: Inspected, terminal: bool) -> None:
+    options: dict[str, Any] = {"force_terminal": terminal, "color_system": None, "width": 200}
+    text = printed(inspected, inspected.examples, **options)
+    for split in inspected.report.splits:
+        assert f"{split.name}: {split.rows:,} examples, {split.tokens:,} tokens" in text
+        for figure in split.figures:
+            assert re.search(rf"{re.escape(figure.name)} +{re.escape(figure.text)}", text)
+    assert text.count("\nexample ") == len(inspected.examples)
+    assert re.search(r"rejects +1 ", text)
+
+
+def test_names_are_not_taken_for_markup(inspected: Inspected) -> None:
+    tokenizer = replace(inspected.manifest.tokenizer, name="[/bold]x")
+    manifest = replace(inspected.manifest, tokenizer=tokenizer)
+    text = printed(replace(inspected, manifest=manifest), [], force_terminal=False)
+    assert "[/bold]x" in text
+
+
+class _Page(HTMLParser):
+    """Gathers what the tests ask about."""
+
+    _VOID = frozenset({"meta", "br", "hr", "img", "input", "link"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.ids: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.open += [] if tag in self._VOID else [tag]
+        self.links += [attr or "" for name, attr in attrs if name in {"src", "href", "xlink:href"}]
+        self.ids += [attr or "" for name, attr in attrs if name == "id"]
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in self._VOID:
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def parse(page: str) -> _Page:
+    parsed = _Page()
+    parsed.feed(page)
+    parsed.close()
+    assert parsed.open == []
+    return parsed
+
+
+def test_the_page_needs_nothing_beside_itself(inspected: Inspected) -> None:
+    page = render_page(inspected.manifest, inspected.drawn, inspected.report)
+    parsed = parse(page)
+    assert {"script", "link", "img", "iframe"}.isdisjoint(parsed.tags)
+    assert all(link.startswith("#") for link in parsed.links)
+    assert "@import" not in page
+    assert "url(http" not in page
+    assert len(parsed.ids) == len(set(parsed.ids))
+    assert {link.removeprefix("#") for link in parsed.links} <= set(parsed.ids)
+
+
+def test_the_page_shows_figures_plots_and_examples(inspected: Inspected) -> None:
+    drawn = [draw(EXAMPLE), *inspected.drawn]
+    page = render_page(inspected.manifest, drawn, inspected.report)
+    parsed = parse(page)
+    for split in inspected.report.splits:
+        for figure in split.figures:
+            assert figure.text in parsed.text
+    names = {one.name for split in inspected.report.splits for one in split.distributions}
+    assert parsed.tags.count("figure") == len(names)
+    for number in range(1, len(drawn) + 1):
+        assert f'id="example-{number}"' in page
+        assert f'href="#example-{number}"' in page
+    words = re.sub(r"\s+", " ", page)
+    assert '<b class="masked">light</b>house' in words
+    assert "<s>tree</s> lamp</b> <b" in words
+    assert "(empty)" in words
+    shown = re.sub(r"\s+", " ", parsed.text)
+    assert "8 tokens 3 predictions second segment: random" in shown
+    assert "train-00000-of-00003.parquet, row 7" in shown
+
+
+def test_plots_are_text_and_are_described(inspected: Inspected) -> None:
+    page = render_page(inspected.manifest, [], inspected.report)
+    for svg in re.findall(r"<svg viewBox.*?</svg>", page, re.DOTALL):
+        drawing = ET.fromstring(svg)  # noqa: S314 - our own text
+        labelled = [drawing.get("aria-labelledby"), drawing.get("aria-describedby")]
+        assert [part.get("id") for part in drawing[:2]] == labelled
+        assert [part.tag for part in drawing[:2]] == ["title", "desc"]
+        assert drawing[1].text
+        assert any(part.text for part in drawing.iter("text"))
+    assert page.count('role="img"') == len(inspected.report.splits[0].distributions)
+    assert "percentiles 5, 25, 50, 75, 95" in page
+
+
+def test_splits_differ_by_shape(inspected: Inspected) -> None:
+    split = inspected.report.splits[0]
+    splits = (split, replace(split, name="validation"), replace(split, name="test"))
+    plots = list(plot_report(replace(inspected.report, splits=splits)))
+    for plot in plots:
+        assert plot.splits == ("train", "validation", "test")
+        numbers = {bar.split for bar in plot.bars} | {number for number, _ in plot.outlines}
+        assert numbers == {0, 1, 2}
+    page = render_page(inspected.manifest, [], replace(inspected.report, splits=splits))
+    for name in ("outline s1", "outline s2", "bar s0", "bar s1", "bar s2"):
+        assert f'class="{name}"' in page
+
+
+def test_odd_distributions_can_be_plotted(inspected: Inspected) -> None:
+    odd = (
+        Distribution("nothing", {}),
+        Distribution("zeros", {0: 9}),
+        Distribution("classes", {0: 1}, ("w" * 500, "v" * 500, "u"), "class"),
+        Distribution("one", {2**40: 1}),
+    )
+    split = replace(inspected.report.splits[0], distributions=odd)
+    plots = list(plot_report(replace(inspected.report, splits=(split,))))
+    assert [plot.title for plot in plots] == ["nothing", "zeros", "classes", "one"]
+    assert max(len(tick.text) for tick in plots[2].x_ticks) < 20
+    for plot in plots:
+        for bar in plot.bars:
+            assert FRAME.left <= bar.x <= bar.x + bar.width <= FRAME.right
+            assert FRAME.top <= bar.y <= FRAME.bottom
+
+
+def test_text_of_the_corpus_is_escaped(inspected: Inspected) -> None:
+    evil = "<script>alert('x')</script>&\"\x1b[2J\u202e"
+    shown = printable(evil)
+    pieces = tuple(
+        Piece(evil, False, kind, evil) for kind in ("plain", "masked", "replaced", "kept")
+    )
+    example = replace(EXAMPLE, segments=(pieces, pieces), classes={evil: evil})
+    drawn = [draw(example), DrawnExample(evil, evil, 0, EXAMPLE)]
+    page = render_page(inspected.manifest, drawn, inspected.report)
+    parsed = parse(page)
+    assert "script" not in parsed.tags
+    # A replaced piece shows two texts, in each of two segments; the others are a title, a class, a
+    # split and a shard, and a filter's title and choices.
+    assert parsed.text.count(shown) == 10 + 3 + 1 + 2
+    assert not {"\x1b", "\u202e"} & {*page}
+    assert HOSTILE_NAME in parsed.text
+
+
+def test_names_of_distributions_are_escaped_in_the_plots(inspected: Inspected) -> None:
+    split = inspected.report.splits[0]
+    named = replace(split, distributions=(Distribution("<script>&", {0: 1, 1: 2, 2: 3}),))
+    page = render_page(inspected.manifest, [], replace(inspected.report, splits=(named,)))
+    assert "script" not in parse(page).tags
+    assert "&lt;script&gt;&amp;" in page
+
+
+def test_the_same_data_set_gives_the_same_page(inspected: Inspected) -> None:
+    pages = {render_page(inspected.manifest, inspected.drawn, inspected.report) for _ in range(2)}
+    assert len(pages) == 1
+
+
+def test_a_data_set_without_distributions_has_a_page(inspected: Inspected) -> None:
+    splits = tuple(
+        replace(split, distributions=(), figures=()) for split in inspected.report.splits
+    )
+    parsed = parse(render_page(inspected.manifest, [], replace(inspected.report, splits=splits)))
+    assert "svg" not in parsed.tags
+
+
+@pytest.mark.parametrize("tokens", [1024, 8192])
+def test_the_page_stays_below_two_megabytes(inspected: Inspected, tokens: int) -> None:
+    """However long examples, names and paths are."""
+    pieces = tuple(Piece("&word<", False, "replaced", "other") for _ in range(tokens))
+    long = replace(EXAMPLE, segments=(pieces, pieces), length=2 * tokens + 3)
+    files = tuple(SourceFile(f"{number:04}" * 1000, 1) for number in range(2000))
+    manifest = inspected.manifest
+    manifest = replace(manifest, corpus=replace(manifest.corpus, files=files))
+    page = render_page(manifest, [draw(long)] * 240, inspected.report)
+    assert len(page.encode()) < 2_000_000
+    assert page.count("the rest is left out") >= 240
+    assert page.count('class="replaced"') > 240 * 50
+    assert "The other files are in dataset.json" in page

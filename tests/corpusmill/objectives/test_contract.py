@@ -1,0 +1,40 @@
+"""Every objective keeps what the job, `verify` and the readers rely on."""
+
+import pytest
+
+from corpusmill.objectives.bert import BertOptions
+from corpusmill.objectives.electra import ElectraOptions
+from corpusmill.objectives.ernie import ErnieOptions
+from corpusmill.objectives.gpt import GptOptions
+from corpusmill.objectives.options import ObjectiveOptions
+from corpusmill.objectives.t5 import T5Options
+from corpusmill.testing import check_objective, small_tokenizer
+
+OPTIONS: dict[str, ObjectiveOptions] = {
+    "bert": BertOptions(max_seq_length=64, duplicates=2),
+    "bert dynamic": BertOptions(max_seq_length=64, mask="dynamic", whole_word_mask=True),
+    "full sentences": BertOptions("full-sentences", 64, duplicates=2),
+    "document sentences": BertOptions("doc-sentences", 64, duplicates=1),
+    "sentence order": BertOptions("sentence-order", 64, duplicates=2, whole_word_mask=True),
+    "packed": BertOptions("packed", 128, duplicates=2, masked_lm_prob=0.3, whole_word_mask=True),
+    "electra": ElectraOptions(max_seq_length=32, duplicates=2),
+    "ernie": ErnieOptions(max_seq_length=32, duplicates=2),
+    "ernie static": ErnieOptions(max_seq_length=32, duplicates=2, mask="static"),
+    "gpt stream": GptOptions(),
+    "gpt windows": GptOptions(mode="windows", max_seq_length=24, overlap=4),
+    "gpt pack": GptOptions(mode="pack", max_seq_length=48),
+    "gpt, middles of characters": GptOptions(fim_rate=0.7),
+    "gpt windows, middles of tokens": GptOptions(
+        mode="windows", max_seq_length=24, overlap=4, fim_rate=0.7, fim_cut="tokens"
+    ),
+    "gpt pack, middles of characters": GptOptions(mode="pack", max_seq_length=48, fim_rate=0.7),
+    "t5": T5Options(max_seq_length=48, duplicates=2),
+    "ul2 dynamic": T5Options.from_preset("ul2", max_seq_length=48, mask="dynamic"),
+}
+SENTINELS = (*(f"<extra_id_{number}>" for number in range(20)), "[R]", "[S]", "[X]")
+MIDDLES = ("<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>")
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_an_objective_keeps_the_contract(name: str) -> None:
+    check_objective(OPTIONS[name], small_tokenizer(*SENTINELS, *MIDDLES))

@@ -1,0 +1,383 @@
+"""The objective t5, from documents to written rows."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpusmill.arrays.columns import NO_PAD, Role
+from corpusmill.dataset.distributions import recount
+from corpusmill.dataset.manifest_checks import check_columns
+from corpusmill.errors import UserError
+from corpusmill.objectives import t5 as module
+from corpusmill.objectives.denoising.corrupter import SpanCorrupter
+from corpusmill.objectives.denoising.denoisers import Denoiser, count_noise, fit_tokens
+from corpusmill.objectives.objective import Repeat
+from corpusmill.objectives.t5 import T5Options
+from tests.corpusmill.objectives import reference_t5
+from tests.corpusmill.objectives.t5_examples import (
+    END,
+    MODES,
+    PAD,
+    SENTINELS,
+    finish,
+    objective,
+    pack,
+    texts,
+    tokenizer,
+)
+from tests.tools.builders import (
+    Corpus,
+    batch_of,
+    build_pass,
+    corpora,
+    numbered_corpus,
+    offsets_of,
+)
+
+SMALL: list[dict[str, Any]] = [
+    {"max_seq_length": 12},
+    {"max_seq_length": 30, "noise_density": 0.5, "mean_noise_span_length": 1.0},
+    {"max_seq_length": 12, "mask": "dynamic"},
+    {"max_seq_length": 12, "merge_documents": False},
+    {"max_seq_length": 16, "denoisers": "ul2"},
+    {"max_seq_length": 16, "denoisers": "ul2", "mask": "dynamic", "merge_documents": False},
+]
+any_options = pytest.mark.parametrize("options", SMALL, ids=str)
+
+
+def rows_of(corpus: Corpus, **options: Any) -> list[list[int]]:
+    """Return the text of each row, put together again where spans were left out."""
+    rows = finish(objective(**options), corpus).to_pylist()
+    if options.get("mask") == "dynamic":
+        return [row["input_ids"] for row in rows]
+    first = 1 if "denoisers" in options else 0
+    return [
+        reference_t5.restore(row["input_ids"][first:], row["labels"], SENTINELS) for row in rows
+    ]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "density", "span", "tokens", "targets", "spans"),
+    [
+        (512, 0.15, 3.0, 568, 114, 28),
+        (1024, 0.15, 3.0, 1137, 229, 57),
+        (128, 0.15, 3.0, 141, 29, 7),
+        (512, 0.15, 8.0, 588, 100, 11),
+        (512, 0.5, 3.0, 766, 512, 128),
+        (512, 0.5, 64.0, 1006, 512, 8),
+    ],
+)
+def test_rows_fill_inputs_of_t5s_lengths(
+    inputs: int, density: float, span: float, tokens: int, targets: int, spans: int
+) -> None:
+    options = T5Options(max_seq_length=inputs, noise_density=density, mean_noise_span_length=span)
+    assert (tokens, targets) == reference_t5.lengths(inputs, density, span)
+    assert (options.row_tokens, options.num_sentinels) == ((tokens,), spans)
+    ids, labels = options.bind(tokenizer()).columns
+    assert (ids.name, ids.width, ids.feature) == ("input_ids", inputs, "inputs")
+    assert (labels.name, labels.width, labels.feature) == ("labels", targets, "targets")
+    assert (ids.role, labels.role) == (Role.TOKEN_IDS, Role.TARGET_IDS)
+    check_columns((ids, labels), 32_767)
+
+
+@pytest.mark.parametrize(("inputs", "sentinels"), [(512, 127), (404, 100), (64, 15)])
+def test_ul2_has_the_denoisers_of_its_table(inputs: int, sentinels: int) -> None:
+    """Their rows fill inputs that have room for the token of the mode, as in the program."""
+    options = T5Options.from_preset("ul2", max_seq_length=inputs)
+    table = [(span or 0.0, share, mode) for span, share, mode in reference_t5.UL2]
+    ours = [
+        (mixed.denoiser.mean_span_length, mixed.denoiser.density, mixed.mode[-1].upper())
+        for mixed in options.mixture
+    ]
+    assert ours == table
+    assert [mixed.name[0] for mixed in options.mixture] == [mode for *_, mode in table]
+    spans = [
+        reference_t5.lengths(inputs - 1, share, span)[0] if span else inputs - 2
+        for span, share, _ in reference_t5.UL2
+    ]
+    if inputs > 100:  # the program's helper forgets that a row has at least one span
+        assert list(options.row_tokens) == spans
+    assert options.num_sentinels == sentinels
+    ul2 = options.bind(tokenizer())
+    ids, labels, denoiser = ul2.columns
+    assert (ids.width, labels.width) == (inputs, ul2.corrupter.longest_target)
+    assert ul2.corrupter.longest_input <= inputs >= labels.width
+    assert (denoiser.role, denoiser.largest, denoiser.width) == (Role.CLASS, 6, 0)
+    assert ul2.facts == {"sentinel_ids": list(SENTINELS[:sentinels]), "mode_ids": MODES}
+    assert list(options.special_tokens.items())[-3:] == [
+        ("mode_r", ("[R]", "[NLU]")),
+        ("mode_s", ("[S]", "[S2S]")),
+        ("mode_x", ("[X]", "[NLG]")),
+    ]
+
+
+def test_inputs_of_ul2_begin_with_their_mode() -> None:
+    corpus = numbered_corpus([[400]] * 20)
+    rows = finish(objective(max_seq_length=64, denoisers="ul2"), corpus).to_pylist()
+    assert len({row["denoiser"] for row in rows}) == 7
+    modes = [MODES[mixed.mode] for mixed in T5Options(denoisers="ul2").mixture]
+    for row in rows:
+        assert row["input_ids"][0] == modes[row["denoiser"]]
+        assert (row["labels"][0] in SENTINELS) == (row["denoiser"] != 2)
+        assert not {*row["input_ids"][1:], *row["labels"]} & {*modes}
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        ({"noise_density": 0.2}, ["--noise-density 0.2", "have their own"]),
+        ({"mean_noise_span_length": 4.0}, ["--mean-noise-span-length 4.0", "have their own"]),
+    ],
+)
+def test_ul2_has_its_own_shares(options: dict[str, Any], parts: list[str]) -> None:
+    with pytest.raises(UserError) as refused:
+        T5Options(denoisers="ul2", **options)
+    assert all(part in str(refused.value) for part in parts)
+
+
+def test_passes_of_equal_rows_are_refused() -> None:
+    options: dict[str, Any] = {"duplicates": 2, "mask": "dynamic"}
+    assert T5Options(**options).bind(tokenizer()).repeats == 2
+    with pytest.raises(UserError, match="--duplicates 2: each pass would cut"):
+        T5Options(**options, merge_documents=False)
+
+
+def test_a_tokenizer_without_a_mode_is_refused() -> None:
+    file = tokenizer()
+    roles = tuple(pair for pair in file.special.roles if pair[0] != "mode_s")
+    lacking = replace(file, special=replace(file.special, roles=roles))
+    with pytest.raises(UserError, match=r"no special token \[S\] or \[S2S\].*mode_s="):
+        T5Options(denoisers="ul2", max_seq_length=128).bind(lacking)
+
+
+def test_noise_is_counted_in_single_precision() -> None:
+    """As the program does, which matters for rows of 190 tokens and a thousand other lengths."""
+    lengths = np.arange(2, 100_000)
+    noise = np.rint(lengths.astype(np.float32) * np.float32(0.15)).astype(np.int64).clip(1)
+    spans = np.rint(noise.astype(np.float32) / np.float32(3.0)).astype(np.int64).clip(1)
+    expected = np.column_stack([noise, np.minimum(spans, lengths - noise)])
+    counted = [count_noise(length, 0.15, 3.0) for length in lengths.tolist()]
+    assert np.array_equal(counted, expected)
+
+
+@given(st.integers(3, 3000), st.floats(0.01, 0.9), st.floats(1, 100), st.data())
+def test_no_row_exceeds_the_widths(
+    inputs: int, density: float, span: float, data: st.DataObject
+) -> None:
+    longest = fit_tokens(inputs, density, span)
+    corrupter = SpanCorrupter((Denoiser(density, span),), (longest,), SENTINELS * 9, END)
+    assert corrupter.longest_input <= inputs
+    length = data.draw(st.integers(0, longest))
+    rows = corrupter.corrupt(np.zeros(length, np.int32), *_whole(length))
+    assert rows.input_offsets[1] <= corrupter.longest_input
+    assert rows.target_offsets[1] <= corrupter.longest_target
+
+
+def _whole(*lengths: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return bounds, kinds and keys of rows one after the other."""
+    offsets = offsets_of(lengths)
+    keys = np.arange(len(lengths), dtype=np.uint64) * np.uint64(7919) + np.uint64(seed)
+    return np.column_stack([offsets[:-1], offsets[1:]]), np.zeros(len(lengths), np.int64), keys
+
+
+@given(st.lists(st.integers(0, 60), max_size=6), st.floats(0.01, 0.9), st.floats(1, 9))
+def test_inputs_and_targets_give_the_row_back(
+    lengths: list[int], density: float, span: float
+) -> None:
+    """Text and noise take turns, noise is last, and sentinels come in their order."""
+    corrupter = SpanCorrupter((Denoiser(density, span),), (60,), SENTINELS, END)
+    token_ids = np.arange(10_000, 10_000 + sum(lengths), dtype=np.int16)
+    bounds, kinds, keys = _whole(*lengths)
+    made = corrupter.corrupt(token_ids, bounds, kinds, keys)
+    for row, (begin, end) in enumerate(bounds.tolist()):
+        inputs = made.input_ids[slice(*made.input_offsets[row : row + 2])].tolist()
+        targets = made.target_ids[slice(*made.target_offsets[row : row + 2])].tolist()
+        assert inputs[-1] == targets[-1] == END
+        assert reference_t5.restore(inputs, targets, SENTINELS) == list(
+            range(10_000 + begin, 10_000 + end)
+        )
+        used = [token for token in targets if token in SENTINELS]
+        assert used == list(SENTINELS[: len(used)])
+        if end - begin > 1:
+            noise, spans = count_noise(end - begin, density, span)
+            assert [token for token in inputs if token in SENTINELS] == used
+            assert (len(used), len(targets)) == (spans, noise + spans + 1)
+            assert inputs[0] not in SENTINELS
+            assert inputs[-2] == used[-1]
+
+
+def test_a_row_of_one_token_keeps_it() -> None:
+    """As in the original, its target is a sentinel that stands nowhere."""
+    made = SpanCorrupter((Denoiser(0.15, 3.0),), (9,), (7,), END).corrupt(
+        np.array([5, 6], np.int16), *_whole(1, 1)
+    )
+    assert made.input_ids.tolist() == [5, END, 6, END]
+    assert made.target_ids.tolist() == [7, END, 7, END]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "kinds", "keys", "message"),
+    [
+        ([[0, 9]], [0], [1], "lie in the tokens"),
+        ([[-1, 3]], [0], [1], "lie in the tokens"),
+        ([[3, 2]], [0], [1], "lie in the tokens"),
+        ([[0, 8]], [1], [1], "numbers of denoisers"),
+        ([[0, 8]], [-1], [1], "numbers of denoisers"),
+        ([[0, 8]], [0], [1], "more spans"),
+        ([[0, 2]], [0], [], "as many as rows"),
+        ([[0, 2]], [], [1], "as many as rows"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(
+    bounds: list[list[int]], kinds: list[int], keys: list[int], message: str
+) -> None:
+    corrupter = SpanCorrupter((Denoiser(0.5, 2.0),), (4,), (7,), END)
+    arrays = np.array(bounds, np.int64), np.array(kinds, np.int64), np.array(keys, np.uint64)
+    with pytest.raises(ValueError, match=message):
+        corrupter.corrupt(np.arange(8, dtype=np.int16), *arrays)
+
+
+@any_options
+@given(corpora)
+def test_every_token_is_in_a_row_once(options: dict[str, Any], corpus: Corpus) -> None:
+    rows = rows_of(corpus, **options)
+    tokens = sorted(token for row in rows for token in row)
+    assert tokens == sorted(token for text in texts(corpus).values() for token in text)
+    t5 = objective(**options)
+    counts = t5.count(batch_of(corpus), build_pass(t5, corpus))
+    assert counts == {"kept_tokens": len(tokens), "trimmed_tokens": 0}
+
+
+@given(corpora)
+def test_documents_are_joined_and_cut_as_t5_does(corpus: Corpus) -> None:
+    """In the order of the shard; rows are in another order, which is as random."""
+    t5 = objective(max_seq_length=12)
+    whole = {"max_seq_length": 30_000, "mean_noise_span_length": 1000.0, "mask": "dynamic"}
+    keyed = pack(objective(**whole), corpus)
+    [joined] = keyed.column("input_ids").to_pylist()
+    of_token = {token: name for name, text in texts(corpus).items() for token in text}
+    order = list(dict.fromkeys(of_token[token] for token in joined))
+    documents = [texts(corpus)[document] for document in order]
+    expected = list(reference_t5.cut_joined(documents, 128, *t5.options.row_tokens))
+    assert sorted(rows_of(corpus, max_seq_length=12)) == sorted(expected)
+    packed = pack(t5, corpus)
+    assert sum(packed.column("pieces").to_pylist()) == len(corpus)
+    assert sorted(packed.column("documents").to_pylist()) == sorted(
+        len({of_token[token] for token in row}) for row in expected
+    )
+
+
+def test_128_documents_are_joined() -> None:
+    corpus = numbered_corpus([[3]] * 300)
+    rows = rows_of(corpus, max_seq_length=512)
+    assert sorted(map(len, rows)) == [3 * 44, 3 * 128, 3 * 128]
+    rows = rows_of(corpus, max_seq_length=512, merge_documents=False)
+    assert sorted(rows) == sorted(texts(corpus).values())
+
+
+@any_options
+@given(corpora, st.integers(1, 9), st.data())
+def test_rows_do_not_depend_on_batches(
+    options: dict[str, Any], corpus: Corpus, cut: int, data: st.DataObject
+) -> None:
+    t5 = objective(**options)
+    assert finish(t5, corpus, cut) == finish(t5, corpus)
+    border = data.draw(st.integers(0, len(corpus)))
+    whole = batch_of(corpus)
+    parts = [whole.slice(0, border), whole.slice(border)]
+    built = [t5.build(part, Repeat(0, None, np.zeros(0, np.uint8), 1)) for part in parts]
+    assert pa.concat_batches(built).equals(build_pass(t5, corpus))
+
+
+@pytest.mark.parametrize("cut", [1, 100, 10_000])
+def test_a_long_shard_is_cut_a_part_at_a_time(cut: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts are whole groups of documents, and do not depend on batches."""
+    monkeypatch.setattr(module, "_SHUFFLED_TOKENS", 1000)
+    corpus = numbered_corpus([[1 + number % 9] for number in range(1000)])
+    t5 = objective(max_seq_length=40)
+    assert len(list(t5.pack(iter([pack(t5, corpus)])))) == 1
+    parts = finish(t5, corpus, cut)
+    monkeypatch.undo()
+    whole = finish(t5, corpus)
+    assert parts != whole
+    assert sorted(map(str, parts.to_pylist())) == sorted(map(str, whole.to_pylist()))
+
+
+@any_options
+@pytest.mark.parametrize("padded", [False, True])
+def test_written_rows_are_as_they_were_measured(options: dict[str, Any], padded: bool) -> None:
+    corpus = numbered_corpus([[20, 9], [1], [30], [2, 2]])
+    t5 = objective(**options)
+    packed = pack(t5, corpus)
+    measured = {name: counts.tolist() for name, counts in t5.measure(packed).items()}
+    assert sum(measured.pop("documents")) == sum(measured.pop("pieces")) == packed.num_rows
+    counted = recount(t5.finish(packed, padded), t5.columns)
+    assert measured == {name: counts.tolist() for name, counts in counted.items()}
+
+
+def test_overflow_is_drawn_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_PIECE_TOKENS", 20)
+    corpus = numbered_corpus([[50], [20], [21], [7]])
+    documents = batch_of(corpus)
+    kept = objective(overflow="keep")
+    built = build_pass(kept, corpus)
+    assert built.column("input_ids").to_pylist() == [
+        text[begin : begin + 20]
+        for text in texts(corpus).values()
+        for begin in range(0, len(text), 20)
+    ]
+    assert kept.count(documents, built) == {"kept_tokens": 98, "trimmed_tokens": 0}
+    dropping, pieces = objective(), set[tuple[int, ...]]()
+    for repeat in range(50):
+        built = build_pass(dropping, corpus, repeat)
+        assert built.column("document").to_pylist() == list(corpus)
+        rows = built.column("input_ids").to_pylist()
+        kept_tokens = sum(map(len, rows))
+        counts = {"kept_tokens": kept_tokens, "trimmed_tokens": 98 - kept_tokens}
+        assert dropping.count(documents, built) == counts
+        pieces |= set(map(tuple, rows))
+    assert len(pieces) == 3 + 1 + 2 + 1
+
+
+def test_passes_differ() -> None:
+    corpus = numbered_corpus([[100]])
+    built = [build_pass(objective(duplicates=2), corpus, repeat) for repeat in range(2)]
+    assert built[0].column("repeat").to_pylist() != built[1].column("repeat").to_pylist()
+    assert finish(objective(), corpus, seed=1) != finish(objective(), corpus, seed=2)
+
+
+def test_what_the_objective_says_of_itself() -> None:
+    t5 = objective(max_seq_length=128)
+    assert t5.facts == {"sentinel_ids": list(SENTINELS[:7])}
+    assert list(T5Options(max_seq_length=128).special_tokens.items())[::6] == [
+        ("sentinel_0", ("<extra_id_0>",)),
+        ("sentinel_6", ("<extra_id_6>",)),
+    ]
+    assert T5Options().corrupter(tokenizer()) is None
+    corrupter = T5Options(max_seq_length=128, mask="dynamic").corrupter(tokenizer())
+    assert corrupter == objective(max_seq_length=128).corrupter
+    [tokens] = objective(max_seq_length=128, mask="dynamic").columns
+    assert (tokens.width, tokens.pad, tokens.feature) == (141, PAD, "targets")
+
+
+def test_a_pad_that_ends_texts_fills_no_rows() -> None:
+    assert {column.pad for column in T5Options().bind(tokenizer(pad=END)).columns} == {NO_PAD}
+
+
+@pytest.mark.parametrize(
+    ("sentinels", "parts"),
+    [
+        (27, ["--tokenizer t5.json", "up to 28 spans", "lacks <extra_id_27>", "train-tokenizer"]),
+        (0, ["<extra_id_0> to <extra_id_27>, it lacks <extra_id_0>", "smaller --max-seq-length"]),
+    ],
+)
+def test_too_few_sentinels_are_refused(sentinels: int, parts: Sequence[str]) -> None:
+    with pytest.raises(UserError) as refused:
+        T5Options().bind(tokenizer(sentinels))
+    assert all(part in str(refused.value) for part in parts)

@@ -1,0 +1,231 @@
+"""Data sets pushed to a hub on the loopback and opened from it."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub.constants
+import numpy as np
+import pytest
+
+from corpusmill.commands.command_line import main
+from corpusmill.dataset.manifest import REJECTS, SUCCESS
+from corpusmill.dataset.storage import UrlFolder
+from corpusmill.dataset.verify import verify
+from corpusmill.errors import UserError
+from corpusmill.publishing.push import push
+from corpusmill.reading.data_set import DataSet
+from tests.conftest import CHECKOUT
+from tests.tools.loopback_hub import COMMIT, TOKEN, run_in_thread
+from tests.tools.loopback_hub import DataSet as HubDataSet
+from tests.tools.small_datasets import WITH_REJECT, Recipe, write_dataset
+from tests.tools.writable_hub import WritableHub
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("push") / "out"
+    write_dataset(folder, Recipe(text=WITH_REJECT))
+    return folder
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[WritableHub]:
+    with run_in_thread(WritableHub()) as server:
+        template = server.address + "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", server.address)
+        monkeypatch.setattr(huggingface_hub.constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_DISABLE_XET", True, raising=False)
+        monkeypatch.setenv("NO_PROXY", "*")
+        monkeypatch.setenv("HF_TOKEN", TOKEN)
+        yield server
+
+
+def files_at(hub: WritableHub, branch: str = "main") -> dict[str, bytes]:
+    found = hub.data_sets["me/out"].find(branch)
+    assert found
+    return found[1]
+
+
+def fetched(hub: WritableHub) -> set[str]:
+    """The files whose content was asked for."""
+    return {request.rpartition("/")[2] for request in hub.requests if " /storage/" in request}
+
+
+def tokens_of(data_set: DataSet) -> list[list[int]]:
+    return [row["input_ids"].tolist() for row in data_set.take(np.arange(len(data_set)))]
+
+
+def test_what_was_pushed_opens_again(hub: WritableHub, out: Path, tmp_path: Path) -> None:
+    before = UrlFolder(str(out)).list()
+    pushed = push(out, "me/out", private=True)
+    assert UrlFolder(str(out)).list() == before
+    assert (pushed.url, pushed.private) == ("hf://datasets/me/out", True)
+    assert hub.data_sets["me/out"].private
+    assert files_at(hub).keys() == before.keys() - {REJECTS} | {".gitattributes"}
+    assert b"Not " not in files_at(hub)["README.md"]
+    assert verify(pushed.url) == []
+    hub.requests.clear()
+    opened = DataSet(pushed.url, cache_folder=tmp_path / "cache")
+    assert fetched(hub) == {"_SUCCESS", "dataset.json"}
+    hub.requests.clear()
+    assert len(opened[0]["input_ids"])
+    assert fetched(hub) == {"train-00000-of-00003.parquet"}
+    assert tokens_of(opened) == tokens_of(DataSet(out, cache_folder=tmp_path / "cache"))
+    assert push(out, "me/out").commit == pushed.commit
+
+
+def test_rejects_are_pushed_if_asked(hub: WritableHub, out: Path) -> None:
+    push(out, "hf://datasets/me/out", with_rejects=True)
+    before = UrlFolder(str(out)).list()
+    assert {name: len(data) for name, data in files_at(hub).items() if name in before} == before
+
+
+def test_a_push_changes_nothing_for_who_has_opened_the_data_set(
+    hub: WritableHub, out: Path, tmp_path: Path
+) -> None:
+    hub.data_sets["me/out"] = HubDataSet({"LICENSE": b"free"})
+    push(out, "me/out")
+    opened = DataSet("hf://datasets/me/out", cache_folder=tmp_path / "first")
+    write_dataset(tmp_path / "new", Recipe(shards=1, validation_share=0))
+    push(tmp_path / "new", "me/out")
+    assert tokens_of(opened) == tokens_of(DataSet(out, cache_folder=tmp_path / "second"))
+    shards = [name for name in files_at(hub) if name.endswith(".parquet")]
+    assert shards == ["train-00000-of-00001.parquet"]
+    assert files_at(hub)["LICENSE"] == b"free"
+    newly = DataSet("hf://datasets/me/out", cache_folder=tmp_path / "first")
+    assert newly.digest != opened.digest
+
+
+def test_a_killed_push_goes_on_and_shows_nothing_before(hub: WritableHub, out: Path) -> None:
+    hub.data_sets["me/out"] = HubDataSet({})
+    second, killed = threading.Event(), threading.Event()
+
+    def stop_at_the_second(_: str) -> None:
+        if len(hub.objects) == 1:
+            second.set()
+            killed.wait()
+
+    hub.on_upload = stop_at_the_second
+    program = (
+        "import sys, functools; from huggingface_hub import HfApi;"
+        "HfApi.preupload_lfs_files = functools.partialmethod("
+        "HfApi.preupload_lfs_files, num_threads=1);"
+        "from corpusmill.publishing.push import push; push(*sys.argv[1:])"
+    )
+    settings = {"HF_ENDPOINT": hub.address, "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1"}
+    client = subprocess.Popen(
+        [sys.executable, "-c", program, str(out), "me/out"],
+        env={**os.environ, **settings}, cwd=CHECKOUT,
+    )  # fmt: skip
+    assert second.wait(120)
+    client.send_signal(signal.SIGKILL)
+    client.wait()
+    hub.on_upload = lambda _: None
+    killed.set()
+    assert files_at(hub) == {}
+    (arrived,) = tuple(hub.objects)[:1]
+    hub.requests.clear()
+    pushed = push(out, "me/out")
+    assert verify(pushed.url) == []
+    assert not any(arrived in request for request in hub.requests)
+
+
+def test_a_lost_answer_is_no_failure(hub: WritableHub, out: Path) -> None:
+    hub.loses_answers = True
+    pushed = push(out, "me/out")
+    assert hub.data_sets["me/out"].branches["main"] == pushed.commit
+
+
+def test_a_branch_is_made_and_the_main_one_stays(hub: WritableHub, out: Path) -> None:
+    hub.data_sets["me/out"] = HubDataSet({"LICENSE": b"free"})
+    pushed = push(out, "me/out@draft")
+    assert pushed.url == "hf://datasets/me/out@draft"
+    assert hub.data_sets["me/out"].branches["main"] == COMMIT
+    assert SUCCESS in files_at(hub, "draft")
+
+
+def test_of_two_pushes_at_a_time_one_is_refused(hub: WritableHub, out: Path) -> None:
+    hub.data_sets["me/out"] = HubDataSet({})
+
+    def push_another(_: str) -> None:
+        hub.data_sets["me/out"].branches["main"] = "d0" * 20
+        hub.data_sets["me/out"].commits["d0" * 20] = {}
+
+    hub.on_upload = push_another
+    with pytest.raises(UserError, match="me/out: somebody else has pushed to it meanwhile"):
+        push(out, "me/out")
+
+
+def damage(folder: Path) -> None:
+    shard = folder / "train-00000-of-00003.parquet"
+    shard.write_bytes(shard.read_bytes()[:-1])
+
+
+MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
+    "no token": ({"token": ""}, r"me/out: pushing needs a token .*/settings/tokens.*hf auth login"),
+    "unknown token": ({"token": "hf_unknown"}, "me/out: the hub does not accept the token"),
+    "read only": ({"token": "hf_reader"}, "me/out: the token may not write there"),
+    "not a name": ({"name": "out"}, "out: it is not the name of a data set on the hub"),
+    "odd name": ({"name": "me/o ut"}, "me/o ut: it is not the name of a data set"),
+    "two revisions": ({"name": "me/out@a", "revision": "b"}, "it is not the name of a data set"),
+    "a file": ({"name": "me/out/README.md"}, "it is not the name of a data set"),
+    "public": ({"name": "me/public", "private": True}, "me/public: it exists, and is public"),
+    "foreign": ({"name": "me/foreign"}, "me/foreign: it holds train-7.parquet, which loaders"),
+    "elsewhere": ({"folder": "s3://bucket/out"}, "s3://bucket/out: it is not on this machine"),
+    "unfinished": ({"change": lambda out: (out / SUCCESS).unlink()}, "there is dataset.json but"),
+    "damaged": ({"change": damage}, "out: the data set is damaged: train-00000-of-00003.parquet:"),
+}
+
+
+@pytest.mark.parametrize(("case", "message"), MISTAKES.values(), ids=MISTAKES)
+def test_mistakes_are_refused_and_nothing_is_pushed(
+    case: dict[str, Any],
+    message: str,
+    hub: WritableHub,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    case = dict(case)
+    write_dataset(tmp_path / "out")
+    change: Callable[[Path], object] = case.pop("change", lambda _: None)
+    change(tmp_path / "out")
+    hub.data_sets["me/public"] = HubDataSet({})
+    hub.data_sets["me/foreign"] = HubDataSet({"train-7.parquet": b"PAR1"})
+    monkeypatch.setenv("HF_TOKEN", case.pop("token", TOKEN))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_TOKEN_PATH", str(tmp_path / "none"))
+    with pytest.raises(UserError, match=message):
+        push(case.pop("folder", tmp_path / "out"), case.pop("name", "me/out"), **case)
+    assert not hub.objects
+    assert not any(" /api/datasets" in request for request in hub.requests if "POST" in request)
+
+
+def test_a_hub_that_is_not_there_is_named(
+    hub: WritableHub, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"http://127.0.0.1:{server.getsockname()[1]}"
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address)
+    with pytest.raises(UserError, match=r"the hub cannot be reached \(127\.0\.0\.1"):
+        push(out, "me/out")
+    with pytest.raises(UserError, match=r"the hub cannot be read \(127\.0\.0\.1"):
+        DataSet("hf://datasets/me/out")
+    assert not hub.requests
+
+
+def test_the_command_says_where_the_data_set_is(
+    hub: WritableHub, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["push", str(out), "me/out", "--private"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    page = f"{hub.address}/datasets/me/out/tree/{hub.data_sets['me/out'].branches['main']}"
+    assert f"pushed, private: {page}" in said
+    assert 'corpusmill.DataSet("hf://datasets/me/out")' in said
+    assert main(["verify", "hf://datasets/me/out"]) == 0
+    assert "all 4 shards" in capsys.readouterr().out

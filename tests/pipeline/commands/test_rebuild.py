@@ -1,0 +1,136 @@
+"""A data set is built again from its manifest, and what is not as it was is found."""
+
+import gzip
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpusmill.dataset.manifest_json import seal
+from corpusmill.objectives.registry import OBJECTIVES
+from tests.tools.jobs import build, digests, run_here
+from tests.tools.small_datasets import t5_tokenizer
+
+FLAGS = ("--validation-share", "0.2")
+
+
+@pytest.fixture(scope="module")
+def corpus(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample in two files, one of them compressed, and with a reject."""
+    folder = tmp_path_factory.mktemp("corpus")
+    lines = sample.read_bytes().splitlines(keepends=True)
+    (folder / "a.txt").write_bytes(b"".join(lines[:300]))
+    (folder / "b.txt.gz").write_bytes(gzip.compress(b"".join(lines[300:]) + b"Not \xff text .\n"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tokenizer that suits every objective."""
+    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
+    path.write_text(t5_tokenizer().json)
+    return path
+
+
+@pytest.fixture(scope="module")
+def data_set(corpus: Path, tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data") / "out"
+    build([corpus], tokenizer, folder)
+    return folder
+
+
+@pytest.fixture
+def altered(data_set: Path, tmp_path: Path) -> Callable[..., Path]:
+    """Make a copy of the data set whose manifest tells something else."""
+
+    def alter(**entries: Any) -> Path:
+        folder = Path(shutil.copytree(data_set, tmp_path / "altered"))
+        manifest = json.loads((folder / "dataset.json").read_text()) | entries
+        content = json.dumps(manifest).encode()
+        (folder / "dataset.json").write_bytes(content)
+        (folder / "_SUCCESS").write_bytes(seal(content))
+        return folder
+
+    return alter
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES.names)
+def test_every_objective_gives_the_same_bytes_again(
+    objective: str, corpus: Path, tokenizer: Path, tmp_path: Path
+) -> None:
+    first, again = tmp_path / "first", tmp_path / "again"
+    build([corpus], tokenizer, first, *FLAGS, objective=objective)
+    moved = shutil.copytree(corpus, tmp_path / "moved")
+    arguments = ("--input", moved, "--output", again, "--range-bytes", "9999")
+    outcome = run_here("rebuild", first / "dataset.json", *arguments)
+    assert "have the digests of" in outcome.output
+    assert "the manifests are equal" in outcome.output
+    assert digests(again) == digests(first)
+
+
+def test_a_joined_and_filtered_data_set_and_one_from_its_printed_options(
+    corpus: Path, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first, again = tmp_path / "first", tmp_path / "again"
+    compared = ("--drop-overlap-with", corpus / "a.txt")
+    flags = ("--mode", "stream", "--output-format", "nanogpt", "--num-shards", "4")
+    build([corpus], tokenizer, first, *flags, "--drop-duplicates", *compared, objective="gpt")
+    arguments = ("rebuild", first, "--input", corpus, "--output", again)
+    run_here(*arguments, refused=["--drop-overlap-with", "which the manifest does not hold"])
+    outcome = run_here(*arguments, *compared)
+    assert "the manifests are equal" in outcome.output
+    file = tmp_path / "build.yaml"
+    file.write_text(run_here("config", "first").output)
+    placed = ("--input", corpus, "--tokenizer", tokenizer, "--output", tmp_path / "third")
+    run_here("gpt", "--config", file, *placed, *compared)
+    assert digests(tmp_path / "third") == digests(first)
+
+
+def test_another_input_is_refused_before_any_work(
+    corpus: Path, data_set: Path, tmp_path: Path
+) -> None:
+    other = Path(shutil.copytree(corpus, tmp_path / "other"))
+    arguments = ("rebuild", data_set, "--input", other, "--output", tmp_path / "again")
+    content = (other / "a.txt").read_bytes()
+    cases = [(b"x" + content[1:], "has other bytes"), (content + b"x", "bytes and has")]
+    for changed, part in cases:
+        (other / "a.txt").write_bytes(changed)
+        run_here(*arguments, refused=["not the input of the data set", "a.txt", part])
+    (other / "a.txt").unlink()
+    (other / "c.txt").write_text("more")
+    run_here(*arguments, refused=["a.txt is missing", "c.txt is new"])
+    assert not (tmp_path / "again").exists()
+
+
+def test_mistakes(data_set: Path, corpus: Path, tmp_path: Path) -> None:
+    place = ("--output", tmp_path / "again")
+    run_here("rebuild", data_set, *place, refused=["does not tell where", "a.txt"])
+    run_here("rebuild", tmp_path, "--input", corpus, *place, refused=["not a data set"])
+    own = ("--input", corpus, "--output", data_set, "--replace")
+    run_here("rebuild", data_set, *own, refused=["it is the data set that is built again"])
+    elsewhere = ("--input", corpus, *place, "--no-wait")
+    run_here("rebuild", data_set, *elsewhere, refused=["Leave it out"])
+
+
+def test_another_version_is_named(
+    altered: Callable[..., Path], corpus: Path, tmp_path: Path
+) -> None:
+    folder = altered(corpusmill_version="0.0.1")
+    outcome = run_here("rebuild", folder, "--input", corpus, "--output", tmp_path / "again")
+    assert "warning: corpusmill_version was 0.0.1" in outcome.output
+    assert "have the digests of" in outcome.output
+    assert "the manifests are equal" not in outcome.output
+
+
+def test_another_result_is_a_failure(
+    altered: Callable[..., Path], corpus: Path, tmp_path: Path
+) -> None:
+    folder = altered(seed=5)
+    arguments = ("--input", corpus, "--output", tmp_path / "again")
+    outcome = run_here("rebuild", folder, *arguments, status=1)
+    assert "such as train-00000-of-00003.parquet" in outcome.output
+    assert "possible cause: " in outcome.output

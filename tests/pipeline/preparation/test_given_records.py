@@ -1,0 +1,125 @@
+"""Texts and tables of a program become the file that `json.dumps` would write, line by line."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import datasets
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from corpusmill.errors import UserError
+from pipeline.preparation.records import Records
+
+TEXTS = ["The lamp burns.\nIt is dark.", 'A "quoted" – naïve 文本 \U0001f600.', "", " \t<b>"]
+LINES = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS)
+TABLE = {"number": range(len(TEXTS)), "text": TEXTS}
+
+
+class Sequenced:
+    """A data set of PyTorch's kind, which only knows its items by number."""
+
+    def __getitem__(self, number: int) -> str:
+        return TEXTS[number]
+
+
+GIVEN: dict[str, Callable[[], Any]] = {
+    "list": lambda: TEXTS,
+    "generator": lambda: (text for text in TEXTS),
+    "dicts": lambda: [{"text": text} for text in TEXTS],
+    "items by number": Sequenced,
+    "NumPy": lambda: np.array(TEXTS),
+    "pandas": lambda: pd.DataFrame(TABLE),
+    "pandas, chosen rows": lambda: pd.DataFrame(TABLE, index=[7, 3, 3, 1]),
+    "pandas series": lambda: pd.Series(TEXTS),
+    "polars": lambda: pl.DataFrame(TABLE),
+    "polars lazy": lambda: pl.DataFrame(TABLE).lazy(),
+    "polars series": lambda: pl.Series(TEXTS),
+    "Arrow": lambda: pa.table(TABLE),
+    "Arrow batch": lambda: pa.record_batch(pa.table(TABLE).to_pydict()),
+    "Arrow reader": lambda: pa.table(TABLE).to_reader(max_chunksize=2),
+    "Arrow array": lambda: pa.array(TEXTS),
+    "Arrow dictionary": lambda: pa.table({"text": pa.array(TEXTS).dictionary_encode()}),
+    "datasets": lambda: datasets.Dataset.from_dict(TABLE),
+}
+
+
+def write(given: Any, folder: Path, text_field: str = "text") -> str:
+    file = Records(given).write(str(folder), text_field)
+    return Path(file.path).read_text()
+
+
+@pytest.mark.parametrize("kind", GIVEN)
+def test_all_kinds_of_input_make_the_same_lines(kind: str, tmp_path: Path) -> None:
+    assert write(GIVEN[kind](), tmp_path) == LINES
+
+
+def test_dicts_stand_as_they_are_and_other_fields_are_found(tmp_path: Path) -> None:
+    records = [{"id": 1, "body": "é", "tags": ["a"]}, {"body": "b"}]
+    lines = "".join(json.dumps(record) + "\n" for record in records)
+    assert write(iter(records), tmp_path, "body") == lines
+    assert write(["é"], tmp_path, "body") == '{"body": "\\u00e9"}\n'
+
+
+def test_what_json_cannot_hold_is_neither_lost_nor_taken_for_text(tmp_path: Path) -> None:
+    circular: dict[str, Any] = {"text": "kept"}
+    circular["self"] = circular
+    broken = {"text": "a", "score": np.nan}
+    given = [None, 7, b"b", float("nan"), "\ud800", {"title": "t"}, circular, broken]
+    lines = [json.loads(line) for line in write(given, tmp_path).splitlines()]
+    assert lines == [
+        {"text": None}, {"text": 7}, {"text": {"type": "bytes"}}, {"text": None},
+        {"text": "\ud800"}, {"title": "t"}, {"text": "kept"}, {"text": "a"},
+    ]  # fmt: skip
+    missing = pd.DataFrame({"text": ["a", None, np.nan, pd.NA, b"b"]}, dtype=object)
+    assert [json.loads(line)["text"] for line in write(missing, tmp_path).splitlines()] == [
+        "a", None, None, None, {"type": "bytes"},
+    ]  # fmt: skip
+
+
+def test_the_name_of_the_file_is_a_digest_of_what_it_holds(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    first, again, other = (
+        Records(texts).write(str(tmp_path / folder), "text")
+        for texts, folder in ((["x"], ""), (["x"], "a"), (["y"], "a"))
+    )
+    assert first.name == again.name != other.name
+    assert first.path != again.path
+    assert "/" not in first.name
+
+
+def test_records_are_read_once_and_written_as_they_come(tmp_path: Path) -> None:
+    path, seen = tmp_path / "records.jsonl", []
+
+    def texts() -> Iterator[str]:
+        for number in range(64):
+            seen.append(path.stat().st_size if path.exists() else 0)
+            yield str(number) * 40_000
+
+    Records(texts()).write(str(tmp_path), "text")
+    assert len(seen) == 64
+    assert seen[-1] > path.stat().st_size // 2
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (iter([]), "--input: it has no records"),
+        ({"text": ["a"]}, "--input: it is of type dict, with text"),
+        (b"text", "--input: it is of type bytes"),
+        (7, "--input: it is of type int"),
+        (datasets.DatasetDict(train=datasets.Dataset.from_dict({"text": ["a"]})), "with train"),
+        (pd.DataFrame({"body": ["a"]}), "--text-field text: .* its fields are body"),
+        (pl.DataFrame({"body": ["a"]}), "--text-field text: .* its fields are body"),
+        (pa.table({"body": ["a"]}), "--text-field text: .* its fields are body"),
+        (datasets.Dataset.from_dict({"body": ["a"]}), "its fields are body"),
+        (pd.DataFrame([["a", "b"]], columns=["text", "text"]), "several columns"),
+    ],
+)  # fmt: skip
+def test_what_is_no_input_is_refused(given: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=message):
+        write(given, tmp_path)

@@ -1,0 +1,196 @@
+"""Sources with names: their shards, their counts, their repeats, and how they are read."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.shards import read_manifest
+from corpusmill.dataset.storage import UrlFolder
+from corpusmill.dataset.verify import verify
+from corpusmill.objectives.registry import OBJECTIVES
+from corpusmill.reading.data_set import DataSet
+from corpusmill.reading.order.mixture import mix
+from tests.tools.jobs import TWO_WORKERS, digests, run_here
+from tests.tools.small_datasets import t5_tokenizer
+
+SPREAD = ("--num-shards", "5", "--validation-share", "0.2", "--seed", "3")
+FACTORS = {"books": 2.0, "web": 0.5, "wiki": 1.5}
+
+
+@pytest.fixture(scope="module")
+def corpus(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample in three folders, with a reject in one of them."""
+    folder = tmp_path_factory.mktemp("corpus")
+    lines = sample.read_bytes().splitlines(keepends=True)
+    for name, start, end in (("books", 0, 150), ("web", 150, 350), ("wiki", 350, len(lines))):
+        (folder / name).mkdir()
+        (folder / name / "text.txt").write_bytes(b"".join(lines[start:end]))
+    (folder / "books" / "more.txt").write_bytes(b"Not \xff text .\n\nA document .\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
+    path.write_text(t5_tokenizer().json)
+    return path
+
+
+def name_sources(corpus: Path) -> list[str]:
+    return [f"{name}={corpus / name}@{factor:g}" for name, factor in FACTORS.items()]
+
+
+def build(corpus: Path, tokenizer: Path, output: Path, *flags: Any, objective: str = "bert") -> Any:
+    sources = ("--source", *name_sources(corpus))
+    own = ("--max-seq-length", "64", "--duplicates", "2") if objective == "bert" else ()
+    placed = ("--tokenizer", tokenizer, "--output", output)
+    return run_here(objective, *sources, *placed, *SPREAD, *own, *flags)
+
+
+def manifest_of(folder: Path) -> Manifest:
+    return read_manifest(UrlFolder(str(folder)))
+
+
+@pytest.fixture(scope="module")
+def data_set(corpus: Path, tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data") / "out"
+    build(corpus, tokenizer, folder, "--drop-duplicates")
+    return folder
+
+
+def test_the_counts_of_sources_are_balanced(data_set: Path) -> None:
+    manifest = manifest_of(data_set)
+    sources = {source.name: source for source in manifest.corpus.sources}
+    assert {name: source.repeat for name, source in sources.items()} == FACTORS
+    assert sources["books"].files == 2
+    assert sum(source.bytes for source in sources.values()) == manifest.corpus.bytes
+    for name in ("read.documents", "read.rejects", "tokenize.tokens", "build.passes"):
+        total = sum(source.counts.get(name, 0) for source in sources.values())
+        assert total == manifest.counts[name] > 0, name
+    assert sources["books"].counts["read.rejects"] == 1
+    books, wiki = sources["books"].counts, sources["wiki"].counts
+    assert books["build.passes"] == 4 * books["tokenize.documents"]
+    assert books["tokenize.copied_tokens"] == 2 * books["tokenize.tokens"]
+    assert wiki["tokenize.documents"] < wiki["tokenize.copies"] < 2 * wiki["tokenize.documents"]
+    assert wiki["build.passes"] == 2 * wiki["tokenize.copies"]
+    web = sources["web"].counts
+    assert 0 < web["tokenize.documents"] < web["read.documents"]
+    assert manifest.counts["filter.dropped.not-drawn"] > 0
+    assert verify(UrlFolder(str(data_set))) == []
+
+
+def test_every_shard_belongs_to_a_source_and_the_report_tells_them_apart(data_set: Path) -> None:
+    manifest = manifest_of(data_set)
+    for split in manifest.splits.values():
+        assert {shard.source for shard in split.shards} == set(FACTORS)
+        for shard in split.shards:
+            assert f"-{shard.source}-" in shard.file
+    assert len(manifest.splits["train"].shards) == 5
+    outcome = run_here("inspect", data_set, "--html", data_set.parent / "page.html")
+    assert "books, taken 2 times: " in outcome.output
+    assert "1 rejects" in outcome.output
+    assert '<td class="number">0.5</td>' in (data_set.parent / "page.html").read_text()
+
+
+@pytest.mark.parametrize("flags", [TWO_WORKERS, ("--range-bytes", "3000")])
+def test_the_bytes_are_the_same_in_any_number_of_processes(
+    flags: tuple[str, ...], corpus: Path, tokenizer: Path, data_set: Path, tmp_path: Path
+) -> None:
+    build(corpus, tokenizer, tmp_path / "out", "--drop-duplicates", *flags)
+    assert digests(tmp_path / "out") == digests(data_set)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES.names)
+def test_every_objective_is_built_from_sources_and_built_again(
+    objective: str, corpus: Path, tokenizer: Path, tmp_path: Path
+) -> None:
+    first, again = tmp_path / "first", tmp_path / "again"
+    build(corpus, tokenizer, first, objective=objective)
+    assert verify(UrlFolder(str(first))) == []
+    sources = [text.partition("@")[0] for text in name_sources(corpus)]
+    outcome = run_here("rebuild", first, "--source", *sources, "--output", again)
+    assert "the manifests are equal" in outcome.output
+    assert "warning" not in outcome.output
+    assert digests(again) == digests(first)
+
+
+def test_a_complete_data_set_is_resumed_with_its_own_sources_alone(
+    corpus: Path, tokenizer: Path, data_set: Path
+) -> None:
+    flags = ("--drop-duplicates", "--resume")
+    assert "nothing is left to do" in build(corpus, tokenizer, data_set, *flags).output
+    others = ("--source", *(text.replace("@2", "@3") for text in name_sources(corpus)))
+    placed = ("--tokenizer", tokenizer, "--output", data_set, *SPREAD, "--max-seq-length", "64")
+    parts = ["it is not the one that this command builds", "corpus.sources"]
+    run_here("bert", *others, *placed, "--duplicates", "2", *flags, refused=parts)
+
+
+def test_sources_are_read_by_themselves_and_mixed(data_set: Path) -> None:
+    whole = DataSet(data_set)
+    parts = whole.by_source()
+    assert list(parts) == list(FACTORS)
+    assert sum(map(len, parts.values())) == len(whole)
+    begin = len(parts["books"])
+    assert (parts["web"][0]["input_ids"] == whole[begin]["input_ids"]).all()
+    assert len({part.digest for part in (whole, *parts.values())}) == 4
+    validation = parts["wiki"].load("validation")
+    assert validation.source == "wiki"
+    samples, order = mix([parts["wiki"], parts["books"]], [3, 1], seed=1)
+    sources, _ = order.assign(np.arange(len(order)))
+    assert (sources == 0).sum() == pytest.approx(0.75 * len(order), abs=1)
+    assert len(samples) == len(parts["wiki"]) + len(parts["books"])
+
+
+def test_megatron_gets_a_blend(corpus: Path, tokenizer: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    build(
+        corpus,
+        tokenizer,
+        folder,
+        "--mode",
+        "stream",
+        "--output-format",
+        "megatron",
+        objective="gpt",
+    )
+    shards = manifest_of(folder).splits["train"].shards
+    expected = [f"{shard.tokens} {shard.file.removesuffix('.bin')}" for shard in shards]
+    assert (folder / "blend.txt").read_text().splitlines() == expected
+    blend = json.loads((folder / "blend.json").read_text())
+    assert " ".join(blend["train"]) == " ".join(expected)
+    assert blend["valid"][1].startswith("validation-books-")
+    assert blend["test"] is None
+    assert verify(UrlFolder(str(folder))) == []
+
+
+def test_a_format_of_joined_files_has_one_for_each_source(
+    corpus: Path, tokenizer: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "out"
+    flags = ("--mode", "stream", "--output-format", "nanogpt")
+    build(corpus, tokenizer, folder, *flags, objective="gpt")
+    assert {"train-books.bin", "train-web.bin", "val-wiki.lengths"} <= set(digests(folder))
+    build(corpus, tokenizer, folder, *flags, "--replace", objective="gpt")
+
+
+def test_mistakes(corpus: Path, tokenizer: Path, data_set: Path, tmp_path: Path) -> None:
+    placed = ("--tokenizer", tokenizer, "--output", tmp_path / "out")
+    cases: list[tuple[list[Any], list[str]]] = [
+        (["--source", "wiki"], ["--source wiki", "not of the form NAME=PATH"]),
+        (["--source", "a-b=x"], ["Begin the name with a letter"]),
+        (["--source", f"a={corpus}@0"], ["cannot be taken 0 times"]),
+        (["--source", f"a={corpus}@2", f"a={corpus}@3"], ["taken 2 times elsewhere"]),
+        (["--source", f"a={corpus}/none"], [f"--source a={corpus}/none", "no such file"]),
+        (["--source", f"a={corpus}", "--input", corpus], ["Give one of them"]),
+        ([], ["--input: it is missing"]),
+    ]
+    for words, parts in cases:
+        run_here("bert", *words, *placed, refused=parts)
+    again = ("--output", tmp_path / "again")
+    run_here("rebuild", data_set, "--input", corpus, *again, refused=["books, web, wiki"])
+    one = ("--source", f"wiki={corpus / 'wiki'}")
+    run_here("rebuild", data_set, *one, *again, refused=["and not wiki"])

@@ -1,0 +1,127 @@
+"""The command t5 as a whole: the same rows in any number of processes, in every format."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tokenizers import Tokenizer
+
+from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.shards import read_manifest, read_shard
+from corpusmill.dataset.storage import UrlFolder
+from corpusmill.dataset.verify import verify
+from tests.corpusmill.objectives.reference_t5 import restore
+from tests.tools import jobs
+from tests.tools.jobs import TWO_WORKERS, digests
+from tests.tools.small_datasets import t5_tokenizer
+
+# Rows of 70 tokens, a fifth of the documents in validation.
+ROWS = ("--max-seq-length", "64", "--validation-share", "0.2", "--duplicates", "1")
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("t5") / "tokenizer.json"
+    path.write_text(t5_tokenizer().json)
+    return path
+
+
+def build(sample: Path, tokenizer: Path, output: Path, *flags: str, **end: Any) -> jobs.Outcome:
+    return jobs.build([sample], tokenizer, output, *ROWS, *flags, objective="t5", **end)
+
+
+def rows_of(folder: Path) -> tuple[Manifest, list[dict[str, list[int]]]]:
+    """Return the rows of all shards, in any format."""
+    files = UrlFolder(str(folder))
+    manifest = read_manifest(files)
+    shards = [shard.file for split in manifest.splits.values() for shard in split.shards]
+    batches = [batch for shard in shards for batch in read_shard(files, manifest, shard)]
+    return manifest, [row for batch in batches for row in batch.to_pylist()]
+
+
+def texts_of(folder: Path) -> list[list[int]]:
+    """Return the text of each row."""
+    manifest, rows = rows_of(folder)
+    facts = manifest.objective.facts
+    if "labels" not in rows[0]:
+        return [row["input_ids"] for row in rows]
+    first = 1 if "mode_ids" in facts else 0
+    pairs = [(_unpad(row["input_ids"])[first:], _unpad(row["labels"])) for row in rows]
+    return [restore(*pair, facts["sentinel_ids"]) for pair in pairs]
+
+
+def _unpad(tokens: list[int]) -> list[int]:
+    """Return tokens up to their end, which padding, 0, follows."""
+    while tokens[-1] == 0:
+        tokens = tokens[:-1]
+    return tokens
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--mask", "dynamic"),
+        ("--output-format", "tfrecord", "--no-merge-documents"),
+        ("--preset", "ul2"),
+    ],
+    ids=["dynamic", "tfrecord", "ul2"],
+)
+def test_the_same_bytes_however_it_is_run(
+    flags: tuple[str, ...], sample: Path, tokenizer: Path, tmp_path: Path
+) -> None:
+    results = []
+    for number, way in enumerate([("--workers", "1"), TWO_WORKERS]):
+        build(sample, tokenizer, tmp_path / str(number), *flags, *way)
+        results.append(digests(tmp_path / str(number)))
+    assert results[0] == results[1]
+    assert verify(tmp_path / "0") == []
+    counts = read_manifest(UrlFolder(str(tmp_path / "0"))).counts
+    tokens = sum(map(len, texts_of(tmp_path / "0")))
+    assert counts["build.kept_tokens"] == counts["tokenize.tokens"] == tokens > 10_000
+
+
+def test_rows_are_stretches_of_the_text(sample: Path, tokenizer: Path, output: Path) -> None:
+    build(sample, tokenizer, output, "--no-merge-documents", "--output-format", "avro")
+    encoder = Tokenizer.from_file(str(tokenizer))
+    text = encoder.decode(encoder.encode(sample.read_text(), add_special_tokens=False).ids)
+    rows = [encoder.decode(row) for row in texts_of(output)]
+    assert len(rows) > 200
+    # A row may begin or end within a word.
+    assert all(row.partition(" ")[2].rpartition(" ")[0] in text for row in rows)
+
+
+def test_tfrecord_has_the_names_of_t5(sample: Path, tokenizer: Path, output: Path) -> None:
+    build(sample, tokenizer, output, "--output-format", "tfrecord")
+    card = (output / "README.md").read_text()
+    assert '"inputs"' in card
+    assert '"targets"' in card
+    assert {len(row["input_ids"]) for row in rows_of(output)[1]} == {64}
+    assert {len(row["labels"]) for row in rows_of(output)[1]} == {14}
+
+
+def test_examples_are_shown_with_their_targets(
+    sample: Path, tokenizer: Path, output: Path, tmp_path: Path
+) -> None:
+    build(sample, tokenizer, output)
+    page = tmp_path / "report.html"
+    shown = jobs.run_here("inspect", output, "--html", page).output
+    assert "  target  <extra_id_0> " in shown
+    assert "target length" in shown
+    assert "&lt;extra_id_0&gt;" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("flags", "parts"),
+    [
+        (("--max-seq-length", "4096"), ("--tokenizer", "up to 227 spans", "lacks <extra_id_150>")),
+        (("--output-format", "megatron"), ("--output-format megatron", "labels")),
+        (("--noise-density", "0"), ("--noise-density 0", "0.01 to 0.9")),
+        (("--mean-noise-span-length", "0.5"), ("--mean-noise-span-length 0.5", "1 to 1000")),
+    ],
+)
+def test_what_cannot_be_built_is_refused_before_any_work(
+    flags: tuple[str, ...], parts: tuple[str, ...], sample: Path, tokenizer: Path, output: Path
+) -> None:
+    flags = tuple(map(str, jobs.last_wins(*ROWS, *flags)))
+    jobs.build([sample], tokenizer, output, *flags, objective="t5", refused=parts)
+    assert not output.exists()

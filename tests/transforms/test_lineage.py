@@ -1,0 +1,48 @@
+"""What a run reports to catalogs: the files that it reads, and the data set that it has written."""
+
+from pathlib import Path
+
+import pytest
+from apache_beam.metrics.metric import Lineage
+
+from transforms.lineage import roll_up
+from transforms.plan import PlanTasks, cut_ranges, write_plan
+from transforms.recovery.workplace import Workplace
+from transforms.testing import local_pipeline
+
+
+def sources_of(files: list[str], folder: Path) -> set[str]:
+    """The sources that a run over these files reports, as a catalog gets them."""
+    ranges = cut_ranges([(file, file, 10, True) for file in files], 5)
+    plan = write_plan(str(folder / "plan"), ([planned] for planned in ranges), files)
+    with local_pipeline() as pipeline:
+        _ = pipeline | PlanTasks(plan, Workplace(""))
+    names: set[str] = Lineage.query(pipeline.result.metrics(), Lineage.SOURCE)
+    return names
+
+
+def test_each_file_of_a_store_or_the_hub_is_a_source(tmp_path: Path) -> None:
+    files = ["gs://corpus/a/1.txt", "s3://other/2.gz", "hf://datasets/org/name/3.parquet", "/x/4"]
+    assert sources_of(files, tmp_path) == {
+        "gcs:corpus.a/1.txt", "s3:other.2.gz", "custom:huggingface.datasets/org/name/3.parquet",
+        "filesystem:localhost./x/4",
+    }  # fmt: skip
+
+
+def test_of_many_files_the_folders_are_sources(tmp_path: Path) -> None:
+    files = [f"gs://corpus/{number % 3}/{number}" for number in range(50_000)]
+    assert sources_of(files, tmp_path) == {f"gcs:corpus.{number}/" for number in range(3)}
+
+
+@pytest.mark.parametrize(
+    ("files", "names"),
+    [
+        (["/a/b/1", "/a/b/2"], ("/a/b/1", "/a/b/2")),
+        (["/a/b/1", "/a/b/2", "/a/c/1"], ("/a/b/", "/a/c/")),
+        (["gs://b/1", "gs://b/x/1", "gs://b/x/y/1"], ("gs://b/", "gs://b/x/")),
+        ([f"gs://{bucket}/1" for bucket in "abc"], ("gs://a/", "gs://b/")),
+        (["/1", "/2", "/3"], ("/",)),
+    ],
+)
+def test_too_many_names_are_rolled_up(files: list[str], names: tuple[str, ...]) -> None:
+    assert roll_up(files, most=2) == names

@@ -1,0 +1,281 @@
+"""Find equal documents, before any of them is tokenized.
+
+    tasks ─ hash (read, filter) ─ gather by hash ─ find repeats ─ gather by task ─► tasks
+                      └── repeats inside of a task ──────────────────┘
+
+The corpus is read twice, first to hash its documents. All else then sees only the documents that
+are kept, and a second reading costs a small part of what tokenizing all duplicates would. Hashes
+and ids go through files, like documents on their way to shards; a task gets references to the ids
+that it must drop.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import apache_beam as beam
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from apache_beam.pvalue import TaggedOutput
+
+from corpusmill.corpus.filters.dropping import Step
+from corpusmill.corpus.filters.duplicates import (
+    HASH_SCHEMA,
+    REPEAT_SCHEMA,
+    ROW_BYTES,
+    drop_listed,
+    hash_documents,
+    split_repeats,
+)
+from corpusmill.corpus.filters.functions import load_filters
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.layout.placement import Layout
+from transforms.elements import NamedOutputs, Segment, Task
+from transforms.plan import read_task
+from transforms.read import TaskReader
+from transforms.recovery.journal import Journal, Output
+from transforms.recovery.workplace import Workplace
+from transforms.shuffle import (
+    BUFFER_BYTES,
+    MERGE_BYTES,
+    SMALLEST_SEGMENT_BYTES,
+    GatherShards,
+    KeyedSegment,
+    Routes,
+    count_groups,
+    merge_segments,
+)
+from transforms.spill import Spill, load_segment
+from transforms.storage.parallel import map_ahead
+from transforms.tally import COUNTS, Count, Tally
+from transforms.work_log import run_once
+
+TASKS = "tasks"
+_HASHES, _REPEATS = "hashes", "repeats"
+
+# An estimate from below of the bytes of a document. Many documents are shorter, but not most text.
+_DOCUMENT_BYTES = 256
+# The hashes that are sorted at once, which takes about three times as much memory.
+_BUCKET_BYTES = 32 * 2**20
+_ROWS = _BUCKET_BYTES // ROW_BYTES
+# As a number of rows, it tells a reference to a task's line of the plan from one to ids.
+_LINE = -1
+
+
+@dataclass(frozen=True)
+class HashRoutes(Routes):
+    """How hashes reach those of the same bucket."""
+
+    kind: str = f"{_HASHES}-"
+
+    def homes(self, documents: pa.RecordBatch) -> npt.NDArray[np.uint32]:
+        """Return the bucket of each hash, uint32[rows]."""
+        high = documents.column("first").to_numpy() >> np.uint64(32)
+        homes: npt.NDArray[np.uint32] = (
+            high * np.uint64(self.layout.shards) >> np.uint64(32)
+        ).astype(np.uint32)
+        return homes
+
+
+@dataclass(frozen=True)
+class TaskRoutes(Routes):
+    """How ids reach their task."""
+
+    kind: str = f"{_REPEATS}-"
+
+    def homes(self, documents: pa.RecordBatch) -> npt.NDArray[np.uint32]:
+        """Return the task of each document, uint32[rows]."""
+        homes: npt.NDArray[np.uint32] = documents.column("task").to_numpy()
+        return homes
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How equal documents are found.
+
+    Attributes:
+        documents: how the corpus is read.
+        filters: names of the filters that drop documents before they are compared.
+        tasks: number of tasks.
+        text_bytes: the size of the corpus.
+        place: where the run works.
+    """
+
+    documents: DocumentOptions
+    filters: tuple[str, ...]
+    tasks: int
+    text_bytes: int
+    place: Workplace
+
+    @property
+    def hash_routes(self) -> HashRoutes:
+        """How hashes are gathered, in buckets that can be sorted in memory."""
+        size = self.text_bytes * ROW_BYTES // _DOCUMENT_BYTES
+        buckets = 1 + size // _BUCKET_BYTES
+        groups = min(buckets, 1 + size // self.tasks // SMALLEST_SEGMENT_BYTES)
+        merges = 1 + size // (groups * MERGE_BYTES)
+        return HashRoutes(Layout(0, buckets, 0), 0.0, 1, groups, max(1, self.tasks // merges))
+
+    @property
+    def task_routes(self) -> TaskRoutes:
+        """How the ids of repeats are gathered, by the task that reads them."""
+        layout, size = Layout(0, self.tasks, 0), self.text_bytes * ROW_BYTES // _DOCUMENT_BYTES
+        groups = count_groups(layout, BUFFER_BYTES)
+        merges = 1 + size // (groups * MERGE_BYTES)
+        buckets = self.hash_routes.layout.shards
+        return TaskRoutes(layout, 0.0, 1, groups, max(1, buckets // merges))
+
+
+class _HashTask(beam.DoFn):
+    """Hash the documents of a task, and find those that repeat others nearby."""
+
+    def __init__(self, options: Comparison) -> None:
+        self._options = options
+
+    def process(self, element: Task) -> Iterator[KeyedSegment]:
+        journal, routes = Journal(self._options.place), self._options.hash_routes
+        outputs = run_once(journal, f"scan-{element.number}", lambda: self._hash(element))
+        hashes = [segment for tag, segment in outputs if tag == _HASHES]
+        yield from routes.route(element.number, hashes)
+        for tag, value in outputs:
+            if tag == _REPEATS:
+                yield TaggedOutput(_REPEATS, (element.number, value))
+            elif tag == COUNTS:
+                yield TaggedOutput(COUNTS, value)
+
+    def _hash(self, task: Task) -> Iterator[Output]:
+        options, tally = self._options, Tally()
+        folder, routes = options.place.temp_folder, options.hash_routes
+        spills = {_HASHES: Spill(folder, BUFFER_BYTES), _REPEATS: Spill(folder, BUFFER_BYTES)}
+        # The second reading counts what it reads, and keeps the rejects.
+        steps = load_filters(options.filters)
+        reader = TaskReader(options.documents, folder, Tally(), steps, keeps_rejects=False)
+        batches = (hash_documents(batch, task.number) for batch in reader.read(read_task(task)))
+        for rows in _join(batches, _ROWS):
+            # What is repeated inside of a task goes no further; a text is then in few rows, even if
+            # half of a corpus are copies of it.
+            firsts, repeats = split_repeats(rows)
+            spills[_HASHES].add(firsts, routes.buckets(firsts))
+            if repeats.num_rows:
+                spills[_REPEATS].add(repeats, repeats.column("task").to_numpy())
+            tally.add("duplicates.documents", rows.num_rows)
+            tally.add("duplicates.found", repeats.num_rows)
+        for tag, spill in spills.items():
+            spill.write()
+            yield from ((tag, segment) for segment in spill.segments)
+        yield from tally.outputs()
+
+
+def _join(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
+    """Join batches to larger ones of about this many rows."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(rows.num_rows for rows in waiting) >= most:
+            yield pa.concat_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+class _FindRepeats(beam.DoFn):
+    """Find the documents of a bucket of hashes that repeat an earlier one."""
+
+    def __init__(self, options: Comparison) -> None:
+        self._options = options
+
+    def process(self, element: tuple[int, Iterable[Segment]]) -> Iterator[KeyedSegment]:
+        bucket, segments = element
+        journal = Journal(self._options.place)
+        outputs = run_once(journal, f"comparison-{bucket}", lambda: self._find(list(segments)))
+        repeats = [segment for tag, segment in outputs if tag == _REPEATS]
+        yield from self._options.task_routes.route(bucket, repeats)
+        for tag, value in outputs:
+            if tag == COUNTS:
+                yield TaggedOutput(COUNTS, value)
+
+    def _find(self, segments: Sequence[Segment]) -> Iterator[Output]:
+        spill, tally = Spill(self._options.place.temp_folder, BUFFER_BYTES), Tally()
+        full = sorted(segment for segment in segments if segment.path)
+        # A corpus of very short documents fills buckets with more than was estimated.
+        parts = 1 + sum(segment.rows for segment in full) // (2 * _ROWS)
+        for part in range(parts):
+            kept = HASH_SCHEMA.empty_table().to_batches()
+            load = partial(_load_part, part=part, parts=parts)
+            for rows in _join(map_ahead(load, full), _ROWS):
+                firsts, repeats = split_repeats(pa.concat_batches([*kept, rows]))
+                kept = [firsts]
+                tally.add("duplicates.found", repeats.num_rows)
+                if repeats.num_rows:
+                    spill.add(repeats, self._options.task_routes.buckets(repeats))
+        spill.write()
+        yield from ((_REPEATS, segment) for segment in spill.segments)
+        yield from tally.outputs()
+
+
+def _load_part(segment: Segment, part: int, parts: int) -> pa.RecordBatch:
+    rows = load_segment(segment, HASH_SCHEMA)
+    if parts == 1:
+        return rows
+    return rows.filter(pa.array(rows.column("second").to_numpy() % np.uint64(parts) == part))
+
+
+class FindDuplicates(beam.PTransform):
+    """Give each task the ids of the documents that it must drop.
+
+    Returns the collections TASKS and COUNTS.
+
+    Args:
+        options: how equal documents are found.
+    """
+
+    def __init__(self, options: Comparison) -> None:
+        super().__init__()
+        self._options = options
+
+    def expand(self, tasks: beam.PCollection[Task]) -> NamedOutputs:
+        """Read the corpus, and compare the hashes of its documents."""
+        options, place = self._options, self._options.place
+        hashed = tasks | "HashTask" >> beam.ParDo(_HashTask(options)).with_output_types(
+            KeyedSegment, **{_REPEATS: KeyedSegment, COUNTS: Count}
+        ).with_outputs(_REPEATS, COUNTS, main=_HASHES)
+        gather = GatherShards(options.hash_routes, place, HASH_SCHEMA)
+        found = (
+            hashed[_HASHES]
+            | "GatherHashes" >> gather
+            | "FindRepeats"
+            >> beam.ParDo(_FindRepeats(options))
+            .with_output_types(KeyedSegment, **{COUNTS: Count})
+            .with_outputs(COUNTS, main=_REPEATS)
+        )
+        apart = merge_segments(found[_REPEATS], options.task_routes, place, REPEAT_SCHEMA)
+        lines = tasks | "ReferToTasks" >> beam.Map(_refer).with_output_types(KeyedSegment)
+        joined = (
+            (lines, hashed[_REPEATS], apart)
+            | "JoinRepeats" >> beam.Flatten()
+            | "GatherRepeats" >> beam.GroupByKey()
+            | "ListRepeats" >> beam.Map(_to_task).with_output_types(Task)
+        )
+        counts = (hashed[COUNTS], found[COUNTS]) | "JoinCounts" >> beam.Flatten()
+        return {TASKS: joined, COUNTS: counts}
+
+
+def _refer(task: Task) -> KeyedSegment:
+    return task.number, Segment(task.number, _LINE, task.plan, task.offset, task.length, 0)
+
+
+def _to_task(element: tuple[int, Iterable[Segment]]) -> Task:
+    number, segments = element
+    ordered = sorted(Segment(*segment) for segment in segments)
+    line, *repeats = sorted(ordered, key=lambda segment: segment.rows != _LINE)
+    return Task(number, line.path, line.offset, line.length, repeats)
+
+
+def load_repeats(segments: Iterable[Segment]) -> Step:
+    """Make the step that drops what `FindDuplicates` has found in a task.
+
+    Args:
+        segments: `Task.repeats`; there may be none.
+    """
+    return drop_listed([load_segment(segment, REPEAT_SCHEMA) for segment in segments])
