@@ -13,7 +13,7 @@ PARAMETERS = ("objective", "input", "tokenizer", "output", "flags")
 
 
 def command_line(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments of `python -m pipeline`.
+    """Return the arguments of `corpusmill`.
 
     Example:
         ["--objective=bert", "--input=gs://a/* gs://b/*", "--tokenizer=gs://t.json",
@@ -52,7 +52,7 @@ def command_line(arguments: Sequence[str]) -> list[str]:
 
 
 if __name__ == "__main__":
+    from corpusmill.console.process import exit_now
     from pipeline.command_line import main
-    from pipeline.outcomes import exit_now
 
     exit_now(main(command_line(sys.argv[1:])))

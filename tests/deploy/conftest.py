@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.build_wheels import build_wheels
+from tests.tools.wheels import build_wheels
 
 
 @pytest.fixture(scope="session")

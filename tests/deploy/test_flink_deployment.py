@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -40,7 +39,7 @@ def test_the_three_files_agree() -> None:
         values = flatten(yaml.safe_load(properties))
         assert values.pop("jobmanager.rpc.address") == "jobmanager"
         assert values == expected
-    assert flatten(read("kubernetes.yaml")["spec"]["flinkConfiguration"]) == expected
+    assert flatten(read("kubernetes/cluster.yaml")["spec"]["flinkConfiguration"]) == expected
 
 
 def test_a_worker_pool_is_beside_each_task_manager() -> None:
@@ -51,7 +50,7 @@ def test_a_worker_pool_is_beside_each_task_manager() -> None:
             beside.setdefault(service["network_mode"], []).append(name.split("-")[0])
     assert sorted(beside) == ["service:machine-1", "service:machine-2"]
     assert all(names == ["taskmanager", "workers"] for names in beside.values())
-    task_manager = read("kubernetes.yaml")["spec"]["taskManager"]
+    task_manager = read("kubernetes/cluster.yaml")["spec"]["taskManager"]
     containers = task_manager["podTemplate"]["spec"]["containers"]
     assert [container["name"] for container in containers] == ["flink-main-container", "workers"]
 
@@ -77,11 +76,3 @@ def test_memory_is_that_of_the_program() -> None:
     megabytes = {"1g": "1024m"}
     for key, size in sizes.items():
         assert megabytes.get(values[key], values[key]) == size
-
-
-def test_files_that_the_image_copies_exist() -> None:
-    lines = (FOLDER / "Dockerfile").read_text(encoding="utf-8").splitlines()
-    names = [part for line in lines if line.startswith("COPY ") for part in line.split()[1:-1]]
-    assert names
-    for name in names:
-        assert Path(CHECKOUT, name).exists()

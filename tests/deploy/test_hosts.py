@@ -105,7 +105,7 @@ def test_missing_code_is_reported_with_the_cure(cluster: Cluster, shared: Path) 
     status, output = cluster.run("ernie", *file_flags(shared, "nothing"), *JOB, *SHARDS)
     first_line, _, errors = output.partition("\n")
     assert first_line.startswith("PortableRunner: job ")
-    assert_refused(Outcome(status, "", errors), "No module named", "build_wheels.py")
+    assert_refused(Outcome(status, "", errors), "No module named", "make wheels")
 
 
 def test_workers_with_staged_code_write_the_same_bytes(

@@ -19,19 +19,19 @@ def make(*arguments: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["job", "test", "demo", "flink"])
-def test_an_installation_is_announced_and_shows_no_warnings(name: str) -> None:
+def test_an_installation_is_announced(name: str) -> None:
     lines = make("--dry-run", "--always-make", f".venv/{name}").splitlines()
     [*_, announced, install, _] = lines
     assert "Installing packages into .venv" in announced
     assert "pip install" in install
-    assert "PYTHONWARNINGS='ignore:Editable installation'" in install
+    assert "--editable . --editable ./job" in install
 
 
 def test_run_shows_the_data_set_once_and_what_to_do_next(tmp_path: Path) -> None:
-    """With a program in the place of Python that says what it was told to do."""
-    python = tmp_path / "python"
-    python.write_text('#!/bin/sh\necho "DONE $3"\n')
-    python.chmod(0o755)
+    """With a program in the place of our command that says what it was told to do."""
+    program = tmp_path / "corpusmill"
+    program.write_text('#!/bin/sh\necho "DONE $1"\n')
+    program.chmod(0o755)
     shown = make("--old-file=.venv/job", "run", f"VENV={tmp_path}", f"OUT={tmp_path}")
     done = [line.removeprefix("DONE ") for line in shown.splitlines() if line.startswith("DONE ")]
     assert done == ["train-tokenizer", "verify", "inspect"]
@@ -60,7 +60,5 @@ def test_a_missing_environment_is_one_line_with_the_cure() -> None:
     )  # fmt: skip
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: {sys.executable}: the package ")
-    assert done.stderr.endswith(
-        "Run `make setup` and `. .venv/bin/activate`, or `pip install '.[job]'`.\n"
-    )
+    assert done.stderr.endswith("Run `pip install corpusmill-job`.\n")
     assert done.stderr.count("\n") == 1
