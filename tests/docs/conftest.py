@@ -1,0 +1,71 @@
+"""The folder that the pages' programs run in."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numba
+import pytest
+from tokenizers import Tokenizer
+
+from corpusmill.arrays.kernel_cache import kernel_folder
+from corpusmill.objectives.bert import BertOptions
+from tests.conftest import CHECKOUT
+from tests.tools.real_corpora import paragraphs
+from tests.tools.small_datasets import Recipe, write_dataset
+
+
+@pytest.fixture(scope="session")
+def prepared(sample: Path, tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What pages suppose: text in some layouts, tokenizers, and a data set `out`."""
+    folder = tmp_path_factory.mktemp("pages")
+    for place in (folder, folder / "samples"):
+        place.mkdir(exist_ok=True)
+        shutil.copy(sample, place / "wiki.sample.tokens")
+    texts = paragraphs(sample)
+    for number in range(0, len(texts), 4):
+        path = folder / "books" / f"{number:03}.txt"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("\n".join(texts[number : number + 4]) + "\n")
+    lines = [text.replace(". ", ".\n") for text in texts]
+    (folder / "corpus.txt").write_text("\n\n".join(lines) + "\n")
+    records = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+    for name in ("filtered", "corpus"):
+        (folder / name).mkdir()
+    shutil.copy(folder / "corpus.txt", folder / "corpus")
+    for path in (folder / "corpus.jsonl", folder / "filtered" / "00000.jsonl"):
+        path.write_text(records)
+    shutil.copytree(CHECKOUT / "tests" / "data" / "curated", folder, dirs_exist_ok=True)
+    _write_tokenizers(folder, tokenizer_path)
+    write_dataset(folder / "out", Recipe(BertOptions(max_seq_length=64, duplicates=2)))
+    return folder
+
+
+def _write_tokenizers(folder: Path, path: Path) -> None:
+    shutil.copy(path, folder / "tokenizer.json")
+    tokenizer = Tokenizer.from_file(str(path))
+    ids = sorted(tokenizer.get_vocab().items(), key=lambda entry: entry[1])
+    (folder / "vocab.txt").write_text("".join(f"{token}\n" for token, _ in ids))
+    tokenizer.add_special_tokens(["<|endoftext|>"])
+    tokenizer.save(str(folder / "gpt.json"))
+
+
+@pytest.fixture
+def folder(
+    prepared: Path,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Path:
+    """A copy of the prepared folder to work in, and a cache that is not the user's."""
+    # The kernels that are compiled already stay in use.
+    kernels = str(kernel_folder().parent)
+    monkeypatch.setattr(numba.config, "CACHE_DIR", kernels)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", kernels)
+    copy = tmp_path / "work"
+    shutil.copytree(prepared, copy)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+    monkeypatch.chdir(copy)
+    monkeypatch.setattr(sys, "path", [str(copy), *sys.path])
+    return copy

@@ -1,0 +1,87 @@
+"""Every program on every page of the documentation."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.errors import UserError
+from corpusmill.objectives.registry import OBJECTIVES
+from docs.draw_graph import PICTURE, draw, list_edges, translate_graph
+from docs.generate_reference import render_command
+from tests.conftest import CHECKOUT
+from tests.docs.pages import Block, Session, read_blocks, split_commands
+from tests.examples.recipes import PAGES as RECIPES
+
+# These are run by tests of their own: tests/examples and tests/pipeline/test_plugins.py.
+_ELSEWHERE = {*(page.name for page in RECIPES), "write-an-objective.md", "write-a-format.md"}
+_ALL = sorted(str(page.relative_to(CHECKOUT)) for page in (CHECKOUT / "docs").rglob("*.md"))
+_PAGES = [
+    page
+    for page in _ALL
+    if Path(page).name not in _ELSEWHERE and "```" in (CHECKOUT / page).read_text(encoding="utf-8")
+]
+_TEXTS = sorted(str(page.relative_to(CHECKOUT)) for page in CHECKOUT.glob("*.md")) + _ALL
+_LINK = re.compile(r"\]\((?!https?:|#)([^)\s]+)\)")
+_CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", ["README.md", *_PAGES])
+def test_what_a_page_tells_to_do_works(page: str, folder: Path) -> None:
+    session = Session(folder)
+    for block in read_blocks(CHECKOUT / page):
+        session.follow(block)
+
+
+def test_the_readme_is_short() -> None:
+    assert len((CHECKOUT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_the_picture_of_the_graph_is_that_of_the_graph() -> None:
+    assert PICTURE.read_text(encoding="utf-8") == draw(list_edges(translate_graph()))
+
+
+@pytest.mark.parametrize("name", OBJECTIVES.names)
+def test_every_objective_has_a_page_with_its_options(name: str) -> None:
+    page = render_command(name)
+    for option in (*fields(OBJECTIVES[name]), *fields(DocumentOptions)):
+        assert f"\n`--{option.name.replace('_', '-')}`" in page
+    assert [preset for preset in OBJECTIVES[name].presets if f"| `{preset}` |" not in page] == []
+
+
+def test_the_rooms_are_listed() -> None:
+    page = (CHECKOUT / "docs/explanation/architecture.md").read_text(encoding="utf-8")
+    rooms = [
+        str(path.parent.relative_to(CHECKOUT))
+        for package in ("corpusmill", "transforms", "pipeline")
+        for path in (CHECKOUT / package).glob("*/__init__.py")
+    ]
+    assert [room for room in rooms if f"`{room}/`" not in page] == []
+
+
+@pytest.mark.parametrize("page", _TEXTS)
+def test_links_lead_to_files(page: str) -> None:
+    text = (CHECKOUT / page).read_text(encoding="utf-8")
+    for link in _LINK.findall(_CODE.sub("", text)):
+        target = (CHECKOUT / page).parent / link.partition("#")[0]
+        if "commands/" not in link:  # these pages are generated
+            assert target.exists(), link
+
+
+def test_commands_go_on_over_lines() -> None:
+    script = "a --b \\\n  c  # comment\n\n# nothing\npython -c '\nprint(1)\n'\n"
+    assert list(split_commands(script)) == ["a --b   c  # comment", "python -c '\nprint(1)\n'"]
+
+
+def test_a_wrong_output_is_noticed(folder: Path) -> None:
+    session = Session(folder)
+    session.follow(Block("python", "", "print('one')\nprint('took 3.2 s')"))
+    session.follow(Block("text", "output", "one\ntook 0.1 s\n"))
+    with pytest.raises(AssertionError):
+        session.follow(Block("text", "output", "two\n"))
+    with pytest.raises(AssertionError, match="not printed"):
+        session.follow(Block("text", "part of the output", "two\n"))
+    with pytest.raises(UserError, match="there is no such option"):
+        session.follow(Block("sh", "needs a bucket", "corpusmill bert --no-such-option 1"))
