@@ -1,0 +1,47 @@
+"""The workflows and templates of .github, as far as they can be checked offline."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.conftest import CHECKOUT
+
+_FOLDER = CHECKOUT / ".github"
+_WORKFLOWS = sorted((_FOLDER / "workflows").glob("*.yml"))
+_PINNED = re.compile(r"uses: [\w.-]+/[\w.-]+@[0-9a-f]{40} # v\d")
+
+
+@pytest.mark.parametrize("path", _WORKFLOWS, ids=lambda path: path.stem)
+def test_a_workflow_pins_its_actions_and_may_do_little(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text.count("uses:") == len(_PINNED.findall(text))
+    workflow = yaml.safe_load(text)
+    assert workflow["permissions"] == {"contents": "read"}
+    # What may prove who it is runs no code of the checkout.
+    for job in workflow["jobs"].values():
+        if "id-token" in job.get("permissions", {}):
+            assert not [
+                step for step in job["steps"] if "run" in step or "checkout" in step["uses"]
+            ]
+
+
+def test_workflows_run_what_the_checkout_has() -> None:
+    targets = re.findall(r"^([a-z-]+):", (CHECKOUT / "Makefile").read_text(), re.MULTILINE)
+    commands = [
+        step["run"]
+        for path in _WORKFLOWS
+        for job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values()
+        for step in job["steps"]
+        if "run" in step
+    ]
+    assert ".ci/run" in commands
+    made = [command.split()[1] for command in commands if command.startswith("make ")]
+    assert made
+    assert set(made) <= set(targets)
+
+
+def test_templates_and_the_citation_are_valid_yaml() -> None:
+    files = [*(_FOLDER / "ISSUE_TEMPLATE").iterdir(), CHECKOUT / "CITATION.cff"]
+    assert all(yaml.safe_load(path.read_text(encoding="utf-8")) for path in files)
