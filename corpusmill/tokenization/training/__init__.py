@@ -7,6 +7,7 @@ for byte: each model's module says why.
 - `wordpiece`, `byte_level_bpe`, `word_level`, `unigram`: one model each; `unigram` needs the
   sentencepiece library.
 - `options`: what the options of all models have in common.
-- `word_counts`: words counted, and counts handed to a trainer.
+- `word_counts`: words counted, and merges learned from the counts.
+- `merges` (with `merging`): byte-pair merges learned from counted words.
 - `sample`: which documents of a corpus to train with.
 """

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from tokenizers import decoders, pre_tokenizers, processors
 from tokenizers.models import BPE
 from tokenizers.normalizers import Normalizer
-from tokenizers.trainers import BpeTrainer
 
 from corpusmill.errors import check_option
 from corpusmill.tokenization.training.options import (
@@ -76,7 +75,7 @@ def train_byte_level_bpe(batches: Iterable[list[str]], options: ByteLevelBpeOpti
         in the order in which they were joined.
 
     Raises:
-        UserError: the sentences hold no words, or a pair of bytes occurs too often to be counted.
+        UserError: the sentences hold no words.
     """
     normalizer = make_normalizer(options.normalizers)
     pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=options.add_prefix_space)
@@ -86,17 +85,12 @@ def train_byte_level_bpe(batches: Iterable[list[str]], options: ByteLevelBpeOpti
         options.max_distinct_words,
         split_before_words,
     )
-    trainer = BpeTrainer(
-        vocab_size=options.vocab_size,
-        min_frequency=options.min_frequency,
-        show_progress=False,
-        special_tokens=list(options.special_tokens),
-        initial_alphabet=list(ALPHABET),
+    tokens, merges = train_on_counts(
+        words, [*options.special_tokens, *ALPHABET], options.vocab_size, options.min_frequency
     )
-    model = train_on_counts(BPE(), trainer, words)
-    merges = [(first, second) for first, second in model["merges"]]
+    vocabulary = {token: number for number, token in enumerate(tokens)}
     return write_tokenizer_json(
-        BPE(model["vocab"], merges, dropout=options.dropout or None),
+        BPE(vocabulary, merges, dropout=options.dropout or None),
         normalizer,
         pre_tokenizer,
         decoders.ByteLevel(),

@@ -1,39 +1,26 @@
-"""Words counted from a stream of text in bounded memory, and counts handed to a trainer.
+"""Words counted from a stream of text in bounded memory, and merges learned from the counts.
 
 Text is split at ASCII spaces first. What lies between two of them, a *unit*, is normalized and cut
 into words once, not at each occurrence.
 """
 
-import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from itertools import pairwise
-from operator import mul
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
-from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+import numpy as np
+import pyarrow as pa
 from tokenizers.normalizers import Normalizer
 from tokenizers.pre_tokenizers import PreTokenizer
 
 from corpusmill.errors import UserError
+from corpusmill.tokenization.training.merges import train_merges
 
 CutWords = Callable[[str], list[str]]
 
 # A sentence with more characters per unit is cut into words at once: in scripts without spaces,
 # units do not recur.
 _LONG_UNITS = 32
-
-# Characters handed to the trainer at once.
-_TRAINING_TEXT = 1 << 16
-
-# The trainers of the tokenizers library count pairs in signed 32-bit integers, which may overflow
-# without notice.
-MOST_PAIRS = 2**31 - 1
-
-# Longer words are trained on in pieces: trainers take time in the square of a word's length, a
-# minute for 200,000 letters.
-_LONGEST_WORD = 1024
 
 _BEFORE_WORD = re.compile(r" (?=\S)")
 
@@ -117,74 +104,14 @@ def _drop_rarest(counters: tuple[Counter[str], ...], most: int) -> None:
 
 
 def train_on_counts(
-    model: models.Model, trainer: trainers.Trainer, words: Counter[str]
-) -> dict[str, Any]:
-    """Train a model of the tokenizers library that merges pairs.
-
-    Args:
-        model: the model, untrained.
-        trainer: its trainer.
-        words: counted words.
-
-    Returns:
-        The trained model's part of a tokenizer.json.
-
-    Raises:
-        UserError: a pair of characters occurs too often for the trainer's counts.
-    """
-    words = cut_long(words)
-    check_pair_counts(words)
-    tokenizer = Tokenizer(model)
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokenizer.train_from_iterator(repeat_words(words), trainer)
-    trained: dict[str, Any] = json.loads(tokenizer.to_str())["model"]
-    return trained
-
-
-def cut_long(words: Counter[str]) -> Counter[str]:
-    """Return words of at most `_LONGEST_WORD` characters, the pieces of others among them."""
-    if max(map(len, words), default=0) <= _LONGEST_WORD:
-        return words
-    pieces: Counter[str] = Counter()
-    for word, count in words.items():
-        for start in range(0, len(word), _LONGEST_WORD):
-            pieces[word[start : start + _LONGEST_WORD]] += count
-    return pieces
-
-
-def check_pair_counts(words: Counter[str]) -> None:
-    """Refuse counts that overflow a BPE trainer's.
-
-    Raises:
-        UserError: two neighbouring characters occur more than `MOST_PAIRS` times.
-    """
-    if sum(map(mul, words.values(), map(len, words))) <= MOST_PAIRS:
-        return
-    pairs: Counter[tuple[str, str]] = Counter()
-    for word, count in words.items():
-        for pair in pairwise(word):
-            pairs[pair] += count
-    [(pair, count)] = pairs.most_common(1)
-    if count > MOST_PAIRS:
-        raise UserError(
-            "--input",
-            f"{''.join(pair)!r} occurs {count:,} times, and the trainer counts to {MOST_PAIRS:,}",
-            f"Train on a sample: --sample {MOST_PAIRS / count * 0.95:.2g}",
-        )
-
-
-def repeat_words(words: Counter[str]) -> Iterator[str]:
-    """Yield texts with each word as often as it was counted: the trainer accepts no counts."""
-    texts: list[str] = []
-    size = 0
-    for word in sorted(words):
-        left, chunk = words[word], max(1, _TRAINING_TEXT // (len(word) + 1))
-        while left:
-            repeated = (word + " ") * min(left, chunk)
-            left -= min(left, chunk)
-            texts.append(repeated)
-            size += len(repeated)
-            if size >= _TRAINING_TEXT:
-                yield "".join(texts)
-                texts, size = [], 0
-    yield "".join(texts)
+    words: Counter[str],
+    tokens: Sequence[str],
+    vocab_size: int,
+    min_frequency: int,
+    prefix: str = "",
+) -> tuple[list[str], list[tuple[str, str]]]:
+    """Learn merges from counted words: see `train_merges`."""
+    ordered = sorted(words)
+    counts = np.fromiter(map(words.__getitem__, ordered), np.int64, len(ordered))
+    column = pa.array(ordered, pa.large_string())
+    return train_merges(column, counts, tokens, vocab_size, min_frequency, prefix)

@@ -2,9 +2,8 @@
 
 The trainer of the tokenizers library numbers the inner pieces of words ("##a") in the order of a
 hash table, which differs from run to run. It merges pairs of equal count by these numbers, so that
-the same corpus gives a different vocabulary each time. Here words are counted first, and the
-trainer gets its alphabet in sorted order, as special tokens, which it numbers in their order; this
-determines everything else.
+the same corpus gives a different vocabulary each time. Here all characters are numbered in sorted
+order before pairs are merged; this determines everything else.
 """
 
 from collections import Counter
@@ -13,7 +12,6 @@ from dataclasses import dataclass
 
 from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers, processors
 from tokenizers.models import WordPiece
-from tokenizers.trainers import WordPieceTrainer
 
 from corpusmill.errors import UserError, check_option
 from corpusmill.tokenization.training.options import (
@@ -24,6 +22,8 @@ from corpusmill.tokenization.training.options import (
 from corpusmill.tokenization.training.parts import make_normalizer
 from corpusmill.tokenization.training.word_counts import count_words, train_on_counts, word_cutter
 
+# What begins a token that continues a word.
+_PREFIX = "##"
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
@@ -127,19 +127,18 @@ def train_wordpiece(batches: Iterable[list[str]], options: WordPieceOptions) -> 
         words = _keep_alphabet(words, options.limit_alphabet)
     special = set(options.special_tokens)
     characters = sorted(set().union(*words) - special)
-    inner = sorted({"##" + character for word in words for character in word[1:]} - special)
+    inner = sorted({_PREFIX + character for word in words for character in word[1:]} - special)
     needed = len(special) + len(characters) + len(inner)
     check_vocab_size(options.vocab_size, needed, "special tokens and characters of the corpus")
-    trainer = WordPieceTrainer(
-        vocab_size=options.vocab_size,
-        min_frequency=options.min_frequency,
-        show_progress=False,
-        special_tokens=[*options.special_tokens, *characters, *inner],
+    tokens, _ = train_on_counts(
+        words,
+        [*options.special_tokens, *characters, *inner],
+        options.vocab_size,
+        options.min_frequency,
+        _PREFIX,
     )
-    model = train_on_counts(WordPiece(unk_token="[UNK]"), trainer, words)  # noqa: S106 - not a password
-    tokenizer = bert_tokenizer(
-        model["vocab"], options.lowercase, special_tokens=options.special_tokens
-    )
+    vocabulary = {token: number for number, token in enumerate(tokens)}
+    tokenizer = bert_tokenizer(vocabulary, options.lowercase, special_tokens=options.special_tokens)
     tokenizer.normalizer = normalizer
     return str(tokenizer.to_str(pretty=True))
 

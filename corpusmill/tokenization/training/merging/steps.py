@@ -1,0 +1,277 @@
+"""Byte-pair merges of counted words, one step after another, in compiled loops.
+
+The steps are those of `BpeTrainer` in the tokenizers library, also where it does what its algorithm
+does not ask for: see `merges`.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from corpusmill.arrays.kernel_cache import njit
+from corpusmill.tokenization.compiled.hash_table import ONE, find_slot
+from corpusmill.tokenization.training.merging.cells import (
+    BOUNDARY,
+    cell_after,
+    cell_before,
+    join_cells,
+    word_at,
+)
+from corpusmill.tokenization.training.merging.pair_queue import Entry, entry_at, push, replace_first
+from corpusmill.tokenization.training.merging.pairs import (
+    HEAP,
+    ID_BITS,
+    PLACES,
+    TABLE,
+    Pairs,
+    find_pairs,
+    pair_key,
+    reserve,
+)
+from corpusmill.tokenization.training.merging.token_texts import (
+    TokenTexts,
+    join_texts,
+    make_room,
+)
+
+
+class Merge(NamedTuple):
+    """A pair and what it is merged to, as ids."""
+
+    first: int
+    second: int
+    joined: int
+
+
+class Neighbours(NamedTuple):
+    """What stands beside a pair where it is merged.
+
+    A neighbour's code is twice its id, and 1 more if it stands after the pair.
+
+    Attributes:
+        totals: int64[codes], how often each occurs in the corpus.
+        sizes: int64[codes], how often each occurs in the distinct words.
+        codes: int64[codes], those that occur, in the order in which they were found.
+        found: uint32[room, 2], each code that was found, and the first cell of its new pair.
+        counts: int64[2], the rows of `codes` and `found`.
+    """
+
+    totals: np.ndarray
+    sizes: np.ndarray
+    codes: np.ndarray
+    found: np.ndarray
+    counts: np.ndarray
+
+
+@njit
+def make_neighbours(tokens: int, cells: int) -> Neighbours:
+    """Return no neighbours yet, with room for those of a number of tokens and cells."""
+    codes = 2 * tokens
+    return Neighbours(
+        np.zeros(codes, np.int64),
+        np.zeros(codes, np.int64),
+        np.zeros(codes, np.int64),
+        np.empty((cells, 2), np.uint32),
+        np.zeros(2, np.int64),
+    )
+
+
+@njit
+def _note(neighbours: Neighbours, code: int, place: int, count: int) -> None:
+    counts = neighbours.counts
+    if not neighbours.sizes[code]:
+        neighbours.codes[counts[0]] = code
+        counts[0] += 1
+    neighbours.sizes[code] += 1
+    neighbours.totals[code] += count
+    neighbours.found[counts[1], 0] = code
+    neighbours.found[counts[1], 1] = place
+    counts[1] += 1
+
+
+@njit
+def merge_at(
+    cells: np.ndarray, counts: np.ndarray, merge: Merge, place: int, neighbours: Neighbours
+) -> None:
+    """Merge a pair at a place if it is there, and note its neighbours."""
+    if cells[place] != merge.first:
+        return
+    after = cell_after(cells, place)
+    if cells[after] != merge.second:
+        return
+    join_cells(cells, place, after, merge.joined)
+    count = counts[word_at(cells, place)]
+    before, end = cell_before(cells, place), cell_after(cells, place)
+    if cells[before] >= 0:
+        _note(neighbours, 2 * cells[before], before, count)
+    if cells[end] >= 0:
+        _note(neighbours, 2 * cells[end] + 1, place, count)
+
+
+@njit
+def merge_words(
+    cells: np.ndarray,
+    counts: np.ndarray,
+    merge: Merge,
+    places: np.ndarray,
+    neighbours: Neighbours,
+) -> None:
+    """Merge a pair wherever it occurs in the words of listed places.
+
+    Args:
+        cells: int32[cells], changed in place.
+        counts: int64[words].
+        merge: the pair.
+        places: uint32[n], each in a word; those of a word stand together.
+        neighbours: what stands beside the pair is added.
+    """
+    start = end = 0
+    for place in places:
+        if start < place < end:
+            continue
+        start = int(place)
+        while cells[start] > BOUNDARY:
+            start -= 1
+        end = start + 1
+        while cells[end] >= 0:
+            merge_at(cells, counts, merge, end, neighbours)
+            end = cell_after(cells, end)
+
+
+@njit
+def count_neighbours(table: np.ndarray, merge: Merge, neighbours: Neighbours) -> int:
+    """Count the pairs that a merge made and broke; return how many pairs are new to the table."""
+    new = 0
+    codes = neighbours.codes[: neighbours.counts[0]]
+    for code in codes:
+        slot = find_slot(table, _new_pair(merge, code))
+        new += not table[slot, 0]
+        table[slot, 0] = _new_pair(merge, code) + ONE
+        table[slot, 1] += np.uint64(neighbours.totals[code])
+    for code in codes:
+        slot = find_slot(table, _broken_pair(merge, code))
+        table[slot, 1] -= np.uint64(neighbours.totals[code])
+    return new
+
+
+@njit
+def _new_pair(merge: Merge, code: int) -> np.uint64:
+    if code & 1:
+        return np.uint64(pair_key(merge.joined, code >> 1))
+    return np.uint64(pair_key(code >> 1, merge.joined))
+
+
+@njit
+def _broken_pair(merge: Merge, code: int) -> np.uint64:
+    if code & 1:
+        return np.uint64(pair_key(merge.second, code >> 1))
+    return np.uint64(pair_key(code >> 1, merge.first))
+
+
+@njit
+def _join_twins(merge: Merge, neighbours: Neighbours) -> None:
+    """Note a new symbol before and after another one of the same id as one pair."""
+    before, after = 2 * merge.joined, 2 * merge.joined + 1
+    if neighbours.sizes[before] and neighbours.sizes[after]:
+        neighbours.sizes[after] += neighbours.sizes[before]
+        neighbours.sizes[before] = 0
+        for row in range(neighbours.counts[1]):
+            if neighbours.found[row, 0] == before:
+                neighbours.found[row, 0] = after
+
+
+@njit
+def queue_pairs(pairs: Pairs, merge: Merge, neighbours: Neighbours) -> Pairs:
+    """Count, list and queue the pairs that a merge made, and forget its neighbours."""
+    sizes, heap, codes = pairs.sizes, pairs.heap, neighbours.codes[: neighbours.counts[0]]
+    table = reserve(pairs.table, sizes[TABLE], len(codes))
+    sizes[TABLE] += count_neighbours(table, merge, neighbours)
+    _join_twins(merge, neighbours)
+    ends = neighbours.totals  # where the next place of each code belongs
+    for code in codes:
+        pair, size = _new_pair(merge, code), neighbours.sizes[code]
+        total = np.int64(table[find_slot(table, pair), 1])
+        if size and total > 0:
+            heap = push(heap, sizes[HEAP], (total, np.int64(pair), sizes[PLACES], size))
+            sizes[HEAP] += 1
+        ends[code] = sizes[PLACES]
+        sizes[PLACES] += size
+    for row in range(neighbours.counts[1]):
+        code, place = neighbours.found[row]
+        pairs.places[ends[code]] = place
+        ends[code] += 1
+    for code in codes:
+        neighbours.totals[code] = neighbours.sizes[code] = 0
+    neighbours.counts[:] = 0
+    return Pairs(table, heap, pairs.places, sizes)
+
+
+@njit
+def pop_pair(pairs: Pairs) -> Entry:
+    """Remove the pair that is merged next, and return its entry; a count of 0 if there is none."""
+    heap, sizes = pairs.heap, pairs.sizes
+    while sizes[HEAP]:
+        count, pair, start, size = entry_at(heap, 0)
+        total = np.int64(pairs.table[find_slot(pairs.table, np.uint64(pair)), 1])
+        if total == count:
+            sizes[HEAP] -= 1
+            replace_first(heap, sizes[HEAP], entry_at(heap, sizes[HEAP]))
+            return count, pair, start, size
+        replace_first(heap, sizes[HEAP], (total, pair, start, size))
+    return 0, 0, 0, 0
+
+
+@njit
+def learn_merges(
+    cells: np.ndarray,
+    counts: np.ndarray,
+    tokens: TokenTexts,
+    count: int,
+    vocab_size: int,
+    min_frequency: int,
+) -> tuple[np.ndarray, TokenTexts, int]:
+    """Merge the most frequent pair until there are enough tokens, or no more pairs.
+
+    Args:
+        cells: int32[cells], the words (see `cells`), merged in place.
+        counts: int64[words], how often each word occurs.
+        tokens: the first tokens, with room for all.
+        count: the number of the first tokens.
+        vocab_size: the most tokens.
+        min_frequency: how often a merged pair must occur, 1 or more.
+
+    Returns:
+        merges: int64[merges, 2], the ids of pairs, in the order in which they were merged.
+        tokens: all tokens.
+        count: their number.
+    """
+    room = len(tokens.ends) - 1
+    pairs, neighbours = find_pairs(cells, counts), make_neighbours(room, len(cells))
+    merges, merged = np.empty((1024, 2), np.int64), 0
+    # Whether a token is a symbol of words, and whether its symbols come from several pairs.
+    is_symbol, is_shared = np.zeros(room, np.bool_), np.zeros(room, np.bool_)
+    for cell in cells:
+        if cell >= 0:
+            is_symbol[cell] = True
+    while count < vocab_size:
+        total, pair, start, size = pop_pair(pairs)
+        if total < min_frequency:
+            break
+        first, second = pair >> ID_BITS, pair & (2**ID_BITS - 1)
+        tokens = make_room(tokens, first, second, count)
+        merge = Merge(first, second, join_texts(tokens, first, second, count))
+        count = max(count, merge.joined + 1)
+        is_shared[merge.joined] |= is_symbol[merge.joined]
+        is_symbol[merge.joined] = True
+        if merged == len(merges):
+            merges = np.concatenate((merges, np.empty_like(merges)))
+        merges[merged, 0], merges[merged, 1] = first, second
+        merged += 1
+        places = pairs.places[start : start + size]
+        if is_shared[first] or is_shared[second]:
+            merge_words(cells, counts, merge, places, neighbours)
+        else:
+            for place in places:
+                merge_at(cells, counts, merge, np.int64(place), neighbours)
+        pairs = queue_pairs(pairs, merge, neighbours)
+    return merges[:merged], tokens, count

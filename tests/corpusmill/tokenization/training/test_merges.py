@@ -1,0 +1,125 @@
+"""Merges learned from counted words: those of the tokenizers library's own trainer."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+from tokenizers.models import BPE
+from tokenizers.pre_tokenizers import WhitespaceSplit
+from tokenizers.trainers import BpeTrainer
+
+from corpusmill.tokenization.training.merges import train_merges
+
+Trained = tuple[list[str], list[tuple[str, str]]]
+
+
+def train(
+    words: Mapping[str, int],
+    special: Sequence[str] = (),
+    size: int = 200,
+    frequency: int = 1,
+    prefix: str = "",
+) -> Trained:
+    counts = np.array(list(words.values()), np.int64)
+    column = pa.array(list(words), pa.large_string())
+    tokens = [*special, *alphabet(words, prefix)]
+    return train_merges(column, counts, tokens, size, frequency, prefix)
+
+
+def train_by_library(
+    words: Mapping[str, int],
+    special: Sequence[str] = (),
+    size: int = 200,
+    frequency: int = 1,
+    prefix: str = "",
+) -> Trained:
+    tokenizer = Tokenizer(BPE())
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    trainer = BpeTrainer(
+        vocab_size=size,
+        min_frequency=frequency,
+        show_progress=False,
+        # The library numbers characters with a prefix in the order of a hash table.
+        special_tokens=[*special, *alphabet(words, prefix)],
+        continuing_subword_prefix=prefix,
+    )
+    texts = (f"{word} " * count for word, count in words.items())
+    tokenizer.train_from_iterator(texts, trainer)
+    model = json.loads(tokenizer.to_str())["model"]
+    merges = [(left, right) for left, right in model["merges"]]
+    return sorted(model["vocab"], key=model["vocab"].__getitem__), merges
+
+
+def alphabet(words: Mapping[str, int], prefix: str) -> list[str]:
+    inner = {prefix + character for word in words for character in word[1:]}
+    return sorted(set().union(*words)) + sorted(inner)
+
+
+def counted(characters: str, longest: int) -> st.SearchStrategy[dict[str, int]]:
+    words = st.text(characters, min_size=1, max_size=longest)
+    return st.dictionaries(words, st.integers(1, 4), min_size=1, max_size=12)
+
+
+def check(words: Mapping[str, int], *options: Any) -> None:
+    # Where a pair is queued twice with the same count, the library itself leaves it to chance which
+    # of the two it merges first.
+    ours = train(words, *options)
+    assert any(ours == train_by_library(words, *options) for _ in range(20))
+
+
+@given(counted("abé東", 12), st.integers(1, 40), st.integers(1, 4))
+def test_merges_are_those_of_the_librarys_trainer(
+    words: dict[str, int], size: int, frequency: int
+) -> None:
+    check(words, (), size, frequency)
+
+
+@given(counted("ab", 60))
+def test_repeats_are_merged_from_the_left(words: dict[str, int]) -> None:
+    check(words)
+
+
+@given(
+    counted("ab#", 16),
+    st.lists(st.text("ab#", min_size=1, max_size=4), max_size=4),
+    st.integers(1, 2),
+    st.sampled_from(["", "##", "a"]),
+)
+# "###aab" is "##" and "##a" at its start, and these become a second "##a".
+@example({"###aab": 3, "#aab": 2, "aab": 2}, ["ab", "aab"], 1, "##")
+def test_pairs_of_the_same_text_become_the_same_token(
+    words: dict[str, int], special: list[str], frequency: int, prefix: str
+) -> None:
+    check(words, special, 200, frequency, prefix)
+
+
+def test_pairs_are_merged_by_count_and_then_by_id() -> None:
+    words = {"ab": 3, "cd": 2**40, "ef": 2**40, "eg": 2, "a": 1}
+    tokens, merges = train(words, ["<s>", "cd"], frequency=3)
+    assert tokens == ["<s>", "cd", *"abcdefg", "ef", "ab"]
+    assert merges == [("c", "d"), ("e", "f"), ("a", "b")]
+
+
+def test_a_word_of_more_than_1024_characters_counts_in_pieces() -> None:
+    pieces = {"ab" * 512: 5, "c" + "ab" * 100: 2, "ba" * 512: 3}
+    words = {"ab" * 512 + "c" + "ab" * 100: 2, "ab" * 512: 3, "ba" * 512: 3}
+    assert train(words) == train(pieces)
+
+
+def test_words_may_be_part_of_an_array() -> None:
+    words = pa.array(["x", "ab", "bc", "bc"], pa.large_string())
+    tokens, _ = train_merges(words[1:], np.array([3, 1, 1]), ["b", "a", "c"], 4, 1)
+    assert tokens == ["b", "a", "c", "ab"]
+    assert train_merges(words[:0], np.empty(0, np.int64), ["b", "b"], 4, 1) == (["b"], [])
+
+
+@pytest.mark.parametrize(("tokens", "prefix"), [(["a"], ""), (["a", "b", "##a"], "##")])
+def test_every_character_must_be_a_token(tokens: list[str], prefix: str) -> None:
+    with pytest.raises(ValueError, match="not among the tokens"):
+        train_merges(pa.array(["ab"], pa.large_string()), np.array([1]), tokens, 9, 1, prefix)
