@@ -14,14 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
-from huggingface_hub import HfApi, hf_hub_download, snapshot_download
-from huggingface_hub.errors import (
-    GatedRepoError,
-    HFValidationError,
-    OfflineModeIsEnabled,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
+import huggingface_hub  # it imports each of its own modules when one is needed
 
 from corpusmill.errors import UserError, first_line
 
@@ -36,16 +29,6 @@ _NAME = re.compile(
     r"(?:@(?P<revision>refs/(?:convert|pr)/[^/]+|[^/]+))?(?:/(?P<path>.*))?"
 )
 LOGIN = "with a token in HF_TOKEN or after `hf auth login`"
-# Cause and cure of the errors of the hub's client, the more specific ones first.
-_EXPLANATIONS: dict[type[Exception], tuple[str, str]] = {
-    GatedRepoError: ("it is gated", f"Accept its terms on the hub, and run again {LOGIN}"),
-    RepositoryNotFoundError: (
-        "the hub has no such data set, or you may not see it",
-        f"Check the name; a private one is read {LOGIN}",
-    ),
-    RevisionNotFoundError: ("the data set has no such revision", "Give a branch, tag or commit"),
-    OfflineModeIsEnabled: ("HF_HUB_OFFLINE is set", "Unset it, or give local files"),
-}
 
 
 class DataSetName(NamedTuple):
@@ -103,19 +86,23 @@ def fetch_files(
     """
     place: dict[str, Any] = {"repo_type": kind, "revision": revision}
     try:
-        api = HfApi()
+        api = huggingface_hub.HfApi()
         ask = api.dataset_info if kind == "dataset" else api.model_info
         siblings = ask(repository, revision=revision, timeout=TIMEOUT_SECONDS).siblings or ()
         names = [sibling.rfilename for sibling in siblings]
         names = [name for name in names if any(fnmatch(name, pattern) for pattern in patterns)]
         return [
-            Path(hf_hub_download(repository, name, **place, etag_timeout=TIMEOUT_SECONDS))
+            Path(
+                huggingface_hub.hf_hub_download(
+                    repository, name, **place, etag_timeout=TIMEOUT_SECONDS
+                )
+            )
             for name in choose(names)
         ]
     except Exception:
         cached: dict[str, Any] = {"allow_patterns": list(patterns), "local_files_only": True}
         with suppress(Exception):  # the first error tells the cause
-            folder = Path(snapshot_download(repository, **place, **cached))
+            folder = Path(huggingface_hub.snapshot_download(repository, **place, **cached))
             return sorted(path for pattern in patterns for path in folder.glob(pattern))
         raise
 
@@ -137,7 +124,9 @@ def pin_url(url: str, options: Mapping[str, Any]) -> str:
     if name is None or re.fullmatch("[0-9a-f]{40}", name.revision or ""):
         return url
     try:
-        api = HfApi(**{key: options[key] for key in ("endpoint", "token") if key in options})
+        api = huggingface_hub.HfApi(
+            **{key: options[key] for key in ("endpoint", "token") if key in options}
+        )
         info = api.dataset_info(name.data_set, revision=name.revision, timeout=TIMEOUT_SECONDS)
     except Exception as error:  # its transport depends on its version, with errors of its own
         raise UserError(url, *explain_error(error)) from error
@@ -146,12 +135,23 @@ def pin_url(url: str, options: Mapping[str, Any]) -> str:
 
 def explain_error(error: Exception) -> tuple[str, str]:
     """Return the cause of an error of the hub's client or its transport, and the cure."""
-    if isinstance(error, HFValidationError):
-        return f"it is not the name of a data set ({first_line(error)})", "Check the name"
+    # Its module of errors imports its transport.
+    from huggingface_hub import errors  # noqa: PLC0415
+
+    match error:
+        case errors.HFValidationError():
+            return f"it is not the name of a data set ({first_line(error)})", "Check the name"
+        case errors.GatedRepoError():
+            return "it is gated", f"Accept its terms on the hub, and run again {LOGIN}"
+        case errors.RepositoryNotFoundError():
+            cause = "the hub has no such data set, or you may not see it"
+            return cause, f"Check the name; a private one is read {LOGIN}"
+        case errors.RevisionNotFoundError():
+            return "the data set has no such revision", "Give a branch, tag or commit"
+        case errors.OfflineModeIsEnabled():
+            return "HF_HUB_OFFLINE is set", "Unset it, or give local files"
     cause = f"the hub cannot be read ({describe_error(error)})"
-    cure = "Check the network, or download the files elsewhere and give their folder"
-    known = (words for kind, words in _EXPLANATIONS.items() if isinstance(error, kind))
-    return next(known, (cause, cure))
+    return cause, "Check the network, or download the files elsewhere and give their folder"
 
 
 def describe_error(error: Exception) -> str:

@@ -19,7 +19,7 @@ from importlib.metadata import (
     packages_distributions,
     version,
 )
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from corpusmill.errors import UserError, first_line
 
@@ -33,9 +33,10 @@ class MissingPackageError(UserError):
 
 
 @cache
-def _installed(group: str) -> EntryPoints:
-    """The entry points of a group; to look through all packages takes a moment."""
-    return entry_points(group=group)
+def installed_entries() -> EntryPoints:
+    """Find the entry points of all packages; to look through them takes a moment."""
+    # Python 3.11 has a class of its own for all groups, with the same `select`.
+    return cast(EntryPoints, entry_points())
 
 
 class Plugins(Generic[Value]):
@@ -126,7 +127,7 @@ class Plugins(Generic[Value]):
 
     @property
     def _foreign(self) -> EntryPoints:
-        return _installed(self.group)
+        return installed_entries().select(group=self.group)
 
     def find_entry(self, name: str) -> EntryPoint:
         """Return where an entry is, without importing it.

@@ -8,9 +8,6 @@ from io import StringIO
 from typing import Any
 
 import psutil
-from apache_beam.io.filesystem import BeamIOError
-from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.pipeline_options import PipelineOptions
 
 from corpusmill.commands.command import Call, Run
 from corpusmill.console.outcomes import (
@@ -28,6 +25,7 @@ from corpusmill.errors import UserError
 from pipeline.console.run_log import LogOptions, log_event, open_log
 from pipeline.preparation.beam_files import BeamFiles
 from pipeline.runners.failures import JobCancelledError, JobFailedError, WorkerDiedError
+from transforms.storage.file_systems import beam_file_systems, set_beam_options
 
 
 def run_logged(run: Run, options: Any, call: Call) -> int:
@@ -41,7 +39,10 @@ def run_logged(run: Run, options: Any, call: Call) -> int:
     with open_log(log):
         try:
             # Commands open files in object stores with these options.
-            FileSystems.set_options(parse_beam_options(call.engine_arguments))
+            if "://" in call.typed:
+                with call.importing():
+                    beam_file_systems()
+            use_beam_options(call.engine_arguments)
             return run(options, replace(call, files=BeamFiles()))
         except BaseException as error:  # panics of libraries in Rust are not of class Exception
             call.signals.ignore()
@@ -74,10 +75,8 @@ def _explain(error: BaseException) -> Outcome:
             return outcome_of(FAILURE, text)
         case JobFailedError():
             return outcome_with_trace(error, str(error).strip())
-        case BeamIOError():
-            return explain(find_system_error(error))
         case _:
-            return explain(error)
+            return explain(find_system_error(error))
 
 
 def find_system_error(error: BaseException) -> BaseException:
@@ -90,21 +89,30 @@ def find_system_error(error: BaseException) -> BaseException:
     return error
 
 
-def parse_beam_options(arguments: tuple[str, ...]) -> PipelineOptions:
-    """Parse Beam's own options, whose parser prints its usage and ends the process.
+def use_beam_options(arguments: tuple[str, ...]) -> None:
+    """Let Beam's file systems use Beam's own options, as the user gave them.
 
     Raises:
         UserError: they are not valid.
     """
-    options, printed = PipelineOptions(list(arguments)), StringIO()
+    if arguments:
+        _check_beam_options(arguments)
+    set_beam_options(arguments)
+
+
+def _check_beam_options(arguments: tuple[str, ...]) -> None:
+    # Imported here because most commands have none, and end sooner without Beam.
+    from apache_beam.options.pipeline_options import PipelineOptions  # noqa: PLC0415
+
+    printed = StringIO()
     try:
+        # Their parser prints its usage and ends the process.
         with redirect_stderr(printed):
-            options.get_all_options()
+            PipelineOptions(list(arguments)).get_all_options()
     except SystemExit:
         cause = printed.getvalue().strip().splitlines()[-1].partition("error: ")[2]
         cure = "Give options as Beam's documentation has them"
         raise UserError(f"-- {shlex.join(arguments)}", cause, cure) from None
-    return options
 
 
 def _end_workers() -> None:

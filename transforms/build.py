@@ -23,7 +23,8 @@ from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from corpusmill.layout.sorting import add_keys, keyed_schema
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.random_documents import Pool
-from transforms.elements import NamedOutputs, Segment, WrittenFile
+from transforms.coders import NamedOutputs
+from transforms.elements import Segment, WrittenFile
 from transforms.pool import map_pool
 from transforms.recovery.journal import Journal, Output
 from transforms.recovery.workplace import Workplace

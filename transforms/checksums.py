@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import google_crc32c
 import pyarrow as pa
-from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.errors import UserError
 from transforms.elements import Part
+from transforms.storage.file_systems import scheme_of
 from transforms.storage.files import create_file, delete_files, file_size, open_file, read_part
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def read_intact(part: Part) -> bytes:
 
 def explain_damage(path: str) -> DamagedFileError:
     """Make the error for a damaged file, of which a resumed run makes a new one."""
-    if FileSystems.get_scheme(path) is not None:
+    if scheme_of(path) is not None:
         # A resumed run reads local files again, and only lists those of a store.
         delete_files([path])
     return DamagedFileError(
@@ -203,7 +203,7 @@ def are_intact(parts: Iterable[Part]) -> bool:
         of_file = list(group)
         if file_size(path) < of_file[-1].offset + of_file[-1].length:
             return False
-        if FileSystems.get_scheme(path) is None and not _are_read_intact(path, of_file):
+        if scheme_of(path) is None and not _are_read_intact(path, of_file):
             return False
     return True
 
@@ -221,7 +221,7 @@ def has_digest(path: str, size: int, sha256: str) -> bool:
     """Return whether a file has a size and, if it is on this machine, a SHA-256 in hexadecimal."""
     if file_size(path) != size:
         return False
-    if FileSystems.get_scheme(path) is not None:
+    if scheme_of(path) is not None:
         return True
     try:
         return sum(map(len, read_blocks(path, sha256))) == size

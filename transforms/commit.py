@@ -8,6 +8,7 @@ from itertools import groupby
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
+import transforms.coders  # noqa: F401  registers those of the elements
 from corpusmill.dataset import manifest as manifests
 from corpusmill.dataset import manifest_json
 from corpusmill.dataset.accounting import (

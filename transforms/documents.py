@@ -40,7 +40,7 @@ from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
-from transforms.elements import NamedOutputs
+from transforms.coders import NamedOutputs
 from transforms.plan import PlannedRange, cut_ranges
 from transforms.read import REJECTS
 from transforms.storage.files import find_files, open_file

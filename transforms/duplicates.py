@@ -31,7 +31,8 @@ from corpusmill.corpus.filters.duplicates import (
 from corpusmill.corpus.filters.functions import load_filters
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.layout.placement import Layout
-from transforms.elements import NamedOutputs, Segment, Task
+from transforms.coders import NamedOutputs
+from transforms.elements import Segment, Task
 from transforms.plan import read_task
 from transforms.read import TaskReader
 from transforms.recovery.journal import Journal, Output

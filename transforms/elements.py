@@ -1,18 +1,10 @@
-"""The elements that pass between stages, and how they are encoded.
+"""The elements that pass between stages; `transforms.coders` says how they are encoded.
 
-Each is a small named tuple with a schema, so that no element is ever pickled. Documents and
-examples do not travel: they go through files.
+Each is a small named tuple. Documents and examples do not travel: they go through files.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
-
-import apache_beam as beam
-from apache_beam import coders
-
-# Several collections by name, as `with_outputs` returns them. Beam checks the type of a single
-# collection only, and warns about every other hint.
-NamedOutputs = Any
+from typing import NamedTuple
 
 
 class Part(NamedTuple):
@@ -167,7 +159,3 @@ class Candidates(NamedTuple):
             Part(self.path, self.offset, self.sizes_length, self.sizes_checksum),
             Part(self.path, middle, self.stream_length, self.stream_checksum),
         )
-
-
-for _element in (Task, RejectsFile, Segment, WrittenFile, Candidates, ReadRange):
-    beam.coders.registry.register_coder(_element, coders.RowCoder)

@@ -22,7 +22,8 @@ from corpusmill.inspection.corpus_numbers import collect_numbers
 from corpusmill.inspection.sample_build import build_sample, spread_sample
 from corpusmill.layout.placement import Layout
 from corpusmill.objectives.objective import Objective
-from transforms.elements import Candidates, NamedOutputs, RejectsFile, Task
+from transforms.coders import NamedOutputs
+from transforms.elements import Candidates, RejectsFile, Task
 from transforms.plan import read_task
 from transforms.pool import CANDIDATES, map_pool
 from transforms.prepare import Preparation, TaskDoFn

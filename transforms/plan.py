@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import apache_beam as beam
 
+import transforms.coders  # noqa: F401  registers those of the elements
 from transforms.checksums import seal, unseal
 from transforms.elements import Task
 from transforms.lineage import report_sources, roll_up

@@ -27,7 +27,8 @@ from transforms.checksums import (
     seal,
     unseal,
 )
-from transforms.elements import Candidates, NamedOutputs, Part
+from transforms.coders import NamedOutputs
+from transforms.elements import Candidates, Part
 from transforms.recovery.journal import Journal, Output
 from transforms.recovery.workplace import Workplace
 from transforms.storage.files import (

@@ -17,8 +17,9 @@ from corpusmill.corpus.filters.functions import load_filters
 from corpusmill.corpus.filters.options import FilterOptions
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.accounting import NOT_DRAWN
+from transforms.coders import NamedOutputs
 from transforms.duplicates import load_repeats
-from transforms.elements import Candidates, NamedOutputs, ReadRange, RejectsFile, Segment, Task
+from transforms.elements import Candidates, ReadRange, RejectsFile, Segment, Task
 from transforms.overlaps import StoredPassages
 from transforms.plan import PlannedRange, read_task
 from transforms.pool import CANDIDATES, CandidateFile

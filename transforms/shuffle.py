@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+import transforms.coders  # noqa: F401  registers those of the elements
 from corpusmill.layout.placement import Layout, assign_splits
 from transforms.elements import Segment
 from transforms.recovery.journal import Journal, Output

@@ -37,7 +37,7 @@ from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.word_marks import marked_dtype
-from pipeline.commands.builds import BUILDS
+from pipeline.commands.builds import make_commands
 from pipeline.preparation.build_options import Build
 
 _encoded: list[pa.RecordBatch] = []
@@ -159,7 +159,7 @@ def main() -> None:
     """Build a data set and print a line of JSON."""
     began = time.perf_counter()
     command: Build = tyro.extras.subcommand_cli_from_dict(
-        BUILDS, args=sys.argv[1:], config=(tyro.conf.OmitArgPrefixes,)
+        make_commands(Build), args=sys.argv[1:], config=(tyro.conf.OmitArgPrefixes,)
     )
     rows = run(make_plan(command), command.run.workers)
     print(json.dumps({"examples": rows, "seconds": round(time.perf_counter() - began, 2)}))

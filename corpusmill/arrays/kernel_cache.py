@@ -4,6 +4,9 @@ Numba compiles a cached kernel again when the kernel's own file changes, but not
 changes whose kernels it calls. After an update in place, by pip or by an engine that installs a
 wheel on a worker, old random streams could live on in the cache. Therefore the folder's name holds
 a digest of all sources: kernels of other sources are never found.
+
+Each user has a folder. A new one begins with the kernels that root, or the owner of the library's
+files, has compiled in the folder that NUMBA_CACHE_DIR names, if others may read them.
 """
 
 import hashlib
@@ -11,15 +14,13 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from functools import cache, partial
+from functools import cache, cached_property, partial, update_wrapper
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
-from threading import Lock
+from threading import RLock
 from typing import Any
-
-import numba
 
 _PACKAGE = Path(__file__).parent.parent
 
@@ -27,8 +28,88 @@ _PACKAGE = Path(__file__).parent.parent
 # day: a process that began with them may still run.
 _KEPT_FOLDERS, _SECONDS_KEPT = 8, 24 * 60 * 60
 
-_LOCK = Lock()
+_LOCK = RLock()
 _USER = os.getuid() if hasattr(os, "getuid") else 0  # as Windows has it
+
+
+# Called when the first kernel is compiled, and not loaded; None once that has happened.
+_before_compiling: Callable[[], None] | None = None
+_is_listening = False
+
+
+def before_compiling(action: Callable[[], None]) -> None:
+    """Let a function be called once, before this process compiles its first kernel."""
+    global _before_compiling  # noqa: PLW0603  numba's events are those of the process, too
+    _before_compiling = action
+
+
+def _listen() -> None:
+    """Have numba tell when it compiles a kernel that it has not found in the cache."""
+    global _is_listening  # noqa: PLW0603  see above
+    if not _is_listening:
+        from numba.core import event  # noqa: PLC0415  see `Kernel`
+
+        class Compilations(event.Listener):
+            def on_start(self, event: object) -> None:  # noqa: ARG002
+                _announce()
+
+            def on_end(self, event: object) -> None:
+                pass
+
+        event.register("numba:compile", Compilations())
+        _is_listening = True
+
+
+def _announce() -> None:
+    global _before_compiling
+    action, _before_compiling = _before_compiling, None
+    if action:
+        action()
+
+
+class Kernel:
+    """A function that is compiled when it is first called, or loaded from `kernel_folder`.
+
+    Numba is imported then, too: help and messages need none of it, and it takes a fifth of a
+    second. A kernel that calls this one finds it as it would find numba's own dispatcher.
+
+    Args:
+        function: what is compiled.
+        inline: whether it is copied into the kernels that call it: "never" or "always".
+
+    Attributes:
+        py_func: the function as it was written.
+        targetoptions: the options that numba looks up before it compiles a caller.
+    """
+
+    def __init__(self, function: Callable[..., Any], inline: str) -> None:
+        update_wrapper(self, function)
+        self.py_func = function
+        self.targetoptions: Mapping[str, Any] = {"inline": inline}
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:  # noqa: D102  that of the function
+        return self.compiled(*args, **keywords)
+
+    def __reduce__(self) -> str:
+        return self.py_func.__qualname__
+
+    @cached_property
+    def compiled(self) -> Any:
+        """Numba's dispatcher; with NUMBA_DISABLE_JIT the function itself."""
+        import numba  # noqa: PLC0415  see above
+
+        # Numba chooses a kernel's folder here. Functions of other libraries keep their own.
+        with _LOCK:
+            previous, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(kernel_folder())
+            try:
+                _listen()
+                return numba.njit(cache=True, nogil=True, **self.targetoptions)(self.py_func)
+            finally:
+                numba.config.CACHE_DIR = previous
+
+    @property
+    def _numba_type_(self) -> Any:
+        return self.compiled._numba_type_
 
 
 def njit(function: Callable[..., Any] | None = None, *, inline: str = "never") -> Any:
@@ -40,15 +121,7 @@ def njit(function: Callable[..., Any] | None = None, *, inline: str = "never") -
         function: the kernel.
         inline: "always" copies the kernel into the kernels that call it.
     """
-    if function is None:
-        return partial(njit, inline=inline)
-    # Numba chooses a kernel's folder here. Functions of other libraries keep their own.
-    with _LOCK:
-        previous, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(kernel_folder())
-        try:
-            return numba.njit(cache=True, nogil=True, inline=inline)(function)
-        finally:
-            numba.config.CACHE_DIR = previous
+    return partial(njit, inline=inline) if function is None else Kernel(function, inline)
 
 
 @cache
@@ -61,6 +134,8 @@ def kernel_folder(package: Path = _PACKAGE) -> Path:
     Args:
         package: the folder of the sources.
     """
+    import numba  # noqa: PLC0415  see `Kernel`
+
     name = f"corpusmill-kernels-{_USER}-"
     digest = _digest_sources(package)
     # Called one by one: there may be no folder for temporary files, nor any need of one.
@@ -73,6 +148,7 @@ def kernel_folder(package: Path = _PACKAGE) -> Path:
         if make_own(folder):
             if is_new:
                 _remove_unused(folder.parent, name)
+                _copy_prepared(package, digest, folder)
             return folder
     # The processes that this one starts use it, too.
     os.environ["NUMBA_CACHE_DIR"] = numba.config.CACHE_DIR = mkdtemp(prefix=name)
@@ -107,10 +183,21 @@ def make_own(folder: Path) -> bool:
     return is_usable
 
 
-def _is_own(folder: Path) -> bool:
+def _is_own(folder: Path, users: Collection[int] = (_USER,)) -> bool:
     status = folder.lstat()
     is_private = not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return stat.S_ISDIR(status.st_mode) and status.st_uid == _USER and is_private
+    return stat.S_ISDIR(status.st_mode) and status.st_uid in users and is_private
+
+
+def _copy_prepared(package: Path, digest: str, folder: Path) -> None:
+    """Copy the kernels that somebody has prepared whom the user trusts with the sources anyway."""
+    import numba  # noqa: PLC0415  see `Kernel`
+
+    trusted = {0, package.stat().st_uid}
+    with suppress(OSError):  # what cannot be read is compiled
+        for prepared in Path(numba.config.CACHE_DIR or folder.parent).glob(f"*-kernels-*-{digest}"):
+            if prepared != folder and _is_own(prepared, trusted):
+                shutil.copytree(prepared, folder, dirs_exist_ok=True)
 
 
 def _remove_unused(parent: Path, name: str) -> None:

@@ -5,11 +5,20 @@ from itertools import pairwise
 
 from corpusmill.errors import UserError
 
+# Names a file of options.
+FILE_FLAG = "--config"
+
 
 def split_arguments(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     """Split off what follows after a lone `--`, which is for an engine."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     return list(arguments[:end]), tuple(arguments[end + 1 :])
+
+
+def names_file(arguments: Sequence[str]) -> bool:
+    """Whether options come from a file as well."""
+    own, _ = split_arguments(arguments)
+    return any(word.partition("=")[0] == FILE_FLAG for word in own)
 
 
 def refuse_empty(arguments: Sequence[str]) -> None:

@@ -1,6 +1,7 @@
 """What a command is, how it was called, and what the job adds to the command line."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -11,6 +12,9 @@ from corpusmill.console.process import EndingSignals
 
 if TYPE_CHECKING:
     from corpusmill.commands.files import Files
+
+# What a block of imports is wrapped in: `quick_imports`, or nothing in somebody else's process.
+Importing = Callable[..., AbstractContextManager[Any]]
 
 # The values of an option whose type does not list them, by its class and its name.
 Choices = Mapping[tuple[type, str], tuple[str, ...]]
@@ -33,6 +37,7 @@ class Call:
         engine_arguments: what follows after a lone `--`.
         signals: of the process.
         job: the job; None if it is not installed.
+        importing: wraps slow imports while the command runs.
     """
 
     console: Console
@@ -41,6 +46,7 @@ class Call:
     engine_arguments: tuple[str, ...] = ()
     signals: EndingSignals = field(default_factory=EndingSignals)
     job: "Job | None" = None
+    importing: Importing = nullcontext
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,18 @@
 """The command line: from arguments to an exit status."""
 
 import shlex
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
-from corpusmill.commands.arguments import merge_repeats, refuse_empty, split_arguments
-from corpusmill.commands.command import Call, Command, Job, Run, choose_variant
-from corpusmill.commands.configuration import apply_configuration
+from corpusmill.commands.arguments import (
+    merge_repeats,
+    names_file,
+    refuse_empty,
+    split_arguments,
+)
+from corpusmill.commands.command import Call, Command, Importing, Job, Run, choose_variant
 from corpusmill.commands.parsing import PROGRAM, parse_options, refuse_without_command
 from corpusmill.commands.table import (
     JOB_PACKAGE,
@@ -20,13 +24,11 @@ from corpusmill.commands.table import (
     name_missing,
     needs_job,
 )
+from corpusmill.console.compilation import announce_compilation
 from corpusmill.console.outcomes import report_error
 from corpusmill.console.process import EndingSignals
 from corpusmill.console.terminal import Terminal, drop_unread_output
 from corpusmill.errors import UserError
-
-# What the block in which a command's module is imported is wrapped in.
-Importing = Callable[[], AbstractContextManager[None]]
 
 
 def main(
@@ -37,7 +39,7 @@ def main(
     Args:
         arguments: the command, its flags, and an engine's own options after `--`.
         job: the job; the installed one by default, if there is one.
-        importing: wraps the imports of the command.
+        importing: wraps slow imports.
 
     Returns:
         The exit status: 0, or one of those in `corpusmill.console.process`.
@@ -49,10 +51,24 @@ def main(
                 return 0
             job = job or find_job()
             typed = shlex.join([PROGRAM, *arguments])
-            arguments = apply_configuration(arguments, partial(_load, job, importing))
+            if names_file(arguments):
+                # Imported here because few command lines have such a file.
+                from corpusmill.commands.configuration import (  # noqa: PLC0415
+                    apply_configuration,
+                )
+
+                arguments = apply_configuration(arguments, partial(_load, job, importing))
             command, options = parse(arguments, job, importing)
+            announce_compilation()
             own, rest = split_arguments(arguments)
-            call = Call(Terminal(), typed=typed, engine_arguments=rest, signals=signals, job=job)
+            call = Call(
+                Terminal(),
+                typed=typed,
+                engine_arguments=rest,
+                signals=signals,
+                job=job,
+                importing=importing,
+            )
             return _import_runner(command, own, call, importing)(options, call)
         except SystemExit:  # the parser of the command line ends like this
             drop_unread_output()

@@ -8,13 +8,17 @@ from collections.abc import Callable, Iterator, Sequence
 from types import NoneType
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
-from corpusmill.commands.arguments import merge_repeats, split_arguments
+from corpusmill.commands.arguments import (
+    FILE_FLAG,
+    merge_repeats,
+    names_file,
+    split_arguments,
+)
 from corpusmill.commands.command import Command, choose_variant
 from corpusmill.commands.configuration_file import read_file, refuse_unknown
 from corpusmill.commands.options import Option, options_of, subcommands_of
 from corpusmill.errors import UserError
 
-FLAG = "--config"
 # The key of the options that follow after -- on the command line.
 BEAM = "beam"
 
@@ -46,14 +50,14 @@ def apply_configuration(arguments: Sequence[str], load: Callable[[str], Command]
         `bert --strict --seed 1`.
     """
     own, engine = split_arguments(arguments)
-    if not any(word.partition("=")[0] == FLAG for word in own):
+    if not names_file(arguments):
         return arguments
     words = merge_repeats(own)
-    place = words.index(FLAG)
+    place = words.index(FILE_FLAG)
     if not place or words[0].startswith("-"):
-        raise UserError(FLAG, "the command comes before its options", "Begin with the command")
+        raise UserError(FILE_FLAG, "the command comes before its options", "Begin with the command")
     if place + 1 == len(words) or words[place + 1].startswith("--"):
-        raise UserError(FLAG, "its value is missing", "Name a YAML or TOML file")
+        raise UserError(FILE_FLAG, "its value is missing", "Name a YAML or TOML file")
     path = words[place + 1]
     command, named = choose_variant(load(words[0]), words)
     line = _Line(words[:named], words[named:place], words[place + 2 :])

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Protocol
 from uuid import uuid4
 
-import fsspec
-
 from corpusmill.dataset.storage import Folder, UrlFolder, is_url
 from corpusmill.errors import UserError, first_line
 
@@ -51,6 +49,8 @@ class UrlFiles:
         if not is_url(path):
             replace_file(path, content)
             return
+        import fsspec  # noqa: PLC0415  local files do not need it
+
         with fsspec.open(path, "wb") as stream:
             stream.write(content)
 

@@ -1,25 +1,10 @@
 """The command that shows a data set: its figures and decoded examples."""
 
 from dataclasses import dataclass
-from math import ceil
 
 import tyro
 
-from corpusmill.commands.build_command import command_of
-from corpusmill.commands.command import Call, Command
-from corpusmill.commands.files import check_file
-from corpusmill.console.html_report import render_page
-from corpusmill.console.origin import Origin
-from corpusmill.console.terminal import hide_native_errors
-from corpusmill.console.terminal_report import print_inspection
-from corpusmill.dataset.manifest import SUCCESS, Manifest
-from corpusmill.dataset.shards import open_data_set, read_tokenizer
-from corpusmill.errors import UserError
-from corpusmill.inspection.decoded_examples import DecodedExample
-from corpusmill.inspection.drawn_examples import DrawnExample, draw_examples
-from corpusmill.inspection.figures import summarize
-
-_ON_PAGE, _FEWEST_ON_PAGE = 200, 20
+from corpusmill.commands.command import Command
 
 
 @dataclass(frozen=True)
@@ -35,38 +20,4 @@ class Inspect:
     file."""
 
 
-def inspect(command: Inspect, call: Call) -> int:
-    """Print decoded examples and the report of a data set.
-
-    Raises:
-        UserError: the folder does not hold a data set, or one that is damaged.
-    """
-    if command.examples < 0:
-        raise UserError(f"--examples {command.examples}", "it is negative", "Give 0 or more")
-    if command.html:
-        check_file("--html", command.html)
-    root = call.files.open_folder(command.folder)
-    folder, manifest = open_data_set(root)
-    report, tokenizer_json = summarize(manifest), read_tokenizer(folder, manifest)
-    printed, drawn = list[DecodedExample](), list[DrawnExample]()
-    for name in manifest.splits:
-        number = max(command.examples, _count_for_page(manifest, name) if command.html else 0)
-        with hide_native_errors():
-            of_split = draw_examples(folder, manifest, tokenizer_json, name, number)
-        printed += [one.example for one in of_split[: command.examples]]
-        drawn += of_split
-    origin = Origin(root.url, root.written_at(SUCCESS), command_of(manifest))
-    print_inspection(call.console, manifest, printed, report, origin)
-    if command.html:
-        call.files.write(command.html, render_page(manifest, drawn, report, origin).encode())
-        call.console.print(f"the report with plots is in {command.html}")
-    return 0
-
-
-def _count_for_page(manifest: Manifest, split: str) -> int:
-    """Examples of a split on the page: its share of the rows, but some even of a small split."""
-    share = manifest.splits[split].rows / max(1, manifest.rows)
-    return max(_FEWEST_ON_PAGE, ceil(_ON_PAGE * share))
-
-
-COMMAND = Command(Inspect, inspect)
+COMMAND = Command(Inspect, "corpusmill.commands.inspection:inspect")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, entry_points, version
+from importlib.metadata import PackageNotFoundError, version
 from typing import NamedTuple, cast
 
 from corpusmill.commands.command import Command, Job
@@ -11,6 +11,7 @@ from corpusmill.commands.summaries import read_summary
 from corpusmill.console.usage_errors import refuse_command
 from corpusmill.errors import UserError, first_line
 from corpusmill.objectives.registry import OBJECTIVES
+from corpusmill.plugins import installed_entries
 
 JOB_PACKAGE, _JOB_GROUP = "corpusmill-job", "corpusmill.job"
 
@@ -103,7 +104,7 @@ def find_job() -> Job | None:
     Raises:
         UserError: it cannot be imported.
     """
-    for entry in entry_points(group=_JOB_GROUP):
+    for entry in installed_entries().select(group=_JOB_GROUP):
         try:
             return cast(Job, entry.load())
         except ImportError as error:

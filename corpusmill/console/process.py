@@ -7,7 +7,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, NoReturn, Self
@@ -42,18 +42,24 @@ def end_process(status: int, text: str) -> NoReturn:
 
 
 @contextmanager
-def quick_imports() -> Iterator[None]:
-    """Make the imports in a block faster: together with Beam they take 1.4 instead of 2.3 seconds.
+def quick_imports(unused: Sequence[str] = ()) -> Iterator[None]:
+    """Make the imports in a block faster: together with Beam they take half as long.
 
     Imports leave no garbage, but the collector would look for it hundreds of times. And if pandas
     is installed, Beam imports it for the types of data frames, which no stage uses.
+
+    Args:
+        unused: more packages that Beam imports if they are installed, and that this process does
+            not use.
     """
+    hidden = [name for name in ("pandas", *unused) if name not in sys.modules]
     gc.disable()
-    sys.modules["pandas"] = None  # type: ignore[assignment]
+    sys.modules |= dict.fromkeys(hidden)  # type: ignore[arg-type]
     try:
         yield
     finally:
-        del sys.modules["pandas"]
+        for name in hidden:
+            del sys.modules[name]
         gc.freeze()
         gc.enable()
 

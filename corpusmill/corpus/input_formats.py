@@ -7,21 +7,20 @@ from pathlib import PurePosixPath
 from typing import BinaryIO
 
 from corpusmill.corpus.archives.tar import read_tar
-from corpusmill.corpus.archives.wet import check_wet, read_wet
 from corpusmill.corpus.batches import DocumentBatch
 from corpusmill.corpus.decompression import COMPRESSED_SUFFIXES, has_suffix, is_compressed
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.records.csv_rows import check_csv_field, read_csv
 from corpusmill.corpus.records.json_lines import check_json_field, read_line_records
+from corpusmill.corpus.registry import FORMATS
 from corpusmill.corpus.sentence_splitting import load_splitter, split_sentences
 from corpusmill.corpus.tables.arrow import ArrowTable
-from corpusmill.corpus.tables.avro import open_avro
 from corpusmill.corpus.tables.parquet import ParquetTable
 from corpusmill.corpus.tables.reading import OpenTable, check_table, read_table
+from corpusmill.corpus.tables.table import Table, TableStream
 from corpusmill.corpus.text.reading import read_text
 from corpusmill.errors import UserError
-from corpusmill.plugins import Plugins
 
 
 @dataclass(frozen=True)
@@ -50,26 +49,35 @@ def _table(open_table: OpenTable, suffixes: tuple[str, ...], compresses: bool) -
     return CorpusFormat(read, suffixes, check, in_compressed=False, compresses=compresses)
 
 
-_OURS = {
-    "text": CorpusFormat(read_text),
-    "json-lines": CorpusFormat(read_line_records, (".jsonl", ".ndjson", ".json"), check_json_field),
-    "lines": CorpusFormat(read_line_records),
-    "csv": CorpusFormat(read_csv, (".csv",), check_csv_field, in_ranges=False),
-    "tsv": CorpusFormat(read_csv, (".tsv",), check_csv_field, in_ranges=False),
-    "tar": CorpusFormat(read_tar, (".tar", ".tgz", ".tbz2", ".txz", ".tzst"), in_ranges=False),
-    "wet": CorpusFormat(read_wet, (".wet", ".warc"), check_wet, in_ranges=False),
-    "parquet": _table(ParquetTable, (".parquet", ".pq"), compresses=True),
-    "arrow": _table(ArrowTable, (".arrow", ".feather"), compresses=False),
-    "avro": _table(open_avro, (".avro",), compresses=True),
-}
+def _open_avro(stream: TableStream, size: int, options: DocumentOptions) -> Table:
+    from corpusmill.corpus.tables.avro import open_avro  # noqa: PLC0415  imports fastavro
 
-FORMATS: Plugins[CorpusFormat] = Plugins(
-    "corpusmill.input_formats",
-    "--input-format",
-    _OURS,
-    lambda value: value if isinstance(value, CorpusFormat) else None,
-    "a corpusmill.corpus.input_formats.CorpusFormat",
-)
+    return open_avro(stream, size, options)
+
+
+def _read_wet(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
+    from corpusmill.corpus.archives.wet import read_wet  # noqa: PLC0415  imports warcio
+
+    return read_wet(stream, part)
+
+
+def _check_wet(stream: BinaryIO, file: str, options: DocumentOptions) -> None:
+    from corpusmill.corpus.archives.wet import check_wet  # noqa: PLC0415  imports warcio
+
+    check_wet(stream, file, options)
+
+
+# `corpusmill.corpus.registry.FORMATS` has them by name.
+TEXT = CorpusFormat(read_text)
+JSON_LINES = CorpusFormat(read_line_records, (".jsonl", ".ndjson", ".json"), check_json_field)
+LINES = CorpusFormat(read_line_records)
+CSV = CorpusFormat(read_csv, (".csv",), check_csv_field, in_ranges=False)
+TSV = CorpusFormat(read_csv, (".tsv",), check_csv_field, in_ranges=False)
+TAR = CorpusFormat(read_tar, (".tar", ".tgz", ".tbz2", ".txz", ".tzst"), in_ranges=False)
+WET = CorpusFormat(_read_wet, (".wet", ".warc"), _check_wet, in_ranges=False)
+PARQUET = _table(ParquetTable, (".parquet", ".pq"), compresses=True)
+ARROW = _table(ArrowTable, (".arrow", ".feather"), compresses=False)
+AVRO = _table(_open_avro, (".avro",), compresses=True)
 
 
 @cache

@@ -12,13 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from errno import EINVAL
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast, runtime_checkable
 from urllib.parse import unquote
 
-import fsspec
-from fsspec.core import url_to_fs
-
 from corpusmill.errors import UserError
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
 
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*(::|://)")
 _BLOCK_BYTES = 4 * 2**20
@@ -103,7 +103,8 @@ class UrlFolder:
 
     def __post_init__(self) -> None:
         """Look up the filesystem; fsspec keeps one per process and set of options."""
-        self._find()
+        if self.local_path("") is None:
+            self._find()
 
     def list(self) -> dict[str, int]:
         """List every file below the folder."""
@@ -188,11 +189,11 @@ class UrlFolder:
         """A folder below this one."""
         return UrlFolder(f"{self.url.rstrip('/')}/{name}", self.options)
 
-    def _find(self) -> tuple[fsspec.AbstractFileSystem, str]:
-        if self.local_path("") is not None:
-            return fsspec.filesystem("file"), self.url
+    def _find(self) -> "tuple[AbstractFileSystem, str]":
+        from fsspec.core import url_to_fs  # noqa: PLC0415  local folders do not need it
+
         try:
-            return cast(tuple[fsspec.AbstractFileSystem, str], url_to_fs(self.url, **self.options))
+            return cast("tuple[AbstractFileSystem, str]", url_to_fs(self.url, **self.options))
         except ImportError as error:
             cause = f"a package is missing ({str(error).rstrip('.')})"
             package = _PACKAGES.get(self.url.split(":", maxsplit=1)[0])

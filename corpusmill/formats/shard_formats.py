@@ -1,23 +1,8 @@
-"""The table of all file formats of shards, for writers and readers alike."""
+"""The table of all file formats of shards, each imported when it is needed."""
 
-from corpusmill.formats.avro.shards import AvroFormat
-from corpusmill.formats.ernie_text import ErnieTextFormat
-from corpusmill.formats.megatron import MegatronFormat
-from corpusmill.formats.nanogpt import NanogptFormat
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.parquet import ParquetFormat
 from corpusmill.formats.shard_format import Columns, ShardFormat
-from corpusmill.formats.tfrecord.shards import TFRecordFormat
 from corpusmill.plugins import Plugins
-
-_OURS = (
-    ParquetFormat(),
-    TFRecordFormat(),
-    AvroFormat(),
-    MegatronFormat(),
-    NanogptFormat(),
-    ErnieTextFormat(),
-)
 
 
 def _adapt(value: object) -> ShardFormat | None:
@@ -29,7 +14,14 @@ def _adapt(value: object) -> ShardFormat | None:
 FORMATS: Plugins[ShardFormat] = Plugins(
     "corpusmill.output_formats",
     "--output-format",
-    {shard_format.name: shard_format for shard_format in _OURS},
+    {
+        "parquet": "corpusmill.formats.parquet:ParquetFormat",
+        "tfrecord": "corpusmill.formats.tfrecord.shards:TFRecordFormat",
+        "avro": "corpusmill.formats.avro.shards:AvroFormat",
+        "megatron": "corpusmill.formats.megatron:MegatronFormat",
+        "nanogpt": "corpusmill.formats.nanogpt:NanogptFormat",
+        "ernie-text": "corpusmill.formats.ernie_text:ErnieTextFormat",
+    },
     _adapt,
     "a subclass of corpusmill.formats.shard_format.ShardFormat",
 )

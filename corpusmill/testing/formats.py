@@ -11,9 +11,9 @@ import pyarrow as pa
 from corpusmill.arrays.columns import arrow_schema
 from corpusmill.corpus.batches import DocumentBatch, ReadCounts
 from corpusmill.corpus.file_range import FileRange
-from corpusmill.corpus.input_formats import FORMATS as INPUT_FORMATS
 from corpusmill.corpus.input_formats import guess_format, read_corpus
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.registry import FORMATS as INPUT_FORMATS
 from corpusmill.dataset.accounting import Expected, find_imbalances
 from corpusmill.dataset.verify import verify
 from corpusmill.errors import UserError

@@ -13,8 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from apache_beam.io.filesystems import FileSystems
-
 from corpusmill.commands.command import Call
 from corpusmill.console.terminal import Terminal
 from corpusmill.errors import UserError
@@ -23,11 +21,12 @@ from pipeline.calls.given_input import read_input
 from pipeline.calls.keywords import CallOptions, fill_objective, kind_of
 from pipeline.calls.messages import Keywords, in_python
 from pipeline.commands.build_dataset import log_end, run_build
-from pipeline.commands.inspect_corpus import InspectCorpus, measure_corpus
+from pipeline.commands.corpus_inspection import measure_corpus
+from pipeline.commands.inspect_corpus import InspectCorpus
 from pipeline.commands.tokenizer_training import run_training
 from pipeline.commands.train_tokenizer import TrainTokenizer
 from pipeline.console.run_log import LogOptions, open_log
-from pipeline.outcomes import parse_beam_options
+from pipeline.outcomes import use_beam_options
 from pipeline.preparation.beam_files import BeamFiles
 from pipeline.preparation.build_options import Build
 from pipeline.preparation.recipe import prepare
@@ -133,7 +132,7 @@ def _prepare(
         if objective is not None:
             parts["objective"] = fill_objective(objective, given.get("preset"), given)
         command = filled.fill({**given, "input": paths}, **parts)
-        FileSystems.set_options(parse_beam_options(beam_arguments))
+        use_beam_options(beam_arguments)
         # Rich would render for a notebook what goes to a stream here.
         console = Terminal(stderr=True, force_jupyter=False)
         with _open_log(getattr(command, "log", LogOptions())):

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from tempfile import TemporaryDirectory
 
-from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
 from corpusmill.commands.command import Call
@@ -14,8 +13,6 @@ from corpusmill.formats.shard_names import check_splits
 from corpusmill.inspection.figures import Report, summarize
 from pipeline.console.progress import Work
 from pipeline.console.run_log import log_event, log_findings
-from pipeline.graph import build_dataset
-from pipeline.preparation.assembly import assemble_job
 from pipeline.preparation.beam_folder import BeamFolder
 from pipeline.preparation.build_options import Build
 from pipeline.preparation.changes import refuse_other
@@ -24,6 +21,7 @@ from pipeline.preparation.recipe import Recipe, prepare
 from pipeline.preparation.run_folder import name_units, run_folder
 from pipeline.runners.launch import prepare_launch
 from transforms.recovery.journal import count_finished
+from transforms.storage.file_systems import join_path
 
 # Makes the recipe of a build, with a folder for temporary files.
 Prepare = Callable[[Build, str, Console], Recipe]
@@ -62,6 +60,13 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
     outlives = not launch.engine.reason_to_wait
     with run_folder(output, temp_location, resume, outlives) as folder:
         recipe = prepare(command, folder.path, console)
+        with call.importing(launch.engine.unused_packages):
+            # They import Beam. A mistake of the user's has been found by now.
+            from pipeline.graph import build_dataset  # noqa: PLC0415
+            from pipeline.preparation.assembly import assemble_job  # noqa: PLC0415
+
+            launch.engine.load()
+
         job = assemble_job(recipe, launch.engine, folder, dataset.max_rejects, dataset.strict)
         folder.begin(job, recipe.files, stale)
         if dataset.resume:
@@ -78,7 +83,7 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
     if submitted.dry:
         console.print("a dry run: the job was translated and checked, and nothing was submitted")
     elif not submitted.done:
-        success = FileSystems.join(dataset.output, SUCCESS)
+        success = join_path(dataset.output, SUCCESS)
         text = f"submitted; the data set is complete once {success} exists"
         console.print(text)
     return submitted.done and not submitted.dry

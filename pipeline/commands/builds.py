@@ -1,18 +1,19 @@
 """The commands that build a data set, one for each objective in the registry."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, field, fields, make_dataclass
-from functools import reduce
+from functools import cache, reduce
 from operator import or_
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 from tyro.conf import subcommand
 
-from corpusmill.commands.build_command import list_flags
 from corpusmill.commands.command import Choices, Command
+from corpusmill.commands.flags import list_flags
 from corpusmill.console.usage_errors import list_options
-from corpusmill.corpus.input_formats import FORMATS as INPUT_FORMATS
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.registry import FORMATS as INPUT_FORMATS
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS as OUTPUT_FORMATS
@@ -22,53 +23,62 @@ from pipeline.preparation.build_options import Build, BuildOptions
 
 _Options = TypeVar("_Options", bound=BuildOptions)
 
-# The objectives that installed packages provide, but whose commands cannot be offered, and why.
-UNUSABLE: dict[str, UserError] = {}
+
+@cache
+def load_options(objective: str) -> type[ObjectiveOptions]:
+    """Import the options of an objective.
+
+    Raises:
+        UserError: no command can be offered for it.
+    """
+    options = OBJECTIVES[objective]
+    taken = sorted({*list_options(options)} & {"objective", *list_options(Build)})
+    if taken:
+        cause = f"its option {taken[0]} is one of every command"
+        raise UserError(f"objective {objective}", cause, "Rename the option in its package")
+    return options
 
 
-def _load_objectives() -> Iterator[tuple[str, type[ObjectiveOptions]]]:
-    """Yield all objectives that can be used, ours first."""
-    common = {"objective", *list_options(Build)}
+def list_usable() -> list[str]:
+    """List the objectives for which commands can be offered, ours first."""
+    usable = []
     for name in OBJECTIVES.names:
-        try:
-            options = OBJECTIVES[name]
-            taken = sorted({*list_options(options)} & common)
-            if taken:
-                cause = f"its option {taken[0]} is one of every command"
-                raise UserError(f"objective {name}", cause, "Rename the option in its package")
-        except UserError as error:
-            UNUSABLE[name] = error
-        else:
-            yield name, options
+        with suppress(UserError):
+            load_options(name)
+            usable.append(name)
+    return usable
 
 
-_OPTIONS = dict(_load_objectives())
-
-
-def make_commands(prefix: str, base: type[_Options]) -> dict[str, Callable[..., _Options]]:
+def make_commands(base: type[_Options]) -> dict[str, Callable[..., _Options]]:
     """Make a class of options for each objective, by its name; their docstrings are their help.
 
     Args:
-        prefix: of the names of the classes.
-        base: the options that do not depend on the objective, of `BuildOptions`.
+        base: the options that do not depend on the objective.
     """
-    return {name: _make_command(prefix, base, name) for name in _OPTIONS}
+    return {name: make_command(base, name) for name in list_usable()}
 
 
-def _make_command(prefix: str, base: type[_Options], name: str) -> type[_Options]:
-    options = _OPTIONS[name]
+def make_command(base: type[_Options], objective: str) -> Callable[..., _Options]:
+    """Make the class of options of an objective, as `make_commands`; always the same one.
+
+    Raises:
+        UserError: the objective cannot be used.
+    """
+    return cast(Callable[..., _Options], _make(cast(Any, base), objective))
+
+
+@cache
+def _make(base: Any, objective: str) -> Any:
+    options = load_options(objective)
     members: list[tuple[str, Any, Any]] = [("objective", options, field(default_factory=options))]
     if options.presets:
         presets = Literal[tuple(options.presets)] | None  # type: ignore[valid-type]
         members.append(("preset", presets, None))
-    command = make_dataclass(
-        f"{prefix}{name.capitalize()}", members, bases=(base,), frozen=True, kw_only=True
-    )
+    name = f"{base.__name__.removesuffix('Options')}{objective.capitalize()}"
+    command = make_dataclass(name, members, bases=(base,), frozen=True, kw_only=True)
     command.__doc__ = options.summary
     return command
 
-
-BUILDS: dict[str, Callable[..., Build]] = make_commands("Build", Build)
 
 # The names of all formats, which no type of an option lists.
 FORMAT_NAMES: Choices = {
@@ -76,11 +86,11 @@ FORMAT_NAMES: Choices = {
     (OutputOptions, "output_format"): OUTPUT_FORMATS.names,
 }
 
-# Any objective, for a command that takes its name after the other flags; the first is the default.
-AnyObjective: Any = reduce(
-    or_, (Annotated[options, subcommand(name)] for name, options in _OPTIONS.items())
-)
-DefaultObjective = next(iter(_OPTIONS.values()))
+
+def any_objective() -> Any:
+    """The type of an objective that is named after the other flags; the first is the default."""
+    named = (Annotated[load_options(name), subcommand(name)] for name in list_usable())
+    return reduce(or_, named)
 
 
 def apply_preset(arguments: list[str]) -> list[str]:
@@ -97,11 +107,11 @@ def apply_preset(arguments: list[str]) -> list[str]:
         bert --preset roberta --duplicates 2 becomes bert --preset roberta --duplicates 2
         --segments full-sentences --mask dynamic --max-predictions-per-seq None.
     """
-    words = [word for word in arguments if word in _OPTIONS]
+    words = [word for word in arguments if word in OBJECTIVES]
     place = arguments.index("--preset") if "--preset" in arguments else len(arguments)
     if not words or place + 1 >= len(arguments) or arguments[place + 1] == "None":
         return arguments
-    options, name = _OPTIONS[words[-1]], arguments[place + 1]
+    options, name = load_options(words[-1]), arguments[place + 1]
     rest = [*arguments[:place], *arguments[place + 2 :]]
     given = {word.replace("--no-", "--", 1) for word in rest}
     values = asdict(options.from_preset(name))
@@ -119,7 +129,5 @@ def command_for(objective: str) -> Command:
     Raises:
         UserError: the objective cannot be used.
     """
-    if objective in UNUSABLE:
-        raise UNUSABLE[objective]
     build = "pipeline.commands.build_dataset:build"
-    return Command(BUILDS[objective], build, apply_preset, FORMAT_NAMES)
+    return Command(make_command(Build, objective), build, apply_preset, FORMAT_NAMES)

@@ -3,19 +3,10 @@
 from dataclasses import dataclass, field
 
 import tyro
-from rich.console import Console
 
-from corpusmill.commands.build_command import folder_of
-from corpusmill.commands.command import Call, Command
-from corpusmill.console.process import FAILURE
-from corpusmill.dataset.manifest import MANIFEST, Manifest
-from corpusmill.dataset.shards import open_data_set, read_tokenizer
-from corpusmill.errors import UserError
-from pipeline.commands.build_dataset import log_end, run_build
+from corpusmill.commands.command import Command
 from pipeline.console.run_log import LogOptions
-from pipeline.options import DatasetOptions, RunOptions
-from pipeline.preparation.inputs import absolute
-from pipeline.preparation.rebuilding import Rebuilding, compare_entries
+from pipeline.options import RunOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,90 +35,4 @@ class Rebuild:
     log: LogOptions = field(default_factory=LogOptions)
 
 
-def rebuild(command: Rebuild, call: Call) -> int:
-    """Build a data set again, and say whether it is the same.
-
-    Returns:
-        0 if every shard has the same digest, and 1 if not.
-
-    Raises:
-        UserError: there is no such data set, or the input is not its own.
-    """
-    if not command.run.wait:
-        cause = "the digests can only be compared when the job has ended"
-        raise UserError("rebuild --no-wait", cause, "Leave it out")
-    place = folder_of(command.data_set)
-    if absolute(place).rstrip("/") == absolute(command.output).rstrip("/"):
-        cause = "it is the data set that is built again"
-        raise UserError(f"--output {command.output}", cause, "Give another folder")
-    folder, manifest = open_data_set(call.files.open_folder(place))
-    rebuilding = Rebuilding(manifest, read_tokenizer(folder, manifest))
-    dataset = _choose_data_set(command, rebuilding)
-    options = rebuilding.make_build(dataset, command.drop_overlap_with, command.run, command.log)
-    if not run_build(options, call, rebuilding.prepare):
-        return 0
-    again, _ = log_end(command.output)
-    call.console.print(f"the data set is in {command.output}")
-    return _compare(rebuilding, again, f"{place}/{MANIFEST}", call.console)
-
-
-def _choose_data_set(command: Rebuild, rebuilding: Rebuilding) -> DatasetOptions:
-    manifest = rebuilding.manifest
-    sources = rebuilding.complete_sources(command.source)
-    inputs = command.input or (() if sources else rebuilding.list_hub_inputs())
-    if not inputs and not sources:
-        first = manifest.corpus.files[0].path if manifest.corpus.files else "none"
-        cause = f"the manifest does not tell where the {len(manifest.corpus.files):,} files are"
-        raise UserError("--input", cause, f"Give the input, whose first file is {first}")
-    filtering = manifest.corpus.filtering
-    has_evaluation = bool(filtering and filtering.evaluation)
-    if has_evaluation != bool(command.drop_overlap_with):
-        cause = "documents were compared with an evaluation set, which the manifest does not hold"
-        if has_evaluation:
-            raise UserError("--drop-overlap-with", cause, "Give its files")
-        cause = "documents were not compared with an evaluation set"
-        raise UserError("--drop-overlap-with", cause, "Leave it out")
-    return DatasetOptions(
-        input=inputs,
-        source=sources,
-        tokenizer=manifest.tokenizer.name,
-        num_shards=_count_shards(manifest),
-        seed=manifest.seed,
-        validation_share=manifest.output.validation_share,
-        output=command.output,
-        replace=command.replace,
-        resume=command.resume,
-    )
-
-
-def _count_shards(manifest: Manifest) -> int | None:
-    """Count the shards of the train split; None where a manifest of old does not tell."""
-    if manifest.output.num_shards is not None or "train" not in manifest.splits:
-        return manifest.output.num_shards
-    shards = manifest.splits["train"].shards
-    bins = {shard.bin for shard in shards}
-    return None if manifest.output.shard_format.joined else len(shards) // len(bins)
-
-
-def _compare(rebuilding: Rebuilding, again: Manifest, name: str, console: Console) -> int:
-    before = rebuilding.manifest
-    different = compare_entries(before, again)
-    shards = [shard for split in before.splits.values() for shard in split.shards]
-    if not different:
-        size = sum(shard.bytes for shard in shards)
-        is_whole = before == again
-        rest = ", and the manifests are equal" if is_whole else ""
-        console.print(
-            f"equal: all {len(shards):,} shards ({size:,} bytes) have the digests of {name}{rest}"
-        )
-        return 0
-    console.print(
-        f"different: {len(different):,} of the files of {len(shards):,} shards do not have the "
-        f"digests of {name}, such as {different[0]}"
-    )
-    for cause in rebuilding.find_causes(again) or ["no cause was found"]:
-        console.print(f"possible cause: {cause}")
-    return FAILURE
-
-
-COMMAND = Command(Rebuild, rebuild)
+COMMAND = Command(Rebuild, "pipeline.commands.dataset_rebuilding:rebuild")

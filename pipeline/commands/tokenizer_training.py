@@ -7,7 +7,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
 
-from apache_beam.io.filesystems import FileSystems
 from tokenizers import Tokenizer
 
 from corpusmill.commands.command import Call
@@ -32,6 +31,7 @@ from pipeline.preparation.inputs import (
 from pipeline.preparation.recipe import estimate_text_bytes, find_documents
 from pipeline.preparation.records import Records
 from pipeline.preparation.temporary_folder import temporary_folder
+from transforms.storage.file_systems import join_path, split_path
 from transforms.storage.files import file_exists, open_file
 
 
@@ -130,7 +130,7 @@ def run_training(command: TrainTokenizer, call: Call, records: Records | None = 
     """
     model, options = MODELS[command.model], model_options(command.model, command.training)
     _check_outputs(command, model.files)
-    with temporary_folder(FileSystems.split(absolute(command.output))[0], None) as temp_folder:
+    with temporary_folder(split_path(absolute(command.output))[0], None) as temp_folder:
         files, documents = find_documents(
             command.input, command.documents, temp_folder, call.console, records
         )
@@ -176,7 +176,7 @@ def _check_outputs(command: TrainTokenizer, files: tuple[str, ...]) -> None:
     if command.save_model is None:
         return
     folder, cause, cure = absolute(command.save_model), "", "Give another folder"
-    paths = {name: FileSystems.join(folder, name) for name in files}
+    paths = {name: join_path(folder, name) for name in files}
     if is_local(folder) and _is_blocked(Path(folder)):
         cause = "a file is in its place"
     elif absolute(command.output) in {folder, *paths.values()}:
@@ -197,7 +197,7 @@ def _save_model(tokenizer: Tokenizer, folder: str, written: Files) -> None:
     root = absolute(folder)
     with TemporaryDirectory() as temporary:
         for path in sorted(map(Path, tokenizer.model.save(temporary))):
-            written.write(FileSystems.join(root, path.name), path.read_bytes())
+            written.write(join_path(root, path.name), path.read_bytes())
 
 
 def _describe(command: TrainTokenizer, tokenizer: Tokenizer, wanted: int | None) -> Iterator[str]:

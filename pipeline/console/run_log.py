@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
-
-from pythonjsonlogger.json import JsonFormatter
+from typing import TYPE_CHECKING, Literal
 
 from corpusmill.console.terminal import Terminal
 from corpusmill.errors import UserError, check_option
-from corpusmill.inspection.findings import Finding
+
+if TYPE_CHECKING:
+    from corpusmill.inspection.findings import Finding
 
 PROGRESS = "progress"
 
@@ -82,7 +82,7 @@ def log_event(
     _EVENTS.log(level, text, extra={"event": event, **fields})
 
 
-def log_findings(findings: Iterable[Finding]) -> None:
+def log_findings(findings: "Iterable[Finding]") -> None:
     """Log an event for each finding."""
     for finding in findings:
         log_event("finding", str(finding), {"finding": asdict(finding)})
@@ -166,6 +166,8 @@ def _create_formatter(log_format: str) -> logging.Formatter:
         return logging.Formatter(
             "%(asctime)s %(levelname)s %(name)s: %(message)s", "%Y-%m-%d %H:%M:%S"
         )
+    from pythonjsonlogger.json import JsonFormatter  # noqa: PLC0415  few runs log JSON
+
     return JsonFormatter(
         ["levelname", "name", "message"],
         rename_fields={"levelname": "level", "name": "logger", "exc_info": "trace"},

@@ -8,7 +8,6 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import apache_beam as beam
-from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
 from corpusmill.errors import UserError
@@ -34,6 +33,7 @@ from pipeline.preparation.recipe import Recipe, prepare
 from pipeline.preparation.run_folder import RunFolder
 from pipeline.runners.engine import Engine, Reach
 from transforms.plan import Plan
+from transforms.storage.file_systems import scheme_of
 
 # To load compiled kernels takes a process a second; what takes longer compiles them, once.
 _MOST_LOADING_SECONDS = 1.0
@@ -233,7 +233,7 @@ def _set(options: PlanOptions, job: Job, work: Workload, engine: Engine, start: 
     dataset, temp_location = options.dataset, options.run.temp_location or options.dataset.output
     places = [*dataset.input, dataset.output, temp_location]
     places += [parse_source(source).path for source in dataset.source]
-    in_store = not is_here or any(FileSystems.get_scheme(place) for place in places)
+    in_store = not is_here or any(scheme_of(place) for place in places)
     workers = max(1, engine.count_workers(job.corpus_bytes))
     steps = list_steps(work, options.machine, in_store)
     loading = min(start.loading_seconds, _MOST_LOADING_SECONDS)

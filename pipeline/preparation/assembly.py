@@ -4,14 +4,10 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
 
-from apache_beam.io.filesystems import FileSystems
-
 from corpusmill.corpus.input_formats import reads_in_ranges
 from corpusmill.dataset.accounting import Expected
 from corpusmill.dataset.manifest import TOKENIZER
-from corpusmill.errors import UserError
 from corpusmill.formats.shard_formats import FORMATS
-from corpusmill.layout.length_bins import LengthBin, cut_lengths
 from corpusmill.tokenization.words.word_marks import marked_dtype
 from pipeline.graph import Job
 from pipeline.preparation.header import describe
@@ -30,6 +26,7 @@ from transforms.plan import (
     write_plan,
 )
 from transforms.shuffle import Routes, plan_routes
+from transforms.storage.file_systems import join_path
 from transforms.storage.files import write_file
 from transforms.tokenize import Tokenizing
 
@@ -52,12 +49,9 @@ def assemble_job(
         folder: the folder of the run.
         max_rejects: how many rejects are allowed, as `DatasetOptions` has it.
         strict: whether a data set with findings is refused.
-
-    Raises:
-        UserError: the shards cannot be written as the options ask.
     """
     range_bytes = folder.range_bytes or choose_range_bytes(recipe, engine)
-    path = FileSystems.join(folder.path, "plan.jsonl")
+    path = join_path(folder.path, "plan.jsonl")
     tasks = cut_tasks(recipe, range_bytes)
     plan = write_plan(path, tasks, [file.path for file in recipe.files])
     return Job(
@@ -81,18 +75,6 @@ def assemble_job(
             is_awaited=engine.options.wait,
         ),
     )
-
-
-def _cut_bins(recipe: Recipe) -> tuple[LengthBin, ...]:
-    bins = cut_lengths(recipe.objective.columns, recipe.output.bin_size)
-    if bins and recipe.output.is_padded:
-        raise UserError(
-            f"--bin-size {recipe.output.bin_size}",
-            "rows that are padded to one width have the same length in every bin (the padding of "
-            f"{recipe.output.output_format} files is max_length here)",
-            "Add --padding do_not_pad, or leave the flag out",
-        )
-    return bins
 
 
 def choose_range_bytes(recipe: Recipe, engine: Engine) -> int:
@@ -124,7 +106,7 @@ def _write_tokenizer(recipe: Recipe, folder: str) -> Tokenizing:
     tokenizer, words = recipe.tokenizer, recipe.objective.words
     # The type of the ids in documents and pool.
     dtype = marked_dtype(tokenizer.vocab_size) if words else tokenizer.token_dtype
-    path = FileSystems.join(folder, TOKENIZER)
+    path = join_path(folder, TOKENIZER)
     write_file(path, tokenizer.json.encode())
     return Tokenizing(
         path=path,
@@ -141,7 +123,7 @@ def _write_passages(recipe: Recipe, folder: str) -> StoredPassages | None:
     if recipe.evaluation is None:
         return None
     content = recipe.evaluation[0].encode()
-    path = FileSystems.join(folder, "evaluation")
+    path = join_path(folder, "evaluation")
     write_file(path, content)
     return StoredPassages(path, hashlib.sha256(content).hexdigest())
 
@@ -156,12 +138,12 @@ def _plan_commit(
     shards, repeats = recipe.layout.shards, recipe.objective.repeats
     return CommitOptions(
         place=folder.place,
-        tokenizer_path=FileSystems.join(folder.path, TOKENIZER),
+        tokenizer_path=join_path(folder.path, TOKENIZER),
         record_path=folder.record_path,
         suffixes=shard_format.suffixes(output),
         joined=shard_format.joined,
         expected=Expected(plan.ranges, read_bytes, shards, repeats),
         max_rejects=max_rejects,
-        bins=_cut_bins(recipe),
+        bins=recipe.bins,
         shard_name=output.shard_name,
     )

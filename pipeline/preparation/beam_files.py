@@ -2,12 +2,10 @@
 
 from dataclasses import dataclass
 
-from apache_beam.io.filesystem import BeamIOError
-from apache_beam.io.filesystems import FileSystems
-
 from corpusmill.commands.files import DatedFolder, UrlFiles, replace_file
 from pipeline.preparation.beam_folder import BeamFolder
 from pipeline.preparation.inputs import absolute, is_local
+from transforms.storage.file_systems import beam_errors, beam_file_systems
 from transforms.storage.files import write_file
 
 
@@ -32,10 +30,12 @@ class BeamFiles:
 
 def _is_known(path: str) -> bool:
     """Whether Beam has a file system for a path, which may lack a package."""
+    if is_local(path):
+        return True
     try:
-        FileSystems.get_filesystem(path)
+        beam_file_systems().get_filesystem(path)
     except ValueError:
         return False
-    except BeamIOError:
+    except beam_errors():
         return True
     return True

@@ -4,10 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from apache_beam.io.filesystem import BeamIOError
-from apache_beam.io.filesystems import FileSystems
-
 from pipeline.preparation.inputs import absolute, is_local
+from transforms.storage.file_systems import beam_errors, join_path
 from transforms.storage.files import find_files, list_folder, open_file
 
 
@@ -34,13 +32,13 @@ class BeamFolder:
         root = absolute(self.url).rstrip("/")
         try:
             sizes = list_folder(root)
-        except BeamIOError:
+        except beam_errors():
             return {}
         return {path.removeprefix(f"{root}/"): size for path, size in sorted(sizes.items())}
 
     def open(self, name: str) -> BinaryIO:
         """Open a file for reading from any position."""
-        return open_file(FileSystems.join(absolute(self.url), *name.split("/")))
+        return open_file(join_path(absolute(self.url), *name.split("/")))
 
     def read(self, name: str) -> bytes:
         """Read a small file."""
@@ -49,7 +47,7 @@ class BeamFolder:
 
     def written_at(self, name: str) -> float | None:
         """Return when a file was written, in seconds since 1970; None where that is not known."""
-        path = FileSystems.join(absolute(self.url), name)
+        path = join_path(absolute(self.url), name)
         if is_local(path):
             return Path(path).stat().st_mtime if Path(path).exists() else None
         listed = find_files(path)
@@ -57,7 +55,7 @@ class BeamFolder:
 
     def below(self, name: str) -> "BeamFolder":
         """A folder below this one."""
-        return BeamFolder(str(FileSystems.join(self.url, name)))
+        return BeamFolder(join_path(self.url, name))
 
     def local_path(self, name: str) -> Path | None:
         """Return the path of a file on this machine; None if it is elsewhere."""

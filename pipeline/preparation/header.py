@@ -5,7 +5,7 @@ from importlib.metadata import version
 
 from corpusmill.corpus.filters.functions import FILTERS
 from corpusmill.corpus.filters.options import FilterOptions
-from corpusmill.corpus.input_formats import FORMATS as INPUT_FORMATS
+from corpusmill.corpus.registry import FORMATS as INPUT_FORMATS
 from corpusmill.corpus.sentence_splitting import splitter_of
 from corpusmill.dataset.corpus_entry import CorpusEntry, Source, SourceFile
 from corpusmill.dataset.filtering import Filtering, NamedFilter

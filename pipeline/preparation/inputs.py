@@ -11,8 +11,6 @@ from itertools import takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from apache_beam.io.filesystem import BeamIOError
-from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
 from corpusmill.corpus.decompression import DamagedStreamError, is_compressed, open_decompressed
@@ -23,6 +21,7 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.storage import refuse_special
 from corpusmill.errors import UserError, first_line
 from pipeline.preparation.saved_datasets import choose_data_files
+from transforms.storage.file_systems import beam_file_systems, join_path, scheme_of
 from transforms.storage.files import create_file, find_files, open_file
 from transforms.storage.objects import check_client, is_object_path
 from transforms.storage.store import StoredFile
@@ -70,7 +69,7 @@ def sum_costs(files: Sequence[InputFile]) -> int:
 
 def is_local(path: str) -> bool:
     """Whether a path is in this machine's own file system."""
-    return FileSystems.get_scheme(path) is None
+    return scheme_of(path) is None
 
 
 def absolute(path: str) -> str:
@@ -94,13 +93,13 @@ def _expand_user(path: str) -> Path:
 
 
 def _check_scheme(url: str) -> None:
-    scheme = str(FileSystems.get_scheme(url))
+    scheme = str(scheme_of(url))
     check_client(scheme)
     if is_object_path(url):
         return
     try:
-        FileSystems.get_filesystem(url)
-    except (ValueError, BeamIOError):
+        beam_file_systems().get_filesystem(url)
+    except (ValueError, OSError):
         cause = f"no installed file system knows URLs that begin with {scheme}://"
         cure = "Give a path, or a URL that begins with gs:// or s3://"
         raise UserError(url, cause, cure) from None
@@ -121,7 +120,7 @@ def read_bytes(path: str) -> bytes | None:
     try:
         with open_file(path if is_hub_path(path) else absolute(path)) as stream:
             return stream.read()
-    except (OSError, BeamIOError):
+    except OSError:
         return None
 
 
@@ -182,7 +181,7 @@ def _fetch_wikitext(name: str, temp_folder: str) -> InputFile:
         return InputFile(str(path), path.stat().st_size, name)
     with TemporaryDirectory(prefix="corpusmill-") as folder:
         path = fetch_wikitext(name, Path(folder))
-        copy = str(FileSystems.join(temp_folder, path.name))
+        copy = join_path(temp_folder, path.name)
         with path.open("rb") as source, create_file(copy) as target:
             shutil.copyfileobj(source, target, 2**20)
         return InputFile(copy, path.stat().st_size, name)
@@ -277,7 +276,7 @@ def _stat(path: str) -> StoredFile:
 def _list_remote(path: str, suffixes: Sequence[str]) -> dict[str, StoredFile]:
     try:
         listed = find_files(absolute(path))
-    except (BeamIOError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise _refusal(path, f"it cannot be listed ({error})", "Check the path") from None
     except UserError as error:
         raise _refusal(path, error.cause, error.cure) from None

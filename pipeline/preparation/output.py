@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 
 import psutil
-from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.dataset.generations import GENERATION
 from corpusmill.dataset.manifest import CARD, CROISSANT, MANIFEST, REJECTS, SUCCESS, TOKENIZER
@@ -22,6 +21,7 @@ from pipeline.preparation.inputs import absolute, is_local, read_bytes
 from pipeline.preparation.temporary_folder import find_temporary_folders, is_folder_of_run
 from transforms.recovery.claim import CLAIM, COMMITTED, Claim, drop_claim, read_claim
 from transforms.recovery.workplace import count_silence
+from transforms.storage.file_systems import join_path, split_path
 from transforms.storage.files import file_exists, remove_folder
 
 # After which the job of a run whose command is gone is taken for dead. Flink needs a minute to
@@ -88,7 +88,7 @@ def check_output(
         return tuple(listed)
     if resume and claim is not None:
         _refuse_lost(claim, output, is_ours)
-    stopped = FileSystems.split(claim.temp_folder)[1] if claim is not None and is_ours else ""
+    stopped = split_path(claim.temp_folder)[1] if claim is not None and is_ours else ""
     folders = find_temporary_folders(listed)
     ignored = {CLAIM, stopped, *(folder for folder, files in folders.items() if not files)}
     names = [name for name in listed if name.split("/")[0] not in ignored]
@@ -136,7 +136,7 @@ def is_complete(output: str, temp_location: str | None) -> bool:
         if is_folder_of_run(claim.temp_folder, output, temp_location):
             remove_folder(claim.temp_folder)
         drop_claim(root, claim.token)
-    return file_exists(FileSystems.join(root, SUCCESS))
+    return file_exists(join_path(root, SUCCESS))
 
 
 def _refuse_alive(claim: Claim, output: str, is_ours: bool) -> None:
@@ -211,7 +211,7 @@ def _in_use(output: str, names: list[str], foreign: list[str], claim: Claim | No
 
 def _list_shards(output: str) -> set[str]:
     """List the files that the manifest in a folder names, whatever their names are."""
-    content = read_bytes(str(FileSystems.join(absolute(output), MANIFEST)))
+    content = read_bytes(join_path(absolute(output), MANIFEST))
     try:
         return set(decode(content or b"", output).entries)
     except UserError:

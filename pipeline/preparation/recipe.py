@@ -11,13 +11,15 @@ from corpusmill.console.terminal import hide_native_errors
 from corpusmill.corpus.filters.functions import load_filters
 from corpusmill.corpus.filters.options import FilterOptions
 from corpusmill.corpus.filters.overlaps import Passages
-from corpusmill.corpus.input_formats import FORMATS, check_start
+from corpusmill.corpus.input_formats import check_start
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.registry import FORMATS
 from corpusmill.dataset.filtering import Evaluation
 from corpusmill.dataset.manifest_checks import check_columns
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import resolve
+from corpusmill.layout.length_bins import LengthBin, cut_lengths
 from corpusmill.layout.placement import Layout, count_validation_shards
 from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.options import ObjectiveOptions
@@ -94,6 +96,23 @@ class Recipe:
         return resolve(self.output_options, self.objective.columns)
 
     @cached_property
+    def bins(self) -> tuple[LengthBin, ...]:
+        """The bins of lengths into whose shards rows are written; empty where lengths are mixed.
+
+        Raises:
+            UserError: all rows would have one length.
+        """
+        bins = cut_lengths(self.objective.columns, self.output.bin_size)
+        if bins and self.output.is_padded:
+            raise UserError(
+                f"--bin-size {self.output.bin_size}",
+                "rows that are padded to one width have the same length in every bin (the padding "
+                f"of {self.output.output_format} files is max_length here)",
+                "Add --padding do_not_pad, or leave the flag out",
+            )
+        return bins
+
+    @cached_property
     def text_bytes(self) -> int:
         """Bytes of text, exact for plain files."""
         return estimate_text_bytes(self.files, self.documents)
@@ -139,7 +158,7 @@ def prepare(
 
     Raises:
         UserError: the options, the tokenizer, the input, a filter or the objective's rule of words
-            is not usable.
+            is not usable, or shards cannot be written as the options ask.
     """
     build.objective.check_build()
     load_filters(build.filters.filter)
@@ -159,7 +178,7 @@ def prepare(
         memoize = prove_tokenizer(tokenizer, read_probe(files, documents), console, words)
     compared = build.filters.drop_overlap_with
     evaluation = read_evaluation(compared, documents.text_field, temp_folder) if compared else None
-    return Recipe(
+    recipe = Recipe(
         dataset=build.dataset,
         objective_options=build.objective,
         tokenizer=tokenizer,
@@ -172,6 +191,8 @@ def prepare(
         preset=build.preset,
         sources=sources,
     )
+    _ = recipe.bins  # refuses options of shards
+    return recipe
 
 
 def _find_in_sources(

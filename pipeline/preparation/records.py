@@ -16,12 +16,12 @@ from itertools import chain
 from typing import Any
 
 import pyarrow as pa
-from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.corpus.records.documents import no_such_field
 from corpusmill.dataset.checksums import HashingWriter
 from corpusmill.errors import UserError, first_line
 from pipeline.preparation.inputs import InputFile
+from transforms.storage.file_systems import join_path
 from transforms.storage.files import create_file
 
 _ROWS_AT_ONCE = 1024
@@ -55,7 +55,7 @@ class Records:
         Raises:
             UserError: there are no records, or they do not have the field.
         """
-        path = str(FileSystems.join(folder, "records.jsonl"))
+        path = join_path(folder, "records.jsonl")
         with create_file(path) as stream:
             sink = HashingWriter(stream)
             lines = bytearray()

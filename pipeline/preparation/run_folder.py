@@ -11,16 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import psutil
-from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.dataset.manifest import SUCCESS
 from corpusmill.dataset.manifest_json import to_json
 from corpusmill.errors import UserError
-from pipeline.graph import Job
 from pipeline.preparation.changes import refuse_changes
 from pipeline.preparation.inputs import InputFile, absolute, is_local, read_bytes
 from pipeline.preparation.temporary_folder import (
@@ -40,7 +38,11 @@ from transforms.recovery.claim import (
 )
 from transforms.recovery.journal import count_finished
 from transforms.recovery.workplace import Workplace
+from transforms.storage.file_systems import join_path
 from transforms.storage.files import file_exists, remove_folder, write_file
+
+if TYPE_CHECKING:
+    from pipeline.graph import Job
 
 _RECORD = "run.json"
 
@@ -85,14 +87,14 @@ class RunFolder:
     @property
     def record_path(self) -> str:
         """The path of the run's record."""
-        return str(FileSystems.join(self.path, _RECORD))
+        return join_path(self.path, _RECORD)
 
     @property
     def range_bytes(self) -> int | None:
         """The longest range of the run that is resumed; its ranges must stay the same."""
         return self.earlier["range_bytes"] if self.earlier else None
 
-    def begin(self, job: Job, files: Sequence[InputFile], stale: Sequence[str]) -> None:
+    def begin(self, job: "Job", files: Sequence[InputFile], stale: Sequence[str]) -> None:
         """Claim the output folder and write the run's record, or compare it if the run is resumed.
 
         Args:
@@ -144,7 +146,7 @@ class RunFolder:
 
     def _refuse_finished(self, stale: Sequence[str]) -> None:
         """Refuse, and give the claim back, if another run finished a data set before our claim."""
-        if SUCCESS not in stale and file_exists(FileSystems.join(self.output, SUCCESS)):
+        if SUCCESS not in stale and file_exists(join_path(self.output, SUCCESS)):
             drop_claim(self.output, self.token)
             raise _too_late(self.output)
 
@@ -208,7 +210,7 @@ def _open(output: str, temp_location: str | None, resume: bool) -> RunFolder:
     replaced = ""
     # A claim may come from anywhere: what it names is only touched if a run has made it.
     if claim is not None and is_folder_of_run(claim.temp_folder, output, temp_location):
-        record = str(FileSystems.join(claim.temp_folder, _RECORD))
+        record = join_path(claim.temp_folder, _RECORD)
         content = read_bytes(record) if resume else None
         # A run without a record was stopped before it began; a damaged one cannot be compared.
         with suppress(DamagedFileError):

@@ -9,11 +9,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
-from apache_beam.io.filesystem import BeamIOError
-from apache_beam.io.filesystems import FileSystems
-
 from corpusmill.errors import UserError
 from pipeline.preparation.inputs import absolute, is_local, read_bytes
+from transforms.storage.file_systems import join_path, split_path
 from transforms.storage.files import TEMPORARY, remove_folder, write_file
 
 # Says into which output folder a run writes.
@@ -27,7 +25,7 @@ def make_temporary_folder(output: str, temp_location: str | None) -> str:
     Raises:
         UserError: it cannot be made.
     """
-    folder = FileSystems.join(absolute(temp_location or output), f"{TEMPORARY}{uuid4().hex}")
+    folder = join_path(absolute(temp_location or output), f"{TEMPORARY}{uuid4().hex}")
     flag = f"--temp-location {temp_location}" if temp_location else f"--output {output}"
     above = list(Path(folder).parents) if is_local(folder) else []
     made = [path for path in above if not path.exists()]
@@ -36,8 +34,8 @@ def make_temporary_folder(output: str, temp_location: str | None) -> str:
             Path(folder).mkdir(parents=True)
         # A store has no folders; only a write shows whether one may write there.
         mark = json.dumps({"output": absolute(output)}).encode()
-        write_file(FileSystems.join(folder, _MARK), mark)
-    except (OSError, BeamIOError) as error:
+        write_file(join_path(folder, _MARK), mark)
+    except OSError as error:
         remove_folder(folder)
         with suppress(OSError):
             for path in made:
@@ -58,11 +56,11 @@ def is_folder_of_run(folder: str, output: str, temp_location: str | None) -> boo
         output: the output folder.
         temp_location: where temporary folders are made; in the output folder by default.
     """
-    parent, name = FileSystems.split(folder) if folder else ("", "")
+    parent, name = split_path(folder) if folder else ("", "")
     parents = {absolute(output).rstrip("/"), absolute(temp_location or output).rstrip("/")}
     if not _NAME.fullmatch(name) or parent.rstrip("/") not in parents:
         return False
-    mark = read_bytes(FileSystems.join(folder, _MARK))
+    mark = read_bytes(join_path(folder, _MARK))
     try:
         return bool(json.loads(mark or b"")["output"] == absolute(output))
     except (ValueError, TypeError, KeyError, RecursionError):

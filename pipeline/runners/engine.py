@@ -6,11 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any, ClassVar
-
-import apache_beam as beam
-from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.pipeline_options import PipelineOptions
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from corpusmill.corpus.hub.wikitext import WIKITEXT
 from corpusmill.errors import UserError
@@ -23,8 +19,12 @@ from pipeline.runners.failures import (
     drop_stage,
     raise_explained,
 )
-from pipeline.runners.local.workers import Worker
-from pipeline.runners.plain_pipelines import plain_pipelines
+from transforms.storage.file_systems import scheme_of
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+    from pipeline.runners.local.workers import Worker
 
 _SECONDS_TO_ANSWER = 10.0
 
@@ -71,10 +71,10 @@ class Run:
         late_arguments: options for Beam that are only known once the job starts.
     """
 
-    build: Callable[[beam.Pipeline], None]
+    build: Callable[["beam.Pipeline"], None]
     counters: Counters
     temp_folder: str = ""
-    workers: list[Worker] = field(default_factory=list)
+    workers: "list[Worker]" = field(default_factory=list)
     announce: Callable[[Submitted], None] = lambda _: None
     late_arguments: tuple[str, ...] = ()
 
@@ -130,6 +130,11 @@ class Engine(ABC):
         """Which files its workers can open."""
 
     @property
+    def unused_packages(self) -> tuple[str, ...]:
+        """Packages that Beam imports if they are installed, and that a run of it does not use."""
+        return ()
+
+    @property
     def parallelism(self) -> int | None:
         """How many tasks run at once; None if unknown."""
         return None
@@ -154,6 +159,9 @@ class Engine(ABC):
     def reason_to_wait(self) -> str:
         """Why the job ends with this process; empty if it continues without it."""
 
+    def load(self) -> None:  # noqa: B027  most are loaded with their class
+        """Import what the engine submits jobs with."""
+
     def check_options(self) -> None:  # noqa: B027  most need none
         """Refuse options with which the job would fail or hang on this engine.
 
@@ -165,7 +173,7 @@ class Engine(ABC):
         """Return how many workers do a job of so much text, as far as it is known before."""
         return self.parallelism or self.options.workers
 
-    def start_workers(self, text_bytes: int) -> list[Worker]:  # noqa: ARG002
+    def start_workers(self, text_bytes: int) -> "list[Worker]":  # noqa: ARG002
         """Start the worker processes that must exist before this process has any other thread."""
         return []
 
@@ -222,6 +230,8 @@ class Engine(ABC):
             JobFailedError: the job failed for a known reason.
             JobCancelledError: somebody else cancelled the job.
         """
+        from pipeline.runners.plain_pipelines import plain_pipelines  # noqa: PLC0415  imports Beam
+
         try:
             with plain_pipelines():
                 return self.submit(run)
@@ -237,7 +247,7 @@ class Engine(ABC):
         if self.reach is Reach.HERE:
             return
         for flag, path in self.places:
-            if FileSystems.get_scheme(path) is not None or path in WIKITEXT:
+            if scheme_of(path) is not None or path in WIKITEXT:
                 continue
             if self.reach is Reach.STORES:
                 cause = "run elsewhere and cannot open a local path"
@@ -279,5 +289,7 @@ class Engine(ABC):
 def _parse_flags(arguments: Sequence[str]) -> dict[str, Any]:
     if not arguments:  # it takes 20 ms
         return {}
+    from apache_beam.options.pipeline_options import PipelineOptions  # noqa: PLC0415
+
     options = PipelineOptions(list(arguments))
     return dict(options.get_all_options(drop_default=True, retain_unknown_options=True))

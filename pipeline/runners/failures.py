@@ -1,9 +1,8 @@
 """Why a job failed, from what its engine reports: often a traceback of a hundred lines."""
 
 import re
+import sys
 from dataclasses import dataclass
-
-import grpc
 
 from corpusmill.errors import UserError
 
@@ -125,7 +124,8 @@ def raise_explained(error: Exception) -> None:
     """
     if re.match(r"(.*\n)*KeyboardInterrupt( \[while running|\n|$)", str(error)):
         raise KeyboardInterrupt from None
-    if isinstance(error, grpc.RpcError):
+    # It is imported where an engine has been used.
+    if "grpc" in sys.modules and isinstance(error, sys.modules["grpc"].RpcError):
         code = getattr(error, "code", lambda: "no answer")()
         raise JobFailedError(
             f"the connection to the engine was lost ({code}). "

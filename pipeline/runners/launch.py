@@ -3,31 +3,32 @@
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
 
-import apache_beam as beam
-from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.pipeline_options import PipelineOptions
 from rich.console import Console
 
 from corpusmill.errors import UserError
 from pipeline.console.progress import Counters, Work, show_progress
 from pipeline.console.run_log import LogOptions, log_event
 from pipeline.options import CorpusOptions, DatasetOptions, RunOptions, parse_source
-from pipeline.runners.dataflow import DataflowEngine
 from pipeline.runners.engine import Engine, Run, Submitted
-from pipeline.runners.flink.engine import FlinkEngine
-from pipeline.runners.local.engine import LocalEngine
-from pipeline.runners.portable import PortableEngine
-from pipeline.runners.prism import PrismEngine
+from transforms.storage.file_systems import set_beam_options
 
-ENGINES: dict[str, type[Engine]] = {
-    "local": LocalEngine,
-    "DirectRunner": LocalEngine,
-    "FnApiRunner": LocalEngine,
-    "PrismRunner": PrismEngine,
-    "FlinkRunner": FlinkEngine,
-    "DataflowRunner": DataflowEngine,
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+# Each is imported when it is needed; only the local one is without importing Beam.
+_LOCAL = "pipeline.runners.local.engine:LocalEngine"
+_ENGINES = {
+    "local": _LOCAL,
+    "DirectRunner": _LOCAL,
+    "FnApiRunner": _LOCAL,
+    "PrismRunner": "pipeline.runners.prism:PrismEngine",
+    "FlinkRunner": "pipeline.runners.flink.engine:FlinkEngine",
+    "DataflowRunner": "pipeline.runners.dataflow:DataflowEngine",
 }
+_OTHERS = "pipeline.runners.portable:PortableEngine"
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Launch:
 
     def run(
         self,
-        build: Callable[[beam.Pipeline], None],
+        build: Callable[["beam.Pipeline"], None],
         work: Work,
         text_bytes: int,
         temp_folder: str,
@@ -117,7 +118,7 @@ def prepare_launch(
         _check_name(flag, path)
     engine = make_engine(options, beam_arguments, places)
     # This process opens files in object stores as well, with the very options of the workers.
-    FileSystems.set_options(PipelineOptions(list(engine.arguments)))
+    set_beam_options(engine.arguments)
     engine.check()
     if engine.ours:
         console.print(f"{engine.name}: {' '.join(engine.ours)}")
@@ -137,7 +138,13 @@ def make_engine(
         places: (flag, path) of every place that workers open.
     """
     options = replace(options, runner=resolve_name(options.runner))
-    return ENGINES.get(options.runner, PortableEngine)(options, beam_arguments, places)
+    return load_engine(options.runner)(options, beam_arguments, places)
+
+
+def load_engine(runner: str) -> type[Engine]:
+    """Import the class of an engine, by a name that `resolve_name` returned."""
+    module, _, name = _ENGINES.get(runner, _OTHERS).partition(":")
+    return cast(type[Engine], getattr(import_module(module), name))
 
 
 def _check_name(flag: str, path: str) -> None:
@@ -152,12 +159,12 @@ def _check_name(flag: str, path: str) -> None:
 
 
 def resolve_name(runner: str) -> str:
-    """Return the name of an engine in `ENGINES` as Beam finds it, or else the name as it is.
+    """Return the name of an engine that we know as Beam finds it, or else the name as it is.
 
     Example:
         "flink", "FLINKRUNNER" and "apache_beam.runners.portability.flink_runner.FlinkRunner" are
         "FlinkRunner".
     """
     name = runner.rsplit(".", 1)[-1] if runner.startswith("apache_beam.") else runner
-    names = {known.lower(): known for known in ENGINES}
+    names = {known.lower(): known for known in _ENGINES}
     return names.get(name.lower()) or names.get(f"{name.lower()}runner", runner)

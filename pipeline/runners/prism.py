@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.runners.portability.prism_runner import PrismRunner
 from apache_beam.runners.runner import PipelineRunner
 
@@ -19,6 +18,7 @@ from pipeline.runners.engine import Reach, Run, Submitted
 from pipeline.runners.job_server import StoppableRunner, stopping
 from pipeline.runners.portable import PortableEngine
 from pipeline.runners.worker_pool import serve_worker
+from transforms.storage.file_systems import scheme_of
 
 # Names the program, as --prism_location does.
 LOCATION = "PRISM_LOCATION"
@@ -81,7 +81,7 @@ class PrismEngine(PortableEngine):
             UserError: it is not installed.
         """
         location = self.flags.get("prism_location", "")
-        if "job_endpoint" in self.flags or FileSystems.get_scheme(location) is not None:
+        if "job_endpoint" in self.flags or scheme_of(location) is not None:
             return
         if not Path(location).is_file():
             raise UserError(

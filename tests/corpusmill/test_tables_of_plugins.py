@@ -17,9 +17,9 @@ GROUP = "corpusmill.tests.colours"
 def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder of packages, in which entry points are looked for anew."""
     monkeypatch.syspath_prepend(tmp_path)
-    plugins._installed.cache_clear()
+    plugins.installed_entries.cache_clear()
     yield tmp_path
-    plugins._installed.cache_clear()
+    plugins.installed_entries.cache_clear()
 
 
 def install(folder: Path, package: str, *entries: str) -> None:

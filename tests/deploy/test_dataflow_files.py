@@ -16,7 +16,7 @@ import pytest
 from corpusmill.commands.command_line import parse
 from deploy.dataflow import launch
 from pipeline.command_line import JOB
-from pipeline.commands.builds import BUILDS
+from pipeline.commands.builds import make_command, make_commands
 from pipeline.preparation.build_options import Build
 from tests.conftest import CHECKOUT
 from transforms.tally import shown_here
@@ -36,7 +36,7 @@ def test_template_parameters_become_a_command_of_the_job() -> None:
     arguments, options = split(launch.command_line(FLAGS))
     _, command = parse(arguments, JOB)
     assert isinstance(command, Build)
-    assert type(command) is BUILDS["bert"]
+    assert type(command) is make_command(Build, "bert")
     assert command.dataset.input == ("gs://a/*.txt", "gs://b c/*")
     assert command.dataset.num_shards == 3
     assert command.run.runner == "DataflowRunner"
@@ -60,9 +60,11 @@ def test_the_template_describes_the_parameters_of_its_launcher() -> None:
     assert set(parameters) == {*launch.PARAMETERS, "sdk_container_image"}
     optional = {name for name, entry in parameters.items() if entry.get("isOptional")}
     assert optional == {"flags"}
-    assert all(re.match(parameters["objective"]["regexes"][0], name) for name in BUILDS)
+    assert all(
+        re.match(parameters["objective"]["regexes"][0], name) for name in make_commands(Build)
+    )
     example = parameters["flags"]["helpText"].partition(": ")[2]
-    for name in BUILDS:
+    for name in make_commands(Build):
         flags = (*FLAGS[1:4], f"--objective={name}", f"--flags={example}")
         assert isinstance(parse(split(launch.command_line(flags))[0], JOB)[1], Build)
 

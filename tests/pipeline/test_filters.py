@@ -52,7 +52,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     monkeypatch.syspath_prepend(installed)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(installed), str(CHECKOUT))))
-    plugins._installed.cache_clear()
+    plugins.installed_entries.cache_clear()
     return installed
 
 

@@ -11,8 +11,9 @@ from tokenizers import Tokenizer
 
 from corpusmill.corpus.decompression import open_decompressed
 from corpusmill.corpus.file_range import FileRange
-from corpusmill.corpus.input_formats import FORMATS, read_corpus, resolve_format
+from corpusmill.corpus.input_formats import read_corpus, resolve_format
 from corpusmill.corpus.options import DocumentOptions
+from corpusmill.corpus.registry import FORMATS
 from corpusmill.dataset.verify import verify
 from tests.tools import jobs, table_files
 from tests.tools.corpus_files import KINDS

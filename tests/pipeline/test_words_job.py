@@ -13,7 +13,8 @@ from tokenizers import Tokenizer
 
 from corpusmill.commands.command import Call
 from corpusmill.commands.files import UrlFiles
-from corpusmill.commands.verify import Verify, verify
+from corpusmill.commands.verification import verify
+from corpusmill.commands.verify import Verify
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
@@ -22,10 +23,12 @@ from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.words import load_words
 from pipeline.commands.build_dataset import build
-from pipeline.commands.builds import BUILDS
-from pipeline.commands.inspect_corpus import InspectCorpus, inspect_corpus
+from pipeline.commands.builds import make_command
+from pipeline.commands.corpus_inspection import inspect_corpus
+from pipeline.commands.inspect_corpus import InspectCorpus
 from pipeline.options import CorpusOptions, DatasetOptions, RunOptions
 from pipeline.preparation import probe
+from pipeline.preparation.build_options import Build
 from tests.corpusmill.tokenization.words.test_marked_encoding import reference_marks
 from tests.tools.jobs import digests, read_manifest_json
 from tests.tools.labelled_words import LabelledWordsOptions
@@ -60,7 +63,8 @@ def build_words(
     )  # fmt: skip
     printed = StringIO()
     documents = DocumentOptions(document_rule="blank-lines")
-    command = BUILDS["bert"](dataset=dataset, objective=options, documents=documents, run=run)
+    make = make_command(Build, "bert")
+    command = make(dataset=dataset, objective=options, documents=documents, run=run)
     build(command, Call(Console(file=printed), UrlFiles()))
     return printed.getvalue()
 

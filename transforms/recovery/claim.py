@@ -16,10 +16,9 @@ from pathlib import Path
 from uuid import uuid4
 
 import msgspec
-from apache_beam.io.filesystem import BeamIOError
-from apache_beam.io.filesystems import FileSystems
 
 from corpusmill.errors import UserError
+from transforms.storage.file_systems import join_path, scheme_of
 from transforms.storage.files import delete_files, file_exists, open_file, write_file
 from transforms.storage.objects import find_object, is_object_path
 
@@ -76,7 +75,7 @@ def read_claim(output: str) -> Claim | None:
             content = stream.read()
     except FileNotFoundError:
         return None
-    except (OSError, BeamIOError):
+    except OSError:
         if file_exists(path):
             raise
         return None
@@ -101,7 +100,7 @@ def take_claim(output: str, claim: Claim, over: str | None = None) -> None:
     current = read_claim(output)
     if current is not None and current.token != over:
         raise _refusal(output, current)
-    if FileSystems.get_scheme(output) is None and current is None:
+    if scheme_of(output) is None and current is None:
         try:
             _create(Path(_path(output)), content)
         except FileExistsError:
@@ -150,7 +149,7 @@ def drop_claim(output: str, token: str) -> None:
     if current is None or current.token != token:
         return
     path = _path(output)
-    if FileSystems.get_scheme(path) is None:
+    if scheme_of(path) is None:
         # What was killed while it wrote the claim has left these.
         delete_files([str(new) for new in Path(output).glob(f"{CLAIM}.*")])
     delete_files([path])
@@ -182,8 +181,8 @@ def _create(path: Path, content: bytes) -> None:
 def _replace(output: str, content: bytes) -> None:
     """Replace a claim by one that nobody sees half written."""
     path = _path(output)
-    if FileSystems.get_scheme(path) is None:
-        FileSystems.rename([str(_write_new(Path(path), content))], [path])
+    if scheme_of(path) is None:
+        _write_new(Path(path), content).rename(path)
     else:
         write_file(path, content)
 
@@ -212,4 +211,4 @@ def _refusal(output: str, claim: Claim | None) -> UserError:
 
 
 def _path(output: str) -> str:
-    return str(FileSystems.join(output, CLAIM))
+    return join_path(output, CLAIM)

@@ -10,13 +10,11 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from apache_beam.io.filesystem import BeamIOError
-from apache_beam.io.filesystems import FileSystems
-
 from corpusmill.errors import UserError
 from transforms.checksums import DamagedFileError, are_intact, has_digest, seal, unseal
 from transforms.elements import Candidates, ReadRange, RejectsFile, Segment, WrittenFile
 from transforms.recovery.workplace import Workplace
+from transforms.storage.file_systems import join_path, split_path
 from transforms.storage.files import list_folder, open_file, write_file
 
 # An element, and the tag of the collection that it belongs to.
@@ -75,7 +73,7 @@ class Journal:
         return outputs, False
 
     def _path(self, name: str) -> str:
-        return str(FileSystems.join(self._place.temp_folder, f"{_PREFIX}{name}.json"))
+        return join_path(self._place.temp_folder, f"{_PREFIX}{name}.json")
 
     def _read_entry(
         self, name: str, is_intact: Callable[[Iterable[Output]], bool]
@@ -87,7 +85,7 @@ class Journal:
             outputs = [(tag, _decode(kind, value)) for tag, kind, value in entry]
             # A machine that stopped may have kept a file's name, and lost its bytes.
             return outputs if is_intact(outputs) else None
-        except (OSError, BeamIOError, DamagedFileError):
+        except (OSError, DamagedFileError):
             return None
 
 
@@ -99,7 +97,7 @@ def count_finished(temp_folder: str) -> dict[str, int]:
     """
     try:
         return count_entries(list_folder(temp_folder))
-    except (BeamIOError, UserError):
+    except (OSError, UserError):
         return {}
 
 
@@ -107,7 +105,7 @@ def count_entries(paths: Iterable[str]) -> dict[str, int]:
     """Return how many entries of each kind are among the files of a run, as `count_finished`."""
     kinds: dict[str, int] = {}
     for path in paths:
-        name = FileSystems.split(path)[1]
+        name = split_path(path)[1]
         if name.startswith(_PREFIX):
             kind = name.removeprefix(_PREFIX).removesuffix(".json").split("-", 1)[0]
             kinds[kind] = kinds.get(kind, 0) + 1

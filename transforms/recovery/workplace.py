@@ -9,12 +9,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from threading import Event, Thread
 
-from apache_beam.io.filesystem import BeamIOError
-from apache_beam.io.filesystems import FileSystems
-
 from corpusmill.dataset.manifest import SUCCESS
 from corpusmill.errors import UserError
 from transforms.recovery.claim import COMMITTED, FAILED, drop_claim, end_claim, read_claim
+from transforms.storage.file_systems import join_path
 from transforms.storage.files import file_exists, last_written, remove_folder, write_file
 
 # First part of the names of files that workers write again and again.
@@ -53,7 +51,7 @@ class Workplace:
             return False
         claim = read_claim(self.output)
         if claim is None:
-            return file_exists(FileSystems.join(self.output, SUCCESS))
+            return file_exists(join_path(self.output, SUCCESS))
         return claim.token != self.token or bool(claim.ended)
 
     @contextmanager
@@ -75,7 +73,7 @@ class Workplace:
         Args:
             mistake: the mistake of the user's that has ended it.
         """
-        with suppress(OSError, BeamIOError, UserError):
+        with suppress(OSError, UserError):
             if self.output:
                 end_claim(self.output, self.token, FAILED, mistake)
 
@@ -115,11 +113,11 @@ class Workplace:
         _given[self.temp_folder] = time.monotonic()
         name = f"{SIGN}{socket.gethostname()}-{os.getpid()}"
         try:
-            write_file(FileSystems.join(self.temp_folder, name), str(time.time()).encode())
+            write_file(join_path(self.temp_folder, name), str(time.time()).encode())
         except Exception as error:  # whatever a store's client raises
             _LOG.debug("no sign of life: %s", error)
 
 
 def count_silence(temp_folder: str) -> float:
     """Return the seconds since the last sign of life in a run's folder."""
-    return time.time() - last_written(FileSystems.join(temp_folder, SIGN))
+    return time.time() - last_written(join_path(temp_folder, SIGN))

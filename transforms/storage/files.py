@@ -13,12 +13,10 @@ from tempfile import TemporaryDirectory
 from typing import BinaryIO, cast
 from uuid import uuid4
 
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileSystem
-from apache_beam.io.filesystems import FileSystems
-
 from corpusmill.corpus.hub.data_sets import is_hub_path, open_hub_file
 from corpusmill.dataset.storage import refuse_special
 from corpusmill.errors import UserError
+from transforms.storage.file_systems import beam_file_systems, join_path, scheme_of
 from transforms.storage.objects import ObjectWriter, find_object, is_object_path, open_object
 from transforms.storage.store import Store, StoredFile
 
@@ -26,6 +24,8 @@ _LOGGER = logging.getLogger(__name__)
 # First part of the names of runs' folders.
 TEMPORARY = "_temporary-"
 _MAGIC = re.compile(r"[*?[]")
+# Beam's name for no compression.
+_PLAIN = "uncompressed"
 
 
 def open_file(path: str) -> BinaryIO:
@@ -39,10 +39,10 @@ def open_file(path: str) -> BinaryIO:
         return open_hub_file(path)
     if is_object_path(path):
         return cast(BinaryIO, open_object(path))
-    if FileSystems.get_scheme(path) is None:
+    if scheme_of(path) is None:
         refuse_special(Path(path))
-    plain = CompressionTypes.UNCOMPRESSED
-    return cast(BinaryIO, FileSystems.open(path, compression_type=plain))
+        return Path(path).open("rb")
+    return cast(BinaryIO, beam_file_systems().open(path, compression_type=_PLAIN))
 
 
 def create_file(path: str) -> BinaryIO:
@@ -55,12 +55,13 @@ def create_file(path: str) -> BinaryIO:
     """
     if is_object_path(path):
         return cast(BinaryIO, ObjectWriter(*find_object(path)))
-    if FileSystems.get_scheme(path) is None:
+    if scheme_of(path) is None:
         if _belongs_to_ended_run(Path(path).parent):
             raise FileNotFoundError(ENOENT, os.strerror(ENOENT), str(Path(path).parent))
         refuse_special(Path(path))
-    plain = CompressionTypes.UNCOMPRESSED
-    return cast(BinaryIO, FileSystems.create(path, compression_type=plain))
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        return Path(path).open("wb")
+    return cast(BinaryIO, beam_file_systems().create(path, compression_type=_PLAIN))
 
 
 def _belongs_to_ended_run(folder: Path) -> bool:
@@ -101,7 +102,7 @@ def write_file(path: str, content: bytes) -> None:
 
 def new_path(folder: str, name: str, suffix: str = "") -> str:
     """Return a path in a folder that no other attempt at the same work uses."""
-    return str(FileSystems.join(folder, f"{name}-{uuid4().hex}{suffix}"))
+    return join_path(folder, f"{name}-{uuid4().hex}{suffix}")
 
 
 def file_size(path: str) -> int:
@@ -113,13 +114,17 @@ def file_size(path: str) -> int:
     if is_object_path(path):
         store, name = find_object(path)
         return store.find(name).bytes
-    return int(FileSystems.get_filesystem(path).size(path))
+    if scheme_of(path) is None:
+        return Path(path).stat().st_size
+    return int(beam_file_systems().get_filesystem(path).size(path))
 
 
 def file_exists(path: str) -> bool:
     """Return whether a file exists, or a local folder."""
+    if scheme_of(path) is None:
+        return os.path.exists(path)  # noqa: PTH110  False where a folder may not be entered
     if not is_object_path(path):
-        return bool(FileSystems.exists(path))
+        return bool(beam_file_systems().exists(path))
     try:
         file_size(path)
     except FileNotFoundError:
@@ -140,7 +145,7 @@ def find_files(pattern: str) -> list[StoredFile]:
     """
     if is_object_path(pattern):
         return _find_objects(pattern)
-    [match] = FileSystems.match([f"{pattern}**" if pattern.endswith("/") else pattern])
+    [match] = beam_file_systems().match([f"{pattern}**" if pattern.endswith("/") else pattern])
     return [
         StoredFile(file.path, file.size_in_bytes, file.last_updated_in_seconds or 0.0)
         for file in match.metadata_list
@@ -156,7 +161,7 @@ def last_written(prefix: str) -> float:
     if is_object_path(prefix):
         store, name = find_object(prefix)
         return max((file.modified for file in store.list(name)), default=0.0)
-    if FileSystems.get_scheme(prefix) is not None:
+    if scheme_of(prefix) is not None:
         return max((file.modified for file in find_files(f"{glob.escape(prefix)}*")), default=0.0)
     times = [0.0]
     for path in Path(prefix).parent.glob(f"{glob.escape(Path(prefix).name)}*"):
@@ -171,10 +176,10 @@ def make_folder(path: str) -> None:
     Raises:
         FileNotFoundError: it belongs to a run whose folder is gone.
     """
-    if FileSystems.get_scheme(path) is None:
+    if scheme_of(path) is None:
         Path(path).mkdir()
     else:
-        FileSystems.mkdirs(path)
+        beam_file_systems().mkdirs(path)
 
 
 def list_folder(path: str) -> dict[str, int]:
@@ -185,7 +190,7 @@ def list_folder(path: str) -> dict[str, int]:
         BeamIOError: another filesystem failed.
     """
     root = path.rstrip("/")
-    if FileSystems.get_scheme(path) is not None:
+    if scheme_of(path) is not None:
         listed = find_files(f"{root}/" if is_object_path(path) else f"{glob.escape(root)}/")
         return {file.path: file.bytes for file in listed}
     sizes = {}
@@ -204,6 +209,8 @@ def _find_objects(pattern: str) -> list[StoredFile]:
     files = _list_objects(store, f"{name.rstrip('/')}/" if name else "")
     if files or not _MAGIC.search(name):
         return files
+    from apache_beam.io.filesystem import FileSystem  # noqa: PLC0415  for URLs alone
+
     matches = re.compile(FileSystem.translate_pattern(pattern)).match
     return [file for file in _list_objects(store, _MAGIC.split(name)[0]) if matches(file.path)]
 
@@ -219,10 +226,10 @@ def delete_files(paths: Sequence[str]) -> None:
         bucket.delete([name for store, name in objects if store is bucket])
     for path in paths:
         # Beam's deletion takes a local name for a pattern.
-        if FileSystems.get_scheme(path) is None:
+        if scheme_of(path) is None:
             Path(path).unlink(missing_ok=True)
-        elif not is_object_path(path) and FileSystems.exists(path):
-            FileSystems.delete([path])
+        elif not is_object_path(path) and beam_file_systems().exists(path):
+            beam_file_systems().delete([path])
 
 
 def remove_folder(path: str) -> None:
@@ -231,12 +238,12 @@ def remove_folder(path: str) -> None:
     A folder that does not exist, or disappears meanwhile, is ignored. If a store refuses, a warning
     is logged.
     """
-    if FileSystems.get_scheme(path) is None:
+    if scheme_of(path) is None:
         shutil.rmtree(path, ignore_errors=True)
         return
     if not is_object_path(path):
-        with suppress(BeamIOError, OSError):
-            FileSystems.delete([path])
+        with suppress(OSError):
+            beam_file_systems().delete([path])
         return
     store, name = find_object(path)
     prefix = f"{name.rstrip('/')}/"
@@ -258,7 +265,7 @@ def scratch_folder(temp_folder: str) -> Iterator[str]:
     Args:
         temp_folder: folder of the run; used if it is in a mounted file system.
     """
-    if FileSystems.get_scheme(temp_folder) is None:
+    if scheme_of(temp_folder) is None:
         yield temp_folder
         return
     with TemporaryDirectory(prefix="corpusmill-") as folder:

@@ -6,13 +6,14 @@ import re
 import threading
 from importlib.util import find_spec
 from types import TracebackType
-from typing import Any
-
-from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.pipeline_options import PipelineOptions
+from typing import TYPE_CHECKING, Any
 
 from corpusmill.errors import UserError
+from transforms.storage.file_systems import beam_file_systems
 from transforms.storage.store import Store, Upload
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
 
 # Smallest size of a request when a file is read from one end to the other.
 _READ_BYTES = 4 * 2**20
@@ -31,7 +32,7 @@ _PACKAGES = {
 }
 
 # The options are kept with the store made from them, so that their id stays theirs.
-_stores: dict[tuple[str, str, int, int], tuple[PipelineOptions, Store]] = {}
+_stores: dict[tuple[str, str, int, int], "tuple[PipelineOptions, Store]"] = {}
 _lock = threading.Lock()
 
 
@@ -53,7 +54,7 @@ def find_object(path: str) -> tuple[Store, str]:
     if not match or not match[2]:
         raise UserError(path, "it names no bucket", "Write gs://bucket/path or s3://bucket/path")
     scheme, bucket, name = match.groups()
-    options = FileSystems._pipeline_options or PipelineOptions([])
+    options = beam_file_systems()._pipeline_options
     # A forked process must not share its parent's connections.
     key = (scheme, bucket, os.getpid(), id(options))
     with _lock:
@@ -80,7 +81,7 @@ def check_client(scheme: str) -> None:
         raise UserError(f"{scheme}://", f"the package {package} is not installed", cure)
 
 
-def _make_store(scheme: str, bucket: str, options: PipelineOptions) -> Store:
+def _make_store(scheme: str, bucket: str, options: "PipelineOptions") -> Store:
     check_client(scheme)
     if scheme == "gs":
         from transforms.storage.google_cloud import GoogleCloudStore  # noqa: PLC0415  optional

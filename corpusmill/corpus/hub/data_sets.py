@@ -12,8 +12,7 @@ from glob import has_magic
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, NamedTuple, cast
 
-from huggingface_hub import DatasetInfo, HfApi, HfFileSystem
-from huggingface_hub.errors import RevisionNotFoundError
+import huggingface_hub  # it imports each of its own modules when one is needed
 
 from corpusmill.corpus.input_formats import take_suffixes
 from corpusmill.errors import UserError
@@ -47,8 +46,10 @@ class _Named(NamedTuple):
     revision: str | None
     path: str
 
-    def ask(self, revision: str | None) -> DatasetInfo:
-        return HfApi().dataset_info(self.data_set, revision=revision, timeout=TIMEOUT_SECONDS)
+    def ask(self, revision: str | None) -> "huggingface_hub.DatasetInfo":
+        return huggingface_hub.HfApi().dataset_info(
+            self.data_set, revision=revision, timeout=TIMEOUT_SECONDS
+        )
 
     def refuse(self, cause: str, cure: str) -> UserError:
         return UserError(f"--input {self.name}", cause, cure)
@@ -66,7 +67,7 @@ def open_hub_file(path: str) -> BinaryIO:
         path: one of those that `list_hub_files` returns.
     """
     # Each process and thread has its own filesystem; the client opens new connections after a fork.
-    return cast(BinaryIO, HfFileSystem().open(path, "rb", block_size=_BLOCK_BYTES))
+    return cast(BinaryIO, huggingface_hub.HfFileSystem().open(path, "rb", block_size=_BLOCK_BYTES))
 
 
 def list_hub_files(name: str, suffixes: Sequence[str] = ()) -> dict[str, int]:
@@ -95,7 +96,7 @@ def list_hub_files(name: str, suffixes: Sequence[str] = ()) -> dict[str, int]:
         files = _list_named(named, suffixes)
         first = next((path for path, size in files.items() if size), None)
         if first:  # a user who may list a data set is perhaps not allowed to read it
-            with HfFileSystem().open(first, "rb", cache_type="none") as stream:
+            with huggingface_hub.HfFileSystem().open(first, "rb", cache_type="none") as stream:
                 stream.read(1)
     return files
 
@@ -116,7 +117,7 @@ def _list_named(named: _Named, suffixes: Sequence[str]) -> dict[str, int]:
 
 def _list_files(path: str) -> dict[str, int]:
     """List the files of a folder or glob in order, except those whose names start with a point."""
-    hub = HfFileSystem()
+    hub = huggingface_hub.HfFileSystem()
     listed = hub.glob(path, detail=True) if has_magic(path) else hub.find(path, detail=True)
     return {
         f"{SCHEME}{name}": entry["size"]
@@ -125,13 +126,17 @@ def _list_files(path: str) -> dict[str, int]:
     }
 
 
-def _list_parquet(named: _Named, info: DatasetInfo, files: dict[str, int]) -> dict[str, int]:
+def _list_parquet(
+    named: _Named, info: "huggingface_hub.DatasetInfo", files: dict[str, int]
+) -> dict[str, int]:
     """Choose the Parquet files of the train split of a data set with one configuration."""
     card: Any = info.card_data or {}
     configurations = [entry.get("config_name", "") for entry in card.get("configs") or []]
     parquet = {path: size for path, size in files.items() if path.endswith(".parquet")}
     name = named.name.rstrip("/")
     if not parquet:
+        from huggingface_hub.errors import RevisionNotFoundError  # noqa: PLC0415  as above
+
         suffixes = ", ".join(sorted({PurePosixPath(path).suffix for path in files} - {""}))
         try:
             converted = named.ask(CONVERTED)

@@ -53,10 +53,7 @@ _WORD = rf"""(?:
 _PLAIN_WORD = r"""
       [a-zA-Z]++(?=[\s!-&(-\-/;-@\[-^`{-~]|\Z)
     | [!-/:-@\[-^`{-~](?=[\x00-\x7f]|\Z)"""
-_WORDS = regex.compile(
-    rf"{_PLAIN_WORD} | {_WORD}(?:(?<=\u200d)(?=\p{{Extended_Pictographic}}){_WORD})*+",
-    regex.VERBOSE | regex.VERSION1,
-)
+_WORDS = rf"{_PLAIN_WORD} | {_WORD}(?:(?<=\u200d)(?=\p{{Extended_Pictographic}}){_WORD})*+"
 _HAN = regex.compile(r"\p{Script=Han}+")
 
 
@@ -95,7 +92,13 @@ def cut_unicode(text: str) -> Spans:
     Example:
         "Isn't 3.14 well-known?" gives the words Isn't, 3.14, well, -, known, ?.
     """
-    return [match.span() for match in _WORDS.finditer(text)]
+    return [match.span() for match in _compile_words().finditer(text)]
+
+
+@cache
+def _compile_words() -> Any:
+    # Few builds have a rule of words, and it takes as long as a message about a mistake may.
+    return regex.compile(_WORDS, regex.VERBOSE | regex.VERSION1)
 
 
 def load_chinese() -> Callable[[str], Spans]:

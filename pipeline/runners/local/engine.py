@@ -8,23 +8,12 @@ measured (Beam 2.77):
 - it gives worker processes empty options: they get ours.
 """
 
-from collections.abc import Callable
-from typing import Any
-
-import apache_beam as beam
-from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.portability.api import beam_fn_api_pb2, beam_provision_api_pb2
-from apache_beam.runners.portability.fn_api_runner import fn_runner, worker_handlers
-from apache_beam.runners.portability.portable_runner import JobServiceHandle
-
-from pipeline.console.progress import Counters, repeat
 from pipeline.runners.engine import Engine, Reach, Run, Submitted
-from pipeline.runners.live_counters import read_counters
-from pipeline.runners.local.worker_watch import WorkerWatch
 from pipeline.runners.local.workers import Worker, most_workers, start_workers
-from transforms.tally import shown_here
+from transforms.storage.file_systems import scheme_of
 
-_PROGRESS_SECONDS = 0.5
+# Beam does without them, as it is installed without its extras.
+_CLIENTS = ("google.cloud", "apitools", "pymongo", "bson", "boto3")
 
 
 class LocalEngine(Engine):
@@ -35,6 +24,12 @@ class LocalEngine(Engine):
     largest_shard_bytes = float("inf")
     reach = Reach.HERE
     reason_to_wait = "it runs in this process"
+
+    @property
+    def unused_packages(self) -> tuple[str, ...]:
+        """The clients of stores and services, unless a place is in one of them."""
+        is_here = all(scheme_of(path) in {None, "hf"} for _, path in self.places)
+        return _CLIENTS if is_here and not self.flags else ()
 
     @property
     def parallelism(self) -> int:
@@ -57,48 +52,18 @@ class LocalEngine(Engine):
         """Start the worker processes that the input is worth, as far as this machine holds them."""
         return start_workers(min(self.parallelism, self.count_workers(text_bytes)))
 
+    def load(self) -> None:
+        """Import Beam's runner and its worker."""
+        import pipeline.runners.local.submission  # noqa: PLC0415
+        import pipeline.runners.local.worker  # noqa: F401, PLC0415
+
     def submit(self, run: Run) -> Submitted:
         """Run a job to its end.
 
         Raises:
             WorkerDiedError: a worker process died.
         """
-        worker_handlers.DATA_BUFFER_TIME_LIMIT_MS = 0
-        # FnApiRunner has no hook for this, but looks the name up in its module when a job starts.
-        fn_runner.ProgressRequester = _observe(run.counters)
-        options = PipelineOptions(
-            list(self.arguments),
-            direct_num_workers=max(1, len(run.workers)),
-            direct_running_mode="multi_processing" if run.workers else "in_memory",
-        )
-        encoded = JobServiceHandle.encode_pipeline_options(options.get_all_options())
-        provision = beam_provision_api_pb2.ProvisionInfo(pipeline_options=encoded)
-        runner = fn_runner.FnApiRunner(
-            progress_request_frequency=_PROGRESS_SECONDS if run.workers else None,
-            provision_info=fn_runner.ExtendedProvisionInfo(provision),
-        )
-        pipeline = beam.Pipeline(runner=runner, options=options)
-        run.build(pipeline)
-        before = shown_here()
+        from pipeline.runners.local.submission import run_locally  # noqa: PLC0415  imports Beam
 
-        def copy_counters() -> None:
-            run.counters.update("here", shown_here() - before)
-
-        with WorkerWatch(run.workers), repeat(_PROGRESS_SECONDS, copy_counters):
-            pipeline.run().wait_until_finish()
+        run_locally(run, self.arguments)
         return Submitted()
-
-
-_ProgressRequester = fn_runner.ProgressRequester
-
-
-def _observe(counters: Counters) -> Callable[[Any, str, float | None], Any]:
-    """Make Beam's requester of progress, with the callback that its caller leaves out."""
-
-    def create(worker_handler: Any, instruction_id: str, frequency: float | None) -> Any:
-        def update(progress: beam_fn_api_pb2.ProcessBundleProgressResponse) -> None:
-            counters.update(instruction_id, read_counters(progress.monitoring_infos))
-
-        return _ProgressRequester(worker_handler, instruction_id, frequency, update)
-
-    return create

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from contextlib import redirect_stderr
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import grpc
 import numpy as np
 from apache_beam.runners.worker import sdk_worker_main
 
+from corpusmill.arrays.kernel_cache import before_compiling
 from corpusmill.arrays.randomness import derive_keys
 
 # They are blocked while a worker starts.
@@ -22,11 +24,12 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT_BYTES = 256 * 2**20
 
 
-def main(environment: Connection) -> None:
+def main(environment: Connection, compiling: ctypes.c_bool) -> None:
     """Run Beam's worker until the engine ends it.
 
     Args:
         environment: receives the variables that Beam's worker reads from its environment.
+        compiling: set when a kernel is compiled, as a worker has no terminal.
     """
     # The parent handles Ctrl-C.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -36,6 +39,7 @@ def main(environment: Connection) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         _keep_freed_memory()
+    before_compiling(partial(setattr, compiling, "value", True))
     # The first call of a compiled kernel takes half a second; there is no work to do yet.
     derive_keys(np.uint64(0), np.zeros(1, np.uint64), 0, 0)
     try:

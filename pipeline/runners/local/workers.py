@@ -6,6 +6,7 @@ Where threads run already, as in a notebook, a server process without threads im
 is forked instead.
 """
 
+import ctypes
 import multiprocessing
 import os
 import signal
@@ -20,12 +21,13 @@ from multiprocessing.context import ForkContext, ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import psutil
-from apache_beam.portability.api import endpoints_pb2
-from google.protobuf import json_format, struct_pb2, text_format
 
-from pipeline.runners.local import worker
+if TYPE_CHECKING:
+    from apache_beam.portability.api import endpoints_pb2
+    from google.protobuf import struct_pb2
 
 # The fork server listens at a file in a folder that it makes there; its path may have 107 bytes.
 _LONGEST_TEMPORARY_FOLDER = 60
@@ -43,13 +45,18 @@ class Worker:
     Attributes:
         process: the process.
         environment: the connection at which it waits.
+        compiling: whether one of the workers has compiled a kernel.
     """
 
     process: BaseProcess
     environment: Connection
+    compiling: ctypes.c_bool
 
     def begin(
-        self, control: endpoints_pb2.ApiServiceDescriptor, options: struct_pb2.Struct, name: str
+        self,
+        control: "endpoints_pb2.ApiServiceDescriptor",
+        options: "struct_pb2.Struct",
+        name: str,
     ) -> None:
         """Let it work.
 
@@ -61,6 +68,8 @@ class Worker:
         Raises:
             BrokenPipeError: the process has died.
         """
+        from google.protobuf import json_format, text_format  # noqa: PLC0415  imported by Beam
+
         self.environment.send(
             {
                 "CONTROL_API_SERVICE_DESCRIPTOR": text_format.MessageToString(control),
@@ -82,11 +91,15 @@ def most_workers() -> int:
 
 def start_workers(number: int) -> list[Worker]:
     """Start this many workers."""
+    # A fork finds Beam's worker imported.
+    from pipeline.runners.local import worker  # noqa: PLC0415
+
     context = _choose_context()
     workers = []
+    compiling = context.RawValue(ctypes.c_bool, False)
     for _ in range(number):
         receiver, sender = context.Pipe(duplex=False)
-        process = context.Process(target=worker.main, args=(receiver,), daemon=True)
+        process = context.Process(target=worker.main, args=(receiver, compiling), daemon=True)
         # Until it can ignore Ctrl-C, which a terminal sends to all processes, it must not come.
         previous = signal.pthread_sigmask(signal.SIG_BLOCK, worker.HELD_SIGNALS)
         try:
@@ -95,7 +108,7 @@ def start_workers(number: int) -> list[Worker]:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, previous)
         receiver.close()
-        workers.append(Worker(process, sender))
+        workers.append(Worker(process, sender, compiling))
     return workers
 
 

@@ -117,13 +117,37 @@ def test_importing_the_library_writes_nothing_and_imports_no_numba(tmp_path: Pat
 def test_kernels_are_compiled_once_and_keep_other_functions_where_they_are(tmp_path: Path) -> None:
     program = (
         "import numba, numpy as np;"
+        "from corpusmill.arrays.kernel_cache import before_compiling;"
         "from corpusmill.arrays.randomness import derive_keys;"
+        "before_compiling(lambda: print('compiling'));"
         "derive_keys(np.uint64(0), np.zeros(1, np.uint64), 0, 0);"
-        "print(sum(derive_keys.stats.cache_hits.values()), numba.config.CACHE_DIR)"
+        "print(sum(derive_keys.compiled.stats.cache_hits.values()), numba.config.CACHE_DIR)"
     )
-    for hits in (0, 1):
+    for told, hits in ((["compiling"], 0), ([], 1)):
         output = run_python(program, NUMBA_CACHE_DIR=str(tmp_path / "caches"))
-        assert output.split() == [str(hits), str(tmp_path / "caches")]
+        assert output.split() == [*told, str(hits), str(tmp_path / "caches")]
+
+
+@pytest.mark.usefixtures("caches")
+@pytest.mark.parametrize(
+    ("owner", "mode", "is_used"), [(0, 0o755, True), (0, 0o775, False), (7, 0o755, False)]
+)
+def test_kernels_that_root_has_prepared_are_copied(
+    owner: int, mode: int, is_used: bool, package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root can give a folder away")
+    prepared = choose_folder(package)
+    (prepared / "a.nbi").write_text("compiled")
+    os.chown(prepared, owner, owner)
+    prepared.chmod(mode)
+    monkeypatch.setattr("corpusmill.arrays.kernel_cache._USER", 1234)
+    monkeypatch.setattr(
+        "corpusmill.arrays.kernel_cache.make_own", lambda folder: folder.mkdir() is None
+    )
+    own = choose_folder(package)
+    assert own != prepared
+    assert [path.name for path in own.iterdir()] == ["a.nbi"] * is_used
 
 
 @pytest.fixture

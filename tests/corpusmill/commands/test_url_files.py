@@ -8,8 +8,10 @@ import pytest
 
 from corpusmill.commands.command import Call
 from corpusmill.commands.files import UrlFiles
-from corpusmill.commands.inspect import Inspect, inspect
-from corpusmill.commands.verify import Verify, verify
+from corpusmill.commands.inspect import Inspect
+from corpusmill.commands.inspection import inspect
+from corpusmill.commands.verification import verify
+from corpusmill.commands.verify import Verify
 from corpusmill.console.terminal import Terminal
 from corpusmill.errors import UserError
 from tests.conftest import CHECKOUT

@@ -17,7 +17,8 @@ from rich.console import Console
 
 from corpusmill.commands.command import Call
 from corpusmill.commands.files import UrlFiles
-from corpusmill.commands.inspect import Inspect, inspect
+from corpusmill.commands.inspect import Inspect
+from corpusmill.commands.inspection import inspect
 from corpusmill.dataset.manifest_json import seal
 from corpusmill.dataset.verify import verify
 from corpusmill.errors import UserError

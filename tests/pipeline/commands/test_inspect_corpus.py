@@ -15,7 +15,7 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.formats.options import OutputOptions
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
-from pipeline.commands.inspect_corpus import measure_job
+from pipeline.commands.corpus_graph import measure_job
 from pipeline.options import CorpusOptions, RunOptions
 from pipeline.preparation.assembly import assemble_job
 from pipeline.preparation.inputs import list_inputs
@@ -155,7 +155,7 @@ def test_the_temporary_files_of_a_build_are_as_large_as_was_said(
 def test_a_build_is_estimated_with_the_workers_that_the_machine_can_hold(
     numbers_of: Numbers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.commands.inspect_corpus.SORT_BYTES", 1000)
+    monkeypatch.setattr("pipeline.commands.corpus_graph.SORT_BYTES", 1000)
     monkeypatch.setattr("pipeline.runners.local.engine.most_workers", lambda: 2)
     wanted = [numbers_of("--workers", number)["build"] for number in ("2", "1000", "1")]
     assert wanted[0]["temporary_bytes"] == wanted[1]["temporary_bytes"]

@@ -9,7 +9,7 @@ from corpusmill.errors import UserError
 from pipeline.options import RunOptions
 from pipeline.runners.engine import Engine
 from pipeline.runners.flink.rest import FlinkRest, Overview
-from pipeline.runners.launch import ENGINES, resolve_name
+from pipeline.runners.launch import load_engine, resolve_name
 from pipeline.runners.portable import PortableEngine
 
 CLUSTER = ("--flink_master=host:8081", "--parallelism=8")
@@ -18,7 +18,7 @@ STORES = {"--input": "gs://b/in", "--output": "gs://b/out", "--temp-location": "
 
 
 def engine(name: str, *arguments: str, places: dict[str, str] = PLACES) -> Engine:
-    create = ENGINES.get(name, PortableEngine)
+    create = load_engine(name)
     return create(RunOptions(runner=name), arguments, list(places.items()))
 
 
@@ -98,9 +98,9 @@ def test_the_name_of_a_data_set_of_the_hub_is_no_path() -> None:
 
 def test_ranges_that_leave_workers_without_work_are_refused() -> None:
     options = RunOptions(workers=2, range_bytes=1000)
-    ENGINES["local"](options).check(tasks=2)
+    load_engine("local")(options).check(tasks=2)
     more = replace(options, workers=8)
     with pytest.raises(UserError, match="makes 2 tasks of that size, for 8 workers"):
-        ENGINES["local"](more).check(tasks=2)
+        load_engine("local")(more).check(tasks=2)
     # The job may choose such ranges itself, as when the input is small.
-    ENGINES["local"](replace(more, range_bytes=None)).check(tasks=2)
+    load_engine("local")(replace(more, range_bytes=None)).check(tasks=2)

@@ -1,0 +1,97 @@
+"""Help and messages about mistakes do without Beam, which takes a second to import."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpusmill.commands.table import list_commands
+from corpusmill.console.process import USER_ERROR
+from tests.conftest import CHECKOUT
+
+# Runs commands one after the other in one process.
+_PROGRAM = """
+import json, sys
+from pipeline.command_line import main
+
+outcomes = []
+for arguments in json.load(sys.stdin):
+    try:
+        status = main(arguments)
+    except SystemExit as end:
+        status = end.code or 0
+    loaded = sorted({"apache_beam", "numba", "torch", "grpc"} & sys.modules.keys())
+    outcomes.append([status, loaded])
+print(json.dumps(outcomes))
+"""
+
+
+def run_all(command_lines: list[list[str]]) -> list[tuple[int, list[str]]]:
+    """The status of each command, and the slow modules that were imported until its end."""
+    ended = subprocess.run(
+        [sys.executable, "-c", _PROGRAM], input=json.dumps(command_lines), text=True,
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT), "HF_HUB_OFFLINE": "1"},
+        capture_output=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    outcomes: list[Any] = json.loads(ended.stdout.splitlines()[-1])
+    return [(status, loaded) for status, loaded in outcomes]
+
+
+def test_the_help_of_each_command_is_there_without_beam_and_numba() -> None:
+    lines = [[entry.name, "--help"] for entry in list_commands()]
+    lines += [["plan", "bert", "--help"], ["bert", "--nonsense"], ["nonsense"], ["config", "bert"]]
+    statuses = [0] * (len(lines) - 3) + [USER_ERROR, USER_ERROR, 0]
+    assert run_all(lines) == [(status, []) for status in statuses]
+
+
+def test_mistakes_are_found_before_beam_is_imported(
+    sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used" / "mine").write_text("text")
+    (tmp_path / "empty.txt").write_text("")
+    options = tmp_path / "options.yaml"
+    options.write_text("sed: 1")
+    out = ["--output", str(tmp_path / "out")]
+    text, tokenizer = ["--input", str(sample)], ["--tokenizer", str(tokenizer_path)]
+    bert = ["bert", *text, *tokenizer, *out]
+    lines = [
+        ["bert", "--input", str(tmp_path / "no"), *tokenizer, *out],
+        ["bert", "--input", str(tmp_path / "empty.txt"), *tokenizer, *out],
+        ["bert", *text, "--tokenizer", str(tmp_path / "no.json"), *out],
+        ["bert", *text, "--tokenizer", str(sample), *out],
+        ["bert", *text, *tokenizer, "--output", str(tmp_path / "used")],
+        ["bert", *text, *tokenizer, "--output", str(sample)],
+        ["gpt", *text, *tokenizer, *out],  # the tokenizer has no token that ends texts
+        [*bert, "--config", str(options)],
+        [*bert, "--seed", "-1"],
+        [*bert, "--preset", "nonsense"],
+        [*bert, "--bin-size", "512"],
+        [*bert, "--output-format", "megatron"],
+        [*bert, "--input-format", "parquet"],
+        [*bert, "--no-wait"],
+        [*bert, "--replace", "--resume"],
+        [*bert, "--temp-location", str(sample)],
+        ["rebuild", str(tmp_path / "no"), *out],
+        ["inspect-corpus", *text, *tokenizer, "--html", str(tmp_path / "no" / "page.html")],
+        ["inspect-corpus", "--input", str(tmp_path / "no"), *tokenizer],
+        ["train-tokenizer", "--input", str(tmp_path / "no"), "--output", str(tmp_path / "t.json")],
+        ["train-tokenizer", *text, "--output", str(sample)],
+        ["plan", "bert", *tokenizer],
+        ["verify", str(tmp_path / "no")],
+        ["inspect", str(tmp_path / "used")],
+    ]
+    for line, (status, loaded) in zip(lines, run_all(lines), strict=True):
+        assert (status, {*loaded} - {"numba"}) == (USER_ERROR, set()), line
+
+
+@pytest.mark.parametrize("command", ["inspect", "verify"])
+def test_data_sets_on_this_machine_are_read_without_beam(command: str) -> None:
+    data_set = CHECKOUT / "tests" / "data" / "version_2"
+    [(status, loaded)] = run_all([[command, str(data_set)]])
+    assert (status, {*loaded} - {"numba"}) == (0, set())
