@@ -1,29 +1,49 @@
-"""Training of a byte-level BPE tokenizer by `corpusmill` and by the plain library: time and memory.
+"""Training of a BPE or WordPiece tokenizer by corpusmill and by others: time and memory.
 
-    python -m benchmarks.kernels.tokenizer_training wiki.train.tokens [--times 5]
+    python -m benchmarks.kernels.tokenizer_training wiki.train.tokens [--model wordpiece]
 
-Each way is a process of its own that reads the lines of the file, repeated `--times` times, and
-writes a tokenizer.json with 30,000 tokens; the files must be equal. The plain way passes every line
-to `ByteLevelBPETokenizer.train_from_iterator`, ours the counts of distinct words.
+Each way is a process of its own that reads the lines of the file, repeated `--times` times:
+
+- `corpusmill` counts their words and learns the merges.
+- `merges` does the latter alone, with words that were counted before.
+- `tokenizers` passes every line to the trainer of the tokenizers library.
+- `gigatoken` passes the file to `gigatoken.train_bpe`, if it is installed; `bpe` without `--times`
+  only. Its words are those of the whole file and not of each line.
+
+The files of `corpusmill` and, for `bpe`, `tokenizers` must be equal, and the tokens of `merges`
+those of `corpusmill`. The library numbers the characters of WordPiece by chance, so that its tokens
+differ.
 """
 
+import json
 from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tokenizers import ByteLevelBPETokenizer
+import pyarrow as pa
+import pyarrow.parquet as pq
+from tokenizers import BertWordPieceTokenizer, ByteLevelBPETokenizer, normalizers, pre_tokenizers
 
 from benchmarks.builds import MEGABYTE
 from benchmarks.console import CONSOLE, make_parser
 from benchmarks.measure import measure
-from corpusmill.tokenization.training.byte_level_bpe import (
-    ByteLevelBpeOptions,
-    train_byte_level_bpe,
+from corpusmill.tokenization.training.byte_level_bpe import ALPHABET, ByteLevelBpeOptions
+from corpusmill.tokenization.training.merges import train_merges
+from corpusmill.tokenization.training.models import MODELS, model_options
+from corpusmill.tokenization.training.word_counts import (
+    count_words,
+    split_at_spaces,
+    split_before_words,
+    word_cutter,
 )
+from corpusmill.tokenization.training.wordpiece import SPECIAL_TOKENS
 
-WAYS = ("plain", "corpusmill")
+WAYS = ("corpusmill", "merges", "tokenizers", "gigatoken")
 LINES_PER_BATCH = 4096
+BPE_TOKENS = ByteLevelBpeOptions().special_tokens
 
 
 def read_lines(path: Path, times: int) -> Iterator[str]:
@@ -33,50 +53,119 @@ def read_lines(path: Path, times: int) -> Iterator[str]:
             yield from filter(None, map(str.strip, file))
 
 
-def train(way: str, path: Path, times: int) -> str:
-    """Train in one of the ways; return a tokenizer.json."""
+def read_batches(path: Path, times: int) -> Iterator[list[str]]:
+    """Yield the lines in batches."""
     lines = read_lines(path, times)
-    options = ByteLevelBpeOptions()
-    if way == "corpusmill":
-        batches = iter(lambda: list(islice(lines, LINES_PER_BATCH)), [])
-        return train_byte_level_bpe(batches, options)
-    tokenizer = ByteLevelBPETokenizer()
+    return iter(lambda: list(islice(lines, LINES_PER_BATCH)), [])
+
+
+def count(model: str, path: Path, times: int, output: Path) -> None:
+    """Count words and write them to a file, in the order of their bytes."""
+    if model == "bpe":
+        cut = word_cutter(None, pre_tokenizers.ByteLevel(add_prefix_space=False))
+        words = count_words(read_batches(path, times), cut, 5_000_000, split_before_words)
+    else:
+        cut = word_cutter(normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer())
+        words = count_words(read_batches(path, times), cut, 5_000_000, split_at_spaces)
+    ordered = sorted(words)
+    counts = pa.array([words[word] for word in ordered], pa.int64())
+    column = pa.array(ordered, pa.large_string())
+    pq.write_table(pa.table({"word": column, "count": counts}), output)
+
+
+def train_with_merges(model: str, counted: Path, vocab_size: int) -> str:
+    """Learn merges from the file of counted words; return the vocabulary."""
+    table = pq.read_table(counted)
+    words, counts = table["word"].combine_chunks(), table["count"].to_numpy()
+    tokens, prefix = [*BPE_TOKENS, *ALPHABET], ""
+    if model == "wordpiece":
+        characters, inner, prefix = set[str](), set[str](), "##"
+        for word in words.to_pylist():
+            characters.update(word)
+            inner.update(word[1:])
+        tokens = [*SPECIAL_TOKENS, *sorted(characters), *sorted(prefix + one for one in inner)]
+    vocabulary, _ = train_merges(words, counts, tokens, vocab_size, 2, prefix)
+    return json.dumps(vocabulary)
+
+
+def train_with_library(model: str, path: Path, times: int, vocab_size: int) -> str:
+    """Train with the tokenizers library; return a tokenizer.json."""
+    tokenizer = ByteLevelBPETokenizer() if model == "bpe" else BertWordPieceTokenizer()
+    special = BPE_TOKENS if model == "bpe" else SPECIAL_TOKENS
     tokenizer.train_from_iterator(
-        lines,
-        vocab_size=options.vocab_size,
-        min_frequency=options.min_frequency,
+        read_lines(path, times),
+        vocab_size=vocab_size,
+        min_frequency=2,
         show_progress=False,
-        special_tokens=list(options.special_tokens),
+        special_tokens=list(special),
     )
-    text: str = tokenizer.to_str(pretty=True)
-    return text
+    return str(tokenizer.to_str(pretty=True))
 
 
-def compare(path: Path, times: int) -> None:
-    """Measure both ways, each in a process of its own, and compare their files."""
-    CONSOLE.print(f"{path}: {times * path.stat().st_size / MEGABYTE:.1f} MB")
+def train_with_gigatoken(path: Path, vocab_size: int) -> str:
+    """Train with gigatoken; return the number of tokens."""
+    gigatoken = import_module("gigatoken")  # not among our dependencies
+    source = gigatoken.TextFileSource([str(path)])
+    tokens, *_ = gigatoken.train_bpe(source, vocab_size, list(BPE_TOKENS))
+    return str(len(tokens))
+
+
+def train(way: str, model: str, path: Path, times: int, vocab_size: int) -> str:
+    """Train in one of the ways; return what it gave."""
+    if way == "merges":
+        return train_with_merges(model, path, vocab_size)
+    if way == "tokenizers":
+        return train_with_library(model, path, times, vocab_size)
+    if way == "gigatoken":
+        return train_with_gigatoken(path, vocab_size)
+    options = model_options(model, {"vocab_size": vocab_size})
+    return MODELS[model].train(read_batches(path, times), options)
+
+
+def check_equal(model: str, folder: Path) -> None:
+    """Compare what the ways gave."""
+    whole = json.loads((folder / "corpusmill").read_bytes())["model"]["vocab"]
+    tokens = sorted(whole, key=whole.__getitem__)
+    assert json.loads((folder / "merges").read_bytes()) == tokens
+    if model == "bpe":
+        assert (folder / "corpusmill").read_bytes() == (folder / "tokenizers").read_bytes()
+    CONSOLE.print("The tokens are equal.")
+
+
+def compare(model: str, path: Path, times: int, vocab_size: int) -> None:
+    """Measure all ways, each in a process of its own, and compare what they gave."""
+    CONSOLE.print(f"{path}: {times * path.stat().st_size / MEGABYTE:.1f} MB, {model} {vocab_size}")
+    ways = WAYS if model == "bpe" and times == 1 and find_spec("gigatoken") else WAYS[:-1]
     with TemporaryDirectory() as folder:
-        outputs = [Path(folder, way) for way in WAYS]
-        for way, output in zip(WAYS, outputs, strict=True):
-            flags = ("--times", times, "--way", way, "--output", output)
-            run = measure("benchmarks.kernels.tokenizer_training", path, *flags)
-            CONSOLE.print(f"{way:12}{run.seconds:8.1f} s{run.peak_mib:8.0f} MiB")
-        assert outputs[0].read_bytes() == outputs[1].read_bytes()
-    CONSOLE.print("The files are equal, byte for byte.")
+        counted = Path(folder, "counted.parquet")
+        count(model, path, times, counted)
+        for way in ways:
+            text = counted if way == "merges" else path
+            flags = ("--times", times, "--model", model, "--vocab-size", vocab_size, "--way", way)
+            output = Path(folder, way)
+            module = "benchmarks.kernels.tokenizer_training"
+            run = measure(module, text, *flags, "--output", output)
+            CONSOLE.print(
+                f"{way:12}{run.seconds:8.1f} s{run.processor_seconds:8.1f} s of processors"
+                f"{run.peak_mib:8.0f} MiB"
+            )
+        check_equal(model, Path(folder))
 
 
 def main() -> None:
-    """Compare both ways, or train in one of them."""
+    """Compare all ways, or train in one of them."""
     parser = make_parser(__doc__, times=1)
-    parser.add_argument("text", type=Path)
+    parser.add_argument("text", type=Path, help="of the way `merges`, a file of counted words")
+    parser.add_argument("--model", choices=("bpe", "wordpiece"), default="bpe")
+    parser.add_argument("--vocab-size", type=int, default=30000)
     parser.add_argument("--way", choices=WAYS, help="train in this way alone")
     parser.add_argument("--output", type=Path, help="of the one way")
-    arguments = parser.parse_args()
-    if arguments.way:
-        trained = train(arguments.way, arguments.text, arguments.times)
-        arguments.output.write_text(trained, encoding="utf-8")
+    given = parser.parse_args()
+    if given.way:
+        trained = train(given.way, given.model, given.text, given.times, given.vocab_size)
+        given.output.write_text(trained, encoding="utf-8")
     else:
-        compare(arguments.text, arguments.times)
+        compare(given.model, given.text, given.times, given.vocab_size)
 
 
 if __name__ == "__main__":

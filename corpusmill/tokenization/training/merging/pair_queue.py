@@ -35,10 +35,20 @@ def _put(heap: np.ndarray, place: int, entry: Entry) -> None:
 
 
 @njit
+def grow_rows(rows: np.ndarray) -> np.ndarray:
+    """Return a copy of int64[n, columns] with room for as many rows again."""
+    grown = np.empty((2 * len(rows), rows.shape[1]), np.int64)
+    for row in range(len(rows)):
+        for column in range(rows.shape[1]):
+            grown[row, column] = rows[row, column]
+    return grown
+
+
+@njit
 def push(heap: np.ndarray, size: int, entry: Entry) -> np.ndarray:
     """Add an entry to a heap of a size; return the heap, which may have been copied to grow."""
     if size == len(heap):
-        heap = np.concatenate((heap, np.empty_like(heap)))
+        heap = grow_rows(heap)
     place = size
     while place and not _is_before(heap, (place - 1) // 2, entry):
         _move(heap, (place - 1) // 2, place)

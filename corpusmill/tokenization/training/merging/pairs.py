@@ -7,7 +7,15 @@ import numpy as np
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.tokenization.compiled.hash_table import ONE, allocate_table, find_slot
 from corpusmill.tokenization.training.merging.cells import BOUNDARY
-from corpusmill.tokenization.training.merging.pair_queue import push
+from corpusmill.tokenization.training.merging.pair_queue import (
+    COUNT,
+    PAIR,
+    SIZE,
+    START,
+    entry_at,
+    grow_rows,
+    push,
+)
 
 ID_BITS = 32
 
@@ -51,9 +59,7 @@ def reserve(table: np.ndarray, used: int, more: int) -> np.ndarray:
 
 
 @njit
-def number_pairs(
-    cells: np.ndarray, counts: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def number_pairs(cells: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
     """Count the pairs of symbols of one cell each.
 
     Args:
@@ -62,12 +68,12 @@ def number_pairs(
 
     Returns:
         table: from a pair to its number.
-        keys: int64[pairs], the pairs.
-        totals: int64[pairs], how often they occur.
-        sizes: int64[pairs], in how many places they occur.
+        entries: int64[room, 4], the entry of each pair (see `pair_queue`), its places after those
+            of the pairs before it.
+        used: the number of pairs.
     """
     table: np.ndarray = allocate_table(1024)
-    numbered, count, used = np.zeros((1024, 3), np.int64), 0, 0
+    entries, count, used = np.empty((1024, 4), np.int64), 0, 0
     for place in range(len(cells) - 1):
         if cells[place] < 0:
             count = counts[BOUNDARY - cells[place]]
@@ -75,36 +81,42 @@ def number_pairs(
             key = pair_key(cells[place], cells[place + 1])
             slot = find_slot(table, np.uint64(key))
             if not table[slot, 0]:
-                if used == len(numbered):
-                    numbered = np.concatenate((numbered, np.zeros_like(numbered)))
-                    table = reserve(table, used, used)
+                if used == len(entries):
+                    entries, table = grow_rows(entries), reserve(table, used, used)
                     slot = find_slot(table, np.uint64(key))
                 table[slot, 0], table[slot, 1] = np.uint64(key) + ONE, np.uint64(used)
-                numbered[used, 0] = key
+                entries[used, COUNT], entries[used, PAIR], entries[used, SIZE] = 0, key, 0
                 used += 1
             number = np.int64(table[slot, 1])
-            numbered[number, 1] += count
-            numbered[number, 2] += 1
-    return table, numbered[:used, 0], numbered[:used, 1], numbered[:used, 2]
+            entries[number, COUNT] += count
+            entries[number, SIZE] += 1
+    start = 0
+    for row in range(used):
+        entries[row, START] = start
+        start += entries[row, SIZE]
+    return table, entries, used
 
 
 @njit
 def find_pairs(cells: np.ndarray, counts: np.ndarray) -> Pairs:
     """Count the pairs of symbols of one cell each, list their places, and queue them."""
-    table, keys, totals, sizes = number_pairs(cells, counts)
-    ends = np.cumsum(sizes) - sizes
+    table, entries, used = number_pairs(cells, counts)
+    heap = np.empty((2 * used + 1, 4), np.int64)
+    for size in range(used):
+        push(heap, size, entry_at(entries, size))
     # Each merge of a pair leaves at most two new pairs, and one symbol less.
     places = np.empty(3 * len(cells), np.uint32)
-    heap = np.empty((len(keys) + 1024, 4), np.int64)
-    for size in range(len(keys)):
-        push(heap, size, (totals[size], keys[size], ends[size], sizes[size]))
+    listed = 0
     for place in range(len(cells) - 1):
         if cells[place] >= 0 and cells[place + 1] >= 0:
-            key = pair_key(cells[place], cells[place + 1])
-            number = np.int64(table[find_slot(table, np.uint64(key)), 1])
-            places[ends[number]] = place
-            ends[number] += 1
+            key = np.uint64(pair_key(cells[place], cells[place + 1]))
+            number = np.int64(table[find_slot(table, key), 1])
+            places[entries[number, START]] = place
+            entries[number, START] += 1
+            listed += 1
     for row in range(len(table)):
         if table[row, 0]:
-            table[row, 1] = np.uint64(totals[np.int64(table[row, 1])])
-    return Pairs(table, heap, places, np.array([len(keys), len(keys), sizes.sum()]))
+            table[row, 1] = np.uint64(entries[np.int64(table[row, 1]), COUNT])
+    sizes = np.empty(3, np.int64)
+    sizes[TABLE], sizes[HEAP], sizes[PLACES] = used, used, listed
+    return Pairs(table, heap, places, sizes)

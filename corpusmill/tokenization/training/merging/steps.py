@@ -17,7 +17,13 @@ from corpusmill.tokenization.training.merging.cells import (
     join_cells,
     word_at,
 )
-from corpusmill.tokenization.training.merging.pair_queue import Entry, entry_at, push, replace_first
+from corpusmill.tokenization.training.merging.pair_queue import (
+    Entry,
+    entry_at,
+    grow_rows,
+    push,
+    replace_first,
+)
 from corpusmill.tokenization.training.merging.pairs import (
     HEAP,
     ID_BITS,
@@ -34,6 +40,9 @@ from corpusmill.tokenization.training.merging.token_texts import (
     make_room,
 )
 
+# Places whose cells are read at once.
+_BLOCK = 64
+
 
 class Merge(NamedTuple):
     """A pair and what it is merged to, as ids."""
@@ -49,50 +58,33 @@ class Neighbours(NamedTuple):
     A neighbour's code is twice its id, and 1 more if it stands after the pair.
 
     Attributes:
-        totals: int64[codes], how often each occurs in the corpus.
-        sizes: int64[codes], how often each occurs in the distinct words.
-        codes: int64[codes], those that occur, in the order in which they were found.
-        found: uint32[room, 2], each code that was found, and the first cell of its new pair.
-        counts: int64[2], the rows of `codes` and `found`.
+        found: uint32[room, 3], the neighbours in the order in which they were found: the code, the
+            first cell of the new pair, and the word's number.
+        codes: int64[codes], the distinct codes, in this order.
+        totals: int64[codes], how often each code occurs in the corpus.
+        sizes: int64[codes], how often each code occurs in the distinct words.
+        counts: int64[2], the rows of `codes` and of `found`.
     """
 
+    found: np.ndarray
+    codes: np.ndarray
     totals: np.ndarray
     sizes: np.ndarray
-    codes: np.ndarray
-    found: np.ndarray
     counts: np.ndarray
+
+
+CODES, FOUND = 0, 1
 
 
 @njit
 def make_neighbours(tokens: int, cells: int) -> Neighbours:
     """Return no neighbours yet, with room for those of a number of tokens and cells."""
-    codes = 2 * tokens
-    return Neighbours(
-        np.zeros(codes, np.int64),
-        np.zeros(codes, np.int64),
-        np.zeros(codes, np.int64),
-        np.empty((cells, 2), np.uint32),
-        np.zeros(2, np.int64),
-    )
+    codes, found = np.zeros((3, 2 * tokens), np.int64), np.empty((cells, 3), np.uint32)
+    return Neighbours(found, codes[0], codes[1], codes[2], np.zeros(2, np.int64))
 
 
 @njit
-def _note(neighbours: Neighbours, code: int, place: int, count: int) -> None:
-    counts = neighbours.counts
-    if not neighbours.sizes[code]:
-        neighbours.codes[counts[0]] = code
-        counts[0] += 1
-    neighbours.sizes[code] += 1
-    neighbours.totals[code] += count
-    neighbours.found[counts[1], 0] = code
-    neighbours.found[counts[1], 1] = place
-    counts[1] += 1
-
-
-@njit
-def merge_at(
-    cells: np.ndarray, counts: np.ndarray, merge: Merge, place: int, neighbours: Neighbours
-) -> None:
+def merge_at(cells: np.ndarray, merge: Merge, place: int, neighbours: Neighbours) -> None:
     """Merge a pair at a place if it is there, and note its neighbours."""
     if cells[place] != merge.first:
         return
@@ -100,29 +92,50 @@ def merge_at(
     if cells[after] != merge.second:
         return
     join_cells(cells, place, after, merge.joined)
-    count = counts[word_at(cells, place)]
     before, end = cell_before(cells, place), cell_after(cells, place)
+    word, found, row = word_at(cells, place), neighbours.found, neighbours.counts[FOUND]
     if cells[before] >= 0:
-        _note(neighbours, 2 * cells[before], before, count)
+        found[row, 0], found[row, 1], found[row, 2] = 2 * cells[before], before, word
+        row += 1
     if cells[end] >= 0:
-        _note(neighbours, 2 * cells[end] + 1, place, count)
+        found[row, 0], found[row, 1], found[row, 2] = 2 * cells[end] + 1, place, word
+        row += 1
+    neighbours.counts[FOUND] = row
+
+
+@njit
+def merge_places(
+    cells: np.ndarray, merge: Merge, places: np.ndarray, neighbours: Neighbours
+) -> None:
+    """Merge a pair at listed places.
+
+    Args:
+        cells: int32[cells], changed in place.
+        merge: the pair.
+        places: uint32[n], ascending within each word.
+        neighbours: what stands beside the pair is added.
+    """
+    kept = np.empty(_BLOCK, np.uint32)
+    for start in range(0, len(places), _BLOCK):
+        # Reading a block of cells first lets the processor fetch many of them at a time.
+        size = 0
+        for place in places[start : start + _BLOCK]:
+            kept[size] = place
+            size += cells[place] == merge.first
+        for place in kept[:size]:
+            merge_at(cells, merge, place, neighbours)
 
 
 @njit
 def merge_words(
-    cells: np.ndarray,
-    counts: np.ndarray,
-    merge: Merge,
-    places: np.ndarray,
-    neighbours: Neighbours,
+    cells: np.ndarray, merge: Merge, places: np.ndarray, neighbours: Neighbours
 ) -> None:
     """Merge a pair wherever it occurs in the words of listed places.
 
     Args:
         cells: int32[cells], changed in place.
-        counts: int64[words].
         merge: the pair.
-        places: uint32[n], each in a word; those of a word stand together.
+        places: uint32[n]; those of a word stand together.
         neighbours: what stands beside the pair is added.
     """
     start = end = 0
@@ -134,15 +147,28 @@ def merge_words(
             start -= 1
         end = start + 1
         while cells[end] >= 0:
-            merge_at(cells, counts, merge, end, neighbours)
+            merge_at(cells, merge, end, neighbours)
             end = cell_after(cells, end)
+
+
+@njit
+def add_up(neighbours: Neighbours, counts: np.ndarray) -> None:
+    """Add up how often each of the neighbours that were found occurs in words with counts."""
+    found, sizes = neighbours.found, neighbours.sizes
+    for row in range(neighbours.counts[FOUND]):
+        code = found[row, 0]
+        if not sizes[code]:
+            neighbours.codes[neighbours.counts[CODES]] = code
+            neighbours.counts[CODES] += 1
+        sizes[code] += 1
+        neighbours.totals[code] += counts[found[row, 2]]
 
 
 @njit
 def count_neighbours(table: np.ndarray, merge: Merge, neighbours: Neighbours) -> int:
     """Count the pairs that a merge made and broke; return how many pairs are new to the table."""
     new = 0
-    codes = neighbours.codes[: neighbours.counts[0]]
+    codes = neighbours.codes[: neighbours.counts[CODES]]
     for code in codes:
         slot = find_slot(table, _new_pair(merge, code))
         new += not table[slot, 0]
@@ -175,7 +201,7 @@ def _join_twins(merge: Merge, neighbours: Neighbours) -> None:
     if neighbours.sizes[before] and neighbours.sizes[after]:
         neighbours.sizes[after] += neighbours.sizes[before]
         neighbours.sizes[before] = 0
-        for row in range(neighbours.counts[1]):
+        for row in range(neighbours.counts[FOUND]):
             if neighbours.found[row, 0] == before:
                 neighbours.found[row, 0] = after
 
@@ -183,7 +209,7 @@ def _join_twins(merge: Merge, neighbours: Neighbours) -> None:
 @njit
 def queue_pairs(pairs: Pairs, merge: Merge, neighbours: Neighbours) -> Pairs:
     """Count, list and queue the pairs that a merge made, and forget its neighbours."""
-    sizes, heap, codes = pairs.sizes, pairs.heap, neighbours.codes[: neighbours.counts[0]]
+    sizes, heap, codes = pairs.sizes, pairs.heap, neighbours.codes[: neighbours.counts[CODES]]
     table = reserve(pairs.table, sizes[TABLE], len(codes))
     sizes[TABLE] += count_neighbours(table, merge, neighbours)
     _join_twins(merge, neighbours)
@@ -196,13 +222,13 @@ def queue_pairs(pairs: Pairs, merge: Merge, neighbours: Neighbours) -> Pairs:
             sizes[HEAP] += 1
         ends[code] = sizes[PLACES]
         sizes[PLACES] += size
-    for row in range(neighbours.counts[1]):
-        code, place = neighbours.found[row]
-        pairs.places[ends[code]] = place
+    for row in range(neighbours.counts[FOUND]):
+        code = neighbours.found[row, 0]
+        pairs.places[ends[code]] = neighbours.found[row, 1]
         ends[code] += 1
     for code in codes:
         neighbours.totals[code] = neighbours.sizes[code] = 0
-    neighbours.counts[:] = 0
+    neighbours.counts[CODES] = neighbours.counts[FOUND] = 0
     return Pairs(table, heap, pairs.places, sizes)
 
 
@@ -264,14 +290,14 @@ def learn_merges(
         is_shared[merge.joined] |= is_symbol[merge.joined]
         is_symbol[merge.joined] = True
         if merged == len(merges):
-            merges = np.concatenate((merges, np.empty_like(merges)))
+            merges = grow_rows(merges)
         merges[merged, 0], merges[merged, 1] = first, second
         merged += 1
         places = pairs.places[start : start + size]
         if is_shared[first] or is_shared[second]:
-            merge_words(cells, counts, merge, places, neighbours)
+            merge_words(cells, merge, places, neighbours)
         else:
-            for place in places:
-                merge_at(cells, counts, merge, np.int64(place), neighbours)
+            merge_places(cells, merge, places, neighbours)
+        add_up(neighbours, counts)
         pairs = queue_pairs(pairs, merge, neighbours)
     return merges[:merged], tokens, count

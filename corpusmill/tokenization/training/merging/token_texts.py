@@ -86,7 +86,8 @@ def make_room(tokens: TokenTexts, left: int, right: int, count: int) -> TokenTex
     needed = tokens.ends[count] + _text_size(tokens, left) + _text_size(tokens, right)
     if needed > len(texts):
         texts = np.empty(2 * needed, np.uint8)
-        texts[: len(tokens.texts)] = tokens.texts
+        for place in range(len(tokens.texts)):
+            texts[place] = tokens.texts[place]
     return TokenTexts(texts, tokens.ends, tokens.rows, tokens.prefix)
 
 
