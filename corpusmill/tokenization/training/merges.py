@@ -71,7 +71,7 @@ def train_merges(
     room = max(len(first), min(vocab_size, len(first) + len(cells)))
     merges, texts, count = learn_merges(
         cells,
-        np.ascontiguousarray(counts, np.int64),
+        np.array(counts, np.int64),  # a copy, which no caller has made read-only
         _first_texts(first, room, prefix),
         len(first),
         vocab_size,
@@ -88,7 +88,10 @@ def _buffers(words: pa.LargeStringArray) -> tuple[npt.NDArray[np.int64], npt.NDA
     """Return where each word begins, and the UTF-8 of all."""
     _, offsets, text = words.buffers()
     starts = np.frombuffer(offsets, np.int64)[words.offset : words.offset + len(words) + 1]
-    return starts, np.frombuffer(text, np.uint8) if text else np.empty(0, np.uint8)
+    content = np.frombuffer(text, np.uint8) if text else np.empty(0, np.uint8)
+    # A kernel is compiled once for arrays that may be changed, and once for others.
+    starts.flags.writeable = content.flags.writeable = False
+    return starts, content
 
 
 def _character_ids(tokens: Sequence[str], prefix: str) -> npt.NDArray[np.int32]:
