@@ -89,10 +89,10 @@ def test_repeats_are_merged_from_the_left(words: dict[str, int]) -> None:
     counted("ab#", 16),
     st.lists(st.text("ab#", min_size=1, max_size=4), max_size=4),
     st.integers(1, 2),
-    st.sampled_from(["", "##", "a"]),
+    st.sampled_from(["", "##", "#", "a"]),
 )
-# "###aab" is "##" and "##a" at its start, and these become a second "##a".
-@example({"###aab": 3, "#aab": 2, "aab": 2}, ["ab", "aab"], 1, "##")
+# "#a#a" is a special token, and then a pair that is merged, twice.
+@example({"#a": 2, "aa##": 4, "#a#": 3, "#aaa": 2}, ["#a#a"], 1, "#")
 def test_pairs_of_the_same_text_become_the_same_token(
     words: dict[str, int], special: list[str], frequency: int, prefix: str
 ) -> None:
