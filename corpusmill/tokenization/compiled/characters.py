@@ -14,7 +14,7 @@ _NEVER_EXTENDING = (
 )  # fmt: skip
 
 
-@njit
+@njit(inline="always")
 def read_character(text: np.ndarray, place: int) -> tuple[int, int]:
     """Return the code point and the size in bytes of the UTF-8 character at a place."""
     lead: int = text[place]
@@ -39,7 +39,7 @@ def has_byte(is_sought: np.ndarray, text: np.ndarray, start: int, stop: int) -> 
     return has
 
 
-@njit
+@njit(inline="always")  # calls in loops count references to the text
 def ideograph_bytes(text: np.ndarray, place: int) -> int:
     """Return the size of the character at a place if it is a CJK ideograph to BERT, else 0.
 

@@ -3,7 +3,8 @@
 What a unit is depends on the tokenizer (`corpusmill.tokenization.compiled.exactness` chooses):
 
 - "words": the text between two spaces.
-- "ideographs": likewise, but each CJK ideograph is a unit, as BERT's normalizer separates it.
+- "ideographs": likewise, but each CJK ideograph is a unit, as BERT's normalizer separates it; the
+  memo finds it by its code point.
 - "bare ideographs": likewise, except in sentences where a mark may follow an ideograph, whose word
   then includes it.
 - "spaced": a word with the space before it, as in byte-level tokenizers. If the space follows other
@@ -61,72 +62,36 @@ def hide_inner_spaces(text: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 
 @njit
-def separate_ideographs(
-    text: np.ndarray, offsets: np.ndarray, only_bare: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """Put a space before and after each CJK ideograph.
+def find_separable(text: np.ndarray, offsets: np.ndarray, only_bare: bool) -> np.ndarray:
+    """Find the sentences whose CJK ideographs are units.
 
     Args:
         text: uint8[bytes], valid UTF-8.
         offsets: int64[sentences + 1] into text.
-        only_bare: whether to leave a sentence unchanged if a character that `may_extend` follows an
-            ideograph.
+        only_bare: whether to pass over a sentence if a character that `may_extend` follows one of
+            its ideographs.
 
     Returns:
-        uint8[bytes + two for each ideograph + WORD_BYTES], and the int64[sentences + 1] offsets.
+        bool[sentences]; False also for most sentences without ideographs.
     """
-    counts = np.zeros(len(offsets) - 1, np.int64)
-    for sentence in range(len(counts)):
+    separable = np.zeros(len(offsets) - 1, np.bool_)
+    for sentence in range(len(separable)):
         start, stop = offsets[sentence], offsets[sentence + 1]
         suspects = 0  # in most scripts few sentences have any
         for place in range(start, stop):
             suspects += text[place] >= FIRST_LEAD
-        extended = False
-        if suspects:
+        separable[sentence] = suspects > 0
+        if suspects and only_bare:
             for place in range(start, stop):
                 size = ideograph_bytes(text, place)
-                counts[sentence] += size > 0
-                if only_bare and size and place + size < stop:
-                    extended |= may_extend(text, place + size)
-        if extended:
-            counts[sentence] = 0
-    separated = np.zeros(len(text) + 2 * counts.sum() + WORD_BYTES, np.uint8)
-    new_offsets = offsets.copy()
-    new_offsets[1:] += 2 * np.cumsum(counts)
-    for sentence in range(len(counts)):
-        target = separated[new_offsets[sentence] : new_offsets[sentence + 1]]
-        source = text[offsets[sentence] : offsets[sentence + 1]]
-        if counts[sentence]:
-            separate_sentence(source, target)
-        else:
-            target[:] = source
-    return separated, new_offsets
-
-
-@njit
-def separate_sentence(text: np.ndarray, separated: np.ndarray) -> None:
-    """Put a space before and after each ideograph of a sentence.
-
-    Args:
-        text: uint8[bytes].
-        separated: uint8[bytes + two for each ideograph], written.
-    """
-    written = end = 0  # `end` is where the last ideograph ends
-    for place in range(len(text)):
-        size = ideograph_bytes(text, place)
-        if size:
-            separated[written] = _SPACE
-            written, end = written + 1, place + size
-        separated[written] = text[place]
-        written += 1
-        if place + 1 == end:
-            separated[written] = _SPACE
-            written += 1
+                if size and place + size < stop and may_extend(text, place + size):
+                    separable[sentence] = False
+    return separable
 
 
 def prepare_units(
     rule: UnitRule, text: np.ndarray, offsets: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
     """Prepare text so that every ASCII space is a place to cut.
 
     Args:
@@ -138,12 +103,13 @@ def prepare_units(
         keys: uint8[n + WORD_BYTES], to be cut.
         source: uint8[at least n], the text at the same places for the tokenizer.
         offsets: int64[sentences + 1] into both.
+        separable: bool[sentences], which of them are also to be cut around each ideograph; None if
+            none is, by the rule.
     """
     text, offsets = text[offsets[0] : offsets[-1]], offsets - offsets[0]
     if rule == "spaced":
-        return hide_inner_spaces(text, offsets), text, offsets
-    if rule in {"ideographs", "bare ideographs"}:
-        separated, offsets = separate_ideographs(text, offsets, rule == "bare ideographs")
-        return separated, separated, offsets
+        return hide_inner_spaces(text, offsets), text, offsets, None
     padded = np.append(text, np.zeros(WORD_BYTES, np.uint8))
-    return padded, padded, offsets
+    if rule == "words":
+        return padded, padded, offsets, None
+    return padded, padded, offsets, find_separable(padded, offsets, rule == "bare ideographs")

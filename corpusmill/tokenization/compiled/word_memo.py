@@ -25,7 +25,8 @@ class WordMemo:
 
     Args:
         encode_spans: the tokenizer.
-        memory_bytes: upper bound of the memory used, at least 1 KiB.
+        memory_bytes: upper bound of the memory used, at least 1 KiB; a rule of ideographs takes
+            another 256 KiB.
         rule: what a unit is.
         line_rule: at which line breaks a text is cut first.
     """
@@ -38,7 +39,8 @@ class WordMemo:
         line_rule: LineRule = "whole",
     ) -> None:
         self._encode_spans, self._rule, self._line_rule = encode_spans, rule, line_rule
-        self._memo, self._known = allocate_memo(memory_bytes), 0
+        has_ideographs = rule in {"ideographs", "bare ideographs"}
+        self._memo, self._known = allocate_memo(memory_bytes, has_ideographs), 0
         self._turn = threading.Lock()
 
     def encode(
@@ -57,11 +59,11 @@ class WordMemo:
     def _encode(
         self, text: np.ndarray, offsets: np.ndarray, dtype: np.dtype
     ) -> tuple[np.ndarray, np.ndarray]:
-        keys, text, offsets = prepare_units(self._rule, text, offsets)
+        keys, text, offsets, separable = prepare_units(self._rule, text, offsets)
         memo, known = self._memo, self._known
         own_space = 0x20 if self._rule == "spaced" else None
         entries, unit_offsets, new, unremembered = look_up(
-            memo, known, LONGEST_UNIT, own_space, keys, offsets
+            memo, known, LONGEST_UNIT, own_space, separable, keys, offsets
         )
         new_ids, new_ends = self._encode_spans(text, new)
         first, now_known = memo.id_ends[known], known + len(new)
@@ -83,4 +85,5 @@ class WordMemo:
 
     def _forget(self) -> None:
         self._memo.table.fill(0)
+        self._memo.ideographs.fill(0)
         self._known = 0

@@ -5,7 +5,13 @@ from typing import NamedTuple
 import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
+from corpusmill.tokenization.compiled.characters import (
+    FIRST_LEAD,
+    ideograph_bytes,
+    read_character,
+)
 from corpusmill.tokenization.compiled.hash_table import HALF, MULTIPLIER, ONE
+from corpusmill.tokenization.compiled.unit_words import Unit, read_unit, read_word
 from corpusmill.tokenization.compiled.units import WORD_BYTES
 
 # For each entry: two slots of the table, of 16 bytes each; 4 bytes each for the ends of its tail
@@ -13,10 +19,10 @@ from corpusmill.tokenization.compiled.units import WORD_BYTES
 _BYTES_PER_ENTRY = 64
 _TAIL_PER_ENTRY, _IDS_PER_ENTRY = 1, 4
 _FEWEST_ENDS, _MOST_ENDS = 16, 1 << 28
+# Code points that are looked up without hashing: nearly all of the ideographs in any text.
+_IDEOGRAPHS, _FOUR_BYTES = 0x10000, 0xF0
 
 NO_ENTRY = -1
-_SPACES = np.uint64(0x2020202020202020)
-_LOWEST_BITS, _HIGHEST_BITS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
 
 
 class MemoArrays(NamedTuple):
@@ -34,6 +40,8 @@ class MemoArrays(NamedTuple):
         tails: uint64[...].
         id_ends: int32[entries + 1]; ids[id_ends[e] : id_ends[e + 1]] are its ids.
         ids: int32[...].
+        ideographs: int32[0x10000], the entry + 1 of each ideograph below 0x10000, or 0; empty if no
+            ideograph is a unit.
     """
 
     table: np.ndarray
@@ -41,30 +49,17 @@ class MemoArrays(NamedTuple):
     tails: np.ndarray
     id_ends: np.ndarray
     ids: np.ndarray
+    ideographs: np.ndarray
 
 
-class Unit(NamedTuple):
-    """A unit of a text.
-
-    Attributes:
-        start: its first byte, after a space that it owns.
-        end: where it ends.
-        spaced: 1 if it owns the space before `start`, else 0.
-        first: its first word.
-        hash: the hash of its words.
-    """
-
-    start: int
-    end: int
-    spaced: int
-    first: np.uint64
-    hash: np.uint64
-
-
-def allocate_memo(memory_bytes: int) -> MemoArrays:
+def allocate_memo(memory_bytes: int, has_ideographs: bool = False) -> MemoArrays:
     """Return an empty memo of at most `memory_bytes`, but at least 1 KiB.
 
     It has room for one entry less than a power of two.
+
+    Args:
+        memory_bytes: upper bound of the memory, without the table of ideographs.
+        has_ideographs: whether ideographs may be units.
     """
     fitting = min(max(_FEWEST_ENDS, memory_bytes // _BYTES_PER_ENTRY), _MOST_ENDS)
     ends = 1 << (fitting.bit_length() - 1)
@@ -74,49 +69,8 @@ def allocate_memo(memory_bytes: int) -> MemoArrays:
         tails=np.empty(_TAIL_PER_ENTRY * ends, np.uint64),
         id_ends=np.zeros(ends, np.int32),
         ids=np.empty(_IDS_PER_ENTRY * ends, np.int32),
+        ideographs=np.zeros(_IDEOGRAPHS if has_ideographs else 0, np.int32),
     )
-
-
-@njit
-def read_word(text: np.ndarray, place: int, stop: int) -> tuple[np.uint64, np.int64]:
-    """Read up to 8 bytes of a unit, up to the next space or `stop`.
-
-    Args:
-        text: uint8[bytes]; 8 of them may be read from `place` on.
-        place: first byte.
-        stop: where the sentence ends.
-
-    Returns:
-        word: the bytes, the first one lowest, filled up with spaces.
-        size: their number; 8 if the unit may continue.
-    """
-    position, byte = np.uint64(place), np.uint64
-    word = (  # written like this, the compiler makes a single load of it
-        byte(text[position])
-        | byte(text[position + byte(1)]) << byte(8)
-        | byte(text[position + byte(2)]) << byte(16)
-        | byte(text[position + byte(3)]) << byte(24)
-        | byte(text[position + byte(4)]) << byte(32)
-        | byte(text[position + byte(5)]) << byte(40)
-        | byte(text[position + byte(6)]) << byte(48)
-        | byte(text[position + byte(7)]) << byte(56)
-    )
-    # Mycroft's test: the lowest bit that is set is the highest of the first byte that is a space.
-    apart = word ^ _SPACES
-    space = (apart - _LOWEST_BITS) & ~apart & _HIGHEST_BITS
-    if stop - place < WORD_BYTES:
-        space |= byte(0x80) << byte(8 * (stop - place))
-    space &= ~space + byte(1)
-    before = (space >> byte(7)) - byte(1)
-    size = np.int64(((before & _LOWEST_BITS) * _LOWEST_BITS) >> byte(56))
-    return (word & before) | (_SPACES & ~before), size
-
-
-@njit
-def hash_word(value: np.uint64, word: np.uint64) -> np.uint64:
-    """Return the hash of a unit's words up to and including a word, from that before the word."""
-    product = (value ^ word) * MULTIPLIER
-    return product ^ (product >> HALF)
 
 
 @njit
@@ -175,24 +129,68 @@ def add_entry(memo: MemoArrays, known: int, slot: int, text: np.ndarray, unit: U
     return True
 
 
-@njit(inline="always")  # a fifth of the time of look_up
-def read_unit(text: np.ndarray, begin: int, stop: int, spaced: int) -> Unit:
-    """Read a unit to its end; it is empty if a space is there.
+@njit(inline="always")
+def next_ideograph(text: np.ndarray, place: int, stop: int) -> int:
+    """Return the first place of an ideograph from a place on, or `stop` if there is none."""
+    while place < stop and not ideograph_bytes(text, place):
+        place += 1
+    return place
+
+
+@njit(inline="always")
+def take_ideographs(
+    memo: MemoArrays, text: np.ndarray, place: int, stop: int, entries: np.ndarray, units: int
+) -> tuple[int, int]:
+    """Write the entries of a run of ideographs that are in the table of them.
 
     Args:
-        text: uint8[bytes]; 8 of them may be read from `stop` on.
-        begin: its first byte, the space that it owns included.
+        memo: the memo.
+        text: uint8[bytes], valid UTF-8.
+        place: where the run begins.
         stop: where the sentence ends.
-        spaced: 1 if it owns the space at `begin`, else 0.
+        entries: int32[...], written.
+        units: the number of entries so far.
+
+    Returns:
+        The place after the run, and the number of entries.
     """
-    start = begin + spaced
-    first, size = read_word(text, start, stop)
-    end, value = start + size, hash_word(np.uint64(0), first)
-    while size == WORD_BYTES:
-        word, size = read_word(text, end, stop)
-        value = hash_word(value, word)
-        end += size
-    return Unit(start, end, spaced, first, value)
+    table = memo.ideographs  # outside of the loop, which would count references to it
+    while place < stop and FIRST_LEAD <= text[place] < _FOUR_BYTES:
+        code, size = read_character(text, place)
+        entry = table[code] - 1
+        if entry < 0:
+            break
+        entries[units] = entry
+        place, units = place + size, units + 1
+    return place, units
+
+
+@njit(inline="always")
+def note_ideograph(memo: MemoArrays, code: int, entry: int) -> None:
+    """Put the entry of an ideograph into the table of them; a code of -1 is not an ideograph."""
+    if 0 <= code < len(memo.ideographs):
+        memo.ideographs[code] = entry + 1
+
+
+@njit(inline="always")
+def find_or_add(
+    memo: MemoArrays, known: int, longest: int, text: np.ndarray, unit: Unit
+) -> tuple[np.int64, bool]:
+    """Return the entry of a unit, or -1; and whether it is new, and has no ids yet.
+
+    Args:
+        memo: the memo.
+        known: the number of entries.
+        longest: bytes of the longest unit that is remembered.
+        text: uint8[bytes].
+        unit: the unit.
+    """
+    if unit.end - unit.start + unit.spaced > longest:
+        return np.int64(NO_ENTRY), False
+    entry, slot = find_entry(memo, text, unit)
+    if entry < 0 and add_entry(memo, known, slot, text, unit):
+        return np.int64(known), True
+    return entry, False
 
 
 @njit
@@ -201,19 +199,22 @@ def look_up(
     known: int,
     longest: int,
     own_space: int | None,
+    separable: np.ndarray | None,
     text: np.ndarray,
     offsets: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Cut sentences at spaces and look up each unit.
+    """Cut sentences at spaces, and perhaps around ideographs, and look up each unit.
 
     New units get the next entries; the caller must fill in their ids.
 
     Args:
-        memo: table, tail_ends and tails are filled for new units.
+        memo: table, tail_ends, tails and ideographs are filled for new units.
         known: the number of entries.
         longest: bytes of the longest unit that is remembered.
         own_space: 0x20 if the unit after a space owns it; None if no unit does, which is compiled
             separately.
+        separable: bool[sentences], in which each ideograph is a unit; None if it is in none, which
+            is compiled separately.
         text: uint8[bytes + 8]; the last 8 have no meaning.
         offsets: int64[sentences + 1] into text.
 
@@ -236,25 +237,33 @@ def look_up(
     units = added = others = 0
     for sentence in range(len(offsets) - 1):
         place, stop = offsets[sentence], offsets[sentence + 1]
+        limit = stop  # where the next ideograph begins
+        if separable is not None and separable[sentence]:
+            limit = next_ideograph(text, place, stop)
         while place < stop:
-            begin, spaced = place, np.int64(0)
-            if own_space is not None:
-                spaced = np.int64(text[place] == own_space)
-            unit = read_unit(text, begin, stop, spaced)
-            place = unit.end
-            if place == begin:
-                place += 1
+            begin, end, code, spaced = place, limit, -1, np.int64(0)
+            if separable is not None and begin == limit:
+                place, units = take_ideographs(memo, text, begin, stop, entries, units)
+                limit = next_ideograph(text, place, stop)
+                if place > begin:
+                    continue
+                code, size = read_character(text, begin)
+                end = begin + size
+                limit = next_ideograph(text, end, stop)
+            elif own_space is not None:
+                spaced = np.int64(text[begin] == own_space)
+            unit = read_unit(text, begin, end, spaced)
+            place = max(unit.end, begin + 1)
+            if unit.end == begin:
                 continue
-            entry = np.int64(NO_ENTRY)
-            if place - begin <= longest:
-                entry, slot = find_entry(memo, text, unit)
-                if entry < 0 and add_entry(memo, known + added, slot, text, unit):
-                    entry = np.int64(known + added)
-                    new[added] = begin, place
-                    added += 1
-            if entry < 0:
+            entry, is_new = find_or_add(memo, known + added, longest, text, unit)
+            if is_new:
+                new[added] = begin, place
+                added += 1
+            elif entry < 0:
                 unremembered[others] = begin, place
                 others += 1
+            note_ideograph(memo, code, entry)
             entries[units] = entry
             units += 1
         unit_offsets[sentence + 1] = units

@@ -61,17 +61,6 @@ def test_ideographs_are_those_that_the_normalizer_separates() -> None:
         assert size == (len(encoded) if listed else 0), hex(code)
 
 
-@settings(max_examples=150, deadline=None)
-@given(sentences=st.lists(texts, max_size=5))
-@example(sentences=["株式 a", "a株", "", "\U00020000"])
-def test_ideographs_are_put_between_spaces(sentences: list[str]) -> None:
-    text, offsets = units.separate_ideographs(*as_arrays(sentences), False)
-    assert rows(text, offsets) == [
-        SEPARATING.normalize_str(sentence).encode() for sentence in sentences
-    ]
-    assert len(text) == offsets[-1] + units.WORD_BYTES
-
-
 EXTENDS = regex.compile(r"[\p{WB=Extend}\p{WB=Format}\p{WB=ZWJ}]")
 
 
@@ -90,18 +79,22 @@ def test_no_character_that_extends_another_is_missed() -> None:
         assert not may_extend(np.frombuffer(character.encode() + b"\0" * 8, np.uint8), 0)
 
 
-def test_an_ideograph_keeps_the_mark_after_it() -> None:
+def test_sentences_where_a_mark_follows_an_ideograph_are_passed_over_if_asked() -> None:
     sentences = ["\u682a\u5f0f", "\u682a a\u5f0f\u0301", "\u682a\u3002\u5f0f", "\u0301\u682a"]
-    text, offsets = units.separate_ideographs(*as_arrays(sentences), True)
-    separated = ["\u682a  \u5f0f", sentences[1], "\u682a \u3002 \u5f0f", "\u0301 \u682a"]
-    assert [row.decode().strip() for row in rows(text, offsets)] == separated
+    sentences += ["a b", "", "\U00020000\u0301a"]
+    bare = units.find_separable(*as_arrays(sentences), True)
+    assert bare.tolist() == [True, False, True, True, False, False, False]
+    every = units.find_separable(*as_arrays(sentences), False)
+    assert every.tolist() == [True, True, True, True, False, False, True]
 
 
 @pytest.mark.parametrize("rule", ["words", "ideographs", "bare ideographs", "spaced"])
 def test_a_slice_of_sentences_is_prepared_like_a_whole_text(rule: str) -> None:
     text, offsets = as_arrays(["x  y", "a  株", "b"])
-    keys, source, own = units.prepare_units(rule, text, offsets[1:])  # type: ignore[arg-type]
+    keys, source, own, separable = units.prepare_units(rule, text, offsets[1:])  # type: ignore[arg-type]
     alone = units.prepare_units(rule, *as_arrays(["a  株", "b"]))  # type: ignore[arg-type]
     assert keys.tobytes() == alone[0].tobytes()
     assert source.tobytes() == alone[1].tobytes()
     assert own.tolist() == alone[2].tolist()
+    assert (separable is None) == ("ideographs" not in rule)
+    assert str(separable) == str(alone[3])

@@ -8,8 +8,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from corpusmill.tokenization.compiled import unit_words
 from corpusmill.tokenization.compiled import word_memo_kernels as kernels
-from corpusmill.tokenization.compiled.units import WORD_BYTES
+from corpusmill.tokenization.compiled.units import WORD_BYTES, find_separable
+from tests.corpusmill.tokenization.compiled.test_units import SEPARATING
+from tests.corpusmill.tokenization.compiled.test_units import texts as texts_with_ideographs
+from tests.tools.token_rows import as_arrays
 
 # Bytes near a space's in value, and with the highest bit set, where bit tricks go wrong
 byte_strings = st.lists(
@@ -29,7 +33,7 @@ def test_a_word_is_read_up_to_a_space_or_the_end(text: bytes) -> None:
     for place in range(len(text) + 1):
         for stop in range(place, len(text) + 1):
             expected = text[place:stop].split(b" ")[0][:WORD_BYTES]
-            word, size = kernels.read_word(padded(text), place, stop)
+            word, size = unit_words.read_word(padded(text), place, stop)
             assert size == len(expected)
             assert np.uint64(word).tobytes() == expected.ljust(WORD_BYTES)
 
@@ -39,13 +43,13 @@ def test_a_word_is_read_up_to_a_space_or_the_end(text: bytes) -> None:
 def test_a_unit_is_read_to_its_end_and_hashed_by_its_bytes_alone(text: bytes) -> None:
     seen: dict[bytes, int] = {}
     for start in range(len(text)):
-        unit = kernels.read_unit(padded(text), start, len(text), 0)
+        unit = unit_words.read_unit(padded(text), start, len(text), 0)
         expected = text[start:].split(b" ")[0]
         assert (unit.start, unit.end) == (start, start + len(expected))
         assert np.uint64(unit.first).tobytes() == expected[:WORD_BYTES].ljust(WORD_BYTES)
-        alone = kernels.read_unit(padded(expected), 0, len(expected), 0)
+        alone = unit_words.read_unit(padded(expected), 0, len(expected), 0)
         assert alone == (0, len(expected), 0, unit.first, unit.hash)
-        after_space = kernels.read_unit(padded(b" " + expected), 0, 1 + len(expected), 1)
+        after_space = unit_words.read_unit(padded(b" " + expected), 0, 1 + len(expected), 1)
         assert after_space == (1, 1 + len(expected), 1, unit.first, unit.hash)
         assert seen.setdefault(expected, unit.hash) == unit.hash
 
@@ -54,13 +58,13 @@ def test_a_unit_is_read_to_its_end_and_hashed_by_its_bytes_alone(text: bytes) ->
     "text", [b"abcdefg", b"abcdefgh", b"abcdefghijklmnop", b"\xf0\x9f\x9a\x80" * 5]
 )
 def test_a_change_anywhere_changes_the_hash(text: bytes) -> None:
-    values = {kernels.read_unit(padded(text), 0, len(text), 0).hash}
+    values = {unit_words.read_unit(padded(text), 0, len(text), 0).hash}
     for place in range(len(text)):
         for bit in range(8):
             changed = bytearray(text)
             changed[place] ^= 1 << bit
             if 32 not in changed:
-                values.add(kernels.read_unit(padded(bytes(changed)), 0, len(text), 0).hash)
+                values.add(unit_words.read_unit(padded(bytes(changed)), 0, len(text), 0).hash)
     assert len(values) >= 8 * len(text) - 3  # two changes or so make a space
 
 
@@ -82,7 +86,7 @@ def look(
     own_space: int | None = None,
 ) -> list[Any]:
     text, offsets = padded(b"".join(sentences)), np.cumsum([0, *map(len, sentences)])
-    looked = kernels.look_up(memo, known, longest, own_space, text, offsets)
+    looked = kernels.look_up(memo, known, longest, own_space, None, text, offsets)
     return [array.tolist() for array in looked]
 
 
@@ -90,6 +94,28 @@ def test_units_are_numbered_in_their_order() -> None:
     memo = kernels.allocate_memo(1 << 12)
     assert look(memo, 0, b"ab  c ab") == [[0, 1, 0], [0, 3], [[0, 2], [4, 5]], []]
     assert look(memo, 2, b"", b" ", b"d c", b"ab") == [[2, 1, 0], [0, 0, 0, 2, 3], [[1, 2]], []]
+
+
+@settings(max_examples=150, deadline=None)
+@given(sentences=st.lists(texts_with_ideographs, max_size=5), size=st.sampled_from([0, 1 << 12]))
+@example(sentences=["株式 a", "a株b", "", "\U00020000", "株" * 30, "a" * 70 + "株"], size=1 << 12)
+def test_ideographs_are_units_as_the_normalizer_separates_them(
+    sentences: list[str], size: int
+) -> None:
+    memo = kernels.allocate_memo(size, True)
+    text, offsets = as_arrays(sentences)
+    separable = find_separable(text, offsets, False)
+    text = np.append(text, np.zeros(WORD_BYTES, np.uint8))
+    spans: list[list[int]] = []
+    for _ in range(2):  # what is remembered is found again
+        looked = kernels.look_up(memo, len(spans), 64, None, separable, text, offsets)
+        entries, unit_offsets, new, unremembered = (array.tolist() for array in looked)
+        spans, others = spans + new, iter(unremembered)
+        found = [spans[entry] if entry >= 0 else next(others) for entry in entries]
+        written = [text[begin:end].tobytes().decode() for begin, end in found]
+        for sentence, first, last in zip(sentences, unit_offsets, unit_offsets[1:], strict=False):
+            expected = SEPARATING.normalize_str(sentence).split(" ")
+            assert written[first:last] == [word for word in expected if word]
 
 
 def test_the_end_of_a_sentence_ends_a_unit() -> None:
@@ -136,10 +162,10 @@ def test_what_was_added_is_found_and_nothing_else(units: list[bytes]) -> None:
         assert find(memo, b"x ", unit)[0] == entry
 
 
-def read_plain(before: bytes, text: bytes) -> kernels.Unit:
+def read_plain(before: bytes, text: bytes) -> unit_words.Unit:
     """A unit that owns no space, with the types that compiled kernels take."""
     start = len(before)
-    unit: kernels.Unit = kernels.read_unit(padded(before + text), start, start + len(text), 0)
+    unit: unit_words.Unit = unit_words.read_unit(padded(before + text), start, start + len(text), 0)
     return unit._replace(first=np.uint64(unit.first), hash=np.uint64(unit.hash))
 
 
