@@ -10,9 +10,14 @@ import numpy as np
 
 from corpusmill.tokenization.compiled import byte_level_kernels as kernels
 from corpusmill.tokenization.compiled import byte_level_pieces as pieces
+from corpusmill.tokenization.compiled.byte_level_characters import (
+    begin_with_characters,
+    byte_tokens,
+    join_tokens,
+    read_pairs,
+)
 from corpusmill.tokenization.compiled.byte_level_patterns import CL100K, GPT2, QWEN2, byte_alphabet
 from corpusmill.tokenization.compiled.exactness import find_pattern
-from corpusmill.tokenization.compiled.hash_table import HALF, make_table
 from corpusmill.tokenization.compiled.spans import EncodeSpans, completed, first_bytes
 from corpusmill.tokenization.tokenizer_json import Part, added_tokens, list_steps
 
@@ -31,7 +36,7 @@ def compile_byte_level_bpe(tokenizer_json: Part, encode_plainly: EncodeSpans) ->
     if tokenizer_json.get("normalizer"):  # changes no ASCII
         classes = np.where(np.arange(len(classes)) < 0x80, classes, pieces.UNKNOWN)
     rules = pieces.PieceRules(classes, *_RULES[find_pattern(tokenizer_json) or GPT2])
-    merges = read_merges(tokenizer_json["model"])
+    merges = begin_with_characters(read_merges(tokenizer_json["model"]), tokenizer_json["model"])
     known = partial(kernels.encode_spans, rules, merges, first_bytes(tokenizer_json))
     return completed(known, encode_plainly)
 
@@ -54,17 +59,11 @@ def is_known(tokenizer_json: Part) -> bool:
 
 
 def read_merges(model: Part) -> kernels.Merges:
-    """Read the tables of a BPE model of a tokenizer.json."""
+    """Read the tables of a BPE model of a tokenizer.json, to begin with bytes."""
     vocabulary = model["vocab"]
     byte_ids = np.array([vocabulary[character] for character in byte_alphabet()], np.int32)
-    pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
-    ids = np.array(
-        [(vocabulary[left], vocabulary[right], vocabulary[left + right]) for left, right in pairs],
-        np.uint64,
-    ).reshape(-1, 3)
-    ranks = np.arange(len(ids), dtype=np.uint64)
-    keys, values = ids[:, 0] << HALF | ids[:, 1], ranks << HALF | ids[:, 2]
-    return kernels.Merges(byte_ids, make_table(keys, values))
+    joined = read_pairs(model)
+    return kernels.Merges(byte_ids, np.empty(0, np.int32), kernels.hash_pairs(joined), joined)
 
 
 def _merges_make_every_token(tokenizer_json: Part) -> bool:
@@ -72,15 +71,12 @@ def _merges_make_every_token(tokenizer_json: Part) -> bool:
 
     Then it makes no difference whether a piece that is a token is looked up as a whole.
     """
-    alphabet, merges = byte_alphabet(), read_merges(tokenizer_json["model"])
+    model = tokenizer_json["model"]
     added = {token["content"] for token in added_tokens(tokenizer_json)}
     tokens = {
-        token: number
-        for token, number in tokenizer_json["model"]["vocab"].items()
-        if 0 < len(token) <= kernels.LONGEST_PIECE
-        and alphabet.keys() >= set(token)
-        and token not in added
+        name: token
+        for name, token in byte_tokens(model, kernels.LONGEST_PIECE).items()
+        if name not in added
     }
-    text = np.array([alphabet[character] for token in tokens for character in token], np.uint8)
-    ends = np.cumsum([0, *map(len, tokens)])
-    return bool(np.array_equal(kernels.merge_tokens(merges, text, ends), [*tokens.values()]))
+    merged, _ = kernels.merge_tokens(read_merges(model), *join_tokens(tokens.values()))
+    return bool(np.array_equal(merged, [model["vocab"][name] for name in tokens]))

@@ -1,7 +1,9 @@
 """Byte-level BPE in compiled loops: the bytes of each piece of a text merged to ids.
 
 Merging is that of Sennrich et al. 2016 on bytes, as in GPT-2 (Radford et al. 2019): of all
-neighbours that can be joined, those of the lowest rank first, the leftmost of them first.
+neighbours that can be joined, those of the lowest rank first, the leftmost of them first. Merging
+begins with whole characters where that is known to give the same
+(`corpusmill.tokenization.compiled.byte_level_characters`).
 """
 
 from typing import NamedTuple
@@ -10,15 +12,19 @@ import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.tokenization.compiled.byte_level_pieces import PieceRules, end_of_piece
-from corpusmill.tokenization.compiled.characters import has_byte
-from corpusmill.tokenization.compiled.hash_table import HALF, find_slot
+from corpusmill.tokenization.compiled.characters import has_byte, read_character
+from corpusmill.tokenization.compiled.hash_table import HALF, MULTIPLIER, ONE
 
 # A piece with more bytes is left to the tokenizer, since merging takes the square of its length.
 LONGEST_PIECE = 512
 # The rows of a piece's workspace (see `merge_bytes`), and the key of neighbours never joined.
-IDS, KEYS, JOINED, BEFORE, AFTER = 0, 1, 2, 3, 4
+IDS, KEYS, JOINED, BEFORE, AFTER, LAST = 0, 1, 2, 3, 4, 5
+WORKSPACE = (6, LONGEST_PIECE + 1)
 PLACE_BITS, NEVER = 9, np.int32(2**31 - 1)
+RANK_BITS = np.uint32(31 - PLACE_BITS)
 MOST_MERGES = 2 ** (31 - PLACE_BITS)
+_TAG_SHIFT = np.uint64(32 + 31 - PLACE_BITS)  # a tag is the rest of 32 bits
+NO_TOKEN = -1
 
 
 class Merges(NamedTuple):
@@ -26,59 +32,137 @@ class Merges(NamedTuple):
 
     Attributes:
         byte_ids: int32[256], the id of each byte.
-        pairs: a `hash_table`. A key is a pair of ids, the left one in the upper half; its value is
-            the pair's rank, in the upper half, and the id of the joined token.
+        characters: int32[code points], the ids of characters with which merging may begin; -1 for
+            those whose bytes it begins with.
+        pairs: uint32[a power of two], a hash table of pairs of ids: the rank + 1 of each, below a
+            tag of its hash, or 0. So most pairs that are never joined cost a single access to
+            little memory.
+        joined: int32[merges, 3]: by rank, the ids of a pair and of the joined token.
     """
 
     byte_ids: np.ndarray
+    characters: np.ndarray
     pairs: np.ndarray
+    joined: np.ndarray
+
+
+@njit(inline="always")
+def hash_pair(left: int, right: int) -> np.uint64:
+    """Return the hash of a pair of ids."""
+    product = (np.uint64(left) << HALF | np.uint64(right)) * MULTIPLIER
+    return product ^ (product >> HALF)
+
+
+@njit(inline="always")  # each call counts references to the arrays
+def find_rank(
+    pairs: np.ndarray, joined: np.ndarray, left: int, right: int
+) -> tuple[np.int64, np.int64]:
+    """Return the rank of a pair of ids and its slot in `pairs`; -1 and a free slot for others."""
+    value, last = hash_pair(left, right), np.uint64(len(pairs) - 1)
+    tag, slot = value >> _TAG_SHIFT, value & last
+    while pairs[slot]:
+        if np.uint64(pairs[slot] >> RANK_BITS) == tag:
+            rank = np.int64(pairs[slot] & np.uint32(MOST_MERGES - 1)) - 1
+            if joined[rank, 0] == left and joined[rank, 1] == right:
+                return rank, np.int64(slot)
+        slot = (slot + ONE) & last
+    return np.int64(-1), np.int64(slot)
 
 
 @njit
-def look_up_pair(merges: Merges, piece: np.ndarray, place: int, after: int) -> None:
+def hash_pairs(joined: np.ndarray) -> np.ndarray:
+    """Return `pairs` of Merges; if a pair comes twice, it has its later rank."""
+    size = 16
+    while size < 2 * len(joined):
+        size *= 2
+    pairs = np.zeros(size, np.uint32)
+    for rank in range(len(joined)):
+        left, right = joined[rank, 0], joined[rank, 1]
+        _, slot = find_rank(pairs, joined, left, right)
+        tag = hash_pair(left, right) >> _TAG_SHIFT
+        pairs[slot] = np.uint32(tag) << RANK_BITS | np.uint32(rank + 1)
+    return pairs
+
+
+@njit(inline="always")
+def look_up_pair(
+    pairs: np.ndarray, joined: np.ndarray, piece: np.ndarray, place: int, after: int
+) -> None:
     """Write the key and the id that two neighbouring tokens of a piece are joined to.
 
     Args:
-        merges: the vocabulary.
+        pairs: that of `Merges`.
+        joined: likewise.
         piece: the workspace of `merge_bytes`.
         place: the left token.
         after: the right token.
     """
-    pair = np.uint64(piece[IDS, place]) << HALF | np.uint64(piece[IDS, after])
-    slot = find_slot(merges.pairs, pair)
-    if merges.pairs[slot, 0]:
-        value = merges.pairs[slot, 1]
-        piece[KEYS, place] = np.int32(np.int64(value >> HALF) << PLACE_BITS | place)
-        piece[JOINED, place] = np.int32(value & np.uint64(0xFFFFFFFF))
+    rank, _ = find_rank(pairs, joined, piece[IDS, place], piece[IDS, after])
+    if rank >= 0:
+        piece[KEYS, place] = np.int32(rank << PLACE_BITS | place)
+        piece[JOINED, place] = joined[rank, 2]
     else:
         piece[KEYS, place] = NEVER
 
 
-@njit
+@njit(inline="always")
+def begin_piece(merges: Merges, text: np.ndarray, start: int, end: int, piece: np.ndarray) -> int:
+    """Write the tokens with which merging begins to a workspace, and return their number.
+
+    Args:
+        merges: the vocabulary.
+        text: uint8[bytes]; the piece is valid UTF-8, unless merging begins with bytes alone.
+        start: where the piece begins.
+        end: where the piece ends.
+        piece: the workspace of `merge_bytes`.
+    """
+    byte_ids, characters = merges.byte_ids, merges.characters
+    count, place = 0, start
+    while place < end:
+        size, token = 1, byte_ids[text[place]]
+        if text[place] >= 0x80 and len(characters):
+            code, size = read_character(text, place)
+            token = characters[code] if code < len(characters) else NO_TOKEN
+        if token != NO_TOKEN:
+            piece[IDS, count] = token
+            count += 1
+        else:
+            for byte in range(place, place + size):
+                piece[IDS, count] = byte_ids[text[byte]]
+                count += 1
+        place += size
+    return count
+
+
+@njit(inline="always")
 def merge_bytes(
     merges: Merges, text: np.ndarray, start: int, end: int, piece: np.ndarray
 ) -> np.int64:
     """Write the ids of a piece to the beginning of the row IDS, and return their number.
 
-    A token is kept at the place of its first byte, with the places of its neighbours; tokens never
-    move, so that the search for the next pair is the same short loop each time.
+    Each token is kept at the place of the first one that was merged to it, with the places of its
+    neighbours; tokens never move, so that the search for the next pair is the same short loop each
+    time.
 
     Args:
         merges: the vocabulary.
         text: uint8[bytes].
         start: where the piece begins.
         end: where the piece ends, at most LONGEST_PIECE later.
-        piece: int32[5, LONGEST_PIECE + 1], the workspace. Besides IDS, its rows are, for each
-            token: what it becomes together with the token after it (JOINED), the rank of that pair
-            combined with its own place (KEYS), and the tokens before and after it.
+        piece: int32[WORKSPACE], the workspace. Besides IDS, its rows are, for each token: what it
+            becomes together with the token after it (JOINED), the rank of that pair combined with
+            its own place (KEYS), and the tokens before and after it. LAST begins with the ids of
+            the pair that was joined last, and its rank.
     """
-    count = end - start
+    count = begin_piece(merges, text, start, end, piece)
+    if count == 1:
+        return np.int64(count)
+    pairs, joined = merges.pairs, merges.joined
     for place in range(count):
-        piece[IDS, place] = merges.byte_ids[text[start + place]]
         piece[BEFORE, place], piece[AFTER, place] = place - 1, place + 1
         piece[KEYS, place] = NEVER
     for place in range(count - 1):
-        look_up_pair(merges, piece, place, place + 1)
+        look_up_pair(pairs, joined, piece, place, place + 1)
     while True:
         lowest = NEVER
         for place in range(count):
@@ -88,13 +172,15 @@ def merge_bytes(
         left = lowest & (2**PLACE_BITS - 1)
         right = piece[AFTER, left]
         before, after = piece[BEFORE, left], piece[AFTER, right]
+        piece[LAST, 0], piece[LAST, 1] = piece[IDS, left], piece[IDS, right]
+        piece[LAST, 2] = lowest >> PLACE_BITS
         piece[IDS, left], piece[AFTER, left] = piece[JOINED, left], after
         piece[KEYS, left] = piece[KEYS, right] = NEVER
         piece[BEFORE, after] = left
         if after < count:
-            look_up_pair(merges, piece, left, after)
+            look_up_pair(pairs, joined, piece, left, after)
         if before >= 0:
-            look_up_pair(merges, piece, before, left)
+            look_up_pair(pairs, joined, piece, before, left)
     written = place = 0
     while place < count:
         piece[IDS, written] = piece[IDS, place]
@@ -103,8 +189,10 @@ def merge_bytes(
 
 
 @njit
-def merge_tokens(merges: Merges, text: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Return the id that each of several pieces is merged to.
+def merge_tokens(
+    merges: Merges, text: np.ndarray, ends: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the id that each of several pieces is merged to, and how.
 
     Args:
         merges: the vocabulary.
@@ -112,14 +200,20 @@ def merge_tokens(merges: Merges, text: np.ndarray, ends: np.ndarray) -> np.ndarr
         ends: int64[pieces + 1] into text.
 
     Returns:
-        int32[pieces], -1 for pieces of several ids.
+        merged: int32[pieces], -1 for pieces of several ids.
+        last: int32[pieces, 3], the two ids that are joined last, and the rank of that pair; of no
+            meaning for a single byte and for pieces of several ids.
     """
-    merged = np.full(len(ends) - 1, -1, np.int32)
-    piece = np.empty((5, LONGEST_PIECE + 1), np.int32)
+    merged, last = (
+        np.full(len(ends) - 1, NO_TOKEN, np.int32),
+        np.zeros((len(ends) - 1, 3), np.int32),
+    )
+    piece = np.zeros(WORKSPACE, np.int32)
     for token in range(len(merged)):
         if merge_bytes(merges, text, ends[token], ends[token + 1], piece) == 1:
             merged[token] = piece[IDS, 0]
-    return merged
+            last[token] = piece[LAST, :3]
+    return merged, last
 
 
 @njit
@@ -146,7 +240,7 @@ def encode_spans(
     """
     ids = np.empty((spans[:, 1] - spans[:, 0]).sum(), np.int32)
     ends, left = np.zeros(len(spans) + 1, np.int64), np.zeros(len(spans), np.bool_)
-    piece = np.empty((5, LONGEST_PIECE + 1), np.int32)
+    piece = np.empty(WORKSPACE, np.int32)
     written = 0
     for span in range(len(spans)):
         place, stop = spans[span]
@@ -157,7 +251,8 @@ def encode_spans(
                 left[span] = True
                 break
             count = merge_bytes(merges, text, place, end, piece)
-            ids[written : written + count] = piece[IDS, :count]
+            for token in range(count):  # a slice would take longer
+                ids[written + token] = piece[IDS, token]
             written, place = written + count, end
         if left[span]:
             written = ends[span]

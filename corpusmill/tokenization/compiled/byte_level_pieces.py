@@ -61,7 +61,7 @@ def character_classes() -> npt.NDArray[np.uint8]:
     return classes
 
 
-@njit
+@njit(inline="always")
 def end_of_run(
     classes: np.ndarray, text: np.ndarray, place: int, stop: int, wanted: int, most: int
 ) -> int:
@@ -85,7 +85,7 @@ def end_of_run(
     return place
 
 
-@njit
+@njit(inline="always")
 def contraction_bytes(text: np.ndarray, place: int, stop: int, any_case: bool) -> int:
     """Return the size of 's, 't, 'm, 'd, 're, 've or 'll at a place, 0 for others, -1 if unsure."""
     if text[place] != _APOSTROPHE or place + 1 >= stop:
@@ -121,7 +121,7 @@ def end_of_blank(rules: PieceRules, text: np.ndarray, place: int, stop: int) -> 
     return end if end == stop or last == place else last
 
 
-@njit
+@njit(inline="always")
 def end_of_piece(rules: PieceRules, text: np.ndarray, place: int, stop: int) -> int:
     """Return where the piece that begins at a place ends; -1 if it depends on unknown characters.
 

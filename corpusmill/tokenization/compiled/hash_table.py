@@ -30,18 +30,3 @@ def allocate_table(most: int) -> np.ndarray:
     while size < 2 * most:
         size *= 2
     return np.zeros((size, 2), np.uint64)
-
-
-@njit
-def make_table(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return the table of keys and values; if a key comes twice, its later value.
-
-    Args:
-        keys: uint64[n].
-        values: uint64[n].
-    """
-    table: np.ndarray = allocate_table(len(keys))
-    for number in range(len(keys)):
-        slot = find_slot(table, keys[number])
-        table[slot, 0], table[slot, 1] = keys[number] + ONE, values[number]
-    return table
