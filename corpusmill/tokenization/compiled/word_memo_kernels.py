@@ -172,29 +172,8 @@ def note_ideograph(memo: MemoArrays, code: int, entry: int) -> None:
         memo.ideographs[code] = entry + 1
 
 
-@njit(inline="always")
-def find_or_add(
-    memo: MemoArrays, known: int, longest: int, text: np.ndarray, unit: Unit
-) -> tuple[np.int64, bool]:
-    """Return the entry of a unit, or -1; and whether it is new, and has no ids yet.
-
-    Args:
-        memo: the memo.
-        known: the number of entries.
-        longest: bytes of the longest unit that is remembered.
-        text: uint8[bytes].
-        unit: the unit.
-    """
-    if unit.end - unit.start + unit.spaced > longest:
-        return np.int64(NO_ENTRY), False
-    entry, slot = find_entry(memo, text, unit)
-    if entry < 0 and add_entry(memo, known, slot, text, unit):
-        return np.int64(known), True
-    return entry, False
-
-
 @njit
-def look_up(
+def look_up(  # noqa: C901  parts of the loop as kernels would double its time
     memo: MemoArrays,
     known: int,
     longest: int,
@@ -256,14 +235,18 @@ def look_up(
             place = max(unit.end, begin + 1)
             if unit.end == begin:
                 continue
-            entry, is_new = find_or_add(memo, known + added, longest, text, unit)
-            if is_new:
-                new[added] = begin, place
-                added += 1
-            elif entry < 0:
+            entry = np.int64(NO_ENTRY)
+            if place - begin <= longest:
+                entry, slot = find_entry(memo, text, unit)
+                if entry < 0 and add_entry(memo, known + added, slot, text, unit):
+                    entry = np.int64(known + added)
+                    new[added] = begin, place
+                    added += 1
+            if entry < 0:
                 unremembered[others] = begin, place
                 others += 1
-            note_ideograph(memo, code, entry)
+            if separable is not None:
+                note_ideograph(memo, code, entry)
             entries[units] = entry
             units += 1
         unit_offsets[sentence + 1] = units

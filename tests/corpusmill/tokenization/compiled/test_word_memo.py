@@ -179,7 +179,7 @@ def test_ids_without_room_are_right_for_their_batch() -> None:
 def test_units_with_equal_hashes_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     # A kernel is compiled with the kernels that it calls: plain Python functions are used here.
     monkeypatch.setattr(kernels, "read_unit", unit_words.read_unit.py_func)
-    for name in ("find_entry", "find_or_add", "look_up"):
+    for name in ("find_entry", "look_up"):
         monkeypatch.setattr(kernels, name, getattr(kernels, name).py_func)
     monkeypatch.setattr(unit_words, "hash_word", lambda _value, _word: np.uint64(0))
     monkeypatch.setattr(word_memo, "look_up", kernels.look_up)
