@@ -22,7 +22,11 @@ _DESCRIPTION = (
 _FILE = (
     "With --config FILE, options come from a YAML or TOML file; `corpusmill config {}` prints one."
 )
-_CONFIG = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
+_CONFIG = (
+    tyro.conf.OmitArgPrefixes,
+    tyro.conf.OmitSubcommandPrefixes,
+    tyro.conf.HelptextFromCommentsOff,  # options have docstrings; to look for comments takes longer
+)
 
 
 def parse_options(name: str, command: Command, arguments: Sequence[str]) -> Any:

@@ -1,8 +1,10 @@
 """The rows of a data set, shard by shard, from any folder and in any file format."""
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from hashlib import sha256
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 
@@ -88,8 +90,13 @@ def _read(folder: Folder, name: str) -> bytes | None:
     """The bytes of a small file; None if it does not exist."""
     try:
         return folder.read(name)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+    except (FileNotFoundError, NotADirectoryError) as error:
+        broken = _find_broken_connection(error)
+        if broken is None:
+            return None
+        host = urlsplit(folder.url).hostname or folder.url
+        cause = f"{host} cannot be reached ({broken.strerror or broken})"
+        raise UserError(folder.url, cause, "Check the URL and the connection") from error
     except Exception as error:  # each filesystem has errors of its own
         if folder.url.startswith("hf://"):
             from corpusmill.hub import explain_error  # noqa: PLC0415  it was imported to read it
@@ -98,6 +105,15 @@ def _read(folder: Folder, name: str) -> bytes | None:
         cause = f"{name} cannot be read ({getattr(error, 'strerror', None) or error})"
         cure = "Check the URL, the connection and the rights to read it"
         raise UserError(folder.url, cause, cure) from error
+
+
+def _find_broken_connection(error: BaseException) -> OSError | None:
+    """Find why a server did not answer, where fsspec says that it has no such file."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+        if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
+            return error
+    return None
 
 
 def _why_none(folder: Folder, has_seal: bool, has_manifest: bool) -> tuple[str, str]:
@@ -162,9 +178,18 @@ def write_shard(
     bins = cut_lengths(columns, options.bin_size)
     writers = [open_writer(sinks_of_bin, columns, options) for sinks_of_bin in sinks]
     tokens, packed = tokens_of(columns).name, objective.pack(examples)
-    for number, group in split_into_bins(packed, tokens, bins, group_rows):
-        writers[number].write(objective.finish(group, options.is_padded))
-        hashes = hash_rows(*ragged.from_arrow(group.column(tokens)))
-        yield number, hashes, objective.measure(group)
+    # Rows are encoded and compressed without Python's global lock, so that the next ones are sorted
+    # meanwhile.
+    with ThreadPoolExecutor(1) as ahead:
+        writing: Future[None] | None = None
+        for number, group in split_into_bins(packed, tokens, bins, group_rows):
+            rows = objective.finish(group, options.is_padded)
+            if writing is not None:
+                writing.result()
+            writing = ahead.submit(writers[number].write, rows)
+            hashes = hash_rows(*ragged.from_arrow(group.column(tokens)))
+            yield number, hashes, objective.measure(group)
+        if writing is not None:
+            writing.result()
     for writer in writers:
         writer.close()

@@ -1,6 +1,7 @@
 """A data set compared with its manifest: every byte, every count, every file."""
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ from corpusmill.errors import UserError, in_one_line
 _BATCH_ROWS = 8192
 # What the hub and its client add to the folder of a data set.
 _FILES_OF_THE_HUB = (".gitattributes", ".cache/huggingface/")
+# What a run that was stopped has left for --resume and --replace.
+_FILES_OF_A_RUN = re.compile(r"_RUNNING(\.[0-9a-f]{32})?|_temporary-[0-9a-f]{32}/.*", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ def verify(folder: Folder | str | Path) -> list[Problem]:
     problems += [
         Problem(name, "extra: the manifest does not list it")
         for name in sorted(extra)
-        if not name.startswith(_FILES_OF_THE_HUB)
+        if not name.startswith(_FILES_OF_THE_HUB) and not _FILES_OF_A_RUN.fullmatch(name)
     ]
     damaged = set(missing)
     for name in sorted(entries.keys() & files.keys()):

@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import damaged_file, read_shard
@@ -51,8 +52,7 @@ def draw_examples(
     shards = manifest.splits[split].shards
     ends = np.cumsum([shard.rows for shard in shards])
     total = int(ends[-1])
-    generator = np.random.default_rng(manifest.seed)
-    draws = generator.choice(total, min(number, total), replace=False)
+    draws = _draw(total, min(number, total), manifest.seed)
     homes = np.searchsorted(ends, draws, side="right").tolist()
     rows = {
         home: iter(_read_first(folder, manifest, tokenizer_json, shards[home].file, count))
@@ -65,6 +65,16 @@ def draw_examples(
             drawn.append(DrawnExample(split, shards[home].file, taken[home], example))
             taken[home] += 1
     return drawn
+
+
+def _draw(total: int, number: int, seed: int) -> npt.NDArray[np.int64]:
+    """Draw different numbers below a total, of which fewer are the first ones of more."""
+    generator, drawn = np.random.default_rng(seed), np.zeros(0, np.int64)
+    while len(drawn) < number:
+        more = (generator.random(number) * total).astype(np.int64)
+        drawn = np.concatenate([drawn, more])
+        drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
+    return drawn[:number]
 
 
 def _read_first(

@@ -1,6 +1,8 @@
 """A job runs in Beam's FnApiRunner, with the cures of `pipeline.runners.local.engine`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import apache_beam as beam
@@ -8,6 +10,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_fn_api_pb2, beam_provision_api_pb2
 from apache_beam.runners.portability.fn_api_runner import fn_runner, worker_handlers
 from apache_beam.runners.portability.portable_runner import JobServiceHandle
+from apache_beam.transforms import userstate
 
 from corpusmill.console.compilation import say_that_kernels_are_compiled
 from pipeline.console.progress import Counters, repeat
@@ -43,8 +46,8 @@ def run_locally(run: Run, arguments: Sequence[str]) -> None:
         progress_request_frequency=_PROGRESS_SECONDS if run.workers else None,
         provision_info=fn_runner.ExtendedProvisionInfo(provision),
     )
-    pipeline = beam.Pipeline(runner=runner, options=options)
-    run.build(pipeline)
+    # Each stage asks for views of the options, and Beam parses them anew for each view.
+    object.__setattr__(options, "view_as", cache(options.view_as))
     before, say = shown_here(), [say_that_kernels_are_compiled]
 
     def look() -> None:
@@ -52,8 +55,33 @@ def run_locally(run: Run, arguments: Sequence[str]) -> None:
         if say and any(worker.compiling.value for worker in run.workers):
             say.pop()()
 
-    with WorkerWatch(run.workers), repeat(_PROGRESS_SECONDS, look):
-        pipeline.run().wait_until_finish()
+    with _quick_graphs():
+        pipeline = beam.Pipeline(runner=runner, options=options)
+        run.build(pipeline)
+        with WorkerWatch(run.workers), repeat(_PROGRESS_SECONDS, look):
+            pipeline.run().wait_until_finish()
+
+
+@contextmanager
+def _quick_graphs() -> Iterator[None]:
+    """Let Beam look for states and timers once in each class of stages, and not 20 times in each.
+
+    None of our stages has any. The signatures of all methods are read for that, which takes longer
+    than the rest of the graph.
+    """
+    look, specs = userstate.get_dofn_specs, dict[type, Any]()
+
+    def look_once(dofn: beam.DoFn) -> Any:
+        kind = type(dofn)
+        if kind not in specs:
+            specs[kind] = look(dofn)
+        return specs[kind]
+
+    userstate.get_dofn_specs = look_once
+    try:
+        yield
+    finally:
+        userstate.get_dofn_specs = look
 
 
 _ProgressRequester = fn_runner.ProgressRequester

@@ -1,6 +1,7 @@
 import os
 import pickle
 import shutil
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import fsspec
 import pytest
 
 from corpusmill.dataset.manifest import SUCCESS
-from corpusmill.dataset.shards import read_manifest, read_shard
+from corpusmill.dataset.shards import open_data_set, read_manifest, read_shard
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
 from corpusmill.errors import UserError
@@ -123,3 +124,11 @@ def test_a_pipe_in_the_place_of_a_file_is_refused_without_waiting(
     folder = UrlFolder(str(dataset))
     with pytest.raises(UserError, match="it is not a regular file"):
         check_tokenizer(folder, read_manifest(folder), copy / name)
+
+
+def test_a_server_that_does_not_answer_is_named() -> None:
+    pytest.importorskip("aiohttp")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with pytest.raises(UserError, match=r": 127\.0\.0\.1 cannot be reached \("):
+        open_data_set(UrlFolder(f"http://127.0.0.1:{port}/out"))

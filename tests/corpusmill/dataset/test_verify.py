@@ -178,6 +178,14 @@ def test_an_extra_file_is_found(dataset: Path, name: str) -> None:
     ]
 
 
+def test_what_a_stopped_run_has_left_is_no_damage(dataset: Path) -> None:
+    folder = dataset / f"_temporary-{'0' * 32}"
+    folder.mkdir()
+    for file in (folder / "shard", dataset / "_RUNNING", dataset / f"_RUNNING.{'0' * 32}"):
+        file.write_bytes(b"x")
+    assert verify(dataset) == []
+
+
 def test_swapped_shards_are_found(dataset: Path) -> None:
     first, second = (dataset / name for name in SHARDS)
     first.rename(dataset / "aside")

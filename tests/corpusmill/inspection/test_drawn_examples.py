@@ -25,7 +25,7 @@ def test_examples_are_drawn_from_all_shards(
     recipe = Recipe(shards=3, output=OutputOptions(output_format=output_format))
     manifest = write_dataset(tmp_path / "out", recipe)
     drawn = draw(tmp_path / "out", manifest, 90)
-    assert drawn == draw(tmp_path / "out", manifest, 90)
+    assert drawn[:40] == draw(tmp_path / "out", manifest, 40)
     places = [(one.shard, one.row) for one in drawn]
     assert len(set(places)) == 90
     shards = manifest.splits["train"].shards
