@@ -104,3 +104,14 @@ def test_ranges_that_leave_workers_without_work_are_refused() -> None:
         load_engine("local")(more).check(tasks=2)
     # The job may choose such ranges itself, as when the input is small.
     load_engine("local")(replace(more, range_bytes=None)).check(tasks=2)
+
+
+@pytest.mark.parametrize(
+    ("path", "flags", "has_clients"),
+    [("corpus", (), False), ("gs://bucket/x", (), True), ("corpus", ("--project=x",), True)],
+)
+def test_clients_of_stores_are_imported_only_where_they_may_be_used(
+    path: str, flags: tuple[str, ...], has_clients: bool
+) -> None:
+    engine = load_engine("local")(RunOptions(), flags, [("--input", path)])
+    assert ("google.cloud" in engine.unused_packages) != has_clients
