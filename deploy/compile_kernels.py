@@ -5,8 +5,8 @@
 A kernel is compiled separately for each type of token ids; therefore each objective, also of other
 packages, is built from the bundled sample with vocabularies of all three types, and every format is
 written. Run this with the installed library and with the workers' NUMBA_CPU_NAME,
-NUMBA_CPU_FEATURES and NUMBA_CACHE_DIR. If root runs it, or the owner of the installed library, other
-users copy the kernels, once they may read the folder (chmod -R a+rX).
+NUMBA_CPU_FEATURES and NUMBA_CACHE_DIR. If root runs it, or the owner of the installed library,
+other users copy the kernels, once they may read the folder (chmod -R a+rX).
 """
 
 import json

@@ -2,15 +2,14 @@
 
 from collections.abc import Callable
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from corpusmill.commands.command import Call
-from corpusmill.console.terminal_report import print_inspection
 from corpusmill.dataset.manifest import SUCCESS, Manifest
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.formats.shard_names import check_splits
-from corpusmill.inspection.figures import Report, summarize
 from pipeline.console.progress import Work
 from pipeline.console.run_log import log_event, log_findings
 from pipeline.preparation.beam_folder import BeamFolder
@@ -23,6 +22,9 @@ from pipeline.runners.launch import prepare_launch
 from transforms.recovery.journal import count_finished
 from transforms.storage.file_systems import join_path
 
+if TYPE_CHECKING:
+    from corpusmill.inspection.figures import Report
+
 # Makes the recipe of a build, with a folder for temporary files.
 Prepare = Callable[[Build, str, Console], Recipe]
 
@@ -30,6 +32,9 @@ Prepare = Callable[[Build, str, Console], Recipe]
 def build(command: Build, call: Call) -> int:
     """Build a data set, and print where it is and what is in it."""
     if run_build(command, call):
+        # Imported here because a message about a mistake needs no report.
+        from corpusmill.console.terminal_report import print_inspection  # noqa: PLC0415
+
         output = command.dataset.output
         call.console.print(f"the data set is in {output}")
         manifest, report = log_end(output)
@@ -97,8 +102,10 @@ def _confirm(command: Build, console: Console, prepare: Prepare) -> None:
     console.print("resuming: nothing is left to do, as the data set is complete")
 
 
-def log_end(output: str) -> tuple[Manifest, Report]:
+def log_end(output: str) -> "tuple[Manifest, Report]":
     """Log that a data set is built, and return its manifest and report."""
+    from corpusmill.inspection.figures import summarize  # noqa: PLC0415  as above
+
     manifest = read_manifest(BeamFolder(output))
     report, names = summarize(manifest), ("rows", "tokens", "shards", "bytes")
     splits = {split.name: {name: getattr(split, name) for name in names} for split in report.splits}

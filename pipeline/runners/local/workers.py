@@ -135,5 +135,5 @@ def _choose_context() -> ForkContext | ForkServerContext | SpawnContext:
     if not may_fork or len(tempfile.gettempdir().encode()) > _LONGEST_TEMPORARY_FOLDER:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["pipeline.runners.local.worker", "pipeline.graph"])
+    context.set_forkserver_preload(["pipeline.runners.local.submission", "pipeline.graph"])
     return context
