@@ -93,6 +93,8 @@ def test_repeats_are_merged_from_the_left(words: dict[str, int]) -> None:
 )
 # "#a#a" is a special token, and then a pair that is merged, twice.
 @example({"#a": 2, "aa##": 4, "#a#": 3, "#aaa": 2}, ["#a#a"], 1, "#")
+# A token is merged between two symbols of its own kind.
+@example({"aabbba#bb#a": 5, "baaa": 5, "aa#bb##bbb": 3}, [], 1, "a")
 def test_pairs_of_the_same_text_become_the_same_token(
     words: dict[str, int], special: list[str], frequency: int, prefix: str
 ) -> None:
