@@ -9,6 +9,7 @@ import numpy as np
 from corpusmill.arrays.kernel_cache import njit
 
 COUNT, PAIR, START, SIZE = 0, 1, 2, 3
+FIRST = np.int64(0)
 Entry = tuple[int, int, int, int]
 
 
@@ -74,6 +75,6 @@ def replace_first(heap: np.ndarray, size: int, entry: Entry) -> None:
 
 
 @njit
-def entry_at(heap: np.ndarray, place: int) -> Entry:
-    """Return the entry at a place; the first one is at 0."""
+def entry_at(heap: np.ndarray, place: np.int64) -> Entry:
+    """Return the entry at a place; the first one is at FIRST."""
     return (heap[place, COUNT], heap[place, PAIR], heap[place, START], heap[place, SIZE])

@@ -59,7 +59,7 @@ def reserve(table: np.ndarray, used: int, more: int) -> np.ndarray:
 
 
 @njit
-def number_pairs(cells: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+def number_pairs(cells: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.int64]:
     """Count the pairs of symbols of one cell each.
 
     Args:
@@ -73,7 +73,7 @@ def number_pairs(cells: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.
         used: the number of pairs.
     """
     table: np.ndarray = allocate_table(1024)
-    entries, count, used = np.empty((1024, 4), np.int64), 0, 0
+    entries, count, used = np.empty((1024, 4), np.int64), 0, np.int64(0)
     for place in range(len(cells) - 1):
         if cells[place] < 0:
             count = counts[BOUNDARY - cells[place]]

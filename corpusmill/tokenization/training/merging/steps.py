@@ -18,6 +18,7 @@ from corpusmill.tokenization.training.merging.cells import (
     word_at,
 )
 from corpusmill.tokenization.training.merging.pair_queue import (
+    FIRST,
     Entry,
     entry_at,
     grow_rows,
@@ -237,7 +238,7 @@ def pop_pair(pairs: Pairs) -> Entry:
     """Remove the pair that is merged next, and return its entry; a count of 0 if there is none."""
     heap, sizes = pairs.heap, pairs.sizes
     while sizes[HEAP]:
-        count, pair, start, size = entry_at(heap, 0)
+        count, pair, start, size = entry_at(heap, FIRST)
         total = np.int64(pairs.table[find_slot(pairs.table, np.uint64(pair)), 1])
         if total == count:
             sizes[HEAP] -= 1
