@@ -1,6 +1,8 @@
 """What is said when kernels are compiled: a first run waits for them, and no later one."""
 
 import logging
+import re
+from pathlib import Path
 
 from corpusmill.arrays.kernel_cache import before_compiling, kernel_folder
 from corpusmill.console.terminal import Terminal
@@ -15,11 +17,18 @@ def announce_compilation() -> None:
 
 def say_that_kernels_are_compiled() -> None:
     """Print what the run waits for to a terminal, and log it for all others."""
-    text = (
-        "compiling kernels for this machine's processor, which takes up to a minute; they are kept "
-        f"in {kernel_folder()} for later runs"
-    )
-    _LOG.info(text, extra={"event": "kernels_compiled", "folder": str(kernel_folder())})
+    folder = kernel_folder()
+    text = "compiling kernels for this machine's processor, which takes up to a minute; "
+    if _is_kept(folder):
+        text += f"this happens once, as they are kept in {folder}"
+    else:
+        text += "no cache folder can be written, so name one with NUMBA_CACHE_DIR to keep them"
+    _LOG.info(text, extra={"event": "kernels_compiled", "folder": str(folder)})
     terminal = Terminal(stderr=True)
     if terminal.is_terminal:
         terminal.print(text)
+
+
+def _is_kept(folder: Path) -> bool:
+    """Whether other processes find a folder of kernels, by the digest of the library's sources."""
+    return re.fullmatch("[0-9a-f]{64}", folder.name.rpartition("-")[2]) is not None
