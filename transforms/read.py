@@ -80,6 +80,7 @@ class TaskReader:
                 for batch in self._read_range(planned):
                     for count, number in vars(batch.counts).items():
                         self._tally.add(f"read.{count}", number)
+                    self._count(batch.rejects)
                     # Written as they come: a small compressed file may hold any number of them.
                     if batch.rejects and self._keeps_rejects:
                         self._write(batch.rejects, files)
@@ -127,7 +128,10 @@ class TaskReader:
         for reject in rejects:
             self._sink.write((json.dumps(vars(reject), ensure_ascii=False) + "\n").encode())
         self._rejects += len(rejects)
-        self._tally.add("read.rejects", len(rejects))
+
+    def _count(self, rejects: Sequence[Reject]) -> None:
+        if rejects:
+            self._tally.add("read.rejects", len(rejects))
         for reason, number in Counter(reject.reason for reject in rejects).items():
             self._tally.add(f"read.rejects.{reason}", number)
 

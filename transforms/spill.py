@@ -55,12 +55,18 @@ class Spill:
         self.batches, self._buckets, self._bytes = [], [], 0
         if batches:
             ordered = order_by_bucket(batches, buckets)
-            self.segments += _write_segments(ordered, self._temp_folder)
+            self.segments += write_segments(ordered, self._temp_folder)
 
 
-def _write_segments(
+def write_segments(
     ordered: Iterable[tuple[int, pa.RecordBatch]], temp_folder: str
 ) -> list[Segment]:
+    """Write rows to one new file.
+
+    Args:
+        ordered: (bucket, rows), a segment each.
+        temp_folder: folder of the file.
+    """
     path = new_path(temp_folder, "spill", ".arrow")
     segments: list[Segment] = []
     offset = 0
@@ -88,7 +94,7 @@ def join_files(segments: list[Segment], temp_folder: str, schema: pa.Schema) -> 
         The segments of the joined file.
     """
     ordered = sorted(segments, key=attrgetter("bucket"))
-    joined = _write_segments(
+    joined = write_segments(
         (
             (bucket, rows)
             for bucket, parts in groupby(ordered, key=attrgetter("bucket"))

@@ -25,20 +25,19 @@ from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tokenizers import BertWordPieceTokenizer, ByteLevelBPETokenizer, normalizers, pre_tokenizers
+from tokenizers import BertWordPieceTokenizer, ByteLevelBPETokenizer
 
 from benchmarks.builds import MEGABYTE
 from benchmarks.console import CONSOLE, make_parser
 from benchmarks.measure import measure
-from corpusmill.tokenization.training.byte_level_bpe import ALPHABET, ByteLevelBpeOptions
+from corpusmill.tokenization.training.byte_level_bpe import (
+    ALPHABET,
+    ByteLevelBpeOptions,
+    write_bytes,
+)
+from corpusmill.tokenization.training.counted_words import count_text
 from corpusmill.tokenization.training.merges import train_merges
 from corpusmill.tokenization.training.models import MODELS, model_options
-from corpusmill.tokenization.training.word_counts import (
-    count_words,
-    split_at_spaces,
-    split_before_words,
-    word_cutter,
-)
 from corpusmill.tokenization.training.wordpiece import SPECIAL_TOKENS
 
 WAYS = ("corpusmill", "merges", "tokenizers", "gigatoken")
@@ -61,16 +60,11 @@ def read_batches(path: Path, times: int) -> Iterator[list[str]]:
 
 def count(model: str, path: Path, times: int, output: Path) -> None:
     """Count words and write them to a file, in the order of their bytes."""
-    if model == "bpe":
-        cut = word_cutter(None, pre_tokenizers.ByteLevel(add_prefix_space=False))
-        words = count_words(read_batches(path, times), cut, 5_000_000, split_before_words)
-    else:
-        cut = word_cutter(normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer())
-        words = count_words(read_batches(path, times), cut, 5_000_000, split_at_spaces)
-    ordered = sorted(words)
-    counts = pa.array([words[word] for word in ordered], pa.int64())
-    column = pa.array(ordered, pa.large_string())
-    pq.write_table(pa.table({"word": column, "count": counts}), output)
+    counter = MODELS[model].make_counter(model_options(model, {}))
+    words = count_text(read_batches(path, times), counter, 5_000_000)
+    ordered = (write_bytes(words) if model == "bpe" else words).in_order()
+    column = ordered.words.cast(pa.large_string())
+    pq.write_table(pa.table({"word": column, "count": ordered.counts}), output)
 
 
 def train_with_merges(model: str, counted: Path, vocab_size: int) -> str:

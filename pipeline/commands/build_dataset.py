@@ -18,7 +18,7 @@ from pipeline.preparation.changes import refuse_other
 from pipeline.preparation.output import check_output, is_complete
 from pipeline.preparation.recipe import Recipe, prepare
 from pipeline.preparation.run_folder import name_units, run_folder
-from pipeline.runners.launch import prepare_launch
+from pipeline.runners.launch import list_places, prepare_launch
 from transforms.recovery.journal import count_finished
 from transforms.storage.file_systems import join_path
 
@@ -54,7 +54,8 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
         Whether the data set is there; False if the job was only submitted or translated.
     """
     dataset, console = command.dataset, call.console
-    launch = prepare_launch(command.run, call.engine_arguments, dataset, console, command.log)
+    places = list_places(dataset)
+    launch = prepare_launch(command.run, call.engine_arguments, places, console, command.log)
     pattern = command.output_options.shard_name
     check_splits(pattern, dataset.validation_share > 0)
     output, temp_location, resume = dataset.output, command.run.temp_location, dataset.resume

@@ -23,7 +23,7 @@ from pipeline.preparation.records import Records
 from pipeline.preparation.run_folder import RunFolder
 from pipeline.preparation.temporary_folder import temporary_folder
 from pipeline.runners.engine import Reach
-from pipeline.runners.launch import Launch, prepare_launch
+from pipeline.runners.launch import Launch, list_places, prepare_launch
 
 
 def inspect_corpus(command: InspectCorpus, call: Call) -> int:
@@ -53,7 +53,8 @@ def measure_corpus(
         raise UserError(
             "inspect-corpus --no-wait", "its report needs the result of the job", "Leave it out"
         )
-    launch = prepare_launch(run, call.engine_arguments, command.dataset, console, command.log)
+    places = list_places(command.dataset)
+    launch = prepare_launch(run, call.engine_arguments, places, console, command.log)
     if launch.engine.reach is not Reach.HERE and not run.temp_location:
         raise UserError(
             f"--runner {run.runner}",

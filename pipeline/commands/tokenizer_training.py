@@ -1,7 +1,6 @@
 """How a tokenizer is trained: what is read, and the files that are written."""
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,102 +11,28 @@ from tokenizers import Tokenizer
 from corpusmill.commands.command import Call
 from corpusmill.commands.files import Files
 from corpusmill.console.terminal import hide_native_errors
-from corpusmill.corpus.batches import DocumentBatch, ReadCounts
-from corpusmill.corpus.decompression import open_decompressed
-from corpusmill.corpus.file_range import FileRange
-from corpusmill.corpus.input_formats import read_corpus
-from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError, catch_panics
 from corpusmill.tokenization.training.models import MODELS, model_options
-from corpusmill.tokenization.training.sample import SampleOptions, draw_documents
+from corpusmill.tokenization.training.options import TrainingOptions
 from pipeline.commands.train_tokenizer import TrainTokenizer
-from pipeline.console.progress import ReadingLine, show_reading
-from pipeline.preparation.inputs import (
-    InputFile,
-    absolute,
-    is_local,
-    sum_costs,
+from pipeline.commands.word_counting import (
+    Counted,
+    SampledCorpus,
+    check_sample,
+    count_here,
+    describe_sample,
 )
-from pipeline.preparation.recipe import estimate_text_bytes, find_documents
+from pipeline.console.progress import show_reading
+from pipeline.console.run_log import log_event
+from pipeline.preparation.inputs import absolute, is_local
+from pipeline.preparation.recipe import find_documents
 from pipeline.preparation.records import Records
 from pipeline.preparation.temporary_folder import temporary_folder
+from pipeline.runners.engine import Engine
+from pipeline.runners.launch import Launch, prepare_launch
+from pipeline.runners.local.engine import LocalEngine
 from transforms.storage.file_systems import join_path, split_path
-from transforms.storage.files import file_exists, open_file
-
-
-class _Corpus:
-    """The sentences of a corpus, or of a sample of it, and counts of what was read.
-
-    Attributes:
-        bytes: the size of the input, as `sum_costs`.
-        counts: what was read so far.
-        sampled: the number of documents that are in the sample.
-        rejects: the number of rejects so far, by reason.
-    """
-
-    def __init__(
-        self, files: Sequence[InputFile], options: DocumentOptions, sample: SampleOptions
-    ) -> None:
-        self._files, self._options, self._sample = files, options, sample
-        self.bytes = sum_costs(files)
-        self._share = sample.share(estimate_text_bytes(files, options))
-        self.counts = ReadCounts()
-        self.sampled = 0
-        self.rejects: Counter[str] = Counter()
-
-    def read(self, line: ReadingLine) -> Iterator[list[str]]:
-        """Yield batches of sentences.
-
-        Raises:
-            UserError: the input or the sample holds no document.
-        """
-        for index, file in enumerate(self._files):
-            with open_file(file.path) as raw:
-                stream = open_decompressed(raw, file.path)
-                for batch in read_corpus(stream, FileRange(file.path, index, self._options)):
-                    line.add(batch.counts.bytes)
-                    yield self._sample_sentences(batch)
-        if not self.counts.documents:
-            raise self._refuse_all()
-        if not self.sampled:
-            share = self._sample.sample
-            flag = (
-                f"--sample-bytes {self._sample.sample_bytes}"
-                if share is None
-                else f"--sample {share}"
-            )
-            cause = f"the sample has none of the {self.counts.documents:,} documents"
-            raise UserError(flag, cause, "Give a larger value")
-
-    def _sample_sentences(self, batch: DocumentBatch) -> list[str]:
-        documents = batch.documents
-        self.counts += batch.counts
-        self.rejects.update(reject.reason for reject in batch.rejects)
-        if self._share < 1:
-            ids = documents.column("document").to_numpy()
-            documents = documents.filter(draw_documents(ids, self._share, self._sample.seed))
-        self.sampled += documents.num_rows
-        sentences: list[str] = documents.column("sentences").flatten().to_pylist()
-        return sentences
-
-    def describe(self) -> Iterator[str]:
-        """Describe the parts of the corpus that the tokenizer was not trained on."""
-        if self._share < 1:
-            yield f"a sample: {self.sampled:,} of {self.counts.documents:,} documents"
-        if self.rejects:
-            yield f"left out because they cannot be read: {self._list_rejects()}"
-
-    def _list_rejects(self) -> str:
-        return ", ".join(f"{count:,} {reason}" for reason, count in self.rejects.items())
-
-    def _refuse_all(self) -> UserError:
-        units = self.counts.lines + self.counts.rows
-        rejects = f", of which these cannot be read: {self._list_rejects()}" if self.rejects else ""
-        cure = "The input holds only blank lines and titles: check --input and --document-rule"
-        if self.rejects:
-            cure = "Repair the input, or check --input-format and --text-field"
-        cause = f"it has no text to train with: {units:,} lines and rows were read{rejects}"
-        return UserError("--input", cause, cure)
+from transforms.storage.files import file_exists, write_file
 
 
 def train_tokenizer(command: TrainTokenizer, call: Call) -> int:
@@ -130,33 +55,83 @@ def run_training(command: TrainTokenizer, call: Call, records: Records | None = 
     """
     model, options = MODELS[command.model], model_options(command.model, command.training)
     _check_outputs(command, model.files)
-    with temporary_folder(split_path(absolute(command.output))[0], None) as temp_folder:
+    launch = _prepare_launch(command, call)
+    folder = split_path(absolute(command.output))[0]
+    shown = command.run.progress
+    with temporary_folder(folder, command.run.temp_location) as temp_folder:
         files, documents = find_documents(
             command.input, command.documents, temp_folder, call.console, records
         )
-        corpus = _Corpus(files, documents, command.sample)
-        with show_reading(corpus.bytes, command.progress) as line:
+        corpus = SampledCorpus(files, documents, command.sample)
+        with catch_panics("the trainer"), hide_native_errors():
+            is_small = _is_small(corpus, launch.engine)
+            counted = None
+            if not is_small:
+                counted = _run_job(corpus, command.model, options, launch, temp_folder)
+            with show_reading(corpus.bytes, shown) as line:
 
-            def sentences() -> Iterator[list[str]]:
-                yield from corpus.read(line)
-                line.begin_step(f"training {command.model}")
+                def train() -> str:
+                    done = counted or count_here(corpus, command.model, options, line)
+                    check_sample(done, corpus)
+                    remarks.extend(describe_sample(done, corpus))
+                    line.begin_step(f"training {command.model}")
+                    return model.train_on_words(done.words, options)
 
-            with catch_panics("the trainer"), hide_native_errors():
-                content = _run_apart(lambda: model.train(sentences(), options))
+                remarks: list[str] = []
+                content = _run_apart(train)
     tokenizer = Tokenizer.from_str(content)
     if command.save_model is not None:
         _save_model(tokenizer, command.save_model, call.files)
     call.files.write(command.output, content.encode())
-    return [*corpus.describe(), *_describe(command, tokenizer, options.vocab_size)]
+    size = tokenizer.get_vocab_size(with_added_tokens=True)
+    log_event("run_finished", "the tokenizer is trained", {"status": 0, "tokens": size})
+    return [*remarks, *_describe(command, size, options.vocab_size)]
 
 
-def _run_apart(train: Callable[[], str]) -> str:
-    """Train in another thread: libraries do not look for Ctrl-C, which only this one hears."""
+def _is_small(corpus: SampledCorpus, engine: Engine) -> bool:
+    """Whether a corpus is counted in this process, and not by a job."""
+    return isinstance(engine, LocalEngine) and not (
+        engine.count_workers(corpus.text_bytes) or engine.flags
+    )
+
+
+def _run_job(
+    corpus: SampledCorpus, model: str, options: TrainingOptions, launch: Launch, temp_folder: str
+) -> Counted:
+    """Count the words of a corpus by a job."""
+    # A run that ends in the same folder removes temporary folders without files.
+    write_file(join_path(temp_folder, "begun"), b"")
+    from pipeline.commands.counting_job import (  # noqa: PLC0415  Beam takes a second to import
+        plan_counting,
+        run_counting,
+    )
+
+    return run_counting(plan_counting(corpus, model, options, launch.engine, temp_folder), launch)
+
+
+def _prepare_launch(command: TrainTokenizer, call: Call) -> Launch:
+    """Set up the engine.
+
+    Raises:
+        UserError: it cannot run the job.
+    """
+    run, log = command.run, command.log
+    if not run.wait:
+        cause = "it trains on what the job has counted"
+        raise UserError("train-tokenizer --no-wait", cause, "Leave it out")
+    places = [("--input", path) for path in command.input]
+    if not run.temp_location:  # temporary files are beside the output
+        places.append(("--output", command.output))
+    return prepare_launch(run, call.engine_arguments, places, call.console, log)
+
+
+def _run_apart(work: Callable[[], str]) -> str:
+    """Work in another thread: libraries do not look for Ctrl-C, which only this one hears."""
     result: Future[str] = Future()
 
     def run() -> None:
         try:
-            result.set_result(train())
+            result.set_result(work())
         except BaseException as error:  # also a panic
             result.set_exception(error)
 
@@ -200,9 +175,8 @@ def _save_model(tokenizer: Tokenizer, folder: str, written: Files) -> None:
             written.write(join_path(root, path.name), path.read_bytes())
 
 
-def _describe(command: TrainTokenizer, tokenizer: Tokenizer, wanted: int | None) -> Iterator[str]:
+def _describe(command: TrainTokenizer, size: int, wanted: int | None) -> Iterator[str]:
     """Describe what was trained and where it is, and first warn if it is smaller than wanted."""
-    size = tokenizer.get_vocab_size(with_added_tokens=True)
     if wanted is not None and size < wanted:
         yield (
             f"warning: the vocabulary has {size:,} tokens, fewer than --vocab-size {wanted:,}: "

@@ -8,6 +8,8 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.tokenization.training.parts import NormalizerName
 from corpusmill.tokenization.training.sample import SampleOptions
 from pipeline.commands.builds import FORMAT_NAMES
+from pipeline.console.run_log import LogOptions
+from pipeline.options import RunOptions
 
 
 class GivenOptions(TypedDict, total=False):
@@ -41,9 +43,8 @@ class GivenOptions(TypedDict, total=False):
     dropout: float
     """bpe: the share of merges skipped at random when the tokenizer is used; 0 by default."""
     max_distinct_words: int
-    """How many distinct words are counted at a time; 5 million by default, which take about 600 MB,
-    and many times as much in languages where a word is a whole clause (Chinese, for bpe and
-    unigram): give less there, or a sample. Whenever there are more, the rarest are dropped."""
+    """Most distinct words to train with; 5 million by default. If a corpus has more, the rarest are
+    left out: all that occur less often than some number, the smallest that leaves no more."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,11 @@ class TrainTokenizer:
     vocab.json and merges.txt of bpe, vocab.json of wordlevel, unigram.json of unigram."""
     replace: bool = False
     """Replace files that exist."""
-    progress: bool = True
-    """Show a progress line if the output is a terminal."""
     sample: SampleOptions = field(default_factory=SampleOptions)
     training: GivenOptions = field(default_factory=GivenOptions)
     documents: DocumentOptions = field(default_factory=DocumentOptions)
+    run: RunOptions = field(default_factory=RunOptions)
+    log: LogOptions = field(default_factory=LogOptions)
 
 
 COMMAND = Command(

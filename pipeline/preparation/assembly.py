@@ -1,17 +1,18 @@
 """From a recipe to a job: all that is known before the first record is read."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from corpusmill.corpus.input_formats import reads_in_ranges
+from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.accounting import Expected
 from corpusmill.dataset.manifest import TOKENIZER
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.tokenization.words.word_marks import marked_dtype
 from pipeline.graph import Job
 from pipeline.preparation.header import describe
-from pipeline.preparation.inputs import sum_costs
+from pipeline.preparation.inputs import InputFile, sum_costs
 from pipeline.preparation.recipe import Recipe
 from pipeline.preparation.run_folder import RunFolder
 from pipeline.runners.engine import Engine
@@ -84,8 +85,20 @@ def choose_range_bytes(recipe: Recipe, engine: Engine) -> int:
 
 def cut_tasks(recipe: Recipe, range_bytes: int) -> Iterator[list[PlannedRange]]:
     """Yield the ranges of each task."""
-    in_ranges = reads_in_ranges(recipe.documents)
-    files = recipe.files
+    return cut_files(recipe.files, recipe.documents, range_bytes)
+
+
+def cut_files(
+    files: Sequence[InputFile], documents: DocumentOptions, range_bytes: int
+) -> Iterator[list[PlannedRange]]:
+    """Yield the ranges of each task.
+
+    Args:
+        files: the input.
+        documents: the rules of documents, with a format.
+        range_bytes: the longest range.
+    """
+    in_ranges = reads_in_ranges(documents)
     parts = [(file.path, file.name, file.bytes, file.splittable and in_ranges) for file in files]
     sizes = [file.cost for file in files]
     return group_ranges(cut_ranges(parts, range_bytes), sizes, range_bytes)

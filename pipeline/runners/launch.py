@@ -96,22 +96,35 @@ class Launch:
         log_event("job_submitted", text, {"runner": name, "job_id": job_id, "url": url})
 
 
+def list_places(dataset: CorpusOptions) -> list[tuple[str, str]]:
+    """Return (flag, path) of every place that a build names."""
+    places = [("--input", path) for path in dataset.input]
+    places += [("--source", parse_source(source).path) for source in dataset.source]
+    if isinstance(dataset, DatasetOptions):
+        places.append(("--output", dataset.output))
+    return places
+
+
 def prepare_launch(
     options: RunOptions,
     beam_arguments: Sequence[str],
-    dataset: CorpusOptions,
+    places: Sequence[tuple[str, str]],
     console: Console,
     log: LogOptions,
 ) -> Launch:
     """Set up the engine, check what it can reach, and print how options were set or changed.
 
+    Args:
+        options: where and how the job runs.
+        beam_arguments: options for Beam itself, as the user gave them.
+        places: (flag, path) of every place that workers open, but that of temporary files.
+        console: where this is printed.
+        log: where the log goes.
+
     Raises:
         UserError: the engine cannot run a job with these options and places.
     """
-    places = [("--input", path) for path in dataset.input]
-    places += [("--source", parse_source(source).path) for source in dataset.source]
-    if isinstance(dataset, DatasetOptions):
-        places.append(("--output", dataset.output))
+    places = [*places]
     if options.temp_location:
         places.append(("--temp-location", options.temp_location))
     for flag, path in places:

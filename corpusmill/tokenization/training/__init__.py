@@ -7,7 +7,8 @@ for byte: each model's module says why.
 - `wordpiece`, `byte_level_bpe`, `word_level`, `unigram`: one model each; `unigram` needs the
   sentencepiece library.
 - `options`: what the options of all models have in common.
-- `word_counts`: words counted, and merges learned from the counts.
+- `word_counters` (with `word_table`, `counting_kernels`, `bert_characters`): text to counted words.
+- `counted_words`, `word_characters`: counted words, cut down, sorted, and their characters.
 - `merges` (with `merging`): byte-pair merges learned from counted words.
 - `sample`: which documents of a corpus to train with.
 """

@@ -9,24 +9,27 @@ offered, because its byte-level decoder does not remove them.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 from tokenizers import decoders, pre_tokenizers, processors
 from tokenizers.models import BPE
-from tokenizers.normalizers import Normalizer
 
+from corpusmill.arrays import ragged
+from corpusmill.arrays.kernel_cache import njit
 from corpusmill.errors import check_option
+from corpusmill.tokenization.compiled.byte_level_patterns import byte_alphabet
+from corpusmill.tokenization.training.counted_words import CountedWords, check_words, count_text
+from corpusmill.tokenization.training.merges import train_merges
 from corpusmill.tokenization.training.options import (
     TrainingOptions,
     check_min_frequency,
     check_vocab_size,
 )
 from corpusmill.tokenization.training.parts import make_normalizer, write_tokenizer_json
-from corpusmill.tokenization.training.word_counts import (
-    count_words,
-    split_before_words,
-    train_on_counts,
-    word_cutter,
-)
+from corpusmill.tokenization.training.word_counters import ByteLevelCounter, WordCounter
 
 ALPHABET = tuple(sorted(pre_tokenizers.ByteLevel.alphabet()))
 
@@ -63,6 +66,11 @@ class ByteLevelBpeOptions(TrainingOptions):
         check_option("dropout", self.dropout, 0 <= self.dropout <= 1, "a share, such as 0.1")
 
 
+def make_byte_level_counter(options: ByteLevelBpeOptions) -> WordCounter:
+    """Return the counter of a model's words, as they stand in the text."""
+    return ByteLevelCounter(options.normalizers, options.add_prefix_space)
+
+
 def train_byte_level_bpe(batches: Iterable[list[str]], options: ByteLevelBpeOptions) -> str:
     """Train a byte-level BPE tokenizer. The same sentences and options give the same file.
 
@@ -71,45 +79,84 @@ def train_byte_level_bpe(batches: Iterable[list[str]], options: ByteLevelBpeOpti
         options: options of the training.
 
     Returns:
+        As of `train_byte_level_bpe_on_words`.
+
+    Raises:
+        UserError: likewise.
+    """
+    words = count_text(batches, make_byte_level_counter(options), options.max_distinct_words)
+    return train_byte_level_bpe_on_words(words, options)
+
+
+def train_byte_level_bpe_on_words(words: CountedWords, options: ByteLevelBpeOptions) -> str:
+    """Train a byte-level BPE tokenizer.
+
+    Args:
+        words: what the counter of `make_byte_level_counter` has counted.
+        options: options of the training.
+
+    Returns:
         The tokenizer.json. The special tokens have the first ids, then the bytes, then the pieces
         in the order in which they were joined.
 
     Raises:
-        UserError: the sentences hold no words.
+        UserError: there are no words.
     """
-    normalizer = make_normalizer(options.normalizers)
-    pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=options.add_prefix_space)
-    words = count_words(
-        _normalize(batches, normalizer, "lowercase" in options.normalizers),
-        word_cutter(None, pre_tokenizer),
-        options.max_distinct_words,
-        split_before_words,
-    )
-    tokens, merges = train_on_counts(
-        words, [*options.special_tokens, *ALPHABET], options.vocab_size, options.min_frequency
+    check_words(words)
+    written = write_bytes(words).in_order()
+    tokens, merges = train_merges(
+        written.words.cast(pa.large_string()),
+        written.counts,
+        [*options.special_tokens, *ALPHABET],
+        options.vocab_size,
+        options.min_frequency,
     )
     vocabulary = {token: number for number, token in enumerate(tokens)}
     return write_tokenizer_json(
         BPE(vocabulary, merges, dropout=options.dropout or None),
-        normalizer,
-        pre_tokenizer,
+        make_normalizer(options.normalizers),
+        pre_tokenizers.ByteLevel(add_prefix_space=options.add_prefix_space),
         decoders.ByteLevel(),
         options.special_tokens,
         processors.ByteLevel(trim_offsets=options.trim_offsets),
     )
 
 
-def _normalize(
-    batches: Iterable[list[str]], normalizer: Normalizer | None, lowercase: bool
-) -> Iterable[list[str]]:
-    """Normalize sentences before they are split: the result may contain new white space."""
-    if normalizer is None:
-        return batches
+def write_bytes(words: CountedWords) -> CountedWords:
+    """Return words with each byte as the character that GPT-2 writes for it.
 
-    def normalize(sentence: str) -> str:
-        # The only normalizer that changes ASCII is the one of case.
-        if sentence.isascii():
-            return sentence.lower() if lowercase else sentence
-        return str(normalizer.normalize_str(sentence))
+    Example:
+        " caf\u00e9" becomes "\u0120caf\u00c3\u00a9".
+    """
+    text, offsets = ragged.from_arrow(words.words)
+    characters, ends = _write_bytes(_characters_of_bytes(), text, offsets)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(characters)]
+    written = pa.Array.from_buffers(pa.large_binary(), len(words.words), buffers)
+    return CountedWords(written, words.counts)
 
-    return ([normalize(sentence) for sentence in batch] for batch in batches)
+
+@cache
+def _characters_of_bytes() -> npt.NDArray[np.uint8]:
+    """The size and the UTF-8 of each byte's character, uint8[256, 3]."""
+    rows = np.zeros((256, 3), np.uint8)
+    for character, byte in byte_alphabet().items():
+        encoded = character.encode()
+        rows[byte, 0], rows[byte, 1 : 1 + len(encoded)] = len(encoded), [*encoded]
+    return rows
+
+
+@njit
+def _write_bytes(
+    characters: np.ndarray, text: np.ndarray, offsets: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    written, ends = np.empty(2 * (offsets[-1] - offsets[0]), np.uint8), np.zeros_like(offsets)
+    size = 0
+    for word in range(len(offsets) - 1):
+        for place in range(offsets[word], offsets[word + 1]):
+            row = characters[text[place]]
+            written[size] = row[1]
+            if row[0] == 2:
+                written[size + 1] = row[2]
+            size += row[0]
+        ends[word + 1] = size
+    return written[:size], ends

@@ -7,12 +7,30 @@ from typing import Any, NamedTuple
 from corpusmill.errors import UserError
 from corpusmill.tokenization.training.byte_level_bpe import (
     ByteLevelBpeOptions,
+    make_byte_level_counter,
     train_byte_level_bpe,
+    train_byte_level_bpe_on_words,
 )
 from corpusmill.tokenization.training.options import TrainingOptions
-from corpusmill.tokenization.training.unigram import UnigramOptions, train_unigram
-from corpusmill.tokenization.training.word_level import WordLevelOptions, train_word_level
-from corpusmill.tokenization.training.wordpiece import WordPieceOptions, train_wordpiece
+from corpusmill.tokenization.training.unigram import (
+    UnigramOptions,
+    make_unigram_counter,
+    train_unigram,
+    train_unigram_on_words,
+)
+from corpusmill.tokenization.training.word_counters import WordCounter
+from corpusmill.tokenization.training.word_level import (
+    WordLevelOptions,
+    make_word_level_counter,
+    train_word_level,
+    train_word_level_on_words,
+)
+from corpusmill.tokenization.training.wordpiece import (
+    WordPieceOptions,
+    make_wordpiece_counter,
+    train_wordpiece,
+    train_wordpiece_on_words,
+)
 
 
 class Model(NamedTuple):
@@ -21,19 +39,47 @@ class Model(NamedTuple):
     Attributes:
         options: the dataclass of its options.
         train: trains with batches of sentences and options, and returns a tokenizer.json.
+        make_counter: makes the counter of its words from options.
+        train_on_words: trains with counted words and options, and returns a tokenizer.json.
         files: the files that the model itself is saved as.
     """
 
     options: type[TrainingOptions]
     train: Callable[..., str]
+    make_counter: Callable[..., WordCounter]
+    train_on_words: Callable[..., str]
     files: tuple[str, ...]
 
 
 MODELS: dict[str, Model] = {
-    "wordpiece": Model(WordPieceOptions, train_wordpiece, ("vocab.txt",)),
-    "bpe": Model(ByteLevelBpeOptions, train_byte_level_bpe, ("vocab.json", "merges.txt")),
-    "wordlevel": Model(WordLevelOptions, train_word_level, ("vocab.json",)),
-    "unigram": Model(UnigramOptions, train_unigram, ("unigram.json",)),
+    "wordpiece": Model(
+        WordPieceOptions,
+        train_wordpiece,
+        make_wordpiece_counter,
+        train_wordpiece_on_words,
+        ("vocab.txt",),
+    ),
+    "bpe": Model(
+        ByteLevelBpeOptions,
+        train_byte_level_bpe,
+        make_byte_level_counter,
+        train_byte_level_bpe_on_words,
+        ("vocab.json", "merges.txt"),
+    ),
+    "wordlevel": Model(
+        WordLevelOptions,
+        train_word_level,
+        make_word_level_counter,
+        train_word_level_on_words,
+        ("vocab.json",),
+    ),
+    "unigram": Model(
+        UnigramOptions,
+        train_unigram,
+        make_unigram_counter,
+        train_unigram_on_words,
+        ("unigram.json",),
+    ),
 }
 
 

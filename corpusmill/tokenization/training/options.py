@@ -19,9 +19,8 @@ class TrainingOptions:
     normalizers: tuple[NormalizerName, ...] = ()
     """Normalizers applied to text before it is split, in this order."""
     max_distinct_words: int = 5_000_000
-    """Most distinct words, with the punctuation attached to them, counted at a time; about 600 MB,
-    and many times as much if words are whole clauses (Chinese, for bpe and unigram): give less for
-    those, or a sample. Whenever a corpus exceeds it, the rarest words are dropped."""
+    """Most distinct words to train with. If a corpus has more, the rarest are left out: all that
+    occur less often than some number, the smallest that leaves no more."""
 
     def __post_init__(self) -> None:
         """Check each value.

@@ -22,13 +22,14 @@ from tokenizers import decoders, pre_tokenizers
 from tokenizers.models import Unigram
 
 from corpusmill.errors import UserError, check_option
+from corpusmill.tokenization.training.counted_words import CountedWords, check_words, count_text
 from corpusmill.tokenization.training.options import (
     TrainingOptions,
     check_unknown_token,
     check_vocab_size,
 )
 from corpusmill.tokenization.training.parts import make_normalizer, write_tokenizer_json
-from corpusmill.tokenization.training.word_counts import count_words, word_cutter
+from corpusmill.tokenization.training.word_counters import UnitCounter, WordCounter
 
 _THREADS = 16
 
@@ -84,15 +85,35 @@ def train_unigram(batches: Iterable[list[str]], options: UnigramOptions) -> str:
     Raises:
         UserError: the sentences hold no words, or more characters than the vocabulary has room for.
     """
-    normalizer = make_normalizer(options.normalizers)
-    pre_tokenizer = pre_tokenizers.Metaspace()
-    cut_words = word_cutter(normalizer, pre_tokenizer)
-    words = count_words(batches, cut_words, options.max_distinct_words)
+    words = count_text(batches, make_unigram_counter(options), options.max_distinct_words)
+    return train_unigram_on_words(words, options)
+
+
+def make_unigram_counter(options: UnigramOptions) -> WordCounter:
+    """Return the counter of a model's words."""
+    return UnitCounter(make_normalizer(options.normalizers), pre_tokenizers.Metaspace())
+
+
+def train_unigram_on_words(words: CountedWords, options: UnigramOptions) -> str:
+    """Train a unigram tokenizer on counted words; the rest is as of `train_unigram`.
+
+    Raises:
+        UserError: there are no words, or more characters than the vocabulary has room for.
+    """
+    check_words(words)
     special = [(token, 0.0) for token in options.special_tokens]
     unknown = options.special_tokens.index(options.unk_token)
-    model = Unigram([*special, *_train_pieces(words, options)], unknown, byte_fallback=False)
+    model = Unigram(
+        [*special, *_train_pieces(words.to_counter(), options)], unknown, byte_fallback=False
+    )
     decoder = decoders.Metaspace()
-    return write_tokenizer_json(model, normalizer, pre_tokenizer, decoder, options.special_tokens)
+    return write_tokenizer_json(
+        model,
+        make_normalizer(options.normalizers),
+        pre_tokenizers.Metaspace(),
+        decoder,
+        options.special_tokens,
+    )
 
 
 def _train_pieces(words: Counter[str], options: UnigramOptions) -> list[tuple[str, float]]:

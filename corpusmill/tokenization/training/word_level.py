@@ -12,6 +12,7 @@ from tokenizers import Regex, decoders, pre_tokenizers
 from tokenizers.models import WordLevel
 
 from corpusmill.errors import UserError
+from corpusmill.tokenization.training.counted_words import CountedWords, check_words, count_text
 from corpusmill.tokenization.training.options import (
     TrainingOptions,
     check_min_frequency,
@@ -19,7 +20,7 @@ from corpusmill.tokenization.training.options import (
     check_vocab_size,
 )
 from corpusmill.tokenization.training.parts import make_normalizer, write_tokenizer_json
-from corpusmill.tokenization.training.word_counts import count_words, word_cutter
+from corpusmill.tokenization.training.word_counters import UnitCounter, WordCounter
 
 # What `\s` matches in Python's re, which the seed uses; other engines exclude U+001C to U+001F.
 _WHITE_SPACE = r"[\s\x{1c}-\x{1f}\x{85}]"
@@ -71,15 +72,32 @@ def train_word_level(batches: Iterable[list[str]], options: WordLevelOptions) ->
     Raises:
         UserError: the sentences hold no words, or none often enough.
     """
-    normalizer = make_normalizer(options.normalizers)
-    pre_tokenizer = pre_tokenizers.Sequence(
+    words = count_text(batches, make_word_level_counter(options), options.max_distinct_words)
+    return train_word_level_on_words(words, options)
+
+
+def make_word_level_counter(options: WordLevelOptions) -> WordCounter:
+    """Return the counter of a model's words."""
+    return UnitCounter(make_normalizer(options.normalizers), _pre_tokenizer())
+
+
+def _pre_tokenizer() -> pre_tokenizers.PreTokenizer:
+    return pre_tokenizers.Sequence(
         [
             pre_tokenizers.Split(Regex(_WHITE_SPACE), "removed"),
             pre_tokenizers.Split(Regex(_MARKS), "isolated"),
         ]
     )
-    cut_words = word_cutter(normalizer, pre_tokenizer)
-    words = count_words(batches, cut_words, options.max_distinct_words)
+
+
+def train_word_level_on_words(counted: CountedWords, options: WordLevelOptions) -> str:
+    """Make a tokenizer of counted words; the rest is as of `train_word_level`.
+
+    Raises:
+        UserError: there are no words, or none often enough.
+    """
+    check_words(counted)
+    words = counted.to_counter()
     tokens = [*_choose(words, options), *options.special_tokens]
     vocabulary = {token: number for number, token in enumerate(tokens)}
     # WordPiece's decoder puts a space before each token without the prefix, and no word begins with
@@ -92,7 +110,10 @@ def train_word_level(batches: Iterable[list[str]], options: WordLevelOptions) ->
         ]
     )
     model = WordLevel(vocabulary, unk_token=options.unk_token)
-    return write_tokenizer_json(model, normalizer, pre_tokenizer, decoder, options.special_tokens)
+    normalizer = make_normalizer(options.normalizers)
+    return write_tokenizer_json(
+        model, normalizer, _pre_tokenizer(), decoder, options.special_tokens
+    )
 
 
 def _choose(words: Counter[str], options: WordLevelOptions) -> list[str]:

@@ -6,21 +6,24 @@ the same corpus gives a different vocabulary each time. Here all characters are 
 order before pairs are merged; this determines everything else.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers, processors
 from tokenizers.models import WordPiece
 
 from corpusmill.errors import UserError, check_option
+from corpusmill.tokenization.training.counted_words import CountedWords, check_words, count_text
+from corpusmill.tokenization.training.merges import train_merges
 from corpusmill.tokenization.training.options import (
     TrainingOptions,
     check_min_frequency,
     check_vocab_size,
 )
 from corpusmill.tokenization.training.parts import make_normalizer
-from corpusmill.tokenization.training.word_counts import count_words, train_on_counts, word_cutter
+from corpusmill.tokenization.training.word_characters import find_characters, keep_alphabet
+from corpusmill.tokenization.training.word_counters import BertCounter, WordCounter
 
 # What begins a token that continues a word.
 _PREFIX = "##"
@@ -103,6 +106,11 @@ def bert_tokenizer(
     return tokenizer
 
 
+def make_wordpiece_counter(options: WordPieceOptions) -> WordCounter:
+    """Return the counter of a model's words."""
+    return BertCounter(options.normalizers, options.lowercase)
+
+
 def train_wordpiece(batches: Iterable[list[str]], options: WordPieceOptions) -> str:
     """Train a tokenizer like BERT's. The same sentences and options give the same file.
 
@@ -111,47 +119,51 @@ def train_wordpiece(batches: Iterable[list[str]], options: WordPieceOptions) -> 
         options: options of the training.
 
     Returns:
+        As of `train_wordpiece_on_words`.
+
+    Raises:
+        UserError: likewise.
+    """
+    words = count_text(batches, make_wordpiece_counter(options), options.max_distinct_words)
+    return train_wordpiece_on_words(words, options)
+
+
+def train_wordpiece_on_words(words: CountedWords, options: WordPieceOptions) -> str:
+    """Train a tokenizer like BERT's.
+
+    Args:
+        words: what the counter of `make_wordpiece_counter` has counted.
+        options: options of the training.
+
+    Returns:
         The tokenizer.json. The special tokens have the first ids, then the characters of words,
         then the characters after the first one in a word, then the pieces in the order in which
         they were joined.
 
     Raises:
-        UserError: the sentences hold no words, or more characters than the vocabulary has room for,
-            or fewer than a word needs are wanted.
+        UserError: there are no words, or more characters than the vocabulary has room for, or fewer
+            than a word needs are wanted.
     """
-    bert = normalizers.BertNormalizer(lowercase=options.lowercase)
-    normalizer = make_normalizer(options.normalizers, bert)
-    cut_words = word_cutter(normalizer, pre_tokenizers.BertPreTokenizer())
-    words = count_words(batches, cut_words, options.max_distinct_words)
+    check_words(words)
     if options.limit_alphabet is not None:
-        words = _keep_alphabet(words, options.limit_alphabet)
+        words = keep_alphabet(words, options.limit_alphabet)
     special = set(options.special_tokens)
-    characters = sorted(set().union(*words) - special)
-    inner = sorted({_PREFIX + character for word in words for character in word[1:]} - special)
-    needed = len(special) + len(characters) + len(inner)
+    first, inner = find_characters(words)
+    tokens = [token for token in sorted({*first, *inner}) if token not in special]
+    tokens += [token for token in sorted(_PREFIX + one for one in inner) if token not in special]
+    needed = len(special) + len(tokens)
     check_vocab_size(options.vocab_size, needed, "special tokens and characters of the corpus")
-    tokens, _ = train_on_counts(
-        words,
-        [*options.special_tokens, *characters, *inner],
+    ordered = words.in_order()
+    tokens, _ = train_merges(
+        ordered.words.cast(pa.large_string()),
+        ordered.counts,
+        [*options.special_tokens, *tokens],
         options.vocab_size,
         options.min_frequency,
         _PREFIX,
     )
     vocabulary = {token: number for number, token in enumerate(tokens)}
     tokenizer = bert_tokenizer(vocabulary, options.lowercase, special_tokens=options.special_tokens)
-    tokenizer.normalizer = normalizer
+    bert = normalizers.BertNormalizer(lowercase=options.lowercase)
+    tokenizer.normalizer = make_normalizer(options.normalizers, bert)
     return str(tokenizer.to_str(pretty=True))
-
-
-def _keep_alphabet(words: Counter[str], most: int) -> Counter[str]:
-    """Keep the words of the most frequent characters; of equally frequent ones, the lowest."""
-    characters: Counter[str] = Counter()
-    for word, count in words.items():
-        for character in word:
-            characters[character] += count
-    kept = set(sorted(characters, key=lambda character: (-characters[character], character))[:most])
-    known = Counter({word: count for word, count in words.items() if kept.issuperset(word)})
-    if not known:
-        cause = "every word has a character beside these"
-        raise UserError(f"--limit-alphabet {most}", cause, "Give more")
-    return known

@@ -79,7 +79,7 @@ def test_the_work_is_that_of_the_job(
     flags = ("--num-shards", str(shards), "--range-bytes", "10000", "--duplicates", "4")
     planned = plan("bert", tokenizer_path, "--input", sample, *flags, "--max-seq-length", "64")
     units, written = Counter[str](), [0]
-    once, write = Journal.once, transforms.spill._write_segments
+    once, write = Journal.once, transforms.spill.write_segments
 
     def count_once(journal: Journal, name: str, *rest: Any) -> Any:
         units[name.partition("-")[0]] += 1
@@ -91,7 +91,7 @@ def test_the_work_is_that_of_the_job(
         return segments
 
     monkeypatch.setattr(Journal, "once", count_once)
-    monkeypatch.setattr(transforms.spill, "_write_segments", count_written)
+    monkeypatch.setattr(transforms.spill, "write_segments", count_written)
     build([sample], tokenizer_path, tmp_path / "out", *flags)
     counts = planned["counts"]
     assert (counts["tasks"], counts["merges"], counts["shards"]) == (

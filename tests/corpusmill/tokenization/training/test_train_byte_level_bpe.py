@@ -5,16 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from tokenizers import ByteLevelBPETokenizer, Tokenizer, pre_tokenizers
+from tokenizers import ByteLevelBPETokenizer, Tokenizer
 
 from corpusmill.tokenization.training import byte_level_bpe
 from corpusmill.tokenization.training.byte_level_bpe import (
     ByteLevelBpeOptions,
     train_byte_level_bpe,
 )
-from corpusmill.tokenization.training.word_counts import split_before_words, word_cutter
 from tests.tools.tokenizer_samples import TEXT
 
 SPACED = ["今天天气很好。" * 30 + " ab", *TEXT, " two  three   four \u3000 five\t six\n"]
@@ -58,18 +55,6 @@ def test_wikitext_2_gives_the_file_of_the_librarys_class(wikitext: Path) -> None
     ours = train_byte_level_bpe([text], options)
     assert len(json.loads(ours)["model"]["vocab"]) == 30000
     assert ours == plain(text, options)
-
-
-characters = st.sampled_from("ab1'.s \t\n\u3000\u00a0\u0085\x1cé東\u00b4\u0301")
-
-
-@given(st.text(characters, max_size=30), st.booleans())
-def test_units_are_cut_into_the_words_of_the_whole_text(text: str, prefix: bool) -> None:
-    cut_words = word_cutter(None, pre_tokenizers.ByteLevel(add_prefix_space=prefix))
-    first, *later = split_before_words(text) or [""]
-    words = cut_words(first) if first else []
-    words += [word for unit in later for word in cut_words(" " + unit)]
-    assert words == (cut_words(text) if text else [])
 
 
 def test_special_tokens_then_bytes_then_joined_pieces() -> None:

@@ -1,38 +1,17 @@
-"""Words counted from a stream of text in bounded memory, and merges learned from the counts.
-
-Text is split at ASCII spaces first. What lies between two of them, a *unit*, is normalized and cut
-into words once, not at each occurrence.
-"""
+"""Words counted one by one in Python: the plain reference of the compiled counters."""
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-
-import numpy as np
-import pyarrow as pa
-from tokenizers.normalizers import Normalizer
-from tokenizers.pre_tokenizers import PreTokenizer
+from collections.abc import Callable, Iterable
 
 from corpusmill.errors import UserError
-from corpusmill.tokenization.training.merges import train_merges
-
-CutWords = Callable[[str], list[str]]
+from corpusmill.tokenization.training.word_counters import CutWords
 
 # A sentence with more characters per unit is cut into words at once: in scripts without spaces,
 # units do not recur.
 _LONG_UNITS = 32
 
 _BEFORE_WORD = re.compile(r" (?=\S)")
-
-
-def word_cutter(normalizer: Normalizer | None, pre_tokenizer: PreTokenizer) -> CutWords:
-    """Return the function that cuts text into words like a tokenizer with these parts."""
-
-    def cut(text: str) -> list[str]:
-        normalized = normalizer.normalize_str(text) if normalizer else text
-        return [word for word, _ in pre_tokenizer.pre_tokenize_str(normalized)]
-
-    return cut
 
 
 def split_at_spaces(sentence: str) -> list[str]:
@@ -101,17 +80,3 @@ def _drop_rarest(counters: tuple[Counter[str], ...], most: int) -> None:
             kept = {word: count for word, count in counts.items() if count > rarest}
             counts.clear()
             counts.update(kept)
-
-
-def train_on_counts(
-    words: Counter[str],
-    tokens: Sequence[str],
-    vocab_size: int,
-    min_frequency: int,
-    prefix: str = "",
-) -> tuple[list[str], list[tuple[str, str]]]:
-    """Learn merges from counted words: see `train_merges`."""
-    ordered = sorted(words)
-    counts = np.fromiter(map(words.__getitem__, ordered), np.int64, len(ordered))
-    column = pa.array(ordered, pa.large_string())
-    return train_merges(column, counts, tokens, vocab_size, min_frequency, prefix)

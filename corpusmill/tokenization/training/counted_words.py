@@ -1,0 +1,155 @@
+"""Distinct words with their counts: cut down to the most frequent, and sorted by their bytes."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from corpusmill.arrays import ragged
+from corpusmill.arrays.kernel_cache import njit
+from corpusmill.errors import UserError
+from corpusmill.tokenization.training.word_counters import WordCounter
+
+_KEY_BYTES = 8
+
+
+class CountedWords(NamedTuple):
+    """Distinct words in any order.
+
+    Attributes:
+        words: the words, as bytes of UTF-8.
+        counts: int64[n], how often each occurs.
+    """
+
+    words: pa.LargeBinaryArray
+    counts: npt.NDArray[np.int64]
+
+    def in_order(self) -> "CountedWords":
+        """Return the words in the order of their bytes, which is that of their code points."""
+        order = sort_order(self.words)
+        return CountedWords(self.words.take(pa.array(order)), self.counts[order])
+
+    def keep_most_frequent(self, most: int) -> "CountedWords":
+        """Return the words that occur at least `choose_least_count` times."""
+        if len(self.counts) <= most:
+            return self
+        kept = self.counts >= choose_least_count(*np.unique(self.counts, return_counts=True), most)
+        return CountedWords(self.words.filter(pa.array(kept)), self.counts[kept])
+
+    def to_counter(self) -> Counter[str]:
+        """Return the same as Python objects."""
+        words = self.words.cast(pa.large_string()).to_pylist()
+        return Counter(dict(zip(words, self.counts.tolist(), strict=True)))
+
+
+def count_text(batches: Iterable[list[str]], counter: WordCounter, most: int) -> CountedWords:
+    """Count the words of batches of sentences in this process; all distinct words are kept.
+
+    Args:
+        batches: batches of sentences.
+        counter: counts them.
+        most: as of `CountedWords.keep_most_frequent`.
+    """
+    for batch in batches:
+        counter.add(pa.array(batch, pa.large_string()))
+    return read_words(counter, most)
+
+
+def read_words(counter: WordCounter, most: int) -> CountedWords:
+    """Return what a counter has counted.
+
+    Args:
+        counter: its table was never cleared.
+        most: as of `CountedWords.keep_most_frequent`.
+    """
+    counter.finish()
+    numbers = counter.table.numbers()
+    counted = CountedWords(counter.table.words(numbers), counter.table.counts(numbers))
+    return counted.keep_most_frequent(most)
+
+
+def check_words(words: CountedWords) -> None:
+    """Refuse a corpus without words.
+
+    Raises:
+        UserError: there are none.
+    """
+    if not len(words.counts):
+        raise UserError("--input", "it holds no words to train with", "Give files with text")
+
+
+def choose_least_count(
+    counts: npt.NDArray[np.int64], words: npt.NDArray[np.int64], most: int
+) -> int:
+    """Return the smallest count with which at most `most` words are kept.
+
+    Words of equal count are kept together or not at all, so that nothing depends on their order.
+
+    Args:
+        counts: int64[n], the counts that occur, in ascending order.
+        words: int64[n], the number of words of each.
+        most: most words.
+
+    Raises:
+        UserError: even of the most frequent words there are more.
+    """
+    kept = np.cumsum(words[::-1])[::-1]
+    fitting = np.flatnonzero(kept <= most)
+    if not len(fitting):
+        cause = f"{kept[-1]:,} words are equally frequent, and there are no more frequent ones"
+        raise UserError(f"--max-distinct-words {most}", cause, f"Give {kept[-1]:,} or more")
+    return int(counts[fitting[0]])
+
+
+def sort_order(words: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
+    """Return the numbers of distinct words in the order of their bytes, int64[n].
+
+    The first 8 bytes are compared as one integer, and of words that they do not tell apart the next
+    8, and so on. Arrow's own sorting compares one pair of words after another.
+    """
+    text, offsets = ragged.from_arrow(words)
+    order = np.arange(len(words))
+    tied, groups, depth = order.copy(), np.zeros(len(words), np.int64), 0
+    while len(tied):
+        rows = order[tied]
+        keys, sizes = read_keys(text, offsets, rows, depth)
+        sorted_ = np.lexsort((sizes, keys, groups))
+        order[tied] = rows[sorted_]
+        keys, sizes, groups = keys[sorted_], sizes[sorted_], groups[sorted_]
+        begins = np.ones(len(tied), np.bool_)
+        begins[1:] = (keys[1:] != keys[:-1]) | (groups[1:] != groups[:-1])
+        begins[1:] |= sizes[1:] != sizes[:-1]
+        groups = np.cumsum(begins)
+        is_tied = np.bincount(groups)[groups] > 1
+        tied, groups, depth = tied[is_tied], groups[is_tied], depth + _KEY_BYTES
+    return order
+
+
+@njit
+def read_keys(
+    text: np.ndarray, offsets: np.ndarray, rows: np.ndarray, depth: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return 8 bytes of each word as integers that sort like them.
+
+    Args:
+        text: uint8[bytes].
+        offsets: integers[words + 1] into text.
+        rows: int64[n], the numbers of words.
+        depth: number of the first byte.
+
+    Returns:
+        keys: uint64[n]; bytes that a word does not have are zeros.
+        sizes: uint8[n], how many bytes it has, up to 8.
+    """
+    keys, sizes = np.zeros(len(rows), np.uint64), np.zeros(len(rows), np.uint8)
+    for number in range(len(rows)):
+        begin, end = offsets[rows[number]] + depth, offsets[rows[number] + 1]
+        key = np.uint64(0)
+        for place in range(begin, min(end, begin + _KEY_BYTES)):
+            key |= np.uint64(text[place]) << np.uint64(56 - 8 * (place - begin))
+        keys[number] = key
+        sizes[number] = max(0, min(end - begin, _KEY_BYTES))
+    return keys, sizes

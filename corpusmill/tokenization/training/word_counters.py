@@ -1,0 +1,259 @@
+"""Counters of words: sentences in Arrow's columns to distinct words and counts.
+
+A counter counts in compiled loops what these are proven to cut like the tokenizers library, and
+passes the rest to the library: `ByteLevelCounter` for byte-level BPE, `BertCounter` for WordPiece.
+`UnitCounter` is for every other model: it counts the *units* between spaces, and the library cuts
+each distinct unit once.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from tokenizers import normalizers, pre_tokenizers
+from tokenizers.normalizers import Normalizer
+from tokenizers.pre_tokenizers import PreTokenizer
+
+from corpusmill.arrays import ragged
+from corpusmill.tokenization.compiled.byte_level_pieces import PieceRules, character_classes
+from corpusmill.tokenization.training import counting_kernels as kernels
+from corpusmill.tokenization.training.bert_characters import (
+    FEW_CODES,
+    MANY_CODES,
+    read_bert_characters,
+)
+from corpusmill.tokenization.training.parts import NormalizerName, make_normalizer
+from corpusmill.tokenization.training.word_table import WORDS_AT_ONCE, WordTable
+
+CutWords = Callable[[str], list[str]]
+
+# A counter is full with this many distinct words, or bytes of them; a table of both takes 130 MB.
+_MOST_WORDS, _MOST_BYTES = 2**20, 32 * 2**20
+# In bytes. Longer units are rare, and do not recur.
+_LONGEST_UNIT = 64
+# Once so much was left to the library, more characters are compiled, which takes half a second.
+_MOST_LEFT = 2**16
+# The normalized text of words that are added together.
+_TEXT_AT_ONCE = 2**18
+
+
+class WordCounter(ABC):
+    """Counts the words of sentences.
+
+    Args:
+        names: normalizers that are applied to each sentence before it is cut.
+
+    Attributes:
+        table: the words.
+        counted: the number of words so far, equal ones counted each.
+    """
+
+    def __init__(self, names: Sequence[NormalizerName] = ()) -> None:
+        self.table, self.counted = WordTable(), 0
+        self._spans = np.empty((WORDS_AT_ONCE, 3), np.uint64)
+        self._normalizer, self._lowercase = make_normalizer(names), "lowercase" in names
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the table should be drained before more is counted."""
+        return _is_full(self.table)
+
+    def add(self, sentences: pa.Array) -> None:
+        """Count the words of sentences, a string array without nulls."""
+        if self._normalizer:
+            sentences = self._normalize(sentences)
+        text, offsets = ragged.from_arrow(sentences)
+        self._count(text, offsets)
+
+    def finish(self) -> None:  # noqa: B027  most have nothing to do
+        """Put everything that was counted into the table."""
+
+    @abstractmethod
+    def _count(self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.integer]) -> None:
+        """Count the words of sentences that are normalized already."""
+
+    def _normalize(self, sentences: pa.Array) -> pa.Array:
+        normalizer, lowercase = self._normalizer, self._lowercase
+
+        def normalize(sentence: str) -> str:
+            # The only normalizer that changes ASCII is the one of case.
+            if sentence.isascii():
+                return sentence.lower() if lowercase else sentence
+            return str(normalizer.normalize_str(sentence))  # type: ignore[union-attr]
+
+        return pa.array(map(normalize, sentences.to_pylist()), pa.large_string())
+
+    def _run(
+        self,
+        cut: Callable[..., kernels.Progress],
+        table: WordTable,
+        words: kernels.Words,
+        sentences: int,
+        most_left: int,
+    ) -> tuple[npt.NDArray[np.int64], int]:
+        """Run a kernel to the end of the sentences, and add its words to a table.
+
+        Args:
+            cut: the kernel, which takes its progress and the array of stretches that are left.
+            table: where the words are added.
+            words: where the kernel writes them.
+            sentences: the number of sentences.
+            most_left: the most stretches that it leaves.
+
+        Returns:
+            The stretches that are left, int64[n, 2], and the number of words.
+        """
+        left = np.empty((most_left, 2), np.int64)
+        progress, counted = kernels.Progress(0, -1, 0, 0), 0
+        while progress.sentence < sentences:
+            progress = kernels.Progress(*cut(progress, left))
+            table.add(words.text, words.spans[: progress.written])
+            counted += progress.written
+        return left[: progress.left], counted
+
+    def _add_words(self, words: Sequence[str], counts: Sequence[int] | None = None) -> None:
+        """Add words that the library has cut."""
+        text, offsets = ragged.from_arrow(pa.array(words, pa.large_string()))
+        numbers = np.ones(len(words), np.int64) if counts is None else np.array(counts, np.int64)
+        self.table.add_words(text, offsets, numbers)
+        self.counted += int(numbers.sum())
+
+
+class ByteLevelCounter(WordCounter):
+    """Counts the pieces of byte-level BPE with GPT-2's pattern, as they stand in the text.
+
+    Args:
+        names: as for every counter.
+        add_prefix_space: whether a sentence that does not begin with a space gets one.
+    """
+
+    def __init__(self, names: Sequence[NormalizerName], add_prefix_space: bool) -> None:
+        super().__init__(names)
+        self._adds_space = add_prefix_space
+        self._rules = PieceRules(character_classes(), False, 2**62)
+        self._pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+
+    def _count(self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.integer]) -> None:
+        if self._adds_space:
+            text, offsets = kernels.begin_with_spaces(text, offsets)
+
+        def cut(progress: kernels.Progress, left: np.ndarray) -> Any:
+            return kernels.cut_pieces(self._rules, text, offsets, progress, left, self._spans)
+
+        words, sentences = kernels.Words(text, self._spans), len(offsets) - 1
+        left, counted = self._run(cut, self.table, words, sentences, sentences)
+        self.counted += counted
+        for start, stop in left.tolist():
+            stretch = str(text[start:stop].data, "utf-8")
+            pieces = self._pre_tokenizer.pre_tokenize_str(stretch)
+            self._add_words([stretch[begin:end] for _, (begin, end) in pieces])
+
+
+class BertCounter(WordCounter):
+    """Counts words as BERT's normalizer and pre-tokenizer break them.
+
+    Args:
+        names: as for every counter; BERT's own normalizer follows them.
+        lowercase: whether text is lower-cased and accents are stripped.
+    """
+
+    def __init__(self, names: Sequence[NormalizerName], lowercase: bool) -> None:
+        super().__init__(names)
+        self._bert_lowercase = lowercase
+        self._cut = word_cutter(
+            normalizers.BertNormalizer(lowercase=lowercase), pre_tokenizers.BertPreTokenizer()
+        )
+        self._left_bytes, self._text = 0, np.empty(_TEXT_AT_ONCE, np.uint8)
+        self._know(FEW_CODES)
+
+    def _know(self, codes: int) -> None:
+        self._codes = codes
+        self._alphabet = read_bert_characters(self._bert_lowercase, codes)
+
+    def _count(self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.integer]) -> None:
+        left = self._count_known(text, offsets)
+        self._left_bytes += int((left[:, 1] - left[:, 0]).sum())
+        if len(left) and self._codes == FEW_CODES and self._left_bytes > _MOST_LEFT:
+            self._know(MANY_CODES)
+            offsets = np.cumsum([0, *(left[:, 1] - left[:, 0])])
+            text = np.concatenate([text[start:stop] for start, stop in left.tolist()])
+            left = self._count_known(text, offsets)
+        for start, stop in left.tolist():
+            self._add_words(self._cut(str(text[start:stop].data, "utf-8")))
+
+    def _count_known(
+        self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.integer]
+    ) -> npt.NDArray[np.int64]:
+        """Count what is compiled, and return the stretches that are left."""
+        growth, sentences = self._alphabet.characters.growth, len(offsets) - 1
+        longest = int(np.diff(offsets).max(initial=0))
+        if len(self._text) < growth * (longest + 8):
+            self._text = np.empty(growth * (longest + 8), np.uint8)
+        words = kernels.Words(self._text, self._spans)
+
+        def cut(progress: kernels.Progress, left: np.ndarray) -> Any:
+            return kernels.cut_bert_words(self._alphabet, text, offsets, progress, left, words)
+
+        left, counted = self._run(cut, self.table, words, sentences, sentences)
+        self.counted += counted
+        return left
+
+
+class UnitCounter(WordCounter):
+    """Counts units, and has each distinct unit cut into words once.
+
+    For models whose words never reach across a space, and whose first word of a text may differ
+    from the same word later.
+
+    Args:
+        normalizer: applied to each unit; None for none.
+        pre_tokenizer: cuts units into words.
+    """
+
+    def __init__(self, normalizer: Normalizer | None, pre_tokenizer: PreTokenizer) -> None:
+        super().__init__()
+        self._units, self._cut = WordTable(), word_cutter(normalizer, pre_tokenizer)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are too many units or words."""
+        return _is_full(self._units) or super().is_full
+
+    def _count(self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.integer]) -> None:
+        def cut(progress: kernels.Progress, left: np.ndarray) -> Any:
+            return kernels.cut_units(_LONGEST_UNIT, text, offsets, progress, left, self._spans)
+
+        words, most_left = kernels.Words(text, self._spans), len(text) // _LONGEST_UNIT + 1
+        left, _ = self._run(cut, self._units, words, len(offsets) - 1, most_left)
+        for start, stop in left.tolist():
+            self._add_words(self._cut(str(text[start:stop].data, "utf-8")))
+
+    def finish(self) -> None:
+        """Cut the units into words."""
+        numbers = self._units.numbers()
+        units = self._units.words(numbers).cast(pa.large_string()).to_pylist()
+        words: list[str] = []
+        counts: list[int] = []
+        for unit, count in zip(units, self._units.counts(numbers).tolist(), strict=True):
+            cut = self._cut(unit)
+            words += cut
+            counts += [count] * len(cut)
+        self._add_words(words, counts)
+        self._units.clear()
+
+
+def word_cutter(normalizer: Normalizer | None, pre_tokenizer: PreTokenizer) -> CutWords:
+    """Return the function that cuts text into words like a tokenizer with these parts."""
+
+    def cut(text: str) -> list[str]:
+        normalized = normalizer.normalize_str(text) if normalizer else text
+        return [word for word, _ in pre_tokenizer.pre_tokenize_str(normalized)]
+
+    return cut
+
+
+def _is_full(table: WordTable) -> bool:
+    return len(table) >= _MOST_WORDS or table.text_bytes >= _MOST_BYTES

@@ -1,0 +1,301 @@
+"""Distinct words and their counts in a hash table of bytes, without a Python object for any word.
+
+Open addressing with linear probing (Knuth, volume 3, 6.4). A slot is half a line of the processor's
+cache and holds the first bytes of its word and the count, so that a short word costs one access to
+memory. Words are compared by their bytes, not by hashes alone.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from corpusmill.arrays.kernel_cache import njit
+from corpusmill.tokenization.compiled.hash_table import HALF, MULTIPLIER
+
+# The columns of a slot: the first 8 bytes, filled up with zeros; the length and the hash (0 for a
+# free slot, because no word is empty); where the word begins in the text; its count.
+FIRST, IDENTITY, BEGIN, COUNT = 0, 1, 2, 3
+_WORD_BYTES = 8
+_FEWEST_SLOTS, _FEWEST_BYTES = 2**14, 2**17
+_LOW_HALF = np.uint64(0xFFFFFFFF)
+# Words are added while they are still in the processor's cache.
+WORDS_AT_ONCE = 2**14
+_ONCE = np.ones(WORDS_AT_ONCE, np.int64)
+
+
+class WordArrays(NamedTuple):
+    """The table.
+
+    Attributes:
+        slots: uint64[a power of two, 4].
+        text: uint8[...], the words one after the other.
+        used: int64[2], the number of words and of bytes of text.
+    """
+
+    slots: np.ndarray
+    text: np.ndarray
+    used: np.ndarray
+
+
+@njit(inline="always")  # calls take longer than the work
+def load_bytes(text: np.ndarray, place: int, size: int) -> np.uint64:
+    """Return up to 8 bytes, the first one lowest, filled up with zeros."""
+    byte = np.uint64
+    if place + _WORD_BYTES > len(text):
+        word = byte(0)
+        for i in range(min(size, _WORD_BYTES)):
+            word |= byte(text[place + i]) << byte(8 * i)
+        return word
+    at = byte(place)
+    word = (  # written like this, the compiler makes a single load of it
+        byte(text[at])
+        | byte(text[at + byte(1)]) << byte(8)
+        | byte(text[at + byte(2)]) << byte(16)
+        | byte(text[at + byte(3)]) << byte(24)
+        | byte(text[at + byte(4)]) << byte(32)
+        | byte(text[at + byte(5)]) << byte(40)
+        | byte(text[at + byte(6)]) << byte(48)
+        | byte(text[at + byte(7)]) << byte(56)
+    )
+    return word if size >= _WORD_BYTES else word & ((byte(1) << byte(8 * size)) - byte(1))
+
+
+@njit(inline="always")  # calls take longer than the work
+def hash_bytes(first: np.uint64, text: np.ndarray, place: int, size: int) -> np.uint64:
+    """Return a hash of 32 bits of a word whose first 8 bytes are loaded."""
+    value = (first ^ np.uint64(size)) * MULTIPLIER
+    value ^= value >> HALF
+    for i in range(_WORD_BYTES, size, _WORD_BYTES):
+        value = (value ^ load_bytes(text, place + i, size - i)) * MULTIPLIER
+        value ^= value >> HALF
+    return (value * MULTIPLIER) >> HALF
+
+
+@njit(inline="always")  # calls take longer than the work
+def put_span(spans: np.ndarray, number: int, text: np.ndarray, place: int, size: int) -> None:
+    """Write a word as the row `number` of spans, which `add_spans` adds."""
+    first = load_bytes(text, place, size)
+    spans[number, FIRST] = first
+    spans[number, IDENTITY] = np.uint64(size) << HALF | hash_bytes(first, text, place, size)
+    spans[number, BEGIN] = place
+
+
+@njit
+def add_known(
+    words: WordArrays, text: np.ndarray, spans: np.ndarray, counts: np.ndarray, begin: int
+) -> tuple[int, np.uint64]:
+    """Add words from number `begin` on, up to the first that is not in the table.
+
+    The loop does nothing else, so that the processor waits for several slots at a time.
+
+    Args:
+        words: the table.
+        text: uint8[bytes].
+        spans: uint64[n, 3].
+        counts: int64[n].
+        begin: the number of the first.
+
+    Returns:
+        The number of the word that is not there, and the free slot where it belongs.
+    """
+    slots, known, last = words.slots, words.text, np.uint64(len(words.slots) - 1)
+    for number in range(begin, len(spans)):
+        first, identity = spans[number, FIRST], spans[number, IDENTITY]
+        slot, is_known = identity & _LOW_HALF & last, False
+        while slots[slot, IDENTITY]:
+            if slots[slot, IDENTITY] == identity and slots[slot, FIRST] == first:
+                size, same = np.int64(identity >> HALF), _WORD_BYTES
+                place, there = np.int64(spans[number, BEGIN]), np.int64(slots[slot, BEGIN])
+                while same < size and known[there + same] == text[place + same]:
+                    same += 1
+                if same >= size:
+                    slots[slot, COUNT] += np.uint64(counts[number])
+                    is_known = True
+                    break
+            slot = (slot + np.uint64(1)) & last
+        if not is_known:
+            return number, slot
+    return len(spans), np.uint64(0)
+
+
+@njit
+def insert(words: WordArrays, text: np.ndarray, span: np.ndarray, slot: int, count: int) -> bool:
+    """Put a new word into a free slot; return False, and change nothing, if there is no room."""
+    slots, known, used = words
+    size, place, begin = np.int64(span[IDENTITY] >> HALF), np.int64(span[BEGIN]), used[1]
+    if 4 * used[0] >= 3 * len(slots) or begin + size > len(known):
+        return False
+    known[begin : begin + size] = text[place : place + size]
+    slots[slot, FIRST], slots[slot, IDENTITY] = span[FIRST], span[IDENTITY]
+    slots[slot, BEGIN], slots[slot, COUNT] = begin, count
+    used[0] += 1
+    used[1] += size
+    return True
+
+
+@njit
+def add_spans(
+    words: WordArrays, text: np.ndarray, spans: np.ndarray, counts: np.ndarray, begin: int
+) -> int:
+    """Add words from number `begin` on, and return how many are done when there is no more room.
+
+    Args:
+        words: the table.
+        text: uint8[bytes], another array than the table's.
+        spans: uint64[n, 3], for each word the columns FIRST, IDENTITY and BEGIN, as of a slot.
+        counts: int64[at least n], how often each occurs.
+        begin: the number of the first.
+    """
+    number: int = begin
+    while True:
+        number, slot = add_known(words, text, spans, counts, number)
+        if number == len(spans):
+            return number
+        if not insert(words, text, spans[number], np.int64(slot), counts[number]):
+            return number
+        number += 1
+
+
+@njit
+def list_spans(text: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Return words as `add_spans` takes them, none of them empty.
+
+    Args:
+        text: uint8[bytes].
+        offsets: integers[n + 1] into text.
+    """
+    spans = np.empty((len(offsets) - 1, 3), np.uint64)
+    for number in range(len(spans)):
+        size = offsets[number + 1] - offsets[number]
+        put_span(spans, number, text, offsets[number], size)
+    return spans
+
+
+@njit
+def hash_words(text: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Return another hash of 32 bits of each word, uint64[words], than the one that finds its slot.
+
+    Args:
+        text: uint8[bytes].
+        offsets: integers[words + 1] into text.
+    """
+    hashes = np.empty(len(offsets) - 1, np.uint64)
+    for number in range(len(hashes)):
+        place, size = offsets[number], offsets[number + 1] - offsets[number]
+        first = load_bytes(text, place, size)
+        hashes[number] = (hash_bytes(first, text, place, size) * MULTIPLIER) >> HALF
+    return hashes
+
+
+@njit
+def _move_slots(slots: np.ndarray, larger: np.ndarray) -> None:
+    last = np.uint64(len(larger) - 1)
+    for number in range(len(slots)):
+        if slots[number, IDENTITY]:
+            slot = slots[number, IDENTITY] & _LOW_HALF & last
+            while larger[slot, IDENTITY]:
+                slot = (slot + np.uint64(1)) & last
+            larger[slot] = slots[number]
+
+
+@njit
+def _copy_words(
+    words: WordArrays, numbers: np.ndarray, offsets: np.ndarray, copied: np.ndarray
+) -> None:
+    for row in range(len(numbers)):
+        begin = np.int64(words.slots[numbers[row], BEGIN])
+        for i in range(offsets[row + 1] - offsets[row]):
+            copied[offsets[row] + i] = words.text[begin + i]
+
+
+class WordTable:
+    """Distinct words and their counts. It grows as far as it must; `clear` empties it."""
+
+    def __init__(self) -> None:
+        self.arrays = WordArrays(
+            np.zeros((_FEWEST_SLOTS, 4), np.uint64),
+            np.empty(_FEWEST_BYTES, np.uint8),
+            np.zeros(2, np.int64),
+        )
+
+    def __len__(self) -> int:
+        return int(self.arrays.used[0])
+
+    @property
+    def text_bytes(self) -> int:
+        """The size of all distinct words together."""
+        return int(self.arrays.used[1])
+
+    def grow(self, bytes_needed: int) -> None:
+        """Make room for more words, and for a word of a size."""
+        slots, text, used = self.arrays
+        if 4 * len(self) >= 3 * len(slots):
+            larger = np.zeros((4 * len(slots), 4), np.uint64)
+            _move_slots(slots, larger)
+            slots = larger
+        if self.text_bytes + bytes_needed > len(text):
+            longer = np.empty(max(2 * len(text), self.text_bytes + bytes_needed), np.uint8)
+            longer[: self.text_bytes] = text[: self.text_bytes]
+            text = longer
+        self.arrays = WordArrays(slots, text, used)
+
+    def add(
+        self,
+        text: npt.NDArray[np.uint8],
+        spans: npt.NDArray[np.uint64],
+        counts: npt.NDArray[np.int64] = _ONCE,
+    ) -> None:
+        """Add at most WORDS_AT_ONCE words, as `add_spans` takes them; by default each once."""
+        begin = 0
+        while (begin := add_spans(self.arrays, text, spans, counts, begin)) < len(spans):
+            self.grow(int(spans[begin, IDENTITY] >> HALF))
+
+    def add_words(
+        self,
+        text: npt.NDArray[np.uint8],
+        offsets: npt.NDArray[np.integer],
+        counts: npt.NDArray[np.int64],
+    ) -> None:
+        """Add counted words, distinct or not, but not empty.
+
+        Args:
+            text: uint8[bytes].
+            offsets: integers[n + 1] into text.
+            counts: int64[n].
+        """
+        for first in range(0, len(counts), WORDS_AT_ONCE):
+            part = slice(first, first + WORDS_AT_ONCE)
+            spans = list_spans(text, offsets[first : first + WORDS_AT_ONCE + 1])
+            self.add(text, spans, counts[part])
+
+    def numbers(self) -> npt.NDArray[np.int64]:
+        """Return the numbers of the slots with words, int64[words], in no useful order."""
+        numbers: npt.NDArray[np.int64] = np.flatnonzero(self.arrays.slots[:, IDENTITY])
+        return numbers
+
+    def hashes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+        """Return the hash of each word's bytes, uint64[words] below 2**32."""
+        hashes: npt.NDArray[np.uint64] = self.arrays.slots[numbers, IDENTITY] & _LOW_HALF
+        return hashes
+
+    def counts(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the count of each word, int64[words]."""
+        counts: npt.NDArray[np.int64] = self.arrays.slots[numbers, COUNT].astype(np.int64)
+        return counts
+
+    def words(self, numbers: npt.NDArray[np.int64]) -> pa.LargeBinaryArray:
+        """Return words in the order of their numbers."""
+        lengths = (self.arrays.slots[numbers, IDENTITY] >> HALF).astype(np.int64)
+        offsets = np.zeros(len(numbers) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        copied = np.empty(offsets[-1], np.uint8)
+        _copy_words(self.arrays, numbers, offsets, copied)
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(copied)]
+        return pa.Array.from_buffers(pa.large_binary(), len(numbers), buffers)
+
+    def clear(self) -> None:
+        """Forget all words, and keep the memory."""
+        self.arrays.slots.fill(0)
+        self.arrays.used.fill(0)

@@ -1,0 +1,109 @@
+"""Words counted for `train-tokenizer` by a job: planned, run by an engine, and checked.
+
+plan tasks ─ count words ─ collect
+"""
+
+from dataclasses import dataclass
+
+import apache_beam as beam
+
+from corpusmill.tokenization.training.options import TrainingOptions
+from pipeline.commands.word_counting import Counted, SampledCorpus
+from pipeline.console.progress import Work
+from pipeline.preparation.assembly import cut_files
+from pipeline.preparation.inputs import sum_costs
+from pipeline.runners.engine import Engine
+from pipeline.runners.launch import Launch
+from transforms.count_words import (
+    WORDS,
+    CollectWords,
+    Counting,
+    CountWords,
+    count_partitions,
+)
+from transforms.counted_files import check_counts, load_words, read_result
+from transforms.plan import FILE_BYTES, Plan, PlanTasks, write_plan
+from transforms.recovery.workplace import Workplace
+from transforms.storage.file_systems import join_path
+from transforms.tally import COUNTS
+
+_RESULT = "words.json"
+
+
+@dataclass(frozen=True)
+class CountingJob:
+    """All that the graph is built from.
+
+    Attributes:
+        plan: the ranges to read.
+        counting: how words are counted.
+        text_bytes: the size of the text.
+        read_bytes: the bytes that will be read; an estimate if files are compressed.
+        is_exact: whether `read_bytes` is not an estimate.
+    """
+
+    plan: Plan
+    counting: Counting
+    text_bytes: int
+    read_bytes: int
+    is_exact: bool
+
+
+def plan_counting(
+    corpus: SampledCorpus, model: str, options: TrainingOptions, engine: Engine, temp_folder: str
+) -> CountingJob:
+    """Plan how the words of a corpus are counted, and write the plan where workers find it.
+
+    Args:
+        corpus: the corpus.
+        model: the model that is trained.
+        options: its options.
+        engine: where the job runs.
+        temp_folder: the folder of temporary files.
+    """
+    files, documents = corpus.files, corpus.documents
+    range_bytes = engine.choose_range_bytes(sum_costs(files) + FILE_BYTES * len(files))
+    tasks = cut_files(files, documents, range_bytes)
+    path = join_path(temp_folder, "plan.jsonl")
+    plan = write_plan(path, tasks, [file.path for file in files])
+    counting = Counting(
+        model,
+        options,
+        documents,
+        Workplace(temp_folder),
+        count_partitions(corpus.text_bytes),
+        corpus.share,
+        corpus.sample.seed,
+    )
+    is_exact = all(file.splittable for file in files)
+    return CountingJob(plan, counting, corpus.text_bytes, sum_costs(files), is_exact)
+
+
+def run_counting(job: CountingJob, launch: Launch) -> Counted:
+    """Count the words of a corpus, and check that nothing was lost.
+
+    Raises:
+        UserError: the engine cannot run it, or the job found a mistake of the user's.
+        Exception: as of `Launch.run`.
+    """
+    work = Work(job.read_bytes, repeats=0, tasks=job.plan.tasks)
+    folder = job.counting.place.temp_folder
+    path = join_path(folder, _RESULT)
+    launch.run(lambda pipeline: count_corpus(pipeline, job, path), work, job.text_bytes, folder)
+    counts, words = read_result(path)
+    expected = job.read_bytes if job.is_exact else -1
+    check_counts(counts, job.plan.ranges, expected, job.counting.share)
+    return Counted(counts, load_words(words, job.counting.options.max_distinct_words))
+
+
+def count_corpus(pipeline: beam.Pipeline, job: CountingJob, path: str) -> None:
+    """Add the job's stages to a pipeline.
+
+    Args:
+        pipeline: a new one.
+        job: the job.
+        path: the file in which it lists what it has counted.
+    """
+    tasks = pipeline | "PlanTasks" >> PlanTasks(job.plan, job.counting.place)
+    counted = tasks | "CountWords" >> CountWords(job.counting)
+    _ = counted[WORDS] | "CollectWords" >> CollectWords(path, counted[COUNTS])

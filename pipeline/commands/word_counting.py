@@ -1,0 +1,139 @@
+"""Words counted for `train-tokenizer` in this process, without Beam, and what was counted in words.
+
+A corpus that is too small for worker processes is counted here, because Beam takes a second to
+import; `counting_job` counts all others.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from corpusmill.corpus.decompression import open_decompressed
+from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.input_formats import read_corpus
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.dataset.accounting import count_reasons
+from corpusmill.errors import UserError
+from corpusmill.tokenization.training.counted_words import CountedWords, read_words
+from corpusmill.tokenization.training.models import MODELS
+from corpusmill.tokenization.training.options import TrainingOptions
+from corpusmill.tokenization.training.sample import SampleOptions, draw_documents
+from pipeline.console.progress import ReadingLine
+from pipeline.preparation.inputs import InputFile, sum_costs
+from pipeline.preparation.recipe import estimate_text_bytes
+from transforms.storage.files import open_file
+
+
+@dataclass(frozen=True)
+class SampledCorpus:
+    """A corpus, or a sample of it.
+
+    Attributes:
+        files: the input.
+        documents: the rules of documents, with a format.
+        sample: which part of it is counted.
+    """
+
+    files: Sequence[InputFile]
+    documents: DocumentOptions
+    sample: SampleOptions
+
+    @property
+    def bytes(self) -> int:
+        """The size of the input; an estimate if files are compressed."""
+        return sum_costs(self.files)
+
+    @property
+    def text_bytes(self) -> int:
+        """Bytes of text, exact for plain files."""
+        return estimate_text_bytes(self.files, self.documents)
+
+    @property
+    def share(self) -> float:
+        """The share of its documents that is counted."""
+        return self.sample.share(self.text_bytes)
+
+
+class Counted(NamedTuple):
+    """What was counted.
+
+    Attributes:
+        counts: the counts of all stages.
+        words: the words.
+    """
+
+    counts: Mapping[str, int]
+    words: CountedWords
+
+
+def count_here(
+    corpus: SampledCorpus, model: str, options: TrainingOptions, line: ReadingLine
+) -> Counted:
+    """Count the words of a corpus in this process.
+
+    Args:
+        corpus: the corpus.
+        model: the model that is trained.
+        options: its options.
+        line: shows the bytes that are read.
+    """
+    counter, counts = MODELS[model].make_counter(options), Counter[str]()
+    for index, file in enumerate(corpus.files):
+        with open_file(file.path) as raw:
+            stream = open_decompressed(raw, file.path)
+            for batch in read_corpus(stream, FileRange(file.path, index, corpus.documents)):
+                line.add(batch.counts.bytes)
+                documents = batch.documents
+                if corpus.share < 1:
+                    ids = documents.column("document").to_numpy()
+                    drawn = draw_documents(ids, corpus.share, corpus.sample.seed)
+                    documents = documents.filter(drawn)
+                counts.update({f"read.{name}": n for name, n in vars(batch.counts).items()})
+                counts.update(f"read.rejects.{reject.reason}" for reject in batch.rejects)
+                counts["count.documents"] += documents.num_rows
+                counter.add(documents.column("sentences").flatten())
+    return Counted(counts, read_words(counter, options.max_distinct_words))
+
+
+def check_sample(counted: Counted, corpus: SampledCorpus) -> None:
+    """Refuse a corpus, or a sample, without documents.
+
+    Raises:
+        UserError: it has none.
+    """
+    documents = counted.counts.get("read.documents", 0)
+    if not documents:
+        raise _refuse_all(counted.counts)
+    if not counted.counts.get("count.documents"):
+        sample = corpus.sample
+        flag = f"--sample {sample.sample}"
+        if sample.sample is None:
+            flag = f"--sample-bytes {sample.sample_bytes}"
+        cause = f"the sample has none of the {documents:,} documents"
+        raise UserError(flag, cause, "Give a larger value")
+
+
+def describe_sample(counted: Counted, corpus: SampledCorpus) -> Iterator[str]:
+    """Describe the parts of a corpus that are not counted."""
+    counts = counted.counts
+    if corpus.share < 1:
+        sampled, documents = counts["count.documents"], counts["read.documents"]
+        yield f"a sample: {sampled:,} of {documents:,} documents"
+    if rejects := _list_rejects(counts):
+        yield f"left out because they cannot be read: {rejects}"
+
+
+def _list_rejects(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {reason}" for reason, count in count_reasons(counts).items())
+
+
+def _refuse_all(counts: Mapping[str, int]) -> UserError:
+    units = counts.get("read.lines", 0) + counts.get("read.rows", 0)
+    listed = _list_rejects(counts)
+    rejects = f", of which these cannot be read: {listed}" if listed else ""
+    cure = "The input holds only blank lines and titles: check --input and --document-rule"
+    if listed:
+        cure = "Repair the input, or check --input-format and --text-field"
+    cause = f"it has no text to train with: {units:,} lines and rows were read{rejects}"
+    return UserError("--input", cause, cure)

@@ -1,0 +1,64 @@
+"""Tables of words that grow, and counted words that are sorted and cut down."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpusmill.arrays import ragged
+from corpusmill.errors import UserError
+from corpusmill.tokenization.training.counted_words import (
+    CountedWords,
+    choose_least_count,
+    sort_order,
+)
+from corpusmill.tokenization.training.word_characters import find_characters, keep_alphabet
+from corpusmill.tokenization.training.word_table import WordTable
+
+words_with_zeros = st.lists(
+    st.text(st.sampled_from("ab\x00é東"), min_size=1, max_size=20).map(str.encode), unique=True
+)
+
+
+def counted(**counts: int) -> CountedWords:
+    words = pa.array([word.encode() for word in counts], pa.large_binary())
+    return CountedWords(words, np.array([*counts.values()], np.int64))
+
+
+@given(words_with_zeros)
+def test_words_are_sorted_by_their_bytes(words: list[bytes]) -> None:
+    order = sort_order(pa.array(words, pa.large_binary()))
+    assert [words[place] for place in order] == sorted(words)
+
+
+def test_a_table_grows_and_adds_up() -> None:
+    words = [f"word {number % 30_000}{'x' * (number % 23)}".encode() for number in range(70_000)]
+    counts = np.arange(70_000)
+    expected: dict[bytes, int] = {}
+    for word, count in zip(words, counts.tolist(), strict=True):
+        expected[word] = expected.get(word, 0) + count
+    table = WordTable()
+    text, offsets = ragged.from_arrow(pa.array(words, pa.large_binary()))
+    for _ in range(2):
+        table.add_words(text, offsets, counts)
+        numbers = table.numbers()
+        totals = dict(
+            zip(table.words(numbers).to_pylist(), table.counts(numbers).tolist(), strict=True)
+        )
+        assert totals == expected
+        assert len(table) == len(expected)
+        table.clear()
+
+
+def test_words_of_equal_count_stay_together() -> None:
+    words = counted(a=5, b=3, c=3, d=1, e=1)
+    kept = [words.keep_most_frequent(most).to_counter() for most in (5, 4, 3, 2, 1)]
+    assert [sorted(counter) for counter in kept] == [[*"abcde"], [*"abc"], [*"abc"], ["a"], ["a"]]
+    with pytest.raises(UserError, match=r"--max-distinct-words 1: 2 words are equally frequent"):
+        choose_least_count(np.array([4]), np.array([2]), 1)
+
+
+def test_characters_of_words() -> None:
+    assert find_characters(counted(東b=1, aé=1)) == (["a", "東"], ["b", "é"])
+    assert keep_alphabet(counted(ab=2, ba=1, bc=2, c=1), 2).to_counter() == {"ab": 2, "ba": 1}

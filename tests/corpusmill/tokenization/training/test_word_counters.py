@@ -1,0 +1,119 @@
+"""The compiled counters count what the plain reference counts, one word after another."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import normalizers, pre_tokenizers
+
+from corpusmill.tokenization.training import word_counters
+from corpusmill.tokenization.training.bert_characters import (
+    IDEOGRAPHS,
+    MANY_CODES,
+    read_bert_characters,
+)
+from corpusmill.tokenization.training.byte_level_bpe import write_bytes
+from corpusmill.tokenization.training.counted_words import count_text
+from corpusmill.tokenization.training.word_counters import (
+    BertCounter,
+    ByteLevelCounter,
+    UnitCounter,
+    WordCounter,
+    word_cutter,
+)
+from tests.tools.plain_word_counts import count_words, split_before_words
+from tests.tools.tokenizer_samples import TEXT
+
+ALL = 10**9
+SENTENCES = [
+    *TEXT, "今天天气很好。" * 30 + " ab", " two  three   four \u3000 five\t six\n", "", "  ",
+    "\u00a0\u00a0 \u00b4 \u0301 seven", "a\U00020000b 😀 x ≠ \u302eq \x00z İi Ⅷ \U00011111 c",
+    "한국어 カタカナ ﬁne ｜|｜ Ａ１ \ue000 \u0378 don't 'LL 's 'ſ \u200dx", "long" * 40 + " b",
+]  # fmt: skip
+characters = st.sampled_from(
+    "abZ19'.,|s \t\n\u3000\u00a0\u0085\x1c\x00éÉ東。\u00b4\u0301\u302eİſ한\U00020000😀\U00011111"
+)
+texts = st.lists(st.text(characters, max_size=30), max_size=4)
+
+
+def count(counter: WordCounter, sentences: list[str]) -> Counter[str]:
+    words = count_text([sentences], counter, ALL)
+    assert int(words.counts.sum()) == counter.counted
+    return (write_bytes(words) if isinstance(counter, ByteLevelCounter) else words).to_counter()
+
+
+def check_byte_level(sentences: list[str], prefix: bool) -> None:
+    cut = word_cutter(None, pre_tokenizers.ByteLevel(add_prefix_space=prefix))
+    expected = count_words([sentences], cut, ALL, split_before_words)
+    assert count(ByteLevelCounter((), prefix), sentences) == expected
+
+
+def check_bert(sentences: list[str], lowercase: bool) -> None:
+    bert = normalizers.BertNormalizer(lowercase=lowercase)
+    expected = count_words([sentences], word_cutter(bert, pre_tokenizers.BertPreTokenizer()), ALL)
+    assert count(BertCounter((), lowercase), sentences) == expected
+
+
+def check_units(sentences: list[str]) -> None:
+    for pre_tokenizer in (pre_tokenizers.Metaspace(), pre_tokenizers.WhitespaceSplit()):
+        expected = count_words([sentences], word_cutter(None, pre_tokenizer), ALL)
+        assert count(UnitCounter(None, pre_tokenizer), sentences) == expected
+
+
+@given(texts, st.booleans())
+def test_pieces_of_byte_level_bpe(sentences: list[str], prefix: bool) -> None:
+    check_byte_level(["x", *sentences], prefix)
+
+
+@given(texts, st.booleans(), st.booleans())
+def test_words_of_bert(sentences: list[str], lowercase: bool, knows_all: bool) -> None:
+    previous = word_counters._MOST_LEFT
+    word_counters._MOST_LEFT = -1 if knows_all else previous
+    try:
+        check_bert(["x", *sentences], lowercase)
+    finally:
+        word_counters._MOST_LEFT = previous
+
+
+@given(texts)
+def test_words_of_units(sentences: list[str]) -> None:
+    check_units(["x", *sentences])
+
+
+@pytest.mark.parametrize("words_at_once", [7, 2**14])
+def test_real_sentences_however_few_words_are_added_at_once(
+    words_at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(word_counters, "WORDS_AT_ONCE", words_at_once)
+    monkeypatch.setattr(word_counters, "_TEXT_AT_ONCE", 40 * words_at_once)
+    for flag in (False, True):
+        check_byte_level(SENTENCES, flag)
+        check_bert(SENTENCES, flag)
+    check_units(SENTENCES)
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_every_ideograph_is_a_word_that_stays_as_it_is(lowercase: bool) -> None:
+    text = "".join(map(chr, IDEOGRAPHS))
+    normalized = normalizers.BertNormalizer(lowercase=lowercase).normalize_str(text)
+    words = [word for word, _ in pre_tokenizers.BertPreTokenizer().pre_tokenize_str(normalized)]
+    assert words == [*text]
+
+
+def test_no_known_character_ends_more_than_one_word() -> None:
+    """Otherwise a word could be written twice where the kernel stops and continues."""
+    characters = read_bert_characters(True, MANY_CODES).characters
+    cut = word_cutter(normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer())
+    for code in range(0x3000):
+        if characters.ends[code] < characters.ends[code + 1]:
+            part = characters.ends[code]
+            assert characters.parts[part + 1] == 3 or len(cut(chr(code))) <= 1
+
+
+def test_text_is_normalized_before_it_is_cut() -> None:
+    sentences = ["ﬁne\u00b4s Éa", "ASCII Only"]
+    counted = count(ByteLevelCounter(("nfkc", "lowercase"), False), sentences)
+    normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
+    normalized = [normalizer.normalize_str(sentence) for sentence in sentences]
+    assert counted == count(ByteLevelCounter((), False), normalized)

@@ -1,0 +1,85 @@
+"""The words of tasks are counted and added up, however they are grouped on the way."""
+
+from pathlib import Path
+
+import pytest
+
+import transforms.count_words
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.tokenization.training import word_counters
+from corpusmill.tokenization.training.byte_level_bpe import (
+    ByteLevelBpeOptions,
+    make_byte_level_counter,
+)
+from corpusmill.tokenization.training.counted_words import count_text
+from transforms.count_words import (
+    WORDS,
+    CollectWords,
+    Counting,
+    CountWords,
+)
+from transforms.counted_files import check_counts, load_words, read_result
+from transforms.plan import PlanTasks, cut_ranges, group_ranges, write_plan
+from transforms.recovery.workplace import Workplace
+from transforms.tally import COUNTS
+from transforms.testing import local_pipeline
+
+LINES = [
+    f"word {i % 7} and {i * i % 41} , {'long' * (i % 5)}{i % 3} 東京{i % 11}" for i in range(300)
+]
+
+
+def count(folder: Path, range_bytes: int, partitions: int) -> tuple[str, int]:
+    text = folder / "text"
+    text.write_text("\n".join(LINES), "utf-8")
+    size = text.stat().st_size
+    ranges = cut_ranges([(str(text), text.name, size, True)], range_bytes)
+    plan = write_plan(str(folder / "plan"), group_ranges(ranges, [size], 1))
+    documents = DocumentOptions(input_format="lines")
+    place = Workplace(str(folder))
+    counting = Counting("bpe", ByteLevelBpeOptions(), documents, place, partitions)
+    result = str(folder / "words.json")
+    with local_pipeline() as pipeline:
+        counted = pipeline | PlanTasks(plan, Workplace("")) | CountWords(counting)
+        _ = counted[WORDS] | CollectWords(result, counted[COUNTS])
+    counts, _ = read_result(result)
+    check_counts(counts, plan.ranges, size, share=1)
+    return result, plan.tasks
+
+
+@pytest.mark.parametrize(
+    ("range_bytes", "partitions", "most_words", "added_bytes"),
+    [(10**6, 1, 10**6, 10**9), (900, 1, 10**6, 10**9), (900, 5, 10, 10**9), (900, 3, 10, 500)],
+    ids=["one task", "many tasks", "full tables", "large partitions"],
+)
+@pytest.mark.parametrize("most", [10**6, 60, 20])
+def test_words_are_those_of_one_counter(
+    range_bytes: int, partitions: int, most_words: int, added_bytes: int, most: int,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    expected = count_text([LINES], make_byte_level_counter(ByteLevelBpeOptions()), most)
+    monkeypatch.setattr(word_counters, "_MOST_WORDS", most_words)
+    monkeypatch.setattr(transforms.count_words, "_ADDED_BYTES", added_bytes)
+    result, tasks = count(tmp_path, range_bytes, partitions)
+    assert (tasks > 1) == (range_bytes < 10**6)
+    words = load_words(read_result(result)[1], most)
+    assert words.to_counter() == expected.to_counter()
+
+
+def test_what_is_finished_is_not_counted_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _ = count(tmp_path, 900, 3)
+    before = read_result(first)
+    monkeypatch.delattr(transforms.count_words, "count_task")
+    monkeypatch.delattr(transforms.count_words, "add_partition")
+    assert read_result(count(tmp_path, 900, 3)[0]) == before
+
+
+def test_counts_that_disagree_are_refused() -> None:
+    counts = {"read.ranges": 2, "read.bytes": 9, "read.documents": 4, "count.documents": 4}
+    counts |= {"count.words": 7, "total.words": 7}
+    check_counts(counts, 2, 9, 1)
+    for name in ("read.ranges", "read.bytes", "count.documents", "total.words"):
+        with pytest.raises(RuntimeError, match=f"the counts of the stages disagree: {name} is"):
+            check_counts(counts | {name: 3}, 2, 9, 1)
