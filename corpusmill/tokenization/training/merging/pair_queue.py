@@ -15,12 +15,12 @@ Entry = tuple[int, int, int, int]
 
 @njit
 def _is_before(heap: np.ndarray, place: int, entry: Entry) -> bool:
-    """Whether the entry at a place is merged before another: by count, pair, then first place."""
+    """Whether the entry at a place is merged before another: by count, by pair, the newer first."""
     if heap[place, COUNT] != entry[COUNT]:
         return bool(heap[place, COUNT] > entry[COUNT])
     if heap[place, PAIR] != entry[PAIR]:
         return bool(heap[place, PAIR] < entry[PAIR])
-    return bool(heap[place, START] < entry[START])
+    return bool(heap[place, START] > entry[START])
 
 
 @njit
