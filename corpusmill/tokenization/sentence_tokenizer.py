@@ -11,14 +11,17 @@ from tokenizers import Tokenizer
 from corpusmill.errors import PanicError, UserError, catch_panics
 from corpusmill.tokenization.compiled import byte_level_bpe, wordpiece
 from corpusmill.tokenization.compiled.exactness import choose_line_rule, choose_unit_rule
-from corpusmill.tokenization.compiled.spans import EncodeSpans, encode_spans_by
+from corpusmill.tokenization.compiled.spans import EncodeSpans, completed, encode_spans_by
 from corpusmill.tokenization.compiled.word_memo import WordMemo
 from corpusmill.tokenization.words.marked_encoding import encode_texts, mark_words
+from corpusmill.tokenization.words.phrases import join_marks
 from corpusmill.tokenization.words.pieces import find_continuing
 from corpusmill.tokenization.words.word_marks import ids_of, mark
-from corpusmill.tokenization.words.words import cut_unicode, load_words
+from corpusmill.tokenization.words.words import FindJoins, WordRule, cut_unicode, load_words
 
 _LIBRARY = "the tokenizers library"
+# Control characters that are white space to some.
+_FIRST_CONTROL, _LAST_CONTROL = 0x1C, 0x1F
 # How byte-level tokenizers write a space.
 _BYTE_LEVEL_SPACE = "\u0120"
 
@@ -57,22 +60,31 @@ class SentenceTokenizer:
             model = orjson.loads(tokenizer_json)["model"]
             self._continuing = find_continuing(self._tokenizer, model)
         self._unknown_id = _unknown_id(self._tokenizer, orjson.loads(tokenizer_json)["model"])
+        self._find_joins: FindJoins | None = None
         self._encode_plainly = encode_spans_by(partial(encode_texts, self._tokenizer, self._words))
         self._memo = self._make_memo(orjson.loads(tokenizer_json), memo_bytes) if memoize else None
 
     def _make_memo(self, described: dict[str, Any], memo_bytes: int) -> WordMemo | None:
         """The memo; None if a text's ids may differ from those of its words."""
         rule, objection = choose_unit_rule(described, self._tokenizer)
-        if objection or (self._words and not self._words.cuts_at_spaces):
+        words = self._words
+        if words and words.find_joins and wordpiece.is_known(described):
+            self._find_joins = words.find_joins
+            words = load_words("unicode")
+        if objection or (words and not words.cuts_at_spaces):
             return None
-        if self._words and rule == "ideographs":
+        if words and rule == "ideographs":
             # Unicode's rule always has a boundary there; other rules may join ideographs.
-            rule = "bare ideographs" if self._words.cut is cut_unicode else "words"
-        encode_spans, line_rule = self._choose_encoder(described), choose_line_rule(described)
+            rule = "bare ideographs" if words.cut is cut_unicode else "words"
+        encode_spans, line_rule = (
+            self._choose_encoder(described, words),
+            choose_line_rule(described),
+        )
         return WordMemo(encode_spans, memo_bytes, rule, line_rule)
 
-    def _choose_encoder(self, described: dict[str, Any]) -> EncodeSpans:
-        """The tokenizer of new words, compiled if possible."""
+    def _choose_encoder(self, described: dict[str, Any], words: WordRule | None) -> EncodeSpans:
+        """The tokenizer of new words, compiled if possible, and marked by a rule of words."""
+        plainly = encode_spans_by(partial(encode_texts, self._tokenizer, words))
         unmarked = encode_spans_by(partial(encode_texts, self._tokenizer, None))
         space_id = -1
         if wordpiece.is_known(described):
@@ -81,10 +93,10 @@ class SentenceTokenizer:
             compiled = byte_level_bpe.compile_byte_level_bpe(described, unmarked)
             space_id = described["model"]["vocab"][_BYTE_LEVEL_SPACE]
         else:
-            return self._encode_plainly
-        if self._words is None:
+            return plainly
+        if words is None:
             return compiled
-        return mark_words(self._words, compiled, self._encode_plainly, space_id)
+        return mark_words(words, compiled, plainly, space_id)
 
     @property
     def memoizes(self) -> bool:
@@ -136,11 +148,35 @@ class SentenceTokenizer:
         self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.int64]]:
         """Tokenize sentences; see `encode`. A rule that follows the vocabulary is not applied."""
-        if self._memo is not None:
+        if self._memo is not None and self._find_joins is None:
             return self._memo.encode(text, offsets, self._dtype)
+        encode_spans = self._encode_plainly
+        if self._memo is not None and self._find_joins is not None:
+            joined = partial(_encode_joined, self._memo, self._find_joins, offsets)
+            encode_spans = completed(joined, encode_spans)
         spans = np.stack([offsets[:-1], offsets[1:]], axis=1)
-        ids, token_offsets = self._encode_plainly(text, spans)
+        ids, token_offsets = encode_spans(text, spans)
         return ids.astype(self._dtype), token_offsets
+
+
+def _encode_joined(
+    memo: WordMemo,
+    find_joins: FindJoins,
+    offsets: npt.NDArray[np.int64],
+    text: npt.NDArray[np.uint8],
+    spans: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """The ids of sentences by a memo, whose words are joined afterwards.
+
+    BERT's tokenizer makes no token of white space alone, except perhaps of control characters:
+    sentences with these are left.
+    """
+    ids, ends = memo.encode(text, offsets, np.dtype(np.int32))
+    view = text.data
+    texts = [str(view[start:end], "utf-8") for start, end in spans.tolist()]
+    marked, left = join_marks(ids, ends, *find_joins(texts))
+    controls = np.concatenate([[0], np.cumsum((text >= _FIRST_CONTROL) & (text <= _LAST_CONTROL))])
+    return marked, ends, left | (controls[offsets[1:]] > controls[offsets[:-1]])
 
 
 def _unknown_id(tokenizer: Tokenizer, model: dict[str, Any]) -> int | None:

@@ -11,7 +11,7 @@ The rule "wordpiece" does not look at the text: it is decided by the tokenizer's
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from itertools import accumulate, chain
 from typing import Any, cast
@@ -22,8 +22,10 @@ import regex
 
 from corpusmill.errors import UserError
 from corpusmill.plugins import Plugins
+from corpusmill.tokenization.words.phrases import find_joins
 
 Spans = list[tuple[int, int]]
+FindJoins = Callable[[list[str]], tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]]
 
 # Unicode Standard Annex 29, Word Boundary Rules, as one expression over the property Word_Break.
 # (The library's own \b joins a single regional indicator, a mark at the start of a text, and some
@@ -70,6 +72,8 @@ class WordRule:
             spaces and line breaks.
         is_of_pieces: whether the tokenizer's vocabulary decides
             (`corpusmill.tokenization.words.pieces`), and `cut` is never called.
+        find_joins: if the words are those of `cut_unicode`, some of them joined: finds in texts
+            which belong to the one before, as `corpusmill.tokenization.words.phrases` does.
     """
 
     name: str
@@ -77,6 +81,7 @@ class WordRule:
     cut: Callable[[str], Spans]
     cuts_at_spaces: bool = False
     is_of_pieces: bool = False
+    find_joins: FindJoins | None = None
 
     def __str__(self) -> str:
         return f"{self.name} ({self.version})" if self.version else self.name
@@ -153,8 +158,9 @@ def _of_unicode() -> WordRule:
 
 
 def _of_chinese() -> WordRule:
-    cut = load_chinese()
-    return WordRule("jieba", f"rjieba {version('rjieba')}, regex {version('regex')}", cut)
+    cut, used = load_chinese(), f"rjieba {version('rjieba')}, regex {version('regex')}"
+    joins = partial(find_joins, partial(_load_dictionary().cut, hmm=True), _compile_words())
+    return WordRule("jieba", used, cut, find_joins=joins)
 
 
 def _of_pieces() -> WordRule:

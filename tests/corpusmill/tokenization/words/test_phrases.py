@@ -1,0 +1,113 @@
+"""Phrases of many texts at once are those of each text, and mark the same tokens."""
+
+from typing import cast
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from corpusmill.tokenization.words import phrases
+from corpusmill.tokenization.words.phrases import join_marks
+from corpusmill.tokenization.words.words import Spans, WordRule, cut_unicode, load_words
+from tests.corpusmill.tokenization.words.test_marked_encoding import EXAMPLES, reference_marks
+from tests.corpusmill.tokenization.words.test_words import HOT, TEXTS
+from tests.tools.token_rows import encoded_rows
+from tests.tools.tokenizer_samples import MEMOIZING
+
+# Phrases, other characters of the script Han, marks after ideographs, and what is dropped.
+CHINESE = [
+    "小明硕士毕业于中国科学院",
+    "他来到了网易杭研大厦",
+    "人々",
+    "T恤卡拉OK",
+    "株\u0301式",
+    "，",
+    "。”",
+    "\u3000",
+    "東京",
+    "〇二",
+    "\u845b\U000e0100城",
+    "\U00020000",
+    "[SEP]",
+    "\x00",
+    "\x1c",
+    "\r",
+    "\n",
+    "don't",
+    "3.14",
+    "\u200d\U0001f469",
+    "㊗\u200d㊗",
+    "ひらがな",
+    " ",
+    "quick brown",
+    "\ufffd",
+]
+texts_of_chinese = st.lists(
+    st.lists(
+        st.one_of(
+            st.sampled_from(CHINESE), st.text(st.sampled_from("中国人民大学" + HOT), max_size=6)
+        ),
+        max_size=8,
+    ).map("".join),
+    max_size=5,
+)
+RULE = cast(WordRule, load_words("jieba"))
+NAMES = ("WordPiece, lower-cased", "WordPiece, cased")
+MARKING = {
+    name: SentenceTokenizer(MEMOIZING[name], np.dtype(np.int16), words="jieba") for name in NAMES
+}
+LOADED = {name: Tokenizer.from_str(MEMOIZING[name]) for name in NAMES}
+
+
+def joined(texts: list[str]) -> list[Spans]:
+    """The phrases of texts, by which words are joined."""
+    assert RULE.find_joins is not None
+    joins, counts = (array.tolist() for array in RULE.find_joins(texts))
+    flags = iter(joins)
+    rows: list[Spans] = []
+    for text, count in zip(texts, counts, strict=True):
+        words = cut_unicode(text)
+        assert len(words) == count
+        row: Spans = []
+        for begin, end in words:
+            row.append((row.pop()[0] if next(flags) else begin, end))
+        rows.append(row)
+    assert not [*flags]
+    return rows
+
+
+@settings(max_examples=250, deadline=None)
+@given(texts=texts_of_chinese)
+@example(texts=[*TEXTS, "".join(TEXTS), *CHINESE])
+@example(texts=["", "中国", "", "国\u0301", "\u0301中", "\r", "\n中"])
+def test_the_phrases_of_many_texts_are_those_of_each(texts: list[str]) -> None:
+    assert joined(texts) == [RULE.cut(text) for text in texts]
+
+
+def test_texts_may_be_cut_in_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [*TEXTS, *CHINESE] * 2
+    monkeypatch.setattr(phrases, "_BATCH", 40)
+    assert joined(texts) == [RULE.cut(text) for text in texts]
+
+
+@settings(max_examples=120, deadline=None)
+@given(texts=texts_of_chinese)
+@example(texts=[*TEXTS, *CHINESE, "".join(CHINESE), *(one for row in EXAMPLES for one in row)])
+def test_marks_are_those_of_the_reference(texts: list[str]) -> None:
+    for name, tokenizer in MARKING.items():
+        assert tokenizer.memoizes
+        expected = [reference_marks(LOADED[name], RULE.cut(text), text) for text in texts]
+        for _ in range(2):
+            assert encoded_rows(tokenizer, texts) == expected, name
+
+
+def test_a_text_with_a_word_without_tokens_is_left() -> None:
+    # Words of 2 + 1 tokens and of 1, where there should be 3 words.
+    ids, ends = np.array([2, 3, 4, 6], np.int32), np.array([0, 3, 4])
+    joins, counts = np.array([False, True, False, False, True]), np.array([2, 3])
+    marked, left = join_marks(ids, ends, joins, counts)
+    assert left.tolist() == [False, True]
+    assert marked.tolist() == [2, 3, 5, 6]
