@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from apache_beam.io.filesystems import FileSystems
 
 import transforms.build
 import transforms.commit
@@ -99,14 +98,14 @@ class Stop:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls, self.at = count(), -1
         self.error: Callable[[], BaseException] = Exception
-        real: Callable[..., Any] = FileSystems.create
+        real: Callable[..., Any] = Path.open
 
-        def call(*arguments: Any, **named: Any) -> Any:
-            if next(self.calls) == self.at:
+        def call(path: Path, mode: str = "r", *arguments: Any, **named: Any) -> Any:
+            if mode == "wb" and next(self.calls) == self.at:
                 raise self.error()
-            return real(*arguments, **named)
+            return real(path, mode, *arguments, **named)
 
-        monkeypatch.setattr(FileSystems, "create", staticmethod(call))
+        monkeypatch.setattr(Path, "open", call)
 
 
 def full_disk() -> OSError:

@@ -102,7 +102,7 @@ def test_a_run_that_comes_too_late_leaves_what_the_other_one_has_built(
         return assemble_job(*arguments, **options)
 
     whole: dict[str, str] = {}
-    monkeypatch.setattr("pipeline.commands.build_dataset.assemble_job", assemble)
+    monkeypatch.setattr("pipeline.preparation.assembly.assemble_job", assemble)
     flags = ("--temp-location", tmp_path / "temp") if temp_elsewhere else ()
     parts = (f"--output {output}", "meanwhile", "--replace")
     build([sample], tokenizer_path, output, "--seed", "2", *flags, refused=parts)
