@@ -91,9 +91,7 @@ def draw_google_pairs(
             first, second, counter = pairing.cut_pair(
                 first, second, rule.max_num_tokens, key, counter
             )
-            pairs[written, pairing.DOCUMENT], pairs[written, pairing.INDEX] = place, index
-            pairs[written, pairing.FIRST_START], pairs[written, pairing.FIRST_LENGTH] = first
-            pairs[written, pairing.SECOND_START], pairs[written, pairing.SECOND_LENGTH] = second
+            pairing.write_segments(pairs[written], place, index, first, second)
             pairs[written, pairing.SECOND_SOURCE] = is_random
             pairs[written, pairing.IS_RANDOM] = is_random or is_switched
             written += 1

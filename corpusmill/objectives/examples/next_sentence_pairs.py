@@ -176,6 +176,24 @@ def find_in_pool(pool_documents: np.ndarray, begin: int, end: int, document: np.
 
 
 @njit
+def write_segments(
+    pair: np.ndarray, document: int, index: int, first: tuple[int, int], second: tuple[int, int]
+) -> None:
+    """Write the columns that say where the two segments of a pair stand.
+
+    Args:
+        pair: int64[8], the pair's row, changed in place.
+        document: the document's place in the batch.
+        index: the pair's number within the document's pass.
+        first: start and length of the first segment.
+        second: those of the second.
+    """
+    pair[DOCUMENT], pair[INDEX] = document, index
+    pair[FIRST_START], pair[FIRST_LENGTH] = first
+    pair[SECOND_START], pair[SECOND_LENGTH] = second
+
+
+@njit
 def draw_pairs(
     documents: Documents,
     pool: Documents,
@@ -228,9 +246,7 @@ def draw_pairs(
                 counter += 2
             begin += kept if is_random else count
             first, second, counter = cut_pair(first, second, rule.max_num_tokens, key, counter)
-            pairs[written, DOCUMENT], pairs[written, INDEX] = place, index
-            pairs[written, FIRST_START], pairs[written, FIRST_LENGTH] = first
-            pairs[written, SECOND_START], pairs[written, SECOND_LENGTH] = second
+            write_segments(pairs[written], place, index, first, second)
             pairs[written, SECOND_SOURCE] = pairs[written, IS_RANDOM] = is_random
             written += 1
             index += 1
