@@ -1,4 +1,4 @@
-"""What is said when kernels are compiled: a first run waits for them, and no later one."""
+"""The message about the compilation of kernels, for which only the first run waits."""
 
 import logging
 import re

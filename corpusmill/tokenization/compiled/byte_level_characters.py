@@ -98,7 +98,7 @@ def read_pairs(model: Part) -> npt.NDArray[np.int32]:
 
 
 def byte_tokens(model: Part, longest: int) -> dict[str, bytes]:
-    """Return the bytes of the tokens of a vocabulary that consist of at most so many bytes."""
+    """Return the bytes of each token of a vocabulary that has at most `longest` of them."""
     alphabet = byte_alphabet()
     return {
         token: bytes(alphabet[character] for character in token)
