@@ -59,7 +59,16 @@ def measure(module: str, *arguments: object, watch: bool = True) -> Measurement:
     Raises:
         RuntimeError: the command failed; the message contains its output.
     """
-    command = [sys.executable, "-m", module, *map(str, arguments)]
+    return measure_command([sys.executable, "-m", module, *map(str, arguments)], watch)
+
+
+def measure_command(command: Sequence[str], watch: bool = True) -> Measurement:
+    """Run a command to its end, as `measure`.
+
+    Args:
+        command: a program and its arguments.
+        watch: as in `measure`.
+    """
     processor_seconds, began = ended_children_seconds(), time.perf_counter()
     process = subprocess.Popen(
         command,

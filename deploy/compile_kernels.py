@@ -36,7 +36,10 @@ VOCABULARIES = (1_000, 60_000, 140_000)
 
 # Short rows, where an objective has a length.
 _LENGTH = 64
-_TRAINING: dict[str, tuple[str, ...]] = {"wordpiece": (), "bpe": ("--model", "bpe")}
+# Models that builds use, and all others, whose training has kernels of its own.
+_MODELS, _FURTHER_MODELS = ("wordpiece", "bpe"), ("wordlevel", "unigram")
+# A job even for so little text: it has kernels that training in one process does not call.
+_BY_A_JOB = ("--workers", "1", "--min-bytes-per-worker", "0", "--vocab-size", "800")
 
 
 def list_builds(entries: int) -> Iterator[tuple[str, str, list[str]]]:
@@ -96,12 +99,14 @@ def compile_kernels(folder: Path) -> None:
     Raises:
         subprocess.CalledProcessError: a build failed, and has printed the reason.
     """
-    for model, options in _TRAINING.items():
-        trained = folder / f"{model}.json"
-        special = ["--special-tokens", *_list_special_tokens()]
-        _run("train-tokenizer", "--vocab-size", "800", "--output", str(trained), *options, *special)
+    special = ["--special-tokens", *_list_special_tokens()]
+    for model in (*_MODELS, *_FURTHER_MODELS):
+        trained, named = folder / f"{model}.json", special if model in _MODELS else []
+        places = ("--output", str(trained), "--model", model)
+        _run("train-tokenizer", *places, *_BY_A_JOB, *named)
+    for model in _MODELS:
         for entries in VOCABULARIES:
-            _write_larger(trained, entries, folder / f"{model}-{entries}.json")
+            _write_larger(folder / f"{model}.json", entries, folder / f"{model}-{entries}.json")
     for entries in VOCABULARIES:
         for number, (objective, model, flags) in enumerate(list_builds(entries)):
             tokenizer, output = folder / f"{model}-{entries}.json", folder / f"{number}-{entries}"

@@ -21,13 +21,16 @@ from corpusmill.layout.placement import Layout
 from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.random_documents import candidate_limit
 from corpusmill.tokenization.encoding import tokenized_schema
+from transforms import trees
 from transforms.build import SHARDS, BuildShards, ShardOptions
-from transforms.commit import CommitDataset, CommitOptions
+from transforms.candidates import CANDIDATES
+from transforms.commit import CommitDataset
+from transforms.decide import CommitOptions
 from transforms.duplicates import TASKS, Comparison, FindDuplicates
 from transforms.elements import Task
 from transforms.overlaps import StoredPassages
 from transforms.plan import Plan, PlanTasks
-from transforms.pool import CANDIDATES, POOL, PoolOptions, WritePool
+from transforms.pool import POOL, PoolOptions, WritePool
 from transforms.prepare import SEGMENTS, Preparation, PrepareDocuments
 from transforms.read import READ_RANGES, REJECTS
 from transforms.recovery.workplace import Workplace
@@ -145,4 +148,6 @@ def plan_pool(job: Job, tokens: int) -> PoolOptions:
         job.routes.validation_share,
         job.tokenizing.token_dtype,
         job.place,
+        job.plan.tasks,
+        trees.FAN_IN,
     )

@@ -3,11 +3,12 @@
 import os
 import re
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.dataset.corpus_entry import MAX_REPEAT, SOURCE_NAME
 from corpusmill.errors import UserError, check_option
+from corpusmill.tokenization.gigatoken_engine import Engine
 
 _SOURCE = re.compile(rf"({SOURCE_NAME})=(.+?)(?:@(\d+(?:\.\d+)?))?", re.DOTALL)
 # The names of shards have five digits.
@@ -65,8 +66,15 @@ class CorpusOptions:
     """A Hugging Face tokenizer.json, a BERT vocab.txt, a vocab.json with a merges.txt beside it, a
     .tiktoken or SentencePiece .model file, or a folder with one of these; tiktoken:NAME; or the
     name of a model on the Hugging Face hub, with or without @REVISION."""
+    tokenizer_engine: Engine = "own"
+    """What tokenizes long texts: the compiled kernels of this package (own), or gigatoken, which is
+    faster for byte-level BPE and takes more memory. Install it yourself (pip install gigatoken).
+    The ids are the same: it is compared with the tokenizer before the build and during it."""
     num_shards: int | None = None
     """Number of files of the train split; by default, one for about every 256 MB of examples."""
+    order: Literal["shuffled", "corpus"] = "shuffled"
+    """Where a document's examples stand: anywhere in the data set, at random (shuffled), or in the
+    order of the corpus, so that each shard holds a contiguous part of it (corpus)."""
     seed: int = 0
     """The same input, options and seed give the same bytes."""
     validation_share: float = 0.0

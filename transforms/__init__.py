@@ -12,12 +12,13 @@ and examples are in files, to which the elements refer.
 - `plan`: -> `Task`, some ranges of the input.
 - `duplicates`, `overlaps`: the documents that a task leaves out.
 - `prepare` (with `read` and `tokenize`): `Task` -> `Segment`, tokenized documents in a file by
-  shard; also `Candidates` for the pool, `RejectsFile`, counts and sketches.
+  shard; also `Candidates` for the pool, `LinesFile`, counts and sketches.
 - `pool`: `Candidates` -> the path of the file with random documents.
 - `shuffle`: (shard, `Segment`) -> (shard, all of its segments).
 - `build` (with `sort`): (shard, segments) -> `WrittenFile`.
 - `commit`: `WrittenFile`, counts and rejects -> the data set.
 - `measure`: `Task` -> the numbers of a corpus.
+- `verify`: the number of a shard -> what is wrong with it.
 
 Beside them: `spill` writes rows to files by bucket, `tally` counts, `checksums` seals files,
 `recovery` resumes runs, `work_log` and `lineage` report.

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 
 import apache_beam as beam
 import numpy as np
@@ -11,12 +13,13 @@ import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
+from corpusmill.arrays.row_buffer import RowBuffer
 from corpusmill.dataset.accounting import name_of_source
 from corpusmill.dataset.checksums import HashingWriter
 from corpusmill.dataset.distributions import Counts, weigh, weigh_segments
 from corpusmill.dataset.shards import write_shard
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.parquet import ROW_GROUP_ROWS
+from corpusmill.formats.parquet.shards import ROW_GROUP_ROWS
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.layout.length_bins import cut_lengths
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
@@ -29,7 +32,7 @@ from transforms.pool import map_pool
 from transforms.recovery.journal import Journal, Output
 from transforms.recovery.workplace import Workplace
 from transforms.sort import RowSorter
-from transforms.spill import load_segment
+from transforms.spill import join_small, load_segment
 from transforms.storage.files import create_file, new_path, scratch_folder
 from transforms.tally import COUNTS, SKETCHES, Count, Sketch, Tally
 from transforms.work_log import run_once
@@ -38,6 +41,10 @@ SHARDS = "shards"
 
 # Size of the rows that are sorted in memory; a shard of the default size fits.
 SORT_BYTES = 256 * 2**20
+
+# Documents that are built at once have at least this size, if there are as many: a call takes about
+# two milliseconds beside its examples.
+BUILT_BYTES = 2 * 2**20
 
 
 @dataclass(frozen=True)
@@ -70,8 +77,9 @@ class ShardDoFn(beam.DoFn):
         self._objective, self._layout = options.objective, options.layout
 
     def setup(self) -> None:
-        """Open the journal."""
+        """Open the journal, and make the buffer that all shards use."""
         self._journal = Journal(self._options.place)
+        self._rows = RowBuffer(keyed_schema(self._objective.built_columns))
 
     def process(
         self, element: tuple[int, Iterable[Segment]], pool_path: str = ""
@@ -89,26 +97,37 @@ class ShardDoFn(beam.DoFn):
             self._shared.acquire(lambda: map_pool(pool_path), tag=pool_path) if pool_path else None
         )
         with scratch_folder(self._options.place.temp_folder) as scratch:
-            rows = RowSorter(keyed_schema(self._objective.built_columns), scratch, SORT_BYTES)
-            for segment in segments:
-                if segment.rows:
-                    for examples in self._build(shard, segment, pool):
-                        rows.add(examples)
-            yield from (("", file) for file in self._write(shard, rows.drain(ROW_GROUP_ROWS)))
+            examples = self._build(shard, segments, pool)
+            if not self._layout.firsts:
+                rows = RowSorter(self._rows, scratch, SORT_BYTES)
+                for batch in examples:
+                    rows.add(batch)
+                examples = rows.drain(ROW_GROUP_ROWS)
+            yield from (("", file) for file in self._write(shard, examples))
         yield from self._tally.outputs()
 
-    def _build(self, shard: int, segment: Segment, pool: Pool | None) -> Iterator[pa.RecordBatch]:
-        documents, seed = load_segment(segment, self._options.documents_schema), self._layout.seed
-        every, repeats = documents, self._objective.repeats
-        for repeat in self._layout.repeats_of(shard, segment.bucket, repeats):
-            documents = self._choose(every, repeat // repeats)
-            splits = np.full(documents.num_rows, self._layout.split_of(shard), np.uint8)
-            examples = self._objective.build(documents, Repeat(repeat, pool, splits, seed))
-            self._count_passes(shard, documents.num_rows)
-            self._tally.add("build.examples", examples.num_rows)
-            for name, number in self._objective.count(documents, examples).items():
-                self._tally.add(f"build.{name}", number)
-            yield add_keys(examples, seed)
+    def _build(
+        self, shard: int, segments: Iterable[Segment], pool: Pool | None
+    ) -> Iterator[pa.RecordBatch]:
+        seed, repeats = self._layout.seed, self._objective.repeats
+        for home, every in self._load(segments):
+            for repeat in self._layout.repeats_of(shard, home, repeats):
+                documents = self._choose(every, repeat // repeats)
+                splits = np.full(documents.num_rows, self._layout.split_of(shard), np.uint8)
+                examples = self._objective.build(documents, Repeat(repeat, pool, splits, seed))
+                self._count_passes(shard, documents.num_rows)
+                self._tally.add("build.examples", examples.num_rows)
+                for name, number in self._objective.count(documents, examples).items():
+                    self._tally.add(f"build.{name}", number)
+                yield add_keys(examples, seed)
+
+    def _load(self, segments: Iterable[Segment]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield (home, its documents), in the order of the corpus, many small tasks at once."""
+        load = partial(load_segment, schema=self._options.documents_schema)
+        ordered = sorted(segments, key=attrgetter("bucket", "place"))
+        for home, own in groupby(ordered, attrgetter("bucket")):
+            loaded = (load(segment) for segment in own if segment.rows)
+            yield from ((home, documents) for documents in join_small(loaded, BUILT_BYTES))
 
     def _choose(self, documents: pa.RecordBatch, copy: int) -> pa.RecordBatch:
         """Return the documents that are taken from their source once more than `copy` times."""

@@ -7,12 +7,13 @@ import hashlib
 import io
 import os
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, BinaryIO
 
 import google_crc32c
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.errors import UserError
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 _BLOCK_BYTES = 2**20
 # CRC-32C's polynomial, with the coefficient of x**31 in the lowest bit.
 _POLYNOMIAL = 0x82F63B78
+# x**8, which shifts by a byte.
+_BYTE = 1 << 23
 
 
 class DamagedFileError(UserError):
@@ -134,38 +137,46 @@ class ChecksumReader(io.RawIOBase):
         return self._next - self._start, self._checksum
 
 
-def join_checksums(first: int, second: int, second_bytes: int) -> int:
-    """Return the CRC-32C of some bytes and those that follow them, from the checksums of both.
+def join_checksums(
+    checksums: npt.NDArray[np.uint32],
+    lengths: npt.NDArray[np.int64],
+    firsts: npt.NDArray[np.int64],
+) -> npt.NDArray[np.uint32]:
+    """Return the CRC-32C of files, from those of their parts.
 
-    Source: crc32_combine_ of zlib's crc32.c.
+    The checksum of a part, times x to the power of the number of bits that follow the part, is its
+    share in that of the file. Source: crc32_combine_ of zlib's crc32.c.
 
     Args:
-        first: checksum of the first bytes.
-        second: checksum of those that follow.
-        second_bytes: their number.
+        checksums: uint32[parts], the parts of one file after the other, in their order.
+        lengths: int64[parts], their numbers of bytes.
+        firsts: int64[files], the position of the first part of each file.
+
+    Returns:
+        uint32[files].
     """
-    return _multiply(_power(8 * second_bytes), first) ^ second
+    ends, borders = np.cumsum(lengths), np.append(firsts, len(lengths))
+    following = np.repeat(ends[borders[1:] - 1], np.diff(borders)) - ends
+    shares, power = checksums.copy(), _BYTE
+    for bit in range(int(following.max()).bit_length()):
+        chosen = np.flatnonzero(following >> bit & 1)
+        shares[chosen] = _multiply(shares[chosen], power)
+        power = int(_multiply(np.array([power], np.uint32), power)[0])
+    joined: npt.NDArray[np.uint32] = np.bitwise_xor.reduceat(shares, firsts)
+    return joined
 
 
-@lru_cache(maxsize=256)
-def _power(exponent: int) -> int:
-    """Return x**exponent modulo the polynomial."""
-    result, square = 1 << 31, 1 << 30
-    while exponent:
-        if exponent & 1:
-            result = _multiply(square, result)
-        square, exponent = _multiply(square, square), exponent >> 1
-    return result
-
-
-def _multiply(one: int, other: int) -> int:
-    """Return the product of two polynomials over GF(2) modulo the polynomial."""
-    product = 0
-    for bit in range(31, -1, -1):
-        if one >> bit & 1:
-            product ^= other
-        other = other >> 1 ^ (_POLYNOMIAL if other & 1 else 0)
-    return product
+def _multiply(values: npt.NDArray[np.uint32], factor: int) -> npt.NDArray[np.uint32]:
+    """Return the products of polynomials over GF(2) and a factor, modulo the polynomial."""
+    products = np.zeros(len(values), np.uint32)
+    for byte in range(3, -1, -1):
+        table = np.zeros(1, np.uint32)
+        # The highest bit is the coefficient of 1.
+        for _ in range(8):
+            table = np.stack([table, table ^ np.uint32(factor)], axis=1).ravel()
+            factor = factor >> 1 ^ (_POLYNOMIAL if factor & 1 else 0)
+        products ^= table[values >> np.uint32(8 * byte) & np.uint32(255)]
+    return products
 
 
 def read_intact(part: Part) -> bytes:

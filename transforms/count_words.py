@@ -26,7 +26,7 @@ from corpusmill.tokenization.training.sample import draw_documents
 from corpusmill.tokenization.training.word_counters import WordCounter
 from corpusmill.tokenization.training.word_table import WordTable, hash_words
 from transforms.coders import NamedOutputs
-from transforms.counted_files import SCHEMA, classify_counts, write_result
+from transforms.counted_files import SCHEMA, classify_counts
 from transforms.elements import Segment, Task
 from transforms.plan import read_task
 from transforms.read import TaskReader
@@ -35,7 +35,7 @@ from transforms.recovery.workplace import Workplace
 from transforms.shuffle import KeyedSegment
 from transforms.spill import load_segment, write_segments
 from transforms.storage.parallel import map_ahead
-from transforms.tally import COUNTS, Count, Tally, add_up
+from transforms.tally import COUNTS, Count, Tally
 from transforms.work_log import log_begin, run_once
 
 WORDS = "words"
@@ -225,34 +225,3 @@ class CountWords(beam.PTransform):
     def display_data(self) -> dict[str, str | int]:
         """Show what is counted, and in how many partitions."""
         return {"model": self._counting.model, "partitions": self._counting.partitions}
-
-
-class _Collect(beam.DoFn):
-    """List all files of words, with the counts, in one file; runs once."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def process(self, _: bytes, counts: list[Count], words: list[Segment]) -> Iterator[str]:
-        write_result(self._path, dict(counts), words)
-        yield self._path
-
-
-class CollectWords(beam.PTransform):
-    """List all files of words, with the counts, in one file; return its path.
-
-    Args:
-        path: the file.
-        counts: those of all stages.
-    """
-
-    def __init__(self, path: str, counts: beam.PCollection[Count]) -> None:
-        super().__init__()
-        self._path, self._counts = path, counts
-
-    def expand(self, words: beam.PCollection[Segment]) -> beam.PCollection[str]:
-        """Run once, after everything else."""
-        inputs = map(beam.pvalue.AsList, (add_up([self._counts]), words))
-        once = words.pipeline | "StartCollecting" >> beam.Impulse()
-        collect = beam.ParDo(_Collect(self._path), *inputs)
-        return once | "Collect" >> collect.with_output_types(str)

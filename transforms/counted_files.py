@@ -1,18 +1,16 @@
 """The result of counting: files of words, of which the most frequent are loaded."""
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.tokenization.training.counted_words import CountedWords, choose_least_count
-from transforms.checksums import seal, unseal
+from transforms.collected import read_collected
 from transforms.elements import Segment
 from transforms.spill import load_segment
-from transforms.storage.files import read_file, write_file
 
 SCHEMA = pa.schema([("word", pa.large_binary()), ("count", pa.int64())])
 
@@ -23,19 +21,13 @@ def classify_counts(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return classes
 
 
-def write_result(path: str, counts: Mapping[str, int], words: Iterable[Segment]) -> None:
-    """Write what `read_result` reads."""
-    listed = sorted(tuple(segment) for segment in words)
-    write_file(path, seal(json.dumps([dict(counts), listed]).encode()))
-
-
 def read_result(path: str) -> tuple[dict[str, int], list[Segment]]:
     """Read the counts of all stages, and the references to all words.
 
     Raises:
         DamagedFileError: the file is damaged.
     """
-    counts, words = json.loads(unseal(read_file(path), path))
+    counts, words = read_collected(path)
     return counts, [Segment(*segment) for segment in words]
 
 

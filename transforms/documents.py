@@ -41,7 +41,7 @@ from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_s
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from transforms.coders import NamedOutputs
-from transforms.plan import PlannedRange, cut_ranges
+from transforms.ranges import PlannedRange, cut_ranges
 from transforms.read import REJECTS
 from transforms.storage.files import find_files, open_file
 

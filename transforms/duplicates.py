@@ -39,13 +39,13 @@ from transforms.recovery.journal import Journal, Output
 from transforms.recovery.workplace import Workplace
 from transforms.shuffle import (
     BUFFER_BYTES,
-    MERGE_BYTES,
     SMALLEST_SEGMENT_BYTES,
     GatherShards,
     KeyedSegment,
     Routes,
     count_groups,
     merge_segments,
+    plan_merges,
 )
 from transforms.spill import Spill, load_segment
 from transforms.storage.parallel import map_ahead
@@ -115,17 +115,16 @@ class Comparison:
         size = self.text_bytes * ROW_BYTES // _DOCUMENT_BYTES
         buckets = 1 + size // _BUCKET_BYTES
         groups = min(buckets, 1 + size // self.tasks // SMALLEST_SEGMENT_BYTES)
-        merges = 1 + size // (groups * MERGE_BYTES)
-        return HashRoutes(Layout(0, buckets, 0), 0.0, 1, groups, max(1, self.tasks // merges))
+        merges = plan_merges(groups, buckets, self.tasks, size)
+        return HashRoutes(Layout(0, buckets, 0), 0.0, 1, groups, merges)
 
     @property
     def task_routes(self) -> TaskRoutes:
         """How the ids of repeats are gathered, by the task that reads them."""
         layout, size = Layout(0, self.tasks, 0), self.text_bytes * ROW_BYTES // _DOCUMENT_BYTES
         groups = count_groups(layout, BUFFER_BYTES)
-        merges = 1 + size // (groups * MERGE_BYTES)
-        buckets = self.hash_routes.layout.shards
-        return TaskRoutes(layout, 0.0, 1, groups, max(1, buckets // merges))
+        merges = plan_merges(groups, self.tasks, self.hash_routes.layout.shards, size)
+        return TaskRoutes(layout, 0.0, 1, groups, merges)
 
 
 class _HashTask(beam.DoFn):

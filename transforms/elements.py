@@ -33,6 +33,8 @@ class Segment(NamedTuple):
         offset: first byte of the message.
         length: number of bytes of the message.
         checksum: CRC-32C of the message.
+        place: where its rows stand in the order of the corpus, compared with other segments of the
+            bucket; 0 where that does not matter.
     """
 
     bucket: int
@@ -41,6 +43,7 @@ class Segment(NamedTuple):
     offset: int
     length: int
     checksum: int
+    place: int = 0
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -66,20 +69,20 @@ class Task(NamedTuple):
     repeats: Sequence[Segment] = ()
 
 
-class RejectsFile(NamedTuple):
-    """The rejects of one task, written as JSON lines.
+class LinesFile(NamedTuple):
+    """Lines that a unit of work has written to a file, such as the rejects of a task.
 
     Attributes:
-        number: number of the task.
+        number: number of the unit.
         path: temporary file.
-        rejects: number of lines.
+        lines: number of lines.
         bytes: size of the file.
         sha256: hexadecimal digest of the file.
     """
 
     number: int
     path: str
-    rejects: int
+    lines: int
     bytes: int
     sha256: str
 
@@ -140,6 +143,7 @@ class Candidates(NamedTuple):
         sizes_checksum: CRC-32C of the sizes.
         stream_length: number of bytes of the stream.
         stream_checksum: CRC-32C of the stream.
+        number: number of the unit of work that wrote them, a task or a join of many.
     """
 
     first_document: str
@@ -150,6 +154,7 @@ class Candidates(NamedTuple):
     sizes_checksum: int
     stream_length: int
     stream_checksum: int
+    number: int = 0
 
     @property
     def parts(self) -> tuple[Part, ...]:

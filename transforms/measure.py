@@ -22,10 +22,11 @@ from corpusmill.inspection.corpus_numbers import collect_numbers
 from corpusmill.inspection.sample_build import build_sample, spread_sample
 from corpusmill.layout.placement import Layout
 from corpusmill.objectives.objective import Objective
+from transforms.candidates import CANDIDATES
 from transforms.coders import NamedOutputs
-from transforms.elements import Candidates, RejectsFile, Task
+from transforms.elements import Candidates, LinesFile, Task
 from transforms.plan import read_task
-from transforms.pool import CANDIDATES, map_pool
+from transforms.pool import map_pool
 from transforms.prepare import Preparation, TaskDoFn
 from transforms.read import REJECTS
 from transforms.storage.files import open_file, write_file
@@ -79,7 +80,7 @@ class MeasureDocuments(beam.PTransform):
     def expand(self, tasks: beam.PCollection[Task]) -> NamedOutputs:
         """Apply one DoFn."""
         tags: dict[str, object] = {
-            SKETCHES: Sketch, LARGEST: Count, CANDIDATES: Candidates, REJECTS: RejectsFile,
+            SKETCHES: Sketch, LARGEST: Count, CANDIDATES: Candidates, REJECTS: LinesFile,
         }  # fmt: skip
         measure = beam.ParDo(self._measure).with_output_types(Count, **tags)
         return tasks | "MeasureTask" >> measure.with_outputs(*tags, main=COUNTS)
@@ -116,10 +117,10 @@ class _CollectNumbers(beam.DoFn):
         sample: str,
         counts: list[Count],
         largest: list[Count],
-        rejects: list[RejectsFile],
+        rejects: list[LinesFile],
     ) -> Iterator[str]:
         sums = limit_distinct(dict(counts))
-        sums["write.rejects"] = sum(file.rejects for file in rejects)
+        sums["write.rejects"] = sum(file.lines for file in rejects)
         check_counts(sums, self._options.expected)
         shown = list(first_rejects(rejects, count_reasons(sums)))
         numbers = collect_numbers(sums, dict(largest), shown)
@@ -161,7 +162,7 @@ def check_counts(counts: Mapping[str, int], expected: Expected) -> None:
 
 
 def first_rejects(
-    files: Iterable[RejectsFile], reasons: Mapping[str, int], most: int = _EXAMPLES_PER_REASON
+    files: Iterable[LinesFile], reasons: Mapping[str, int], most: int = _EXAMPLES_PER_REASON
 ) -> Iterator[dict[str, Any]]:
     """Yield the first rejects of each reason, in the order of the corpus.
 
@@ -200,7 +201,7 @@ class CollectNumbers(beam.PTransform):
         options: CollectOptions,
         counts: Sequence[beam.PCollection[Count]],
         largest: beam.PCollection[Count],
-        rejects: beam.PCollection[RejectsFile],
+        rejects: beam.PCollection[LinesFile],
         sketches: Sequence[beam.PCollection[Sketch]] = (),
     ) -> None:
         super().__init__()

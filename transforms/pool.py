@@ -1,4 +1,9 @@
-"""The pool of random documents: candidates from every task, one pool from all candidates."""
+"""The pool of random documents, drawn from the candidates of all tasks.
+
+    candidates ─ joined, in a tree ─► write pool ─► its path
+
+In a large corpus a task has few candidates or none, and there are many tasks.
+"""
 
 import json
 import shutil
@@ -10,7 +15,6 @@ from typing import BinaryIO, cast
 
 import apache_beam as beam
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import TaggedOutput
@@ -18,12 +22,11 @@ from apache_beam.pvalue import TaggedOutput
 from corpusmill.layout.placement import TRAIN, VALIDATION, assign_splits
 from corpusmill.objectives import random_documents as pools
 from corpusmill.objectives.random_documents import ARRAYS, Pool, open_pool
+from transforms.candidates import join_candidates, load_candidates, order_candidates, read_sizes
 from transforms.checksums import (
     ChecksumWriter,
     are_intact,
-    compute_checksum,
     explain_damage,
-    read_intact,
     seal,
     unseal,
 )
@@ -32,7 +35,6 @@ from transforms.elements import Candidates, Part
 from transforms.recovery.journal import Journal, Output
 from transforms.recovery.workplace import Workplace
 from transforms.storage.files import (
-    create_file,
     make_folder,
     new_path,
     open_file,
@@ -40,13 +42,10 @@ from transforms.storage.files import (
     write_file,
 )
 from transforms.storage.parallel import map_ahead
-from transforms.tally import COUNTS, Count, Tally
+from transforms.tally import COUNTS, Count
+from transforms.trees import FAN_IN, JoinInTree, Tree
 
-POOL, CANDIDATES = "pool", "candidates"
-
-# Size from which candidates are written. In a large corpus a task has few, which make one reference
-# together.
-CANDIDATE_BYTES = 2**20
+POOL = "pool"
 
 
 @dataclass(frozen=True)
@@ -59,6 +58,8 @@ class PoolOptions:
         validation_share: expected share of documents in the validation split.
         token_dtype: NumPy name of the type of a token id.
         place: where the run works.
+        tasks: number of tasks, each of which may have candidates.
+        fan_in: the most tasks whose candidates one task joins (`transforms.trees`).
     """
 
     seed: int
@@ -66,65 +67,8 @@ class PoolOptions:
     validation_share: float
     token_dtype: str
     place: Workplace
-
-
-class CandidateFile:
-    """A file of documents that may enter the pool, created with the first of them.
-
-    The documents must follow each other in the corpus: batches of candidates never overlap.
-
-    Args:
-        seed: seed of the data set.
-        limit: largest priority of a candidate
-            (`corpusmill.objectives.random_documents.candidate_limit`).
-        temp_folder: folder of the file.
-        tally: counts of the task.
-    """
-
-    def __init__(self, seed: int, limit: int, temp_folder: str, tally: Tally) -> None:
-        self._seed, self._limit, self._tally = seed, limit, tally
-        self._waiting: list[pa.RecordBatch] = []
-        self._path = new_path(temp_folder, "candidates", ".arrow")
-        self._stream: BinaryIO | None = None
-        self._written: list[Candidates] = []
-        self._offset = 0
-
-    def add(self, documents: pa.RecordBatch) -> None:
-        """Keep the candidates of a batch."""
-        candidates = pools.keep_candidates(self._seed, documents, self._limit)
-        if not candidates.num_rows:
-            return
-        self._tally.add("candidates.documents", candidates.num_rows)
-        self._waiting.append(candidates)
-        if sum(batch.nbytes for batch in self._waiting) >= CANDIDATE_BYTES:
-            self._write()
-
-    def _write(self) -> None:
-        if self._stream is None:
-            self._stream = create_file(self._path)
-        candidates = pa.concat_batches(self._waiting)
-        self._waiting = []
-        sizes = pools.measure_documents(candidates)
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, candidates.schema) as writer:
-            writer.write_batch(candidates)
-        messages = (sizes.tobytes(), sink.getvalue().to_pybytes())
-        first, number = str(sizes[0, 0]), candidates.num_rows
-        checks = [
-            number for message in messages for number in (len(message), compute_checksum(message))
-        ]
-        self._written.append(Candidates(first, number, self._path, self._offset, *checks))
-        for message in messages:
-            self._stream.write(message)
-            self._offset += len(message)
-
-    def close(self) -> list[Candidates]:
-        """Write the remaining candidates and return the references to all of them."""
-        if self._waiting:
-            self._write()
-        if self._stream is not None:
-            self._stream.close()
-        return self._written
+    tasks: int = 1
+    fan_in: int = FAN_IN
 
 
 class PoolDoFn(beam.DoFn):
@@ -144,14 +88,13 @@ class PoolDoFn(beam.DoFn):
     def _write(self, references: Iterable[Candidates]) -> Iterator[Output]:
         path = new_path(self._options.place.temp_folder, "pool")
         make_folder(path)
-        # Batches never overlap, so that the order of their first ids is the order of all ids.
-        candidates = sorted((c for c in references if c.path), key=lambda c: int(c.first_document))
+        candidates = order_candidates([one for one in references if one.path])
         shape, limit, number = self._measure(candidates)
         splits = (TRAIN, VALIDATION) if self._options.validation_share else (TRAIN,)
         batches = (
             chosen
             for split in splits
-            for batch in map_ahead(_load, candidates)
+            for batch in map_ahead(load_candidates, candidates)
             if (chosen := self._choose(batch, limit, split)).num_rows
         )
         files = [ChecksumWriter(file) for file in files_of_pool(path)]
@@ -165,7 +108,7 @@ class PoolDoFn(beam.DoFn):
     def _measure(self, candidates: list[Candidates]) -> tuple[pools.PoolShape, int, int]:
         """Return the pool's shape, its largest priority and the number of candidates."""
         options = self._options
-        sizes = list(map_ahead(_read_sizes, candidates))
+        sizes = list(map_ahead(read_sizes, candidates))
         ids, sentences, tokens = np.concatenate([np.empty((0, 3), np.uint64), *sizes]).T
         priorities = pools.priorities(options.seed, ids)
         limit = pools.choose(priorities, ids, tokens, options.tokens)
@@ -187,17 +130,6 @@ class PoolDoFn(beam.DoFn):
         in_split = assign_splits(seed, ids, self._options.validation_share) == split
         kept &= in_split & (limit >= 0)
         return batch if kept.all() else batch.filter(pa.array(kept))
-
-
-def _read_sizes(candidates: Candidates) -> npt.NDArray[np.uint64]:
-    # In another process Beam's type of an element has its fields alone.
-    sizes, _ = Candidates(*candidates).parts
-    return np.frombuffer(read_intact(sizes), np.uint64).reshape(-1, 3)
-
-
-def _load(candidates: Candidates) -> pa.RecordBatch:
-    _, stream = Candidates(*candidates).parts
-    return pa.ipc.open_stream(read_intact(stream)).read_next_batch()
 
 
 def files_of_pool(path: str) -> list[str]:
@@ -272,12 +204,16 @@ class WritePool(beam.PTransform):
         self._options = options
 
     def expand(self, candidates: beam.PCollection[Candidates]) -> NamedOutputs:
-        """Bring the references together and write one pool."""
+        """Join candidates until their references are few, and write one pool."""
+        options = self._options
+        tree = Tree(options.tasks, join_candidates, Candidates, options.place, options.fan_in)
+        if tree.has_levels:
+            candidates |= "JoinInTree" >> JoinInTree(tree)
         # A corpus without candidates needs a pool too, an empty one.
         nothing = candidates.pipeline | "CreateNoCandidates" >> beam.Create(
             [Candidates("0", 0, "", 0, 0, 0, 0, 0)]
         ).with_output_types(Candidates)
-        write = beam.ParDo(PoolDoFn(self._options)).with_output_types(str, **{COUNTS: Count})
+        write = beam.ParDo(PoolDoFn(options)).with_output_types(str, **{COUNTS: Count})
         return (
             (candidates, nothing)
             | "JoinCandidates" >> beam.Flatten()

@@ -17,12 +17,13 @@ from corpusmill.corpus.filters.functions import load_filters
 from corpusmill.corpus.filters.options import FilterOptions
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.accounting import NOT_DRAWN
+from transforms.candidates import CANDIDATES, CandidateFile
 from transforms.coders import NamedOutputs
 from transforms.duplicates import load_repeats
-from transforms.elements import Candidates, ReadRange, RejectsFile, Segment, Task
+from transforms.elements import Candidates, LinesFile, ReadRange, Segment, Task
 from transforms.overlaps import StoredPassages
-from transforms.plan import PlannedRange, read_task
-from transforms.pool import CANDIDATES, CandidateFile
+from transforms.plan import read_task
+from transforms.ranges import PlannedRange
 from transforms.read import READ_RANGES, REJECTS, TaskReader
 from transforms.recovery.journal import Journal, Output
 from transforms.recovery.workplace import Workplace
@@ -33,6 +34,8 @@ from transforms.tokenize import Tokenizing, tokenize_batch
 from transforms.work_log import log_begin, run_once
 
 SEGMENTS = "segments"
+# A task has fewer segments than 2 to this power.
+_SEGMENT_BITS = 32
 
 
 @dataclass(frozen=True)
@@ -132,7 +135,9 @@ class TaskDoFn(beam.DoFn):
     def finish(self, task: Task) -> Iterator[Output]:
         """Yield all further outputs of the last prepared task."""
         if self._candidates:
-            yield from ((CANDIDATES, candidates) for candidates in self._candidates.close())
+            yield from (
+                (CANDIDATES, candidates) for candidates in self._candidates.close(task.number)
+            )
         yield from ((REJECTS, rejects) for rejects in self._reader.rejects(task.number))
         yield from ((READ_RANGES, read_range) for read_range in self._reader.ranges)
         yield from self._tally.outputs()
@@ -161,7 +166,9 @@ class _PrepareTask(TaskDoFn):
             if documents.num_rows:
                 spill.add(documents, self._preparation.routes.buckets(documents))
         spill.write()
-        yield from ((SEGMENTS, segment) for segment in spill.segments)
+        for number, segment in enumerate(spill.segments):
+            place = task.number << _SEGMENT_BITS | number
+            yield SEGMENTS, segment._replace(place=place)
         yield from self.finish(task)
 
 
@@ -182,7 +189,7 @@ class PrepareDocuments(beam.PTransform):
     def expand(self, tasks: beam.PCollection[Task]) -> NamedOutputs:
         """Apply one DoFn."""
         tags: dict[str, object] = {
-            CANDIDATES: Candidates, REJECTS: RejectsFile, READ_RANGES: ReadRange, COUNTS: Count,
+            CANDIDATES: Candidates, REJECTS: LinesFile, READ_RANGES: ReadRange, COUNTS: Count,
             SKETCHES: Sketch,
         }  # fmt: skip
         prepare = beam.ParDo(

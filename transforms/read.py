@@ -18,8 +18,8 @@ from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.checksums import HashingWriter
 from transforms.checksums import ChecksumReader
-from transforms.elements import ReadRange, RejectsFile
-from transforms.plan import PlannedRange
+from transforms.elements import LinesFile, ReadRange
+from transforms.ranges import PlannedRange
 from transforms.spill import join_small
 from transforms.storage.files import create_file, new_path, open_file
 from transforms.tally import SourceTally, Tally
@@ -135,7 +135,7 @@ class TaskReader:
         for reason, number in Counter(reject.reason for reject in rejects).items():
             self._tally.add(f"read.rejects.{reason}", number)
 
-    def rejects(self, number: int) -> Iterator[RejectsFile]:
+    def rejects(self, number: int) -> Iterator[LinesFile]:
         """Yield the file of the rejects once all documents are read; nothing without rejects.
 
         Args:
@@ -143,4 +143,4 @@ class TaskReader:
         """
         if self._rejects:
             sink = self._sink
-            yield RejectsFile(number, self._path, self._rejects, sink.bytes, sink.sha256)
+            yield LinesFile(number, self._path, self._rejects, sink.bytes, sink.sha256)

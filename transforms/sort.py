@@ -7,8 +7,10 @@ from operator import attrgetter
 import numpy as np
 import pyarrow as pa
 
-from corpusmill.layout.sorting import sort_rows
-from transforms.spill import Spill, load_segment
+from corpusmill.arrays.row_buffer import RowBuffer
+from corpusmill.layout.sorting import order_by_bucket, sort_rows
+from transforms.elements import Segment
+from transforms.spill import load_segment, write_segments
 from transforms.storage.files import delete_files
 
 # A slice holds the keys that share their upper 8 bits: 1 MB of a full buffer, and 64 MB of a shard
@@ -24,29 +26,41 @@ class RowSorter:
     other.
 
     Args:
-        schema: schema of the rows (`corpusmill.layout.sorting.keyed_schema`).
+        rows: a buffer for rows of `corpusmill.layout.sorting.keyed_schema`; what it holds is
+            removed.
         temp_folder: folder of the files.
-        memory_bytes: size of the rows that are kept in memory; sorting takes twice as much.
+        memory_bytes: size of the rows that are kept in memory.
     """
 
-    def __init__(self, schema: pa.Schema, temp_folder: str, memory_bytes: int) -> None:
-        self._schema, self._spill = schema, Spill(temp_folder, memory_bytes)
+    def __init__(self, rows: RowBuffer, temp_folder: str, memory_bytes: int) -> None:
+        self._rows, self._temp_folder, self._memory_bytes = rows, temp_folder, memory_bytes
+        self._segments: list[Segment] = []
+        rows.clear()
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Add rows."""
-        keys = rows.column("key").to_numpy()
-        self._spill.add(rows, (keys >> np.uint64(_KEY_BITS_OF_A_SLICE)).astype(np.uint32))
+        self._rows.add(rows)
+        if self._rows.nbytes >= self._memory_bytes:
+            self._write()
 
     def drain(self, rows: int) -> Iterator[pa.RecordBatch]:
         """Yield all rows in ascending order, at most `rows` at a time."""
-        if self._spill.segments:
-            self._spill.write()
+        if self._segments:
+            self._write()
             yield from self._merge(rows)
-        elif self._spill.batches:
-            yield from sort_rows(self._spill.batches, rows)
+        elif self._rows.nbytes:
+            yield from sort_rows([self._rows.rows()], rows)
+
+    def _write(self) -> None:
+        buffered = self._rows.rows()
+        if buffered.num_rows:
+            keys = buffered.column("key").to_numpy() >> np.uint64(_KEY_BITS_OF_A_SLICE)
+            ordered = order_by_bucket([buffered], [keys.astype(np.uint32)])
+            self._segments += write_segments(ordered, self._temp_folder)
+        self._rows.clear()
 
     def _merge(self, rows: int) -> Iterator[pa.RecordBatch]:
-        segments = sorted(self._spill.segments, key=attrgetter("bucket"))
+        segments = sorted(self._segments, key=attrgetter("bucket"))
         for _, parts in groupby(segments, key=attrgetter("bucket")):
-            yield from sort_rows([load_segment(part, self._schema) for part in parts], rows)
+            yield from sort_rows([load_segment(part, self._rows.schema) for part in parts], rows)
         delete_files(sorted({segment.path for segment in segments}))

@@ -9,6 +9,7 @@ from corpusmill.arrays.distinct import hash_rows
 from corpusmill.arrays.ragged import cut_rows
 from corpusmill.objectives.documents import unpack_documents
 from corpusmill.tokenization.encoding import encode_documents
+from corpusmill.tokenization.gigatoken_engine import Engine
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer
 from corpusmill.tokenization.text_cuts import TextCuts
 from transforms.checksums import read_blocks
@@ -32,6 +33,7 @@ class Tokenizing:
         words: rule of words by which ids are marked (`corpusmill.tokenization.words.words`); empty
             for none.
         cuts: cuts texts before they are tokenized; None if they are not cut.
+        engine: what tokenizes long texts.
     """
 
     path: str
@@ -41,6 +43,7 @@ class Tokenizing:
     special_tokens_in_text: bool = True
     words: str = ""
     cuts: TextCuts | None = None
+    engine: Engine = "own"
 
     def load(self) -> SentenceTokenizer:
         """Load the tokenizer; Beam's `Shared` makes it one for each process.
@@ -54,6 +57,7 @@ class Tokenizing:
             self.memoize,
             self.special_tokens_in_text,
             self.words,
+            self.engine,
         )
 
 

@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from transforms.plan import PlannedRange
+from transforms.ranges import PlannedRange
 from transforms.recovery.journal import Journal, Output
 from transforms.tally import COUNTS, Count, show
 

@@ -27,7 +27,7 @@ from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.reading import read_text
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.parquet import ROW_GROUP_ROWS
+from corpusmill.formats.parquet.shards import ROW_GROUP_ROWS
 from corpusmill.formats.shard_formats import FORMATS, resolve
 from corpusmill.layout.sorting import add_keys, cut_into_groups
 from corpusmill.objectives import random_documents as pools

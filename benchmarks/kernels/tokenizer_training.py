@@ -4,7 +4,9 @@
 
 Each way is a process of its own that reads the lines of the file, repeated `--times` times:
 
-- `corpusmill` counts their words and learns the merges.
+- `command` is `corpusmill train-tokenizer` with `--workers`, from its start to its end; without
+  `--times` only.
+- `corpusmill` counts their words and learns the merges, in one process without Beam.
 - `merges` does the latter alone, with words that were counted before.
 - `tokenizers` passes every line to the trainer of the tokenizers library.
 - `gigatoken` passes the file to `gigatoken.train_bpe`, if it is installed; `bpe` without `--times`
@@ -40,7 +42,7 @@ from corpusmill.tokenization.training.merges import train_merges
 from corpusmill.tokenization.training.models import MODELS, model_options
 from corpusmill.tokenization.training.wordpiece import SPECIAL_TOKENS
 
-WAYS = ("corpusmill", "merges", "tokenizers", "gigatoken")
+WAYS = ("command", "corpusmill", "merges", "tokenizers", "gigatoken")
 LINES_PER_BATCH = 4096
 BPE_TOKENS = ByteLevelBpeOptions().special_tokens
 
@@ -126,19 +128,26 @@ def check_equal(model: str, folder: Path) -> None:
     CONSOLE.print("The tokens are equal.")
 
 
-def compare(model: str, path: Path, times: int, vocab_size: int) -> None:
+def compare(model: str, path: Path, times: int, vocab_size: int, workers: int) -> None:
     """Measure all ways, each in a process of its own, and compare what they gave."""
     CONSOLE.print(f"{path}: {times * path.stat().st_size / MEGABYTE:.1f} MB, {model} {vocab_size}")
-    ways = WAYS if model == "bpe" and times == 1 and find_spec("gigatoken") else WAYS[:-1]
+    left_out = {"command"} if times > 1 else set()
+    if model != "bpe" or times > 1 or not find_spec("gigatoken"):
+        left_out.add("gigatoken")
     with TemporaryDirectory() as folder:
         counted = Path(folder, "counted.parquet")
         count(model, path, times, counted)
-        for way in ways:
-            text = counted if way == "merges" else path
-            flags = ("--times", times, "--model", model, "--vocab-size", vocab_size, "--way", way)
-            output = Path(folder, way)
-            module = "benchmarks.kernels.tokenizer_training"
-            run = measure(module, text, *flags, "--output", output)
+        for way in WAYS:
+            if way in left_out:
+                continue
+            flags = ("--model", model, "--vocab-size", vocab_size, "--output", Path(folder, way))
+            if way == "command":
+                job = ("--input", path, "--workers", workers, "--no-progress")
+                run = measure("pipeline", "train-tokenizer", *job, *flags)
+            else:
+                text = counted if way == "merges" else path
+                module = "benchmarks.kernels.tokenizer_training"
+                run = measure(module, text, *flags, "--times", times, "--way", way)
             CONSOLE.print(
                 f"{way:12}{run.seconds:8.1f} s{run.processor_seconds:8.1f} s of processors"
                 f"{run.peak_mib:8.0f} MiB"
@@ -148,18 +157,18 @@ def compare(model: str, path: Path, times: int, vocab_size: int) -> None:
 
 def main() -> None:
     """Compare all ways, or train in one of them."""
-    parser = make_parser(__doc__, times=1)
+    parser = make_parser(__doc__, times=1, workers=2)
     parser.add_argument("text", type=Path, help="of the way `merges`, a file of counted words")
     parser.add_argument("--model", choices=("bpe", "wordpiece"), default="bpe")
     parser.add_argument("--vocab-size", type=int, default=30000)
-    parser.add_argument("--way", choices=WAYS, help="train in this way alone")
+    parser.add_argument("--way", choices=WAYS[1:], help="train in this way alone")
     parser.add_argument("--output", type=Path, help="of the one way")
     given = parser.parse_args()
     if given.way:
         trained = train(given.way, given.model, given.text, given.times, given.vocab_size)
         given.output.write_text(trained, encoding="utf-8")
     else:
-        compare(given.model, given.text, given.times, given.vocab_size)
+        compare(given.model, given.text, given.times, given.vocab_size, given.workers)
 
 
 if __name__ == "__main__":

@@ -69,6 +69,8 @@ def _spread_flags(manifest: Manifest) -> Iterator[str]:
     shards = manifest.splits["train"].shards if "train" in manifest.splits else ()
     if shards and not manifest.output.shard_format.joined:
         yield from ("--num-shards", str(len(shards) // len({shard.bin for shard in shards})))
+    if manifest.output.order:
+        yield from ("--order", manifest.output.order)
     if manifest.seed:
         yield from ("--seed", str(manifest.seed))
     if manifest.output.validation_share:
@@ -84,6 +86,7 @@ def list_options(manifest: Manifest) -> dict[str, Any]:
     shards = {} if output.num_shards is None else {"num_shards": output.num_shards}
     return {
         **shards,
+        "order": output.order or "shuffled",
         "seed": manifest.seed,
         "validation_share": output.validation_share,
         "preset": manifest.objective.preset,

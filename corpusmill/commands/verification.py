@@ -1,16 +1,40 @@
 """A data set is checked against its manifest."""
 
+from collections.abc import Sequence
+
 from corpusmill.commands.command import Call
-from corpusmill.commands.verify import Verify
+from corpusmill.commands.table import JOB_PACKAGE
+from corpusmill.commands.verify import HERE, Verify
+from corpusmill.dataset.file_checks import Problem
 from corpusmill.dataset.shards import open_data_set
+from corpusmill.dataset.storage import Folder
 from corpusmill.dataset.verify import verify as find_problems
+from corpusmill.errors import UserError
 from corpusmill.objectives.registry import OBJECTIVES
 
 
 def verify(command: Verify, call: Call) -> int:
+    """Print what is wrong with a data set, and return 1 if anything is.
+
+    Raises:
+        UserError: the folder does not hold a data set, or the runner cannot be used.
+    """
+    if command.runner == HERE:
+        folder = call.files.open_folder(command.folder)
+        return report_problems(command, call, folder, find_problems(folder, command.workers))
+    if call.job is None:
+        cause = "a runner of Beam's needs the job, which is not installed"
+        raise UserError(f"--runner {command.runner}", cause, f"Run `pip install {JOB_PACKAGE}`")
+    with call.importing():
+        run = call.job.runner(call.job.load("verify"))
+    return run(command, call)
+
+
+def report_problems(
+    command: Verify, call: Call, folder: Folder, problems: Sequence[Problem]
+) -> int:
     """Print what is wrong with a data set, and return 1 if anything is."""
-    console, folder = call.console, call.files.open_folder(command.folder)
-    problems = find_problems(folder)
+    console = call.console
     for problem in problems:
         console.print(f"{problem.file}: {problem.what}")
     if problems:

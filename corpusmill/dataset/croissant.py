@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from corpusmill.arrays.columns import ANY_LENGTH, Column
-from corpusmill.dataset.manifest import REJECTS, FileEntry, Manifest
+from corpusmill.dataset.manifest import REJECTS, FileEntry, Manifest, Shard
 
 # The media types whose rows Croissant can describe; among our formats, Parquet's alone.
 _TABULAR = {"application/x-parquet"}
@@ -89,16 +89,15 @@ def _file_object(manifest: Manifest, entry: FileEntry) -> dict[str, Any]:
         "name": entry.file,
         "contentUrl": entry.file,
         "contentSize": f"{entry.bytes} B",
-        "encodingFormat": _media_type(manifest, entry.file),
+        "encodingFormat": _media_type(manifest, entry),
         "sha256": entry.sha256,
     }
 
 
-def _media_type(manifest: Manifest, file: str) -> str:
-    shards = {shard.file for split in manifest.splits.values() for shard in split.shards}
-    if file in shards:
+def _media_type(manifest: Manifest, entry: FileEntry) -> str:
+    if isinstance(entry, Shard):
         return manifest.output.shard_format.media_type
-    return _MEDIA_TYPES.get(PurePosixPath(file).suffix, _BINARY)
+    return _MEDIA_TYPES.get(PurePosixPath(entry.file).suffix, _BINARY)
 
 
 def _file_set(manifest: Manifest, split: str) -> dict[str, Any]:

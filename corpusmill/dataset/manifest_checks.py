@@ -170,10 +170,10 @@ def _check_sources(manifest: Manifest) -> None:
 
 
 def _check_bin(shard: Shard) -> None:
-    bounds = [
-        entry for entry in (shard.bin, shard.min_length, shard.max_length) if entry is not None
-    ]
-    if bounds and (len(bounds) < 3 or bounds[1] > bounds[2]):
+    number, smallest, largest = shard.bin, shard.min_length, shard.max_length
+    if number is smallest is largest is None:
+        return
+    if number is None or smallest is None or largest is None or smallest > largest:
         raise ValueError(f"the length bin of {shard.file}")
 
 
@@ -189,6 +189,8 @@ def _check_files(manifest: Manifest) -> None:
     shards = [shard.file for split in manifest.splits.values() for shard in split.shards]
     if len(entries) != len(manifest.files) + len(shards):
         raise ValueError("two entries of one file")
+    if len(manifest.suffixes) == 1:  # each shard is its own only file
+        return
     for part in (part for shard in shards for part in manifest.parts(shard)):
         if part not in entries:
             raise ValueError(f"no entry of {part}")

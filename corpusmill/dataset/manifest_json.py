@@ -2,24 +2,26 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from corpusmill.dataset.corpus_entry import CorpusEntry, Number
 from corpusmill.dataset.manifest import MANIFEST, FileEntry, Manifest, Shard
 from corpusmill.dataset.manifest_checks import check_known, check_manifest
-from corpusmill.dataset.version_2 import upgrade
+from corpusmill.dataset.older_versions import READABLE, upgrade
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.plugins import MissingPackageError
 
-FORMAT, FORMAT_VERSION = "corpusmill", 3
+FORMAT, FORMAT_VERSION = "corpusmill", 4
 
 # The entries that are left out where there is nothing to say.
 _OPTIONAL = (
     "tokenizer.words", "tokenizer.special.roles", "tokenizer.options.role_tokens",
     "objective.package", "objective.facts", "objective.preset", "output.package", "corpus.package",
-    "corpus.filtering", "output.num_shards", "corpus.sources",
+    "corpus.filtering", "output.num_shards", "output.order", "corpus.sources",
 )  # fmt: skip
 
 # A distribution with more values is written as a table of those that occur.
@@ -30,6 +32,23 @@ _LARGEST_VALUE = 2**28
 _REFUSALS = (
     LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError, UserError,
 )  # fmt: skip
+
+
+class _SplitEntry(msgspec.Struct):
+    """A split as JSON has it, whose distributions are read by `_read_counts`."""
+
+    rows: Number
+    tokens: Number
+    shards: tuple[Shard, ...]
+    distributions: dict[str, Any]
+
+
+class _LargeEntries(msgspec.Struct):
+    """The entries with thousands of files, which are read straight from JSON."""
+
+    splits: dict[str, _SplitEntry]
+    corpus: CorpusEntry
+    files: tuple[FileEntry, ...]
 
 
 def to_json(manifest: Manifest) -> dict[str, Any]:
@@ -108,12 +127,17 @@ def decode(content: bytes, place: str) -> Manifest:
     name = f"{place}/{MANIFEST}"
     try:
         # Unlike `json`, it refuses NaN and halves of characters, which nothing can print.
-        entries = msgspec.json.decode(content)
+        raw = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+        small = raw.keys() - set(_LargeEntries.__struct_fields__)
+        entries = {key: msgspec.json.decode(raw[key]) for key in small}
+    except msgspec.ValidationError:
+        entries = {}  # it is JSON, but not an object
     except (ValueError, RecursionError) as error:
         raise UserError(name, f"it is not JSON ({error})", "Build the data set again") from None
     _check_version(entries, name)
     try:
-        return from_json(entries)
+        large = msgspec.json.decode(content, type=_LargeEntries)
+        return from_json({**entries, **msgspec.structs.asdict(large)})
     except MissingPackageError as error:
         raise MissingPackageError(f"{place}: {error.value}", error.cause, error.cure) from None
     except _REFUSALS as error:
@@ -122,40 +146,35 @@ def decode(content: bytes, place: str) -> Manifest:
         raise UserError(name, cause, "Copy or build the data set again") from None
 
 
-def _check_version(entries: Any, name: str) -> None:
-    if not isinstance(entries, dict) or entries.get("format") != FORMAT:
+def _check_version(entries: Mapping[str, Any], name: str) -> None:
+    if entries.get("format") != FORMAT:
         cause = "it is not a manifest of corpusmill"
         raise UserError(name, cause, "Give the folder that a build wrote")
     version = entries.get("format_version")
-    if version in (2, FORMAT_VERSION):  # a tuple, as the version may be of any type
+    if version in (*READABLE, FORMAT_VERSION):  # a tuple, as the version may be of any type
         return
-    cause = f"it has {f'format version {version}' if version else 'no format version'}; this reads "
+    has = f"format version {version}" if version else "no format version"
+    cause = f"it has {has}; this reads {READABLE[0]} to {FORMAT_VERSION}"
     newer = isinstance(version, int) and version > FORMAT_VERSION
     older_cure = "Use the version of corpusmill that wrote it, or build it again"
-    raise UserError(
-        name, f"{cause}2 and {FORMAT_VERSION}", "Update corpusmill" if newer else older_cure
-    )
+    raise UserError(name, cause, "Update corpusmill" if newer else older_cure)
 
 
-def from_json(entries: dict[str, Any]) -> Manifest:
+def from_json(entries: Mapping[str, Any]) -> Manifest:
     """A manifest from its entries; the opposite of `to_json`.
+
+    Args:
+        entries: as JSON has them; those of `_LargeEntries` may have their types already.
 
     Raises:
         ValueError: an entry is of a wrong type or not allowed (KeyError and others, where entries
             are of wrong kinds).
     """
-    if entries["format_version"] == 2:
+    if entries["format_version"] != FORMAT_VERSION:
         entries = upgrade(entries)
-    splits = {
-        name: {
-            **split,
-            "distributions": {
-                kind: _read_counts(counts) for kind, counts in split["distributions"].items()
-            },
-        }
-        for name, split in entries["splits"].items()
-    }
-    manifest = msgspec.convert({**entries, "splits": splits}, Manifest)
+    splits = msgspec.convert(entries["splits"], dict[str, _SplitEntry])
+    read = {name: _read_distributions(split) for name, split in splits.items()}
+    manifest = msgspec.convert({**entries, "splits": read}, Manifest)
     if not 0 <= manifest.seed < 2**64:
         raise ValueError(f"the seed {manifest.seed}")
     check_manifest(manifest)
@@ -165,9 +184,9 @@ def from_json(entries: dict[str, Any]) -> Manifest:
     if types != expected:
         raise ValueError(f"the columns' types {types}, which are not {expected}")
     check_known(entries["output"]["options"], OutputOptions)
-    for file in entries["files"]:
-        check_known(file, FileEntry)
-    for split in entries["splits"].values():
-        for shard in split["shards"]:
-            check_known(shard, Shard)
     return manifest
+
+
+def _read_distributions(split: _SplitEntry) -> dict[str, Any]:
+    distributions = {name: _read_counts(counts) for name, counts in split.distributions.items()}
+    return {**msgspec.structs.asdict(split), "distributions": distributions}

@@ -18,7 +18,7 @@ from corpusmill.dataset.manifest_json import decode, seal
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.parquet import ROW_GROUP_ROWS
+from corpusmill.formats.parquet.shards import ROW_GROUP_ROWS
 from corpusmill.formats.shard_format import Sinks
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.layout.length_bins import cut_lengths, split_into_bins

@@ -1,32 +1,30 @@
 """A data set compared with its manifest: every byte, every count, every file."""
 
-import hashlib
+import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
-from io import BufferedReader
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO, cast
-
-import numpy as np
 
 from corpusmill.dataset.accounting import Expected, find_imbalances, name_of_source
-from corpusmill.dataset.distributions import (
-    Counts,
-    add_all,
-    as_mapping,
-    recount,
-    weigh,
-    weigh_segments,
+from corpusmill.dataset.distributions import Counts, add_all, as_mapping, weigh_segments
+from corpusmill.dataset.file_checks import (
+    Checked,
+    Problem,
+    Task,
+    check_size,
+    check_task,
+    count_bytes,
+    list_tasks,
 )
 from corpusmill.dataset.generations import current_folder, refer_to
-from corpusmill.dataset.manifest import MANIFEST, SUCCESS, FileEntry, Manifest, Shard, Split
+from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest, Split
 from corpusmill.dataset.manifest_json import decode, seal
 from corpusmill.dataset.storage import Folder, UrlFolder
-from corpusmill.errors import UserError, in_one_line
+from corpusmill.errors import UserError
 
-_BATCH_ROWS = 8192
 # What the hub and its client add to the folder of a data set.
 _FILES_OF_THE_HUB = (".gitattributes", ".cache/huggingface/")
 # What a run that was stopped has left for --resume and --replace.
@@ -34,38 +32,92 @@ _FILES_OF_A_RUN = re.compile(r"_RUNNING(\.[0-9a-f]{32})?|_temporary-[0-9a-f]{32}
 
 
 @dataclass(frozen=True)
-class Problem:
-    """One difference from the manifest.
+class Listed:
+    """A data set whose list of files has been compared with its manifest, and no file yet.
 
     Attributes:
-        file: name relative to the data set's folder.
-        what: the difference, to be read after the name ("missing").
+        folder: the folder with the files that the manifest lists.
+        manifest: the manifest.
+        problems: what is wrong with the manifest and the list.
+        sizes: the files of another size.
+        unread: files that are missing or of another size.
     """
 
-    file: str
-    what: str
+    folder: Folder
+    manifest: Manifest
+    problems: tuple[Problem, ...]
+    sizes: tuple[Problem, ...]
+    unread: frozenset[str]
 
-    def __str__(self) -> str:
-        return f"{self.file}: {self.what}"
+
+@dataclass
+class Totals:
+    """What tasks have found, added in any order.
+
+    Attributes:
+        differences: what is wrong with the bytes of files.
+        faults: what is wrong with the rows of shards, each with the number of its task.
+        counts: the distributions of each split.
+        uncounted: the splits of which a shard could not be counted.
+    """
+
+    differences: list[Problem] = field(default_factory=list)
+    faults: list[tuple[int, Problem]] = field(default_factory=list)
+    counts: dict[str, dict[str, Counts]] = field(default_factory=dict)
+    uncounted: set[str] = field(default_factory=set)
+
+    def add(self, number: int, task: Task, checked: Checked) -> None:
+        """Add what a task has found, by its number in `list_tasks`."""
+        self.differences += checked.differences
+        self.faults += ((number, fault) for fault in checked.faults)
+        if checked.counts is None:
+            self.uncounted.add(task.split)
+        else:
+            add_all(self.counts.setdefault(task.split, {}), checked.counts)
 
 
-def verify(folder: Folder | str | Path) -> list[Problem]:
+def verify(folder: Folder | str | Path, workers: int | None = None) -> list[Problem]:
     """Read a data set and compare it with its manifest.
 
     Every byte is read, and everything that the rows tell is counted again: rows, tokens,
-    distributions. Memory is bounded by a row group.
+    distributions. Memory is bounded by a row group for each worker.
 
     Args:
         folder: the data set's folder, its path, or a URL that fsspec knows.
+        workers: threads, each of which checks a shard at a time; None for one per processor.
 
     Returns:
-        All differences; an empty list for a sound data set.
+        All differences, the same for any number of workers; an empty list for a sound data set.
 
     Raises:
         UserError: the folder does not hold a data set, or its manifest is not allowed.
     """
-    if not isinstance(folder, Folder):
-        folder = UrlFolder(str(folder))
+    listed = compare_list(folder if isinstance(folder, Folder) else UrlFolder(str(folder)))
+    if not isinstance(listed, Listed):
+        return listed
+    tasks, totals = list_tasks(listed.manifest), Totals()
+    check = partial(check_task, listed.folder, listed.manifest, unread=listed.unread)
+    # The largest first, so that all threads end together.
+    order = sorted(
+        range(len(tasks)), key=lambda number: -count_bytes(listed.manifest, tasks[number])
+    )
+    with ThreadPoolExecutor(workers or os.cpu_count()) as threads:
+        for number, checked in zip(
+            order, threads.map(check, (tasks[n] for n in order)), strict=True
+        ):
+            totals.add(number, tasks[number], checked)
+    return conclude(listed, totals)
+
+
+def compare_list(folder: Folder) -> Listed | list[Problem]:
+    """Compare the list of a data set's files with its manifest.
+
+    Returns:
+        The list's problems alone if the manifest cannot be trusted.
+
+    Raises:
+        UserError: the folder does not hold a data set, or its manifest is not allowed.
+    """
     folder = current_folder(folder)
     files = folder.list()
     manifest, problems = _read_manifest(folder, files)
@@ -80,13 +132,26 @@ def verify(folder: Folder | str | Path) -> list[Problem]:
         for name in sorted(extra)
         if not name.startswith(_FILES_OF_THE_HUB) and not _FILES_OF_A_RUN.fullmatch(name)
     ]
-    damaged = set(missing)
-    for name in sorted(entries.keys() & files.keys()):
-        differences = list(_check_bytes(entries[name], files[name], folder))
-        problems += differences
-        damaged |= {problem.file for problem in differences}
+    present = entries.keys() & files.keys()
+    sizes = tuple(one for name in present for one in check_size(entries[name], files[name]))
+    unread = frozenset(missing.union(one.file for one in sizes))
+    return Listed(folder, manifest, tuple(problems), sizes, unread)
+
+
+def conclude(listed: Listed, totals: Totals) -> list[Problem]:
+    """Return all differences of a data set whose tasks are done, in their order.
+
+    Args:
+        listed: the data set.
+        totals: what the tasks have found.
+    """
+    manifest = listed.manifest
+    problems = [*listed.problems]
+    problems += sorted((*listed.sizes, *totals.differences), key=lambda one: one.file)
+    problems += (fault for _, fault in sorted(totals.faults, key=lambda one: one[0]))
     for name, split in manifest.splits.items():
-        problems += _SplitCheck(folder, manifest, name, split).run(damaged)
+        if name not in totals.uncounted:
+            problems += _check_distributions(name, split, totals.counts.get(name, {}))
     return [*problems, *_check_manifest(manifest)]
 
 
@@ -115,88 +180,12 @@ def _read_manifest(
     return decode(content, folder.url), [missing] if digest is None else []
 
 
-def _check_bytes(entry: FileEntry, size: int, folder: Folder) -> Iterator[Problem]:
-    """Size and sha256 of one file; a file of another size is not read."""
-    if size != entry.bytes:
-        kind = "shorter" if size < entry.bytes else "longer"
-        cause = f"{abs(size - entry.bytes):,} bytes {kind} than the manifest says"
-        yield Problem(entry.file, cause)
-        return
-    try:
-        with folder.open(entry.file) as stream:
-            digest = hashlib.file_digest(cast(BufferedReader, stream), "sha256").hexdigest()
-    except OSError as error:
-        yield Problem(entry.file, f"cannot be read: {error}")
-        return
-    if digest != entry.sha256:
-        cause = f"sha256 differs: it is {digest}, and the manifest says {entry.sha256}"
-        yield Problem(entry.file, cause)
-
-
-@dataclass
-class _SplitCheck:
-    """The check of one split, which adds up the distributions of its rows."""
-
-    folder: Folder
-    manifest: Manifest
-    name: str
-    split: Split
-
-    def run(self, damaged: set[str]) -> Iterator[Problem]:
-        """The rows of the split's sound shards, and its sums where all of them are sound.
-
-        Args:
-            damaged: names of files that are missing or damaged; unreadable shards are added.
-        """
-        sums: dict[str, Counts] = {}
-        for shard in self.split.shards:
-            parts = self.manifest.parts(shard.file)
-            if not damaged.isdisjoint(parts):
-                damaged.add(shard.file)
-                continue
-            try:
-                with ExitStack() as files:
-                    streams = [files.enter_context(self.folder.open(name)) for name in parts]
-                    yield from self._check_shard(shard, streams, sums)
-            except Exception as error:  # each format has errors of its own
-                shard_format = self.manifest.output.format
-                cause = f"is not a readable {shard_format} shard: {in_one_line(error)}"
-                yield Problem(shard.file, cause)
-                damaged.add(shard.file)
-        if damaged.isdisjoint(shard.file for shard in self.split.shards):
-            yield from self._check_distributions(sums)
-
-    def _check_shard(
-        self, shard: Shard, streams: Sequence[BinaryIO], sums: dict[str, Counts]
-    ) -> Iterator[Problem]:
-        rows, counted = 0, dict[str, Counts]()
-        columns, options = self.manifest.columns, self.manifest.output.options
-        reader = self.manifest.output.shard_format.read(
-            streams, columns, options, _BATCH_ROWS, self.split.longest
-        )
-        for batch in reader:
-            rows += batch.num_rows
-            add_all(counted, recount(batch, columns, self.split.longest))
-        add_all(sums, counted)
-        lengths = counted.get("length", np.zeros(0, np.int64))
-        if rows != shard.rows:
-            yield Problem(shard.file, f"holds {rows:,} rows, the manifest says {shard.rows:,}")
-        tokens = weigh(lengths)
-        if tokens != shard.tokens:
-            cause = f"holds {tokens:,} tokens, the manifest says {shard.tokens:,}"
-            yield Problem(shard.file, cause)
-        if shard.min_length is not None and shard.max_length is not None:
-            outside = rows - int(lengths[shard.min_length : shard.max_length + 1].sum())
-            if outside:
-                bounds = f"{shard.min_length} to {shard.max_length}"
-                cause = f"holds {outside:,} rows whose length is not of its bin, {bounds}"
-                yield Problem(shard.file, cause)
-
-    def _check_distributions(self, sums: Mapping[str, Counts]) -> Iterator[Problem]:
-        for name, stated in self.split.distributions.items():
-            if name in sums and as_mapping(sums[name]) != stated:
-                cause = f"{self.name}: the distribution {name} is not that of the rows"
-                yield Problem(MANIFEST, cause)
+def _check_distributions(
+    name: str, split: Split, counts: Mapping[str, Counts]
+) -> Iterator[Problem]:
+    for kind, stated in split.distributions.items():
+        if kind in counts and as_mapping(counts[kind]) != stated:
+            yield Problem(MANIFEST, f"{name}: the distribution {kind} is not that of the rows")
 
 
 def _check_manifest(manifest: Manifest) -> Iterator[Problem]:

@@ -56,6 +56,8 @@ class ShardFormat(ABC):
         hub: whether the hub's `load_dataset` reads the format.
         media_type: of the shards, as catalogues of data sets name it.
         level: default level of the codec, if it differs from the codec's own.
+        version: the newest version of its encoding; earlier ones are written on demand, so that
+            data sets that exist can be built again.
         companion_names: names of all files that `companion_files` and `blend_files` may return.
     """
 
@@ -68,6 +70,7 @@ class ShardFormat(ABC):
     hub: ClassVar[bool] = False
     media_type: ClassVar[str] = "application/octet-stream"
     level: ClassVar[int | None] = None
+    version: ClassVar[int] = 1
     companion_names: ClassVar[tuple[str, ...]] = ()
 
     def suffixes(self, options: OutputOptions) -> tuple[str, ...]:
@@ -163,7 +166,8 @@ class ShardFormat(ABC):
             columns: of the data set.
 
         Raises:
-            UserError: the format does not support the codec, the level, the columns or the names.
+            UserError: the format does not support the codec, the level, the columns, the names or
+                the version.
         """
         compression = options.compression or self.compressions[0]
         if compression not in self.compressions:
@@ -177,6 +181,7 @@ class ShardFormat(ABC):
             compression=compression,
             compression_level=self._choose_level(compression, options.compression_level),
             padding=options.padding or self.padding,
+            shard_version=self._choose_version(options.shard_version),
         )
         self._check_names(resolved)
         if resolved.is_padded:
@@ -196,6 +201,15 @@ class ShardFormat(ABC):
                 f"Give 1 to {highest}",
             )
         return level
+
+    def _choose_version(self, version: int | None) -> int:
+        if version is not None and version > self.version:
+            raise UserError(
+                f"--shard-version {version}",
+                f"the newest version of {self.name} files is {self.version}",
+                "Leave it out, or update what provides the format",
+            )
+        return version or self.version
 
     def _check_names(self, options: OutputOptions) -> None:
         """Refuse a pattern that the format's readers do not accept, or that bins would share."""

@@ -15,7 +15,7 @@ FORMATS: Plugins[ShardFormat] = Plugins(
     "corpusmill.output_formats",
     "--output-format",
     {
-        "parquet": "corpusmill.formats.parquet:ParquetFormat",
+        "parquet": "corpusmill.formats.parquet.shards:ParquetFormat",
         "tfrecord": "corpusmill.formats.tfrecord.shards:TFRecordFormat",
         "avro": "corpusmill.formats.avro.shards:AvroFormat",
         "megatron": "corpusmill.formats.megatron:MegatronFormat",

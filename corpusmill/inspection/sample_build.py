@@ -14,7 +14,7 @@ from corpusmill.arrays.distinct import EMPTY, Hashes, add_hashes
 from corpusmill.dataset.distributions import add_all
 from corpusmill.dataset.shards import write_shard
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.parquet import ROW_GROUP_ROWS
+from corpusmill.formats.parquet.shards import ROW_GROUP_ROWS
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.layout.length_bins import cut_lengths
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
@@ -61,7 +61,7 @@ def spread_sample(layout: Layout, repeats: int) -> Layout:
     tokens: to 88 % of the bytes in one shard, and to 96 % with this layout).
     """
     validation = repeats if layout.validation_shards else 0
-    return replace(layout, train_shards=repeats, validation_shards=validation)
+    return replace(layout, train_shards=repeats, validation_shards=validation, firsts=())
 
 
 def build_sample(

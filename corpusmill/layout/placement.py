@@ -3,10 +3,11 @@
 All of it is a function of the seed and of stable ids.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import ceil
 
 import numpy as np
@@ -67,6 +68,28 @@ def apportion(total: int, sizes: Sequence[float]) -> list[int]:
     return [1 + max(0, end - begin) for begin, end in pairwise(ends)]
 
 
+def divide_files(sizes: Sequence[int], shards: int) -> list[tuple[int, int]]:
+    """Divide files that follow one another into parts of equal size, one for each shard.
+
+    Args:
+        sizes: of the files.
+        shards: number of parts.
+
+    Returns:
+        The number of the file in which each part begins, and the byte of it.
+
+    Example:
+        files of 30 and 70 bytes for two shards give [(0, 0), (1, 20)].
+    """
+    ends = list(accumulate(sizes))
+    begins = [(ends[-1] if ends else 0) * shard // shards for shard in range(shards)]
+    files = [min(bisect_right(ends, begin), max(0, len(ends) - 1)) for begin in begins]
+    return [
+        (file, begin - (ends[file - 1] if file else 0))
+        for file, begin in zip(files, begins, strict=True)
+    ]
+
+
 @dataclass(frozen=True)
 class SourceLayout:
     """How the documents of a source are spread, and how often each is taken.
@@ -94,17 +117,23 @@ class Layout:
     shard after it, in a circle of its split's shards. With several sources, the shards of each are
     its own, and the circle is that of its split's and source's shards.
 
+    Where documents keep the order of the corpus, nothing is drawn but the split: a document's home
+    is the last of its split's and source's shards that begins at the document or before it.
+
     Attributes:
         seed: the data set's seed.
         train_shards: number of the train split's shards, which come first.
         validation_shards: number of the validation split's shards.
         sources: the sources in the order of their ids; empty where there is but one.
+        firsts: where documents keep the order of the corpus, an id for each shard that none of its
+            documents is below (`divide_files`); empty where their homes are drawn.
     """
 
     seed: int
     train_shards: int
     validation_shards: int
     sources: tuple[SourceLayout, ...] = ()
+    firsts: tuple[int, ...] = ()
 
     @property
     def shards(self) -> int:
@@ -121,14 +150,27 @@ class Layout:
         Returns:
             uint32[documents], in [0, shards).
         """
+        if self.firsts:
+            return self._homes_in_order(documents, splits)
         keys: np.ndarray = derive_keys(np.uint64(self.seed), documents, 0, SHARD)
-        ranges = np.array(self._ranges(), np.uint64)
+        ranges = np.array(self.ranges(), np.uint64)
         firsts, counts = ranges[self._range_of(documents, splits)].T
         homes: np.ndarray = (firsts + (keys >> np.uint64(1)) % counts).astype(np.uint32)
         return homes
 
-    def _ranges(self) -> list[tuple[int, int]]:
-        """The first shard and the number of shards of each split and source, in order."""
+    def _homes_in_order(self, documents: np.ndarray, splits: np.ndarray) -> np.ndarray:
+        homes = np.empty(len(documents), np.uint32)
+        numbers = self._range_of(documents, splits)
+        for number in np.unique(numbers).tolist():
+            first, count = self.ranges()[number]
+            firsts = np.array(self.firsts[first : first + count], np.uint64)
+            own = numbers == number
+            begun = np.searchsorted(firsts, documents[own], side="right")
+            homes[own] = first + np.maximum(begun, 1) - 1
+        return homes
+
+    def ranges(self) -> list[tuple[int, int]]:
+        """Return the first shard and the number of shards of each split and source, in order."""
         sources = self.sources or (self,)
         counts = [source.train_shards for source in sources]
         counts += [source.validation_shards for source in sources]
@@ -173,8 +215,8 @@ class Layout:
 
     def _number_of(self, shard: int) -> int:
         """Return which of the ranges a shard belongs to."""
-        firsts = [first for first, count in self._ranges() if count]
-        numbers = [number for number, (_, count) in enumerate(self._ranges()) if count]
+        firsts = [first for first, count in self.ranges() if count]
+        numbers = [number for number, (_, count) in enumerate(self.ranges()) if count]
         return numbers[int(np.searchsorted(firsts, shard, side="right")) - 1]
 
     def _most_repeats(self, shard: int, repeats: int) -> int:
@@ -207,7 +249,7 @@ class Layout:
 
     def range_around(self, shard: int) -> tuple[int, int]:
         """Return the first shard of a shard's split and source, and the number of these shards."""
-        return self._ranges()[self._number_of(shard)]
+        return self.ranges()[self._number_of(shard)]
 
 
 @njit

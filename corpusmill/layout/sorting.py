@@ -43,10 +43,13 @@ def order_by_bucket(
         buckets: uint32[rows] of each batch.
     """
     row_buckets = np.concatenate(buckets)
+    if (row_buckets == row_buckets[0]).all():  # of one shard, or in the order of the corpus
+        yield int(row_buckets[0]), _join(batches)
+        return
     # NumPy sorts 16-bit integers by radix, which is ten times as fast.
     narrow = row_buckets.astype(np.uint16) if row_buckets.max() < 65536 else row_buckets
     order = np.argsort(narrow, kind="stable")
-    rows = pa.concat_batches(batches)
+    rows = _join(batches)
     starts = np.flatnonzero(np.diff(row_buckets[order].astype(np.int64), prepend=-1))
     stops = np.append(starts[1:], len(row_buckets))
     # One bucket at a time: the copies then share a little memory in place of doubling it.
@@ -61,7 +64,7 @@ def sort_rows(batches: list[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBat
         batches: of `keyed_schema`; the list is emptied, so that the rows are not kept twice.
         rows: of each batch but the last, which may have fewer.
     """
-    joined = pa.concat_batches(batches)
+    joined = _join(batches)
     batches.clear()
     names = ("key", *IDENTITY_SCHEMA.names)
     order = sort_order(*(joined.column(name).to_numpy() for name in names))
@@ -104,7 +107,19 @@ def cut_into_groups(
             missing_tokens -= int(offsets[end] - offsets[begin])
             begin = end
             if missing_rows <= 0 or missing_tokens <= 0:
-                yield pa.concat_batches(waiting)
+                yield _join(waiting)
                 waiting, missing_rows, missing_tokens = [], rows, tokens
     if waiting:
-        yield pa.concat_batches(waiting)
+        yield _join(waiting)
+
+
+def _join(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return the rows of some batches as one; a batch that is no part of a larger one as it is."""
+    whole = len(batches) == 1 and all(map(_is_whole, batches[0].columns))
+    return batches[0] if whole else pa.concat_batches(batches)
+
+
+def _is_whole(column: pa.Array) -> bool:
+    if not pa.types.is_list(column.type):
+        return bool(column.offset == 0)
+    return bool(column.offset == 0 and column.offsets[-1].as_py() == len(column.values))

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
+from corpusmill.dataset.file_checks import Problem
 from corpusmill.dataset.manifest import Manifest, Shard
 from corpusmill.dataset.shards import open_data_set
 from corpusmill.dataset.storage import UrlFolder
-from corpusmill.dataset.verify import Problem, verify
+from corpusmill.dataset.verify import verify
 from corpusmill.errors import UserError
-from corpusmill.reading.cache.shard_cache import ShardCache, default_cache_folder
+from corpusmill.reading.cache.shard_cache import ShardCache, Stored, default_cache_folder
 from corpusmill.reading.opening import check_length, check_present, check_split, find_damaged
 from corpusmill.reading.rows import (
     Integers,
@@ -101,6 +102,10 @@ class Samples(ABC):
     def lengths(self, samples: Integers) -> Integers:
         """Return the tokens of each sample, int64[n], without reading it."""
 
+    def stored_in(self, samples: Integers) -> list[Stored]:  # noqa: ARG002
+        """Return the shards that hold some samples, int64[n]; none if they are not in shards."""
+        return []
+
     @abstractmethod
     def _read(self, samples: Integers, epochs: Integers) -> Mapping[str, Values]:
         """Return the columns of some samples, int64[n], read in the given epochs, int64[n]."""
@@ -125,10 +130,11 @@ def _integers(name: str, numbers: Integers) -> Integers:
 class DataSet(Samples):
     """One split of a data set: `len` examples, read by number.
 
-    Opening it reads only the manifest and a list of files. A shard is unpacked into `cache_folder`
-    when its first example is read (`corpusmill.reading.cache.shard_cache`), and mapped into memory.
-    So memory does not grow with the data set, and all ranks and workers on a machine share what
-    they read. A data set can be pickled and sent to other processes.
+    Opening it reads only the manifest and, if there are no more than 1,000 files, their list. A
+    shard is unpacked into `cache_folder` when its first example is read
+    (`corpusmill.reading.cache.shard_cache`), and mapped into memory. So memory does not grow with
+    the data set, and all ranks and workers on a machine share what they read. A data set can be
+    pickled and sent to other processes.
 
     Args:
         url: the folder that a build wrote: a path, or a URL of fsspec.
@@ -139,8 +145,9 @@ class DataSet(Samples):
         tokenizer: a tokenizer.json, a folder with one, or a tokenizer of `transformers` or
             `tokenizers`; it must give the tokens of the data the same ids. None skips the check.
         max_length: the most tokens that the model takes; None skips the check.
-        damaged: what to do about damaged shards. "refuse" raises an error: now if a file is missing
-            or has another size, and on first reading if its bytes differ. "skip" reads and compares
+        damaged: what to do about damaged shards. "refuse" raises an error: on first reading if a
+            file is missing or its bytes differ, and of data sets of up to 1,000 files now if one is
+            missing or has another size. "skip" reads and compares
             all shards now, and leaves damaged ones out; `skipped` lists them. Each process checks
             for itself: equal digests show that all found the same.
 
@@ -281,6 +288,11 @@ class DataSet(Samples):
         """Return the tokens of each example, int64[n], without reading it."""
         pieces = self._locate(self._check_numbers(samples))
         return gather_lengths(_parts(pieces, self.columns[0].name), len(samples))
+
+    def stored_in(self, samples: Integers) -> list[Stored]:
+        """Return the shards that hold some samples, int64[n]."""
+        shards = np.searchsorted(self._starts, samples, side="right") - 1
+        return [(self.cache, shard) for shard in np.unique(shards).tolist()]
 
     def _read(self, samples: Integers, epochs: Integers) -> dict[str, Values]:  # noqa: ARG002
         columns: dict[str, Values] = {}

@@ -22,6 +22,7 @@ from corpusmill.objectives.examples import token_stream
 from corpusmill.objectives.examples.fill_in_the_middle import rearrange_windows
 from corpusmill.objectives.examples.fim_cuts import derive_window_keys
 from corpusmill.objectives.examples.fim_tokens import FIM_TOKENS, find_tokens
+from corpusmill.reading.cache.shard_cache import Stored
 from corpusmill.reading.cache.unpacking import damaged
 from corpusmill.reading.data_set import DataSet, Samples, digest_of
 from corpusmill.reading.keywords import check_minimum, check_seed, check_share
@@ -119,19 +120,30 @@ class TokenWindows(Samples):
         """Return one column, `tokens`, with context_len + 1 tokens per row."""
         width = self.context_len + 1
         windows = np.empty((len(samples), width), self._dtype)
-        if self.across_shards:
-            begins = samples * self.stride
-        else:
-            cut = (self._shard_tokens, self.context_len, self.stride)
-            shards, places = token_stream.locate_in_shards(samples, *cut)
-            begins = self._starts[shards] + places
-        self._fill(begins, windows)
+        self._fill(self._find_begins(samples), windows)
         if self._fim_tokens:
             keys = derive_window_keys(np.uint64(self.seed), samples, epochs)
             share = (self.fim_rate, self.fim_spm_share)
             rearrange_windows(windows, keys, *share, *self._fim_tokens)
         offsets = np.arange(0, (len(samples) + 1) * width, width)
         return {TOKENS: Lists(windows.reshape(-1), offsets)}
+
+    def stored_in(self, samples: Integers) -> list[Stored]:
+        """Return the shards in which some windows, int64[n], begin and end."""
+        begins = self._find_begins(samples)
+        shards = np.searchsorted(
+            self._starts, np.concatenate([begins, begins + self.context_len]), side="right"
+        )
+        return [(self.data_set.cache, shard) for shard in np.unique(shards - 1).tolist()]
+
+    def _find_begins(self, samples: Integers) -> Integers:
+        """Return the place of each window's first token in the stream of all shards, int64[n]."""
+        if self.across_shards:
+            return samples * self.stride
+        cut = (self._shard_tokens, self.context_len, self.stride)
+        shards, places = token_stream.locate_in_shards(samples, *cut)
+        begins: Integers = self._starts[shards] + places
+        return begins
 
     def _fill(self, begins: Integers, windows: npt.NDArray[Any]) -> None:
         """Copy the windows, first from the shards that they begin in, then from the next ones.

@@ -13,6 +13,13 @@ from corpusmill.tokenization.compiled import byte_level_bpe, wordpiece
 from corpusmill.tokenization.compiled.exactness import choose_line_rule, choose_unit_rule
 from corpusmill.tokenization.compiled.spans import EncodeSpans, completed, encode_spans_by
 from corpusmill.tokenization.compiled.word_memo import WordMemo
+from corpusmill.tokenization.gigatoken_engine import (
+    FLAG,
+    Engine,
+    Gigatoken,
+    is_worthwhile,
+    other_ids,
+)
 from corpusmill.tokenization.words.marked_encoding import encode_texts, mark_words
 from corpusmill.tokenization.words.phrases import join_marks
 from corpusmill.tokenization.words.pieces import find_continuing
@@ -20,6 +27,8 @@ from corpusmill.tokenization.words.word_marks import ids_of, mark
 from corpusmill.tokenization.words.words import FindJoins, WordRule, cut_unicode, load_words
 
 _LIBRARY = "the tokenizers library"
+# Characters of a text in a message.
+_SHOWN = 60
 # Control characters that are white space to some.
 _FIRST_CONTROL, _LAST_CONTROL = 0x1C, 0x1F
 # How byte-level tokenizers write a space.
@@ -37,7 +46,14 @@ class SentenceTokenizer:
         words: name of the rule of words (`corpusmill.tokenization.words.words`) that marks ids
             (`corpusmill.tokenization.words.word_marks`), for which dtype must have room; empty to
             leave them unmarked.
+        engine: what tokenizes long texts, where ids are not marked.
         memo_bytes: upper bound of the memo's memory.
+
+    Attributes:
+        gigatoken: the engine; None where the kernels here do all.
+
+    Raises:
+        UserError: gigatoken is asked for and cannot be used.
     """
 
     def __init__(
@@ -47,6 +63,7 @@ class SentenceTokenizer:
         memoize: bool = True,
         special_tokens_in_text: bool = True,
         words: str = "",
+        engine: Engine = "own",
         memo_bytes: int = 64 * 2**20,
     ) -> None:
         with catch_panics(_LIBRARY):
@@ -63,6 +80,12 @@ class SentenceTokenizer:
         self._find_joins: FindJoins | None = None
         self._encode_plainly = encode_spans_by(partial(encode_texts, self._tokenizer, self._words))
         self._memo = self._make_memo(orjson.loads(tokenizer_json), memo_bytes) if memoize else None
+        self.gigatoken: Gigatoken | None = None
+        if engine == "gigatoken":
+            if self._is_marked or not special_tokens_in_text:
+                cause = "gigatoken knows neither rules of words nor special tokens as ordinary text"
+                raise UserError(FLAG, cause, "Leave it out")
+            self.gigatoken = Gigatoken(tokenizer_json)
 
     def _make_memo(self, described: dict[str, Any], memo_bytes: int) -> WordMemo | None:
         """The memo; None if a text's ids may differ from those of its words."""
@@ -148,6 +171,26 @@ class SentenceTokenizer:
         self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.int64]]:
         """Tokenize sentences; see `encode`. A rule that follows the vocabulary is not applied."""
+        if self.gigatoken is not None and is_worthwhile(offsets):
+            return self._encode_by(self.gigatoken, text, offsets)
+        return self._encode_here(text, offsets)
+
+    def _encode_by(
+        self,
+        gigatoken: Gigatoken,
+        text: npt.NDArray[np.uint8],
+        offsets: npt.NDArray[np.int64],
+    ) -> tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.int64]]:
+        """Tokenize sentences with gigatoken, and compare the first of them."""
+        ids, token_offsets = gigatoken.encode(text, offsets)
+        expected, _ = self._encode_here(text, offsets[:2])
+        if not np.array_equal(ids[: token_offsets[1]], expected):
+            raise other_ids(repr(text[offsets[0] : offsets[1]].tobytes().decode()[:_SHOWN]))
+        return ids.astype(self._dtype), token_offsets
+
+    def _encode_here(
+        self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.int64]]:
         if self._memo is not None and self._find_joins is None:
             return self._memo.encode(text, offsets, self._dtype)
         encode_spans = self._encode_plainly
@@ -175,8 +218,9 @@ def _encode_joined(
     view = text.data
     texts = [str(view[start:end], "utf-8") for start, end in spans.tolist()]
     marked, left = join_marks(ids, ends, *find_joins(texts))
-    controls = np.concatenate([[0], np.cumsum((text >= _FIRST_CONTROL) & (text <= _LAST_CONTROL))])
-    return marked, ends, left | (controls[offsets[1:]] > controls[offsets[:-1]])
+    controls = np.flatnonzero((text >= _FIRST_CONTROL) & (text <= _LAST_CONTROL))
+    begun = np.searchsorted(controls, offsets)
+    return marked, ends, left | (begun[1:] > begun[:-1])
 
 
 def _unknown_id(tokenizer: Tokenizer, model: dict[str, Any]) -> int | None:

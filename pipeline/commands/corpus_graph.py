@@ -19,8 +19,9 @@ from corpusmill.objectives.random_documents import BYTES_OF_SIZES, candidate_lim
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from pipeline.graph import Job, plan_pool, plan_preparation, plan_tasks
 from transforms.build import SORT_BYTES
+from transforms.candidates import CANDIDATES
 from transforms.measure import LARGEST, CollectNumbers, CollectOptions, MeasureDocuments
-from transforms.pool import CANDIDATES, POOL, WritePool
+from transforms.pool import POOL, WritePool
 from transforms.read import REJECTS
 from transforms.storage.file_systems import join_path
 from transforms.tally import COUNTS, SKETCHES
@@ -90,7 +91,7 @@ def estimate_temporary_bytes(numbers: dict[str, Any], job: Job, workers: int) ->
         kept = min(1.0, pool_tokens / max(1, tokens))
         pool_bytes = round(candidates * (document_bytes + documents * BYTES_OF_SIZES))
         pool_bytes += round(kept * (document_bytes + documents * 4 + sentences * 4))
-    levels = 2 if job.routes.two_levels else 1
+    levels = 1 + len(job.routes.merges)
     shuffled: int = document_bytes * levels
     if job.filters.drop_duplicates:
         shuffled += ROW_BYTES * counts.get("duplicates.documents", 0) * levels

@@ -3,31 +3,34 @@
 plan tasks ─ count words ─ collect
 """
 
+import json
 from dataclasses import dataclass
 
 import apache_beam as beam
 
 from corpusmill.tokenization.training.options import TrainingOptions
-from pipeline.commands.word_counting import Counted, SampledCorpus
+from pipeline.commands.sampled_corpus import SampledCorpus
+from pipeline.commands.word_counting import Counted
 from pipeline.console.progress import Work
-from pipeline.preparation.assembly import cut_files
-from pipeline.preparation.inputs import sum_costs
 from pipeline.runners.engine import Engine
 from pipeline.runners.launch import Launch
+from transforms.checksums import seal, unseal
+from transforms.collected import CollectResult
 from transforms.count_words import (
     WORDS,
-    CollectWords,
     Counting,
     CountWords,
     count_partitions,
 )
 from transforms.counted_files import check_counts, load_words, read_result
-from transforms.plan import FILE_BYTES, Plan, PlanTasks, write_plan
+from transforms.plan import Plan, PlanTasks, write_plan
+from transforms.ranges import FILE_BYTES, group_ranges
 from transforms.recovery.workplace import Workplace
 from transforms.storage.file_systems import join_path
+from transforms.storage.files import file_exists, read_file, write_file
 from transforms.tally import COUNTS
 
-_RESULT = "words.json"
+_RESULT, _RECORD = "words.json", "run.json"
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,8 @@ def plan_counting(
 ) -> CountingJob:
     """Plan how the words of a corpus are counted, and write the plan where workers find it.
 
+    A run that is resumed keeps its ranges.
+
     Args:
         corpus: the corpus.
         model: the model that is trained.
@@ -61,22 +66,33 @@ def plan_counting(
         engine: where the job runs.
         temp_folder: the folder of temporary files.
     """
-    files, documents = corpus.files, corpus.documents
-    range_bytes = engine.choose_range_bytes(sum_costs(files) + FILE_BYTES * len(files))
-    tasks = cut_files(files, documents, range_bytes)
+    files, read_bytes = corpus.files, corpus.read_bytes
+    range_bytes = _find_range_bytes(temp_folder)
+    if range_bytes is None:
+        range_bytes = engine.choose_range_bytes(read_bytes + FILE_BYTES * len(files))
+        write_file(join_path(temp_folder, _RECORD), seal(json.dumps(range_bytes).encode()))
+    drawn = corpus.draw(range_bytes)
+    tasks = group_ranges(drawn.ranges, [file.cost for file in files], range_bytes)
     path = join_path(temp_folder, "plan.jsonl")
     plan = write_plan(path, tasks, [file.path for file in files])
     counting = Counting(
         model,
         options,
-        documents,
+        corpus.documents,
         Workplace(temp_folder),
         count_partitions(corpus.text_bytes),
-        corpus.share,
+        drawn.share,
         corpus.sample.seed,
     )
-    is_exact = all(file.splittable for file in files)
-    return CountingJob(plan, counting, corpus.text_bytes, sum_costs(files), is_exact)
+    # A document that begins in a piece is read to its end.
+    is_exact = not corpus.is_in_pieces and all(file.splittable for file in files)
+    return CountingJob(plan, counting, corpus.text_bytes, read_bytes, is_exact)
+
+
+def _find_range_bytes(temp_folder: str) -> int | None:
+    """Return the longest range of the run that is resumed, whose tasks must stay the same."""
+    path = join_path(temp_folder, _RECORD)
+    return int(json.loads(unseal(read_file(path), path))) if file_exists(path) else None
 
 
 def run_counting(job: CountingJob, launch: Launch) -> Counted:
@@ -106,4 +122,4 @@ def count_corpus(pipeline: beam.Pipeline, job: CountingJob, path: str) -> None:
     """
     tasks = pipeline | "PlanTasks" >> PlanTasks(job.plan, job.counting.place)
     counted = tasks | "CountWords" >> CountWords(job.counting)
-    _ = counted[WORDS] | "CollectWords" >> CollectWords(path, counted[COUNTS])
+    _ = counted[WORDS] | "CollectWords" >> CollectResult(path, counted[COUNTS])

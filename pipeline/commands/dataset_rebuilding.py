@@ -63,6 +63,7 @@ def _choose_data_set(command: Rebuild, rebuilding: Rebuilding) -> DatasetOptions
         source=sources,
         tokenizer=manifest.tokenizer.name,
         num_shards=_count_shards(manifest),
+        order=manifest.output.order or "shuffled",
         seed=manifest.seed,
         validation_share=manifest.output.validation_share,
         output=command.output,

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
@@ -14,10 +16,10 @@ from corpusmill.console.terminal import hide_native_errors
 from corpusmill.errors import UserError, catch_panics
 from corpusmill.tokenization.training.models import MODELS, model_options
 from corpusmill.tokenization.training.options import TrainingOptions
+from pipeline.commands.sampled_corpus import SampledCorpus
 from pipeline.commands.train_tokenizer import TrainTokenizer
 from pipeline.commands.word_counting import (
     Counted,
-    SampledCorpus,
     check_sample,
     count_here,
     describe_sample,
@@ -27,12 +29,13 @@ from pipeline.console.run_log import log_event
 from pipeline.preparation.inputs import absolute, is_local
 from pipeline.preparation.recipe import find_documents
 from pipeline.preparation.records import Records
+from pipeline.preparation.resumable_folder import resumable_folder
 from pipeline.preparation.temporary_folder import temporary_folder
 from pipeline.runners.engine import Engine
 from pipeline.runners.launch import Launch, prepare_launch
 from pipeline.runners.local.engine import LocalEngine
 from transforms.storage.file_systems import join_path, split_path
-from transforms.storage.files import file_exists, write_file
+from transforms.storage.files import file_exists
 
 
 def train_tokenizer(command: TrainTokenizer, call: Call) -> int:
@@ -57,28 +60,17 @@ def run_training(command: TrainTokenizer, call: Call, records: Records | None = 
     _check_outputs(command, model.files)
     launch = _prepare_launch(command, call)
     folder = split_path(absolute(command.output))[0]
-    shown = command.run.progress
     with temporary_folder(folder, command.run.temp_location) as temp_folder:
         files, documents = find_documents(
             command.input, command.documents, temp_folder, call.console, records
         )
         corpus = SampledCorpus(files, documents, command.sample)
-        with catch_panics("the trainer"), hide_native_errors():
-            is_small = _is_small(corpus, launch.engine)
-            counted = None
-            if not is_small:
-                counted = _run_job(corpus, command.model, options, launch, temp_folder)
-            with show_reading(corpus.bytes, shown) as line:
-
-                def train() -> str:
-                    done = counted or count_here(corpus, command.model, options, line)
-                    check_sample(done, corpus)
-                    remarks.extend(describe_sample(done, corpus))
-                    line.begin_step(f"training {command.model}")
-                    return model.train_on_words(done.words, options)
-
-                remarks: list[str] = []
-                content = _run_apart(train)
+        with (
+            catch_panics("the trainer"),
+            hide_native_errors(),
+            _count_by_job(command, corpus, options, launch) as counted,
+        ):
+            content, remarks = _train(command, corpus, options, counted)
     tokenizer = Tokenizer.from_str(content)
     if command.save_model is not None:
         _save_model(tokenizer, command.save_model, call.files)
@@ -88,6 +80,39 @@ def run_training(command: TrainTokenizer, call: Call, records: Records | None = 
     return [*remarks, *_describe(command, size, options.vocab_size)]
 
 
+@contextmanager
+def _count_by_job(
+    command: TrainTokenizer, corpus: SampledCorpus, options: TrainingOptions, launch: Launch
+) -> Iterator[Counted | None]:
+    """Count the words by a job, whose files stay until the block ends.
+
+    Yields:
+        The words; None for a corpus that is counted in this process instead.
+    """
+    if _is_small(corpus, launch.engine):
+        if command.resume:
+            cause = "so small a corpus is counted at once"
+            raise UserError(f"--output {command.output} --resume", cause, "Leave --resume out")
+        yield None
+        return
+    from pipeline.commands.counting_job import (  # noqa: PLC0415  Beam takes a second to import
+        plan_counting,
+        run_counting,
+    )
+
+    identity = [
+        command.model,
+        asdict(options),
+        asdict(corpus.documents),
+        asdict(corpus.sample),
+        [(file.name, file.bytes, file.modified) for file in corpus.files],
+    ]
+    place = (command.output, command.run.temp_location)
+    with resumable_folder(*place, identity, command.resume) as folder:
+        job = plan_counting(corpus, command.model, options, launch.engine, folder)
+        yield run_counting(job, launch)
+
+
 def _is_small(corpus: SampledCorpus, engine: Engine) -> bool:
     """Whether a corpus is counted in this process, and not by a job."""
     return isinstance(engine, LocalEngine) and not (
@@ -95,18 +120,28 @@ def _is_small(corpus: SampledCorpus, engine: Engine) -> bool:
     )
 
 
-def _run_job(
-    corpus: SampledCorpus, model: str, options: TrainingOptions, launch: Launch, temp_folder: str
-) -> Counted:
-    """Count the words of a corpus by a job."""
-    # A run that ends in the same folder removes temporary folders without files.
-    write_file(join_path(temp_folder, "begun"), b"")
-    from pipeline.commands.counting_job import (  # noqa: PLC0415  Beam takes a second to import
-        plan_counting,
-        run_counting,
-    )
+def _train(
+    command: TrainTokenizer,
+    corpus: SampledCorpus,
+    options: TrainingOptions,
+    counted: Counted | None,
+) -> tuple[str, list[str]]:
+    """Train with counted words, or count them here.
 
-    return run_counting(plan_counting(corpus, model, options, launch.engine, temp_folder), launch)
+    Returns:
+        The tokenizer.json, and remarks.
+    """
+    remarks: list[str] = []
+    with show_reading(corpus.read_bytes, command.run.progress) as line:
+
+        def train() -> str:
+            done = counted or count_here(corpus, command.model, options, line)
+            check_sample(done, corpus)
+            remarks.extend(describe_sample(done, corpus))
+            line.begin_step(f"training {command.model}")
+            return MODELS[command.model].train_on_words(done.words, options)
+
+        return _run_apart(train), remarks
 
 
 def _prepare_launch(command: TrainTokenizer, call: Call) -> Launch:

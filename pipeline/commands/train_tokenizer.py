@@ -62,6 +62,8 @@ class TrainTokenizer:
     vocab.json and merges.txt of bpe, vocab.json of wordlevel, unigram.json of unigram."""
     replace: bool = False
     """Replace files that exist."""
+    resume: bool = False
+    """Continue a run with the same input and options that was stopped while it counted words."""
     sample: SampleOptions = field(default_factory=SampleOptions)
     training: GivenOptions = field(default_factory=GivenOptions)
     documents: DocumentOptions = field(default_factory=DocumentOptions)

@@ -5,54 +5,21 @@ import; `counting_job` counts all others.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from corpusmill.corpus.decompression import open_decompressed
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus
-from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.accounting import count_reasons
 from corpusmill.errors import UserError
 from corpusmill.tokenization.training.counted_words import CountedWords, read_words
 from corpusmill.tokenization.training.models import MODELS
 from corpusmill.tokenization.training.options import TrainingOptions
-from corpusmill.tokenization.training.sample import SampleOptions, draw_documents
+from corpusmill.tokenization.training.sample import draw_documents
+from pipeline.commands.sampled_corpus import SampledCorpus
 from pipeline.console.progress import ReadingLine
-from pipeline.preparation.inputs import InputFile, sum_costs
-from pipeline.preparation.recipe import estimate_text_bytes
 from transforms.storage.files import open_file
-
-
-@dataclass(frozen=True)
-class SampledCorpus:
-    """A corpus, or a sample of it.
-
-    Attributes:
-        files: the input.
-        documents: the rules of documents, with a format.
-        sample: which part of it is counted.
-    """
-
-    files: Sequence[InputFile]
-    documents: DocumentOptions
-    sample: SampleOptions
-
-    @property
-    def bytes(self) -> int:
-        """The size of the input; an estimate if files are compressed."""
-        return sum_costs(self.files)
-
-    @property
-    def text_bytes(self) -> int:
-        """Bytes of text, exact for plain files."""
-        return estimate_text_bytes(self.files, self.documents)
-
-    @property
-    def share(self) -> float:
-        """The share of its documents that is counted."""
-        return self.sample.share(self.text_bytes)
 
 
 class Counted(NamedTuple):
@@ -79,16 +46,17 @@ def count_here(
         line: shows the bytes that are read.
     """
     counter, counts = MODELS[model].make_counter(options), Counter[str]()
-    for index, file in enumerate(corpus.files):
-        with open_file(file.path) as raw:
-            stream = open_decompressed(raw, file.path)
-            for batch in read_corpus(stream, FileRange(file.path, index, corpus.documents)):
+    ranges, share = corpus.draw()
+    for path, name, index, start, end in ranges:
+        with open_file(path) as raw:
+            stream = open_decompressed(raw, path)
+            part = FileRange(name, index, corpus.documents, start, end)
+            for batch in read_corpus(stream, part):
                 line.add(batch.counts.bytes)
                 documents = batch.documents
-                if corpus.share < 1:
+                if share < 1:
                     ids = documents.column("document").to_numpy()
-                    drawn = draw_documents(ids, corpus.share, corpus.sample.seed)
-                    documents = documents.filter(drawn)
+                    documents = documents.filter(draw_documents(ids, share, corpus.sample.seed))
                 counts.update({f"read.{name}": n for name, n in vars(batch.counts).items()})
                 counts.update(f"read.rejects.{reject.reason}" for reject in batch.rejects)
                 counts["count.documents"] += documents.num_rows
@@ -117,8 +85,11 @@ def check_sample(counted: Counted, corpus: SampledCorpus) -> None:
 def describe_sample(counted: Counted, corpus: SampledCorpus) -> Iterator[str]:
     """Describe the parts of a corpus that are not counted."""
     counts = counted.counts
-    if corpus.share < 1:
-        sampled, documents = counts["count.documents"], counts["read.documents"]
+    sampled, documents = counts["count.documents"], counts["read.documents"]
+    if corpus.is_in_pieces:
+        read, whole = counts["read.bytes"] / 1e6, corpus.bytes / 1e6
+        yield f"a sample: {sampled:,} documents, from {read:,.1f} of {whole:,.1f} MB"
+    elif corpus.sample.sample is not None:
         yield f"a sample: {sampled:,} of {documents:,} documents"
     if rejects := _list_rejects(counts):
         yield f"left out because they cannot be read: {rejects}"

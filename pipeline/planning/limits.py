@@ -26,8 +26,9 @@ _KEY_BYTES_ON_FLINK = 90 * 2**20
 # inputs of this size.
 _GRAPH_BYTES, _ELEMENT_BYTES = 10 * 2**20, 80 * 10**6
 _MACHINES, _SIDE_INPUT_BYTES = 1000, 100 * 2**20
-# Bytes of an element that describes a file of a shard; and of a sketch in Base64.
-_WRITTEN_FILE_BYTES, _SKETCH_BYTES = 250, SKETCH_SIZE * 8 * 4 // 3
+# Bytes of an element that describes a file of a shard, or a list of them; of one that describes a
+# range; and of a sketch in Base64.
+_WRITTEN_FILE_BYTES, _READ_RANGE_BYTES, _SKETCH_BYTES = 250, 24, SKETCH_SIZE * 8 * 4 // 3
 _FILES_A_FOLDER = 10**6
 
 
@@ -157,8 +158,10 @@ def _limits_of_dataflow(setting: Setting) -> Iterator[Limit]:
     yield Limit("graph", setting.graph_bytes, _GRAPH_BYTES, "Report it: it does not grow")
     element = max(work.rates.reference, _SKETCH_BYTES)
     yield Limit("largest element", element, _ELEMENT_BYTES, "Report it: it does not grow")
-    written = work.shard_files * _WRITTEN_FILE_BYTES
-    cure = "Give fewer --num-shards, a larger --bin-size, or -- --max_cache_memory_usage_mb"
+    job = work.job
+    written = (job.commit.count_groups(job.layout) or work.shard_files) * _WRITTEN_FILE_BYTES
+    written += job.plan.ranges * _READ_RANGE_BYTES
+    cure = "Give a larger --range-bytes, or -- --max_cache_memory_usage_mb"
     yield Limit("side input of the commit", written, _SIDE_INPUT_BYTES, cure, is_fatal=False)
     machines = -(-setting.schedule.workers // setting.machine.vcpus_per_machine)
     cure = "Take larger machines (--vcpus-per-machine), fewer --workers, or raise the quota"

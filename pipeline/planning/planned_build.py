@@ -218,6 +218,7 @@ def _plan_job(job: Job, recipe: Recipe, counted: TaskCount, engine: Engine) -> J
         documents=recipe.documents,
         corpus_bytes=recipe.text_bytes,
         routes=choose_routes(recipe, counted.tasks),
+        commit=replace(job.commit, tasks=counted.tasks),
     )
 
 

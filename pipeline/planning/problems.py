@@ -93,17 +93,21 @@ def _shorten(step: Step, work: Workload) -> str:
             return "Give a smaller --range-bytes"
         size = format_size(work.largest_task_bytes)
         return f"A file that is read whole has {size}: decompress it, or split it"
-    if step.name == "commit" and work.job.commit.joined:
+    if step.name in {"commit", "decide"} and work.job.commit.joined:
         return "It joins all shards of a split into one file: give another --output-format"
     wider = " or a larger --bin-size" * (work.job.output_options.bin_size is not None)
     return {
         "list tasks": f"It lists {work.job.plan.tasks:,} tasks: give a larger --range-bytes",
-        "write pool": f"It reads {work.candidates:,.0f} small parts of files, one or more of "
-        "each task: give a smaller --pool-tokens",
+        "write pool": f"The pool has {format_size(work.pool_bytes)}: give a smaller --pool-tokens",
         "merge": f"A merge has {format_size(work.merge_bytes)}: give fewer --num-shards",
         "build shards": "Give more --num-shards",
-        "commit": f"It renames {work.shard_files:,} files: give fewer --num-shards{wider}",
-    }[step.name]
+        "join segments": "Give a larger --range-bytes",
+        "join rejects": "Give a larger --range-bytes",
+        "decide": f"It lists {work.shard_files:,} files: give fewer --num-shards{wider}",
+        "finish": f"It lists {work.shard_files:,} files: give fewer --num-shards{wider}",
+        "remove temporary files": "Give a larger --range-bytes",
+        "commit": f"It handles {work.job.plan.ranges:,} ranges: give a larger --range-bytes",
+    }.get(step.name, "Report it: it does not grow")
 
 
 def _find_slow_shuffle(work: Workload) -> Iterator[Problem]:

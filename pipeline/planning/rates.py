@@ -1,8 +1,9 @@
 """Rates: the counted and timed work of a sample, in proportion to its size."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
+import msgspec
 import pyarrow as pa
 from apache_beam.coders import registry
 
@@ -85,7 +86,7 @@ def compute_rates(run: SampleRun, job: Job) -> Rates:
         reference=_encoded_bytes(run.segments),
         task_counts=run.task_counts,
         shard_counts=run.shard_counts,
-        shard_entry=len(json.dumps(asdict(entry), indent=1)),
+        shard_entry=len(json.dumps(msgspec.structs.asdict(entry), indent=1)),
         process=run.process_bytes,
         prepare_seconds=seconds["prepare"] / stored,
         hash_seconds=seconds.get("hash", 0.0) / stored,

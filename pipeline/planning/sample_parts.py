@@ -10,7 +10,7 @@ from corpusmill.corpus.decompression import DamagedStreamError, open_decompresse
 from corpusmill.corpus.input_formats import reads_in_ranges
 from corpusmill.corpus.options import DocumentOptions
 from pipeline.preparation.inputs import InputFile
-from transforms.plan import PlannedRange
+from transforms.ranges import PlannedRange
 from transforms.storage.files import open_file
 
 # So many places of a corpus are read, at even distances.

@@ -25,8 +25,9 @@ from corpusmill.tokenization.encoding import tokenized_schema
 from pipeline.graph import Job, plan_pool, plan_preparation
 from pipeline.planning.sample_parts import SamplePart
 from transforms.build import ShardDoFn, ShardOptions
+from transforms.candidates import CANDIDATES
 from transforms.elements import Segment, Task, WrittenFile
-from transforms.pool import CANDIDATES, PoolDoFn
+from transforms.pool import PoolDoFn
 from transforms.prepare import Preparation, TaskDoFn
 from transforms.read import TaskReader
 from transforms.recovery.workplace import Workplace
@@ -114,7 +115,7 @@ def _spread(job: Job) -> Routes:
     layout = replace(
         spread_sample(job.layout, job.objective.repeats), validation_shards=0, sources=()
     )
-    return replace(job.routes, layout=layout, groups=layout.shards, validation_share=0.0)
+    return replace(job.routes, layout=layout, groups=layout.shards, merges=(), validation_share=0.0)
 
 
 def _prepare_all(job: Job) -> Preparation:
@@ -211,8 +212,10 @@ class _SampleShard(ShardDoFn):
 
     built_bytes = 0
 
-    def _build(self, shard: int, segment: Segment, pool: Pool | None) -> Iterator[pa.RecordBatch]:
-        for rows in super()._build(shard, segment, pool):
+    def _build(
+        self, shard: int, segments: Iterable[Segment], pool: Pool | None
+    ) -> Iterator[pa.RecordBatch]:
+        for rows in super()._build(shard, segments, pool):
             self.built_bytes += rows.nbytes
             yield rows
 
@@ -245,7 +248,7 @@ def _builds(objective: Objective, routes: Routes, segment: Segment, shard: int) 
 def _merge(job: Job, segments: Sequence[Segment]) -> None:
     """Merge the documents, as where files have two levels."""
     with TemporaryDirectory(dir=job.place.temp_folder) as folder:
-        routes = replace(job.routes, groups=1)
+        routes = replace(job.routes, groups=1, merges=(1,))
         schema = tokenized_schema(job.tokenizing.token_dtype)
         merge = MergeDoFn(routes, Workplace(folder), schema)
         for _ in merge.process((0, segments)):

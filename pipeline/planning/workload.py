@@ -6,7 +6,6 @@ estimated by their expectation.
 """
 
 from dataclasses import dataclass
-from math import ceil
 
 from corpusmill.corpus.filters.duplicates import ROW_BYTES
 from corpusmill.dataset.manifest_json import encode
@@ -15,9 +14,10 @@ from corpusmill.objectives.random_documents import BYTES_OF_SIZES, candidate_lim
 from pipeline.graph import Job
 from pipeline.planning.rates import Rates
 from transforms.build import SORT_BYTES
-from transforms.pool import CANDIDATE_BYTES
+from transforms.candidates import CANDIDATE_BYTES
 from transforms.shuffle import BUFFER_BYTES
 from transforms.spill import JOINED_BYTES
+from transforms.trees import count_blocks
 
 # A sort file has a segment for each slice of the range of keys (`transforms.sort`).
 _SLICES = 256
@@ -99,31 +99,35 @@ class Workload:
     def first_segments(self) -> float:
         """Number of segments in spill files: one for each group, or shard, of their documents."""
         routes = self.job.routes
-        buckets = routes.groups if routes.two_levels else routes.layout.shards
-        return self.spill_files * occupied(buckets, self.documents / self.spill_files)
+        return self.spill_files * occupied(routes.groups, self.documents / self.spill_files)
+
+    @property
+    def merge_counts(self) -> list[int]:
+        """Number of merges on each level, and of the files that they write."""
+        return self.job.routes.count_merges(self.job.plan.tasks)
 
     @property
     def merges(self) -> int:
-        """Number of merges, which are the second level, and of the files that they write."""
-        routes = self.job.routes
-        if not routes.two_levels:
-            return 0
-        return ceil(self.job.plan.tasks / routes.tasks_per_merge) * routes.groups
+        """Number of merges on the last level; 0 where shards read what tasks wrote."""
+        return self.merge_counts[-1] if self.merge_counts else 0
 
     @property
-    def merged_segments(self) -> float:
-        """Number of segments that merges read."""
-        return self.first_segments if self.merges else 0
+    def merge_inputs(self) -> list[float]:
+        """Number of segments that the merges of each level read."""
+        joins = self.merge_counts[:-1]
+        joined = [number * _files(self.stored_bytes / number, JOINED_BYTES) for number in joins]
+        return [self.first_segments, *joined] if self.merges else []
 
     @property
     def merge_bytes(self) -> float:
-        """Size of the documents that a merge reads and writes."""
+        """Size of the documents that a merge of the last level reads and writes."""
         return self.stored_bytes / self.merges if self.merges else 0
 
     @property
     def merge_values(self) -> float:
         """Number of references that a merge gets, the values of one key."""
-        return self.merged_segments / self.merges if self.merges else 0
+        levels = zip(self.merge_inputs, self.merge_counts, strict=True)
+        return max((segments / merges for segments, merges in levels), default=0)
 
     @property
     def segments(self) -> float:
@@ -158,19 +162,19 @@ class Workload:
     @property
     def references(self) -> float:
         """Number of references that the engine shuffles."""
-        return self.merged_segments + self.shard_references
+        return sum(self.merge_inputs) + self.shard_references
 
     @property
     def file_bytes_written(self) -> float:
-        """Size of the temporary files with documents, of both levels."""
-        levels = 2 if self.merges else 1
-        heads = (self.merged_segments + self.segments) * self.rates.message
+        """Size of the temporary files with documents, of all levels."""
+        levels = 1 + len(self.merge_counts)
+        heads = (sum(self.merge_inputs) + self.segments) * self.rates.message
         return self.stored_bytes * levels + heads
 
     @property
     def file_bytes_read(self) -> float:
         """Bytes read from these files; each shard that builds a document reads its segment."""
-        merged = self.stored_bytes if self.merges else 0
+        merged = self.stored_bytes * len(self.merge_counts)
         return merged + self.segments * self.segment_bytes * self.builders
 
     @property
@@ -216,7 +220,7 @@ class Workload:
 
     @property
     def shard_files(self) -> int:
-        """Number of files of all shards; the commit, which is one task, renames them."""
+        """Number of files of all shards, which the commit renames."""
         return self.job.layout.shards * self.files_a_shard
 
     # The pool.
@@ -242,6 +246,12 @@ class Workload:
         return share * (self.stored_bytes + self.documents * BYTES_OF_SIZES)
 
     @property
+    def joined_candidates(self) -> float:
+        """Number of references to candidates once they are joined; 0 where they are not."""
+        blocks = count_blocks(self.job.plan.tasks)
+        return blocks[-1] + self.candidate_bytes / JOINED_BYTES if blocks else 0
+
+    @property
     def pool_bytes(self) -> float:
         """Size of the pool, which every worker maps."""
         tokens = min(self.job.objective.pool_tokens, self.tokens)
@@ -252,7 +262,7 @@ class Workload:
     @property
     def segment_opens(self) -> float:
         """Number of times that segments and candidates are opened, one after the other."""
-        return self.merged_segments + self.segments * self.builders + 2 * self.candidates
+        return sum(self.merge_inputs) + self.segments * self.builders + 2 * self.candidates
 
     @property
     def opens(self) -> float:
@@ -267,12 +277,12 @@ class Workload:
     @property
     def journal_entries(self) -> float:
         """Number of entries in the journal: of tasks, merges, shards and the pool."""
-        return self.job.plan.tasks + self.merges + self.job.layout.shards + 1
+        return self.job.plan.tasks + sum(self.merge_counts) + self.job.layout.shards + 1
 
     @property
     def temporary_files(self) -> float:
         """Number of temporary files with documents: spills, candidates and merged spills."""
-        return self.spill_files + min(self.job.plan.tasks, self.candidates) + self.merges
+        return self.spill_files + min(self.job.plan.tasks, self.candidates) + sum(self.merge_counts)
 
     @property
     def creates(self) -> float:

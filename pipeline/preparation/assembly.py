@@ -1,31 +1,24 @@
 """From a recipe to a job: all that is known before the first record is read."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
-from corpusmill.corpus.input_formats import reads_in_ranges
-from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.accounting import Expected
 from corpusmill.dataset.manifest import TOKENIZER
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.tokenization.words.word_marks import marked_dtype
 from pipeline.graph import Job
 from pipeline.preparation.header import describe
-from pipeline.preparation.inputs import InputFile, sum_costs
+from pipeline.preparation.inputs import cut_files, sum_costs
 from pipeline.preparation.recipe import Recipe
 from pipeline.preparation.run_folder import RunFolder
 from pipeline.runners.engine import Engine
-from transforms.commit import CommitOptions
+from transforms import trees
+from transforms.decide import CommitOptions
 from transforms.overlaps import StoredPassages
-from transforms.plan import (
-    FILE_BYTES,
-    Plan,
-    PlannedRange,
-    cut_ranges,
-    group_ranges,
-    write_plan,
-)
+from transforms.plan import Plan, write_plan
+from transforms.ranges import FILE_BYTES, PlannedRange, group_ranges
 from transforms.shuffle import Routes, plan_routes
 from transforms.storage.file_systems import join_path
 from transforms.storage.files import write_file
@@ -85,23 +78,8 @@ def choose_range_bytes(recipe: Recipe, engine: Engine) -> int:
 
 def cut_tasks(recipe: Recipe, range_bytes: int) -> Iterator[list[PlannedRange]]:
     """Yield the ranges of each task."""
-    return cut_files(recipe.files, recipe.documents, range_bytes)
-
-
-def cut_files(
-    files: Sequence[InputFile], documents: DocumentOptions, range_bytes: int
-) -> Iterator[list[PlannedRange]]:
-    """Yield the ranges of each task.
-
-    Args:
-        files: the input.
-        documents: the rules of documents, with a format.
-        range_bytes: the longest range.
-    """
-    in_ranges = reads_in_ranges(documents)
-    parts = [(file.path, file.name, file.bytes, file.splittable and in_ranges) for file in files]
-    sizes = [file.cost for file in files]
-    return group_ranges(cut_ranges(parts, range_bytes), sizes, range_bytes)
+    ranges = cut_files(recipe.files, recipe.documents, range_bytes)
+    return group_ranges(ranges, [file.cost for file in recipe.files], range_bytes)
 
 
 def choose_routes(recipe: Recipe, tasks: int) -> Routes:
@@ -129,6 +107,7 @@ def _write_tokenizer(recipe: Recipe, folder: str) -> Tokenizing:
         special_tokens_in_text=tokenizer.options.special_tokens_in_text,
         words=words,
         cuts=recipe.objective.text_cuts(recipe.dataset.seed),
+        engine=recipe.dataset.tokenizer_engine,
     )
 
 
@@ -159,4 +138,6 @@ def _plan_commit(
         max_rejects=max_rejects,
         bins=recipe.bins,
         shard_name=output.shard_name,
+        tasks=plan.tasks,
+        fan_in=trees.FAN_IN,
     )

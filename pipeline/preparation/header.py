@@ -43,6 +43,7 @@ def describe(recipe: Recipe) -> Manifest:
             validation_share=recipe.dataset.validation_share,
             package=OUTPUT_FORMATS.package_of(output.output_format),
             num_shards=recipe.layout.train_shards,
+            order="corpus" if recipe.dataset.order == "corpus" else None,
         ),
         columns=objective.columns,
         corpus=CorpusEntry(

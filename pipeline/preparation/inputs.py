@@ -16,11 +16,17 @@ from rich.console import Console
 from corpusmill.corpus.decompression import DamagedStreamError, is_compressed, open_decompressed
 from corpusmill.corpus.hub.data_sets import is_hub_path, list_hub_files
 from corpusmill.corpus.hub.wikitext import WIKITEXT, fetch_wikitext
-from corpusmill.corpus.input_formats import check_start, resolve_format, take_suffixes
+from corpusmill.corpus.input_formats import (
+    check_start,
+    reads_in_ranges,
+    resolve_format,
+    take_suffixes,
+)
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.storage import refuse_special
 from corpusmill.errors import UserError, first_line
 from pipeline.preparation.saved_datasets import choose_data_files
+from transforms.ranges import PlannedRange, cut_ranges
 from transforms.storage.file_systems import beam_file_systems, join_path, scheme_of
 from transforms.storage.files import create_file, find_files, open_file
 from transforms.storage.objects import check_client, is_object_path
@@ -65,6 +71,21 @@ class InputFile:
 def sum_costs(files: Sequence[InputFile]) -> int:
     """Sum the costs of files."""
     return sum(file.cost for file in files)
+
+
+def cut_files(
+    files: Sequence[InputFile], documents: DocumentOptions, range_bytes: int
+) -> Iterator[PlannedRange]:
+    """Cut files into ranges, as far as they can be read in ranges.
+
+    Args:
+        files: the input.
+        documents: the rules of documents, with a format.
+        range_bytes: the longest range.
+    """
+    in_ranges = reads_in_ranges(documents)
+    parts = ((file.path, file.name, file.bytes, file.splittable and in_ranges) for file in files)
+    return cut_ranges(parts, range_bytes)
 
 
 def is_local(path: str) -> bool:

@@ -20,6 +20,7 @@ from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
 from corpusmill.tokenization.compiled.byte_level_patterns import PATTERNS
+from corpusmill.tokenization.gigatoken_engine import Engine, Gigatoken, other_ids
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer
 from corpusmill.tokenization.sources.proof import LINED_TEXTS, find_difference, hard_texts
 from corpusmill.tokenization.tokenizer_file import Encode, TokenizerFile
@@ -159,6 +160,31 @@ def prove_tokenizer(
     return difference is None
 
 
+def prove_engine(
+    tokenizer: TokenizerFile, texts: list[str], engine: Engine, words: WordRule | None = None
+) -> None:
+    """Refuse an engine that gives other ids than the tokenizer, or cannot be used.
+
+    Args:
+        tokenizer: the tokenizer.
+        texts: a probe of the corpus; hard texts are added.
+        engine: what tokenizes long texts.
+        words: the rule by which ids are marked; None if they are not.
+
+    Raises:
+        UserError: it is refused.
+    """
+    if engine == "own":
+        return
+    own = _sentence_tokenizer(tokenizer, words, memoize=True)
+    other = _sentence_tokenizer(tokenizer, words, memoize=True, engine=engine)
+    texts = [*hard_texts(()), *texts]
+    if other.gigatoken and (
+        difference := find_difference(_encode_with(other.gigatoken), _encode_with(own), texts)
+    ):
+        raise other_ids(difference)
+
+
 def prove_cuts(tokenizer: TokenizerFile) -> None:
     """Refuse a tokenizer with which the pieces of a text that is cut spell another text.
 
@@ -213,7 +239,7 @@ def _check_patterns(tokenizer: TokenizerFile, texts: list[str]) -> None:
 
 
 def _sentence_tokenizer(
-    tokenizer: TokenizerFile, words: WordRule | None, memoize: bool
+    tokenizer: TokenizerFile, words: WordRule | None, memoize: bool, engine: Engine = "own"
 ) -> SentenceTokenizer:
     # The same as the job's, so that a worker in this process does not load it again.
     return load_sentence_tokenizer(
@@ -222,10 +248,11 @@ def _sentence_tokenizer(
         memoize,
         tokenizer.options.special_tokens_in_text,
         words.name if words else "",
+        engine,
     )
 
 
-def _encode_with(sentences: SentenceTokenizer) -> Encode:
+def _encode_with(sentences: SentenceTokenizer | Gigatoken) -> Encode:
     def encode(texts: list[str]) -> list[list[int]]:
         encoded = [text.encode() for text in texts]
         offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)

@@ -39,10 +39,11 @@ from pipeline.preparation.inputs import (
     read_bytes,
     sum_costs,
 )
-from pipeline.preparation.probe import prove_cuts, prove_tokenizer, read_probe
+from pipeline.preparation.probe import prove_cuts, prove_engine, prove_tokenizer, read_probe
 from pipeline.preparation.records import Records
 from pipeline.preparation.sources import (
     NamedSource,
+    keep_order,
     list_sources,
     parse_sources,
     spread_sources,
@@ -135,9 +136,11 @@ class Recipe:
         train = options.num_shards or min(max(1, default), MAX_SHARDS)
         validation = count_validation_shards(train, options.validation_share)
         layout = Layout(options.seed, train, validation)
-        if not self.sources:
-            return layout
-        return spread_sources(self.sources, sizes, layout, options.validation_share)
+        if self.sources:
+            layout = spread_sources(self.sources, sizes, layout, options.validation_share)
+        if options.order == "corpus":
+            layout = keep_order(layout, self.files, self.sources, self.objective.repeats)
+        return layout
 
 
 def prepare(
@@ -169,13 +172,11 @@ def prepare(
     _check_objective(build.objective.bind(tokenizer), tokenizer)
     if build.objective.bind(tokenizer).text_cuts(build.dataset.seed):
         prove_cuts(tokenizer)
-    words = load_words(build.objective.bind(tokenizer).words)
     documents = build.objective.choose_documents(build.documents)
     sources = list_sources(parse_sources(build.dataset.source), temp_folder, documents.suffixes)
     find = partial(_find_in_sources, sources) if sources else find_documents
     files, documents = find(build.dataset.input, documents, temp_folder, console, records)
-    with hide_native_errors():
-        memoize = prove_tokenizer(tokenizer, read_probe(files, documents), console, words)
+    memoize = _prove_tokenizer(build, tokenizer, files, documents, console)
     compared = build.filters.drop_overlap_with
     evaluation = read_evaluation(compared, documents.text_field, temp_folder) if compared else None
     recipe = Recipe(
@@ -191,8 +192,24 @@ def prepare(
         preset=build.preset,
         sources=sources,
     )
-    _ = recipe.bins  # refuses options of shards
+    _ = recipe.bins, recipe.layout  # refuse options of shards
     return recipe
+
+
+def _prove_tokenizer(
+    build: BuildOptions,
+    tokenizer: TokenizerFile,
+    files: Sequence[InputFile],
+    documents: DocumentOptions,
+    console: Console,
+) -> bool:
+    """Try the tokenizer on text of the corpus; return whether words may be remembered."""
+    words = load_words(build.objective.bind(tokenizer).words)
+    with hide_native_errors():
+        texts = read_probe(files, documents)
+        memoize = prove_tokenizer(tokenizer, texts, console, words)
+        prove_engine(tokenizer, texts, build.dataset.tokenizer_engine, words)
+    return memoize
 
 
 def _find_in_sources(

@@ -186,7 +186,9 @@ def run_folder(
         else:
             # What an engine that is out of reach still does ends by this.
             folder.place.give_up()
-            error.add_note(_describe(finished, folder))
+            error.add_note(
+                describe_finished(finished, folder.path, ", with --replace it starts over")
+            )
         raise
     if not folder.handed_over:
         _remove(folder)
@@ -240,10 +242,17 @@ def name_units(finished: Mapping[str, int]) -> str:
     )
 
 
-def _describe(finished: Mapping[str, int], folder: RunFolder) -> str:
+def describe_finished(finished: Mapping[str, int], folder: str, further: str = "") -> str:
+    """Say what a stopped run has finished, and how to go on.
+
+    Args:
+        finished: units of work, as `count_finished` returns them.
+        folder: the temporary folder of the run.
+        further: another way to go on, after a comma.
+    """
     return (
         f"Finished so far: {name_units(finished)}. The same command with --resume continues from "
-        f"there, with --replace it starts over; to give up, remove {folder.path}"
+        f"there{further}; to give up, remove {folder}"
     )
 
 

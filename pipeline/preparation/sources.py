@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from corpusmill.corpus.batches import document_id
+from corpusmill.corpus.batches import OFFSET_BITS, document_id
 from corpusmill.errors import UserError
 from corpusmill.layout.placement import (
     Layout,
     SourceLayout,
     apportion,
     count_validation_shards,
+    divide_files,
 )
 from pipeline.options import parse_source
 from pipeline.preparation.inputs import InputFile, list_inputs
@@ -101,3 +102,35 @@ def spread_sources(
         validation_shards=sum(source.validation_shards for source in spread),
         sources=spread,
     )
+
+
+def keep_order(
+    layout: Layout, files: Sequence[InputFile], sources: Sequence[NamedSource], repeats: int
+) -> Layout:
+    """Give each shard a contiguous part of the input, of about equal size.
+
+    A file that is not read in ranges may be one shard's whole, whatever its size.
+
+    Args:
+        layout: of the data set.
+        files: the input.
+        sources: with their files; empty where there is but one.
+        repeats: how many times the objective builds each document.
+
+    Raises:
+        UserError: documents are taken several times.
+    """
+    most = max([repeats, *(source.repeat for source in sources)])
+    if most > 1:
+        cause = f"a document is built {most:g} times here, and has but one place in the corpus"
+        cure = "Leave it out, or build each document once"
+        raise UserError("--order corpus", cause, cure)
+    parts: list[tuple[int, Sequence[InputFile]]] = [(0, files)]
+    if sources:
+        parts = [(source.first_file, source.files) for source in sources]
+    firsts = [
+        document_id(first + file, min(byte, 2**OFFSET_BITS - 1))
+        for (first, of_part), (_, shards) in zip(parts * 2, layout.ranges(), strict=True)
+        for file, byte in divide_files([each.cost for each in of_part], shards)
+    ]
+    return replace(layout, firsts=tuple(firsts))

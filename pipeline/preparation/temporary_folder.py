@@ -19,13 +19,19 @@ _MARK = "corpusmill-run.json"
 _NAME = re.compile(rf"{TEMPORARY}[0-9a-f]{{32}}")
 
 
-def make_temporary_folder(output: str, temp_location: str | None) -> str:
+def make_temporary_folder(output: str, temp_location: str | None, name: str = "") -> str:
     """Make a new folder for one run, in the output folder or another one.
+
+    Args:
+        output: the output folder.
+        temp_location: the other one.
+        name: of the new folder; by default no other run has the same.
 
     Raises:
         UserError: it cannot be made.
     """
-    folder = join_path(absolute(temp_location or output), f"{TEMPORARY}{uuid4().hex}")
+    name = name or f"{TEMPORARY}{uuid4().hex}"
+    folder = join_path(absolute(temp_location or output), name)
     flag = f"--temp-location {temp_location}" if temp_location else f"--output {output}"
     above = list(Path(folder).parents) if is_local(folder) else []
     made = [path for path in above if not path.exists()]

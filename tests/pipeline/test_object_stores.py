@@ -10,10 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import transforms.removal
+import transforms.trees
 from pipeline.preparation.beam_folder import BeamFolder
 from tests.tools.jobs import Outcome, build_apart, command_of, run_here, shards_of
 from tests.tools.object_stores import Bucket, Request
-from transforms.storage.files import list_folder, open_file, write_file
+from transforms.storage.files import list_folder, open_file, remove_folder, write_file
 
 RANGES = ("--range-bytes", "500")
 
@@ -87,6 +89,33 @@ def test_the_job_in_a_bucket_gives_the_same_bytes_and_leaves_nothing_else(
     write_file(f"{filled.url}/out/train-00001-of-00003.parquet", b"PAR1")
     verified = run_here("verify", f"{filled.url}/out", *options, status=1)
     assert "train-00001-of-00003.parquet" in verified.output
+    flags = ("--runner", "DirectRunner", *options)
+    by_job = run_here("verify", f"{filled.url}/out", *flags, status=1)
+    assert by_job.output == verified.output
+    assert describe_folder(f"{filled.url}/out").keys() == reference.keys()
+
+
+def test_many_tasks_move_and_remove_what_one_task_would(
+    filled: Bucket, reference: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transforms.trees, "FAN_IN", 2)
+    prefixes = ("spill-", "done-", "shard-")
+    few = [f"/{prefix}" for prefix in prefixes]
+    monkeypatch.setattr(transforms.removal, "list_prefixes", lambda path: [path + x for x in few])
+    left: list[str] = []
+
+    def watch(folder: str) -> None:
+        left.extend(path.rpartition("/")[2] for path in list_folder(folder))
+        remove_folder(folder)
+
+    # The command removes what the tasks have left.
+    monkeypatch.setattr("pipeline.preparation.run_folder.remove_folder", watch)
+    build(filled, "--seed", "2")
+    build(filled, "--replace")
+    assert describe_folder(f"{filled.url}/out") == reference
+    assert len(list_folder(filled.url)) == len(reference) + 2
+    assert left
+    assert not [name for name in left if name.startswith(prefixes)]
 
 
 @pytest.mark.parametrize("bucket", ["s3"], indirect=True)

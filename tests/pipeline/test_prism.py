@@ -19,7 +19,7 @@ from corpusmill.console.process import FAILURE, INTERRUPTED
 from corpusmill.tokenization.words.words import Spans, cut_unicode
 from pipeline.runners.prism import LOCATION, find_program
 from tests.tools import jobs
-from tests.tools.jobs import assert_nothing_final, assert_same_bytes, build
+from tests.tools.jobs import assert_nothing_final, assert_same_bytes, build, run_here
 from tests.tools.running_job import RunningJob
 
 PRISM = ("--runner", "PrismRunner")
@@ -178,3 +178,12 @@ def test_without_the_program_it_is_refused_with_the_cure(
     missing = (*PRISM, "--", "--prism_location=/no/prism")
     parts = ("--prism_location /no/prism", "no such file", "go install")
     build([text], tokenizer_path, output, *missing, refused=parts)
+
+
+def test_a_tokenizer_is_trained_to_the_same_bytes(text: Path, tmp_path: Path, prism: str) -> None:
+    flags = ("--input", text, "--model", "bpe", "--vocab-size", "600", "--output")
+    run_here("train-tokenizer", *flags, tmp_path / "here.json")
+    where = ("--range-bytes", "7777", *PRISM, *THREADS)
+    elsewhere = run_here("train-tokenizer", *flags, tmp_path / "prism.json", *where)
+    assert f"--prism_location={prism}" in elsewhere.output
+    assert (tmp_path / "prism.json").read_bytes() == (tmp_path / "here.json").read_bytes()

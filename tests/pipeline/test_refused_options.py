@@ -31,6 +31,7 @@ CASES = [
     ("bert", "--compression-level=99", "--compression-level 99"),
     ("bert", "--compression-level=0", "--compression-level 0"),
     ("bert", "--runner Nonsense", "--runner Nonsense"),
+    ("bert", "--order corpus", "--order corpus", "built 2 times", "build each document once"),
     # Words
     ("bert", "--ngram 3", "--whole-word-mask"),
     ("bert", "--words jieba", "--whole-word-mask"),

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import transforms.build
-import transforms.commit
+import transforms.decide
 import transforms.prepare
 from corpusmill.console.process import FAILURE, INTERRUPTED, USER_ERROR
 from tests.tools.damage import damage_file
@@ -56,7 +56,7 @@ class Stopped:
             raise RuntimeError("stopped")
 
         with monkeypatch.context() as patch:
-            patch.setattr(transforms.commit, "find_imbalances", fail)
+            patch.setattr(transforms.decide, "find_imbalances", fail)
             outcome = self.run(status=FAILURE)
         assert "--resume" in outcome.errors
 

@@ -1,10 +1,14 @@
 """Neither the way a job runs nor the names of its input change a byte of a data set."""
 
+import hashlib
 import json
 import shutil
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import google_crc32c
 import pytest
@@ -12,8 +16,12 @@ import pytest
 import pipeline.runners.local.workers as local_workers
 import transforms.build
 import transforms.shuffle
+import transforms.trees
+from corpusmill.dataset.shards import read_manifest, read_shard
+from corpusmill.dataset.storage import UrlFolder
 from tests.conftest import CHECKOUT
 from tests.tools.jobs import build, digests
+from tests.tools.shard_samples import write_shard
 
 # Small ranges give every stage several bundles, and processes force workers on so small an input.
 PROCESSES = ("--min-bytes-per-worker", "0", "--range-bytes", "7777")
@@ -93,13 +101,25 @@ def test_ranges_in_this_process(
     assert build_again(*flags) == reference
 
 
-def test_two_levels_of_files_and_little_memory(
+def test_trees_of_several_levels_and_little_memory(
     build_again: Build, reference: Digests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Segments thought to be tiny make two levels of files.
+    # Segments thought to be tiny make several levels of files, if a merge has few of them.
     monkeypatch.setattr(transforms.shuffle, "SMALLEST_SEGMENT_BYTES", 16 * 2**20)
+    monkeypatch.setattr(transforms.shuffle, "MOST_REFERENCES", 2)
+    # No task then takes the candidates, the rejects or the files of more than two others.
+    monkeypatch.setattr(transforms.trees, "FAN_IN", 2)
     monkeypatch.setattr(transforms.build, "SORT_BYTES", 20_000)
-    assert build_again("--range-bytes", "7777") == reference
+    levels = Counter[str]()
+    expand = transforms.trees.JoinInTree.expand
+
+    def count_levels(tree: transforms.trees.JoinInTree, elements: Any) -> Any:
+        levels[tree._tree.element.__name__] += 1
+        return expand(tree, elements)
+
+    monkeypatch.setattr(transforms.trees.JoinInTree, "expand", count_levels)
+    assert build_again("--range-bytes", "4444") == reference
+    assert levels == {"Candidates": 3, "LinesFile": 3}
 
 
 def test_the_way_in_which_files_are_named(
@@ -140,7 +160,18 @@ def test_the_format_is_as_it_was(
     build(inputs, tokenizer, tmp_path / "out", "--validation-share", "0.1")
     built = digests(tmp_path / "out")
     golden = json.loads(GOLDEN.read_text())
+    earlier = golden.pop("shards of version 1")
     assert {name: built[name] for name in golden} == golden
+    assert {name: digest_of_version_1(tmp_path / "out", name) for name in earlier} == earlier
+
+
+def digest_of_version_1(data_set: Path, shard: str) -> str:
+    """The digest of a shard's rows as version 1 of its format has them, for earlier data sets."""
+    folder = UrlFolder(str(data_set))
+    manifest = read_manifest(folder)
+    options = replace(manifest.output.options, shard_version=1)
+    groups = list(read_shard(folder, manifest, shard))
+    return hashlib.sha256(write_shard(groups, manifest.columns, options)).hexdigest()
 
 
 def test_more_workers_than_the_machine_can_hold(
@@ -155,7 +186,7 @@ def test_more_workers_than_the_machine_can_hold(
 
 
 @pytest.mark.parametrize(
-    ("cores", "memory", "workers"), [(8, 2**40, 32), (8, 2**31, 4), (None, 2**40, 4), (1, 2**20, 1)]
+    ("cores", "memory", "workers"), [(8, 2**40, 64), (8, 2**31, 4), (None, 2**40, 8), (1, 2**20, 1)]
 )
 def test_workers_for_the_cores_and_the_memory(
     cores: int | None, memory: int, workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -167,4 +198,4 @@ def test_workers_for_the_cores_and_the_memory(
     monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(total=2**41))
     assert local_workers.most_workers() == workers
     limit.write_text("max\n")
-    assert local_workers.most_workers() == 4 * (cores or 1)
+    assert local_workers.most_workers() == 8 * (cores or 1)

@@ -17,8 +17,9 @@ from corpusmill.dataset.manifest_json import to_json
 from corpusmill.layout.placement import Layout
 from tests.tools.manifests import small_manifest
 from transforms.checksums import compute_checksum, seal
-from transforms.commit import CommitDataset, CommitOptions
-from transforms.elements import ReadRange, RejectsFile, WrittenFile
+from transforms.commit import CommitDataset
+from transforms.decide import CommitOptions
+from transforms.elements import LinesFile, ReadRange, WrittenFile
 from transforms.recovery.claim import CLAIM, COMMITTED, FAILED, Claim, read_claim, take_claim
 from transforms.recovery.publish import Move, publish
 from transforms.recovery.workplace import Workplace
@@ -57,26 +58,34 @@ HEADER = to_json(
 )
 CONTENTS = {name: content for name, (content, _, _) in SHARDS.items()}
 # How a format asks for shards of a split to be joined.
-JOINED = {"suffixes": (".bin", ".lengths"), "joined": {"train": "train", "validation": "val"}}
+JOINED: dict[str, Any] = {
+    "suffixes": (".bin", ".lengths"),
+    "joined": {"train": "train", "validation": "val"},
+}
 
 
 class Folders:
-    """An output folder, and a temporary one with everything that a commit needs."""
+    """An output folder, and a temporary one with everything that a commit needs.
 
-    def __init__(self, root: Path) -> None:
+    Args:
+        root: folder of both.
+        shards: {name: (content, rows, tokens)} in the order of their numbers.
+    """
+
+    def __init__(self, root: Path, shards: dict[str, tuple[bytes, int, int]] = SHARDS) -> None:
         self.output, self.temp = root / "out", root / "out" / "_temporary-1"
         self.temp.mkdir(parents=True)
         (self.temp / "tokenizer.json").write_bytes(TOKENIZER_JSON)
         self.shards = [
             self._write_part("shard", (number, 0), *shard)
-            for number, shard in enumerate(SHARDS.values())
+            for number, shard in enumerate(shards.values())
         ]
         self.rejects = [self._write_rejects(2, "later"), self._write_rejects(0, "first")]
         self.set_stale()
         take_claim(str(self.output), Claim("mine", str(self.temp), "", 0, 0.0))
         self.options = CommitOptions(
             Workplace(str(self.temp), str(self.output), "mine"), str(self.temp / "tokenizer.json"),
-            str(self.temp / "run.json"), (".parquet",), Expected(3, 100, 3, 5), None,
+            str(self.temp / "run.json"), (".parquet",), Expected(3, 100, len(shards), 5), None,
         )  # fmt: skip
 
     def set_stale(self, *names: str) -> None:
@@ -98,11 +107,11 @@ class Folders:
         digest = hashlib.sha256(content).hexdigest()
         return WrittenFile(*place, str(path), rows, tokens, len(content), digest)
 
-    def _write_rejects(self, number: int, line: str) -> RejectsFile:
+    def _write_rejects(self, number: int, line: str) -> LinesFile:
         path = self.temp / f"rejects-{number}"
         content = f'"{line}"\n'.encode()
         path.write_bytes(content)
-        return RejectsFile(number, str(path), 1, len(content), hashlib.sha256(content).hexdigest())
+        return LinesFile(number, str(path), 1, len(content), hashlib.sha256(content).hexdigest())
 
     def files(self) -> dict[str, bytes]:
         paths = [
@@ -118,7 +127,7 @@ def folders(tmp_path: Path) -> Folders:
     return Folders(tmp_path)
 
 
-def commit(folders: Folders, **changes: Any) -> PipelineResult:
+def commit(folders: Folders, *, layout: Layout = LAYOUT, **changes: Any) -> PipelineResult:
     counts = {"read.rejects": 2, **changes.pop("counts", {})}
     shards, rejects = changes.pop("shards", folders.shards), changes.pop("rejects", folders.rejects)
     options = replace(folders.options, **changes)
@@ -130,13 +139,13 @@ def commit(folders: Folders, **changes: Any) -> PipelineResult:
     ]
     with local_pipeline() as pipeline:
         written = pipeline | "Shards" >> beam.Create(shards).with_output_types(WrittenFile)
-        refused = pipeline | "Rejects" >> beam.Create(rejects).with_output_types(RejectsFile)
+        refused = pipeline | "Rejects" >> beam.Create(rejects).with_output_types(LinesFile)
         counted = [
             pipeline | f"Counts{place}" >> beam.Create(part).with_output_types(tuple[str, int])
             for place, part in enumerate(parts)
         ]
         ranges = pipeline | "Ranges" >> beam.Create(RANGES).with_output_types(ReadRange)
-        _ = written | CommitDataset(options, LAYOUT, counted, refused, ranges)
+        _ = written | CommitDataset(options, layout, counted, refused, ranges)
     return pipeline.result
 
 

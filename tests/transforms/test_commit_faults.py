@@ -4,36 +4,44 @@ import hashlib
 import shutil
 import subprocess
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import apache_beam as beam
 import pytest
 
 from corpusmill.dataset.shards import open_data_set
 from corpusmill.dataset.storage import UrlFolder
 from tests.tools.faulty_files import AFTER, BEFORE, HALF, FaultyFiles, KilledError
 from tests.transforms.test_commit import COUNTS, JOINED, LAYOUT, Folders
-from transforms.commit import _Commit
-from transforms.elements import RejectsFile
+from transforms.commit import _Commit, _Decide, _End, _Finish
+from transforms.elements import LinesFile
+from transforms.moves import _copy, _HandleGroup, _ListGroups, _move, _PassOn
 from transforms.recovery.claim import CLAIM, Claim, take_claim
+from transforms.trees import _ListBlock
 
 # The name of a case; whether an earlier data set is replaced, by one with other names or the same;
-# whether the shards of a split are joined.
+# whether the shards of a split are joined; whether groups of files are moved by tasks of their own.
 CASES = {
-    "a new data set": (None, False),
-    "joined shards": (None, True),
-    "in place of one with the same names": ("same", False),
-    "in place of one with other names": ("other", False),
-    "joined, in place of one": ("same", True),
+    "a new data set": (None, False, False),
+    "joined shards": (None, True, False),
+    "in place of one with the same names": ("same", False, False),
+    "in place of one with other names": ("other", False, False),
+    "joined, in place of one": ("same", True, False),
+    "in groups": (None, False, True),
+    "in groups, in place of one with the same names": ("same", False, True),
+    "in groups, in place of one with other names": ("other", False, True),
 }
 
 
 class Case:
     """An output folder before a commit, and the commit."""
 
-    def __init__(self, root: Path, replaced: str | None, joined: bool) -> None:
+    def __init__(self, root: Path, replaced: str | None, joined: bool, in_groups: bool) -> None:
         self.root, self.replaced = root, replaced is not None
+        self.in_groups = in_groups
         self.folders = Folders(root)
         self.changes: dict[str, Any] = {"shards": self.folders.shards}
         if joined:
@@ -73,13 +81,41 @@ class Case:
         shutil.copytree(self._kept, self.root)
 
 
-def _run(case: Case, rejects: list[RejectsFile] | None = None, **changes: Any) -> None:
+def _apply(dofn: beam.DoFn, elements: list[Any], *side_inputs: list[Any]) -> list[Any]:
+    return [output for one in elements for output in dofn.process(one, *side_inputs)]
+
+
+def _run(
+    case: Case,
+    rejects: list[LinesFile] | None = None,
+    is_current: Callable[[], bool] = lambda: True,
+    **changes: Any,
+) -> None:
+    """Make the commit; if groups are moved, an attempt ends with its stage once another is made."""
     changes = {**case.changes, **changes}
     shards = changes.pop("shards")
     options = replace(case.folders.options, **changes)
     counts = [*{**COUNTS, "read.rejects": 2}.items()]
     rejects = rejects or case.folders.rejects
-    assert list(_Commit(options, LAYOUT).process(b"", shards, counts, rejects, ()))
+    if not case.in_groups:
+        committed = _apply(_Commit(options, LAYOUT), [b""], shards, counts, rejects, [])
+        assert _apply(_End(options), committed)
+        return
+    options, place = replace(options, fan_in=1), options.place
+    lists = _apply(_ListBlock(place), [(file.shard, [file]) for file in shards])
+    decided = _apply(_Decide(options, LAYOUT), [b""], lists, counts, rejects, [])
+    stages: list[Callable[[list[Any]], list[Any]]] = [
+        lambda paths: _apply(_ListGroups(), paths),
+        lambda groups: _apply(_HandleGroup(place, _copy), groups),
+        lambda copied: _apply(_PassOn(place), decided, copied),
+        lambda groups: _apply(_HandleGroup(place, _move), groups),
+        lambda moved: _apply(_Finish(options), [b""], decided, moved),
+        lambda folders: _apply(_End(options), folders),
+    ]
+    outputs = decided
+    for stage in stages:
+        if is_current():
+            outputs = stage(outputs)
 
 
 def assert_whole_or_unfinished(output: Path, replaced: bool) -> None:
@@ -153,7 +189,7 @@ class _Attempt:
 
     def _work(self) -> None:
         try:
-            _run(self._case)
+            _run(self._case, is_current=lambda: not self._paused.is_set())
         except Exception as error:
             self.failure = error
         finally:

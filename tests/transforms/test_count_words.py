@@ -12,14 +12,15 @@ from corpusmill.tokenization.training.byte_level_bpe import (
     make_byte_level_counter,
 )
 from corpusmill.tokenization.training.counted_words import count_text
+from transforms.collected import CollectResult
 from transforms.count_words import (
     WORDS,
-    CollectWords,
     Counting,
     CountWords,
 )
 from transforms.counted_files import check_counts, load_words, read_result
-from transforms.plan import PlanTasks, cut_ranges, group_ranges, write_plan
+from transforms.plan import PlanTasks, write_plan
+from transforms.ranges import cut_ranges, group_ranges
 from transforms.recovery.workplace import Workplace
 from transforms.tally import COUNTS
 from transforms.testing import local_pipeline
@@ -41,7 +42,7 @@ def count(folder: Path, range_bytes: int, partitions: int) -> tuple[str, int]:
     result = str(folder / "words.json")
     with local_pipeline() as pipeline:
         counted = pipeline | PlanTasks(plan, Workplace("")) | CountWords(counting)
-        _ = counted[WORDS] | CollectWords(result, counted[COUNTS])
+        _ = counted[WORDS] | CollectResult(result, counted[COUNTS])
     counts, _ = read_result(result)
     check_counts(counts, plan.ranges, size, share=1)
     return result, plan.tasks

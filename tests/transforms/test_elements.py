@@ -4,7 +4,7 @@ import pytest
 from apache_beam import coders
 
 import transforms.coders  # noqa: F401  registers those of the elements
-from transforms.elements import Candidates, RejectsFile, Segment, Task, WrittenFile
+from transforms.elements import Candidates, LinesFile, Segment, Task, WrittenFile
 
 
 @pytest.mark.parametrize(
@@ -12,7 +12,7 @@ from transforms.elements import Candidates, RejectsFile, Segment, Task, WrittenF
     [
         Task(3, "gs://bucket/ä b", 2**40, 2**24, []),
         Task(3, "plan", 0, 1, [Segment(3, 2**31, "spill.arrow", 2**40, 2**31, 2**32 - 1)]),
-        RejectsFile(1, "r.jsonl", 10**9, 2**40, "ab" * 32),
+        LinesFile(1, "r.jsonl", 10**9, 2**40, "ab" * 32),
         Segment(99_999, 8192, "spill.arrow", 2**40, 2**31, 2**32 - 1),
         Segment(0, 0, "", 0, 0, 0),
         WrittenFile(2, 0, "shard.parquet", 2**33, 2**42, 2**35, "ab" * 32),

@@ -8,7 +8,8 @@ import transforms.duplicates
 import transforms.shuffle
 from corpusmill.corpus.options import DocumentOptions
 from transforms.duplicates import TASKS, Comparison, FindDuplicates, load_repeats
-from transforms.plan import PlanTasks, cut_ranges, group_ranges, read_task, write_plan
+from transforms.plan import PlanTasks, read_task, write_plan
+from transforms.ranges import cut_ranges, group_ranges
 from transforms.read import TaskReader
 from transforms.recovery.workplace import Workplace
 from transforms.tally import COUNTS, Tally
@@ -19,8 +20,8 @@ FILES, LINES = 3, 60
 
 @pytest.mark.parametrize(
     ("text_bytes", "bucket_bytes", "merge_bytes"),
-    [(100, 10**6, 10**6), (2000, 100, 10**6), (2000, 100, 50)],
-    ids=["one bucket", "many buckets", "two levels"],
+    [(100, 10**6, 10**6), (2000, 100, 10**6), (2000, 100, 80)],
+    ids=["one bucket", "many buckets", "several levels"],
 )
 @pytest.mark.parametrize("rows", [5, 10**6])
 def test_each_task_drops_what_an_earlier_one_has(
@@ -34,9 +35,10 @@ def test_each_task_drops_what_an_earlier_one_has(
     module = transforms.duplicates
     monkeypatch.setattr(module, "_ROWS", rows)
     monkeypatch.setattr(module, "_BUCKET_BYTES", bucket_bytes)
-    monkeypatch.setattr(module, "MERGE_BYTES", merge_bytes)
+    monkeypatch.setattr(transforms.shuffle, "MERGE_BYTES", merge_bytes)
     if merge_bytes < bucket_bytes:
         monkeypatch.setattr(module, "count_groups", lambda layout, _: (layout.shards + 1) // 2)
+        monkeypatch.setattr(transforms.shuffle, "MOST_REFERENCES", 2)
     texts = [[f"text {i * i % (17 + file)}" for i in range(LINES)] for file in range(FILES)]
     paths = [tmp_path / f"{file}" for file in range(FILES)]
     for path, lines in zip(paths, texts, strict=True):

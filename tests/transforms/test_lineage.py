@@ -6,7 +6,8 @@ import pytest
 from apache_beam.metrics.metric import Lineage
 
 from transforms.lineage import roll_up
-from transforms.plan import PlanTasks, cut_ranges, write_plan
+from transforms.plan import PlanTasks, write_plan
+from transforms.ranges import cut_ranges
 from transforms.recovery.workplace import Workplace
 from transforms.testing import local_pipeline
 

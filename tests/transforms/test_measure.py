@@ -11,11 +11,12 @@ from corpusmill.inspection.corpus_measures import measure_tokens
 from corpusmill.layout.placement import Layout
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.plain_corpus import measure_corpus, read_documents
-from transforms.elements import RejectsFile
+from transforms.candidates import CANDIDATES
+from transforms.elements import LinesFile
 from transforms.measure import LARGEST, MeasureDocuments, check_counts, first_rejects
-from transforms.plan import PlanTasks, cut_ranges, group_ranges, write_plan
-from transforms.pool import CANDIDATES
+from transforms.plan import PlanTasks, write_plan
 from transforms.prepare import Preparation
+from transforms.ranges import cut_ranges, group_ranges
 from transforms.read import REJECTS
 from transforms.recovery.workplace import Workplace
 from transforms.shuffle import Routes
@@ -60,18 +61,18 @@ def test_a_corpus_measured_in_tasks_is_the_corpus_measured_in_one_pass(
 
 
 @pytest.fixture
-def write_rejects(tmp_path: Path) -> Callable[[int, list[str]], RejectsFile]:
-    def write(number: int, reasons: list[str]) -> RejectsFile:
+def write_rejects(tmp_path: Path) -> Callable[[int, list[str]], LinesFile]:
+    def write(number: int, reasons: list[str]) -> LinesFile:
         path = tmp_path / f"{number}.jsonl"
         rows = [{"reason": reason, "offset": place} for place, reason in enumerate(reasons)]
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        return RejectsFile(number, str(path), len(reasons), path.stat().st_size, "")
+        return LinesFile(number, str(path), len(reasons), path.stat().st_size, "")
 
     return write
 
 
 def test_the_first_rejects_of_each_reason_are_shown(
-    write_rejects: Callable[[int, list[str]], RejectsFile],
+    write_rejects: Callable[[int, list[str]], LinesFile],
 ) -> None:
     files = [write_rejects(4, ["b", "a"]), write_rejects(1, ["a", "a", "a"])]
     shown = list(first_rejects(files, {"a": 4, "b": 1}, 2))
@@ -81,9 +82,9 @@ def test_the_first_rejects_of_each_reason_are_shown(
 
 
 def test_no_file_is_opened_once_all_are_shown(
-    write_rejects: Callable[[int, list[str]], RejectsFile],
+    write_rejects: Callable[[int, list[str]], LinesFile],
 ) -> None:
-    files = [write_rejects(0, ["a", "a"]), RejectsFile(1, "nowhere", 5, 9, "")]
+    files = [write_rejects(0, ["a", "a"]), LinesFile(1, "nowhere", 5, 9, "")]
     assert len(list(first_rejects(files, {"a": 7}, 2))) == 2
 
 

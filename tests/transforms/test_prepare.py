@@ -10,9 +10,10 @@ from corpusmill.layout.placement import Layout
 from corpusmill.tokenization.encoding import tokenized_schema
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.plain_corpus import encode, read_documents
-from transforms.plan import PlanTasks, cut_ranges, group_ranges, write_plan
-from transforms.pool import CANDIDATES
+from transforms.candidates import CANDIDATES
+from transforms.plan import PlanTasks, write_plan
 from transforms.prepare import SEGMENTS, Preparation, PrepareDocuments
+from transforms.ranges import cut_ranges, group_ranges
 from transforms.read import REJECTS
 from transforms.recovery.workplace import Workplace
 from transforms.shuffle import Routes
@@ -78,7 +79,7 @@ def test_tasks_give_the_documents_that_the_kernels_give(
     assert counts["candidates.documents"] == len(documents)
     assert sum(part.documents for part in prepared[CANDIDATES]) == len(documents)
     [rejects] = prepared[REJECTS]
-    assert rejects.rejects == counts["read.rejects"] == 1
+    assert rejects.lines == counts["read.rejects"] == 1
 
 
 def test_without_a_pool_there_are_no_candidates(

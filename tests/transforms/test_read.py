@@ -8,7 +8,8 @@ import pytest
 from corpusmill.corpus.options import DocumentOptions
 from tests.tools.memory import memory_of
 from tests.tools.plain_corpus import read_documents
-from transforms.plan import PlanTasks, cut_ranges, group_ranges, read_task, write_plan
+from transforms.plan import PlanTasks, read_task, write_plan
+from transforms.ranges import cut_ranges, group_ranges
 from transforms.read import TaskReader
 from transforms.recovery.workplace import Workplace
 from transforms.tally import Tally
@@ -74,7 +75,7 @@ def test_rejects_are_lines_of_json_in_a_file_of_the_task(tmp_path: Path) -> None
     file.write_bytes(b"Fine .\nNot \xff fine .\nFine again .\n")
     result = read([file], 10**9, tmp_path)
     [rejects] = result["rejects"]
-    assert rejects.rejects == result["counts"]["read.rejects"] == 1
+    assert rejects.lines == result["counts"]["read.rejects"] == 1
     [line] = Path(rejects.path).read_text().splitlines()
     reject = json.loads(line)
     detail = reject.pop("detail")
@@ -143,6 +144,6 @@ def test_any_number_of_rejects_takes_little_memory(input_format: str, line: byte
     before = f"{READ}\noptions = {options}\nread({line!r}, 2**10, options)"
     measured = f"""
     counts, [rejects] = read({line!r}, 2**17, options)
-    assert rejects.rejects == counts["read.rejects"] == 2**17, counts
+    assert rejects.lines == counts["read.rejects"] == 2**17, counts
     """
     assert memory_of(before, measured) < 60 * 2**20

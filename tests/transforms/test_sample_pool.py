@@ -7,12 +7,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import transforms.candidates
 from corpusmill.layout.placement import TRAIN, assign_splits
 from corpusmill.objectives import random_documents as pools
 from corpusmill.objectives.random_documents import Pool
 from tests.tools.builders import Corpus, batch_of, numbered_corpus
+from transforms.candidates import CandidateFile
 from transforms.elements import Candidates
-from transforms.pool import POOL, CandidateFile, PoolOptions, WritePool, map_pool
+from transforms.pool import POOL, PoolOptions, WritePool, map_pool
 from transforms.recovery.workplace import Workplace
 from transforms.tally import COUNTS, Tally
 from transforms.testing import collect, local_pipeline, sums
@@ -30,18 +32,23 @@ def batches(size: int) -> list[pa.RecordBatch]:
 
 
 def draw(
-    documents: list[pa.RecordBatch], budget: int, share: float, temp: Path, limit: int = 2**64 - 1
+    documents: list[pa.RecordBatch],
+    budget: int,
+    share: float,
+    temp: Path,
+    limit: int = 2**64 - 1,
+    fan_in: int = 1000,
 ) -> tuple[Pool, dict[str, int]]:
-    """Draw the pool from batches, each in a file of candidates, in reverse order."""
-    tally, references = Tally(), []
-    for batch in reversed(documents):
+    """Draw the pool from batches, each in a file of candidates of a task, in reverse order."""
+    tally, references, tasks = Tally(), [], len(documents)
+    for number, batch in reversed([*enumerate(documents)]):
         file = CandidateFile(SEED, limit, str(temp), tally)
         file.add(batch)
-        references += file.close()
+        references += file.close(number)
     with local_pipeline() as pipeline:
         candidates = pipeline | beam.Create(references).with_output_types(Candidates)
         drawn = candidates | WritePool(
-            PoolOptions(SEED, budget, share, "int16", Workplace(str(temp)))
+            PoolOptions(SEED, budget, share, "int16", Workplace(str(temp)), tasks, fan_in)
         )
         paths, counts = collect(drawn[POOL]), collect(drawn[COUNTS])
     [path] = paths
@@ -127,3 +134,28 @@ def test_no_document_above_the_limit_is_kept(share: float, tmp_path: Path) -> No
     assert list(contents(pool)) == expected
     assert counts["pool.candidates"] == len(expected)
     assert len(expected) in {0.0: [0], 0.3: range(8, 30)}[share]
+
+
+def test_a_tree_of_joins_gives_the_same_pool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Then a join leaves several batches.
+    monkeypatch.setattr(transforms.candidates, "JOINED_BYTES", 200)
+    loaded = set[str]()
+    load = transforms.candidates.load_candidates
+
+    def watch_load(candidates: Candidates) -> pa.RecordBatch:
+        loaded.add(candidates.path)
+        return load(candidates)
+
+    monkeypatch.setattr(transforms.candidates, "load_candidates", watch_load)
+    drawn = []
+    for folder, fan_in in (("at once", 1000), ("in a tree", 2)):
+        (tmp_path / folder).mkdir()
+        drawn.append(draw(batches(2), TOKENS // 3, 0.3, tmp_path / folder, fan_in=fan_in))
+    (pool, counts), (other, other_counts) = drawn
+    for name in pools.ARRAYS:
+        assert getattr(pool, name).tolist() == getattr(other, name).tolist()
+    assert counts == other_counts
+    # The files of 30 tasks were joined to 15, 8, 4 and 2.
+    assert len(loaded) == 30 + 15 + 8 + 4

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import transforms.shuffle
 from corpusmill.layout.placement import Layout, assign_splits
 from corpusmill.tokenization.encoding import tokenized_schema
 from tests.tools.builders import batch_of, numbered_corpus
@@ -30,7 +31,9 @@ CORPUS = numbered_corpus([[3 + place % 5, 4, 7, 2] for place in range(40)])
 SCHEMA = tokenized_schema("int16")
 SHARE = 0.25
 LAYOUT = Layout(5, 3, 2)
-WAYS = ["files", "small files", "two levels of files"]
+WAYS = ["files", "small files", "two levels of files", "four levels of files"]
+# Merges: of two tasks; or of one, of two and of four.
+MERGES = {"two levels of files": (2,), "four levels of files": (1, 2, 4)}
 Rows = dict[tuple[int, int], list[dict[str, object]]]
 
 
@@ -84,8 +87,8 @@ def gather(
     name: str, layout: Layout, repeats: int, temp: Path, batches: list[pa.RecordBatch]
 ) -> list[tuple[int, list[Segment]]]:
     """Return the segments that reach the shards."""
-    groups = 2 if name == "two levels of files" else layout.shards
-    routes = Routes(layout, SHARE, repeats, groups, tasks_per_merge=2)
+    groups = 2 if name in MERGES else layout.shards
+    routes = Routes(layout, SHARE, repeats, groups, MERGES.get(name, ()))
     keyed = send(name, routes, temp, batches)
     with local_pipeline() as pipeline:
         segments = pipeline | beam.Create(keyed, reshuffle=False).with_output_types(KeyedSegment)
@@ -106,8 +109,8 @@ def test_every_way_brings_the_same_documents_to_each_shard(
     }
     files = {path.name for path in tmp_path.iterdir() if not path.name.startswith("done-")}
     assert named <= files
-    # Of two levels, the first level's files are not what shards read.
-    assert (named < files) == (name == "two levels of files")
+    # Of several levels, only the last level's files are what shards read.
+    assert (named < files) == (name in MERGES)
     assert len(named) >= {"files": 3, "small files": 20, "two levels of files": 3}.get(name, 0)
 
 
@@ -120,7 +123,7 @@ def test_a_document_is_written_once_for_all_repeats(tmp_path: Path) -> None:
 
 
 def test_a_merge_takes_several_tasks(tmp_path: Path) -> None:
-    routes = Routes(LAYOUT, SHARE, 1, groups=2, tasks_per_merge=2)
+    routes = Routes(LAYOUT, SHARE, 1, groups=2, merges=(2,))
     keys = {key for key, _ in send("two levels of files", routes, tmp_path, make_batches())}
     # Two groups of the first two tasks, two of the third.
     assert keys == {0, 1, 2, 3}
@@ -134,14 +137,20 @@ def test_a_shard_without_any_document_is_there(number: int, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("tasks", "stored_bytes", "tasks_per_merge"),
-    [(9, 10**6, 9), (800_000, 25 * 10**12, 17_392), (3, 10**15, 1)],
+    ("tasks", "stored_bytes", "merges"),
+    [
+        (9, 10**6, (9,)),
+        (800_000, 25 * 10**12, (17_392,)),
+        (3, 10**15, (1,)),
+        # Too many tasks for one merge.
+        (10**8, 25 * 10**12, (65_536, 33 * 65_536)),
+    ],
 )
 def test_a_merge_stays_of_a_size_that_one_call_can_do(
-    tasks: int, stored_bytes: int, tasks_per_merge: int
+    tasks: int, stored_bytes: int, merges: tuple[int, ...]
 ) -> None:
     routes = plan_routes(Layout(0, 99_999, 0), 0.0, 10, tasks, stored_bytes)
-    assert (routes.groups, routes.tasks_per_merge) == (128, tasks_per_merge)
+    assert (routes.groups, routes.merges) == (128, merges)
 
 
 @given(homes=st.integers(1, 5000), groups=st.integers(1, 300))
@@ -160,3 +169,15 @@ def test_a_buffer_has_as_many_groups_as_keep_segments_worth_reading() -> None:
     assert count_groups(Layout(0, 8, 0), 64 * 2**20) == 8
     assert count_groups(Layout(0, 1000, 0), 64 * 2**20) == 256
     assert count_groups(Layout(0, 8, 0), 1) == 1
+
+
+def test_few_shards_of_very_many_tasks_are_merged_so_that_none_gets_too_many_references(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Of 5 TB, 100 shards would get 1.5 million references each, in records of 120 MB.
+    routes = plan_routes(Layout(0, 100, 0), 0.0, 10, 75_000, 25 * 10**11)
+    assert routes.groups == 100
+    assert routes.count_merges(75_000) == [600]
+    assert not plan_routes(Layout(0, 100, 0), 0.0, 10, 6000, 2 * 10**11).merges
+    monkeypatch.setattr(transforms.shuffle, "MOST_REFERENCES", 2)
+    assert plan_routes(Layout(0, 3, 0), 0.0, 1, 9, 10**6).merges == (2, 4, 8)

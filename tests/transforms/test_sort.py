@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from corpusmill.arrays.columns import IDENTITY_SCHEMA
+from corpusmill.arrays.row_buffer import RowBuffer
 from corpusmill.layout.sorting import KEY
 from tests.tools.builders import from_rows
 from transforms.sort import RowSorter
@@ -21,7 +22,7 @@ ROWS = [(key, place, 0, place % 2, [place, 1]) for place, key in enumerate(KEYS)
 def test_rows_come_back_in_order_however_little_memory_there_is(
     memory_bytes: int, size: int, tmp_path: Path
 ) -> None:
-    sorter = RowSorter(SCHEMA, str(tmp_path), memory_bytes)
+    sorter = RowSorter(RowBuffer(SCHEMA), str(tmp_path), memory_bytes)
     for start in range(0, len(ROWS), size):
         sorter.add(from_rows(ROWS[start : start + size], SCHEMA))
     assert bool(list(tmp_path.iterdir())) == (memory_bytes < 2**30)
@@ -33,4 +34,4 @@ def test_rows_come_back_in_order_however_little_memory_there_is(
 
 
 def test_nothing_gives_nothing(tmp_path: Path) -> None:
-    assert list(RowSorter(SCHEMA, str(tmp_path), 100).drain(64)) == []
+    assert list(RowSorter(RowBuffer(SCHEMA), str(tmp_path), 100).drain(64)) == []

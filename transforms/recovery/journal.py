@@ -12,7 +12,7 @@ from typing import Any
 
 from corpusmill.errors import UserError
 from transforms.checksums import DamagedFileError, are_intact, has_digest, seal, unseal
-from transforms.elements import Candidates, ReadRange, RejectsFile, Segment, WrittenFile
+from transforms.elements import Candidates, LinesFile, ReadRange, Segment, WrittenFile
 from transforms.recovery.workplace import Workplace
 from transforms.storage.file_systems import join_path, split_path
 from transforms.storage.files import list_folder, open_file, write_file
@@ -21,7 +21,7 @@ from transforms.storage.files import list_folder, open_file, write_file
 Output = tuple[str, Any]
 
 _ELEMENTS: dict[str, Callable[..., Any]] = {
-    kind.__name__: kind for kind in (Candidates, ReadRange, RejectsFile, Segment, WrittenFile)
+    kind.__name__: kind for kind in (Candidates, ReadRange, LinesFile, Segment, WrittenFile)
 }
 _PREFIX = "done-"
 
@@ -29,7 +29,7 @@ _PREFIX = "done-"
 def _are_intact(outputs: Iterable[Output]) -> bool:
     """Return whether the files that elements name are there and hold what was written."""
     elements = [element for _, element in outputs]
-    files = [element for element in elements if isinstance(element, WrittenFile | RejectsFile)]
+    files = [element for element in elements if isinstance(element, WrittenFile | LinesFile)]
     parts = [part for element in elements for part in getattr(element, "parts", ()) if part.path]
     return are_intact(parts) and all(
         has_digest(file.path, file.bytes, file.sha256) for file in files

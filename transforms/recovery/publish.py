@@ -146,12 +146,19 @@ def _causes(error: BeamIOError) -> list[BaseException]:
 def _rename_across_disks(move: Move) -> None:
     """Copy a file under a temporary name and rename the copy, so that nobody sees half a file."""
     folder = transfer_folder(move)
-    folder.mkdir(exist_ok=True)
     copy = folder / f"copy-{uuid4().hex}"
-    _transfer(move.source, str(copy))
+    while True:
+        folder.mkdir(exist_ok=True)
+        try:
+            _transfer(move.source, str(copy))
+            break
+        except FileNotFoundError:
+            # Others who move files may remove the folder between the two calls, as it is empty.
+            if folder.is_dir() or not file_exists(move.source):
+                raise
     copy.replace(move.destination)
     Path(move.source).unlink(missing_ok=True)
-    with suppress(OSError):  # another attempt at the commit works there
+    with suppress(OSError):  # others move files there
         folder.rmdir()
 
 

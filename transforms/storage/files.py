@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from errno import ENOENT
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO, cast
@@ -18,6 +19,7 @@ from corpusmill.dataset.storage import refuse_special
 from corpusmill.errors import UserError
 from transforms.storage.file_systems import beam_file_systems, join_path, scheme_of
 from transforms.storage.objects import ObjectWriter, find_object, is_object_path, open_object
+from transforms.storage.parallel import map_ahead
 from transforms.storage.store import Store, StoredFile
 
 _LOGGER = logging.getLogger(__name__)
@@ -26,6 +28,8 @@ TEMPORARY = "_temporary-"
 _MAGIC = re.compile(r"[*?[]")
 # Beam's name for no compression.
 _PLAIN = "uncompressed"
+# Number of objects that one call deletes.
+_NAMES_AT_ONCE = 1000
 
 
 def open_file(path: str) -> BinaryIO:
@@ -245,15 +249,28 @@ def remove_folder(path: str) -> None:
         with suppress(OSError):
             beam_file_systems().delete([path])
         return
-    store, name = find_object(path)
-    prefix = f"{name.rstrip('/')}/"
-    if prefix == "/":
+    if not find_object(path)[1].rstrip("/"):
         raise ValueError(f"{path} is a whole bucket")
+    prefix = f"{path.rstrip('/')}/"
     try:
-        store.delete([file.path.removeprefix(store.path("")) for file in store.list(prefix)])
-        store.abort_uploads(prefix)
+        remove_objects(prefix)
+        store, name = find_object(prefix)
+        store.abort_uploads(name)
     except (UserError, OSError) as error:
         _LOGGER.warning("%s is not removed: %s", path, error)
+
+
+def remove_objects(prefix: str) -> None:
+    """Remove the objects of a store whose paths begin alike; wildcards mean themselves.
+
+    Raises:
+        UserError: the bucket does not exist, cannot be reached or refuses.
+        OSError: an object cannot be deleted.
+    """
+    store, name = find_object(prefix)
+    names = (file.path.removeprefix(store.path("")) for file in store.list(name))
+    for _ in map_ahead(store.delete, iter(lambda: list(islice(names, _NAMES_AT_ONCE)), [])):
+        pass
 
 
 @contextmanager

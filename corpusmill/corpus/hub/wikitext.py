@@ -51,7 +51,7 @@ def fetch_wikitext(name: str, destination: str | Path, split: str = "train") -> 
 
 def _lines(file: Path) -> Iterator[str]:
     """Read the column `text` of a Parquet file; each row ends with one newline."""
-    with pq.ParquetFile(file) as parquet:
+    with pq.ParquetFile(file, pre_buffer=False) as parquet:
         for batch in parquet.iter_batches(batch_size=ROWS_AT_A_TIME, columns=["text"]):
             for row in batch.column(0).to_pylist():
                 yield f"{(row or '').rstrip(chr(10))}\n"

@@ -73,8 +73,7 @@ def cut_windows(
         for index in range(count_windows(stop - first + ended, length, overlap)):
             begin = first + index * stride
             end = min(begin + length, stop)
-            for token in range(begin, end):
-                input_ids[place + token - begin] = token_ids[token]
+            input_ids[place : place + end - begin] = token_ids[begin:end]
             place += end - begin
             if ended and begin + length > stop:
                 input_ids[place] = end_of_text

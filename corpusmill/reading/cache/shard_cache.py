@@ -17,7 +17,7 @@ import re
 import shutil
 import warnings
 from collections import OrderedDict
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from hashlib import sha256
@@ -32,22 +32,20 @@ from corpusmill.dataset.manifest import MANIFEST, Manifest, Shard
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
 from corpusmill.reading.cache import unpacking
-from corpusmill.reading.cache.unpacking import DamagedError, fetch_parts, map_shard, unpack_shard
+from corpusmill.reading.cache.room import LAYOUT, Pressure, measure_places, remove_place
+from corpusmill.reading.cache.unpacking import (
+    DamagedError,
+    fetch_parts,
+    map_shard,
+    unpack_shard,
+)
 from corpusmill.reading.rows import Values
 
 # A shard has a dozen mappings, and a process may have 65,530. An order that reads from more shards
 # than this at a time maps them again and again, and is far slower.
 _MOST_MAPPED = 4096
 
-# The version of the files' layout; caches of other versions are not read.
-_LAYOUT = 2
-
-_PLACE = re.compile(rf"[0-9a-f]{{64}}-{_LAYOUT}")
-_LEFTOVER = re.compile(rf"([0-9a-f]{{64}}-{_LAYOUT})\..+")
-
-# The cache is too small if this many shards in a row are unpacked a second time, with fewer than
-# this many lookups between each two. Otherwise such a shard was merely read long ago.
-_THRASHING, _FEW_LOOKUPS = 8, 16
+_LEFTOVER = re.compile(rf"([0-9a-f]{{64}}-{LAYOUT})\..+")
 
 # Shards that are unpacked at a time; each takes a few dozen megabytes of memory.
 _THREADS = 4
@@ -90,6 +88,9 @@ class ShardCache:
         cache_bytes: the most bytes that they may take there; those read longest ago are removed.
             Shards that are read together stay even if they take more, with a warning. None removes
             nothing.
+
+    Attributes:
+        unpackings: how often this process has unpacked a shard.
     """
 
     def __init__(
@@ -105,11 +106,12 @@ class ShardCache:
         self._columns = manifest.columns
         self._expected = unpacking.describe_checks(manifest, shards)
         self._mapped: OrderedDict[int, dict[str, Values]] = OrderedDict()
-        self._pressure = _Pressure()
+        self._pressure = Pressure()
+        self.unpackings = 0
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the mappings: the receiving process makes its own."""
-        return {**self.__dict__, "_mapped": OrderedDict(), "_pressure": _Pressure()}
+        return {**self.__dict__, "_mapped": OrderedDict(), "_pressure": Pressure()}
 
     def columns(self, shard: int, together: Collection[int] = ()) -> dict[str, Values]:
         """Return the columns of a shard, and unpack it if needed.
@@ -140,20 +142,48 @@ class ShardCache:
         Raises:
             UserError: a shard is damaged or missing, or there is no room for it.
         """
-        missing = [
-            shard
-            for shard in shards
-            if shard not in self._mapped and not self.place(shard).exists()
-        ]
+        missing = [shard for shard in shards if not self.is_unpacked(shard)]
         if len(missing) > 1:
             with ThreadPoolExecutor(min(len(missing), _THREADS)) as threads:
                 for _ in threads.map(lambda shard: self.columns(shard, shards), missing):
                     pass
 
+    def is_unpacked(self, shard: int) -> bool:
+        """Return whether a shard has been unpacked, as far as its folder tells."""
+        return shard in self._mapped or self.place(shard).exists()
+
+    def unpack_ahead(
+        self, shard: int, together: Collection[int], is_wanted: Callable[[], bool]
+    ) -> None:
+        """Unpack a shard before it is needed, unless another thread or process is at it.
+
+        Args:
+            shard: the number of the shard.
+            together: the shards that are read meanwhile; there must be room for all.
+            is_wanted: asked again and again, whether to go on.
+
+        Raises:
+            StoppedError: it is not wanted any longer.
+            UserError: the shard is damaged or missing, or there is no room for it.
+            Timeout: another one is unpacking it.
+        """
+        if not self.is_unpacked(shard) and self._has_room({shard, *together}):
+            self._fill(shard, {shard, *together}, is_wanted)
+
+    def _has_room(self, shards: Collection[int]) -> bool:
+        """Whether shards fit into the cache together, by the sizes of those that are mapped."""
+        if self._cache_bytes is None:
+            return True
+        mapped = list(self._mapped.items())
+        tokens = sum(self._shards[shard].tokens for shard, _ in mapped)
+        size = sum(values.nbytes for _, columns in mapped for values in columns.values())
+        wanted = sum(self._shards[shard].tokens for shard in shards)
+        return bool(tokens) and size * wanted <= self._cache_bytes * tokens
+
     def place(self, shard: int) -> Path:
         """Return the folder of an unpacked shard."""
         key = sha256(f"{self._shards[shard].sha256} {self._expected}".encode()).hexdigest()
-        return self._cache_folder / f"{key}-{_LAYOUT}"
+        return self._cache_folder / f"{key}-{LAYOUT}"
 
     def _open(self, shard: int, together: set[int]) -> dict[str, Values]:
         place = self.place(shard)
@@ -182,15 +212,21 @@ class ShardCache:
                 self._mapped.pop(shard, None)
                 total -= size
 
-    def _fill(self, shard: int, together: set[int]) -> dict[str, Values]:
+    def _fill(
+        self, shard: int, together: set[int], is_wanted: Callable[[], bool] | None = None
+    ) -> dict[str, Values]:
         place = self.place(shard)
         try:
             self._cache_folder.mkdir(parents=True, exist_ok=True)
-            with _lock(place):
+            # What is only unpacked ahead waits for nobody.
+            with FileLock(f"{place}.lock", timeout=0) if is_wanted else _lock(place):
                 columns = map_shard(place, self._columns, self._shards[shard].rows)
                 if columns is None:
                     self._remove_leftovers(place)
-                    columns = self._unpack(self._shards[shard], place)
+                    columns = self._unpack(
+                        self._shards[shard], place, is_wanted or unpacking.always
+                    )
+                    self.unpackings += 1
                     self._make_room({self.place(other) for other in together})
                     if self._pressure.is_thrashing(shard):
                         self._pressure.warn(
@@ -205,15 +241,17 @@ class ShardCache:
             ) from error
         return columns
 
-    def _unpack(self, shard: Shard, place: Path) -> dict[str, Values]:
+    def _unpack(
+        self, shard: Shard, place: Path, is_wanted: Callable[[], bool]
+    ) -> dict[str, Values]:
         scratch = Path(mkdtemp(prefix=f"{place.name}.", dir=self._cache_folder))
         try:
             copies, target = scratch / "copies", scratch / "columns"
             copies.mkdir()
             target.mkdir()
-            source = fetch_parts(self._folder, self._manifest, shard.file, copies)
+            source = fetch_parts(self._folder, self._manifest, shard.file, copies, is_wanted)
             try:
-                unpack_shard(source, self._manifest, shard, target)
+                unpack_shard(source, self._manifest, shard, target, is_wanted)
             except ValueError as error:
                 name = f"{self._folder.url}/{shard.file}"
                 cause = f"its rows are not what {MANIFEST} says ({error})"
@@ -249,12 +287,12 @@ class ShardCache:
     def _make_room(self, kept: set[Path]) -> None:
         if self._cache_bytes is None:
             return
-        sizes = dict(_measure_places(self._cache_folder))
+        sizes = dict(measure_places(self._cache_folder))
         total = sum(size for _, size in sizes.values())
         for path, (_, size) in sorted(sizes.items(), key=lambda item: item[1][0]):
             if total <= self._cache_bytes:
                 return
-            if path not in kept and _remove(path):
+            if path not in kept and remove_place(path):
                 total -= size
         if total > self._cache_bytes:
             self._pressure.warn(
@@ -263,32 +301,8 @@ class ShardCache:
             )
 
 
-class _Pressure:
-    """Detects that a process unpacks the same shards again and again.
-
-    Attributes:
-        lookups: the lookups of shards since one was last unpacked a second time.
-    """
-
-    def __init__(self) -> None:
-        self.lookups = 0
-        self._unpacked: set[int] = set()
-        self._in_a_row = 0
-        self._has_warned = False
-
-    def is_thrashing(self, shard: int) -> bool:
-        """Record that a shard was unpacked, and return whether the cache is too small."""
-        if shard in self._unpacked:
-            self._in_a_row = self._in_a_row + 1 if self.lookups < _FEW_LOOKUPS else 0
-            self.lookups = 0
-        self._unpacked.add(shard)
-        return self._in_a_row >= _THRASHING
-
-    def warn(self, message: str) -> None:
-        """Warn the user, but only once."""
-        if not self._has_warned:
-            warnings.warn(message, stacklevel=2)
-        self._has_warned = True
+# A shard by its number, and what unpacks it.
+Stored = tuple[ShardCache, int]
 
 
 @contextmanager
@@ -308,23 +322,3 @@ def _lock(place: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-def _measure_places(folder: Path) -> Iterator[tuple[Path, tuple[float, int]]]:
-    """Yield each unpacked shard with the time when it was last opened, and its bytes."""
-    for path in list(folder.iterdir()):
-        if _PLACE.fullmatch(path.name):
-            with suppress(FileNotFoundError):  # another process may remove it
-                size = sum(file.stat().st_size for file in path.iterdir())
-                yield path, (path.stat().st_mtime, size)
-
-
-def _remove(place: Path) -> bool:
-    """Remove an unpacked shard, which disappears at once for other processes."""
-    try:
-        scratch = Path(mkdtemp(prefix=f"{place.name}.", dir=place.parent))
-        place.rename(scratch / "removed")
-    except OSError:  # another process was faster, or it belongs to another user
-        return False
-    shutil.rmtree(scratch, ignore_errors=True)
-    return True

@@ -11,7 +11,7 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -31,12 +31,22 @@ from corpusmill.reading.cache.intact_files import is_intact, write_checksums
 from corpusmill.reading.cache.row_checks import check_rows
 from corpusmill.reading.rows import Lists, Values
 
-_BATCH_ROWS = 8192
+# Of larger arrays the allocator returns the memory each time, and threads wait for new pages.
+_BATCH_ROWS = 1024
 _BLOCK_BYTES = 2**22
 
 
+def always() -> bool:
+    """Say that a shard is wanted."""
+    return True
+
+
 def fetch_parts(
-    folder: Folder, manifest: Manifest, shard: str, scratch: Path | None = None
+    folder: Folder,
+    manifest: Manifest,
+    shard: str,
+    scratch: Path | None = None,
+    is_wanted: Callable[[], bool] = always,
 ) -> Folder:
     """Read the bytes of a shard once, compare them with the manifest, and return their folder.
 
@@ -45,6 +55,7 @@ def fetch_parts(
         manifest: its manifest.
         shard: the name of the shard.
         scratch: an empty folder for copies of remote files; None makes no copies.
+        is_wanted: asked between blocks; StoppedError is raised if not.
 
     Raises:
         DamagedError: a file is missing or differs from the manifest.
@@ -58,6 +69,8 @@ def fetch_parts(
         with ExitStack() as files:
             copy = files.enter_context((scratch / name).open("wb")) if scratch and copied else None
             for block in _blocks(folder, name):
+                if not is_wanted():
+                    raise StoppedError
                 digest.update(block)
                 size += len(block)
                 if size > expected.bytes:
@@ -96,13 +109,23 @@ class DamagedError(UserError):
     """A file of a data set is missing, or differs from what was written."""
 
 
+class StoppedError(Exception):
+    """A shard is not wanted any longer."""
+
+
 def damaged(folder: Folder, name: str, cause: str) -> DamagedError:
     """Return the error about a file that contradicts the manifest."""
     cure = 'Copy or build the data set again, or pass damaged="skip" to leave such shards out'
     return DamagedError(f"{folder.url}/{name}", cause, cure)
 
 
-def unpack_shard(folder: Folder, manifest: Manifest, shard: Shard, target: Path) -> None:
+def unpack_shard(
+    folder: Folder,
+    manifest: Manifest,
+    shard: Shard,
+    target: Path,
+    is_wanted: Callable[[], bool] = always,
+) -> None:
     """Write a shard's columns and their checksums into an empty folder, and flush them to disk.
 
     Args:
@@ -110,6 +133,7 @@ def unpack_shard(folder: Folder, manifest: Manifest, shard: Shard, target: Path)
         manifest: the manifest of the data set.
         shard: the shard's entry in the manifest.
         target: the folder for the files.
+        is_wanted: asked between batches; StoppedError is raised if not.
 
     Raises:
         ValueError: the shard is damaged, or its rows contradict the manifest.
@@ -121,6 +145,8 @@ def unpack_shard(folder: Folder, manifest: Manifest, shard: Shard, target: Path)
     with ExitStack() as files:
         sinks = {column.name: _Sink(files.enter_context, target, column) for column in columns}
         for batch in _read(folder, manifest, shard.file):
+            if not is_wanted():
+                raise StoppedError
             unpacked = unpack_batch(batch, columns)
             check_rows(unpacked, columns, vocab_size, longest)
             rows += batch.num_rows
@@ -146,7 +172,8 @@ def describe_checks(manifest: Manifest, shards: Sequence[Shard]) -> str:
         for column in manifest.columns
     ]  # fmt: skip
     splits = manifest.splits.values()
-    longest = [split.longest for split in splits if not {*shards}.isdisjoint(split.shards)]
+    # All shards are of one split, and there may be 100,000.
+    longest = [split.longest for split in splits if shards and shards[0] in split.shards]
     return json.dumps([columns, manifest.tokenizer.vocab_size, longest, manifest.output.format])
 
 

@@ -4,14 +4,17 @@
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
 from corpusmill.errors import UserError
+from corpusmill.reading.cache.shard_cache import Stored
 from corpusmill.reading.data_set import Samples
+from corpusmill.reading.load.unpacking_ahead import UnpackingAhead
 from corpusmill.reading.order.order import Ordering
 from corpusmill.reading.order.schedule import Batching, Pool, Position
 from corpusmill.reading.rows import Batch, Integers, Rows
@@ -99,12 +102,24 @@ class Batches:
     batching: Batching
     collator: Collator
 
-    def blocks(self, position: Position, reader: Reader = Reader()) -> Iterator[Block]:
-        """Yield the batches of a reader from a position to the end of its epoch."""
-        for numbers, positions in self.plan(position, reader):
-            bounds = np.cumsum([0, *map(len, numbers)]).tolist()
-            rows = self.samples.take(*self.locate(np.concatenate(numbers)))
-            yield Block(self.collator.prepare(rows), tuple(bounds), tuple(positions))
+    def blocks(self, position: Position, reader: Reader = Reader()) -> Generator[Block, None, None]:
+        """Yield the batches of a reader from a position to the end of its epoch.
+
+        Once it has had to unpack a shard, threads unpack the next ones ahead.
+        """
+        first = self.samples.stored_in(self.order.locate(np.array([position.number])))
+        with UnpackingAhead(partial(self._plan_shards, position, reader), first) as ahead:
+            for numbers, positions in self.plan(position, reader):
+                bounds = np.cumsum([0, *map(len, numbers)]).tolist()
+                samples, epochs = self.locate(np.concatenate(numbers))
+                rows = self.samples.take(samples, epochs)
+                ahead.reach(self.samples.stored_in(samples))
+                yield Block(self.collator.prepare(rows), tuple(bounds), tuple(positions))
+
+    def _plan_shards(self, position: Position, reader: Reader) -> Iterator[list[Stored]]:
+        """Yield the shards of each block."""
+        for numbers, _ in self.plan(position, reader):
+            yield self.samples.stored_in(self.order.locate(np.concatenate(numbers)))
 
     def plan(self, position: Position, reader: Reader = Reader()) -> Iterator[Plan]:
         """Yield what `blocks` reads, without reading it.
@@ -116,10 +131,10 @@ class Batches:
         Returns:
             for each block, the numbers of each of its batches, and the position after each batch.
         """
-        step = 0
+        step, sizes = 0, _block_sizes()
         for pool in self.pools(position, reader.world_size):
             own = range((reader.worker - step) % reader.workers, pool.steps, reader.workers)
-            yield from _plan_pool(pool, own, reader.rank)
+            yield from _plan_pool(pool, own, reader.rank, sizes)
             step += pool.steps
 
     def pools(self, position: Position, world_size: int) -> Iterator[Pool]:
@@ -181,14 +196,27 @@ class Batches:
         return Position(int(state["number"]), tuple(tuple(entry) for entry in state["taken"]))
 
 
-def _plan_pool(pool: Pool, steps: range, rank: int) -> Iterator[Plan]:
+def _block_sizes() -> Iterator[int]:
+    """Yield the samples of each block, fewest first.
+
+    So the first batch waits for its own shards alone: with 4,096 ranks, 1,024 samples of one rank
+    are spread over 4 million.
+    """
+    size = 1
+    while True:
+        yield size
+        size = min(4 * size, _BLOCK_SAMPLES)
+
+
+def _plan_pool(pool: Pool, steps: range, rank: int, sizes: Iterator[int]) -> Iterator[Plan]:
     numbers: list[Integers] = []
     positions: list[Position] = []
+    size = next(sizes)
     for step in steps:
         numbers.append(pool.batch(step, rank))
         positions.append(pool.position_after(step + 1))
-        if sum(map(len, numbers)) >= _BLOCK_SAMPLES:
+        if sum(map(len, numbers)) >= size:
             yield numbers, positions
-            numbers, positions = [], []
+            numbers, positions, size = [], [], next(sizes)
     if numbers:
         yield numbers, positions

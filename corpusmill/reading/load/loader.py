@@ -59,7 +59,7 @@ class BaseLoader(Resumable, ABC, Generic[B]):
         else:
             yield from self._read_here(position)
 
-    def _read_here(self, position: Position) -> Iterator[tuple[B, Position]]:
+    def _read_here(self, position: Position) -> Generator[tuple[B, Position], None, None]:
         for block in self.batches.blocks(position, self._reader):
             yield from self._collate(block)
 

@@ -3,11 +3,12 @@
 The kernels that look up, mask and pad release the GIL, so a thread is enough.
 """
 
-import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
+from contextlib import closing
 from queue import SimpleQueue
-from threading import Thread
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
+
+from corpusmill.reading.load.background import BackgroundThread
 
 T = TypeVar("T")
 
@@ -19,17 +20,17 @@ class _End(NamedTuple):
 
 
 def prefetch(
-    items: Iterator[T], capacity: int, interrupt: Callable[[], None] = lambda: None
+    items: Generator[T, Any, Any], capacity: int, interrupt: Callable[[], None] = lambda: None
 ) -> Generator[T, None, None]:
-    """Yield the items of an iterator, which a thread takes ahead of the loop.
+    """Yield the items of a generator, which a thread takes ahead of the loop.
 
     The thread ends with the items, with an error, which is raised here after the items before it,
-    or when this generator is closed, as by leaving a loop over it.
+    when this generator is closed, as by leaving a loop over it, or with the program.
 
     Args:
-        items: the items; only the thread may use the iterator.
+        items: the items; only the thread uses the generator, and closes it.
         capacity: the most items that wait at a time.
-        interrupt: called at the end; must make an iterator that waits for something raise an error.
+        interrupt: called at the end; must make a generator that waits for something raise an error.
     """
     waiting, room = SimpleQueue[T | _End](), SimpleQueue[None]()
     # Not a semaphore, which is Python code with a lock: Ctrl-C between two of its lines leaves the
@@ -41,16 +42,23 @@ def prefetch(
     def fill() -> None:
         error = None
         try:
-            for item in items:
-                room.get()
-                if is_stopped:
-                    break
-                waiting.put(item)
+            with closing(items):
+                for item in items:
+                    room.get()
+                    if is_stopped:
+                        break
+                    waiting.put(item)
         except BaseException as raised:
             error = raised
         waiting.put(_End(error))
 
-    thread = Thread(target=fill, name="prefetch", daemon=True)
+    def stop() -> None:
+        nonlocal is_stopped
+        is_stopped = True
+        room.put(None)
+        interrupt()
+
+    thread = BackgroundThread(fill, "prefetch", stop)
     thread.start()
     try:
         while not isinstance(item := waiting.get(), _End):
@@ -59,8 +67,4 @@ def prefetch(
         if item.error is not None:
             raise item.error
     finally:
-        is_stopped = True
-        room.put(None)
-        interrupt()
-        if not sys.is_finalizing():  # threads no longer end then
-            thread.join()
+        thread.end()

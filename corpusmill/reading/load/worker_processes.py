@@ -15,7 +15,7 @@ import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from itertools import chain, cycle
 from multiprocessing import get_context
@@ -144,7 +144,7 @@ class WorkerProcesses:
             self.stop()
             raise
 
-    def in_turn(self, collate: Callable[[Block], Iterator[T]]) -> Iterator[T]:
+    def in_turn(self, collate: Callable[[Block], Iterator[T]]) -> Generator[T, None, None]:
         """Yield an item for each batch, in the order of the batches.
 
         Args:

@@ -20,6 +20,7 @@ from corpusmill.arrays.columns import Role
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import MIXTURE, derive_key, draw
 from corpusmill.errors import UserError
+from corpusmill.reading.cache.shard_cache import Stored
 from corpusmill.reading.data_set import Samples, digest_of
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.permutation import permute
@@ -64,6 +65,15 @@ class JoinedSamples(Samples):
         for source, numbers, places in group(self._check_numbers(samples), self._starts):
             lengths[places] = self.sources[source].lengths(numbers)
         return lengths
+
+    def stored_in(self, samples: Integers) -> list[Stored]:
+        """Return the shards of all sources that hold some samples, int64[n]."""
+        groups = group(samples, self._starts)
+        return [
+            stored
+            for source, numbers, _ in groups
+            for stored in self.sources[source].stored_in(numbers)
+        ]
 
     def _read(self, samples: Integers, epochs: Integers) -> dict[str, Values]:
         pieces = [

@@ -33,8 +33,10 @@ def cut_at_lines(
         "a\n\nb" is cut "around-breaks" into "a", "\n", "\n" and "b", and "after-breaks" into
         "a\n\n" and "b".
     """
-    newlines = 0 if rule == "whole" else int((text[offsets[0] : offsets[-1]] == _NEWLINE).sum())
-    if not newlines:
+    if rule == "whole":
+        return offsets, np.arange(len(offsets))
+    newlines = offsets[0] + np.flatnonzero(text[offsets[0] : offsets[-1]] == _NEWLINE)
+    if not len(newlines):
         return offsets, np.arange(len(offsets))
     cuts, firsts = _cut(text, offsets, newlines, rule == "around-breaks", rule == "at-breaks")
     return cuts, firsts
@@ -42,16 +44,16 @@ def cut_at_lines(
 
 @njit
 def _cut(
-    text: np.ndarray, offsets: np.ndarray, newlines: int, around: bool, anywhere: bool
+    text: np.ndarray, offsets: np.ndarray, newlines: np.ndarray, around: bool, anywhere: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    cuts, firsts = np.empty(len(offsets) + 2 * newlines, np.int64), np.zeros_like(offsets)
-    count = 0
+    cuts, firsts = np.empty(len(offsets) + 2 * len(newlines), np.int64), np.zeros_like(offsets)
+    count = number = 0
     cuts[0] = offsets[0]
     for sentence in range(len(offsets) - 1):
         start, stop = offsets[sentence], offsets[sentence + 1]
-        for place in range(start, stop):
-            if text[place] != _NEWLINE:
-                continue
+        while number < len(newlines) and newlines[number] < stop:
+            place = newlines[number]
+            number += 1
             if around:
                 before, after = _cuts_around(text, start, stop, place)
             else:

@@ -82,10 +82,13 @@ def find_separable(text: np.ndarray, offsets: np.ndarray, only_bare: bool) -> np
             suspects += text[place] >= FIRST_LEAD
         separable[sentence] = suspects > 0
         if suspects and only_bare:
-            for place in range(start, stop):
+            place = start
+            while place < stop:
                 size = ideograph_bytes(text, place)
-                if size and place + size < stop and may_extend(text, place + size):
+                place += max(1, size)
+                if size and place < stop and may_extend(text, place):
                     separable[sentence] = False
+                    break
     return separable
 
 

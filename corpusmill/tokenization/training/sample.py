@@ -1,4 +1,4 @@
-"""A uniform sample of a corpus that is too large to train with, the same in every run."""
+"""A sample of a corpus that is too large to train with, the same in every run."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,8 @@ class SampleOptions:
     sample: float | None = None
     """Share of the documents to train with, drawn uniformly from the whole corpus."""
     sample_bytes: int | None = None
-    """About how many bytes of text to train with, drawn in the same way."""
+    """About how many bytes of text to train with, from pieces of the corpus that are drawn
+    uniformly. Nothing else of it is read, but compressed files are read to their end."""
     seed: int = 0
     """The same corpus and seed give the same sample."""
 
@@ -39,11 +40,30 @@ class SampleOptions:
             check_option("sample-bytes", size, size >= 1, "1 or more")
         check_option("seed", self.seed, 0 <= self.seed <= MAX_SEED, f"0 to {MAX_SEED}")
 
-    def share(self, corpus_bytes: int) -> float:
-        """Return the share of documents to draw from a corpus of this many bytes of text."""
-        if self.sample_bytes is not None:
-            return min(1.0, self.sample_bytes / max(1, corpus_bytes))
-        return 1.0 if self.sample is None else self.sample
+
+def draw_pieces(
+    sizes: npt.NDArray[np.int64], wanted: float, seed: int
+) -> tuple[npt.NDArray[np.int64], float]:
+    """Draw pieces of a corpus, each with the same chance, until they have a size together.
+
+    Args:
+        sizes: int64[pieces], their sizes.
+        wanted: the size of the sample.
+        seed: the sample's seed.
+
+    Returns:
+        int64[drawn], the numbers of the drawn pieces in ascending order; and the share of their
+        documents that gives the wanted size.
+
+    Example:
+        of pieces with the sizes [10, 10, 10, 10], two are drawn for a wanted size of 15, with a
+        share of 0.75.
+    """
+    numbers = np.arange(len(sizes), dtype=np.uint64)
+    order = np.argsort(derive_keys(np.uint64(seed), numbers, 0, SAMPLE), kind="stable")
+    totals = np.cumsum(sizes[order])
+    drawn = order[: int(np.searchsorted(totals, wanted)) + 1]
+    return np.sort(drawn), min(1.0, wanted / max(1, int(sizes[drawn].sum())))
 
 
 def draw_documents(

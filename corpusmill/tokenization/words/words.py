@@ -22,10 +22,10 @@ import regex
 
 from corpusmill.errors import UserError
 from corpusmill.plugins import Plugins
-from corpusmill.tokenization.words.phrases import find_joins
+from corpusmill.tokenization.words.phrases import Joins, find_joins
 
 Spans = list[tuple[int, int]]
-FindJoins = Callable[[list[str]], tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]]
+FindJoins = Callable[[list[str]], Joins]
 
 # Unicode Standard Annex 29, Word Boundary Rules, as one expression over the property Word_Break.
 # (The library's own \b joins a single regional indicator, a mark at the start of a text, and some

@@ -16,6 +16,7 @@ from corpusmill.console.compilation import say_that_kernels_are_compiled
 from pipeline.console.progress import Counters, repeat
 from pipeline.runners.engine import Run
 from pipeline.runners.live_counters import read_counters
+from pipeline.runners.local.dealing import DealtBundles
 from pipeline.runners.local.worker_watch import WorkerWatch
 from transforms.tally import shown_here
 
@@ -33,8 +34,10 @@ def run_locally(run: Run, arguments: Sequence[str]) -> None:
         WorkerDiedError: a worker process died.
     """
     worker_handlers.DATA_BUFFER_TIME_LIMIT_MS = 0
-    # FnApiRunner has no hook for this, but looks the name up in its module when a job starts.
+    # FnApiRunner has no hooks for these, but looks the names up in its module while a job runs.
     fn_runner.ProgressRequester = _observe(run.counters)
+    counters = {"counters": run.counters}
+    fn_runner.ParallelBundleManager = type("DealtBundles", (DealtBundles,), counters)
     options = PipelineOptions(
         list(arguments),
         direct_num_workers=max(1, len(run.workers)),

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # The fork server listens at a file in a folder that it makes there; its path may have 107 bytes.
 _LONGEST_TEMPORARY_FOLDER = 60
 # More workers than cores are of use only where files are slow.
-_WORKERS_PER_CORE = 4
+_WORKERS_PER_CORE = 8
 _WORKER_BYTES = 2**29
 # Where a container's limit stands, in the two versions of Linux's control groups.
 _MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")

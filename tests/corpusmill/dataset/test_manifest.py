@@ -13,7 +13,7 @@ import pytest
 
 from corpusmill.arrays.columns import Role
 from corpusmill.dataset.manifest import FileEntry, Manifest, Split
-from corpusmill.dataset.manifest_json import FORMAT_VERSION, decode, encode, to_json
+from corpusmill.dataset.manifest_json import FORMAT_VERSION, decode, encode, from_json, to_json
 from corpusmill.dataset.shards import read_manifest, read_shard
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
@@ -115,8 +115,8 @@ def test_entries_of_wrong_types_or_values_are_refused(
 @pytest.mark.parametrize(
     ("version", "cause", "cure"),
     [
-        (1, "it has format version 1; this reads 2 and 3", "Use the version of corpusmill that"),
-        (FORMAT_VERSION + 1, "it has format version 4; this reads 2 and 3", "Update corpusmill"),
+        (1, "it has format version 1; this reads 2 to 4", "Use the version of corpusmill that"),
+        (FORMAT_VERSION + 1, "it has format version 5; this reads 2 to 4", "Update corpusmill"),
         (None, "it has no format version", "Use the version of corpusmill that wrote it"),
         ([2], "it has format version [2]", "Use the version of corpusmill that wrote it"),
     ],
@@ -152,6 +152,14 @@ def test_columns_of_version_2_get_their_roles() -> None:
         assert column == replace(today, meaning=column.meaning)
     assert manifest.splits["train"].longest == 32
     assert decode(encode(manifest), "out") == manifest
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_shards_of_earlier_versions_are_built_again_as_they_were(version: int) -> None:
+    entries = json.loads((VERSION_2 / "dataset.json").read_bytes())
+    columns = to_json(read_manifest(UrlFolder(str(VERSION_2))))["columns"]
+    entries |= {"format_version": version, "columns": columns}
+    assert from_json(entries).output.options.shard_version == 1
 
 
 def test_a_data_set_of_version_2_is_sound() -> None:

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Barrier
 from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
@@ -16,9 +17,10 @@ from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import Column, Role
 from corpusmill.dataset.distributions import recount
+from corpusmill.dataset.file_checks import Problem
 from corpusmill.dataset.manifest import CARD, CROISSANT, MANIFEST, REJECTS, SUCCESS, TOKENIZER
 from corpusmill.dataset.storage import UrlFolder
-from corpusmill.dataset.verify import Problem, verify
+from corpusmill.dataset.verify import Listed, Totals, compare_list, conclude, verify
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from tests.tools.small_datasets import (
@@ -351,6 +353,47 @@ def test_an_unreadable_file_is_a_problem_and_not_an_end(intact: Path) -> None:
     (problem,) = verify(Forbidden(str(intact)))
     assert problem.file == CARD
     assert "Permission denied" in problem.what
+
+
+def test_problems_are_the_same_for_any_number_of_workers(dataset: Path) -> None:
+    write_changed(dataset, _add_row)
+    (dataset / SHARDS[1]).write_bytes((dataset / SHARDS[1]).read_bytes()[::-1])
+    (dataset / CARD).write_bytes(b"x")
+    (dataset / REJECTS).unlink()
+    problems = verify(dataset, workers=1)
+    files = [problem.file for problem in problems]
+    assert files[:4] == [REJECTS, CARD, SHARDS[1], SHARDS[0]]
+    assert "rows, the manifest says" in problems[3].what
+    for workers in (2, 5):
+        assert verify(dataset, workers) == problems
+
+
+def test_problems_stand_in_the_order_of_shards_in_whatever_order_they_are_found(
+    intact: Path,
+) -> None:
+    listed = compare_list(UrlFolder(str(intact)))
+    assert isinstance(listed, Listed)
+    first, second = (Problem(name, "holds other rows") for name in SHARDS)
+    other = Problem(CARD, "sha256 differs")
+    for faults in ([(0, first), (1, second)], [(1, second), (0, first)]):
+        totals = Totals([other], faults, uncounted={"train", "validation"})
+        assert conclude(listed, totals) == [other, first, second]
+
+
+def test_two_workers_read_two_shards_at_a_time(intact: Path) -> None:
+    """Each shard waits until the other one is opened, too."""
+    both = Barrier(2, timeout=60)
+
+    class Together(UrlFolder):
+        def open(self, name: str) -> BinaryIO:
+            if name in SHARDS and opened.count(name) == 0:
+                opened.append(name)
+                both.wait()
+            return super().open(name)
+
+    opened: list[str] = []
+    assert verify(Together(str(intact)), workers=2) == []
+    assert sorted(opened) == sorted(SHARDS)
 
 
 def test_no_file_is_read_whole_but_the_manifest(intact: Path) -> None:

@@ -1,9 +1,11 @@
 import io
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -13,12 +15,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corpusmill.arrays import ragged
+from corpusmill.arrays.columns import Column, arrow_schema
+from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
 from corpusmill.layout.sorting import cut_into_groups
 from corpusmill.objectives.bert import Bert, BertOptions
 from tests.tools.builders import SPECIAL, build_pass, numbered_corpus
-from tests.tools.shard_samples import padding_options, write_shard
+from tests.tools.shard_samples import (
+    ODD,
+    Row,
+    odd_rows,
+    padding_options,
+    to_batch,
+    write_shard,
+)
 
 BERT = Bert(BertOptions(max_seq_length=40, max_predictions_per_seq=5), SPECIAL, 1000, "int16")
 WIDTHS = {"input_ids": 40, "token_type_ids": 40, "masked_lm_positions": 5, "masked_lm_ids": 5}
@@ -70,6 +82,57 @@ def test_pyarrow_reads_what_was_written(shard: Path, padded: bool) -> None:
             pa.int16() if name in {"input_ids", "masked_lm_ids"} else pa.int8()
         )
         assert not padded or kind.list_size == width
+
+
+@given(odd_rows(), st.booleans())
+def test_both_versions_hold_the_same(rows: list[Row], padded: bool) -> None:
+    batches = [to_batch(rows, ODD, padded), to_batch(rows * 3, ODD, padded)]
+    options = resolve(padding_options(padded), ODD)
+    arrow, own = (
+        pq.ParquetFile(
+            io.BytesIO(write_shard(batches, ODD, replace(options, shard_version=version)))
+        )
+        for version in (1, 2)
+    )
+    assert own.schema.equals(arrow.schema)
+    assert own.schema_arrow.equals(arrow.schema_arrow, check_metadata=True)
+    assert own.read().equals(arrow.read())
+    assert own.read().equals(pa.Table.from_batches(batches))
+
+
+def test_lists_may_be_empty_and_pages_many() -> None:
+    """Rows of no values, of some, and of more than a page."""
+    columns = (Column("ids", "uint16", "", -1), Column("scores", "float32", "", -1))
+    draw = np.random.default_rng(1)
+    lengths = np.array([0, 0, 3, 300_000, 0, *draw.integers(0, 40, 20_000), 0])
+    offsets = np.cumsum([0, *lengths])
+    values = (draw.integers(0, 65536, offsets[-1]), draw.random(offsets[-1]))
+    arrays = [
+        ragged.to_arrow(numbers.astype(column.dtype), offsets)
+        for column, numbers in zip(columns, values, strict=True)
+    ]
+    rows = ragged.to_batch(arrays, arrow_schema(columns))
+    options = resolve(OutputOptions(), columns)
+    written = write_shard([rows], columns, options)
+    assert pq.read_table(io.BytesIO(written)).equals(pa.Table.from_batches([rows]))
+    read = FORMATS["parquet"].read([io.BytesIO(written)], columns, options, 8192, 2**19)
+    assert pa.Table.from_batches(read).equals(pa.Table.from_batches([rows]))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "float16"])
+def test_values_that_are_no_streams_are_refused(dtype: str) -> None:
+    with pytest.raises(UserError, match=f"the column odd has the type {dtype}"):
+        resolve(OutputOptions(), (Column("odd", dtype, "", 3),))
+
+
+def test_a_version_to_come_is_refused() -> None:
+    with pytest.raises(UserError, match="the newest version of parquet files is 2"):
+        resolve(OutputOptions(shard_version=3), BERT.columns)
+
+
+def test_duckdb_reads_what_was_written(shard: Path, padded: bool) -> None:
+    table = duckdb.from_parquet(str(shard)).to_arrow_table()
+    assert table.to_pylist() == expected_rows(padded)
 
 
 def test_pandas_reads_what_was_written(shard: Path, padded: bool) -> None:

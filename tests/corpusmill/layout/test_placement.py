@@ -12,6 +12,7 @@ from corpusmill.layout.placement import (
     apportion,
     assign_splits,
     count_validation_shards,
+    divide_files,
     draw_keys,
     sort_order,
 )
@@ -86,6 +87,33 @@ def test_the_shards_of_validation_follow_trains() -> None:
     assert set(validation) == {5, 6, 7}
     assert_uniform(np.bincount(validation - 5), "validation homes")
     assert [layout.split_of(shard) for shard in range(8)] == [TRAIN] * 5 + [VALIDATION] * 3
+
+
+@pytest.mark.parametrize(
+    ("sizes", "shards", "expected"),
+    [
+        ([30, 70], 2, [(0, 0), (1, 20)]),
+        ([50, 50], 2, [(0, 0), (1, 0)]),
+        ([0, 10, 0], 3, [(1, 0), (1, 3), (1, 6)]),
+        ([1], 3, [(0, 0), (0, 0), (0, 0)]),
+        ([], 2, [(0, 0), (0, 0)]),
+    ],
+)
+def test_files_are_divided_into_equal_parts(
+    sizes: list[int], shards: int, expected: list[tuple[int, int]]
+) -> None:
+    assert divide_files(sizes, shards) == expected
+
+
+def test_homes_in_the_order_of_the_corpus() -> None:
+    """Each split's and source's shards hold contiguous documents, from their first ids on."""
+    sources = (SourceLayout(0, 1.0, 2, 1), SourceLayout(50, 1.0, 1, 1))
+    layout = Layout(1, 3, 2, sources, firsts=(0, 20, 50, 0, 50))
+    documents = np.array([0, 19, 20, 49, 50, 99], np.uint64)
+    train = layout.homes(documents, np.full(6, TRAIN, np.uint8))
+    assert train.tolist() == [0, 0, 1, 1, 2, 2]
+    assert layout.homes(documents, np.full(6, VALIDATION, np.uint8)).tolist() == [3, 3, 3, 3, 4, 4]
+    assert train.dtype == np.uint32
 
 
 def test_another_seed_gives_other_homes() -> None:

@@ -225,10 +225,10 @@ def reseal(folder: Path, manifest: object) -> None:
 @pytest.mark.parametrize(
     ("version", "cause", "cure"),
     [
-        (4, "it has format version 4; this reads 2 and 3", "Update corpusmill"),
+        (5, "it has format version 5; this reads 2 to 4", "Update corpusmill"),
         (
             1,
-            "it has format version 1; this reads 2 and 3",
+            "it has format version 1; this reads 2 to 4",
             "Use the version of corpusmill that wrote it",
         ),
         (None, "it has no format version", "build it again"),

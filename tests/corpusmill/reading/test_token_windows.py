@@ -1,10 +1,10 @@
 """Windows of token streams, compared with the article's two data sets."""
 
 import pickle
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -228,6 +228,6 @@ def test_data_that_is_not_a_stream_is_refused(request: pytest.FixtureRequest, na
 def test_a_shard_with_other_tokens_than_the_manifest_says_is_refused() -> None:
     data_set = InMemory([[[1, 2, 3]], [[4, 5]]])
     first, second = data_set.shards
-    data_set.shards = (first, replace(second, tokens=second.tokens + 4))
+    data_set.shards = (first, msgspec.structs.replace(second, tokens=second.tokens + 4))
     with pytest.raises(UserError, match=r"it has 3 tokens, dataset\.json says 7"):
         TokenWindows(data_set, 5).take(np.array([0, 1]))

@@ -2,21 +2,23 @@
 
 import gzip
 import json
+import re
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, NoReturn, get_type_hints
 
 import pytest
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
-from corpusmill.console.process import USER_ERROR
+import transforms.count_words
+from corpusmill.console.process import FAILURE, USER_ERROR
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.training.models import MODELS
 from pipeline.commands.train_tokenizer import GivenOptions
 from tests.conftest import read_local
-from tests.tools.jobs import Outcome, build, leftovers, run_here
+from tests.tools.jobs import SMALL_RANGES, TWO_WORKERS, Outcome, build, leftovers, run_here
 from tests.tools.terminal import show_on_terminal
 
 SIZES = {"wordpiece": "700", "bpe": "700", "wordlevel": "500", "unigram": "700"}
@@ -231,3 +233,45 @@ def test_a_terminal_shows_bytes_read_and_then_the_training(sample: Path, tmp_pat
     assert "of 1.0 MB" in shown
     assert "training bpe" in shown
     assert show_on_terminal("train-tokenizer", *arguments, "--no-progress") == ""
+
+
+WORDS = ("--model", "wordlevel")
+
+
+def test_a_sample_of_bytes_is_read_and_nothing_else(sample: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_bytes(sample.read_bytes() * 30)
+    flags = (*WORDS, "--sample-bytes", "200000", "--replace")
+    outcomes = [train(text, tmp_path / "t.json", *flags, *more) for more in ((), TWO_WORKERS)]
+    read = [float(outcome.output.partition("from ")[2].split(" ")[0]) for outcome in outcomes]
+    assert read == pytest.approx([0.2, 0.2], abs=0.1)
+    assert outcomes[0].output == outcomes[1].output
+    train(text, tmp_path / "here.json", *WORDS, "--sample-bytes", "200000")
+    assert (tmp_path / "here.json").read_bytes() == (tmp_path / "t.json").read_bytes()
+
+
+def test_a_stopped_run_is_resumed_and_only_by_itself(
+    sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "t.json"
+
+    def train_by_job(*flags: str, **end: Any) -> Outcome:
+        # An option of Beam's makes it a job, in this process.
+        return train(sample, output, *SMALL_RANGES, *flags, "--", "--job_name=words", **end)
+
+    train(sample, tmp_path / "whole.json", *WORDS)
+    train_by_job(*WORDS, "--resume", refused=("--resume", "was stopped there"))
+    with monkeypatch.context() as patch:
+        patch.setattr(transforms.count_words, "add_partition", fail)
+        errors = train_by_job(*WORDS, status=FAILURE).errors
+    assert re.search(r"Finished so far: \d+ tasks\. The same command with --resume", errors)
+    train_by_job(*WORDS, refused=(f"--output {output}", "was stopped", "--resume"))
+    train_by_job("--resume", refused=("--resume", "no run with this input and these options"))
+    monkeypatch.setattr(transforms.count_words, "count_task", fail)
+    train_by_job(*WORDS, "--resume")
+    assert output.read_bytes() == (tmp_path / "whole.json").read_bytes()
+    assert leftovers(tmp_path) == ["t.json", "whole.json"]
+
+
+def fail(*_: object) -> NoReturn:
+    raise OSError("the disk is full")

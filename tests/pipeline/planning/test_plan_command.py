@@ -41,8 +41,6 @@ def test_what_would_break_has_a_cause_and_a_cure(large: dict[str, Any]) -> None:
     assert memory["is_fatal"]
     assert memory["what"].endswith("and the limit is 500 MB")
     assert "more memory" in memory["cure"]
-    assert "--num-shards" in find("step 'commit' is one worker's")["cure"]
-    assert "--pool-tokens" in find("step 'write pool' is one worker's")["cure"]
     assert "several builds" in find("names allow 99,999 shards")["cure"]
     assert "quota" in find("machines: 2,000, and the limit is 1,000")["cure"]
     exceeded = [limit["name"] for limit in large["limits"] if limit["value"] > limit["most"]]
@@ -50,6 +48,22 @@ def test_what_would_break_has_a_cause_and_a_cure(large: dict[str, Any]) -> None:
     # What would break comes first.
     fatal = [problem["is_fatal"] for problem in large["problems"]]
     assert fatal == sorted(fatal, reverse=True)
+
+
+def test_no_step_is_one_workers_for_long(large: dict[str, Any]) -> None:
+    serial = {
+        step["name"]: step["longest_seconds"] for step in large["steps"] if step["units"] == 1
+    }
+    assert serial.keys() == {"list tasks", "write pool", "decide", "finish"}
+    assert max(serial.values()) < 120
+    joins = {step["name"] for step in large["steps"]} - serial.keys()
+    assert {
+        "join candidates",
+        "join rejects",
+        "list shards",
+        "move shards",
+        "remove temporary files",
+    } < joins
 
 
 def test_the_duration_is_the_sum_of_the_steps(large: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.tools.damage import damage_file
 from transforms.checksums import compute_checksum
-from transforms.elements import Candidates, RejectsFile, Segment, WrittenFile
+from transforms.elements import Candidates, LinesFile, Segment, WrittenFile
 from transforms.recovery.journal import Journal, Output, count_finished
 from transforms.recovery.workplace import Workplace
 
@@ -29,7 +29,7 @@ class Work:
         yield "segments", Segment(2, 7, paths[0], 0, 4, checks[0])
         yield "segments", Segment(2, 0, "", 0, 0, 0)
         yield "candidates", Candidates(str(2**64 - 1), 2, paths[1], 0, 4, checks[0], 5, checks[1])
-        yield "rejects", RejectsFile(1, paths[2], 4, len(whole), digest)
+        yield "rejects", LinesFile(1, paths[2], 4, len(whole), digest)
         yield "", WrittenFile(1, 0, paths[3], 9, 99, len(whole), digest)
         yield "counts", ("read.bytes", 2**40)
         yield "", "plain text"

@@ -64,9 +64,9 @@ def count_unpacked(
     """
     unpacked: list[str] = []
 
-    def unpack(folder: Any, manifest: Any, shard: Shard, target: Path) -> None:
+    def unpack(folder: Any, manifest: Any, shard: Shard, target: Path, *others: Any) -> None:
         unpacked.append(shard.file)
-        unpack_shard(folder, manifest, shard, target)
+        unpack_shard(folder, manifest, shard, target, *others)
         after()
 
     monkeypatch.setattr(shard_cache, "unpack_shard", unpack)

@@ -7,17 +7,18 @@ from threading import Thread
 from types import FrameType
 from typing import Any
 
-from corpusmill.reading.load import prefetching
+from corpusmill.reading.load import background, prefetching
 from corpusmill.reading.load.prefetching import prefetch
 
 
 def called_by_prefetch(frame: FrameType | None) -> bool:
-    """Return whether a step is one of `prefetch`, or of a lock that it uses."""
+    """Return whether a step is one of `prefetch`, its thread, or a lock that they use."""
     while frame and frame.f_code.co_filename == threading.__file__:
         if frame.f_code.co_name in {"start", "join", "_bootstrap"}:
             return False  # Python's own threads do not survive it
         frame = frame.f_back
-    return frame is not None and frame.f_code.co_filename == prefetching.__file__
+    ours = {prefetching.__file__, background.__file__}
+    return frame is not None and frame.f_code.co_filename in ours
 
 
 def read_until_interrupted(step: int) -> int:
@@ -35,7 +36,7 @@ def read_until_interrupted(step: int) -> int:
 
     sys.settrace(interrupt)
     try:
-        for _ in prefetch(iter(range(6)), capacity=2):
+        for _ in prefetch((number for number in range(6)), capacity=2):
             pass
     except KeyboardInterrupt:
         pass

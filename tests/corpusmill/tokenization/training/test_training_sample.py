@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 from corpusmill.errors import UserError
-from corpusmill.tokenization.training.sample import SampleOptions, draw_documents
+from corpusmill.tokenization.training.sample import (
+    SampleOptions,
+    draw_documents,
+    draw_pieces,
+)
 
 IDS = np.arange(0, 2_000_000, 100, dtype=np.uint64)
 
@@ -27,11 +31,23 @@ def test_impossible_samples_are_refused(wrong: dict[str, Any], message: str) -> 
         SampleOptions(**wrong)
 
 
-def test_bytes_are_a_share_of_the_corpus() -> None:
-    assert SampleOptions(sample_bytes=250).share(1000) == 0.25
-    assert SampleOptions(sample_bytes=2500).share(1000) == 1
-    assert SampleOptions(sample=0.1).share(1000) == 0.1
-    assert SampleOptions().share(1000) == 1
+def test_pieces_are_drawn_until_they_have_the_size() -> None:
+    sizes = np.array([10, 10, 10, 10])
+    drawn, share = draw_pieces(sizes, 15, 0)
+    assert (len(drawn), share) == (2, 0.75)
+    assert draw_pieces(sizes, 40, 0)[0].tolist() == [0, 1, 2, 3]
+    assert draw_pieces(np.array([1000]), 10, 0)[1] == 0.01
+    assert draw_pieces(np.array([0]), 5, 0)[1] == 1.0
+
+
+def test_each_piece_has_the_same_chance_whatever_its_place() -> None:
+    sizes = np.full(1000, 7)
+    counts = np.zeros(1000)
+    for seed in range(200):
+        counts[draw_pieces(sizes, 2100, seed)[0]] += 1
+    # Five standard deviations, for each tenth.
+    for tenth in np.split(counts / 200, 10):
+        assert abs(tenth.mean() - 0.3) < 5 * (0.21 / 20_000) ** 0.5
 
 
 def test_each_document_has_the_same_chance() -> None:

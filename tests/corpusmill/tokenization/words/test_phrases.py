@@ -44,6 +44,7 @@ CHINESE = [
     " ",
     "quick brown",
     "\ufffd",
+    "\ue154",
 ]
 texts_of_chinese = st.lists(
     st.lists(
@@ -65,7 +66,7 @@ LOADED = {name: Tokenizer.from_str(MEMOIZING[name]) for name in NAMES}
 def joined(texts: list[str]) -> list[Spans]:
     """The phrases of texts, by which words are joined."""
     assert RULE.find_joins is not None
-    joins, counts = (array.tolist() for array in RULE.find_joins(texts))
+    joins, _, counts = (array.tolist() for array in RULE.find_joins(texts))
     flags = iter(joins)
     rows: list[Spans] = []
     for text, count in zip(texts, counts, strict=True):
@@ -104,10 +105,21 @@ def test_marks_are_those_of_the_reference(texts: list[str]) -> None:
             assert encoded_rows(tokenizer, texts) == expected, name
 
 
-def test_a_text_with_a_word_without_tokens_is_left() -> None:
-    # Words of 2 + 1 tokens and of 1, where there should be 3 words.
-    ids, ends = np.array([2, 3, 4, 6], np.int32), np.array([0, 3, 4])
-    joins, counts = np.array([False, True, False, False, True]), np.array([2, 3])
-    marked, left = join_marks(ids, ends, joins, counts)
-    assert left.tolist() == [False, True]
-    assert marked.tolist() == [2, 3, 5, 6]
+def test_words_without_tokens_are_those_that_may_vanish() -> None:
+    # Words of 2 + 1 tokens; of 1, where there should be 3; and of 1 and 1, with one in between.
+    ids, ends = np.array([2, 3, 4, 6, 8, 2], np.int32), np.array([0, 3, 4, 6])
+    joins = np.array([False, True, False, False, True, False, True, True])
+    may_vanish = np.array([False, True, False, True, False, False, True, False])
+    marked, left = join_marks(ids, ends, joins, may_vanish, np.array([2, 3, 3]))
+    assert left.tolist() == [False, True, False]
+    assert marked.tolist() == [2, 3, 5, 6, 8, 3]
+    for separate in (6, 7):
+        others = joins.copy()
+        others[separate] = False
+        assert join_marks(ids, ends, others, may_vanish, np.array([2, 3, 3]))[0][-1] == 2
+
+
+def test_private_characters_are_no_reason_to_leave_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = MARKING["WordPiece, lower-cased"]
+    monkeypatch.setattr(tokenizer, "_encode_plainly", None)
+    encoded_rows(tokenizer, ["中国\ue154人民大学\u0301\ue154", "\ue154"])

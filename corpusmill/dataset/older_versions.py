@@ -1,5 +1,10 @@
-"""Manifests of format version 2, whose columns had names and no roles, as version 3 has them."""
+"""Manifests of earlier format versions as today's has them.
 
+Version 2 had names of columns and no roles. Until version 3, shards had one encoding, which is the
+first one today.
+"""
+
+from collections.abc import Mapping
 from typing import Any
 
 _CLASS = {"role": "class", "largest": 1, "feature": "next_sentence_labels"}
@@ -24,8 +29,15 @@ _ROLES: dict[str, dict[str, Any]] = {
     },
 }
 
+READABLE = (2, 3)
 
-def upgrade(entries: dict[str, Any]) -> dict[str, Any]:
-    """The entries of a manifest of version 2 as version 3 has them."""
+
+def upgrade(entries: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of a manifest of an earlier version as today's has them."""
+    output = entries["output"]
+    options = {**output["options"], "shard_version": 1}
+    entries = {**entries, "output": {**output, "options": options}}
+    if entries["format_version"] > 2:
+        return entries
     columns = [{**column, **_ROLES.get(column["name"], {})} for column in entries["columns"]]
     return {**entries, "columns": columns}

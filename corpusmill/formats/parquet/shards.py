@@ -8,7 +8,10 @@ import pyarrow.parquet as pq
 from corpusmill.arrays.columns import LONGEST_ROW, Column, arrow_schema, most_values
 from corpusmill.corpus.tables.parquet_pages import read_pages
 from corpusmill.corpus.tables.table import TableStream
+from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
+from corpusmill.formats.parquet.footer import can_be_stored
+from corpusmill.formats.parquet.writer import PagesWriter
 from corpusmill.formats.shard_format import Columns, ShardFormat, ShardWriter, Sink, Sinks, Sources
 from corpusmill.formats.shard_names import shard_glob
 from corpusmill.layout.sorting import GROUP_TOKENS
@@ -29,10 +32,27 @@ class ParquetFormat(ShardFormat):
     compressions = ("zstd", "snappy", "gzip", "none")
     hub = True
     media_type = "application/x-parquet"
+    version = 2
+
+    def check(self, columns: Columns, options: OutputOptions) -> None:
+        """Refuse columns that cannot be streams of bytes.
+
+        Raises:
+            UserError: there is one.
+        """
+        for column in columns:
+            if not can_be_stored(column):
+                cause = f"the column {column.name} has the type {column.dtype}"
+                cure = "Give it integers, or floating-point numbers of 32 or 64 bits"
+                raise UserError("--output-format parquet", cause, cure)
 
     def open_writer(self, sinks: Sinks, columns: Columns, options: OutputOptions) -> ShardWriter:
-        """Open a writer, which writes each batch as one row group."""
-        return _Writer(sinks[0], columns, options)
+        """Open a writer, which writes each batch as one row group.
+
+        Version 1 was written by Arrow, version 2 is written here.
+        """
+        writer = _ArrowWriter if options.shard_version == 1 else PagesWriter
+        return writer(sinks[0], columns, options)
 
     def read(
         self,
@@ -43,7 +63,7 @@ class ParquetFormat(ShardFormat):
         longest: int = LONGEST_ROW,
     ) -> Iterator[pa.RecordBatch]:
         """Read the rows of a shard whose schema is that of the columns."""
-        shard = pq.ParquetFile(sources[0])
+        shard = pq.ParquetFile(sources[0], pre_buffer=False)
         schema = arrow_schema(columns, options.is_padded)
         actual, expected = (
             [(field.name, str(field.type), field.nullable) for field in fields]
@@ -57,7 +77,8 @@ class ParquetFormat(ShardFormat):
             for number, column in enumerate(columns):
                 most = most_values(column, longest, options.is_padded)
                 _check_pages(TableStream(sources[0]), described, number, most, options.is_padded)
-            yield from shard.iter_batches(batch_rows, row_groups=[group])
+            # Callers have threads of their own, each with a shard.
+            yield from shard.iter_batches(batch_rows, row_groups=[group], use_threads=False)
 
     def explain_loading(
         self, columns: Columns, options: OutputOptions, split: str, file: str
@@ -98,7 +119,9 @@ def _check_pages(
             raise ValueError(f"a page claims {claim}, and its row group has at most {limit:,}")
 
 
-class _Writer:
+class _ArrowWriter:
+    """Writes version 1."""
+
     def __init__(self, sink: Sink, columns: Columns, options: OutputOptions) -> None:
         self._writer = pq.ParquetWriter(
             sink,

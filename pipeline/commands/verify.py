@@ -1,0 +1,6 @@
+"""The command that checks a data set, as a job."""
+
+from corpusmill.commands.command import Command
+from corpusmill.commands.verify import Verify
+
+COMMAND = Command(Verify, "pipeline.commands.verification_job:verify")

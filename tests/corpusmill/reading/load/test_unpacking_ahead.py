@@ -1,0 +1,246 @@
+"""Shards that threads unpack ahead: which, when, and how this ends."""
+
+import re
+import shutil
+import threading
+from collections import Counter
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+import pytest
+
+from corpusmill.dataset.manifest import Shard
+from corpusmill.errors import UserError
+from corpusmill.reading.cache import shard_cache
+from corpusmill.reading.cache.shard_cache import ShardCache
+from corpusmill.reading.cache.unpacking import StoppedError, unpack_shard
+from corpusmill.reading.data_set import DataSet, Samples
+from corpusmill.reading.load.batches import Batches, Block
+from corpusmill.reading.load.unpacking_ahead import UnpackingAhead
+from corpusmill.reading.make_batches import make_batches
+from corpusmill.reading.order.mixture import mix
+from corpusmill.reading.order.schedule import Position
+from corpusmill.reading.token_windows import TokenWindows
+from tests.tools.small_datasets import OBJECTIVES, Recipe, write_dataset
+
+SHARDS, AHEAD = 8, 2
+
+
+@pytest.fixture(scope="module")
+def data_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("ahead") / "out"
+    write_dataset(folder, Recipe(shards=SHARDS, validation_share=0))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stream") / "out"
+    write_dataset(folder, Recipe(OBJECTIVES["gpt_stream"], shards=SHARDS, validation_share=0))
+    return folder
+
+
+@pytest.fixture
+def unpacked(monkeypatch: pytest.MonkeyPatch) -> SimpleQueue[str]:
+    """Return a queue of the shards that are unpacked, each put there when it is done."""
+    names = SimpleQueue[str]()
+
+    def unpack(folder: Any, manifest: Any, shard: Shard, target: Path, *others: Any) -> None:
+        unpack_shard(folder, manifest, shard, target, *others)
+        names.put(shard.file)
+
+    monkeypatch.setattr(shard_cache, "unpack_shard", unpack)
+    return names
+
+
+def in_order(data: DataSet) -> Generator[Block, None, None]:
+    """Read the rows as they are stored, two at a time in the first blocks, then more."""
+    return make_batches(data, 2, shuffle=False).blocks(Position(0))
+
+
+def drain(names: SimpleQueue[str]) -> list[str]:
+    return [names.get() for _ in range(names.qsize())]
+
+
+def threads_ahead() -> list[threading.Thread]:
+    return [one for one in threading.enumerate() if one.name == "unpack-ahead"]
+
+
+def test_two_shards_are_unpacked_ahead_and_no_more(
+    data_set: Path, cache_folder: Path, unpacked: SimpleQueue[str]
+) -> None:
+    data = DataSet(data_set, cache_folder=cache_folder)
+    names = [shard.file for shard in data.shards]
+    blocks = in_order(data)
+    next(blocks)
+    assert len(threads_ahead()) == AHEAD
+    assert unpacked.get() == names[0]
+    assert {unpacked.get(timeout=60) for _ in range(AHEAD)} == set(names[1 : 1 + AHEAD])
+    blocks.close()
+    assert drain(unpacked) == []
+    assert threads_ahead() == []
+
+
+def test_each_shard_is_unpacked_once_and_none_of_an_unpacked_data_set(
+    data_set: Path, cache_folder: Path, unpacked: SimpleQueue[str]
+) -> None:
+    def read(_: int) -> int:
+        data = DataSet(data_set, cache_folder=cache_folder)
+        return sum(len(block.rows) for block in in_order(data))
+
+    with ThreadPoolExecutor(3) as readers:
+        rows = [*readers.map(read, range(3))]
+    assert len({*rows}) == 1
+    assert Counter(drain(unpacked)) == dict.fromkeys(
+        (shard.file for shard in DataSet(data_set).shards), 1
+    )
+    assert read(0) == rows[0]
+    assert drain(unpacked) == []
+
+
+def windows(folder: Path, cache: Path) -> Samples:
+    return TokenWindows(DataSet(folder, cache_folder=cache), 16)
+
+
+def whole(folder: Path, cache: Path) -> Samples:
+    return DataSet(folder, cache_folder=cache)
+
+
+def by_length(samples: Samples) -> Batches:
+    return make_batches(samples, 8, by_length=True, seed=3)
+
+
+def shuffled(samples: Samples) -> Batches:
+    return make_batches(samples, 8, seed=3)
+
+
+@pytest.mark.parametrize(
+    ("name", "open_samples", "batch"),
+    [
+        ("data_set", whole, shuffled),
+        ("data_set", whole, by_length),
+        ("stream", windows, shuffled),
+    ],
+    ids=["shuffled", "by length", "windows"],
+)
+def test_batches_are_those_of_an_unpacked_data_set(
+    name: str,
+    open_samples: Callable[[Path, Path], Samples],
+    batch: Callable[[Samples], Batches],
+    request: pytest.FixtureRequest,
+    cache_folder: Path,
+) -> None:
+    def read() -> list[np.ndarray]:
+        samples = open_samples(request.getfixturevalue(name), cache_folder)
+        blocks = batch(samples).blocks(Position(0))
+        return [one.rows.lists(next(iter(one.rows.columns))).values for one in blocks]
+
+    assert not cache_folder.exists()
+    cold, warm = read(), read()
+    for one, other in zip(cold, warm, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("batch", [shuffled, by_length])
+def test_threads_are_only_started_where_a_shard_had_to_be_unpacked(
+    batch: Callable[[Samples], Batches],
+    data_set: Path,
+    cache_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: list[UnpackingAhead] = []
+
+    def note(ahead: UnpackingAhead) -> None:
+        started.append(ahead)
+
+    monkeypatch.setattr(UnpackingAhead, "_start", note)
+    batches = batch(whole(data_set, cache_folder))
+    for is_cold in (True, False):
+        assert list(batches.blocks(Position(0)))
+        assert bool(started) is is_cold
+        started.clear()
+
+
+def test_shards_of_a_mixture_are_unpacked_ahead(
+    data_set: Path, cache_folder: Path, unpacked: SimpleQueue[str]
+) -> None:
+    data = DataSet(data_set, cache_folder=cache_folder)
+    samples, order = mix([data, data], [0.5, 0.5], seed=1, shuffle=False)
+    assert {cache for cache, _ in samples.stored_in(np.arange(len(samples)))} == {data.cache}
+    blocks = make_batches(samples, 2, order=order).blocks(Position(0))
+    next(blocks)
+    assert {unpacked.get(timeout=60) for _ in range(1 + AHEAD)} == {
+        shard.file for shard in data.shards[: 1 + AHEAD]
+    }
+    blocks.close()
+
+
+def test_a_damaged_shard_is_reported_where_it_is_needed(
+    data_set: Path, tmp_path: Path, cache_folder: Path, unpacked: SimpleQueue[str]
+) -> None:
+    copy = Path(shutil.copytree(data_set, tmp_path / "copy"))
+    data = DataSet(copy, cache_folder=cache_folder)
+    damaged = copy / data.shards[1].file
+    damaged.write_bytes(damaged.read_bytes()[::-1])
+    blocks = in_order(data)
+    next(blocks)
+    # The threads meet it, go on with the shard after it, and the reader with the one before.
+    assert [unpacked.get(timeout=60) for _ in range(2)] == [data.shards[n].file for n in (0, 2)]
+    assert next(blocks).rows.samples[-1] < data.shard_sizes[0]
+    with pytest.raises(UserError, match=re.escape(damaged.name)):
+        list(blocks)
+    assert threads_ahead() == []
+
+
+def test_closing_a_reader_stops_a_shard_that_is_being_unpacked(
+    data_set: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, waits = SimpleQueue[str](), threading.Event()
+
+    def unpack(
+        folder: Any, manifest: Any, shard: Shard, target: Path, is_wanted: Callable[[], bool]
+    ) -> None:
+        if threading.current_thread().name == "unpack-ahead":
+            begun.put(shard.file)
+            while is_wanted():
+                waits.wait(0.01)
+            raise StoppedError
+        unpack_shard(folder, manifest, shard, target, is_wanted)
+
+    monkeypatch.setattr(shard_cache, "unpack_shard", unpack)
+    data = DataSet(data_set, cache_folder=cache_folder)
+    blocks = in_order(data)
+    next(blocks)
+    names = {begun.get(timeout=60) for _ in range(AHEAD)}
+    blocks.close()
+    assert threads_ahead() == []
+    assert names == {shard.file for shard in data.shards[1 : 1 + AHEAD]}
+    # Nothing is left of them, and the next reader unpacks them.
+    folders = [path for path in cache_folder.iterdir() if path.is_dir()]
+    assert folders == [data.cache.place(0)]
+
+
+def test_nothing_is_unpacked_ahead_into_a_cache_without_room(
+    data_set: Path,
+    cache_folder: Path,
+    unpacked: SimpleQueue[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried, really_try = SimpleQueue[int](), ShardCache.unpack_ahead
+
+    def note(cache: ShardCache, shard: int, *others: Any) -> None:
+        really_try(cache, shard, *others)
+        tried.put(shard)
+
+    monkeypatch.setattr(ShardCache, "unpack_ahead", note)
+    data = DataSet(data_set, cache_folder=cache_folder, cache_bytes=1)
+    blocks = in_order(data)
+    with pytest.warns(UserWarning, match="cache_bytes=1"):
+        next(blocks)
+    assert {tried.get(timeout=60) for _ in range(AHEAD)} == {1, 2}
+    blocks.close()
+    assert drain(unpacked) == [data.shards[0].file]

@@ -1,0 +1,119 @@
+"""Data sets of more files than are listed: what is opened, and what is held, per shard."""
+
+import gc
+import re
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+import numpy as np
+import pytest
+
+from corpusmill.dataset.manifest import Manifest, Split
+from corpusmill.dataset.manifest_json import decode, encode, seal
+from corpusmill.dataset.storage import UrlFolder
+from corpusmill.errors import UserError
+from corpusmill.reading.cache.shard_cache import ShardCache
+from corpusmill.reading.data_set import DataSet
+from corpusmill.reading.load.loader import Loader
+from corpusmill.reading.make_batches import make_batches
+from corpusmill.reading.order.order import Order
+from corpusmill.reading.rows import Values
+
+SHARDS, RANKS, BATCH_SIZE = 1200, 60, 4
+
+
+def repeat_shards(manifest: Manifest, shards: int) -> Manifest:
+    """Return a manifest whose train split has its first shard again and again."""
+    [first, *_] = manifest.splits["train"].shards
+    names = [f"train-{number:05d}-of-{shards:05d}.parquet" for number in range(shards)]
+    entries = [msgspec.structs.replace(first, file=name) for name in names]
+    rows, tokens = first.rows * shards, first.tokens * shards
+    # One row has the tokens that the others lack of one each.
+    lengths = {1: rows - 1, tokens - (rows - 1): 1}
+    train = Split(rows, tokens, tuple(entries), {"length": lengths})
+    return replace(manifest, splits={"train": train})
+
+
+@pytest.fixture(scope="module")
+def many(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a data set of links to one shard."""
+    folder = tmp_path_factory.mktemp("many")
+    manifest = decode((bert / "dataset.json").read_bytes(), "bert")
+    content = encode(repeat_shards(manifest, SHARDS))
+    for number in range(SHARDS):
+        name = f"train-{number:05d}-of-{SHARDS:05d}.parquet"
+        (folder / name).symlink_to(bert / manifest.splits["train"].shards[0].file)
+    (folder / "dataset.json").write_bytes(content)
+    (folder / "_SUCCESS").write_bytes(seal(content))
+    return folder
+
+
+@pytest.fixture
+def opened_files(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the names of the files that are opened from now on; listing them is an error."""
+    names: list[str] = []
+    really_open: Callable[[UrlFolder, str], BinaryIO] = UrlFolder.open
+
+    def note(folder: UrlFolder, name: str) -> BinaryIO:
+        names.append(name)
+        return really_open(folder, name)
+
+    def refuse(folder: UrlFolder) -> dict[str, int]:
+        raise AssertionError(f"{folder.url} is listed")
+
+    monkeypatch.setattr(UrlFolder, "open", note)
+    monkeypatch.setattr(UrlFolder, "list", refuse)
+    return names
+
+
+def test_the_first_batch_of_a_rank_opens_its_own_shards_alone(
+    many: Path, cache_folder: Path, opened_files: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The links have the same content, so that one that is unpacked stands for all.
+    read = set[int]()
+    really_read = ShardCache.columns
+
+    def note(cache: ShardCache, shard: int, together: Collection[int] = ()) -> dict[str, Values]:
+        read.add(shard)
+        return really_read(cache, shard, together)
+
+    monkeypatch.setattr(ShardCache, "columns", note)
+    data = DataSet(many, cache_folder=cache_folder)
+    assert len(data.shard_sizes) == SHARDS
+    assert set(opened_files) == {"_SUCCESS", "dataset.json"}
+    rank = RANKS - 1
+    order = Order(data.shard_sizes, seed=1, window=data.shard_sizes[0])
+    numbers = np.arange(rank, RANKS * BATCH_SIZE, RANKS)
+    own = np.searchsorted(np.cumsum(data.shard_sizes), order.locate(numbers), side="right")
+    loader = Loader(make_batches(data, BATCH_SIZE, order=order), rank, RANKS, prefetch_factor=0)
+    batch = next(iter(loader))
+    assert len(batch["input_ids"]) == BATCH_SIZE
+    assert read == set(own.tolist())
+    assert set(opened_files) - {"_SUCCESS", "dataset.json"} <= {
+        data.shards[shard].file for shard in own
+    }
+
+
+def test_an_opened_data_set_holds_no_collected_object_per_shard(many: Path) -> None:
+    DataSet(many)
+    gc.collect()
+    before = len(gc.get_objects())
+    data = DataSet(many)
+    gc.collect()
+    assert len(gc.get_objects()) - before < SHARDS / 2
+    assert len(data.shards) == SHARDS
+
+
+def test_a_missing_file_of_very_many_is_refused_when_it_is_read(
+    many: Path, tmp_path: Path, cache_folder: Path
+) -> None:
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for name in ("_SUCCESS", "dataset.json"):
+        (copy / name).write_bytes((many / name).read_bytes())
+    data = DataSet(copy, cache_folder=cache_folder)
+    with pytest.raises(UserError, match=re.escape(f"{data.shards[7].file}: the file is missing")):
+        data.lengths(np.array([7 * data.shard_sizes[0]]))

@@ -1,0 +1,69 @@
+"""The steps that reveal a data set, overtaken between two calls by an attempt that finishes it."""
+
+from pathlib import Path
+
+import pytest
+
+from corpusmill.dataset.generations import refer_to
+from corpusmill.dataset.manifest import MANIFEST, SUCCESS
+from transforms.recovery.publish import Move
+from transforms.recovery.reveal import Reveal, reveal
+
+SEAL = b"6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b\n"
+CONTENTS = {MANIFEST: b"{}", SUCCESS: SEAL}
+
+
+@pytest.fixture
+def moves(tmp_path: Path) -> list[Move]:
+    """A finished file, in place of one of an earlier data set."""
+    for name, content in {SUCCESS: b"old", MANIFEST: b"older", "shard": b"old"}.items():
+        (tmp_path / "out").mkdir(exist_ok=True)
+        (tmp_path / "out" / name).write_bytes(content)
+    (tmp_path / "temp").mkdir()
+    (tmp_path / "temp" / "new").write_bytes(b"new")
+    return [Move(str(tmp_path / "temp" / "new"), str(tmp_path / "out" / "shard"), 3)]
+
+
+class _Slow(Reveal):
+    """Lets another attempt reveal the data set at some moment, once."""
+
+    def finish_elsewhere(self) -> None:
+        root = Path(self.output).parent
+        move = Move(str(root / "temp" / "new"), str(root / "out" / "shard"), 3)
+        reveal(self.output, self.temp_folder, [move], CONTENTS, [])
+
+
+class _SlowToWrite(_Slow):
+    def _write(self, path: str, content: bytes) -> None:
+        if content == refer_to(SEAL):
+            self.finish_elsewhere()
+        super()._write(path, content)
+
+
+class _SlowToCopy(_Slow):
+    def _is_replacing(self) -> bool:
+        is_replacing = super()._is_replacing()
+        self.finish_elsewhere()
+        return is_replacing
+
+
+def check(output: Path) -> None:
+    contents = {str(path.relative_to(output)): path.read_bytes() for path in output.iterdir()}
+    assert contents == {**CONTENTS, "shard": b"new"}
+
+
+def test_readers_are_not_passed_on_to_a_generation_that_is_gone(
+    moves: list[Move], tmp_path: Path
+) -> None:
+    steps = _SlowToWrite(str(tmp_path / "out"), str(tmp_path / "temp"), SEAL)
+    steps.copy(moves)
+    steps.pass_on(CONTENTS)
+    # The engine has lost sight of this attempt: nobody takes the steps after this one.
+    check(tmp_path / "out")
+
+
+def test_no_generation_is_left_by_an_attempt_that_comes_too_late(
+    moves: list[Move], tmp_path: Path
+) -> None:
+    _SlowToCopy(str(tmp_path / "out"), str(tmp_path / "temp"), SEAL).copy(moves)
+    check(tmp_path / "out")

@@ -1,0 +1,199 @@
+"""Decide what becomes a data set: check the counts, and prepare all of its files.
+
+Before it, nothing has a final name; after it, files are only given theirs.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import NamedTuple
+
+from apache_beam.io.filesystems import FileSystems
+
+from corpusmill.dataset import manifest as manifests
+from corpusmill.dataset import manifest_json
+from corpusmill.dataset.accounting import Expected, find_imbalances
+from corpusmill.dataset.manifest import FileEntry, Shard, entry_of
+from corpusmill.layout.length_bins import LengthBin
+from corpusmill.layout.placement import Layout
+from transforms.checksums import read_blocks, unseal
+from transforms.describe import FileNames, add_checksums, add_results, describe
+from transforms.elements import LinesFile, ReadRange, WrittenFile
+from transforms.recovery.claim import check_claim
+from transforms.recovery.publish import Move
+from transforms.recovery.workplace import Workplace
+from transforms.refusals import check_rejects, explain_emptiness, refuse_findings
+from transforms.storage.files import new_path, read_file
+from transforms.tally import limit_distinct
+from transforms.trees import FAN_IN, concatenate
+
+
+@dataclass(frozen=True)
+class CommitOptions:
+    """How a data set is committed.
+
+    Attributes:
+        place: where the run works.
+        tokenizer_path: the tokenizer.json that was used.
+        record_path: file written before the run: {"header": the manifest without its results,
+            "stale": names of the files of an earlier data set in the folder, which is replaced}.
+        suffixes: suffixes of the files of a shard.
+        expected: what the counts must add up to.
+        max_rejects: largest number of rejects from 1, or their largest share of the lines and rows
+            below 1; None allows all.
+        strict: whether a data set with findings is refused.
+        bins: the length bins into which each shard is divided; empty where lengths are mixed.
+        joined: {split: name without suffix} if all shards of a split become one file.
+        shard_name: pattern of the shards' names; None for the default.
+        sources: names of the sources, in the order of the layout's; empty where there is but one.
+        tasks: number of tasks, each of which may have rejects.
+        fan_in: the most files that one task takes (`transforms.trees`).
+        is_awaited: whether a command waits for the job, which then removes the temporary folder and
+            the claim; otherwise the commit removes them.
+    """
+
+    place: Workplace
+    tokenizer_path: str
+    record_path: str
+    suffixes: tuple[str, ...]
+    expected: Expected
+    max_rejects: float | None
+    strict: bool = False
+    bins: tuple[LengthBin, ...] = ()
+    joined: Mapping[str, str] = field(default_factory=dict)
+    shard_name: str | None = None
+    is_awaited: bool = False
+    sources: tuple[str, ...] = ()
+    tasks: int = 1
+    fan_in: int = FAN_IN
+
+    @property
+    def files_a_shard(self) -> int:
+        """Number of files of a shard."""
+        return max(1, len(self.bins)) * len(self.suffixes)
+
+    def count_groups(self, layout: Layout) -> int:
+        """Return the number of groups of files that are moved; 0 if one task moves all."""
+        files = layout.shards * self.files_a_shard
+        return 0 if self.joined or files <= self.fan_in else -(-files // self.fan_in)
+
+
+class Decided(NamedTuple):
+    """What becomes a data set.
+
+    Attributes:
+        moves: the large files.
+        contents: {name: content} of the small files, in the order in which they are written.
+        stale: names of the files of an earlier data set.
+    """
+
+    moves: list[Move]
+    contents: dict[str, bytes]
+    stale: list[str]
+
+
+class Inputs(NamedTuple):
+    """What the stages have made.
+
+    Attributes:
+        written: the files of all shards.
+        counts: the counts of all stages.
+        rejects: the rejects, in one file or several.
+        ranges: what was read, with checksums.
+    """
+
+    written: Sequence[WrittenFile]
+    counts: dict[str, int]
+    rejects: Sequence[LinesFile]
+    ranges: Sequence[ReadRange]
+
+
+class Decision:
+    """Decides what becomes the data set.
+
+    Args:
+        options: how the data set is committed.
+        layout: how the examples are spread over shards.
+    """
+
+    def __init__(self, options: CommitOptions, layout: Layout) -> None:
+        self._options = options
+        self._names = FileNames(
+            layout,
+            options.suffixes,
+            options.bins,
+            options.joined,
+            options.shard_name,
+            options.sources,
+        )
+
+    def decide(self, inputs: Inputs) -> Decided:
+        """Prepare every file of the data set.
+
+        Raises:
+            RuntimeError: the counts of the stages disagree.
+            UserError: the data set is empty or of little use, or has too many rejects; or another
+                run has taken the folder.
+        """
+        sums = limit_distinct(inputs.counts)
+        sums |= {"write.rejects": sum(file.lines for file in inputs.rejects)}
+        self._check_counts(inputs.written, sums)
+        record_path, names, place = self._options.record_path, self._names, self._options.place
+        record = json.loads(unseal(read_file(record_path), record_path))
+        # Every file is prepared before the first gets its final name.
+        joined = self._options.joined
+        whole = self._join_shards(inputs.written) if joined else inputs.written
+        entries = [(file, names.entry(file)) for file in sorted(whole, key=names.position)]
+        moves = [Move(file.path, self._final(entry.file), entry.bytes) for file, entry in entries]
+        shards_of: dict[str, list[Shard]] = {}
+        for file, entry in entries:
+            if isinstance(entry, Shard):
+                shards_of.setdefault(names.split_of(file), []).append(entry)
+        files = [entry for _, entry in entries if not isinstance(entry, Shard)]
+        header = add_checksums(manifest_json.from_json(record["header"]), inputs.ranges)
+        path = self._options.tokenizer_path
+        tokenizer_json = b"".join(read_blocks(path, header.tokenizer.sha256))
+        files.append(entry_of(manifests.TOKENIZER, tokenizer_json))
+        if inputs.rejects:
+            path = new_path(place.temp_folder, "rejects")
+            size, sha256 = concatenate(sorted(inputs.rejects), path)
+            moves.append(Move(path, self._final(manifests.REJECTS), size))
+            files.append(FileEntry(manifests.REJECTS, size, sha256))
+        manifest = add_results(header, sums, shards_of, files)
+        if self._options.strict:
+            refuse_findings(manifest)
+        contents = {manifests.TOKENIZER: tokenizer_json, **describe(manifest, tokenizer_json)}
+        # Joining may have taken a while.
+        check_claim(place.output, place.token)
+        return Decided(moves, contents, record["stale"])
+
+    def _check_counts(self, written: Sequence[WrittenFile], sums: dict[str, int]) -> None:
+        check_rejects(sums, self._options.max_rejects)
+        rows = sum(file.rows for file in written)
+        shards = len({file.shard for file in written})
+        problems = find_imbalances(sums, self._options.expected, rows, shards)
+        if problems:
+            raise RuntimeError("the counts of the stages disagree: " + "; ".join(problems))
+        if not rows:
+            raise explain_emptiness(self._options.place.output, sums)
+
+    def _join_shards(self, written: Sequence[WrittenFile]) -> Iterator[WrittenFile]:
+        """Join the files of a split's and source's shards, in the order of their numbers."""
+        names = self._names
+
+        def kind(file: WrittenFile) -> tuple[str, str, int]:
+            return names.split_of(file), names.source_of(file) or "", file.part
+
+        for (split, _, part), group in groupby(sorted(written, key=kind), kind):
+            files = sorted(group)
+            if len(files) == 1:
+                yield files[0]
+                continue
+            path = new_path(self._options.place.temp_folder, f"joined-{split}-{part}")
+            size, sha256 = concatenate(files, path)
+            rows, tokens = sum(file.rows for file in files), sum(file.tokens for file in files)
+            yield WrittenFile(files[0].shard, part, path, rows, tokens, size, sha256, bin=0)
+
+    def _final(self, name: str) -> str:
+        return str(FileSystems.join(self._options.place.output, *name.split("/")))

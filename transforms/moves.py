@@ -1,0 +1,209 @@
+"""Reveal a data set of very many files: groups of them are copied and moved by many tasks.
+
+    decide ─ groups ─► copy ─► pass on ─ groups ─► move ─► finish
+
+All that the steps must know is in files: `PlannedReveal` lists the groups, and `_Group` the files
+of one. The steps themselves are those of `transforms.recovery.reveal`, whose promises hold.
+"""
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import apache_beam as beam
+
+from corpusmill.dataset.manifest import SUCCESS
+from transforms.checksums import seal, unseal
+from transforms.recovery.publish import Move
+from transforms.recovery.reveal import Reveal
+from transforms.recovery.workplace import Workplace
+from transforms.storage.files import new_path, read_file, write_file
+from transforms.storage.parallel import map_ahead
+
+# A group: its number, and the path of its list.
+Group = tuple[int, str]
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Files that one task copies, and then moves.
+
+    Attributes:
+        seal: the content of the data set's `_SUCCESS`, as text.
+        moves: the files.
+        removed: names of files of the earlier data set, which are deleted.
+    """
+
+    seal: str
+    moves: Sequence[Move]
+    removed: Sequence[str]
+
+
+@dataclass(frozen=True)
+class PlannedReveal:
+    """All that the steps of one task each must know.
+
+    Attributes:
+        contents: {name: content} of the small files, in the order in which they are written.
+        folders: those that are removed at the end.
+        groups: paths of the groups' lists.
+    """
+
+    contents: Mapping[str, bytes]
+    folders: Sequence[str]
+    groups: Sequence[str]
+
+    def steps(self, place: Workplace) -> Reveal:
+        """Return the steps of the reveal."""
+        return Reveal(place.output, place.temp_folder, self.contents[SUCCESS])
+
+    def check_groups(self, numbers: Iterable[int], done: str) -> None:
+        """Check that a step was taken with every group.
+
+        Args:
+            numbers: those of the groups with which it was taken, some perhaps twice.
+            done: what was done, for the message.
+
+        Raises:
+            RuntimeError: a group is missing.
+        """
+        if missing := {*range(len(self.groups))} - {*numbers}:
+            total = len(self.groups)
+            raise RuntimeError(f"{len(missing)} of {total} groups of files were not {done}")
+
+    def write(self, folder: str) -> str:
+        """Write it to a file of a folder, and return its path."""
+        contents = [(name, b64encode(content).decode()) for name, content in self.contents.items()]
+        return _write(folder, [contents, self.folders, self.groups])
+
+    @classmethod
+    def read(cls, path: str) -> "PlannedReveal":
+        """Read what `write` wrote."""
+        contents, folders, groups = _read(path)
+        return cls({name: b64decode(text) for name, text in contents}, folders, groups)
+
+
+def plan_reveal(
+    place: Workplace,
+    moves: Sequence[Move],
+    contents: Mapping[str, bytes],
+    stale: Sequence[str],
+    group_files: int,
+) -> str:
+    """Cut a reveal into groups, and write the lists of all.
+
+    Args:
+        place: where the run works.
+        moves: the large files.
+        contents: {name: content} of the small files; the last is `_SUCCESS`.
+        stale: names of the files of an earlier data set.
+        group_files: the most files that a group moves, and the most that it deletes.
+
+    Returns:
+        The path of the `PlannedReveal`.
+    """
+    steps, folder = Reveal(place.output, place.temp_folder, contents[SUCCESS]), place.temp_folder
+    removed = steps.list_removed(stale, moves, contents)
+    groups = [
+        _Group(contents[SUCCESS].decode(), moves[begin:end], removed[begin:end])
+        for begin in range(0, max(len(moves), len(removed)), group_files)
+        for end in (begin + group_files,)
+    ]
+    paths = list(map_ahead(lambda group: _write(folder, asdict(group)), groups))
+    return PlannedReveal(contents, steps.list_folders(stale, moves), paths).write(folder)
+
+
+def _write(folder: str, content: Any) -> str:
+    path = new_path(folder, "reveal", ".json")
+    write_file(path, seal(json.dumps(content).encode()))
+    return path
+
+
+def _read(path: str) -> Any:
+    return json.loads(unseal(read_file(path), path))
+
+
+def _read_group(path: str) -> _Group:
+    content = _read(path)
+    return _Group(content["seal"], [Move(*move) for move in content["moves"]], content["removed"])
+
+
+class _ListGroups(beam.DoFn):
+    """List the groups of a planned reveal."""
+
+    def process(self, path: str) -> Iterator[Group]:
+        yield from enumerate(PlannedReveal.read(path).groups)
+
+
+class _HandleGroup(beam.DoFn):
+    """Take a step with the files of a group, unless the run is over."""
+
+    def __init__(self, place: Workplace, step: Callable[[Reveal, _Group], None]) -> None:
+        self._place, self._step = place, step
+
+    def process(self, element: Group) -> Iterator[int]:
+        number, path = element
+        place = self._place
+        if place.is_over():
+            return
+        with place.at_work():
+            group = _read_group(path)
+            self._step(Reveal(place.output, place.temp_folder, group.seal.encode()), group)
+        yield number
+
+
+def _copy(steps: Reveal, group: _Group) -> None:
+    steps.copy(group.moves)
+
+
+def _move(steps: Reveal, group: _Group) -> None:
+    steps.move(group.moves, group.removed)
+
+
+class _PassOn(beam.DoFn):
+    """Pass readers on once all groups are copied, and list the groups again."""
+
+    def __init__(self, place: Workplace) -> None:
+        self._place = place
+
+    def process(self, path: str, copied: Iterable[int]) -> Iterator[Group]:
+        place = self._place
+        if place.is_over():
+            return
+        with place.at_work():
+            planned = PlannedReveal.read(path)
+            planned.check_groups(copied, "copied")
+            planned.steps(place).pass_on(planned.contents)
+        yield from enumerate(planned.groups)
+
+
+class MoveInGroups(beam.PTransform):
+    """Copy and move the files of a planned reveal, with a task for each group.
+
+    Takes the path of a `PlannedReveal`, and returns the numbers of the groups that were moved.
+
+    Args:
+        place: where the run works.
+    """
+
+    def __init__(self, place: Workplace) -> None:
+        super().__init__()
+        self._place = place
+
+    def expand(self, decided: beam.PCollection[str]) -> beam.PCollection[int]:
+        """Deal the groups out to workers, twice."""
+        copied = (
+            decided
+            | "ListGroups" >> beam.ParDo(_ListGroups()).with_output_types(Group)
+            | "SpreadCopies" >> beam.Reshuffle()
+            | "CopyGroup" >> beam.ParDo(_HandleGroup(self._place, _copy)).with_output_types(int)
+        )
+        pass_on = beam.ParDo(_PassOn(self._place), beam.pvalue.AsList(copied))
+        return (
+            decided
+            | "PassOn" >> pass_on.with_output_types(Group)
+            | "SpreadMoves" >> beam.Reshuffle()
+            | "MoveGroup" >> beam.ParDo(_HandleGroup(self._place, _move)).with_output_types(int)
+        )
