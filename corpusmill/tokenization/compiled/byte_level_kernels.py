@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from corpusmill.arrays.borrowing import borrow
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.tokenization.compiled.byte_level_pieces import PieceRules, end_of_piece
 from corpusmill.tokenization.compiled.characters import has_byte, read_character
@@ -23,8 +24,11 @@ WORKSPACE = (6, LONGEST_PIECE + 1)
 PLACE_BITS, NEVER = 9, np.int32(2**31 - 1)
 RANK_BITS = np.uint32(31 - PLACE_BITS)
 MOST_MERGES = 2 ** (31 - PLACE_BITS)
+_RANK_MASK = np.uint32(MOST_MERGES - 1)
 _TAG_SHIFT = np.uint64(32 + 31 - PLACE_BITS)  # a tag is the rest of 32 bits
 NO_TOKEN = -1
+# Entries of the hash table of pairs that are compared at once.
+_BUCKET = np.uint64(4)
 
 
 class Merges(NamedTuple):
@@ -34,9 +38,9 @@ class Merges(NamedTuple):
         byte_ids: int32[256], the id of each byte.
         characters: int32[code points], the ids of characters with which merging may begin; -1 for
             those whose bytes it begins with.
-        pairs: uint32[a power of two], a hash table of pairs of ids: the rank + 1 of each, below a
-            tag of its hash, or 0. So most pairs that are never joined cost a single access to
-            little memory.
+        pairs: uint32[a power of two], a hash table of pairs of ids, in buckets: the rank + 1 of
+            each, below a tag of its hash, or 0. So most pairs that are never joined cost a single
+            access to little memory. A pair is in its own bucket, or after buckets that are full.
         joined: int32[merges, 3]: by rank, the ids of a pair and of the joined token.
     """
 
@@ -54,19 +58,44 @@ def hash_pair(left: int, right: int) -> np.uint64:
 
 
 @njit(inline="always")  # each call counts references to the arrays
-def find_rank(
-    pairs: np.ndarray, joined: np.ndarray, left: int, right: int
-) -> tuple[np.int64, np.int64]:
-    """Return the rank of a pair of ids and its slot in `pairs`; -1 and a free slot for others."""
+def find_rank(pairs: np.ndarray, joined: np.ndarray, left: int, right: int) -> np.int64:
+    """Return the rank of a pair of ids; -1 for others.
+
+    All entries of a bucket are compared, without a branch for each: most pairs are never joined,
+    and which are cannot be predicted.
+    """
     value, last = hash_pair(left, right), np.uint64(len(pairs) - 1)
-    tag, slot = value >> _TAG_SHIFT, value & last
-    while pairs[slot]:
-        if np.uint64(pairs[slot] >> RANK_BITS) == tag:
-            rank = np.int64(pairs[slot] & np.uint32(MOST_MERGES - 1)) - 1
+    tag, begin = np.uint32(value >> _TAG_SHIFT), value * _BUCKET & last
+    while True:
+        found = np.uint32(0)
+        for place in range(_BUCKET):
+            entry = pairs[begin + np.uint64(place)]
+            found = max(found, entry & _RANK_MASK if entry >> RANK_BITS == tag else np.uint32(0))
+        if found:
+            rank = np.int64(found) - 1
             if joined[rank, 0] == left and joined[rank, 1] == right:
-                return rank, np.int64(slot)
+                return rank
+            for place in range(_BUCKET):  # several may have the tag
+                rank = np.int64(pairs[begin + np.uint64(place)] & _RANK_MASK) - 1
+                if rank >= 0 and joined[rank, 0] == left and joined[rank, 1] == right:
+                    return rank
+        if not pairs[begin + np.uint64(_BUCKET - 1)]:
+            return np.int64(-1)
+        begin = (begin + np.uint64(_BUCKET)) & last
+
+
+@njit
+def put_rank(pairs: np.ndarray, joined: np.ndarray, rank: int) -> None:
+    """Write the rank of a pair into the hash table, in place of an earlier one."""
+    left, right = joined[rank, 0], joined[rank, 1]
+    value, last = hash_pair(left, right), np.uint64(len(pairs) - 1)
+    slot = value * _BUCKET & last
+    while pairs[slot]:
+        known = np.int64(pairs[slot] & _RANK_MASK) - 1
+        if joined[known, 0] == left and joined[known, 1] == right:
+            break
         slot = (slot + ONE) & last
-    return np.int64(-1), np.int64(slot)
+    pairs[slot] = np.uint32(value >> _TAG_SHIFT) << RANK_BITS | np.uint32(rank + 1)
 
 
 @njit
@@ -75,12 +104,17 @@ def hash_pairs(joined: np.ndarray) -> np.ndarray:
     size = 16
     while size < 2 * len(joined):
         size *= 2
-    pairs = np.zeros(size, np.uint32)
+    pairs, last = np.zeros(size, np.uint32), np.uint64(size - 1)
     for rank in range(len(joined)):
         left, right = joined[rank, 0], joined[rank, 1]
-        _, slot = find_rank(pairs, joined, left, right)
-        tag = hash_pair(left, right) >> _TAG_SHIFT
-        pairs[slot] = np.uint32(tag) << RANK_BITS | np.uint32(rank + 1)
+        value = hash_pair(left, right)
+        slot = value * _BUCKET & last
+        while pairs[slot]:
+            known = np.int64(pairs[slot] & _RANK_MASK) - 1
+            if joined[known, 0] == left and joined[known, 1] == right:
+                break
+            slot = (slot + ONE) & last
+        pairs[slot] = np.uint32(value >> _TAG_SHIFT) << RANK_BITS | np.uint32(rank + 1)
     return pairs
 
 
@@ -97,7 +131,7 @@ def look_up_pair(
         place: the left token.
         after: the right token.
     """
-    rank, _ = find_rank(pairs, joined, piece[IDS, place], piece[IDS, after])
+    rank = find_rank(pairs, joined, piece[IDS, place], piece[IDS, after])
     if rank >= 0:
         piece[KEYS, place] = np.int32(rank << PLACE_BITS | place)
         piece[JOINED, place] = joined[rank, 2]
@@ -238,6 +272,11 @@ def encode_spans(
         ends: int64[n + 1] into the ids.
         left: bool[n], stretches that are left to the tokenizer and have no ids here.
     """
+    text, rules = borrow(text), PieceRules(borrow(rules.classes), rules.any_case, rules.most_digits)
+    merges = Merges(
+        borrow(merges.byte_ids), borrow(merges.characters), borrow(merges.pairs),
+        borrow(merges.joined),
+    )  # fmt: skip
     ids = np.empty((spans[:, 1] - spans[:, 0]).sum(), np.int32)
     ends, left = np.zeros(len(spans) + 1, np.int64), np.zeros(len(spans), np.bool_)
     piece = np.empty(WORKSPACE, np.int32)
