@@ -19,7 +19,6 @@ from corpusmill.dataset.checksums import HashingWriter
 from corpusmill.dataset.distributions import Counts, weigh, weigh_segments
 from corpusmill.dataset.shards import write_shard
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.parquet.shards import ROW_GROUP_ROWS
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.layout.length_bins import cut_lengths
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
@@ -102,7 +101,7 @@ class ShardDoFn(beam.DoFn):
                 rows = RowSorter(self._rows, scratch, SORT_BYTES)
                 for batch in examples:
                     rows.add(batch)
-                examples = rows.drain(ROW_GROUP_ROWS)
+                examples = rows.drain(FORMATS[self._options.output.output_format].group_rows)
             yield from (("", file) for file in self._write(shard, examples))
         yield from self._tally.outputs()
 

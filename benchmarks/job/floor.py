@@ -27,7 +27,6 @@ from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.text.reading import read_text
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.parquet.shards import ROW_GROUP_ROWS
 from corpusmill.formats.shard_formats import FORMATS, resolve
 from corpusmill.layout.sorting import add_keys, cut_into_groups
 from corpusmill.objectives import random_documents as pools
@@ -107,7 +106,7 @@ def build_part(part: int, plan: Plan) -> int:
         ]
         writer = shard_format.open_writer(streams, objective.columns, plan.output)
         tokens = tokens_of(objective.columns).name
-        for group in cut_into_groups(objective.pack(_build(plan)), tokens, ROW_GROUP_ROWS):
+        for group in cut_into_groups(objective.pack(_build(plan)), tokens, shard_format.group_rows):
             writer.write(objective.finish(group, plan.output.is_padded))
             rows += group.num_rows
         writer.close()

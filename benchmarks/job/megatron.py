@@ -24,9 +24,12 @@ from itertools import cycle
 from pathlib import Path
 from statistics import median
 
-from benchmarks.builds import FOLDER, MEGABYTE, build, remove
+from tokenizers import Tokenizer
+
+from benchmarks.builds import FOLDER, MEGABYTE, build, read_local, remove
 from benchmarks.console import CONSOLE, make_parser, print_table, report, verdict
 from benchmarks.measure import Measurement, measure_command, median_ratio, take_turns
+from corpusmill.tokenization.sources.read import read_tokenizer
 
 _PEER, _OWN, _GIGATOKEN = "preprocess_data_fast.py", "ours", "ours, with gigatoken"
 _DOCUMENT_BYTES = 4000
@@ -60,12 +63,21 @@ def write_records(text: Path, path: Path, num_bytes: int) -> Path:
     return path
 
 
+def find_end(arguments: argparse.Namespace) -> str:
+    """Return the token that ends our documents."""
+    file = read_tokenizer(str(arguments.tokenizer), read_local)
+    assert file.special.eos_id is not None
+    token = Tokenizer.from_str(file.json).id_to_token(file.special.eos_id)
+    assert token is not None
+    return token
+
+
 def run_peer(arguments: argparse.Namespace, corpus: Path, folder: Path) -> Measurement:
     """Run Megatron-LM's script."""
     tokenizer = folder / "hugging-face"
     tokenizer.mkdir(parents=True, exist_ok=True)
     (tokenizer / "tokenizer.json").write_bytes(arguments.tokenizer.read_bytes())
-    described = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|endoftext|>"}
+    described = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": find_end(arguments)}
     (tokenizer / "tokenizer_config.json").write_text(json.dumps(described))
     megatron = arguments.megatron
     return measure_command([

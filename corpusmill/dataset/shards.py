@@ -18,7 +18,6 @@ from corpusmill.dataset.manifest_json import decode, seal
 from corpusmill.dataset.storage import Folder
 from corpusmill.errors import UserError
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.parquet.shards import ROW_GROUP_ROWS
 from corpusmill.formats.shard_format import Sinks
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.layout.length_bins import cut_lengths, split_into_bins
@@ -159,7 +158,7 @@ def write_shard(
     options: OutputOptions,
     sinks: Sequence[Sinks],
     examples: Iterator[pa.RecordBatch],
-    group_rows: int = ROW_GROUP_ROWS,
+    group_rows: int | None = None,
 ) -> Iterator[tuple[int, Hashes, dict[str, Counts]]]:
     """Write the examples of a shard, those of each length bin to sinks of their own.
 
@@ -168,15 +167,16 @@ def write_shard(
         options: as `resolve` returns them.
         sinks: for each bin, one per suffix of the format; for a single bin where lengths are mixed.
         examples: sorted, with the objective's `built_columns`.
-        group_rows: the most rows of a group, which are encoded together.
+        group_rows: the most rows of a group, which are encoded together; None for the format's own.
 
     Yields:
         The bin, the hashes of the rows' tokens and the distributions of each group of rows that was
         written.
     """
-    columns, open_writer = objective.columns, FORMATS[options.output_format].open_writer
+    columns, shard_format = objective.columns, FORMATS[options.output_format]
+    group_rows = group_rows or shard_format.group_rows
     bins = cut_lengths(columns, options.bin_size)
-    writers = [open_writer(sinks_of_bin, columns, options) for sinks_of_bin in sinks]
+    writers = [shard_format.open_writer(sinks_of_bin, columns, options) for sinks_of_bin in sinks]
     tokens, packed = tokens_of(columns).name, objective.pack(examples)
     # Rows are encoded and compressed without Python's global lock, so that the next ones are sorted
     # meanwhile.

@@ -58,6 +58,8 @@ class ShardFormat(ABC):
         level: default level of the codec, if it differs from the codec's own.
         version: the newest version of its encoding; earlier ones are written on demand, so that
             data sets that exist can be built again.
+        group_rows: the most rows that are written at once. Where they are encoded together, this
+            decides the file's bytes.
         companion_names: names of all files that `companion_files` and `blend_files` may return.
     """
 
@@ -71,6 +73,7 @@ class ShardFormat(ABC):
     media_type: ClassVar[str] = "application/octet-stream"
     level: ClassVar[int | None] = None
     version: ClassVar[int] = 1
+    group_rows: ClassVar[int] = 8192
     companion_names: ClassVar[tuple[str, ...]] = ()
 
     def suffixes(self, options: OutputOptions) -> tuple[str, ...]:

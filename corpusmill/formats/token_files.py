@@ -20,6 +20,8 @@ _BATCH_TOKENS = 2**22
 class TokenFileFormat(ShardFormat):
     """A format that holds a stream of token ids and the lengths of its documents."""
 
+    group_rows = 1024  # which decides no bytes here, and the documents may be long
+
     def check(self, columns: Columns, options: OutputOptions) -> None:
         """Refuse rows that are not a stream of tokens.
 

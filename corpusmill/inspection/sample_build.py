@@ -14,7 +14,6 @@ from corpusmill.arrays.distinct import EMPTY, Hashes, add_hashes
 from corpusmill.dataset.distributions import add_all
 from corpusmill.dataset.shards import write_shard
 from corpusmill.formats.options import OutputOptions
-from corpusmill.formats.parquet.shards import ROW_GROUP_ROWS
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.layout.length_bins import cut_lengths
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
@@ -140,10 +139,11 @@ def _write(
     objective: Objective, batches: list[pa.RecordBatch], options: OutputOptions, split: SplitBuild
 ) -> None:
     bins = cut_lengths(objective.columns, options.bin_size)
-    suffixes = FORMATS[options.output_format].suffixes(options)
+    shard_format = FORMATS[options.output_format]
+    suffixes = shard_format.suffixes(options)
     # These streams only count the bytes.
     sinks = [[pa.MockOutputStream() for _ in suffixes] for _ in bins or (0,)]
-    examples = sort_rows(batches, ROW_GROUP_ROWS) if batches else iter(())
+    examples = sort_rows(batches, shard_format.group_rows) if batches else iter(())
     for _, hashes, distributions in write_shard(objective, options, sinks, examples):
         split.written_rows += len(hashes)
         split.sketch = add_hashes(split.sketch, hashes)

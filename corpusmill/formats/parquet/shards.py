@@ -16,10 +16,6 @@ from corpusmill.formats.shard_format import Columns, ShardFormat, ShardWriter, S
 from corpusmill.formats.shard_names import shard_glob
 from corpusmill.layout.sorting import GROUP_TOKENS
 
-# Small enough for a reader that shuffles row groups, large enough that the footer is only a
-# thousandth of the file.
-ROW_GROUP_ROWS = 8192
-
 # A value and its levels take at most this many bytes, and a page of few values some more.
 _MOST_VALUE_BYTES, _MOST_PAGE_BYTES = 16, 2**16
 
@@ -33,6 +29,9 @@ class ParquetFormat(ShardFormat):
     hub = True
     media_type = "application/x-parquet"
     version = 2
+    # Small enough for a reader that shuffles row groups, large enough that the footer is only a
+    # thousandth of the file.
+    group_rows = 8192
 
     def check(self, columns: Columns, options: OutputOptions) -> None:
         """Refuse columns that cannot be streams of bytes.
@@ -106,7 +105,7 @@ def _check_pages(
         most: values of a row.
         padded: whether a row always has as many.
     """
-    limit = max(0, min(group.num_rows, ROW_GROUP_ROWS)) * most
+    limit = max(0, min(group.num_rows, ParquetFormat.group_rows)) * most
     if not padded:
         limit = min(limit, GROUP_TOKENS + most)
     values, dictionary = 0, 0
