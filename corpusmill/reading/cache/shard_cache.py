@@ -148,6 +148,11 @@ class ShardCache:
                 for _ in threads.map(lambda shard: self.columns(shard, shards), missing):
                     pass
 
+    @property
+    def is_unlimited(self) -> bool:
+        """Whether the unpacked shards may take any room."""
+        return self._cache_bytes is None
+
     def is_unpacked(self, shard: int) -> bool:
         """Return whether a shard has been unpacked, as far as its folder tells."""
         return shard in self._mapped or self.place(shard).exists()

@@ -105,7 +105,7 @@ class Batches:
     def blocks(self, position: Position, reader: Reader = Reader()) -> Generator[Block, None, None]:
         """Yield the batches of a reader from a position to the end of its epoch.
 
-        Once it has had to unpack a shard, threads unpack the next ones ahead.
+        If it has to unpack shards, threads unpack the next ones ahead.
         """
         first = self.samples.stored_in(self.order.locate(np.array([position.number])))
         with UnpackingAhead(partial(self._plan_shards, position, reader), first) as ahead:

@@ -20,7 +20,7 @@ _MOST_AHEAD = 2
 
 
 class UnpackingAhead:
-    """Unpacks the shards of a reader's later blocks, once the reader has had to unpack one itself.
+    """Unpacks the shards of a reader's later blocks, if the reader has to unpack one itself.
 
     A shard that cannot be unpacked is left to the reader, which reports the error where it needs
     the shard. What other processes unpack is left to them.
@@ -33,7 +33,7 @@ class UnpackingAhead:
     def __init__(
         self, plan: Callable[[], Iterator[Sequence[Stored]]], first: Sequence[Stored]
     ) -> None:
-        self._plan = plan
+        self._plan, self._first = plan, first
         self._before = {cache: cache.unpackings for cache, _ in first}
         self._reached = set[Stored]()
         self._current: Sequence[Stored] = ()
@@ -46,6 +46,10 @@ class UnpackingAhead:
         self._is_stopped = False
 
     def __enter__(self) -> Self:
+        # How many shards fit into a cache with a limit is known once the first one is unpacked.
+        if any(cache.is_unlimited and not cache.is_unpacked(shard) for cache, shard in self._first):
+            self._reached = {*self._first}
+            self._start()
         return self
 
     def __exit__(
