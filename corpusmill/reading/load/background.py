@@ -7,7 +7,7 @@ from threading import Thread, current_thread
 
 
 class BackgroundThread(Thread):
-    """A thread that is told to stop when the program ends, if not before.
+    """A thread that ends with the program at the latest.
 
     Python waits for threads when a program ends, for ever if nobody tells them to stop. It does not
     wait for daemon threads, but one that is in native code then may abort the whole process, with

@@ -104,17 +104,9 @@ def hash_pairs(joined: np.ndarray) -> np.ndarray:
     size = 16
     while size < 2 * len(joined):
         size *= 2
-    pairs, last = np.zeros(size, np.uint32), np.uint64(size - 1)
+    pairs = np.zeros(size, np.uint32)
     for rank in range(len(joined)):
-        left, right = joined[rank, 0], joined[rank, 1]
-        value = hash_pair(left, right)
-        slot = value * _BUCKET & last
-        while pairs[slot]:
-            known = np.int64(pairs[slot] & _RANK_MASK) - 1
-            if joined[known, 0] == left and joined[known, 1] == right:
-                break
-            slot = (slot + ONE) & last
-        pairs[slot] = np.uint32(value >> _TAG_SHIFT) << RANK_BITS | np.uint32(rank + 1)
+        put_rank(pairs, joined, rank)
     return pairs
 
 
