@@ -47,6 +47,8 @@ class Role(StrEnum):
         CLASS: one number per row, a class of the example.
         FIRST_LENGTH: the tokens of the first segment, between two special tokens; built, but not
             written, as SEGMENTS are derived from it.
+        SPANS: the documents and tokens that the row is made of, three numbers for each span
+            (`corpusmill.objectives.examples.spans`); built, but not written.
         VALUE: one number or list per row, of another meaning.
     """
 
@@ -62,6 +64,7 @@ class Role(StrEnum):
     BOUNDARIES = "boundaries"
     CLASS = "class"
     FIRST_LENGTH = "first_length"
+    SPANS = "spans"
     VALUE = "value"
 
     @property

@@ -114,7 +114,7 @@ def _check_column(column: Column) -> None:
         raise ValueError(f"the type {column.dtype!r} of {name}")
     if not ANY_LENGTH <= column.width <= _MOST_TOKENS:
         raise ValueError(f"the width of {name}")
-    if column.role in {Role.WINDOW, Role.FIRST_LENGTH}:
+    if column.role in {Role.WINDOW, Role.FIRST_LENGTH, Role.SPANS}:
         raise ValueError(f"the role {column.role} of {name}, which is never stored")
     if column.role is not Role.VALUE and (column.role is Role.CLASS) == bool(column.width):
         raise ValueError(f"the role {column.role} of {name}, with its width")

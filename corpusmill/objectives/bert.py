@@ -24,7 +24,7 @@ from corpusmill.arrays.columns import Column
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError, check_option
 from corpusmill.objectives import bert_rows
-from corpusmill.objectives.columns import segment_column, token_column, word_start_column
+from corpusmill.objectives.columns import SPANS, segment_column, token_column, word_start_column
 from corpusmill.objectives.combined_rows import empty_lists, join_documents, mask_combined
 from corpusmill.objectives.examples.packed_rows import pack_pieces_closely
 from corpusmill.objectives.masking.masked_lm import MaskedLm
@@ -247,7 +247,7 @@ class Bert(bert_rows.SentenceObjective):
             # The marks are still needed when rows are masked.
             input_ids = replace(input_ids, dtype=marked_dtype(self.vocab_size).name)
         further = bert_rows.further_columns(segments, self.pairs, length)
-        return (input_ids, *further, *self.word_starts, *self.masked_lm.columns)
+        return (input_ids, *further, *self.word_starts, *self.masked_lm.columns, SPANS)
 
     def build(self, documents: pa.RecordBatch, repeat: Repeat) -> pa.RecordBatch:
         """Build rows, masked unless they are to be combined by `pack` first."""
@@ -264,7 +264,8 @@ class Bert(bert_rows.SentenceObjective):
             masked = self.masked_lm.build(input_ids, continues, rows.offsets, keys)
             if self.word_starts:
                 starts = [ragged.to_arrow((~continues).astype(np.int8), rows.offsets)]
-        values = (ragged.to_arrow(input_ids, rows.offsets), *rows.further, *starts, *masked)
+        tokens = ragged.to_arrow(input_ids, rows.offsets)
+        values = (tokens, *rows.further, *starts, *masked, rows.spans)
         return self.make_rows(rows.documents, repeat.number, rows.indices, values)
 
     def pack(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -26,8 +26,13 @@ from corpusmill.objectives.examples import full_sentences
 from corpusmill.objectives.examples import next_sentence_pairs as pairing
 from corpusmill.objectives.examples.google_pairs import draw_google_pairs
 from corpusmill.objectives.examples.packed_rows import mark_pieces
-from corpusmill.objectives.examples.pair_rows import NUM_SPECIAL, assemble_pairs
+from corpusmill.objectives.examples.pair_rows import (
+    NUM_SPECIAL,
+    assemble_pairs,
+    locate_segments,
+)
 from corpusmill.objectives.examples.sentence_order_pairs import draw_ordered_pairs
+from corpusmill.objectives.examples.spans import locate_stretches, single_spans, span_lists
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.tokenization.special_tokens import SpecialTokens
 from corpusmill.tokenization.words.word_marks import continues_of, ids_of, mark
@@ -100,6 +105,7 @@ class UnmaskedRows:
         token_ids: integers[tokens], with special tokens; marked if the documents' ids are.
         offsets: int64[rows + 1].
         further: the values of `further_columns`.
+        spans: the values of SPANS.
     """
 
     documents: np.ndarray
@@ -107,6 +113,7 @@ class UnmaskedRows:
     token_ids: np.ndarray
     offsets: np.ndarray
     further: Sequence[np.ndarray | pa.Array]
+    spans: pa.ListArray
 
 
 @dataclass(frozen=True)
@@ -164,7 +171,7 @@ class SentenceObjective(Objective):
         is_ordered = self.segments == "sentence-order"
         if is_ordered and self.pairs == "article":
             pairs = draw_ordered_pairs(index, *draws)
-            return self._make_pairs(index, pairs, token_ids, token_ids)
+            return self._make_pairs((index, token_ids), pairs, (index, token_ids))
         if (pool := repeat.pool) is None:
             raise ValueError("these pairs need a pool of random documents")
         sources = (index, pool.index, pool.candidates(repeat.splits))
@@ -172,7 +179,7 @@ class SentenceObjective(Objective):
             pairs = draw_google_pairs(*sources, *draws, is_ordered)
         else:
             pairs = pairing.draw_pairs(*sources, *draws)
-        return self._make_pairs(index, pairs, token_ids, pool.token_ids)
+        return self._make_pairs((index, token_ids), pairs, (pool.index, pool.token_ids))
 
     def count(self, documents: pa.RecordBatch, examples: pa.RecordBatch) -> dict[str, int]:
         """Count the tokens cut off pairs that were too long, and sentences longer than a pair.
@@ -205,27 +212,34 @@ class SentenceObjective(Objective):
 
     def _make_pairs(
         self,
-        documents: Documents,
+        batch: tuple[Documents, np.ndarray],
         pairs: np.ndarray,
-        token_ids: np.ndarray,
-        pool_token_ids: np.ndarray,
+        random: tuple[Documents, np.ndarray],
     ) -> UnmaskedRows:
+        """Make rows of pairs of the documents and tokens of a batch, and of random ones."""
+        (documents, token_ids), (pool, pool_token_ids) = batch, random
         rows, offsets = assemble_pairs(pairs, token_ids, pool_token_ids, *self.border_ids)
+        parts = locate_segments(pairs, documents, pool)
+        spans = span_lists(parts, 2 * np.arange(len(pairs) + 1))
         owners = documents.ids[pairs[:, pairing.DOCUMENT]]
         indices = pairs[:, pairing.INDEX].astype(np.uint32)
         further = [pairs[:, pairing.FIRST_LENGTH], pairs[:, pairing.IS_RANDOM]]
         if _counted_columns(self.segments, self.pairs):
             further.append(pairs[:, pairing.SECOND_LENGTH] * pairs[:, pairing.SECOND_SOURCE])
-        return UnmaskedRows(owners, indices, rows, offsets, further)
+        return UnmaskedRows(owners, indices, rows, offsets, further, spans)
 
     def _make_pieces(self, documents: Documents, token_ids: np.ndarray) -> UnmaskedRows:
         room = self.options.max_seq_length - full_sentences.NUM_SPECIAL
         pieces, lengths, ends = full_sentences.cut_documents(documents, room)
-        spans = pieces[:, full_sentences.START :]
         rows, offsets = full_sentences.assemble_rows(
-            spans, np.arange(len(pieces) + 1), token_ids, *self.border_ids
+            pieces[:, full_sentences.START :],
+            np.arange(len(pieces) + 1),
+            token_ids,
+            *self.border_ids,
         )
-        owners = documents.ids[pieces[:, full_sentences.DOCUMENT]]
+        places, _, starts, piece_lengths = pieces.T
+        spans = single_spans(locate_stretches(documents, places, starts, piece_lengths))
+        owners = documents.ids[places]
         indices = pieces[:, full_sentences.INDEX].astype(np.uint32)
         further: tuple[np.ndarray | pa.Array, ...] = ()
         if self.segments == "packed":
@@ -233,4 +247,4 @@ class SentenceObjective(Objective):
         elif self.segments == "full-sentences":
             ones = np.ones(len(pieces), np.uint16)
             further = (ragged.to_arrow(lengths, ends), ones, ones)
-        return UnmaskedRows(owners, indices, rows, offsets, further)
+        return UnmaskedRows(owners, indices, rows, offsets, further, spans)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from corpusmill.arrays.columns import Column, Role, smallest_integer
+from corpusmill.arrays.columns import ANY_LENGTH, Column, Role, smallest_integer
 from corpusmill.objectives.masking.words import NO_WORD
 
 NEXT_SENTENCE_LABEL = Column(
@@ -33,6 +33,14 @@ FIRST_LENGTH = Column(
     "first_length", "uint16", "tokens of the first segment", role=Role.FIRST_LENGTH
 )
 RANDOM_LENGTH = Column("random_length", "uint16", "tokens of a random document")
+# Built, but not written: where each row comes from. It is the last of an objective's built columns.
+SPANS = Column(
+    "spans",
+    "uint64",
+    "for each stretch of a document: its id, the first token in it, and the number of tokens",
+    ANY_LENGTH,
+    role=Role.SPANS,
+)
 
 
 def token_column(dtype: str, meaning: str, width: int, pad: int) -> Column:

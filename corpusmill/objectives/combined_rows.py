@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
+from corpusmill.objectives.columns import SPANS
 from corpusmill.objectives.examples.sentence_joins import join_rows
 from corpusmill.objectives.masking.masked_lm import MaskedLm
 from corpusmill.objectives.masking.tokens import row_keys
@@ -21,6 +22,7 @@ def join_documents(
             "sentence_lengths": empty_lists("uint16", joined.first_rows.num_rows),
             "documents": joined.documents.astype(np.uint16),
             "pieces": joined.pieces.astype(np.uint16),
+            SPANS.name: joined.spans,
         }
         yield _replace_columns(joined.first_rows, columns)
 

@@ -18,9 +18,10 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
 from corpusmill.corpus.options import DocumentOptions, DocumentRule
 from corpusmill.errors import UserError, check_option
-from corpusmill.objectives.columns import FIRST_LENGTH, segment_column, token_column
+from corpusmill.objectives.columns import FIRST_LENGTH, SPANS, segment_column, token_column
 from corpusmill.objectives.documents import measure_sentences, unpack_documents
 from corpusmill.objectives.examples import electra_packs as packing
+from corpusmill.objectives.examples.spans import locate_stretches, span_lists
 from corpusmill.objectives.masking.masked_lm import MaskedLm
 from corpusmill.objectives.masking.tokens import MaskingRule
 from corpusmill.objectives.objective import Objective, Repeat
@@ -156,6 +157,7 @@ class Electra(Objective):
             FIRST_LENGTH,
             Column("first_trimmed", "uint32", "tokens that were too many for the first segment"),
             Column("second_trimmed", "uint32", "tokens that were too many for the second segment"),
+            SPANS,
         )
 
     def build(self, documents: pa.RecordBatch, repeat: Repeat) -> pa.RecordBatch:
@@ -171,11 +173,15 @@ class Electra(Objective):
         input_ids, offsets = packing.assemble_packs(
             packs, spans, token_ids, self.special.cls_id, self.special.sep_id
         )
+        span_offsets = np.append(packs[:, packing.FIRST_SPAN], len(spans))
+        places = np.repeat(packs[:, packing.DOCUMENT], np.diff(span_offsets))
+        parts = locate_stretches(index, places, *spans.T)
         values = (
             ragged.to_arrow(input_ids, offsets),
             packs[:, packing.FIRST_LENGTH],
             packs[:, packing.FIRST_TRIMMED],
             packs[:, packing.SECOND_TRIMMED],
+            span_lists(parts, span_offsets),
         )
         owners = index.ids[packs[:, packing.DOCUMENT]]
         return self.make_rows(owners, repeat.number, packs[:, packing.INDEX], values)

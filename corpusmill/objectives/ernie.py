@@ -29,6 +29,7 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import check_option
 from corpusmill.objectives.bert_rows import SentenceObjective, further_columns
 from corpusmill.objectives.columns import (
+    SPANS,
     prediction_columns,
     segment_column,
     token_column,
@@ -126,7 +127,7 @@ class Ernie(SentenceObjective):
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns of the data set."""
-        tokens, _, label, words, *masks = self.built_columns
+        tokens, _, label, words, *masks, _ = self.built_columns
         return (tokens, segment_column(tokens.width), words, label, *masks)
 
     @property
@@ -139,6 +140,7 @@ class Ernie(SentenceObjective):
             *further_columns("next-sentence", "article", length),
             word_column(length),
             *(prediction_columns(self.token_dtype, length - NUM_SPECIAL, length) if masked else ()),
+            SPANS,
         )
 
     def build(self, documents: pa.RecordBatch, repeat: Repeat) -> pa.RecordBatch:
@@ -154,5 +156,5 @@ class Ernie(SentenceObjective):
             positions, labels, ends = self.masker.mask(input_ids, seg_labels, rows.offsets, keys)
             masks = [ragged.to_arrow(positions, ends), ragged.to_arrow(labels, ends)]
         tokens = ragged.to_arrow(input_ids, rows.offsets)
-        values = (tokens, *rows.further, labels_of_words, *masks)
+        values = (tokens, *rows.further, labels_of_words, *masks, rows.spans)
         return self.make_rows(rows.documents, repeat.number, rows.indices, values)

@@ -30,12 +30,18 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import ANY_LENGTH, NO_PAD, Column
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError
-from corpusmill.objectives.columns import boundary_column, token_column
+from corpusmill.objectives.columns import SPANS, boundary_column, token_column
 from corpusmill.objectives.documents import Documents, unpack_documents
 from corpusmill.objectives.examples import fim_cuts, fim_tokens
-from corpusmill.objectives.examples.fill_in_the_middle import ADDED, count_token, rearrange
+from corpusmill.objectives.examples.fill_in_the_middle import (
+    ADDED,
+    count_token,
+    locate_parts,
+    rearrange,
+)
 from corpusmill.objectives.examples.packed_rows import mark_pieces, pack_pieces
-from corpusmill.objectives.examples.windows import cut_windows
+from corpusmill.objectives.examples.spans import cut_spans, span_lists
+from corpusmill.objectives.examples.windows import cut_windows, locate_windows
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.options import ObjectiveOptions, Preset
 from corpusmill.objectives.presets import GPT_PRESETS
@@ -182,25 +188,36 @@ class Gpt(Objective):
         tokens = token_column(self.token_dtype, meaning, width, pad_id)
         return (tokens, boundary_column(length, length)) if mode == "pack" else (tokens,)
 
+    @property
+    def built_columns(self) -> tuple[Column, ...]:
+        """The columns that `build` returns."""
+        return (*self.columns, SPANS)
+
     def build(self, documents: pa.RecordBatch, repeat: Repeat) -> pa.RecordBatch:
         """Cut documents into rows; in the mode "pack", into the pieces that `pack` packs."""
         options, eos_id = self.options, self.special.eos_id
         index, token_ids = unpack_documents(documents)
         # A document's tokens are those of its sentences, which are contiguous.
         document_offsets = index.sentence_offsets[index.offsets]
+        bounds, forms = self._draw_cuts(index, document_offsets, repeat.seed)
+        parts, places = locate_parts(index.ids, bounds, forms)
         if options.fim_rate:
-            moved = self._move_middles(index, token_ids, document_offsets, repeat.seed)
-            token_ids, document_offsets = moved
+            roles = fim_tokens.find_tokens(self.special)
+            token_ids, document_offsets = rearrange(token_ids, bounds, forms, roles)
+        length = _WHOLE if options.mode == "stream" else options.max_seq_length
         input_ids, offsets, owners, indices = cut_windows(
             token_ids,
             document_offsets,
-            _WHOLE if options.mode == "stream" else options.max_seq_length,
+            length,
             options.overlap,
             eos_id if options.ends_documents and eos_id is not None else -1,
         )
         values = [ragged.to_arrow(input_ids, offsets)]
         if options.mode == "pack":
             values.append(mark_pieces(offsets))
+        text_offsets = document_offsets - document_offsets[0]
+        windows = locate_windows(text_offsets, owners, indices, length, options.overlap)
+        values.append(span_lists(*cut_spans(parts, places, windows)))
         return self.make_rows(index.ids[owners], repeat.number, indices, values)
 
     def text_cuts(self, seed: int) -> TextCuts | None:
@@ -208,19 +225,19 @@ class Gpt(Objective):
         options = self.options
         return fim_cuts.CharacterCuts(seed, options.fim_rate) if options.cuts_texts else None
 
-    def _move_middles(
-        self, index: Documents, token_ids: np.ndarray, offsets: np.ndarray, seed: int
+    def _draw_cuts(
+        self, index: Documents, offsets: np.ndarray, seed: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the tokens of documents, and their offsets, with some middles at the ends."""
+        """Return where documents are cut, and their forms, as `rearrange` takes them."""
+        if not self.options.fim_rate:
+            return fim_cuts.bounds_of_whole(offsets)
         keys = fim_cuts.derive_document_keys(seed, index.ids)
         forms = fim_cuts.draw_forms(keys, self.options.fim_rate, self.options.fim_spm_share)
         if self.options.cuts_texts:
             bounds = fim_cuts.bounds_of_pieces(index.offsets, index.sentence_offsets, forms)
         else:
             bounds = fim_cuts.cut_tokens(offsets, keys)
-        moved: tuple[np.ndarray, np.ndarray]
-        moved = rearrange(token_ids, bounds, forms, fim_tokens.find_tokens(self.special))
-        return moved
+        return bounds, forms
 
     def count(self, documents: pa.RecordBatch, examples: pa.RecordBatch) -> dict[str, int]:
         """Count the documents that were cut, those with a second row; no token is left out.

@@ -101,7 +101,10 @@ class Objective(ABC):
     def built_columns(self) -> tuple[Column, ...]:
         """The columns that `build` returns, which are sorted before `finish` makes rows of them.
 
-        They leave out what `finish` can derive from other columns.
+        They leave out what `finish` can derive from other columns. An objective may end them with
+        `corpusmill.objectives.columns.SPANS`, which says of which tokens of which documents a row
+        is made (`corpusmill.objectives.examples.spans`); `pack` must then combine or cut spans as
+        it does rows. Without it, rows are traced to their documents only.
         """
         return self.columns
 

@@ -31,13 +31,15 @@ from corpusmill.arrays.randomness import derive_keys, purpose_of
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.errors import UserError, check_option
 from corpusmill.layout.sorting import cut_into_groups
-from corpusmill.objectives.columns import denoiser_column, target_column, token_column
+from corpusmill.objectives.columns import SPANS, denoiser_column, target_column, token_column
+from corpusmill.objectives.combined_rows import empty_lists
 from corpusmill.objectives.denoising.corrupter import SpanCorrupter
 from corpusmill.objectives.denoising.denoisers import Denoiser, count_sentinels, fit_tokens
 from corpusmill.objectives.denoising.mixtures import MODES, UL2, MixedDenoiser
 from corpusmill.objectives.denoising.sentinels import find_modes, find_sentinels, sentinel_roles
 from corpusmill.objectives.documents import measure_sentences, unpack_documents
 from corpusmill.objectives.examples.joined_chunks import Chunks, cut_joined, draw_pieces
+from corpusmill.objectives.examples.spans import cut_lists, locate_stretches, single_spans
 from corpusmill.objectives.examples.windows import cut_windows
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.options import ObjectiveOptions, Preset
@@ -231,7 +233,7 @@ class T5(Objective):
     @property
     def built_columns(self) -> tuple[Column, ...]:
         """The columns that `build` returns: pieces of documents, of which `pack` makes rows."""
-        return (*self.columns, *_COUNTS)
+        return (*self.columns, *_COUNTS, SPANS)
 
     def build(self, documents: pa.RecordBatch, repeat: Repeat) -> pa.RecordBatch:
         """Cut documents into pieces."""
@@ -244,21 +246,21 @@ class T5(Objective):
             drawn = draw_pieces(owners, indices, keys)
             pieces, offsets = ragged.take(pieces, offsets, drawn)
             owners, indices = owners[drawn], indices[drawn]
+        starts = bounds[owners] + indices.astype(np.int64) * _PIECE_TOKENS
         columns = {
             self.columns[0].name: ragged.to_arrow(pieces, offsets),
+            SPANS.name: single_spans(locate_stretches(index, owners, starts, np.diff(offsets))),
             "denoiser": np.zeros(len(owners), np.int8),
             **{column.name: np.ones(len(owners), np.uint16) for column in _COUNTS},
         }
-        nothing = ragged.to_arrow(
-            np.empty(0, self.token_dtype), np.zeros(len(owners) + 1, np.int32)
-        )
+        nothing = empty_lists(self.token_dtype, len(owners))
         values = [columns.get(column.name, nothing) for column in self.built_columns]
         return self.make_rows(index.ids[owners], repeat.number, indices, values)
 
     def count(self, documents: pa.RecordBatch, examples: pa.RecordBatch) -> dict[str, int]:
         """Count the tokens in pieces, all of which are in rows, and those that were left out."""
         tokens = int(measure_sentences(documents).sum())
-        kept = _count_tokens(examples.column(self.columns[0].name))
+        kept = len(examples.column(self.columns[0].name).flatten())
         return {"kept_tokens": kept, "trimmed_tokens": tokens - kept}
 
     def pack(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -268,7 +270,7 @@ class T5(Objective):
         # Whole groups of pieces that are joined, so that batches do not matter.
         for group in cut_into_groups(rows, name, _JOINED, _JOINED * _PIECE_TOKENS + 1):
             waiting.append(group)
-            tokens += _count_tokens(group.column(name))
+            tokens += len(group.column(name).flatten())
             if tokens >= _SHUFFLED_TOKENS:
                 yield self._cut(pa.concat_batches(waiting))
                 waiting, tokens = [], 0
@@ -286,12 +288,14 @@ class T5(Objective):
             purpose_of("corpusmill.t5.rows"),
         )
         order = np.argsort(chunks.keys)
+        spans, cuts = pieces.column(SPANS.name), chunks.bounds[order]
         columns = {
             **self._make_rows(token_ids, chunks, order),
             "key": chunks.keys[order],
             "denoiser": chunks.kinds[order],
             "documents": chunks.overlapped[order],
             "pieces": chunks.ended[order],
+            SPANS.name: cut_lists(spans, offsets[:-1], cuts, np.arange(len(cuts) + 1)),
         }
         firsts = chunks.rows[order]
         values = [
@@ -321,9 +325,3 @@ class T5(Objective):
         for column in _COUNTS:
             counts[column.name] = np.bincount(examples.column(column.name))
         return counts
-
-
-def _count_tokens(rows: pa.ListArray) -> int:
-    """Return the sum of the lengths of rows."""
-    _, offsets = ragged.from_arrow(rows)
-    return int(offsets[-1] - offsets[0])

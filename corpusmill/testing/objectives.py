@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
-from corpusmill.arrays.columns import ANY_LENGTH, NO_PAD, Column, arrow_schema, tokens_of
+from corpusmill.arrays.columns import ANY_LENGTH, NO_PAD, Column, Role, arrow_schema, tokens_of
 from corpusmill.dataset.accounting import Expected, find_imbalances
 from corpusmill.dataset.distributions import add_all, as_mapping, recount
 from corpusmill.dataset.manifest import Manifest
@@ -22,6 +22,7 @@ from corpusmill.dataset.shards import read_shard
 from corpusmill.dataset.verify import verify
 from corpusmill.formats.options import OutputOptions, Padding
 from corpusmill.layout.sorting import sort_rows
+from corpusmill.objectives.columns import SPANS
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.options import ObjectiveOptions
 from corpusmill.objectives.registry import OBJECTIVES
@@ -34,6 +35,7 @@ from corpusmill.reading.make_batches import make_batches
 from corpusmill.reading.rows import Lists, Values
 from corpusmill.testing.datasets import SmallBuild, keyed_rows, pool_of, write_dataset
 from corpusmill.testing.samples import small_text
+from corpusmill.testing.spans import check_spans
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 
 _SEED = 3
@@ -47,7 +49,8 @@ def check_objective(
     It is registered under its name, travels to workers, and its columns can be verified and read.
     Its rows are the same however documents come in batches and rows are cut before they are packed;
     its counts balance and are those of the written rows. Data sets of it, ragged and padded, are
-    verified, and the readers give the rows that were built, each once.
+    verified, and the readers give the rows that were built, each once. If it builds SPANS, they lie
+    in their documents, and their tokens are those of the rows.
 
     Args:
         options: the objective's options.
@@ -80,6 +83,8 @@ def _check_registration(objective: Objective, build: SmallBuild) -> None:
     assert json.loads(json.dumps(dict(objective.facts))) == objective.facts, "its facts: likewise"
     check_columns(objective.columns, build.tokenizer.vocab_size)
     tokens_of(objective.built_columns)
+    spans = [column.role is Role.SPANS for column in objective.built_columns]
+    assert not any(spans[:-1]), "SPANS is not the last of its built_columns"
 
 
 def _check_building(objective: Objective, build: SmallBuild) -> None:
@@ -131,6 +136,9 @@ def _check_packing(objective: Objective, build: SmallBuild) -> None:
     for size in (1, 50):
         again = pa.concat_batches(objective.pack(sort_rows(list(keyed), size)))
         assert again == packed, f"other rows are packed from batches of {size}"
+    if SPANS in objective.built_columns:
+        special, is_marked = build.tokenizer.special, bool(objective.words)
+        check_spans(objective.columns, packed, documents, special, is_marked)
     counts["write.rows"] = packed.num_rows
     measured: dict[str, np.ndarray] = {}
     add_all(measured, objective.measure(packed))

@@ -19,6 +19,7 @@ import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.objectives.examples.fim_cuts import DRAWS, PLAIN, PSM, draw_cuts, draw_form
+from corpusmill.objectives.examples.spans import DOCUMENT, FIRST, LENGTH
 
 # Special tokens that a rearranged document gets.
 ADDED = 3
@@ -53,6 +54,44 @@ def rearrange(
     for i in range(len(forms)):
         _write_document(token_ids, bounds[i], forms[i], roles, moved, offsets[i])
     return moved, offsets
+
+
+@njit
+def locate_parts(
+    ids: np.ndarray, bounds: np.ndarray, forms: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return what documents are made of once they are rearranged.
+
+    Args:
+        ids: uint64[documents].
+        bounds: int64[documents, 4], as in `rearrange`.
+        forms: uint8[documents].
+
+    Returns:
+        parts: uint64[3 * documents, 3] (`corpusmill.objectives.examples.spans`), in the order in
+            which they stand; they may be empty, as two of a PLAIN document are.
+        places: int64[3 * documents], where each begins among the tokens that `rearrange` returns.
+
+    Example:
+        id 7, bounds [[0, 1, 3, 4]] and PSM give [[7, 0, 1], [7, 3, 1], [7, 1, 2]] and [1, 3, 5].
+    """
+    parts, places = np.empty((3 * len(ids), 3), np.uint64), np.empty(3 * len(ids), np.int64)
+    written = place = 0
+    for i in range(len(ids)):
+        begin, first, second, end = bounds[i, 0], bounds[i, 1], bounds[i, 2], bounds[i, 3]
+        if forms[i] == PLAIN:
+            stretches = ((begin, end), (end, end), (end, end))
+        elif forms[i] == PSM:
+            stretches = ((begin, first), (second, end), (first, second))
+        else:
+            stretches = ((begin, begin), (second, end), (begin, second))
+        for start, stop in stretches:
+            place += 0 if forms[i] == PLAIN else 1  # the special token before each part
+            parts[written, DOCUMENT], places[written] = ids[i], place
+            parts[written, FIRST], parts[written, LENGTH] = start - begin, stop - start
+            place += stop - start
+            written += 1
+    return parts, places
 
 
 @njit

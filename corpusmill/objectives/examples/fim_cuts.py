@@ -187,6 +187,23 @@ def cut_tokens(offsets: np.ndarray, keys: np.ndarray) -> np.ndarray:
     return bounds
 
 
+def bounds_of_whole(
+    offsets: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    """Return the cuts and the forms of documents that are all PLAIN.
+
+    Args:
+        offsets: int64[documents + 1], of the documents' tokens.
+
+    Returns:
+        bounds: as `cut_tokens`, with the whole document as its prefix.
+        forms: uint8[documents].
+    """
+    begins, ends = offsets[:-1], offsets[1:]
+    bounds: npt.NDArray[np.int64] = np.stack([begins, ends, ends, ends], axis=1)
+    return bounds, np.full(len(bounds), PLAIN, np.uint8)
+
+
 def bounds_of_pieces(
     document_offsets: npt.NDArray[np.int64],
     piece_offsets: npt.NDArray[np.int64],

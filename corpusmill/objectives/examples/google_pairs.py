@@ -49,7 +49,7 @@ def draw_google_pairs(
         is_ordered: whether segments are switched as for ALBERT, instead of drawn at random.
 
     Returns:
-        int64[pairs, 8], the columns of `next_sentence_pairs.draw_pairs`; IS_RANDOM is the label: 1
+        int64[pairs, 9], the columns of `next_sentence_pairs.draw_pairs`; IS_RANDOM is the label: 1
         if the second segment is of a random document, or if FIRST comes after SECOND in the
         document.
 
@@ -58,7 +58,7 @@ def draw_google_pairs(
         span (0, 2) and SECOND (2, 1), or the other way round with the label 1.
     """
     ids, offsets, sentence_offsets = documents
-    pairs = np.empty((len(sentence_offsets) - 1, 8), np.int64)
+    pairs = np.empty((len(sentence_offsets) - 1, 9), np.int64)
     written = 0
     for place in range(len(ids)):
         key = derive_key(seed, ids[place], repeat, PAIRS)
@@ -79,11 +79,13 @@ def draw_google_pairs(
             second = (middle, sentence_offsets[begin + count] - middle)
             is_random = has_others and (count == 1 or (is_half and not is_ordered))
             is_switched = is_ordered and is_half and count > 1
+            random_document = -1
             if is_random:
                 wanted = max(1, target_length - first[1])
-                second = pairing.draw_random_segment(
+                random_document, start, length = pairing.draw_random_segment(
                     key, counter, pool, pool_begin, pool_end, own, wanted
                 )
+                second = (start, length)
                 counter += 2
             elif is_switched:
                 first, second = second, first
@@ -91,8 +93,7 @@ def draw_google_pairs(
             first, second, counter = pairing.cut_pair(
                 first, second, rule.max_num_tokens, key, counter
             )
-            pairing.write_segments(pairs[written], place, index, first, second)
-            pairs[written, pairing.SECOND_SOURCE] = is_random
+            pairing.write_segments(pairs[written], place, index, first, second, random_document)
             pairs[written, pairing.IS_RANDOM] = is_random or is_switched
             written += 1
             index += 1

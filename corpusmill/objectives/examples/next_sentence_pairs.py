@@ -25,7 +25,8 @@ from corpusmill.objectives.documents import Documents
     SECOND_LENGTH,
     SECOND_SOURCE,
     IS_RANDOM,
-) = range(8)
+    SECOND_DOCUMENT,
+) = range(9)
 
 _ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
 
@@ -139,7 +140,7 @@ def draw_random_segment(
     candidates_end: int,
     own_document: int,
     wanted: int,
-) -> tuple[int, int]:
+) -> tuple[int, int, int]:
     """Draw a stretch of whole sentences, of at least `wanted` tokens if the document has them.
 
     Args:
@@ -152,7 +153,7 @@ def draw_random_segment(
         wanted: the tokens that fill the pair up to its target; 0 or less give an empty segment.
 
     Returns:
-        Start and length of the segment in the pool's tokens.
+        The segment's document, a place in the pool; its start in the pool's tokens; its length.
     """
     others = candidates_end - candidates_begin - (1 if own_document >= 0 else 0)
     document = candidates_begin + to_below(draw(key, counter), others)
@@ -165,7 +166,7 @@ def draw_random_segment(
     while sentence < end and stop - start < wanted:
         sentence += 1
         stop = pool.sentence_offsets[sentence]
-    return start, stop - start
+    return document, start, stop - start
 
 
 @njit
@@ -177,20 +178,27 @@ def find_in_pool(pool_documents: np.ndarray, begin: int, end: int, document: np.
 
 @njit
 def write_segments(
-    pair: np.ndarray, document: int, index: int, first: tuple[int, int], second: tuple[int, int]
+    pair: np.ndarray,
+    document: int,
+    index: int,
+    first: tuple[int, int],
+    second: tuple[int, int],
+    second_document: int,
 ) -> None:
     """Write the columns that say where the two segments of a pair stand.
 
     Args:
-        pair: int64[8], the pair's row, changed in place.
+        pair: int64[9], the pair's row, changed in place.
         document: the document's place in the batch.
         index: the pair's number within the document's pass.
         first: start and length of the first segment.
         second: those of the second.
+        second_document: the place in the pool of a random second segment's document, or -1.
     """
     pair[DOCUMENT], pair[INDEX] = document, index
     pair[FIRST_START], pair[FIRST_LENGTH] = first
     pair[SECOND_START], pair[SECOND_LENGTH] = second
+    pair[SECOND_SOURCE], pair[SECOND_DOCUMENT] = second_document >= 0, second_document
 
 
 @njit
@@ -216,12 +224,13 @@ def draw_pairs(
         rule: how long pairs are.
 
     Returns:
-        int64[pairs, 8]: the columns DOCUMENT (place in the batch), INDEX (within the document's
+        int64[pairs, 9]: the columns DOCUMENT (place in the batch), INDEX (within the document's
         pass), FIRST_START, FIRST_LENGTH, SECOND_START, SECOND_LENGTH, SECOND_SOURCE (0: the batch's
-        tokens, 1: the pool's), IS_RANDOM (1: the second segment is of a random document).
+        tokens, 1: the pool's), IS_RANDOM (1: the second segment is of a random document),
+        SECOND_DOCUMENT (that document's place in the pool; -1 where there is none).
     """
     ids, offsets, sentence_offsets = documents
-    pairs = np.empty((len(sentence_offsets) - 1, 8), np.int64)
+    pairs = np.empty((len(sentence_offsets) - 1, 9), np.int64)
     written = 0
     for place in range(len(ids)):
         key = derive_key(seed, ids[place], repeat, PAIRS)
@@ -240,14 +249,18 @@ def draw_pairs(
             second = (middle, sentence_offsets[begin + count] - middle)
             is_random = has_others and (count == 1 or to_uniform(draw(key, counter + 1)) < 0.5)
             counter += 2
+            random_document = -1
             if is_random:
                 wanted = target_length - first[1]
-                second = draw_random_segment(key, counter, pool, pool_begin, pool_end, own, wanted)
+                random_document, start, length = draw_random_segment(
+                    key, counter, pool, pool_begin, pool_end, own, wanted
+                )
+                second = (start, length)
                 counter += 2
             begin += kept if is_random else count
             first, second, counter = cut_pair(first, second, rule.max_num_tokens, key, counter)
-            write_segments(pairs[written], place, index, first, second)
-            pairs[written, SECOND_SOURCE] = pairs[written, IS_RANDOM] = is_random
+            write_segments(pairs[written], place, index, first, second, random_document)
+            pairs[written, IS_RANDOM] = is_random
             written += 1
             index += 1
     return pairs[:written]

@@ -12,8 +12,10 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.layout.sorting import cut_into_groups
+from corpusmill.objectives.columns import SPANS
 from corpusmill.objectives.examples.best_fit_packing import pack_best_fit
 from corpusmill.objectives.examples.close_fit_packing import pack_close_fit
+from corpusmill.objectives.examples.spans import join_lists
 
 # How much is packed at a time: on WikiText-2, with 512 to 8192 tokens per row, four times as much
 # saves at most 0.2 per mille of padding, and a quarter costs up to 0.6 % (rows of 8192 tokens).
@@ -46,7 +48,8 @@ def pack_pieces(rows: Iterable[pa.RecordBatch], max_seq_length: int) -> Iterator
 
     Yields:
         Rows of the same columns. A row has the tokens of its pieces in their order, their
-        boundaries, and everything else of its first piece.
+        boundaries, their spans if there is the column SPANS, and everything else of its first
+        piece.
     """
     tokens = max(_PACKED_TOKENS, min(_PACKED_ROWS * max_seq_length, _MOST_PACKED_TOKENS))
     for window in cut_into_groups(rows, "input_ids", tokens, tokens):
@@ -85,6 +88,8 @@ def _combine(rows: pa.RecordBatch, pieces: np.ndarray, row_offsets: np.ndarray) 
         "input_ids": ragged.to_arrow(token_ids, offsets[row_offsets]),
         "cu_seqlens": ragged.to_arrow(*cumulate(np.diff(offsets).astype(np.int64), row_offsets)),
     }
+    if SPANS.name in rows.schema.names:
+        columns[SPANS.name] = join_lists(rows.column(SPANS.name), pieces, row_offsets)
     others = rows.select([name for name in rows.schema.names if name not in columns])
     firsts = ragged.take_rows(others, pieces[row_offsets[:-1]])
     columns |= dict(zip(firsts.schema.names, firsts.columns, strict=True))

@@ -1,9 +1,11 @@
-"""Pairs of spans as rows of token ids, [CLS] first [SEP] second [SEP], and their segments."""
+"""Pairs of segments as rows of token ids, [CLS] first [SEP] second [SEP], and their spans."""
 
 import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
+from corpusmill.objectives.documents import Documents
 from corpusmill.objectives.examples import next_sentence_pairs as pairing
+from corpusmill.objectives.examples import spans
 
 # The special tokens of a row.
 NUM_SPECIAL = 3
@@ -16,7 +18,7 @@ def assemble_pairs(
     """Copy the spans of each pair into one row: [CLS] first [SEP] second [SEP].
 
     Args:
-        pairs: int64[pairs, 8], from `next_sentence_pairs.draw_pairs`.
+        pairs: int64[pairs, 9], from `next_sentence_pairs.draw_pairs`.
         token_ids: integers[tokens], the batch's.
         pool_token_ids: integers[tokens], the pool's, of the same type.
         cls_id: the id of [CLS].
@@ -72,3 +74,34 @@ def fill_token_types(offsets: np.ndarray, first_lengths: np.ndarray) -> np.ndarr
         start = offsets[i] - offsets[0]
         token_types[start : start + first_lengths[i] + 2] = 0
     return token_types
+
+
+@njit
+def locate_segments(pairs: np.ndarray, documents: Documents, pool: Documents) -> np.ndarray:
+    """Return where the segments of pairs stand in their documents.
+
+    Args:
+        pairs: int64[pairs, 9], from `next_sentence_pairs.draw_pairs`.
+        documents: the batch.
+        pool: the random documents; any where no second segment is random.
+
+    Returns:
+        uint64[2 * pairs, 3], the two parts of each pair (`corpusmill.objectives.examples.spans`).
+
+    Example:
+        a pair of the spans (2, 1) and (3, 2) in the batch's tokens, whose document 7 begins with
+        token 2, gives [[7, 0, 1], [7, 1, 2]].
+    """
+    parts = np.empty((2 * len(pairs), 3), np.uint64)
+    for i in range(len(pairs)):
+        place, other = pairs[i, pairing.DOCUMENT], pairs[i, pairing.SECOND_DOCUMENT]
+        begin = second_begin = documents.sentence_offsets[documents.offsets[place]]
+        parts[2 * i, spans.DOCUMENT] = parts[2 * i + 1, spans.DOCUMENT] = documents.ids[place]
+        if other >= 0:
+            second_begin = pool.sentence_offsets[pool.offsets[other]]
+            parts[2 * i + 1, spans.DOCUMENT] = pool.ids[other]
+        parts[2 * i, spans.FIRST] = pairs[i, pairing.FIRST_START] - begin
+        parts[2 * i, spans.LENGTH] = pairs[i, pairing.FIRST_LENGTH]
+        parts[2 * i + 1, spans.FIRST] = pairs[i, pairing.SECOND_START] - second_begin
+        parts[2 * i + 1, spans.LENGTH] = pairs[i, pairing.SECOND_LENGTH]
+    return parts

@@ -15,7 +15,9 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.kernel_cache import njit
+from corpusmill.objectives.columns import SPANS
 from corpusmill.objectives.examples.full_sentences import NUM_SPECIAL, assemble_rows
+from corpusmill.objectives.examples.spans import cut_lists
 
 # Columns of the spans that `plan_joins` returns.
 ROW, SPAN_START, SPAN_LENGTH = range(3)
@@ -31,6 +33,7 @@ class JoinedRows:
         offsets: int64[examples + 1].
         documents: int64[examples], the pieces of documents in an example; a [SEP] follows each.
         pieces: int64[examples], the rows whose last sentence is in the example; at least one.
+        spans: the column SPANS of the examples; None if the rows do not have it.
     """
 
     first_rows: pa.RecordBatch
@@ -38,6 +41,7 @@ class JoinedRows:
     offsets: np.ndarray
     documents: np.ndarray
     pieces: np.ndarray
+    spans: pa.ListArray | None
 
 
 def join_rows(
@@ -47,8 +51,8 @@ def join_rows(
 
     Args:
         batches: rows in their final order, with the columns `input_ids` (a piece between [CLS] and
-            [SEP]) and `sentence_lengths` (empty for full pieces), and any others. Only the rows of
-            one incomplete example are kept from batch to batch.
+            [SEP]) and `sentence_lengths` (empty for full pieces), and any others, such as SPANS.
+            Only the rows of one incomplete example are kept from batch to batch.
         max_seq_length: the longest example, with special tokens.
         cls_id: the id of [CLS].
         sep_id: the id of [SEP].
@@ -79,7 +83,13 @@ def _join(
     input_ids, joined_offsets = assemble_rows(spans[:, 1:], span_offsets, row_ids, cls_id, sep_id)
     first_rows = ragged.take_rows(rows, spans[span_offsets[:-1], ROW])
     documents = np.diff(span_offsets)
-    return JoinedRows(first_rows, input_ids, joined_offsets, documents, pieces), waiting, skipped
+    origins: pa.ListArray | None = None
+    if SPANS.name in rows.schema.names:
+        begins = spans[:, SPAN_START]
+        cuts = np.stack([begins, begins + spans[:, SPAN_LENGTH]], axis=1)
+        origins = cut_lists(rows.column(SPANS.name), offsets[:-1] + 1, cuts, span_offsets)
+    joined = JoinedRows(first_rows, input_ids, joined_offsets, documents, pieces, origins)
+    return joined, waiting, skipped
 
 
 @njit

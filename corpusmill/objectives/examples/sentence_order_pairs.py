@@ -18,7 +18,7 @@ from corpusmill.arrays.randomness import PAIRS, derive_key, draw, to_below, to_u
 from corpusmill.objectives.documents import Documents
 from corpusmill.objectives.examples import next_sentence_pairs as pairing
 
-# The last column of the pairs: 1 if the two segments are switched.
+# The class of the pairs: 1 if the two segments are switched.
 IS_SWITCHED = pairing.IS_RANDOM
 
 
@@ -72,7 +72,7 @@ def draw_ordered_pairs(
         rule: how long pairs are.
 
     Returns:
-        int64[pairs, 8], the columns of
+        int64[pairs, 9], the columns of
         `corpusmill.objectives.examples.next_sentence_pairs.draw_pairs`: FIRST is the segment that
         an example begins with, SECOND_SOURCE is 0, and IS_SWITCHED is 1 if FIRST comes after SECOND
         in the document.
@@ -82,7 +82,7 @@ def draw_ordered_pairs(
         SECOND (2, 1), or the other way round with IS_SWITCHED 1.
     """
     ids, offsets, sentence_offsets = documents
-    pairs = np.zeros((len(sentence_offsets) - 1, 8), np.int64)
+    pairs = np.empty((len(sentence_offsets) - 1, 9), np.int64)
     written = 0
     for place in range(len(ids)):
         key = derive_key(seed, ids[place], repeat, PAIRS)
@@ -103,7 +103,7 @@ def draw_ordered_pairs(
             first, second, counter = pairing.cut_pair(
                 first, second, rule.max_num_tokens, key, counter
             )
-            pairing.write_segments(pairs[written], place, index, first, second)
+            pairing.write_segments(pairs[written], place, index, first, second, -1)
             pairs[written, IS_SWITCHED] = is_switched
             written += 1
             index += 1

@@ -29,6 +29,28 @@ def count_windows(tokens: int, length: int, overlap: int) -> int:
     return 1 + max(0, tokens - length + stride - 1) // stride
 
 
+def locate_windows(
+    document_offsets: np.ndarray, owners: np.ndarray, indices: np.ndarray, length: int, overlap: int
+) -> np.ndarray:
+    """Return where windows begin and end among the tokens, without end-of-text tokens.
+
+    Args:
+        document_offsets: int64[documents + 1] into the tokens.
+        owners: int64[windows], the place of each window's document, as `cut_windows` returns it.
+        indices: integers[windows], likewise.
+        length: the most tokens of a window.
+        overlap: the tokens that a window shares with the previous one.
+
+    Returns:
+        int64[windows, 2]; a window of nothing but an end-of-text token is empty.
+
+    Example:
+        a document of 3 tokens, windows of 2 and no overlap give [[0, 2], [2, 3]].
+    """
+    begins = document_offsets[owners] + indices.astype(np.int64) * (length - overlap)
+    return np.stack([begins, np.minimum(begins + length, document_offsets[owners + 1])], axis=1)
+
+
 @njit
 def cut_windows(
     token_ids: np.ndarray,

@@ -150,6 +150,6 @@ def test_groups_end_with_the_row_that_makes_them_reach_the_tokens(
 def test_the_schema_of_sorted_rows() -> None:
     objective = Bert(BertOptions(), SPECIAL, 1000, "int16")
     names = ["key", "document", "repeat", "index", "input_ids", "first_length"]
-    names += ["next_sentence_label", "masked_lm_positions", "masked_lm_ids"]
+    names += ["next_sentence_label", "masked_lm_positions", "masked_lm_ids", "spans"]
     assert keyed_schema(objective.built_columns).names == names
     assert not any(field.nullable for field in keyed_schema(objective.built_columns))

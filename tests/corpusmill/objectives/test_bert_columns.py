@@ -14,9 +14,9 @@ from tests.tools.builders import SPECIAL, Corpus, build_pass, corpora, pool_of, 
 def test_assembled_pairs() -> None:
     pairs = np.array(
         [
-            [0, 0, 1, 2, 3, 1, 0, 0],  # both of the batch
-            [0, 1, 4, 1, 0, 2, 1, 1],  # the second of the pool
-            [1, 0, 0, 1, 0, 0, 1, 1],  # the second empty
+            [0, 0, 1, 2, 3, 1, 0, 0, -1],  # both of the batch
+            [0, 1, 4, 1, 0, 2, 1, 1, 0],  # the second of the pool
+            [1, 0, 0, 1, 0, 0, 1, 1, 0],  # the second empty
         ]
     )
     tokens, pool_tokens = np.arange(10, 15, dtype=np.uint16), np.arange(90, 95, dtype=np.uint16)

@@ -66,7 +66,7 @@ def texts(corpus: Corpus, ended: bool) -> list[list[int]]:
 @given(corpora)
 def test_the_rows_of_a_stream_are_documents_that_end(corpus: Corpus) -> None:
     built = build_pass(objective(mode="stream"), corpus)
-    assert built.schema.names == [*IDENTITY_SCHEMA.names, "input_ids"]
+    assert built.schema.names == [*IDENTITY_SCHEMA.names, "input_ids", "spans"]
     assert built.column("document").to_pylist() == list(corpus)
     assert built.column("input_ids").to_pylist() == texts(corpus, ended=True)
     assert built.column("index").to_pylist() == [0] * len(corpus)

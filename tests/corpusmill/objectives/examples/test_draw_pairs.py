@@ -11,6 +11,7 @@ from corpusmill.objectives.examples.next_sentence_pairs import (
     FIRST_START,
     INDEX,
     IS_RANDOM,
+    SECOND_DOCUMENT,
     SECOND_LENGTH,
     SECOND_SOURCE,
     SECOND_START,
@@ -68,6 +69,7 @@ def test_spans_lie_in_one_document_and_fit(
         assert pair[SECOND_SOURCE] == pair[IS_RANDOM]
         begin, stop = pair[SECOND_START], pair[SECOND_START] + pair[SECOND_LENGTH]
         document = np.searchsorted(starts, begin, side="right") - 1
+        assert pair[SECOND_DOCUMENT] == (document if pair[IS_RANDOM] else -1)
         if pair[IS_RANDOM]:
             assert document != own
             assert stop <= starts[document + 1]
@@ -213,7 +215,7 @@ def test_the_smallest_maximum(seed: int) -> None:
 
 
 def test_no_documents_give_no_pairs() -> None:
-    assert pairs_of({}, NO_POOL).shape == (0, 8)
+    assert pairs_of({}, NO_POOL).shape == (0, 9)
 
 
 # Keys

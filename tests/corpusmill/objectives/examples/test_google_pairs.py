@@ -145,7 +145,7 @@ def test_half_of_the_pairs_have_the_label(is_albert: bool) -> None:
 
 
 def test_no_documents_give_no_pairs() -> None:
-    assert pairs_of({}, True).shape == (0, 8)
+    assert pairs_of({}, True).shape == (0, 9)
 
 
 @given(corpora, seeds, st.integers(0, 3))

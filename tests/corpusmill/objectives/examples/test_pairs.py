@@ -104,8 +104,9 @@ def test_random_document_and_its_first_sentence_are_uniform_and_never_the_own(ow
     pool = Documents(NO_IDS, offsets_of(sentences), offsets_of([1] * sum(sentences)))
     counts = np.zeros(sum(sentences), np.int64)
     for key in derive_keys(2, np.arange(20_000, dtype=np.uint64), 0, 1):
-        start, length = draw_random_segment(key, 0, pool, begin, end, own, 1)
+        document, start, length = draw_random_segment(key, 0, pool, begin, end, own, 1)
         assert length == 1
+        assert pool.offsets[document] <= start < pool.offsets[document + 1]
         counts[start] += 1
     allowed = [document for document in range(begin, end) if document != own]
     shares = [
@@ -136,4 +137,4 @@ def test_random_segment_has_whole_sentences_up_to_what_is_wanted(
         draw_random_segment(key, 0, pool, 1, 2, -1, wanted)
         for key in derive_keys(3, np.arange(100, dtype=np.uint64), 0, 1)
     }
-    assert segments == set(zip([7, 11, 13], lengths_from_each_start, strict=True))
+    assert segments == set(zip([1, 1, 1], [7, 11, 13], lengths_from_each_start, strict=True))

@@ -162,7 +162,7 @@ def test_a_sentence_longer_than_the_maximum_is_cut(seed: int) -> None:
 
 
 def test_no_documents_give_no_pairs() -> None:
-    assert pairs_of({}).shape == (0, 8)
+    assert pairs_of({}).shape == (0, 9)
 
 
 def test_seeds_repeats_and_documents_draw_differently() -> None:
