@@ -58,11 +58,14 @@ def _texts_of(documents: pa.RecordBatch, is_marked: bool) -> dict[int, list[int]
 def _tokens_of(spans: Sequence[int], texts: Mapping[int, Sequence[int]]) -> list[int]:
     assert len(spans) % 3 == 0, f"the spans {spans} are not three numbers each"
     tokens: list[int] = []
+    following = (-1, 0)
     for document, first, length in zip(spans[::3], spans[1::3], spans[2::3], strict=True):
         assert document in texts, f"a span is of the document {document}, which does not exist"
         span = f"the span of {length} tokens from {first} on of the document {document}"
         assert length > 0, f"{span} is empty"
         assert first + length <= len(texts[document]), f"{span} ends after it"
+        assert (document, first) != following, f"{span} continues the one before, and is not joined"
+        following = (document, first + length)
         tokens += texts[document][first : first + length]
     return tokens
 

@@ -34,7 +34,7 @@ def span_lists(parts: np.ndarray, offsets: np.ndarray) -> pa.ListArray:
         parts [[7, 4, 2], [7, 6, 1], [9, 0, 1]] and offsets [0, 2, 3] give
         [[7, 4, 3], [9, 0, 1]].
     """
-    spans, ends = join_spans(parts, offsets)
+    spans, ends = join_spans(parts, offsets.astype(np.int64, copy=False))
     return ragged.to_arrow(spans.reshape(-1), _NUMBERS * ends)
 
 
@@ -135,7 +135,7 @@ def join_spans(parts: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.n
 
     Args:
         parts: uint64[parts, 3], in the order of the rows' text.
-        offsets: integers[rows + 1] into the parts.
+        offsets: int64[rows + 1] into the parts.
 
     Returns:
         spans: uint64[spans, 3].
