@@ -6,8 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from corpusmill.corpus.filters.dropping import Step, join_sentences, text_arrays
-from corpusmill.corpus.filters.text_hashes import hash_texts
+from corpusmill.arrays import ragged
+from corpusmill.arrays.text_hashes import hash_lines
+from corpusmill.corpus.filters.dropping import Step
 
 REASON = "duplicate"
 
@@ -30,8 +31,9 @@ def hash_documents(documents: pa.RecordBatch, task: int) -> pa.RecordBatch:
     Returns:
         Rows of HASH_SCHEMA.
     """
-    text, offsets = text_arrays(join_sentences(documents))
-    hashes = hash_texts(text, offsets)
+    sentences, offsets = ragged.from_arrow(documents.column("sentences"))
+    text, line_offsets = ragged.from_arrow(sentences)
+    hashes = hash_lines(text, offsets, line_offsets)
     columns = [
         pa.array(hashes[:, 0]),
         pa.array(hashes[:, 1]),

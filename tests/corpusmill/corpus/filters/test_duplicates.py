@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corpusmill.arrays.text_hashes import hash_texts
 from corpusmill.corpus.batches import TEXT_SCHEMA
 from corpusmill.corpus.filters.duplicates import (
     HASH_SCHEMA,
@@ -16,7 +17,6 @@ from corpusmill.corpus.filters.duplicates import (
     hash_documents,
     split_repeats,
 )
-from corpusmill.corpus.filters.text_hashes import hash_texts
 
 
 def to_documents(sentences: list[list[str]]) -> pa.RecordBatch:
