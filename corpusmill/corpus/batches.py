@@ -1,5 +1,6 @@
 """What the readers of every input format produce: batches of documents, counts and rejects."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import add
 
@@ -7,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from corpusmill.arrays.document_facts import text_facts
 from corpusmill.errors import UserError
 
 TEXT_SCHEMA = pa.schema([("document", pa.uint64()), ("sentences", pa.list_(pa.string()))])
@@ -112,7 +114,8 @@ class DocumentBatch:
     """Some documents of a file, and what was counted and rejected since the batch before.
 
     Attributes:
-        documents: rows of TEXT_SCHEMA in the order of the file; there may be none.
+        documents: rows of TEXT_SCHEMA in the order of the file; there may be none. Further columns
+            tell more of them (`corpusmill.arrays.document_facts`).
         rejects: lines, rows, members or blocks that were refused.
         counts: what was read since the batch before.
     """
@@ -140,6 +143,26 @@ def text_batch(
     flat = pa.Array.from_buffers(pa.string(), len(lengths), buffers)
     lists = pa.ListArray.from_arrays(pa.array(_offsets(sentences)), flat)
     return pa.RecordBatch.from_arrays([pa.array(ids), lists], schema=TEXT_SCHEMA)
+
+
+def add_facts(
+    documents: pa.RecordBatch,
+    lengths: npt.NDArray[np.uint64],
+    fields: Sequence[pa.Array] = (),
+    keep_fields: Sequence[str] = (),
+) -> pa.RecordBatch:
+    """Add the columns of facts to rows of TEXT_SCHEMA.
+
+    Args:
+        documents: the rows.
+        lengths: uint64[documents], bytes of each document's record in its file.
+        fields: for each kept field, its values as pa.string, as many as documents.
+        keep_fields: the names of these fields.
+    """
+    schema = pa.schema([*TEXT_SCHEMA, *text_facts(keep_fields)])
+    return pa.RecordBatch.from_arrays(
+        [*documents.columns, pa.array(lengths), *fields], schema=schema
+    )
 
 
 def _offsets(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:

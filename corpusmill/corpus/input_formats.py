@@ -34,6 +34,7 @@ class CorpusFormat:
         in_ranges: whether a plain file may be read in byte ranges.
         in_compressed: whether a file may be compressed as a whole.
         compresses: whether the format usually compresses the text itself.
+        has_fields: whether a record has fields beside its text, which `keep_fields` may name.
     """
 
     read: Callable[[BinaryIO, FileRange], Iterator[DocumentBatch]]
@@ -42,11 +43,14 @@ class CorpusFormat:
     in_ranges: bool = True
     in_compressed: bool = True
     compresses: bool = False
+    has_fields: bool = False
 
 
 def _table(open_table: OpenTable, suffixes: tuple[str, ...], compresses: bool) -> CorpusFormat:
     read, check = partial(read_table, open_table), partial(check_table, open_table)
-    return CorpusFormat(read, suffixes, check, in_compressed=False, compresses=compresses)
+    return CorpusFormat(
+        read, suffixes, check, in_compressed=False, compresses=compresses, has_fields=True
+    )
 
 
 def _open_avro(stream: TableStream, size: int, options: DocumentOptions) -> Table:
@@ -69,10 +73,12 @@ def _check_wet(stream: BinaryIO, file: str, options: DocumentOptions) -> None:
 
 # `corpusmill.corpus.registry.FORMATS` has them by name.
 TEXT = CorpusFormat(read_text)
-JSON_LINES = CorpusFormat(read_line_records, (".jsonl", ".ndjson", ".json"), check_json_field)
+JSON_LINES = CorpusFormat(
+    read_line_records, (".jsonl", ".ndjson", ".json"), check_json_field, has_fields=True
+)
 LINES = CorpusFormat(read_line_records)
-CSV = CorpusFormat(read_csv, (".csv",), check_csv_field, in_ranges=False)
-TSV = CorpusFormat(read_csv, (".tsv",), check_csv_field, in_ranges=False)
+CSV = CorpusFormat(read_csv, (".csv",), check_csv_field, in_ranges=False, has_fields=True)
+TSV = CorpusFormat(read_csv, (".tsv",), check_csv_field, in_ranges=False, has_fields=True)
 TAR = CorpusFormat(read_tar, (".tar", ".tgz", ".tbz2", ".txz", ".tzst"), in_ranges=False)
 WET = CorpusFormat(_read_wet, (".wet", ".warc"), _check_wet, in_ranges=False)
 PARQUET = _table(ParquetTable, (".parquet", ".pq"), compresses=True)
@@ -129,16 +135,25 @@ def resolve_format(options: DocumentOptions, names: Sequence[str]) -> DocumentOp
     """Return the options with a format: if there is none yet, that of the files' names.
 
     Raises:
-        UserError: the names tell several formats, or a file is compressed whose format cannot be
-            read from a compressed file.
+        UserError: the names tell several formats, a file is compressed whose format cannot be read
+            from a compressed file, or fields are kept of a format that has none.
     """
     if options.input_format == "auto":
         options = _guess_one_format(options, names)
+    if options.keep_fields and not FORMATS[options.input_format].has_fields:
+        named = f"--keep-fields {','.join(options.keep_fields)}"
+        cause = f"documents of the format {options.input_format} have no fields"
+        raise UserError(named, cause, f"Leave it out, or give {_list_with_fields()}")
     compressed = [name for name in names if is_compressed(name)]
     if compressed and not FORMATS[options.input_format].in_compressed:
         cause = f"{options.input_format} files cannot be read from a compressed file"
         raise UserError(f"--input {compressed[0]}", cause, "Decompress it")
     return options
+
+
+def _list_with_fields() -> str:
+    names = [name for name in FORMATS.names if FORMATS[name].has_fields]
+    return f"files of {', '.join(names[:-1])} or {names[-1]}"
 
 
 def _guess_one_format(options: DocumentOptions, names: Sequence[str]) -> DocumentOptions:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Literal, Self, get_args
 
+from corpusmill.arrays.document_facts import DOCUMENT_COLUMNS
 from corpusmill.errors import UserError, check_option
 
 # Keeps the text of a batch, even with one more document and line, within Arrow's 32-bit offsets.
@@ -17,8 +18,8 @@ class DocumentOptions:
     """How files become documents. A rule of None means WikiText's documents and lines as sentences.
 
     Raises:
-        UserError: a rule does not exist, a language is missing or not used, or a limit is below 1
-            or above 2**28.
+        UserError: a rule does not exist, a language is missing or not used, a field is not to be
+            kept under its name, or a limit is below 1 or above 2**28.
     """
 
     input_format: str = "auto"
@@ -30,6 +31,9 @@ class DocumentOptions:
     are the formats of those names; all others are text. Installed packages may add formats."""
     text_field: str = "text"
     """Name of the field that holds a record's text, in formats that have fields."""
+    keep_fields: tuple[str, ...] = ()
+    """Names of fields of a record that are kept beside its text (url,id,date), in formats that have
+    fields. They do not change the examples; provenance lists them for each document, as text."""
     document_rule: DocumentRule | None = None
     """What separates the documents of a text: "wikitext" is a line that is empty or starts with "="
     (a title), "wikitext-articles" is a title of the first level alone (" = Title = ", followed by
@@ -61,12 +65,31 @@ class DocumentOptions:
         if self.sentence_rule != "split" and self.language is not None:
             cause = "a language is only used to split sentences"
             raise UserError(f"--language {self.language}", cause, "Add --sentence-rule split")
+        self._check_fields()
         if not all(self.suffixes):
             raise UserError("--suffixes", "one of them is empty", "Give ends of names such as .txt")
         for name in ("max_document_bytes", "max_line_bytes"):
             limit = getattr(self, name)
             allowed = f"1 to {MAX_LIMIT_BYTES}; the default is right for most corpora"
             check_option(name.replace("_", "-"), limit, 1 <= limit <= MAX_LIMIT_BYTES, allowed)
+
+    def _check_fields(self) -> None:
+        """Split the names of fields at commas, and check them."""
+        names = tuple(name.strip() for each in self.keep_fields for name in each.split(","))
+        object.__setattr__(self, "keep_fields", names)
+        for name in names:
+            cause, cure = "", "Name each field once, as in url,id,date"
+            if not name:
+                cause = "one of the names is empty"
+            elif names.count(name) > 1:
+                cause = f"{name} is named twice"
+            elif name in DOCUMENT_COLUMNS:
+                cause = f"the table of documents has a column {name} of its own"
+                cure = "Rename the field in the input, or leave it out"
+            elif name == self.text_field:
+                cause, cure = f"{name} is the text itself", "Name other fields"
+            if cause:
+                raise UserError(f"--keep-fields {','.join(names)}", cause, cure)
 
     def _check_rule(self, name: str, rules: tuple[str, ...]) -> None:
         rule = getattr(self, name)

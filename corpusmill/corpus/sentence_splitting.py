@@ -157,8 +157,7 @@ def split_sentences(batch: DocumentBatch, language: str) -> DocumentBatch:
         pa.array(sentences, pa.string()), np.array(ends, np.int32)[offsets - offsets[0]]
     )
     counts = ReadCounts(sentences=len(sentences) - len(ends) + 1, unsplit_lines=unsplit)
-    columns = [batch.documents.column("document"), cut]
-    documents = pa.RecordBatch.from_arrays(columns, schema=batch.documents.schema)
+    documents = batch.documents.set_column(1, batch.documents.schema.field(1), cut)
     return replace(batch, documents=documents, counts=batch.counts + counts)
 
 

@@ -46,7 +46,9 @@ class _Reading:
         self.by_multiples = options.keeps_text and self.rule == "whole-file"
         self.count = dict.fromkeys(ReadCounts.__dataclass_fields__, 0)
         # Where the open document starts, what it keeps, and whether it continues a piece with text.
+        # Where its last kept text ends.
         self.first: int | None = None
+        self.end = 0
         self.kept: list[bytes] = []
         self.continues = False
         lines = re.findall(rb"[^\n]*\n|[^\n]+", data)
@@ -94,6 +96,9 @@ class _Reading:
                 self.close(is_cut=True)
                 self.first = offset
             self.kept.append(piece)
+            self.end = offset + len(line)
+            if not keeps_text:
+                self.end -= len(text) - len(text.decode().rstrip().encode())
 
     def close(self, is_cut: bool) -> None:
         sentences = [piece.decode() for piece in self.kept]
@@ -101,10 +106,14 @@ class _Reading:
         if self.options.keeps_text:
             text = "".join(sentences)
             if self.rule in {"wikitext", "blank-lines"} and text.endswith("\n") and not is_cut:
+                broken = text
                 text = re.sub("\r?\n$", "", text)
+                self.end -= len(broken) - len(text)
             sentences = [text] if text.strip() else []
         if sentences:
             self.content.documents.append((document_id(3, cast(int, self.first)), sentences))
+            self.content.lengths.append(self.end - cast(int, self.first))
+            self.content.fields.append({})
             self.count["documents"] += 1
             self.count["sentences"] += len(sentences)
             self.count["cut_documents"] += continues

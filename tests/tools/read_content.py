@@ -1,11 +1,15 @@
 """What was read of a file, put together from its batches."""
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
-from corpusmill.corpus.batches import TEXT_SCHEMA, DocumentBatch, ReadCounts, Reject
+import pyarrow as pa
+
+from corpusmill.arrays.document_facts import LENGTH
+from corpusmill.corpus.batches import OFFSET_BITS, TEXT_SCHEMA, DocumentBatch, ReadCounts, Reject
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.corpus.options import DocumentOptions
@@ -17,12 +21,16 @@ class Content:
 
     Attributes:
         documents: id and sentences of each.
+        lengths: of each document's record.
+        fields: the kept fields of each document, by their names.
         rejects: in the order of the batches.
         counts: the sum of those of the batches.
         largest: the most bytes that one batch counts.
     """
 
     documents: list[tuple[int, list[str]]] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    fields: list[dict[str, str | None]] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
     counts: ReadCounts = field(default_factory=ReadCounts)
     largest: int = field(default=0, compare=False)
@@ -31,15 +39,24 @@ class Content:
         """Add what a reader yields for a range, which is at least one batch."""
         batch = None
         for batch in batches:
-            assert batch.documents.schema == TEXT_SCHEMA
+            assert list(batch.documents.schema)[:3] == [*TEXT_SCHEMA, LENGTH]
             batch.documents.validate(full=True)
-            columns = batch.documents.to_pydict()
-            self.documents += zip(columns["document"], columns["sentences"], strict=True)
+            for document, sentences, length, *values in rows_of(batch.documents):
+                self.documents.append((document, sentences))
+                self.lengths.append(length)
+                names = [name.removeprefix("field:") for name in batch.documents.schema.names[3:]]
+                self.fields.append(dict(zip(names, values, strict=True)))
             self.rejects += batch.rejects
             self.counts += batch.counts
             self.largest = max(self.largest, batch.counts.bytes)
         assert batch
         return self
+
+    @property
+    def records(self) -> list[tuple[int, int]]:
+        """Place and end of each document's record in its file."""
+        places = [document % 2**OFFSET_BITS for document, _ in self.documents]
+        return [(place, place + size) for place, size in zip(places, self.lengths, strict=True)]
 
     @property
     def texts(self) -> list[list[str]]:
@@ -60,6 +77,11 @@ class Content:
     def places(self) -> list[tuple[int, int, str]]:
         """Offset, length and reason of each reject."""
         return [(reject.offset, reject.length, reject.reason) for reject in self.rejects]
+
+
+def rows_of(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
+    """The values of each row."""
+    return zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
 def read_ranges(

@@ -130,11 +130,13 @@ class MemberCollector(RecordCollector):
     def __init__(self, part: FileRange) -> None:
         super().__init__(part)
         self._offsets: list[int] = []
+        self._sizes: list[int] = []
         self._strings: list[str] = []
 
     def add_member(self, member: Member, text: str) -> None:
         """Add a member that was read at once."""
         self._offsets.append(member.offset)
+        self._sizes.append(member.size)
         self._strings.append(text)
         self.text_bytes += member.size
         self.rows += 1
@@ -152,8 +154,8 @@ class MemberCollector(RecordCollector):
         """Return the members as a batch, with what was counted and refused."""
         self.counts += ReadCounts(rows=len(self._offsets))
         texts = pa.array(self._strings, pa.large_string())
-        self.add(np.array(self._offsets, np.int64), [texts])
-        self._offsets, self._strings = [], []
+        self.add(np.array(self._offsets, np.int64), [texts], np.array(self._sizes, np.int64))
+        self._offsets, self._sizes, self._strings = [], [], []
         return super().take()
 
 
@@ -173,8 +175,10 @@ def read_archive(
         part: the whole archive, with limits. Ids and rejects hold bytes of the archive.
 
     Yields:
-        At least one batch. A member is a record and counted as a row; only rejected lines are
-        counted. All bytes of the stream are counted, those between members as well.
+        At least one batch. The length of a document is that of its member; one that was read line
+        by line ends with its last line of text. A member is a record and counted as a row; only
+        rejected lines are counted. All bytes of the stream are counted, those between members as
+        well.
 
     Raises:
         UserError: an offset does not fit a document id.

@@ -20,6 +20,7 @@ from corpusmill.corpus.decompression import DamagedStreamError
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import MAX_LIMIT_BYTES, DocumentOptions
 from corpusmill.corpus.records.documents import RecordCollector, no_such_field
+from corpusmill.corpus.records.kept_fields import check_columns
 from corpusmill.corpus.text.line_kernels import INVALID_UTF_8, TOO_LONG
 from corpusmill.corpus.text.lines import BYTE_ORDER_MARK, LineBlock, LineReader, reject_line
 from corpusmill.errors import UserError
@@ -55,9 +56,14 @@ class _Rows(RecordCollector):
         self._bad: dict[int, _Failure] = {}
         # Waiting lines are parsed again when they have this many bytes.
         self._enough_bytes = 0
-        # Of the rows just parsed, the texts and the bytes at which the rows start.
+        # The indices of the columns that are kept; -1 for one that the header does not name.
+        self._kept: list[int] = []
+        # Of the rows just parsed, the texts, the kept cells of each column, and the bytes at which
+        # the rows start and end.
         self._cells: list[str] = []
+        self._kept_cells: list[list[str | None]] = [[] for _ in part.options.keep_fields]
         self._starts: list[int] = []
+        self._ends: list[int] = []
         self._blank_lines = 0
 
     @property
@@ -124,15 +130,23 @@ class _Rows(RecordCollector):
                 # linear.
                 self._refuse_row(start, start + 1, *failure)
                 start += 1
-        self.add(np.array(self._starts, np.int64), [pa.array(self._cells, pa.large_string())])
+        self._add_rows()
         size, blank = self._offsets[start] - self.offset, self._blank_lines
         self.counts += ReadCounts(bytes=size, lines=blank, blank_lines=blank)
-        self._starts, self._cells, self._blank_lines = [], [], 0
+        self._blank_lines = 0
         del self._lines[:start], self._offsets[:start]
         if self._bad:
             self._bad = {offset: bad for offset, bad in self._bad.items() if offset >= self.offset}
         # Doubling keeps the work linear where a row has many lines.
         self._enough_bytes = 2 * (self._offsets[-1] - self.offset)
+
+    def _add_rows(self) -> None:
+        starts, cells = np.array(self._starts, np.int64), pa.array(self._cells, pa.large_string())
+        lengths = np.array(self._ends, np.int64) - starts
+        fields = [pa.array(values, pa.string()) for values in self._kept_cells]
+        self.add(starts, [cells], lengths, fields)
+        self._starts, self._ends, self._cells = [], [], []
+        self._kept_cells = [[] for _ in self._kept_cells]
 
     def _parse_rows(self, start: int) -> tuple[int, _Failure | None]:
         """Take rows up to one that fails.
@@ -157,6 +171,9 @@ class _Rows(RecordCollector):
                 if len(row) == self._columns and not (self._bad and self._find_bad(start, end)):
                     self._cells.append(row[self._column])
                     self._starts.append(offsets[start])
+                    self._ends.append(offsets[end] - _measure_break(self._lines[end - 1]))
+                    for column, values in zip(self._kept, self._kept_cells, strict=True):
+                        values.append(row[column] if column >= 0 else None)
                 else:
                     self._take_other_row(row, start, end)
                 start = end
@@ -202,6 +219,8 @@ class _Rows(RecordCollector):
             if row.count(self.part.options.text_field) == 1:
                 self._column = row.index(self.part.options.text_field)
                 self._columns = len(row)
+                names = self.part.options.keep_fields
+                self._kept = [row.index(name) if name in row else -1 for name in names]
 
     def _find_bad(self, start: int, end: int) -> _Failure | None:
         return next(
@@ -218,13 +237,17 @@ class _Rows(RecordCollector):
         return super().take()
 
 
+def _measure_break(line: str) -> int:
+    return 2 if line.endswith("\r\n") else int(line.endswith("\n"))
+
+
 def check_csv_field(stream: BinaryIO, file: str, options: DocumentOptions) -> None:
-    """Refuse a text field that the header does not name, or names twice.
+    """Refuse a text field or a kept field that the header does not name, or names twice.
 
     Args:
         stream: the start of a file, decompressed.
         file: its path.
-        options: with the text field and the format.
+        options: with these fields and the format.
 
     Raises:
         UserError: names the existing fields. A header that cannot be read is left to the run.
@@ -239,9 +262,13 @@ def check_csv_field(stream: BinaryIO, file: str, options: DocumentOptions) -> No
         return
     if fields and options.text_field not in fields:
         raise no_such_field(file, options.text_field, fields)
-    if fields.count(options.text_field) > 1:
-        cause = f"the header of {file} names it more than once ({', '.join(fields)})"
-        raise UserError(f"--text-field {options.text_field}", cause, "Rename the other columns")
+    if fields:
+        check_columns(file, options.keep_fields, fields)
+    kept = [("--keep-fields", name) for name in options.keep_fields]
+    for flag, name in (("--text-field", options.text_field), *kept):
+        if fields.count(name) > 1:
+            cause = f"the header of {file} names it more than once ({', '.join(fields)})"
+            raise UserError(f"{flag} {name}", cause, "Rename the other columns")
 
 
 def read_csv(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
@@ -253,8 +280,9 @@ def read_csv(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
             `max_line_bytes` limits a row.
 
     Yields:
-        At least one batch. Ids hold the byte at which a row starts. Rows are counted as `rows`,
-        blank lines as `lines`, and the header is not counted.
+        At least one batch. Ids hold the byte at which a row starts, and its length is without the
+        line break. Rows are counted as `rows`, blank lines as `lines`, and the header is not
+        counted.
 
     Raises:
         UserError: an offset does not fit a document id.

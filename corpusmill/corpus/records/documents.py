@@ -5,6 +5,7 @@ With the sentence rule "document", the text is one sentence, as it stands. The f
 """
 
 from collections.abc import Sequence
+from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,7 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.corpus.batches import DocumentBatch, ReadCounts, text_batch
+from corpusmill.corpus.batches import DocumentBatch, ReadCounts, add_facts, text_batch
 from corpusmill.corpus.collector import Collector
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.text.line_kernels import find_newline, join_text, strip_line
@@ -45,26 +46,42 @@ class RecordCollector(Collector):
     def _start_batch(self) -> None:
         super()._start_batch()
         self.rows, self._ids = 0, [np.empty(0, np.uint64)]
+        self._lengths = [np.empty(0, np.int64)]
         self._texts: list[pa.Array] = []
+        self._kept_fields: list[list[pa.Array]] = [[] for _ in self.part.options.keep_fields]
 
     @property
     def is_full(self) -> bool:
         """Whether there is enough for a batch, in text, records or rejects."""
         return self.rows >= MAX_BATCH_ROWS or super().is_full
 
-    def add(self, offsets: npt.NDArray[np.int64], texts: Sequence[pa.Array]) -> None:
+    def add(
+        self,
+        offsets: npt.NDArray[np.int64],
+        texts: Sequence[pa.Array],
+        lengths: npt.NDArray[np.int64] | None = None,
+        fields: Sequence[pa.Array] = (),
+    ) -> None:
         """Add records.
 
         Args:
             offsets: int64[records], ascending; the low bits of their ids.
             texts: pa.large_string or pa.large_binary without nulls, in all as many.
+            lengths: int64[records], the bytes of each record from its offset to its end, or 1 where
+                offsets are not bytes; None if they are not known.
+            fields: the values of each kept field, as pa.string; empty if the format has no fields.
         """
         if not len(offsets):
             return
+        self._lengths.append(np.zeros(len(offsets), np.int64) if lengths is None else lengths)
+        for field, values in zip(
+            self._kept_fields, fields or repeat(_nulls(len(offsets))), strict=False
+        ):
+            field.append(values)
         self._ids.append(self.part.ids(offsets))
         self._texts.extend(texts)
         self.rows += len(offsets)
-        self.text_bytes += sum(some.nbytes for some in texts)
+        self.text_bytes += sum(some.nbytes for some in (*texts, *fields))
 
     def take(self) -> DocumentBatch:
         """Return the records as documents, with what was counted and refused."""
@@ -84,7 +101,28 @@ class RecordCollector(Collector):
         )
         joined = join_text(text, begins, ends)
         ids = ids[record] + piece.astype(np.uint64)
-        return self._to_batch(text_batch(ids, sentences, ends - begins, joined))
+        documents = text_batch(ids, sentences, ends - begins, joined)
+        return self._to_batch(self._add_facts(documents, record, piece))
+
+    def _add_facts(
+        self,
+        documents: pa.RecordBatch,
+        record: npt.NDArray[np.int64],
+        piece: npt.NDArray[np.int64],
+    ) -> pa.RecordBatch:
+        """Add the facts of the pieces' records."""
+        lengths = np.concatenate(self._lengths)[record]
+        # A piece's place is that of its record and its number. The record ends where it ends.
+        lengths = np.maximum(lengths - piece, np.minimum(lengths, 1)).astype(np.uint64)
+        fields = [pa.concat_arrays([_nulls(0), *field]) for field in self._kept_fields]
+        if len(record) != self.rows or piece.any():
+            rows = pa.array(record)
+            fields = [field.take(rows) for field in fields]
+        return add_facts(documents, lengths, fields, self.part.options.keep_fields)
+
+
+def _nulls(number: int) -> pa.Array:
+    return pa.nulls(number, pa.string())
 
 
 def join_arrays(texts: list[pa.Array]) -> pa.Array:

@@ -6,7 +6,7 @@ A line is read by the range that holds its first byte, so a plain file may be cu
 from collections.abc import Iterator
 from dataclasses import replace
 from operator import attrgetter
-from typing import BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from corpusmill.corpus.batches import DocumentBatch, Reject, UnreadableError
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.records.documents import RecordCollector, no_such_field
+from corpusmill.corpus.records.kept_fields import to_array
 from corpusmill.corpus.text.line_kernels import SENTENCE, join_text
 from corpusmill.corpus.text.lines import (
     LineBlock,
@@ -35,14 +36,15 @@ _PARSED_BYTES = 2**18
 # Index in its block of a line that holds no text, reason and detail. An exception would keep the
 # frames that it passed through.
 _Refused = list[tuple[int, str, str]]
+_NO_TEXTS = pa.array([], pa.string())
 _KINDS = {
     type(None): "null", bool: "a truth value", int: "a number", float: "a number", str: "a string",
     list: "an array", dict: "an object",
 }  # fmt: skip
 
 
-def parse_json(line: bytes, text_field: str) -> str:
-    """Return the text of a record of JSON lines.
+def parse_json(line: bytes, text_field: str) -> dict[str, Any]:
+    """Return a record of JSON lines.
 
     Args:
         line: one JSON object.
@@ -53,11 +55,12 @@ def parse_json(line: bytes, text_field: str) -> str:
     """
     # A good record takes the short way; a bad one is parsed again to see what is wrong.
     try:
-        text = orjson.loads(line)[text_field]
+        record = orjson.loads(line)
+        text = record[text_field]
     except (orjson.JSONDecodeError, LookupError, TypeError):
         text = None
     if type(text) is str:
-        return text
+        return cast(dict[str, Any], record)
     raise _refusal(line, text_field)
 
 
@@ -76,23 +79,31 @@ def _refusal(line: bytes, text_field: str) -> UnreadableError:
 
 
 def _parse_lines(
-    block: LineBlock, lines: npt.NDArray[np.int64], text_field: str
-) -> tuple[list[pa.Array], _Refused]:
-    """Return the texts of lines that are JSON objects, in one or several arrays."""
+    block: LineBlock, lines: npt.NDArray[np.int64], options: DocumentOptions
+) -> tuple[list[pa.Array], list[pa.Array], _Refused]:
+    """Return texts, in one or several arrays, and kept fields of lines that are JSON objects."""
     arrays: list[pa.Array] = []
-    refused: _Refused = []
+    fields: list[list[pa.Array]] = [[_NO_TEXTS] for _ in options.keep_fields]
+    text_field, refused = options.text_field, _Refused()
     cuts = np.flatnonzero(np.diff(block.begins[lines] // _PARSED_BYTES)) + 1
     for some in np.split(lines, cuts):
-        texts = []
+        texts = list[str]()
+        kept: list[tuple[str, list[Any]]] = [(name, []) for name in options.keep_fields]
         # Plain integers: those of NumPy take longer to make than a short record to parse.
         places = (some.tolist(), block.begins[some].tolist(), block.ends[some].tolist())
         for line, begin, end in zip(*places, strict=True):
             try:
-                texts.append(parse_json(block.data[begin:end], text_field))
+                record = parse_json(block.data[begin:end], text_field)
             except UnreadableError as error:
                 refused.append((line, error.reason, error.detail))
+                continue
+            texts.append(record[text_field])
+            for name, values in kept:
+                values.append(record.get(name))
         arrays.append(pa.array(texts, pa.large_string()))
-    return arrays, refused
+        for field, (_, values) in zip(fields, kept, strict=True):
+            field.append(to_array(values))
+    return arrays, [pa.concat_arrays(field) for field in fields], refused
 
 
 def _join_pieces(
@@ -120,7 +131,12 @@ class _LineRecords(RecordCollector):
         before = len(self.rejects)
         count_lines(self, block, ours)
         lines = np.flatnonzero(ours & (block.kinds == SENTENCE))
-        texts, refused = self._read(block, lines)
+        options = self.part.options
+        if options.input_format == "json-lines":
+            texts, fields, refused = _parse_lines(block, lines, options)
+            ends = block.ends
+        else:
+            (texts, ends), fields, refused = self._whole_lines(block, lines), [], _Refused()
         if refused:
             self.rejects += [self._reject(block, *line) for line in refused]
             # Block by block, the rejects are in the order of the file.
@@ -128,21 +144,19 @@ class _LineRecords(RecordCollector):
             lines = np.setdiff1d(lines, [line for line, _, _ in refused], assume_unique=True)
         rejected = self.counts.rejected_lines + len(refused)
         self.counts = replace(self.counts, sentence_lines=0, rejected_lines=rejected)
-        self.add(block.offsets[lines], texts)
+        lengths = ends[lines] + block.offsets[0] - block.offsets[lines]
+        self.add(block.offsets[lines], texts, lengths, fields)
         return bool(block.offsets[-1] < self.part.limits[1])
 
-    def _read(
+    def _whole_lines(
         self, block: LineBlock, lines: npt.NDArray[np.int64]
-    ) -> tuple[list[pa.Array], _Refused]:
-        """Return the texts of the good lines among these, and what is wrong with the others."""
-        options = self.part.options
-        if options.input_format == "json-lines":
-            return _parse_lines(block, lines, options.text_field)
+    ) -> tuple[list[pa.Array], npt.NDArray[np.int64]]:
+        """Return the texts of some lines, and where the text of each line of the block ends."""
         begins, ends = block.begins, block.ends
-        if options.keeps_text:
+        if self.part.options.keeps_text:
             begins, ends = block.whole_lines()
             ends = ends - block.line_breaks()
-        return [_join_pieces(block, begins[lines], ends[lines])], []
+        return [_join_pieces(block, begins[lines], ends[lines])], ends
 
     def _reject(self, block: LineBlock, line: int, reason: str, detail: str) -> Reject:
         text = block.data[block.begins[line] : block.ends[line]]
@@ -180,7 +194,8 @@ def read_line_records(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBat
         part: the range, with the format ("json-lines" or "lines"), text field and limits.
 
     Yields:
-        At least one batch.
+        At least one batch. The length of a document is that of its line without white space at its
+        end.
 
     Raises:
         UserError: an offset does not fit a document id.

@@ -106,7 +106,7 @@ class ArrowTable:
     Args:
         stream: the file.
         size: its bytes.
-        options: with the name of the column to read.
+        options: with the names of the columns to read.
 
     Raises:
         UnreadableError: it does not begin as Arrow does.
@@ -126,8 +126,12 @@ class ArrowTable:
             schema = pa.ipc.read_schema(pa.py_buffer(content))
             self.fields = {field.name: str(field.type) for field in schema}
         self.text_fields = tuple(field.name for field in schema if table.is_text_type(field.type))
-        column = schema.get_all_field_indices(options.text_field)[:1]
-        self._options = pa.ipc.IpcReadOptions(included_fields=column, use_threads=False)
+        self._text_field, self._kept = options.text_field, options.keep_fields
+        names = {self._text_field, *self._kept}
+        columns = sorted(
+            {index for name in names for index in schema.get_all_field_indices(name)[:1]}
+        )
+        self._options = pa.ipc.IpcReadOptions(included_fields=columns, use_threads=False)
 
     def _find_messages(self) -> tuple[bool, int, int, UnreadableError | None]:
         """Return whether this is the file format, begin and end of its messages, and its fault."""
@@ -209,7 +213,7 @@ class ArrowTable:
         return table.Block(index, offset, self._size - offset, rows, fault)
 
     def texts(self, block: table.Block) -> Iterator[table.TextRows]:
-        """Yield the rows of a record batch, decoded at once without the other columns."""
+        """Yield the rows of a record batch, decoded at once without columns that are not read."""
         message = self._batches.pop(block.index)
         dictionaries = [
             other for other in self._dictionaries if self._is_file or other.offset < message.offset
@@ -226,7 +230,9 @@ class ArrowTable:
             self._check_decoded(data, [*dictionaries, message])
             with pa.ipc.open_stream(pa.py_buffer(data), options=self._options) as reader:
                 batch = reader.read_next_batch()
-            yield from table.slice_texts(batch.column(0))
+            columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+            kept = map(columns.get, self._kept)
+            yield from table.slice_texts(columns[self._text_field], list(kept))
 
     def _read_prefix(self, dictionaries: list[_Message]) -> bytes:
         """Return the schema and the dictionaries as a stream has them before a batch."""

@@ -18,8 +18,9 @@ import pyarrow as pa
 from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.records.documents import MAX_BATCH_ROWS
+from corpusmill.corpus.records.kept_fields import to_text
 from corpusmill.corpus.tables import table
-from corpusmill.corpus.tables.avro_schema import check_schema, text_alone
+from corpusmill.corpus.tables.avro_schema import check_schema, narrow_schema
 from corpusmill.corpus.tables.numbers import read_long, write_long
 
 MAGIC = b"Obj\x01"
@@ -96,6 +97,7 @@ class AvroTable:
         size: its bytes.
         text_field: name of the field to read.
         most_bytes: the most bytes of a block, compressed or not; larger ones are not read.
+        keep_fields: names of the fields that are kept beside it.
 
     Attributes:
         codec: its name in the specification.
@@ -106,10 +108,15 @@ class AvroTable:
     """
 
     def __init__(
-        self, stream: table.TableStream, size: int, text_field: str, most_bytes: int
+        self,
+        stream: table.TableStream,
+        size: int,
+        text_field: str,
+        most_bytes: int,
+        keep_fields: tuple[str, ...] = (),
     ) -> None:
         self._stream, self._size, self._text_field = stream, size, text_field
-        self._most_bytes = most_bytes
+        self._most_bytes, self._kept = most_bytes, keep_fields
         with stream.damage_is("damaged-file"):
             header, self._begin = self._read_header()
             meta, self._sync = header["meta"], header["sync"]
@@ -128,7 +135,7 @@ class AvroTable:
             # not UTF-8 become surrogates, so that they cost their record and not the block.
             self._decoder = fastavro.block_reader(
                 self._feed,
-                text_alone(schema, text_field),
+                narrow_schema(schema, text_field, keep_fields),
                 handle_unicode_errors="surrogateescape",
             )
             listed = schema.get("fields", ()) if isinstance(schema, dict) else ()
@@ -220,27 +227,35 @@ class AvroTable:
         self._feed.seek(0)
         del data, text  # a block may be large, and fastavro copies it once more
         values: list[Any] = []
+        kept: list[list[str | None]] = [[] for _ in self._kept]
         size = 0
         for record in cast(Iterator[dict[str, Any]], next(self._decoder)):
             value = record[self._text_field]
             values.append(value)
             size += len(value) if isinstance(value, str | bytes) else 0
+            for name, field in zip(self._kept, kept, strict=True):
+                # At once, as a nested value takes much more memory than its text.
+                text = to_text(record.get(name))
+                field.append(text)
+                size += len(text or "")
             if size >= table.BATCH_BYTES or len(values) >= MAX_BATCH_ROWS:
-                yield _to_rows(values)
-                values, size = [], 0
-        yield _to_rows(values)
+                yield _to_rows(values, kept)
+                values, kept, size = [], [[] for _ in self._kept], 0
+        yield _to_rows(values, kept)
 
 
 def open_avro(stream: table.TableStream, size: int, options: DocumentOptions) -> AvroTable:
     """Open an Avro file of a corpus."""
     # A block is copied several times while it is decoded, and those that are usual are small.
     limit = max(_MAX_BLOCK_BYTES, _MOST_TEXTS * options.max_line_bytes)
-    return AvroTable(stream, size, options.text_field, min(limit, table.MAX_BLOCK_BYTES))
+    limit = min(limit, table.MAX_BLOCK_BYTES)
+    return AvroTable(stream, size, options.text_field, limit, options.keep_fields)
 
 
-def _to_rows(values: list[Any]) -> table.TextRows:
+def _to_rows(values: list[Any], kept: list[list[str | None]]) -> table.TextRows:
+    fields = tuple(pa.array(field, pa.string()) for field in kept)
     try:
-        return table.TextRows(pa.array(values, pa.large_binary()))
+        return table.TextRows(pa.array(values, pa.large_binary()), fields=fields)
     except (pa.ArrowException, TypeError, ValueError):
         kinds = {}
     for index, value in enumerate(values):
@@ -248,4 +263,4 @@ def _to_rows(values: list[Any]) -> table.TextRows:
             values[index] = value.encode("utf-8", "surrogateescape")
         elif not (value is None or isinstance(value, bytes)):
             values[index], kinds[index] = None, f"a value of type {type(value).__name__}"
-    return table.TextRows(pa.array(values, pa.large_binary()), kinds)
+    return table.TextRows(pa.array(values, pa.large_binary()), kinds, fields)

@@ -5,6 +5,7 @@ all that a file holds of it. A type that contains itself may be nested as deep a
 which ends the process, as the decoder is compiled and calls itself.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 # The values of an array or a map may be this many for each byte, and those of a row twice as many.
@@ -30,25 +31,33 @@ def check_schema(schema: Any) -> None:
         raise ValueError("a row of its schema may hold many values in no bytes")
 
 
-def text_alone(schema: Any, text_field: str) -> dict[str, Any] | None:
-    """Return the schema by which one field is read, and the others are skipped.
+def narrow_schema(
+    schema: Any, text_field: str, keep_fields: Sequence[str] = ()
+) -> dict[str, Any] | None:
+    """Return the schema by which one field and those that are kept are read, the others skipped.
 
     To skip takes no memory, but is slower than to read a few values.
 
     Args:
         schema: that the file was written with, checked.
         text_field: name of the field.
+        keep_fields: names of the fields that are kept.
 
     Returns:
-        A record of the field alone; None if no other value can be large but texts. A row in which
-        the field holds neither text nor another single value is then damaged.
+        A record of these fields alone; None if no other value can be large but texts, or if a field
+        that is kept is nested. A row in which the text field holds neither text nor another single
+        value is damaged where it is a record.
     """
     if not isinstance(schema, dict) or "fields" not in schema or not _holds_many(schema):
         return None
-    kinds = [field["type"] for field in schema["fields"] if field["name"] == text_field]
-    branches = [kind for types in kinds for kind in (types if isinstance(types, list) else [types])]
-    plain = [kind for kind in branches if _is_plain(kind)]
-    fields = [{"name": text_field, "type": plain}] if plain else []
+    fields = []
+    for field in schema["fields"]:
+        kinds = field["type"] if isinstance(field["type"], list) else [field["type"]]
+        plain = [kind for kind in kinds if _is_plain(kind)]
+        if field["name"] in keep_fields and len(plain) < len(kinds):
+            return None
+        if plain and field["name"] in (text_field, *keep_fields):
+            fields.append({"name": field["name"], "type": plain})
     names = {key: schema[key] for key in ("name", "namespace") if key in schema}
     return {"type": "record", **names, "fields": fields}
 

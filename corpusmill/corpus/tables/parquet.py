@@ -1,4 +1,4 @@
-"""Parquet files: a row group is a block, and only the text column is read."""
+"""Parquet files: a row group is a block, and only the text column and kept columns are read."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ class ParquetTable:
     Args:
         stream: the file.
         size: its bytes.
-        options: with the name of the column to read.
+        options: with the names of the columns to read.
 
     Raises:
         UnreadableError: its footer cannot be read.
@@ -46,6 +46,13 @@ class ParquetTable:
         # The other columns are not touched: Arrow ends the process if the footer's description of
         # a column is damaged, and a table may have thousands of columns.
         self._column = leaves.index(self._text_field) if self._text_field in self.text_fields else 0
+        self._kept = options.keep_fields
+        # A nested column is several columns of the file.
+        self._kept_leaves = [
+            number
+            for number, path in enumerate(leaves)
+            if any(path == name or path.startswith(f"{name}.") for name in self._kept)
+        ]
 
     def blocks(self) -> Iterator[table.Block]:
         """Yield the row groups; each lies where its text does."""
@@ -58,25 +65,37 @@ class ParquetTable:
                 start = min(start, chunk.dictionary_page_offset)
             # The row groups of an unusual footer need not be in the order of the file.
             end = min(max(end, start), self._size - 1)
-            text_bytes = chunk.total_uncompressed_size
+            read_bytes = sum(one.total_uncompressed_size for one in self._chunks(group))
             limit = table.MAX_BLOCK_BYTES * max(1, rows)
-            fault = table.too_large(text_bytes) if text_bytes > limit else None
+            fault = table.too_large(read_bytes) if read_bytes > limit else None
             yield table.Block(index, end, chunk.total_compressed_size, rows, fault)
+
+    def _chunks(self, group: pq.RowGroupMetaData) -> list[pq.ColumnChunkMetaData]:
+        """Return what is read of a row group."""
+        return [group.column(number) for number in (self._column, *self._kept_leaves)]
 
     def texts(self, block: table.Block) -> Iterator[table.TextRows]:
         """Yield the rows of a row group, about a megabyte at a time."""
         with self._stream.damage_is("damaged-block"):
-            chunk = self._file.metadata.row_group(block.index).column(self._column)
-            rows = max(1, table.BATCH_BYTES * block.rows // max(1, chunk.total_uncompressed_size))
-            limit = MAX_BATCH_ROWS
-            if chunk.has_dictionary_page:
-                first = next(read_pages(self._stream, chunk), None)
-                size = first.bytes if first else 0
-                if size > table.MAX_BLOCK_BYTES:
-                    raise table.too_large(size)
-                limit = max(1, min(_MAX_DICTIONARY_ROWS, _MAX_REPEATED_BYTES // max(1, size)))
+            chunks = self._chunks(self._file.metadata.row_group(block.index))
+            size = sum(chunk.total_uncompressed_size for chunk in chunks)
+            rows = max(1, table.BATCH_BYTES * block.rows // max(1, size))
+            limit = min(map(self._limit_rows, chunks))
+            names = {self._text_field, *self._kept} & {*self.fields}
             batches = self._file.iter_batches(
-                min(rows, limit), [block.index], [self._text_field], use_threads=False
+                min(rows, limit), [block.index], sorted(names), use_threads=False
             )
             for batch in batches:
-                yield from table.slice_texts(batch.column(0))
+                columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+                kept = map(columns.get, self._kept)
+                yield from table.slice_texts(columns[self._text_field], list(kept))
+
+    def _limit_rows(self, chunk: pq.ColumnChunkMetaData) -> int:
+        """Return how many rows may be decoded at once, whatever the dictionary of a chunk holds."""
+        if not chunk.has_dictionary_page:
+            return MAX_BATCH_ROWS
+        first = next(read_pages(self._stream, chunk), None)
+        size = first.bytes if first else 0
+        if size > table.MAX_BLOCK_BYTES:
+            raise table.too_large(size)
+        return max(1, min(_MAX_DICTIONARY_ROWS, _MAX_REPEATED_BYTES // max(1, size)))

@@ -4,7 +4,7 @@ Rows are stored in blocks. A block is read by the range that holds its first byt
 cut anywhere. The id of a text is its row in the file, which the blocks of all formats tell.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from corpusmill.corpus.batches import OFFSET_BITS, DocumentBatch, ReadCounts, Un
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.corpus.records.documents import RecordCollector, join_arrays, no_such_field
+from corpusmill.corpus.records.kept_fields import check_columns
 from corpusmill.corpus.tables.table import Block, Table, TableStream, TextRows, lengths_of
 from corpusmill.corpus.text.lines import are_utf_8
 from corpusmill.errors import UserError
@@ -87,7 +88,7 @@ class _TableReader(RecordCollector):
                 self._unchecked.append((row, block, rows))
                 # Counted once more when they are checked: at worst, a batch with rejects ends
                 # early.
-                self.text_bytes += rows.texts.nbytes
+                self.text_bytes += sum(some.nbytes for some in (rows.texts, *rows.fields))
                 self.rows += len(rows.texts)
                 row += len(rows.texts)
                 if self.is_full:
@@ -120,19 +121,25 @@ class _TableReader(RecordCollector):
         # Rows of several blocks are checked together, as blocks may be small.
         unchecked, self._unchecked = self._unchecked, []
         texts = join_arrays([rows.texts for _, _, rows in unchecked])
-        if self._are_good(texts):
+        fields = [
+            pa.concat_arrays(
+                [pa.nulls(0, pa.string()), *(rows.fields[n] for _, _, rows in unchecked)]
+            )
+            for n in range(len(self.part.options.keep_fields))
+        ]
+        if self._are_good(texts, fields):
             spans = [np.arange(len(rows.texts)) + first for first, _, rows in unchecked]
-            self._add_texts(np.concatenate([np.empty(0, np.int64), *spans]), texts)
+            self._add_rows(np.concatenate([np.empty(0, np.int64), *spans]), texts, fields)
         else:
             for first, block, rows in unchecked:
                 self._sift(first, block, rows)
 
-    def _add_texts(self, rows: np.ndarray, texts: pa.Array) -> None:
+    def _add_rows(self, rows: np.ndarray, texts: pa.Array, fields: Sequence[pa.Array]) -> None:
         if len(texts):
-            self.add(rows << _PIECE_BITS, [texts])
+            self.add(rows << _PIECE_BITS, [texts], np.ones(len(texts), np.int64), fields)
 
-    def _are_good(self, texts: pa.Array) -> bool:
-        longest = lengths_of(texts).max(initial=0)
+    def _are_good(self, texts: pa.Array, fields: Sequence[pa.Array]) -> bool:
+        longest = max(lengths_of(some).max(initial=0) for some in (texts, *fields))
         is_short = longest <= self.part.options.max_line_bytes
         return not texts.null_count and is_short and are_utf_8(texts.view(pa.large_string()))
 
@@ -140,39 +147,47 @@ class _TableReader(RecordCollector):
         good = np.ones(len(rows.texts), np.bool_)
         for index, text in enumerate(rows.texts):
             fault = self._find_fault(text, rows.kinds.get(index, "null"))
+            for name, field in zip(self.part.options.keep_fields, rows.fields, strict=True):
+                fault = fault or self._find_long(f"{name} has ", field[index])
             if fault:
                 good[index] = False
                 length = text.as_buffer().size if text.is_valid else 0
                 detail = f"row {first + index}: {fault[1]}"
                 self.refuse(block.offset, length, fault[0], detail)
         self.counts += ReadCounts(rejected_rows=len(good) - int(good.sum()))
-        texts = rows.texts.filter(pa.array(good))
-        self._add_texts(first + np.flatnonzero(good), texts)
+        texts, *fields = (column.filter(pa.array(good)) for column in (rows.texts, *rows.fields))
+        self._add_rows(first + np.flatnonzero(good), texts, fields)
 
     def _find_fault(self, text: pa.Scalar, kind: str) -> tuple[str, str] | None:
         """Return reason and detail if a row holds no text that can be used."""
         if not text.is_valid:
             return "not-text", f"{self.part.options.text_field} holds {kind}"
-        content, limit = text.as_buffer(), self.part.options.max_line_bytes
-        if content.size > limit:
-            return "record-too-long", f"{content.size} bytes, above --max-line-bytes {limit}"
         try:
-            str(content, "utf-8")
+            str(text.as_buffer(), "utf-8")
         except UnicodeDecodeError as error:
-            return "invalid-utf-8", str(error)
+            return self._find_long("", text) or ("invalid-utf-8", str(error))
+        return self._find_long("", text)
+
+    def _find_long(self, name: str, text: pa.Scalar) -> tuple[str, str] | None:
+        size, limit = (
+            text.as_buffer().size if text.is_valid else 0,
+            self.part.options.max_line_bytes,
+        )
+        if size > limit:
+            return "record-too-long", f"{name}{size} bytes, above --max-line-bytes {limit}"
         return None
 
 
 def check_table(
     open_table: OpenTable, stream: BinaryIO, file: str, options: DocumentOptions
 ) -> None:
-    """Refuse a file that is not such a table, or that has no such field of text.
+    """Refuse a file that is not such a table, or that lacks the field of text or a kept field.
 
     Args:
         open_table: opens tables of the format.
         stream: the file, seekable.
         file: its path.
-        options: with the text field.
+        options: with these fields.
 
     Raises:
         UserError: names the existing fields, or those that hold text.
@@ -190,6 +205,7 @@ def check_table(
         cause = f"in {file} this field holds {table.fields[name]}"
         texts = ", ".join(table.text_fields) or "none here"
         raise UserError(f"--text-field {name}", cause, f"Name a field that holds text: {texts}")
+    check_columns(file, options.keep_fields, list(table.fields))
 
 
 def read_table(open_table: OpenTable, stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
@@ -205,7 +221,7 @@ def read_table(open_table: OpenTable, stream: BinaryIO, part: FileRange) -> Iter
 
     Yields:
         At least one batch. Ids are file_index << 40 | row << 12 | index of the piece of a text that
-        was cut.
+        was cut. The length of each document is 1, a row.
 
     Raises:
         UserError: the table has more than 2**28 rows.

@@ -1,6 +1,6 @@
 """Tables with one text in each row, read block by block: what each format implements."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import SEEK_CUR, SEEK_SET
@@ -14,6 +14,7 @@ import pyarrow as pa
 from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.decompression import SourceStream
 from corpusmill.corpus.records.documents import MAX_BATCH_ROWS
+from corpusmill.corpus.tables.kept_columns import column_to_text
 
 # The most bytes that are decoded at once, compressed or not.
 MAX_BLOCK_BYTES = 2**30
@@ -52,10 +53,12 @@ class TextRows(NamedTuple):
     Attributes:
         texts: pa.large_binary, not yet checked to be UTF-8; null where there is no text.
         kinds: what a row without text holds, by its index in `texts`; null if it is not listed.
+        fields: the kept fields of these rows, each as pa.string.
     """
 
     texts: pa.Array
     kinds: Mapping[int, str] = MappingProxyType({})
+    fields: tuple[pa.Array, ...] = ()
 
 
 class Table(Protocol):
@@ -73,7 +76,7 @@ class Table(Protocol):
         """Yield all blocks in the order of the file, without reading their rows."""
 
     def texts(self, block: Block) -> Iterator[TextRows]:
-        """Yield the rows of a block in their order, in pieces of bounded size.
+        """Yield the rows of a block in their order, in pieces of bounded size, with kept fields.
 
         Raises:
             UnreadableError: it is damaged from here on, or too large.
@@ -161,38 +164,69 @@ def _as_large_binary(texts: pa.Array) -> pa.Array:
     return viewed.cast(pa.large_binary())
 
 
-def lengths_of(texts: pa.Array) -> npt.NDArray[np.int64]:
-    """Return int64[n], the bytes of each text of pa.large_binary; any number for a null."""
-    offsets = np.frombuffer(texts.buffers()[1] or bytes(8), np.int64)
+def lengths_of(texts: pa.Array) -> npt.NDArray[np.integer]:
+    """Return integers[n], the bytes of each text; any number for a null.
+
+    Args:
+        texts: pa.large_binary or pa.string.
+    """
+    dtype = np.int32 if pa.types.is_string(texts.type) else np.int64
+    offsets = np.frombuffer(texts.buffers()[1] or bytes(8), dtype)
     return np.diff(offsets[texts.offset : texts.offset + len(texts) + 1])
 
 
-def slice_texts(texts: pa.Array) -> Iterator[TextRows]:
-    """Cut a column into pieces of about a megabyte.
+def slice_texts(texts: pa.Array, kept: Sequence[pa.Array | None] = ()) -> Iterator[TextRows]:
+    """Cut a column, and the columns that are kept beside it, into pieces of about a megabyte.
 
     Args:
         texts: a column straight from a file, of a type for which `is_text_type` is true.
+        kept: columns of any type, with as many rows; None for one that the file does not have.
 
     Yields:
-        Pieces of 1 to MAX_BATCH_ROWS rows and BATCH_BYTES of text, unless one row alone has more.
+        Pieces of 1 to MAX_BATCH_ROWS rows and BATCH_BYTES, unless one row alone has more.
+
+    Raises:
+        pa.ArrowInvalid: offsets or indices point outside of their target, or a text in a nested
+            value is not UTF-8.
+    """
+    column, lengths = _check(texts)
+    fields = [None if each is None else _check(each) for each in kept]
+    ends = np.cumsum(sum((field[1] for field in fields if field), lengths))
+    before = position = 0
+    while position < len(ends):
+        stop = int(np.searchsorted(ends, before + BATCH_BYTES, "right"))
+        stop = min(max(stop, position + 1), position + MAX_BATCH_ROWS)
+        part = _decode(column.slice(position, stop - position))
+        values = [
+            column_to_text(_decode(field[0].slice(position, stop - position)))
+            if field
+            else pa.nulls(stop - position, pa.string())
+            for field in fields
+        ]
+        yield TextRows(part, fields=tuple(values))
+        before, position = ends[stop - 1], stop
+
+
+def _check(column: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+    """Check a column; return it, with text as pa.large_binary, and the bytes of each row.
 
     Raises:
         pa.ArrowInvalid: offsets or indices point outside of their target.
     """
-    column = texts
-    if pa.types.is_dictionary(texts.type):
-        values = _as_large_binary(texts.dictionary)
-        column = pa.DictionaryArray.from_arrays(texts.indices, values, safe=True)
-        lengths = lengths_of(values)[texts.indices.fill_null(0).to_numpy(zero_copy_only=False)]
-    else:
-        column = _as_large_binary(texts)
-        lengths = lengths_of(column)
-    ends = np.cumsum(lengths)
-    position = 0
-    while position < len(ends):
-        before = ends[position] - lengths[position]
-        stop = int(np.searchsorted(ends, before + BATCH_BYTES, "right"))
-        stop = min(max(stop, position + 1), position + MAX_BATCH_ROWS)
-        part = column.slice(position, stop - position)
-        yield TextRows(part if part.type == pa.large_binary() else part.dictionary_decode())
-        position = stop
+    kind = column.type
+    if is_text_type(kind) and pa.types.is_dictionary(kind):
+        values = _as_large_binary(column.dictionary)
+        checked = pa.DictionaryArray.from_arrays(column.indices, values, safe=True)
+        places = column.indices.fill_null(0).to_numpy(zero_copy_only=False)
+        # A column of nulls has an empty dictionary.
+        return checked, np.append(lengths_of(values), 0)[places]
+    if is_text_type(kind):
+        column = _as_large_binary(column)
+        return column, lengths_of(column)
+    column.validate(full=True)
+    column = _decode(column)
+    return column, np.full(len(column), column.nbytes // max(1, len(column)), np.int64)
+
+
+def _decode(column: pa.Array) -> pa.Array:
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.corpus.batches import DocumentBatch, ReadCounts, text_batch
+from corpusmill.corpus.batches import DocumentBatch, ReadCounts, add_facts, text_batch
 from corpusmill.corpus.collector import Collector
 from corpusmill.corpus.file_range import FileRange
 from corpusmill.corpus.text.boundaries import Boundaries, BoundedLines
@@ -20,9 +20,9 @@ from corpusmill.corpus.text.lines import count_lines
 # The owner of the document that a line belongs to: none, this range, or another one.
 NOBODYS, OURS, FOREIGN = range(3)
 # Columns of documents that have ended: byte of the file, bytes of text, how many of these are a
-# line break at its end that is left out, sentences, and whether it continues another piece of the
-# same document.
-_OFFSET, _BYTES, _BREAK, _SENTENCES, _CONTINUES = range(5)
+# line break at its end that is left out, sentences, whether it continues another piece of the same
+# document, and the byte of the file after its last line.
+_OFFSET, _BYTES, _BREAK, _SENTENCES, _CONTINUES, _END = range(6)
 
 
 class OpenDocument(NamedTuple):
@@ -35,6 +35,7 @@ class OpenDocument(NamedTuple):
         break_bytes: bytes of the last line's line break, if it is left out at the end.
         sentences: how many lines that it keeps are more than white space.
         continues: 1 if a piece of the same document has text and has ended, else 0.
+        end: byte of the file after the text of the last line that it keeps.
     """
 
     owner: int
@@ -43,6 +44,7 @@ class OpenDocument(NamedTuple):
     break_bytes: int
     sentences: int
     continues: int
+    end: int
 
 
 class KeptLines(NamedTuple):
@@ -84,14 +86,15 @@ def group_lines(
 
     Returns:
         ours: bool[n], whether each line is the range's.
-        ended: int64[m, 5], for each document that ended its offset, its bytes, the bytes left out
-            at its end, its kept lines with text, and whether it continues another piece.
+        ended: int64[m, 6], for each document that ended its offset, its bytes, the bytes left out
+            at its end, its kept lines with text, whether it continues another piece, and the byte
+            of the file after the text of its last kept line.
         document: the one that is left open.
     """
     ours = np.zeros(kinds.size, np.bool_)
-    ended = np.empty((kinds.size, 5), np.int64)
+    ended = np.empty((kinds.size, 6), np.int64)
     count = 0
-    owner, offset, text_bytes, last_break, sentences, continues = document
+    owner, offset, text_bytes, last_break, sentences, continues, end = document
     for line in range(kinds.size):
         position = block_offsets[line]
         line_bytes = kept.ends[line] - kept.begins[line]
@@ -99,7 +102,7 @@ def group_lines(
         is_full = kept.is_kept[line] and text_bytes + line_bytes > max_bytes
         if text_bytes and (is_other or is_full):
             left_out = last_break if is_other else 0
-            ended[count] = offset, text_bytes, left_out, sentences, continues
+            ended[count] = offset, text_bytes, left_out, sentences, continues, end
             count, continues = count + 1, continues | int(sentences > 0)
             offset, text_bytes, sentences = position, 0, 0
         if is_other:
@@ -114,7 +117,8 @@ def group_lines(
         if ours[line] and kept.is_kept[line]:
             text_bytes, last_break = text_bytes + line_bytes, kept.breaks[line]
             sentences += kinds[line] != BLANK
-    document = OpenDocument(owner, offset, text_bytes, last_break, sentences, continues)
+            end = block_offsets[0] + kept.ends[line]
+    document = OpenDocument(owner, offset, text_bytes, last_break, sentences, continues, end)
     # A view would keep the memory of a document for each line.
     return ours, ended[:count].copy(), document
 
@@ -132,9 +136,9 @@ class TextDocuments(Collector):
     def __init__(self, part: FileRange) -> None:
         super().__init__(part)
         options = part.options
-        self._open = OpenDocument(NOBODYS, 0, 0, 0, 0, 0)
+        self._open = OpenDocument(NOBODYS, 0, 0, 0, 0, 0, 0)
         self._texts, self._lengths = [np.empty(0, np.uint8)], [np.empty(0, np.int64)]
-        self._ended = [np.empty((0, 5), np.int64)]
+        self._ended = [np.empty((0, 6), np.int64)]
         self._keeps_text = options.keeps_text
         self._is_file = self._keeps_text and options.document_rule == "whole-file"
         # A whole file is cut at multiples of the limit, which are boundaries.
@@ -202,5 +206,8 @@ class TextDocuments(Collector):
             ends = np.cumsum(sizes)
             begins, ends = (ends - sizes)[has_text], (ends - ended[:, _BREAK])[has_text]
             text, lengths = join_text(text, begins, ends), ends - begins
-        ids = self.part.ids(ended[has_text, _OFFSET])
-        return self._to_batch(text_batch(ids, sentences[has_text], lengths, text))
+        ended = ended[has_text]
+        ids = self.part.ids(ended[:, _OFFSET])
+        documents = text_batch(ids, ended[:, _SENTENCES], lengths, text)
+        spans = ended[:, _END] - ended[:, _BREAK] - ended[:, _OFFSET]
+        return self._to_batch(add_facts(documents, spans.astype(np.uint64)))

@@ -137,7 +137,7 @@ def test_a_refusal_tells_its_reason(line: bytes, reason: str, detail: str) -> No
 def test_a_reject_names_the_line() -> None:
     [batch] = read_line_records(io.BytesIO(b'{"text": "a"}\n{"x": 1}\n'), FileRange("f", 0, JSON))
     assert batch.rejects == (Reject("f", 14, 8, "missing-field", "its fields are x"),)
-    assert batch.documents.to_pylist() == [{"document": 0, "sentences": ["a"]}]
+    assert batch.documents.to_pylist() == [{"document": 0, "sentences": ["a"], "length": 13}]
 
 
 @given(
@@ -158,7 +158,7 @@ def test_bad_utf_8_and_bad_json_are_distinguished(
 
 
 def test_another_field_can_be_named() -> None:
-    assert parse_json(b'{"text": 1, "body": "words"}', "body") == "words"
+    assert parse_json(b'{"text": 1, "body": "words"}', "body")["body"] == "words"
 
 
 def test_rejects_of_all_kinds_are_in_the_order_of_the_file() -> None:
