@@ -84,7 +84,8 @@ class CandidateFile:
         self._written: list[Candidates] = []
 
     def add(self, documents: pa.RecordBatch) -> None:
-        """Keep the candidates of a batch."""
+        """Keep the candidates of a batch, without facts of the documents."""
+        documents = documents.select(["document", "sentences"])
         candidates = pools.keep_candidates(self._seed, documents, self._limit)
         if not candidates.num_rows:
             return

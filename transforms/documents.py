@@ -8,7 +8,8 @@ An element is a `pyarrow.RecordBatch` with some hundreds of documents, as calls 
 would take longer than the work:
 
 - text: `document` uint64, the id, and `sentences` list<string>; with `sentence_rule="document"` a
-  document is one sentence (`corpusmill.corpus.batches.TEXT_SCHEMA`);
+  document is one sentence (`corpusmill.corpus.batches.TEXT_SCHEMA`), and then what is known of the
+  document: `length` uint64, and the kept fields (`corpusmill.arrays.document_facts`);
 - tokenized: `document` uint64 and `sentences` list<list<int16 or int32>>, without special tokens
   (`corpusmill.tokenization.encoding.tokenized_schema`).
 

@@ -10,7 +10,7 @@ that it must drop.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import apache_beam as beam
@@ -150,7 +150,8 @@ class _HashTask(beam.DoFn):
         spills = {_HASHES: Spill(folder, BUFFER_BYTES), _REPEATS: Spill(folder, BUFFER_BYTES)}
         # The second reading counts what it reads, and keeps the rejects.
         steps = load_filters(options.filters)
-        reader = TaskReader(options.documents, folder, Tally(), steps, keeps_rejects=False)
+        documents = replace(options.documents, keep_fields=())
+        reader = TaskReader(documents, folder, Tally(), steps, keeps_rejects=False)
         batches = (hash_documents(batch, task.number) for batch in reader.read(read_task(task)))
         for rows in _join(batches, _ROWS):
             # What is repeated inside of a task goes no further; a text is then in few rows, even if

@@ -107,7 +107,7 @@ class TaskDoFn(beam.DoFn):
         )
         self._tally = tally
         for text in self._reader.read(ranges):
-            documents = tokenize_batch(self._tokenizer, text, tally, tokenizing.cuts)
+            documents = tokenize_batch(self._tokenizer, text, tally, tokenizing)
             if sources:
                 sources.add_tokenized(text, documents)
             if self._candidates:

@@ -8,7 +8,7 @@ import pyarrow as pa
 from corpusmill.arrays.distinct import hash_rows
 from corpusmill.arrays.ragged import cut_rows
 from corpusmill.objectives.documents import unpack_documents
-from corpusmill.tokenization.encoding import encode_documents
+from corpusmill.tokenization.encoding import encode_documents, tokenized_schema
 from corpusmill.tokenization.gigatoken_engine import Engine
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer
 from corpusmill.tokenization.text_cuts import TextCuts
@@ -34,6 +34,9 @@ class Tokenizing:
             for none.
         cuts: cuts texts before they are tokenized; None if they are not cut.
         engine: what tokenizes long texts.
+        keep_fields: names of the fields that are among the facts of documents.
+        facts: whether tokenized documents have the columns of facts
+            (`corpusmill.arrays.document_facts`).
     """
 
     path: str
@@ -44,6 +47,13 @@ class Tokenizing:
     words: str = ""
     cuts: TextCuts | None = None
     engine: Engine = "own"
+    keep_fields: tuple[str, ...] = ()
+    facts: bool = False
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of tokenized documents."""
+        return tokenized_schema(self.token_dtype, self.keep_fields, self.facts)
 
     def load(self) -> SentenceTokenizer:
         """Load the tokenizer; Beam's `Shared` makes it one for each process.
@@ -62,13 +72,12 @@ class Tokenizing:
 
 
 def tokenize_batch(
-    tokenizer: SentenceTokenizer,
-    batch: pa.RecordBatch,
-    tally: Tally,
-    cuts: TextCuts | None = None,
+    tokenizer: SentenceTokenizer, batch: pa.RecordBatch, tally: Tally, tokenizing: Tokenizing
 ) -> pa.RecordBatch:
     """Tokenize and count the documents of a batch; documents without tokens are left out."""
-    encoded = encode_documents(tokenizer, batch, cuts)
+    encoded = encode_documents(
+        tokenizer, batch, tokenizing.cuts, tokenizing.keep_fields, tokenizing.facts
+    )
     tally.add("tokenize.documents", encoded.documents.num_rows)
     tally.add("tokenize.tokens", encoded.tokens)
     tally.add("tokenize.unknown_tokens", encoded.unknown_tokens)

@@ -175,28 +175,29 @@ def _take(
 
 
 def take_rows(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:
-    """Return rows of a batch whose columns are numbers, lists of numbers, or lists of such lists.
-
-    Arrow's `take` moves the values of a list one by one; this function moves whole rows.
+    """Return rows of a batch; Arrow's `take` would move the values of a list one by one.
 
     Args:
-        batch: without nulls.
+        batch: its columns are numbers, lists of numbers or lists of such lists, all without nulls,
+            or texts or bytes.
         rows: int64[m], each in [0, rows of the batch).
 
     Raises:
         TypeError: the rows are not a flat array of integers.
-        ValueError: there is no such row, or a column has nulls.
+        ValueError: there is no such row, or a column of numbers or lists has nulls.
     """
     check_integers(rows=rows)
     if len(rows) and not 0 <= rows.min() <= rows.max() < batch.num_rows:
         raise ValueError("rows must be numbers of rows")
-    if any(column.null_count for column in batch.columns):
+    return to_batch([_take_column(column, rows) for column in batch.columns], batch.schema)
+
+
+def _take_column(column: pa.Array, rows: np.ndarray) -> np.ndarray | pa.Array:
+    if pa.types.is_string(column.type) or pa.types.is_fixed_size_binary(column.type):
+        return column.take(pa.array(rows))
+    if column.null_count:
         raise ValueError("batch must not have nulls")
-    columns = [
-        _take_lists(column, rows) if pa.types.is_list(column.type) else column.to_numpy()[rows]
-        for column in batch.columns
-    ]
-    return to_batch(columns, batch.schema)
+    return _take_lists(column, rows) if pa.types.is_list(column.type) else column.to_numpy()[rows]
 
 
 def _take_lists(column: pa.ListArray, rows: np.ndarray) -> pa.ListArray:

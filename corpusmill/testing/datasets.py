@@ -89,7 +89,8 @@ class Tokenized:
     """The tokenized documents of a text.
 
     Attributes:
-        documents: a batch of `corpusmill.tokenization.encoding.tokenized_schema`.
+        documents: a batch of `corpusmill.tokenization.encoding.tokenized_schema`, with facts, as an
+            objective gets them in a job.
         counts: of what was read and tokenized, by the job's names.
         rejects: what could not be read.
     """
@@ -111,7 +112,7 @@ def _tokenize(
     encoder = SentenceTokenizer(tokenizer.json, dtype, words=words)
     batches = list(read_text(io.BytesIO(text), FileRange("text", 0, options, 0, len(text))))
     full = [batch.documents for batch in batches if batch.documents.num_rows]
-    encoded = [encode_documents(encoder, batch, cuts) for batch in full]
+    encoded = [encode_documents(encoder, batch, cuts, facts=True) for batch in full]
     rejects = [reject for batch in batches for reject in batch.rejects]
     read = vars(sum((batch.counts for batch in batches), ReadCounts()))
     counts = {f"read.{name}": number for name, number in read.items()} | {

@@ -1,24 +1,33 @@
 """Documents of text to documents of token ids."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
+from corpusmill.arrays.document_facts import column_or_default, digests_of, tokenized_facts
 from corpusmill.arrays.kernel_cache import njit
+from corpusmill.arrays.text_hashes import hash_lines
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.text_cuts import TextCuts
 
 
-def tokenized_schema(token_dtype: str) -> pa.Schema:
+def tokenized_schema(
+    token_dtype: str, keep_fields: Sequence[str] = (), facts: bool = False
+) -> pa.Schema:
     """Return the columns of tokenized documents.
 
     Args:
         token_dtype: NumPy name of the type of a token id.
+        keep_fields: names of the fields that are among the facts.
+        facts: whether the facts of documents are columns, too
+            (`corpusmill.arrays.document_facts`).
     """
     token_ids = pa.list_(pa.from_numpy_dtype(token_dtype))
-    return pa.schema([("document", pa.uint64()), ("sentences", pa.list_(token_ids))])
+    columns = [pa.field("document", pa.uint64()), pa.field("sentences", pa.list_(token_ids))]
+    return pa.schema([*columns, *(tokenized_facts(keep_fields) if facts else [])])
 
 
 class EncodedDocuments(NamedTuple):
@@ -104,15 +113,23 @@ def drop_empty_texts(
 
 
 def encode_documents(
-    tokenizer: SentenceTokenizer, documents: pa.RecordBatch, cuts: TextCuts | None = None
+    tokenizer: SentenceTokenizer,
+    documents: pa.RecordBatch,
+    cuts: TextCuts | None = None,
+    keep_fields: Sequence[str] = (),
+    facts: bool = False,
 ) -> EncodedDocuments:
     """Tokenize a batch of documents.
 
     Args:
         tokenizer: the data set's tokenizer.
-        documents: a batch with the columns of `corpusmill.corpus.batches.TEXT_SCHEMA`.
+        documents: a batch with the columns of `corpusmill.corpus.batches.TEXT_SCHEMA`; it may have
+            further ones, of which only facts are used.
         cuts: cuts the documents, each of which is one text, into the sentences of the result; None
             if they are not cut.
+        keep_fields: names of the fields that are among the facts.
+        facts: whether the facts of documents are in the result; those that the batch lacks are
+            lengths of 0 and fields that are null.
 
     Raises:
         ValueError: a document that is to be cut has several sentences.
@@ -133,6 +150,8 @@ def encode_documents(
     sentence_offsets, kept_offsets, kept = drop(token_offsets, document_offsets)
     sentences = ragged.to_arrow(ragged.to_arrow(token_ids, sentence_offsets), kept_offsets)
     encoded = ragged.to_batch([ids[kept], sentences], tokenized_schema(token_ids.dtype.name))
+    if facts:
+        encoded = _add_facts(encoded, documents, kept, keep_fields)
     empty_documents = int(np.count_nonzero(~kept))
     empty_sentences = int(last - first) - (len(sentence_offsets) - 1)
     return EncodedDocuments(
@@ -143,3 +162,21 @@ def encode_documents(
         empty_sentences=empty_documents if cuts else empty_sentences,
         empty_documents=empty_documents,
     )
+
+
+def _add_facts(
+    encoded: pa.RecordBatch, documents: pa.RecordBatch, kept: np.ndarray, keep_fields: Sequence[str]
+) -> pa.RecordBatch:
+    """Add facts to those documents of a batch of text that are kept, bool[documents]."""
+    sentences, offsets = ragged.from_arrow(documents.column("sentences"))
+    text, text_offsets = ragged.from_arrow(sentences)
+    length, digest, *others = tokenized_facts(keep_fields)
+    columns = [
+        column_or_default(documents, length),
+        digests_of(hash_lines(text, offsets, text_offsets)),
+        *(column_or_default(documents, field) for field in others),
+    ]
+    if not kept.all():
+        columns = [column.filter(pa.array(kept)) for column in columns]
+    schema = pa.schema([*encoded.schema, length, digest, *others])
+    return pa.RecordBatch.from_arrays([*encoded.columns, *columns], schema=schema)

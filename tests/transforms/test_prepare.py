@@ -1,16 +1,21 @@
 """Prepared tasks, compared with the library's kernels in a plain loop."""
 
+import json
+import struct
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from corpusmill.arrays.text_hashes import hash_texts
+from corpusmill.corpus.filters.dropping import text_arrays
 from corpusmill.corpus.options import DocumentOptions
 from corpusmill.layout.placement import Layout
 from corpusmill.tokenization.encoding import tokenized_schema
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.plain_corpus import encode, read_documents
-from transforms.candidates import CANDIDATES
+from transforms.candidates import CANDIDATES, load_candidates
 from transforms.plan import PlanTasks, write_plan
 from transforms.prepare import SEGMENTS, Preparation, PrepareDocuments
 from transforms.ranges import cut_ranges, group_ranges
@@ -23,20 +28,33 @@ from transforms.testing import collect, local_pipeline, sums
 from transforms.tokenize import Tokenizing
 
 LAYOUT = Layout(3, 4, 1)
+TEXT = DocumentOptions(input_format="text")
+PLAIN = tokenized_schema("int16")
 
 
 def prepare(
-    sample: Path, tokenizer: TokenizerFile, temp: Path, limit: int | None
+    sample: Path,
+    tokenizer: TokenizerFile,
+    temp: Path,
+    limit: int | None,
+    documents: DocumentOptions = TEXT,
 ) -> dict[str, list[Any]]:
     """Return the collections of PrepareDocuments for a text in several tasks."""
+    kept = documents.keep_fields
     (temp / "tokenizer.json").write_text(tokenizer.json)
     size = 60_000
     ranges = cut_ranges([(str(sample), "text", size, True)], 9_000)
     plan = write_plan(str(temp / "plan"), group_ranges(ranges, [size], 200_000))
     assert plan.tasks > 1
     preparation = Preparation(
-        DocumentOptions(input_format="text"),
-        Tokenizing(str(temp / "tokenizer.json"), tokenizer.digest, "int16"),
+        documents,
+        Tokenizing(
+            str(temp / "tokenizer.json"),
+            tokenizer.digest,
+            "int16",
+            keep_fields=kept,
+            facts=bool(kept),
+        ),
         Routes(LAYOUT, 0.2, 2, LAYOUT.shards),
         limit,
         Workplace(str(temp)),
@@ -47,8 +65,7 @@ def prepare(
         return {name: collect(prepared[name]) for name in (SEGMENTS, CANDIDATES, REJECTS, COUNTS)}
 
 
-def rows_of(segments: list[Any]) -> list[dict[str, Any]]:
-    schema = tokenized_schema("int16")
+def rows_of(segments: list[Any], schema: pa.Schema = PLAIN) -> list[dict[str, Any]]:
     rows = [row for _, segment in segments for row in load_segment(segment, schema).to_pylist()]
     return sorted(rows, key=lambda row: row["document"])
 
@@ -112,3 +129,26 @@ def test_a_task_whose_files_are_damaged_is_done_again(
     assert min(files) not in {segment.path for _, segment in second[SEGMENTS]}
     assert rows_of(second[SEGMENTS])
     assert sums(first[COUNTS]) == sums(second[COUNTS])
+
+
+def test_facts_reach_the_shards_and_not_the_pool(tokenizer: TokenizerFile, tmp_path: Path) -> None:
+    lines = [
+        json.dumps({"text": f"The lamp {n} .", "url": f"u{n}"} if n % 7 else {"text": "\u200b"})
+        for n in range(1500)
+    ]
+    path = tmp_path / "text.jsonl"
+    path.write_text("".join(line + "\n" for line in lines))
+    options = DocumentOptions(input_format="json-lines", keep_fields=("url", "date"))
+    prepared = prepare(path, tokenizer, tmp_path, 2**64 - 1, options)
+    rows = rows_of(prepared[SEGMENTS], tokenized_schema("int16", ("url", "date"), facts=True))
+    assert len({row["document"] for row in rows}) == sum(n % 7 > 0 for n in range(1500))
+    content = path.read_bytes()
+    for row in rows:
+        place = row["document"] % 2**40
+        record = json.loads(content[place : place + row["length"]])
+        assert row["field:url"] == record["url"]
+        assert row["field:date"] is None
+        [[one, two]] = hash_texts(*text_arrays(pa.array([record["text"]]))).tolist()
+        assert row["digest"] == struct.pack("<QQ", one, two)
+    [*candidates] = map(load_candidates, prepared[CANDIDATES])
+    assert {batch.schema for batch in candidates} == {PLAIN}

@@ -28,7 +28,7 @@ from transforms.spill import Spill, load_segment
 from transforms.testing import collect, local_pipeline
 
 CORPUS = numbered_corpus([[3 + place % 5, 4, 7, 2] for place in range(40)])
-SCHEMA = tokenized_schema("int16")
+SCHEMA = tokenized_schema("int16", ("url",), facts=True)
 SHARE = 0.25
 LAYOUT = Layout(5, 3, 2)
 WAYS = ["files", "small files", "two levels of files", "four levels of files"]
@@ -37,14 +37,26 @@ MERGES = {"two levels of files": (2,), "four levels of files": (1, 2, 4)}
 Rows = dict[tuple[int, int], list[dict[str, object]]]
 
 
+def with_facts() -> pa.RecordBatch:
+    """The corpus, each document with a length, a digest, and most with a field."""
+    batch = batch_of(CORPUS)
+    places = range(batch.num_rows)
+    facts = [
+        pa.array(places, pa.uint64()),
+        pa.array([place.to_bytes(16, "little") for place in places], pa.binary(16)),
+        pa.array([f"u{place}" if place % 3 else None for place in places]),
+    ]
+    return pa.RecordBatch.from_arrays([*batch.columns, *facts], schema=SCHEMA)
+
+
 def make_batches() -> list[pa.RecordBatch]:
-    whole = batch_of(CORPUS)
+    whole = with_facts()
     return [whole.slice(0, 17), whole.slice(17, 1), whole.slice(18)]
 
 
 def expected_rows(layout: Layout, repeats: int) -> Rows:
     """Return {(shard, home): documents}, from the repeats of each document one by one."""
-    whole = batch_of(CORPUS)
+    whole = with_facts()
     ids = whole.column("document").to_numpy()
     homes = layout.homes(ids, assign_splits(layout.seed, ids, SHARE)).tolist()
     rows: Rows = {}

@@ -27,7 +27,7 @@ def tokenize(
 ) -> tuple[list[pa.RecordBatch], dict[str, int]]:
     """Return the tokenized batches and the counts."""
     tokenizer, tally = tokenizing.load(), Tally()
-    tokens = [tokenize_batch(tokenizer, batch, tally) for batch in batches]
+    tokens = [tokenize_batch(tokenizer, batch, tally, tokenizing) for batch in batches]
     return tokens, dict(tally.counts())
 
 

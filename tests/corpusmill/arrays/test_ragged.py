@@ -16,15 +16,25 @@ SCHEMA = pa.schema(
         ("number", pa.uint64()),
         ("flat", pa.list_(pa.int16())),
         ("nested", pa.list_(pa.list_(pa.int16()))),
+        ("text", pa.string()),
+        ("bytes", pa.binary(2)),
     ]
 )
-rows = st.lists(st.tuples(st.integers(0, 9), tokens, st.lists(tokens, max_size=3)), min_size=1)
+Row = tuple[int, list[int], list[list[int]], str | None, bytes]
+rows = st.lists(
+    st.tuples(
+        st.integers(0, 9),
+        tokens,
+        st.lists(tokens, max_size=3),
+        st.one_of(st.none(), st.text(max_size=3)),
+        st.binary(min_size=2, max_size=2),
+    ),
+    min_size=1,
+)
 
 
 @given(rows, st.data())
-def test_taking_rows_is_arrows_take(
-    given_rows: list[tuple[int, list[int], list[list[int]]]], data: st.DataObject
-) -> None:
+def test_taking_rows_is_arrows_take(given_rows: list[Row], data: st.DataObject) -> None:
     """Slices, any order, and rows that occur several times or never."""
     whole = from_rows(given_rows, SCHEMA)
     start = data.draw(st.integers(0, len(given_rows) - 1))

@@ -1,3 +1,5 @@
+import struct
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -5,8 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
+from corpusmill.arrays.document_facts import text_facts
 from corpusmill.corpus.batches import TEXT_SCHEMA
-from corpusmill.tokenization.encoding import drop_empty, encode_documents
+from corpusmill.corpus.filters.duplicates import hash_documents
+from corpusmill.tokenization.encoding import drop_empty, encode_documents, tokenized_schema
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from tests.tools.token_rows import plain_rows
 from tests.tools.tokenizer_samples import MEMOIZING, TEXT, byte_level
@@ -94,3 +98,27 @@ def test_pieces_of_texts_that_are_cut_are_tokenized_alone_and_kept() -> None:
     assert (encoded.empty_sentences, encoded.empty_documents, encoded.text_bytes) == (1, 1, 15)
     with pytest.raises(ValueError, match="one sentence each"):
         encode_documents(TOKENIZERS["plain path"], as_batch([["a", "b"]]), cut_in_two)
+
+
+def test_facts_go_with_their_documents() -> None:
+    documents = as_batch([["a", "b"], ["\u200b"], ["c"]])
+    facts = [pa.array([7, 8, 9], pa.uint64()), pa.array(["u", "v", None])]
+    schema = pa.schema([*documents.schema, *text_facts(("url",))])
+    batch = pa.RecordBatch.from_arrays([*documents.columns, *facts], schema=schema)
+    tokenizer = TOKENIZERS["WordPiece, lower-cased"]
+    for part, rows in ((batch, [0, 2]), (batch.slice(1), [2])):
+        encoded = encode_documents(tokenizer, part, None, ("url", "date"), True).documents
+        dtype = encoded.schema.field("sentences").type.value_type.value_type.to_pandas_dtype()
+        assert encoded.schema == tokenized_schema(np.dtype(dtype).name, ("url", "date"), True)
+        assert encoded.column("length").to_pylist() == [7 + row for row in rows]
+        assert encoded.column("field:url").to_pylist() == [["u", "v", None][row] for row in rows]
+        assert encoded.column("field:date").null_count == len(rows)
+        # The digest is the hash by which duplicates are found.
+        hashed = hash_documents(documents, 0).take(rows).to_pylist()
+        digests = [struct.pack("<QQ", row["first"], row["second"]) for row in hashed]
+        assert encoded.column("digest").to_pylist() == digests
+    plain = encode_documents(tokenizer, documents, None, ("url",), True).documents
+    assert plain.column("length").to_pylist() == [0, 0]
+    assert plain.column("field:url").to_pylist() == [None, None]
+    without = encode_documents(tokenizer, batch).documents
+    assert without.equals(encode_documents(tokenizer, documents).documents)
