@@ -1,0 +1,237 @@
+"""The table of documents: each document of a data set, where it lies in the input, and what it is.
+
+A Parquet file has the documents of some shards, ascending by id:
+
+    document  uint64, the id: number of the file << 40 | place of the document in the file
+    length    uint64, as the fact of that name (`corpusmill.arrays.document_facts`)
+    tokens    uint32, the number of its tokens
+    digest    fixed_size_binary(16), likewise
+
+and then the kept fields by their own names, as strings. The bytes depend on the documents alone:
+not on the batches in which they come, nor on threads.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO, Protocol, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from corpusmill.arrays import ragged
+from corpusmill.arrays.document_facts import DIGEST, DOCUMENT_COLUMNS, LENGTH, field_column
+from corpusmill.corpus.batches import document_id
+
+GROUP_DOCUMENTS = 2**16
+# A group of documents ends early at this many bytes of kept fields, which are in memory together.
+GROUP_BYTES = 2**26
+
+_DELTAS = dict.fromkeys(("document", "length", "tokens"), "DELTA_BINARY_PACKED")
+
+
+class Sink(Protocol):
+    """A file that is written from its beginning to its end."""
+
+    def write(self, data: bytes, /) -> object:
+        """Write some bytes."""
+
+
+def documents_schema(keep_fields: Sequence[str] = ()) -> pa.Schema:
+    """Return the columns of the table.
+
+    Args:
+        keep_fields: names of the fields that are kept.
+    """
+    tokens = pa.field("tokens", pa.uint32())
+    columns = [pa.field("document", pa.uint64()), LENGTH, tokens, DIGEST]
+    return pa.schema([*columns, *(pa.field(name, pa.string()) for name in keep_fields)])
+
+
+class DocumentsWriter:
+    """Writes a table of documents, with a group of them in memory.
+
+    Args:
+        sink: receives the file's bytes.
+        keep_fields: names of the fields that are kept.
+    """
+
+    def __init__(self, sink: Sink, keep_fields: Sequence[str] = ()) -> None:
+        self._keep_fields, self._schema = tuple(keep_fields), documents_schema(keep_fields)
+        self._writer = pq.ParquetWriter(
+            pa.PythonFile(_Writable(sink), mode="w"),
+            self._schema,
+            compression="zstd",
+            use_dictionary=list(keep_fields) or False,
+            column_encoding=_DELTAS,
+            write_statistics=["document"],
+            store_schema=False,
+        )
+        self._waiting: list[pa.RecordBatch] = []
+        self._documents = self._bytes = 0
+        self._last = -1
+
+    def add(self, documents: pa.RecordBatch) -> None:
+        """Add documents.
+
+        Args:
+            documents: tokenized, with facts
+                (`corpusmill.tokenization.encoding.tokenized_schema`); their ids ascend, also from
+                one batch to the next.
+
+        Raises:
+            ValueError: the ids do not ascend.
+        """
+        if not documents.num_rows:
+            return
+        ids = documents.column("document").to_numpy()
+        if int(ids[0]) <= self._last or (ids[1:] <= ids[:-1]).any():
+            raise ValueError("the ids of documents must ascend")
+        self._last = int(ids[-1])
+        rows = self._to_rows(documents)
+        sizes = _measure_fields(rows)
+        while rows.num_rows:
+            room = np.searchsorted(np.cumsum(sizes), GROUP_BYTES - self._bytes) + 1
+            number = min(GROUP_DOCUMENTS - self._documents, int(room), rows.num_rows)
+            self._waiting.append(rows.slice(0, number))
+            self._documents += number
+            self._bytes += int(sizes[:number].sum())
+            if self._documents == GROUP_DOCUMENTS or self._bytes >= GROUP_BYTES:
+                self._write()
+            rows, sizes = rows.slice(number), sizes[number:]
+
+    def _to_rows(self, documents: pa.RecordBatch) -> pa.RecordBatch:
+        sentences, offsets = ragged.from_arrow(documents.column("sentences"))
+        _, sentence_offsets = ragged.from_arrow(sentences)
+        columns = {
+            "document": documents.column("document"),
+            "length": documents.column(LENGTH.name),
+            "tokens": pa.array(np.diff(sentence_offsets[offsets]).astype(np.uint32)),
+            "digest": documents.column(DIGEST.name),
+        }
+        fields = [documents.column(field_column(name).name) for name in self._keep_fields]
+        return pa.RecordBatch.from_arrays([*columns.values(), *fields], schema=self._schema)
+
+    def _write(self) -> None:
+        """Write a group. As one piece, or the pages would depend on the pieces."""
+        group = pa.concat_batches(self._waiting)
+        self._writer.write_batch(group, row_group_size=GROUP_DOCUMENTS)
+        self._waiting, self._documents, self._bytes = [], 0, 0
+
+    def close(self) -> None:
+        """Write the last group and the end of the file; the sink stays open."""
+        if self._waiting:
+            self._write()
+        self._writer.close()
+
+
+def _measure_fields(rows: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """Return the bytes of the kept fields of each document, int64[rows]."""
+    sizes = np.zeros(rows.num_rows, np.int64)
+    for column in rows.columns[len(DOCUMENT_COLUMNS) :]:
+        if column.buffers()[1] is not None:
+            sizes += np.diff(ragged.from_arrow(column)[1])
+    return sizes
+
+
+class _Writable:
+    """A sink as a file that Arrow can write to.
+
+    Args:
+        sink: receives the bytes.
+    """
+
+    closed = False
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink, self._bytes = sink, 0
+
+    def write(self, data: bytes) -> int:
+        self._sink.write(data)
+        self._bytes += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._bytes
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class DocumentsTable:
+    """A table of documents, of which only what is asked for is read.
+
+    Args:
+        source: the file, seekable.
+
+    Attributes:
+        schema: its columns.
+        documents: the number of documents.
+    """
+
+    def __init__(self, source: BinaryIO) -> None:
+        self._file = pq.ParquetFile(source, pre_buffer=False)
+        self.schema: pa.Schema = self._file.schema_arrow
+        self.documents: int = self._file.metadata.num_rows
+        bounds = [self._bounds(group) for group in range(self._file.num_row_groups)]
+        # The first and the last id of each group, uint64[groups, 2].
+        self._bounds_of_groups = np.array(bounds, np.uint64).reshape(-1, 2)
+
+    def _bounds(self, group: int) -> tuple[int, int]:
+        statistics = self._file.metadata.row_group(group).column(0).statistics
+        return statistics.min, statistics.max
+
+    def groups(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """Yield the documents, group by group.
+
+        Args:
+            columns: the columns to read; None for all.
+        """
+        for group in range(self._file.num_row_groups):
+            yield self._read(group, columns)
+
+    def _read(self, group: int, columns: Sequence[str] | None) -> pa.Table:
+        names = None if columns is None else list(columns)
+        return self._file.read_row_group(group, names, use_threads=False)
+
+    def find(self, ids: npt.NDArray[np.uint64], columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the rows of documents; those that the table does not have are left out.
+
+        Args:
+            ids: uint64[n], ascending.
+            columns: the columns to read; None for all.
+        """
+        names = self.schema.names if columns is None else list(columns)
+        found = [pa.schema([self.schema.field(name) for name in names]).empty_table()]
+        for group, (first, last) in enumerate(self._bounds_of_groups):
+            begin, end = np.searchsorted(ids, first), np.searchsorted(ids, last, "right")
+            if begin < end:
+                rows = self._read(group, list(dict.fromkeys(["document", *names])))
+                known = rows.column("document").to_numpy()
+                places = np.flatnonzero(np.isin(known, ids[begin:end], assume_unique=True))
+                found.append(rows.take(pa.array(places)).select(names))
+        return pa.concat_tables(found)
+
+    def find_place(self, file: int, place: int) -> pa.Table:
+        """Return the row of the document that holds a place of a file, or no row.
+
+        It is the last document that begins there or before and reaches beyond. Of a record that was
+        cut into several documents it is the last one.
+
+        Args:
+            file: number of the file.
+            place: a byte, or in tables the place that an id holds.
+        """
+        wanted = np.uint64(document_id(file, place))
+        group = int(np.searchsorted(self._bounds_of_groups[:, 0], wanted, "right")) - 1
+        nothing = cast(pa.Table, self.schema.empty_table())
+        if group < 0:
+            return nothing
+        rows = self._read(group, None)
+        ids = rows.column("document").to_numpy()
+        row = int(np.searchsorted(ids, wanted, "right")) - 1
+        length = max(1, rows.column("length")[row].as_py())
+        return rows.slice(row, 1) if int(wanted) < int(ids[row]) + length else nothing
