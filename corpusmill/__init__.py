@@ -17,7 +17,9 @@ What a trainer needs, and what `build` returns:
     TensorLoader        the same as PyTorch tensors
     MapDataset          a data set for PyTorch's DataLoader
     StreamingDataset    likewise, as a stream
-    mix                 several data sets by proportion
+    mix                 several data sets by proportion, or the sources of one
+    Stage               proportions that hold for a part of the training
+    curriculum          an order that reads a data set in stages, such as the shortest first
     collator_for        a model's arguments from rows
     push                a data set to the Hugging Face hub
     verify              every byte, row and count of a data set compared with its manifest
@@ -37,7 +39,9 @@ if TYPE_CHECKING:
     from corpusmill.reading.data_set import Dataset as Dataset
     from corpusmill.reading.load.loader import Loader as Loader
     from corpusmill.reading.make_batches import make_batches as make_batches
+    from corpusmill.reading.order.curriculum import curriculum as curriculum
     from corpusmill.reading.order.mixture import mix as mix
+    from corpusmill.reading.order.stages import Stage as Stage
     from corpusmill.reading.torch.dataset import MapDataset as MapDataset
     from corpusmill.reading.torch.loader import TensorLoader as TensorLoader
     from corpusmill.reading.torch.streaming import StreamingDataset as StreamingDataset
@@ -49,10 +53,12 @@ _MODULES = {
     "Dataset": "corpusmill.reading.data_set",
     "Loader": "corpusmill.reading.load.loader",
     "MapDataset": "corpusmill.reading.torch.dataset",
+    "Stage": "corpusmill.reading.order.stages",
     "StreamingDataset": "corpusmill.reading.torch.streaming",
     "TensorLoader": "corpusmill.reading.torch.loader",
     "build": "corpusmill.job",
     "collator_for": "corpusmill.reading.collate.collators",
+    "curriculum": "corpusmill.reading.order.curriculum",
     "inspect_corpus": "corpusmill.job",
     "make_batches": "corpusmill.reading.make_batches",
     "mix": "corpusmill.reading.order.mixture",

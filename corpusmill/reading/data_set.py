@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from corpusmill.dataset.file_checks import Problem
 from corpusmill.dataset.manifest import Manifest, Shard
@@ -27,6 +28,7 @@ from corpusmill.reading.rows import (
     gather_lists,
     gather_numbers,
     group,
+    integers,
 )
 from corpusmill.reading.tokenizer_check import Vocabulary, check_tokenizer
 
@@ -93,7 +95,7 @@ class Samples(ABC):
             UserError: a shard is damaged.
         """
         samples = self._check_numbers(samples)
-        epochs = np.zeros(len(samples), np.int64) if epochs is None else _integers("epochs", epochs)
+        epochs = np.zeros(len(samples), np.int64) if epochs is None else integers("epochs", epochs)
         if len(epochs) != len(samples):
             raise ValueError(f"epochs has {len(epochs)} numbers for {len(samples)} samples")
         return Rows(self._read(samples, epochs), samples, epochs)
@@ -111,20 +113,10 @@ class Samples(ABC):
         """Return the columns of some samples, int64[n], read in the given epochs, int64[n]."""
 
     def _check_numbers(self, samples: Integers) -> Integers:
-        samples = _integers("samples", samples)
+        samples = integers("samples", samples)
         if len(samples) and not 0 <= int(samples.min()) <= int(samples.max()) < len(self):
             raise IndexError(f"there are {len(self)} examples, numbered from 0")
         return samples
-
-
-def _integers(name: str, numbers: Integers) -> Integers:
-    if isinstance(numbers, np.ndarray) and numbers.ndim == 1 and numbers.dtype == np.int64:
-        return numbers
-    array = np.asarray(numbers)
-    # An empty list becomes an array of floats.
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise TypeError(f"{name} must be a flat array of integers")
-    return array.astype(np.int64, copy=False)
 
 
 class DataSet(Samples):
@@ -288,6 +280,10 @@ class DataSet(Samples):
         """Return the tokens of each example, int64[n], without reading it."""
         pieces = self._locate(self._check_numbers(samples))
         return gather_lengths(_parts(pieces, self.columns[0].name), len(samples))
+
+    def numbers(self, column: str, samples: Integers) -> npt.NDArray[Any]:
+        """Return a column with one number per row, any[n], without reading the others."""
+        return gather_numbers(_parts(self._locate(samples), column), len(samples))
 
     def stored_in(self, samples: Integers) -> list[Stored]:
         """Return the shards that hold some samples, int64[n]."""

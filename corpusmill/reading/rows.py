@@ -104,6 +104,21 @@ def _slice(column: Values, begin: int, end: int) -> Values:
     return column[begin:end]
 
 
+def integers(name: str, numbers: Any) -> Integers:
+    """Return numbers as int64[n].
+
+    Raises:
+        TypeError: they are not a flat array of integers.
+    """
+    if isinstance(numbers, np.ndarray) and numbers.ndim == 1 and numbers.dtype == np.int64:
+        return numbers
+    array = np.asarray(numbers)
+    # An empty list becomes an array of floats.
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise TypeError(f"{name} must be a flat array of integers")
+    return array.astype(np.int64, copy=False)
+
+
 def group(numbers: Integers, starts: Integers) -> list[tuple[int, Integers, Integers]]:
     """Group numbers by the stretches that they belong to, in the order of the stretches.
 

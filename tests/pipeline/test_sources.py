@@ -11,6 +11,7 @@ from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.dataset.storage import UrlFolder
 from corpusmill.dataset.verify import verify
+from corpusmill.errors import UserError
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.order.mixture import mix
@@ -143,6 +144,17 @@ def test_sources_are_read_by_themselves_and_mixed(data_set: Path) -> None:
     sources, _ = order.assign(np.arange(len(order)))
     assert (sources == 0).sum() == pytest.approx(0.75 * len(order), abs=1)
     assert len(samples) == len(parts["wiki"]) + len(parts["books"])
+    weights = {"wiki": 3, "books": 1, "web": 0}
+    whole_samples, whole_order = mix(whole, weights, seed=1)
+    named_samples, named_order = mix(parts, weights, seed=1)
+    assert whole_order == named_order
+    assert len(whole_samples) == len(named_samples) == len(whole)
+    read = whole_samples.take(whole_order.locate(np.arange(len(whole_order))))
+    begin, end = len(parts["books"]), len(parts["books"]) + len(parts["web"])
+    assert len(read) == len(order)
+    assert not ((read.samples >= begin) & (read.samples < end)).any()
+    with pytest.raises(UserError, match="no source 'wikipedia'; there are books, web, wiki"):
+        mix(whole, {"wikipedia": 3, "books": 1, "web": 0})
 
 
 def test_megatron_gets_a_blend(corpus: Path, tokenizer: Path, tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ class Batches:
         return {
             "version": _STATE_VERSION,
             "samples": self.samples.digest,
-            "order": self.order.describe(),
+            "order": self.order.describe(position.end),
             "number": position.number,
             "taken": [list(entry) for entry in position.pool_reads],
         }
@@ -179,21 +179,25 @@ class Batches:
     def load_state_dict(self, state: Mapping[str, Any]) -> Position:
         """Return the position that `state_dict` described.
 
-        Ranks, workers, batch size and collator may differ from the earlier ones.
+        Ranks, workers, batch size and collator may differ from the earlier ones, and stages of a
+        mixture that begin after the position.
 
         Raises:
             UserError: the state belongs to other data or to another order.
         """
-        expected = self.state_dict(Position(0))
+        # Both are missing in what is no state, which the version shows.
+        pool_reads = tuple(tuple(entry) for entry in state.get("taken", ()))
+        position = Position(int(state.get("number", 0)), pool_reads)
+        expected = self.state_dict(position)
         for name, cure in (
             ("version", "Use the version of corpusmill that wrote it"),
             ("samples", "Read the data of the earlier run"),
-            ("order", "Give the seed, shuffle, window and lanes of the earlier run"),
+            ("order", "Give the order of the earlier run, by the same seed and other values"),
         ):
             if state.get(name) != expected[name]:
                 cause = f"its {name} is {state.get(name)}, here it is {expected[name]}"
                 raise UserError("load_state_dict", cause, cure)
-        return Position(int(state["number"]), tuple(tuple(entry) for entry in state["taken"]))
+        return position
 
 
 def _block_sizes() -> Iterator[int]:

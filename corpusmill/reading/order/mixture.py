@@ -1,32 +1,40 @@
-"""Several data sets read as one, in given proportions.
+"""Several data sets read as one, in given proportions, which may change during training.
 
-An epoch of a mixture reads a fixed number of samples of each source, its quota. A source's own
-order continues from one epoch of the mixture to the next; after its last sample the source's own
-next epoch begins, with its own order and masks. Which source a place of the endless sequence of
-epochs belongs to, and which number of that source, is a function without memory: the samples of
-each source are spread evenly over the epoch, then places are permuted within short stretches. So
-sources alternate at random, and yet each stretch has its share of every source, to within one
-sample.
+A mixture has stages, in each of which every source has an exact number of samples, its quota. The
+last stage is repeated without end: a mixture in constant proportions has a single stage, which is
+its epoch. A source's own order continues from one stage to the next; after its last sample the
+source's own next epoch begins, with its own order and masks. Which source a place of the endless
+sequence belongs to, and which number of that source, is a function without memory: the samples of
+each source are spread evenly over the stage, then places are permuted within short stretches. So
+sources alternate at random, and yet each stage up to the end of any stretch has its share of every
+source, to within one sample of two sources, and two samples of more.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from corpusmill.arrays.columns import Role
-from corpusmill.arrays.kernel_cache import njit
-from corpusmill.arrays.randomness import MIXTURE, derive_key, draw
 from corpusmill.errors import UserError
 from corpusmill.reading.cache.shard_cache import Stored
-from corpusmill.reading.data_set import Samples, digest_of
-from corpusmill.reading.order.order import Order
-from corpusmill.reading.order.permutation import permute
+from corpusmill.reading.data_set import DataSet, Samples, digest_of
+from corpusmill.reading.keywords import check_minimum
+from corpusmill.reading.order.alternation import Turns
+from corpusmill.reading.order.order import Order, Ordering
+from corpusmill.reading.order.stages import (
+    EpochSize,
+    Quotas,
+    Stage,
+    Weights,
+    check_quotas,
+    plan_stages,
+    read_weights,
+    share,
+    tell_apart,
+)
 from corpusmill.reading.rows import Integers, Part, Values, gather, group
-
-EpochSize = int | Literal["first_exhausted", "all_exhausted"]
 
 
 class JoinedSamples(Samples):
@@ -93,20 +101,27 @@ class MixtureOrder:
 
     Attributes:
         orders: the order of each source.
-        quotas: samples of each source in an epoch of the mixture.
+        stages: samples of each source in each stage, one stage after another; the last is repeated.
         seed: the seed by which the sources alternate.
         shuffle: whether they alternate at random.
+        epoch_size: samples in an epoch of the mixture; None for those of all stages.
         stretch: the number of consecutive places that are permuted together.
     """
 
-    orders: tuple[Order, ...]
-    quotas: tuple[int, ...]
+    orders: tuple[Ordering, ...]
+    stages: tuple[Quotas, ...]
     seed: int = 0
     shuffle: bool = True
+    epoch_size: int | None = None
     stretch: int = 1024
+    _turns: Turns = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Prepare the stages."""
+        object.__setattr__(self, "_turns", Turns.from_quotas(self.stages))
 
     def __len__(self) -> int:
-        return sum(self.quotas)
+        return self.epoch_size or sum(map(sum, self.stages))
 
     def locate(self, numbers: Integers) -> Integers:
         """Return the samples, int64[n], by their number in JoinedSamples of the same sources."""
@@ -119,38 +134,51 @@ class MixtureOrder:
         """Return the epochs, int64[n], of the sources, not of the mixture."""
         return self._look_up(numbers, lambda source, own: self.orders[source].epochs(own))
 
-    def describe(self) -> dict[str, Any]:
-        """Return the parameters as JSON types."""
+    def describe(self, end: int | None = None) -> dict[str, Any]:
+        """Return the parameters of the sequence before a number as JSON types.
+
+        Stages that begin later are not among them, so that these may still be changed.
+
+        Args:
+            end: the number; None for the end of all stages.
+
+        Example:
+            "stages" is [[0, [9, 1]], [1000, [5, 5]]] where the quotas of the sources are 9 and 1
+            again and again, and 5 and 5 from number 1000 on.
+        """
+        starts, bases = self._turns.starts, self._turns.bases
+        end = int(starts[-1]) + 1 if end is None else max(end, 1)
+        begun = self.stages[: int(np.searchsorted(starts, end))]
+        # In the last stage, how often it has begun.
+        turns = -(-(end - int(starts[len(begun) - 1])) // sum(begun[-1]))
+        reads = bases[len(begun) - 1] + max(1, turns) * np.array(begun[-1])
         return {
-            "orders": [order.describe() for order in self.orders],
-            "quotas": list(self.quotas),
+            "orders": [
+                order.describe(read)
+                for order, read in zip(self.orders, reads.tolist(), strict=True)
+            ],
+            "stages": [
+                [int(starts[place]), list(quotas)]
+                for place, quotas in enumerate(begun)
+                if not place or quotas != begun[place - 1]
+            ],
             "seed": self.seed,
             "shuffle": self.shuffle,
             "stretch": self.stretch,
         }
 
     def assign(self, numbers: Integers) -> tuple[Integers, Integers]:
-        """Return the source of each number, and its number in that source's endless sequence.
+        """Return the source of each number, int64[n], and its number in that source's sequence.
 
-        Args:
-            numbers: int64[n], places in the mixture's endless sequence of epochs.
-
-        Returns:
-            int64[n], int64[n].
-
-        Example:
-            with quotas 2 and 1 and without shuffling the numbers 0 to 5 belong to the sources
-            [1, 0, 0, 1, 0, 0], where they are the numbers [0, 0, 1, 1, 2, 3].
+        See `Turns.assign`.
         """
-        quotas = np.array(self.quotas, np.int64)
         stretch = self.stretch if self.shuffle else 1
-        sources, own = _assign(np.asarray(numbers, np.int64), quotas, stretch, np.uint64(self.seed))
-        return sources, own
+        return self._turns.assign(np.asarray(numbers, np.int64), stretch, self.seed)
 
     def _look_up(self, numbers: Integers, look_up: Callable[[int, Integers], Integers]) -> Integers:
         sources, own = self.assign(numbers)
         results = np.empty(len(sources), np.int64)
-        for source in range(len(self.quotas)):
+        for source in range(len(self.orders)):
             places = np.flatnonzero(sources == source)
             if len(places):
                 results[places] = look_up(source, own[places])
@@ -158,123 +186,98 @@ class MixtureOrder:
 
 
 def mix(
-    sources: Sequence[Samples],
-    proportions: Sequence[float],
+    sources: Samples | Mapping[str, Samples] | Sequence[Samples],
+    proportions: Weights | Sequence[Stage],
     *,
     seed: int = 0,
     shuffle: bool = True,
     window: int = 2**17,
-    epoch_size: EpochSize = "first_exhausted",
+    epoch_size: EpochSize | None = None,
+    orders: Mapping[str, Ordering] | Sequence[Ordering | None] | None = None,
 ) -> tuple[JoinedSamples, MixtureOrder]:
     """Return the samples of several data sets, and an order that reads them in proportion.
 
     Args:
-        sources: data sets with the same columns and the same tokenizer.
-        proportions: the proportion of each source among the samples; they need not sum to 1.
+        sources: data sets with the same columns and the same tokenizer, in a list or by name; or
+            one data set that was built of sources with names.
+        proportions: the proportion of each source among the samples, in a list or by name; they
+            need not sum to 1, and 0 leaves a source out. Or the stages of a training, with
+            proportions of their own; after the last one its proportions at the end stay.
         seed: the seed of all orders.
         shuffle: whether to shuffle. If not, sources alternate evenly and each is read in the order
             in which it is stored.
         window: the window of each source's own order.
-        epoch_size: samples in an epoch of the mixture. "first_exhausted" ends it when one source
-            has been read exactly once; "all_exhausted" when each has been read at least once.
+        epoch_size: samples in an epoch of the mixture. "first_exhausted", the default, ends it when
+            one source has been read exactly once; "all_exhausted" when each has been read at least
+            once. With stages it is a number, by default that of the samples of all stages.
+        orders: orders of sources by name or in a list, such as a `curriculum`; the sources that it
+            lacks, or that have None, have the usual order.
 
     Raises:
-        UserError: the sources cannot be read as one, or a source would not be read at all.
+        UserError: the sources cannot be read as one, or a source with a proportion would not be
+            read at all.
 
     Example:
         sources of 100 and 1000 samples and proportions (1, 2) give epochs of 100 + 200 samples, or
         of 500 + 1000 with "all_exhausted".
     """
-    joined = JoinedSamples(sources)
-    sizes = [len(source) for source in sources]
-    quotas = share(sizes, proportions, epoch_size)
-    orders = tuple(Order(source.shard_sizes, seed, shuffle, window) for source in sources)
-    return joined, MixtureOrder(orders, quotas, seed, shuffle)
-
-
-def share(
-    sizes: Sequence[int], proportions: Sequence[float], epoch_size: EpochSize
-) -> tuple[int, ...]:
-    """Return the samples of each source in an epoch of a mixture.
-
-    Args:
-        sizes: samples of each source, 1 or more.
-        proportions: as in `mix`.
-        epoch_size: as in `mix`.
-
-    Raises:
-        UserError: the proportions are not valid, or a source would not be read at all.
-
-    Example:
-        sizes (100, 1000), proportions (1, 2) and 10 samples per epoch give (3, 7).
-    """
-    value = f"proportions={tuple(proportions)}"
-    if len(sizes) != len(proportions) or not all(0 < part < np.inf for part in proportions):
-        cause = f"each of the {len(sizes)} sources needs one number above 0"
-        raise UserError(value, cause, "Give as many numbers as sources")
-    parts = [Fraction(part) for part in proportions]
+    names, parts = _name_sources(sources)
+    joined = JoinedSamples(parts)
+    sizes = [len(part) for part in parts]
     if isinstance(epoch_size, int):
-        total = sum(parts)
-        bounds = [round(epoch_size * sum(parts[:place]) / total) for place in range(len(parts))]
-        quotas = np.diff([*bounds, epoch_size]).tolist()
+        check_minimum("epoch_size", epoch_size, 1)
+    own = _find_orders(orders, names, parts)
+    usual = [Order(part.shard_sizes, seed, shuffle, window) for part in parts]
+    chosen = tuple(order or other for order, other in zip(own, usual, strict=True))
+    stages, weights = tell_apart(proportions)
+    if stages:
+        if isinstance(epoch_size, str):
+            cause = "with stages, an epoch has a number of samples"
+            raise UserError(f"epoch_size={epoch_size}", cause, "Give a number, or omit it")
+        quotas, samples = plan_stages(stages, sizes, names)
+        return joined, MixtureOrder(chosen, quotas, seed, shuffle, epoch_size or samples)
+    shares = read_weights(weights, names, len(parts))
+    epoch = share(sizes, shares, epoch_size or "first_exhausted")
+    check_quotas(f"proportions={proportions}", epoch, shares, names)
+    return joined, MixtureOrder(chosen, (epoch,), seed, shuffle)
+
+
+def _name_sources(
+    sources: Samples | Mapping[str, Samples] | Sequence[Samples],
+) -> tuple[tuple[str, ...] | None, tuple[Samples, ...]]:
+    """Return the sources and their names, if they have any."""
+    if isinstance(sources, DataSet):
+        sources = sources.by_source()
+    if isinstance(sources, Samples):
+        cause = "only a data set knows the names of its sources"
+        raise UserError(repr(sources), cause, "Give the samples of each source, by its name")
+    if isinstance(sources, Mapping):
+        return tuple(sources), tuple(sources.values())
+    return None, tuple(sources)
+
+
+def _find_orders(
+    orders: Mapping[str, Ordering] | Sequence[Ordering | None] | None,
+    names: tuple[str, ...] | None,
+    sources: Sequence[Samples],
+) -> list[Ordering | None]:
+    """Return the given order of each source, None for those without one."""
+    if isinstance(orders, Mapping):
+        unknown = [name for name in orders if name not in (names or ())]
+        if unknown:
+            cause = f"there is no source {unknown[0]!r}"
+            raise UserError("orders", cause, f"Give orders of {', '.join(names or ())}")
+        own = [orders.get(name) for name in names or ()]
     else:
-        passes = [size / part for size, part in zip(sizes, parts, strict=True)]
-        scale = min(passes) if epoch_size == "first_exhausted" else max(passes)
-        quotas = [round(scale * part) for part in parts]
-    if min(quotas) < 1:
-        source, total_quota = quotas.index(min(quotas)), sum(quotas)
-        cause = f"source {source} has no sample in an epoch of {total_quota}"
-        raise UserError(value, cause, "Give it a larger share, or a larger epoch_size")
-    return tuple(quotas)
-
-
-@njit
-def _assign(
-    numbers: np.ndarray, quotas: np.ndarray, stretch: int, seed: np.uint64
-) -> tuple[np.ndarray, np.ndarray]:
-    sources, own = np.empty_like(numbers), np.empty_like(numbers)
-    total = quotas.sum()
-    for i in range(len(numbers)):
-        epoch = numbers[i] // total
-        place = numbers[i] - epoch * total
-        number = place // stretch
-        begin = number * stretch
-        if stretch > 1:
-            key = draw(np.uint64(derive_key(seed, number, epoch, MIXTURE)), 0)
-            place = begin + permute(place - begin, min(stretch, total - begin), key)
-        # Of the places that no earlier source has, a source gets those at which its share of them
-        # grows to the next whole number (Bresenham's line).
-        left = total
-        source = 0
-        while source < len(quotas) - 1:
-            before = _floor_share(place, quotas[source], left)
-            if _floor_share(place + 1, quotas[source], left) > before:
-                place = before
-                break
-            place -= before
-            left -= quotas[source]
-            source += 1
-        sources[i] = source
-        own[i] = epoch * quotas[source] + place
-    return sources, own
-
-
-@njit
-def _floor_share(place: int, part: int, whole: int) -> int:
-    """Return the floor of place * part / whole, even if the product exceeds 64 bits.
-
-    A float64 is close to it for numbers below 2**50. The remainder shows the error; it is small,
-    and so it is right even where the products have wrapped around.
-    """
-    floor = int(np.float64(place) * (np.float64(part) / np.float64(whole)))
-    remainder = place * part - floor * whole
-    while remainder < 0:
-        floor -= 1
-        remainder += whole
-    while remainder >= whole:
-        floor += 1
-        remainder -= whole
-    return floor
+        own = [None] * len(sources) if orders is None else list(orders)
+    for place, (order, source) in enumerate(zip(own, sources, strict=False)):
+        if order is not None and len(order) != len(source):
+            cause = f"it is an order of {len(order):,} samples, and the source has {len(source):,}"
+            raise UserError(f"orders[{place}]", cause, "Give the order of this source")
+    if len(own) != len(sources):
+        cause = f"there are {len(sources)} sources"
+        raise UserError(f"orders of {len(own)} sources", cause, "Give as many, or a dictionary")
+    return own
 
 
 def _check_alike(sources: Sequence[Samples]) -> None:
@@ -284,6 +287,8 @@ def _check_alike(sources: Sequence[Samples]) -> None:
     names = ", ".join(column.name for column in first.columns)
     for number, source in enumerate(sources):
         value, manifest = f"sources[{number}]", source.manifest
+        if not len(source):
+            raise UserError(value, "it has no samples", "Leave it out")
         if manifest.tokenizer.sha256 != first.tokenizer.sha256:
             cause = "its tokenizer is not that of the first source"
             raise UserError(value, cause, "Mix data sets that were built with one tokenizer")

@@ -44,8 +44,12 @@ class Ordering(Protocol):
     def epochs(self, numbers: Integers) -> Integers:
         """Return how often each of these samples was read before, int64[n]; masks depend on it."""
 
-    def describe(self) -> dict[str, Any]:
-        """Return the parameters as JSON types; equal ones give equal orders."""
+    def describe(self, end: int | None = None) -> dict[str, Any]:
+        """Return the parameters as JSON types; equal ones give equal orders.
+
+        Args:
+            end: what only affects this number and later ones is left out; None for nothing.
+        """
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,7 @@ class Order:
         """Return the epoch of each number, int64[n]."""
         return numbers // len(self)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self, end: int | None = None) -> dict[str, Any]:  # noqa: ARG002  all the same
         """Return the parameters but for the shards, which the digest of the data set covers."""
         return {name: getattr(self, name) for name in ("seed", "shuffle", "window", "lanes")}
 

@@ -26,7 +26,8 @@ class Position:
         number: the first number that has not been read. Within a pool that is read in another
             order, it is the first number of the pool.
         pool_reads: what was read of such a pool, one entry for each time that the pool was
-            arranged: the parameters of the arrangement, and last the number of samples read.
+            arranged: the number of samples added to it, the parameters of the arrangement, and
+            last the number of samples read.
     """
 
     number: int
@@ -36,6 +37,11 @@ class Position:
     def samples_read(self) -> int:
         """All samples of the sequence that were read before this position."""
         return self.number + sum(entry[-1] for entry in self.pool_reads)
+
+    @property
+    def end(self) -> int:
+        """The number after the last one on which the position depends: the end of the pool."""
+        return self.number + sum(entry[0] for entry in self.pool_reads)
 
 
 class Pool(Protocol):

@@ -4,15 +4,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from corpusmill.errors import UserError
 from corpusmill.reading.load.batches import Batches
+from corpusmill.reading.order.curriculum import curriculum
 from corpusmill.reading.order.length_batches import LengthBatches
-from corpusmill.reading.order.mixture import JoinedSamples, MixtureOrder, mix, share
+from corpusmill.reading.order.mixture import JoinedSamples, mix
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import FixedBatches, Position
+from corpusmill.reading.order.stages import Stage
 from corpusmill.reading.rows import Lists
 from tests.tools.manifests import INPUT_IDS
 from tests.tools.numbered_samples import AsTheyAre, NumberedSamples, read_epoch
@@ -21,38 +21,6 @@ SMALL = NumberedSamples((60, 40), digest="small")
 LARGE = NumberedSamples((500, 300, 200), digest="large", seed=1)
 
 OTHER_TOKENIZER = replace(SMALL.manifest.tokenizer, sha256="f" * 64)
-
-quotas = st.lists(st.integers(1, 400), min_size=1, max_size=6).map(tuple)
-
-
-def order_of(quotas: tuple[int, ...], seed: int = 0, shuffle: bool = True) -> MixtureOrder:
-    return MixtureOrder((), quotas, seed, shuffle, stretch=64)
-
-
-@settings(deadline=None)
-@given(quotas, st.integers(0, 2**64 - 1), st.booleans(), st.integers(0, 2**30))
-def test_an_epoch_has_the_quota_of_each_source_which_continues_in_the_next_epoch(
-    quotas: tuple[int, ...], seed: int, shuffle: bool, epoch: int
-) -> None:
-    order = order_of(quotas, seed, shuffle)
-    begin = epoch * len(order)
-    sources, own = order.assign(np.arange(begin, begin + 2 * len(order)))
-    for source, quota in enumerate(quotas):
-        expected = np.arange(epoch * quota, (epoch + 2) * quota)
-        assert np.array_equal(np.sort(own[sources == source]), expected)
-        assert (sources[: len(order)] == source).sum() == quota
-
-
-@settings(deadline=None)
-@given(quotas, st.integers(0, 9))
-def test_each_stretch_has_its_share_of_each_source(quotas: tuple[int, ...], seed: int) -> None:
-    order = order_of(quotas, seed)
-    sources, _ = order.assign(np.arange(len(order)))
-    for begin in range(0, len(order), 64):
-        stretch = sources[begin : begin + 64]
-        for source, quota in enumerate(quotas):
-            fair = quota / len(order) * len(stretch)
-            assert abs((stretch == source).sum() - fair) < 2 + len(quotas) / 2
 
 
 def test_a_number_is_the_same_sample_in_any_company() -> None:
@@ -72,13 +40,13 @@ def test_sources_alternate_at_random_and_each_in_its_own_order() -> None:
     assert not np.array_equal(own[sources == 0], np.arange(1000))
     _, plain = mix([LARGE, LARGE], [1, 1], shuffle=False)
     sources, own = plain.assign(np.arange(20))
-    assert sources.tolist() == [1, 0] * 10
+    assert sources.tolist() == [0, 1] * 10
     assert own.tolist() == [place // 2 for place in range(20)]
 
 
 def test_an_exhausted_source_begins_its_next_epoch() -> None:
     joined, order = mix([SMALL, LARGE], [1, 1], epoch_size="all_exhausted")
-    assert order.quotas == (1000, 1000)
+    assert order.stages == ((1000, 1000),)
     numbers = np.arange(len(order))
     samples, epochs = order.locate(numbers), order.epochs(numbers)
     small = samples < 100
@@ -91,39 +59,15 @@ def test_an_exhausted_source_begins_its_next_epoch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("proportions", "epoch_size", "expected"),
-    [
-        ((1, 2), "first_exhausted", (100, 200)),
-        ((1, 2), "all_exhausted", (500, 1000)),
-        ((0.1, 0.9), "first_exhausted", (100, 900)),
-        ((1, 20), "first_exhausted", (50, 1000)),
-        ((0.3, 0.3), "first_exhausted", (100, 100)),
-        ((1, 2), 10, (3, 7)),
-        ((2, 1), 3000, (2000, 1000)),
-    ],
-)
-def test_quotas(proportions: Any, epoch_size: Any, expected: tuple[int, int]) -> None:
-    assert share((100, 1000), proportions, epoch_size) == expected
-
-
-@settings(deadline=None)
-@given(st.lists(st.floats(0.01, 10), min_size=1, max_size=6), st.integers(10_000, 10**9))
-def test_quotas_of_a_given_size_are_those_of_the_proportions(
-    proportions: list[float], size: int
-) -> None:
-    result = share([1] * len(proportions), proportions, size)
-    assert sum(result) == size
-    for quota, part in zip(result, proportions, strict=True):
-        assert abs(quota - size * part / sum(proportions)) <= 1.001
-
-
-@pytest.mark.parametrize(
     ("proportions", "epoch_size", "message"),
     [
         ((1,), 10, "each of the 2 sources"),
-        ((1, 0), 10, "one number above 0"),
-        ((1, float("nan")), 10, "one number above 0"),
-        ((1, 1000), 10, "source 0 has no sample in an epoch of 10"),
+        ((1, -1), 10, "one number, 0 or more"),
+        ((1, 1000), 10, r"proportions=\(1, 1000\): source 0 has no sample in 10"),
+        ((1, 1), 0, "epoch_size=0: epoch_size must be positive"),
+        (([Stage([1, 1], 10)]), "all_exhausted", "with stages, an epoch has a number"),
+        ([Stage([1, 1], 10), 1], None, "some are stages, and others are not"),
+        ({"a": 1, "b": 1}, None, "the sources have no names"),
     ],
 )
 def test_proportions_that_leave_a_source_out_are_refused(
@@ -131,29 +75,6 @@ def test_proportions_that_leave_a_source_out_are_refused(
 ) -> None:
     with pytest.raises(UserError, match=message):
         mix([SMALL, LARGE], proportions, epoch_size=epoch_size)
-
-
-def assign_by_hand(number: int, quotas: tuple[int, ...]) -> tuple[int, int]:
-    """Return the source and its own number, computed with Python's unbounded integers."""
-    epoch, place = divmod(number, sum(quotas))
-    left = sum(quotas)
-    for source, quota in enumerate(quotas):
-        before = place * quota // left
-        if (place + 1) * quota // left > before:
-            return source, epoch * quota + before
-        place, left = place - before, left - quota
-    raise AssertionError
-
-
-def test_epochs_far_beyond_32_bits_are_exact() -> None:
-    drawn = np.random.default_rng(1)
-    for sources in (2, 3, 7):
-        for _ in range(50):
-            quotas = tuple(drawn.integers(1, 2**47, sources).tolist())
-            order = order_of(quotas, shuffle=False)
-            numbers = drawn.integers(0, 100 * sum(quotas), 100)
-            result = zip(*(part.tolist() for part in order.assign(numbers)), strict=True)
-            assert list(result) == [assign_by_hand(number, quotas) for number in numbers.tolist()]
 
 
 def test_rows_are_those_of_the_sources_with_new_numbers() -> None:
@@ -199,22 +120,156 @@ def test_sources_that_cannot_be_read_as_one_are_refused(
         mix([SMALL, other], [1, 1])
 
 
-def test_no_sources_are_refused() -> None:
+def test_no_sources_and_empty_ones_are_refused() -> None:
     with pytest.raises(UserError, match="nothing to mix"):
         mix([], [])
+    with pytest.raises(UserError, match=r"sources\[1\]: it has no samples"):
+        mix([SMALL, NumberedSamples((0,))], [1, 1])
+
+
+def batches(proportions: Any, sources: Any = (SMALL, LARGE), **options: Any) -> Batches:
+    return Batches(*mix(sources, proportions, seed=2, **options), FixedBatches(4), AsTheyAre())
+
+
+def saved(read: Batches, position: Position) -> dict[str, Any]:
+    return dict(json.loads(json.dumps(read.state_dict(position))))
 
 
 def test_a_state_belongs_to_its_sources_and_proportions() -> None:
-    def batches(sources: list[NumberedSamples], proportions: list[int]) -> Batches:
-        return Batches(*mix(sources, proportions, seed=2), FixedBatches(4), AsTheyAre())
-
-    mixed = batches([SMALL, LARGE], [1, 1])
-    state = json.loads(json.dumps(mixed.state_dict(Position(44))))
+    mixed = batches([1, 1])
+    state = saved(mixed, Position(44))
     assert mixed.load_state_dict(state) == Position(44)
     with pytest.raises(UserError, match="its samples is"):
-        batches([LARGE, SMALL], [1, 1]).load_state_dict(state)
+        batches([1, 1], [LARGE, SMALL]).load_state_dict(state)
     with pytest.raises(UserError, match="its order is"):
-        batches([SMALL, LARGE], [1, 2]).load_state_dict(state)
+        batches([1, 2]).load_state_dict(state)
+
+
+PLAN = [Stage([1, 1], 200), Stage([1, 3], 100), Stage([3, 1], 100)]
+
+
+def test_stages_follow_one_another_and_the_last_weights_stay() -> None:
+    joined, order = mix([SMALL, LARGE], PLAN, seed=2)
+    assert len(order) == 400
+    assert order.stages == ((100, 100), (25, 75), (75, 25))
+    samples, epochs = (look_up(np.arange(800)) for look_up in (order.locate, order.epochs))
+    small = samples < len(SMALL)
+    read = [int(small[begin : begin + 100].sum()) for begin in range(200, 800, 100)]
+    assert (int(small[:200].sum()), *read) == (100, 25, 75, 75, 75, 75, 75)
+    # Its own epochs are whole: it continues from one stage to the next.
+    for epoch in range(5):
+        own = samples[small & (epochs == epoch)]
+        assert sorted(own) == list(range(100))
+    assert len(mix([SMALL, LARGE], PLAN, epoch_size=50)[1]) == 50
+    assert len(joined) == 1100
+
+
+@pytest.mark.parametrize(
+    ("later", "number", "is_same"),
+    [
+        ([Stage([1, 1], 200), Stage([5, 1], 60)], 200, True),
+        ([Stage([1, 1], 200), Stage([5, 1], 60)], 201, False),
+        ([*PLAN, Stage([9, 1], 100)], 400, True),
+        ([*PLAN, Stage([9, 1], 100)], 401, False),
+        ([*PLAN, PLAN[-1], Stage([9, 1], 100)], 500, True),
+        ([*PLAN[:2], Stage([1, 1], 100, ramp=True)], 300, True),
+        ([*PLAN[:2], Stage([1, 1], 100, ramp=True)], 301, False),
+        ([Stage([1, 1], 201), *PLAN[1:]], 0, False),
+    ],
+)
+def test_stages_that_have_not_begun_may_be_changed(
+    later: list[Stage], number: int, is_same: bool
+) -> None:
+    state, changed = saved(batches(PLAN), Position(number)), batches(later)
+    if not is_same:
+        with pytest.raises(UserError, match="its order is"):
+            changed.load_state_dict(state)
+        return
+    position = changed.load_state_dict(state)
+    assert position == Position(number)
+    numbers = np.arange(number)
+    assert np.array_equal(changed.order.locate(numbers), batches(PLAN).order.locate(numbers))
+
+
+def test_a_mixture_in_constant_proportions_may_go_on_as_a_plan() -> None:
+    constant, begun = batches([1, 1], epoch_size=100), [Stage([1, 1], 100)] * 3
+    state = saved(constant, Position(260))
+    changed = batches([*begun, Stage([1, 9], 50)])
+    assert changed.load_state_dict(state) == Position(260)
+    with pytest.raises(UserError, match="its order is"):
+        batches([*begun[:2], Stage([1, 9], 50)]).load_state_dict(state)
+
+
+def test_stages_cannot_be_changed_that_an_open_pool_has_reached() -> None:
+    def by_length(plan: list[Stage]) -> Batches:
+        joined, order = mix([SMALL, LARGE], plan, seed=2)
+        batching = LengthBatches(joined, order, max_tokens=100, pool_size=150)
+        return Batches(joined, order, batching, AsTheyAre())
+
+    whole = by_length(PLAN)
+    steps = read_epoch(whole, Position(0))
+    within = next(step.position for step in steps if step.position.samples_read > 160)
+    assert within.number < 200 < within.end
+    with pytest.raises(UserError, match="its order is"):
+        by_length([PLAN[0], Stage([9, 1], 100)]).load_state_dict(saved(whole, within))
+    assert by_length([*PLAN[:2], Stage([9, 1], 100)]).load_state_dict(saved(whole, within))
+
+
+def test_sources_have_names() -> None:
+    parts = {"small": SMALL, "large": LARGE}
+    named, order = mix(parts, {"large": 3, "small": 1}, seed=5)
+    _, listed = mix([SMALL, LARGE], [1, 3], seed=5)
+    assert order == listed
+    assert named.sources == (SMALL, LARGE)
+    _, staged = mix(
+        parts, [Stage({"large": 1, "small": 0}, 50), Stage({"small": 1, "large": 0}, 9)]
+    )
+    assert staged.stages == ((0, 50), (9, 0))
+    with pytest.raises(UserError, match="source small has no sample in 5"):
+        mix(parts, {"small": 1, "large": 1000}, epoch_size=5)
+    with pytest.raises(UserError, match="no source 'medium'; there are small, large"):
+        mix(parts, {"small": 1, "large": 1, "medium": 1})
+    with pytest.raises(UserError, match="only a data set knows the names of its sources"):
+        mix(LARGE, {"small": 1})
+
+
+def test_a_source_may_have_an_order_of_its_own() -> None:
+    parts = {"small": SMALL, "large": LARGE}
+    first = curriculum(LARGE, "length", [6], seed=5)
+    _, order = mix(parts, {"small": 1, "large": 3}, seed=5, orders={"large": first})
+    _, usual = mix(parts, {"small": 1, "large": 3}, seed=5)
+    numbers = np.arange(len(order))
+    sources, own = order.assign(numbers)
+    large = sources == 1
+    samples = order.locate(numbers)
+    assert np.array_equal(samples[large] - len(SMALL), first.locate(own[large]))
+    assert np.array_equal(samples[~large], usual.locate(numbers)[~large])
+    assert order.describe()["orders"][1] == first.describe()
+    assert mix([SMALL, LARGE], [1, 3], seed=5, orders=[None, first])[1] == order
+    for wrong, message in (
+        ({"medium": first}, "no source 'medium'"),
+        ({"small": first}, "order of 1,000 samples, and the source has 100"),
+    ):
+        with pytest.raises(UserError, match=message):
+            mix(parts, {"small": 1, "large": 3}, orders=wrong)
+    with pytest.raises(UserError, match="there are 2 sources"):
+        mix([SMALL, LARGE], [1, 3], orders=[None])
+
+
+def test_mixtures_of_mixtures_know_which_stages_have_begun() -> None:
+    inner, order = mix([SMALL, LARGE], PLAN, seed=2)
+    other = NumberedSamples((400,), digest="other")
+
+    def outer(plan: list[Stage]) -> Batches:
+        _, changed = mix([SMALL, LARGE], plan, seed=2, epoch_size=len(inner))
+        samples, mixed = mix([inner, other], [1, 1], orders=[changed, None], epoch_size=100)
+        return Batches(samples, mixed, FixedBatches(4), AsTheyAre())
+
+    assert len(order) == 400
+    state = saved(outer(PLAN), Position(400))  # 200 of them are of the first stage
+    assert outer([PLAN[0], Stage([1, 9], 50)]).load_state_dict(state)
+    with pytest.raises(UserError, match="its order is"):
+        outer([PLAN[0], Stage([1, 9], 50)]).load_state_dict(saved(outer(PLAN), Position(401)))
 
 
 def test_batches_by_length_of_a_mixture() -> None:
