@@ -20,7 +20,6 @@ from corpusmill.formats.options import OutputOptions
 from corpusmill.layout.placement import Layout
 from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.random_documents import candidate_limit
-from corpusmill.tokenization.encoding import tokenized_schema
 from transforms import trees
 from transforms.build import SHARDS, BuildShards, ShardOptions
 from transforms.candidates import CANDIDATES
@@ -32,6 +31,7 @@ from transforms.overlaps import StoredPassages
 from transforms.plan import Plan, PlanTasks
 from transforms.pool import POOL, PoolOptions, WritePool
 from transforms.prepare import SEGMENTS, Preparation, PrepareDocuments
+from transforms.provenance import ProvenanceOptions
 from transforms.read import READ_RANGES, REJECTS
 from transforms.recovery.workplace import Workplace
 from transforms.shuffle import GatherShards, Routes
@@ -93,11 +93,17 @@ def build_dataset(pipeline: beam.Pipeline, job: Job) -> None:
         drawn = prepared[CANDIDATES] | "WritePool" >> WritePool(plan_pool(job, pool_tokens))
         pool = drawn[POOL]
         counts.append(drawn[COUNTS])
-    schema = tokenized_schema(job.tokenizing.token_dtype)
+    schema = job.tokenizing.schema
     gather = GatherShards(job.routes, job.place, schema)
     shards = prepared[SEGMENTS] | "GatherShards" >> gather
     options = ShardOptions(
-        job.objective, job.output_options, job.layout, schema, job.place, job.sources
+        job.objective,
+        job.output_options,
+        job.layout,
+        schema,
+        job.place,
+        job.sources,
+        plan_provenance(job),
     )
     built = shards | "BuildShards" >> BuildShards(options, pool)
     counts.append(built[COUNTS])
@@ -123,6 +129,14 @@ def plan_tasks(
     )
     found = tasks | "FindDuplicates" >> FindDuplicates(options)
     return found[TASKS], [found[COUNTS]]
+
+
+def plan_provenance(job: Job) -> ProvenanceOptions | None:
+    """Return how it is told where rows come from; None if it is not told."""
+    if job.header.provenance is None:
+        return None
+    bins, fields = max(1, len(job.commit.bins)), job.documents.keep_fields
+    return ProvenanceOptions(job.layout, job.place.temp_folder, bins, fields)
 
 
 def plan_preparation(job: Job, pool_tokens: int) -> Preparation:

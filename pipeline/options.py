@@ -104,6 +104,10 @@ class DatasetOptions(CorpusOptions):
 
     output: str
     """Folder of the data set: a new or an empty one."""
+    provenance: bool = True
+    """Write beside the shards where each row comes from: its documents, their places in the input,
+    and which of their tokens it holds (`corpusmill trace`). This takes up to 2 % of the data set's
+    bytes."""
     max_rejects: float | None = None
     """How many rejects are allowed, as a number (100) or as a share of the input's lines (0.001);
     all by default."""

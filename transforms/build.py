@@ -28,6 +28,7 @@ from corpusmill.objectives.random_documents import Pool
 from transforms.coders import NamedOutputs
 from transforms.elements import Segment, WrittenFile
 from transforms.pool import map_pool
+from transforms.provenance import ProvenanceOptions, ShardProvenance
 from transforms.recovery.journal import Journal, Output
 from transforms.recovery.workplace import Workplace
 from transforms.sort import RowSorter
@@ -58,6 +59,7 @@ class ShardOptions:
             (`corpusmill.tokenization.encoding.tokenized_schema`).
         place: where the run works.
         sources: names of the sources, in the order of the layout's; empty where there is but one.
+        provenance: how it is told where rows come from; None if it is not told.
     """
 
     objective: Objective
@@ -66,6 +68,7 @@ class ShardOptions:
     documents_schema: pa.Schema
     place: Workplace
     sources: tuple[str, ...] = ()
+    provenance: ProvenanceOptions | None = None
 
 
 class ShardDoFn(beam.DoFn):
@@ -95,21 +98,30 @@ class ShardDoFn(beam.DoFn):
         pool = (
             self._shared.acquire(lambda: map_pool(pool_path), tag=pool_path) if pool_path else None
         )
-        with scratch_folder(self._options.place.temp_folder) as scratch:
-            examples = self._build(shard, segments, pool)
+        scratch_of_shard = scratch_folder(self._options.place.temp_folder)
+        provenance = ShardProvenance(self._options.provenance, shard)
+        with scratch_of_shard as scratch, provenance:
+            examples = self._build(shard, segments, pool, provenance)
             if not self._layout.firsts:
                 rows = RowSorter(self._rows, scratch, SORT_BYTES)
                 for batch in examples:
                     rows.add(batch)
                 examples = rows.drain(FORMATS[self._options.output.output_format].group_rows)
-            yield from (("", file) for file in self._write(shard, examples))
+            yield from (("", file) for file in self._write(shard, examples, provenance))
+        yield from (("", file) for file in provenance.written())
         yield from self._tally.outputs()
 
     def _build(
-        self, shard: int, segments: Iterable[Segment], pool: Pool | None
+        self,
+        shard: int,
+        segments: Iterable[Segment],
+        pool: Pool | None,
+        provenance: ShardProvenance,
     ) -> Iterator[pa.RecordBatch]:
         seed, repeats = self._layout.seed, self._objective.repeats
         for home, every in self._load(segments):
+            if home == shard:
+                provenance.add_documents(self._choose(every, 0))
             for repeat in self._layout.repeats_of(shard, home, repeats):
                 documents = self._choose(every, repeat // repeats)
                 splits = np.full(documents.num_rows, self._layout.split_of(shard), np.uint8)
@@ -142,7 +154,9 @@ class ShardDoFn(beam.DoFn):
             name = self._options.sources[source]
             self._tally.add(name_of_source(name, "build.passes"), documents)
 
-    def _write(self, shard: int, examples: Iterator[pa.RecordBatch]) -> Iterator[WrittenFile]:
+    def _write(
+        self, shard: int, examples: Iterator[pa.RecordBatch], provenance: ShardProvenance
+    ) -> Iterator[WrittenFile]:
         output = self._options.output
         bins = cut_lengths(self._objective.columns, output.bin_size) or (None,)
         suffixes = FORMATS[output.output_format].suffixes(output)
@@ -155,11 +169,12 @@ class ShardDoFn(beam.DoFn):
                 for name in names
             ]
             written = write_shard(self._objective, output, sinks, examples)
-            for number, hashes, distributions in written:
-                self._tally.add("write.rows", len(hashes))
-                self._tally.add_distinct("write.distinct_rows", hashes)
-                rows[number] += len(hashes)
-                tokens[number] += self._count(shard, distributions)
+            for group in written:
+                provenance.add_rows(group.bin, group.rows)
+                self._tally.add("write.rows", group.rows.num_rows)
+                self._tally.add_distinct("write.distinct_rows", group.hashes)
+                rows[group.bin] += group.rows.num_rows
+                tokens[group.bin] += self._count(shard, group.distributions)
         for number, name in enumerate(names):
             for part, (suffix, sink) in enumerate(zip(suffixes, sinks[number], strict=True)):
                 content = (0, 0) if part else (rows[number], tokens[number])

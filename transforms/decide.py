@@ -4,7 +4,7 @@ Before it, nothing has a final name; after it, files are only given theirs.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
@@ -51,6 +51,7 @@ class CommitOptions:
         fan_in: the most files that one task takes (`transforms.trees`).
         is_awaited: whether a command waits for the job, which then removes the temporary folder and
             the claim; otherwise the commit removes them.
+        has_provenance: whether files tell where the rows of a shard come from.
     """
 
     place: Workplace
@@ -64,6 +65,7 @@ class CommitOptions:
     joined: Mapping[str, str] = field(default_factory=dict)
     shard_name: str | None = None
     is_awaited: bool = False
+    has_provenance: bool = False
     sources: tuple[str, ...] = ()
     tasks: int = 1
     fan_in: int = FAN_IN
@@ -71,7 +73,8 @@ class CommitOptions:
     @property
     def files_a_shard(self) -> int:
         """Number of files of a shard."""
-        return max(1, len(self.bins)) * len(self.suffixes)
+        bins = max(1, len(self.bins))
+        return bins * len(self.suffixes) + (bins + 1 if self.has_provenance else 0)
 
     def count_groups(self, layout: Layout) -> int:
         """Return the number of groups of files that are moved; 0 if one task moves all."""
@@ -143,7 +146,10 @@ class Decision:
         record = json.loads(unseal(read_file(record_path), record_path))
         # Every file is prepared before the first gets its final name.
         joined = self._options.joined
-        whole = self._join_shards(inputs.written) if joined else inputs.written
+        whole: Iterable[WrittenFile] = inputs.written
+        if joined:
+            of_shards = [file for file in inputs.written if file.part >= 0]
+            whole = [*self._join_shards(of_shards), *set(inputs.written).difference(of_shards)]
         entries = [(file, names.entry(file)) for file in sorted(whole, key=names.position)]
         moves = [Move(file.path, self._final(entry.file), entry.bytes) for file, entry in entries]
         shards_of: dict[str, list[Shard]] = {}

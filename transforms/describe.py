@@ -11,11 +11,13 @@ from corpusmill.dataset.accounting import is_of_the_run, split_distributions, sp
 from corpusmill.dataset.card import render_card
 from corpusmill.dataset.croissant import render_croissant
 from corpusmill.dataset.manifest import FileEntry, Manifest, Shard, Split
+from corpusmill.dataset.provenance import FILES, provenance_name
 from corpusmill.formats.shard_formats import FORMATS, part_names
 from corpusmill.layout.length_bins import LengthBin
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
+from corpusmill.provenance.files import write_files
 from transforms.checksums import join_checksums
-from transforms.elements import ReadRange, WrittenFile
+from transforms.elements import DOCUMENTS, ROWS, ReadRange, WrittenFile
 
 
 @dataclass(frozen=True)
@@ -53,17 +55,23 @@ class FileNames:
         return (self.layout.split_of(file.shard), source, file.bin, file.shard, file.part)
 
     def entry(self, file: WrittenFile) -> FileEntry:
-        """Return the entry of a file in the manifest, a `Shard` unless it is a companion."""
+        """Return the entry of a file in the manifest, a `Shard` if it holds a shard's rows."""
         suffixes, bins, split = self.suffixes, self.bins, self.split_of(file)
         source = self.source_of(file)
         group = f"{split}-{source}" if source else split
         begin = manifests.bin_name(group, file.bin, len(bins)) if bins else group
+        first, total = self.layout.range_around(file.shard)
+        number = file.shard - first
+        if file.part == DOCUMENTS:
+            name = provenance_name("documents", group, number, total)
+            return FileEntry(name, file.bytes, file.sha256)
+        if file.part == ROWS:
+            name = provenance_name("rows", begin, number, total)
+            return FileEntry(name, file.bytes, file.sha256)
         if self.joined:
             shard = self.joined[split] + (f"-{source}" if source else "") + suffixes[0]
         else:
-            first, total = self.layout.range_around(file.shard)
-            number, pattern = file.shard - first, self.pattern
-            shard = manifests.shard_name(begin, number, total, suffixes[0], pattern)
+            shard = manifests.shard_name(begin, number, total, suffixes[0], self.pattern)
         name = part_names(shard, suffixes)[file.part]
         if file.part:
             return FileEntry(name, file.bytes, file.sha256)
@@ -132,6 +140,8 @@ def describe(manifest: Manifest, tokenizer_json: bytes) -> dict[str, bytes]:
     )
     if manifest.corpus.sources:
         files |= _describe_blend(manifest)
+    if manifest.provenance:
+        files |= {FILES: write_files(manifest.corpus)}
     manifest = manifest.with_files(files)
     described = {
         manifests.CROISSANT: render_croissant(manifest),

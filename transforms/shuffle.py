@@ -12,6 +12,7 @@ Prism, and a bundle of more than 1.1 GB of them hung a TaskManager of Flink.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 
 import apache_beam as beam
 import numpy as np
@@ -202,24 +203,33 @@ class MergeDoFn(beam.DoFn):
 
     def _merge(self, segments: Iterable[Segment]) -> Iterator[Output]:
         """Write a file ordered by home."""
+        ordered = sorted(segments, key=attrgetter("place"))
         with scratch_folder(self._place.temp_folder) as scratch:
             spill = Spill(scratch, BUFFER_BYTES)
-            for documents in self._load(segments):
+            for documents in self._load(ordered):
                 spill.add(documents, self._routes.homes(documents))
             spill.write()
             merged = join_files(spill.segments, self._place.temp_folder, self._schema)
-        yield from (("", segment) for segment in merged)
+        yield from _number(merged, ordered[0].place)
 
     def _join(self, segments: Iterable[Segment]) -> Iterator[Output]:
         """Write a file with fewer segments of the same bucket."""
-        listed = list(segments)
-        joined = join_small(self._load(listed), JOINED_BYTES)
-        bucket = listed[0].bucket
+        ordered = sorted(segments, key=attrgetter("place"))
+        joined = join_small(self._load(ordered), JOINED_BYTES)
+        bucket = ordered[0].bucket
         written = write_segments(((bucket, rows) for rows in joined), self._place.temp_folder)
-        yield from (("", segment) for segment in written)
+        yield from _number(written, ordered[0].place)
 
     def _load(self, segments: Iterable[Segment]) -> Iterator[pa.RecordBatch]:
         return map_ahead(partial(load_segment, schema=self._schema), segments)
+
+
+def _number(segments: Iterable[Segment], place: int) -> Iterator[Output]:
+    """Give segments the places from one on, in their order.
+
+    The tasks of a merge are neighbors, so that documents stay in the order of the corpus.
+    """
+    yield from (("", one._replace(place=place + number)) for number, one in enumerate(segments))
 
 
 class _Merge(beam.PTransform):

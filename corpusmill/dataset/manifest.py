@@ -21,16 +21,22 @@ from functools import cached_property
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, convert
 
 from corpusmill.arrays.columns import Column
 from corpusmill.dataset.corpus_entry import CorpusEntry, Number, SourceName
+from corpusmill.dataset.provenance import Provenance
 from corpusmill.formats import shard_names
 from corpusmill.formats.options import OutputOptions
 from corpusmill.formats.shard_format import ShardFormat
 from corpusmill.formats.shard_formats import FORMATS, part_names
 from corpusmill.tokenization.special_tokens import SpecialTokens
-from corpusmill.tokenization.tokenizer_file import MOST_TOKENS, TokenizerFile, token_dtype
+from corpusmill.tokenization.tokenizer_file import (
+    MOST_TOKENS,
+    TokenizerFile,
+    TokenizerOptions,
+    token_dtype,
+)
 
 MANIFEST, SUCCESS = "dataset.json", "_SUCCESS"
 CARD, CROISSANT = "README.md", "croissant.json"
@@ -189,6 +195,19 @@ class TokenizerEntry:
         """The type of token ids."""
         return token_dtype(self.vocab_size)
 
+    def to_tokenizer(self, content: str) -> TokenizerFile:
+        """The tokenizer as it was read for the build, from the content of its file."""
+        return TokenizerFile(
+            name=self.name,
+            json=content,
+            vocab_size=self.vocab_size,
+            special=self.special,
+            digest=hashlib.sha256(content.encode()).hexdigest(),
+            form=self.form,
+            options=convert(dict(self.options), TokenizerOptions),
+            revision=self.revision,
+        )
+
 
 @dataclass(frozen=True)
 class OutputEntry:
@@ -236,6 +255,7 @@ class Manifest:
         counts: sums over all stages, by name ("read.documents").
         splits: by name, those with shards.
         files: every other file, companions of shards among them.
+        provenance: how the files about the provenance of rows were written; None without them.
     """
 
     corpusmill_version: str
@@ -248,6 +268,7 @@ class Manifest:
     counts: Mapping[str, Number] = field(default_factory=dict)
     splits: Mapping[str, Split] = field(default_factory=dict)
     files: tuple[FileEntry, ...] = ()
+    provenance: Provenance | None = None
 
     @cached_property
     def entries(self) -> Mapping[str, FileEntry]:

@@ -22,6 +22,7 @@ _OPTIONAL = (
     "tokenizer.words", "tokenizer.special.roles", "tokenizer.options.role_tokens",
     "objective.package", "objective.facts", "objective.preset", "output.package", "corpus.package",
     "corpus.filtering", "output.num_shards", "output.order", "corpus.sources",
+    "provenance",
 )  # fmt: skip
 
 # A distribution with more values is written as a table of those that occur.

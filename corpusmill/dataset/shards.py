@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from hashlib import sha256
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -153,13 +154,29 @@ def read_shard(
         yield from reader
 
 
+class WrittenGroup(NamedTuple):
+    """Rows that were written together.
+
+    Attributes:
+        bin: their length bin; 0 where lengths are mixed.
+        rows: the rows with their identity, as `Objective.pack` gives them.
+        hashes: those of the rows' tokens.
+        distributions: what `Objective.measure` counts of them.
+    """
+
+    bin: int
+    rows: pa.RecordBatch
+    hashes: Hashes
+    distributions: dict[str, Counts]
+
+
 def write_shard(
     objective: Objective,
     options: OutputOptions,
     sinks: Sequence[Sinks],
     examples: Iterator[pa.RecordBatch],
     group_rows: int | None = None,
-) -> Iterator[tuple[int, Hashes, dict[str, Counts]]]:
+) -> Iterator[WrittenGroup]:
     """Write the examples of a shard, those of each length bin to sinks of their own.
 
     Args:
@@ -170,8 +187,7 @@ def write_shard(
         group_rows: the most rows of a group, which are encoded together; None for the format's own.
 
     Yields:
-        The bin, the hashes of the rows' tokens and the distributions of each group of rows that was
-        written.
+        Each group of rows that was written.
     """
     columns, shard_format = objective.columns, FORMATS[options.output_format]
     group_rows = group_rows or shard_format.group_rows
@@ -188,7 +204,7 @@ def write_shard(
                 writing.result()
             writing = ahead.submit(writers[number].write, rows)
             hashes = hash_rows(*ragged.from_arrow(group.column(tokens)))
-            yield number, hashes, objective.measure(group)
+            yield WrittenGroup(number, group, hashes, objective.measure(group))
         if writing is not None:
             writing.result()
     for writer in writers:

@@ -144,8 +144,8 @@ def _write(
     # These streams only count the bytes.
     sinks = [[pa.MockOutputStream() for _ in suffixes] for _ in bins or (0,)]
     examples = sort_rows(batches, shard_format.group_rows) if batches else iter(())
-    for _, hashes, distributions in write_shard(objective, options, sinks, examples):
-        split.written_rows += len(hashes)
-        split.sketch = add_hashes(split.sketch, hashes)
-        add_all(split.distributions, distributions)
+    for group in write_shard(objective, options, sinks, examples):
+        split.written_rows += len(group.hashes)
+        split.sketch = add_hashes(split.sketch, group.hashes)
+        add_all(split.distributions, group.distributions)
     split.bytes += sum(int(sink.size()) for sinks_of_bin in sinks for sink in sinks_of_bin)

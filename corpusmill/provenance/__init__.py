@@ -1,1 +1,1 @@
-"""Where the rows of a data set come from: the table of its documents, and how it is looked up."""
+"""Where rows come from: the documents, the files and the tokens of each row, and their text."""

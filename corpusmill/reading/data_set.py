@@ -31,6 +31,7 @@ from corpusmill.reading.rows import (
     integers,
 )
 from corpusmill.reading.tokenizer_check import Vocabulary, check_tokenizer
+from corpusmill.reading.traceable import Traceable
 
 if TYPE_CHECKING:
     from corpusmill.console.shown_reports import DataSetReport
@@ -119,7 +120,7 @@ class Samples(ABC):
         return samples
 
 
-class DataSet(Samples):
+class DataSet(Samples, Traceable):
     """One split of a data set: `len` examples, read by number.
 
     Opening it reads only the manifest and, if there are no more than 1,000 files, their list. A

@@ -120,7 +120,7 @@ class TokenWindows(Samples):
         """Return one column, `tokens`, with context_len + 1 tokens per row."""
         width = self.context_len + 1
         windows = np.empty((len(samples), width), self._dtype)
-        self._fill(self._find_begins(samples), windows)
+        self._fill(self.find_begins(samples), windows)
         if self._fim_tokens:
             keys = derive_window_keys(np.uint64(self.seed), samples, epochs)
             share = (self.fim_rate, self.fim_spm_share)
@@ -130,13 +130,13 @@ class TokenWindows(Samples):
 
     def stored_in(self, samples: Integers) -> list[Stored]:
         """Return the shards in which some windows, int64[n], begin and end."""
-        begins = self._find_begins(samples)
+        begins = self.find_begins(samples)
         shards = np.searchsorted(
             self._starts, np.concatenate([begins, begins + self.context_len]), side="right"
         )
         return [(self.data_set.cache, shard) for shard in np.unique(shards - 1).tolist()]
 
-    def _find_begins(self, samples: Integers) -> Integers:
+    def find_begins(self, samples: Integers) -> Integers:
         """Return the place of each window's first token in the stream of all shards, int64[n]."""
         if self.across_shards:
             return samples * self.stride

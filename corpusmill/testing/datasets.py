@@ -266,8 +266,8 @@ class _Writer:
             streams = [files.enter_context((self.folder / part).open("wb")) for part in parts]
             groups = sort_rows([examples], _GROUP_ROWS)
             written = write_shard(self.objective, self.options, [streams], groups, _GROUP_ROWS)
-            for _, _, distributions in written:
-                add_all(counted, distributions)
+            for group in written:
+                add_all(counted, group.distributions)
         return counted
 
     def header(self) -> manifests.Manifest:

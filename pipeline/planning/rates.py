@@ -8,7 +8,6 @@ import pyarrow as pa
 from apache_beam.coders import registry
 
 from corpusmill.dataset.manifest import Shard
-from corpusmill.tokenization.encoding import tokenized_schema
 from pipeline.graph import Job
 from pipeline.planning.sample_run import SampleRun
 from transforms.elements import Segment
@@ -70,7 +69,7 @@ def compute_rates(run: SampleRun, job: Job) -> Rates:
     counts, seconds = run.counts, run.seconds
     stored, tokens = max(1.0, run.stored_bytes), counts["tokenize.tokens"]
     examples = max(1, counts["build.examples"])
-    empty = pa.RecordBatch.from_pylist([], tokenized_schema(job.tokenizing.token_dtype))
+    empty = pa.RecordBatch.from_pylist([], job.tokenizing.schema)
     entry = Shard("train-00000-of-99999.parquet", 10**9, "0" * 64, 10**6, 10**9)
     return Rates(
         text=counts["tokenize.text_bytes"] / stored,

@@ -21,7 +21,6 @@ from corpusmill.corpus.filters.duplicates import hash_documents
 from corpusmill.inspection.sample_build import spread_sample
 from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.random_documents import Pool
-from corpusmill.tokenization.encoding import tokenized_schema
 from pipeline.graph import Job, plan_pool, plan_preparation
 from pipeline.planning.sample_parts import SamplePart
 from transforms.build import ShardDoFn, ShardOptions
@@ -29,6 +28,7 @@ from transforms.candidates import CANDIDATES
 from transforms.elements import Segment, Task, WrittenFile
 from transforms.pool import PoolDoFn
 from transforms.prepare import Preparation, TaskDoFn
+from transforms.provenance import ShardProvenance
 from transforms.read import TaskReader
 from transforms.recovery.workplace import Workplace
 from transforms.shuffle import BUFFER_BYTES, MergeDoFn, Routes
@@ -213,9 +213,13 @@ class _SampleShard(ShardDoFn):
     built_bytes = 0
 
     def _build(
-        self, shard: int, segments: Iterable[Segment], pool: Pool | None
+        self,
+        shard: int,
+        segments: Iterable[Segment],
+        pool: Pool | None,
+        provenance: ShardProvenance,
     ) -> Iterator[pa.RecordBatch]:
-        for rows in super()._build(shard, segments, pool):
+        for rows in super()._build(shard, segments, pool, provenance):
             self.built_bytes += rows.nbytes
             yield rows
 
@@ -226,7 +230,7 @@ def _build(
     """Build the shards in a folder of their own, or only the first."""
     layout, objective = job.layout, job.objective
     with TemporaryDirectory(dir=job.place.temp_folder) as folder:
-        schema = tokenized_schema(job.tokenizing.token_dtype)
+        schema = job.tokenizing.schema
         options = ShardOptions(objective, job.output_options, layout, schema, Workplace(folder))
         shard_dofn = _SampleShard(options)
         shard_dofn.setup()
@@ -249,7 +253,7 @@ def _merge(job: Job, segments: Sequence[Segment]) -> None:
     """Merge the documents, as where files have two levels."""
     with TemporaryDirectory(dir=job.place.temp_folder) as folder:
         routes = replace(job.routes, groups=1, merges=(1,))
-        schema = tokenized_schema(job.tokenizing.token_dtype)
+        schema = job.tokenizing.schema
         merge = MergeDoFn(routes, Workplace(folder), schema)
         for _ in merge.process((0, segments)):
             pass

@@ -48,6 +48,7 @@ def assemble_job(
     path = join_path(folder.path, "plan.jsonl")
     tasks = cut_tasks(recipe, range_bytes)
     plan = write_plan(path, tasks, [file.path for file in recipe.files])
+    header = describe(recipe)
     return Job(
         objective=recipe.objective,
         plan=plan,
@@ -58,15 +59,16 @@ def assemble_job(
         corpus_bytes=recipe.text_bytes,
         routes=choose_routes(recipe, plan.tasks),
         output_options=recipe.output,
-        tokenizing=_write_tokenizer(recipe, folder.path),
+        tokenizing=_write_tokenizer(recipe, folder.path, header.provenance is not None),
         place=folder.place,
-        header=describe(recipe),
+        header=header,
         sources=tuple(source.name for source in recipe.sources),
         commit=replace(
             _plan_commit(recipe, folder, plan, max_rejects),
             sources=tuple(source.name for source in recipe.sources),
             strict=strict,
             is_awaited=engine.options.wait,
+            has_provenance=header.provenance is not None,
         ),
     )
 
@@ -93,7 +95,7 @@ def choose_routes(recipe: Recipe, tasks: int) -> Routes:
     )
 
 
-def _write_tokenizer(recipe: Recipe, folder: str) -> Tokenizing:
+def _write_tokenizer(recipe: Recipe, folder: str, has_provenance: bool) -> Tokenizing:
     tokenizer, words = recipe.tokenizer, recipe.objective.words
     # The type of the ids in documents and pool.
     dtype = marked_dtype(tokenizer.vocab_size) if words else tokenizer.token_dtype
@@ -108,6 +110,8 @@ def _write_tokenizer(recipe: Recipe, folder: str) -> Tokenizing:
         words=words,
         cuts=recipe.objective.text_cuts(recipe.dataset.seed),
         engine=recipe.dataset.tokenizer_engine,
+        keep_fields=recipe.documents.keep_fields if has_provenance else (),
+        facts=has_provenance,
     )
 
 

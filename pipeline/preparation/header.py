@@ -3,6 +3,7 @@
 from dataclasses import asdict
 from importlib.metadata import version
 
+from corpusmill.arrays.columns import Role, column_of
 from corpusmill.corpus.filters.functions import FILTERS
 from corpusmill.corpus.filters.options import FilterOptions
 from corpusmill.corpus.registry import FORMATS as INPUT_FORMATS
@@ -15,9 +16,11 @@ from corpusmill.dataset.manifest import (
     OutputEntry,
     TokenizerEntry,
 )
+from corpusmill.dataset.provenance import VERSION, Generation, Provenance
 from corpusmill.formats.shard_formats import FORMATS as OUTPUT_FORMATS
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.tokenization.words.words import load_words
+from pipeline.options import DatasetOptions
 from pipeline.preparation.recipe import Recipe
 
 
@@ -55,7 +58,16 @@ def describe(recipe: Recipe) -> Manifest:
             filtering=_describe_filters(recipe) if recipe.filters != FilterOptions() else None,
             sources=_describe_sources(recipe),
         ),
+        provenance=_describe_provenance(recipe),
     )
+
+
+def _describe_provenance(recipe: Recipe) -> Provenance | None:
+    dataset = recipe.dataset
+    if not isinstance(dataset, DatasetOptions) or not dataset.provenance:
+        return None
+    has_spans = column_of(recipe.objective.built_columns, Role.SPANS) is not None
+    return Provenance(VERSION, (Generation(0, recipe.layout),), has_spans)
 
 
 def _describe_sources(recipe: Recipe) -> tuple[Source, ...]:

@@ -43,7 +43,7 @@ def _our_names() -> re.Pattern[str]:
     return re.compile(
         rf"({'|'.join([numbered, *joined])})({'|'.join(map(re.escape, sorted(suffixes)))})"
         rf"|{'|'.join(map(re.escape, sorted(fixed)))}"
-        rf"|{CLAIM}\.[0-9a-f]{{32}}|{GENERATION}/.*"
+        rf"|provenance/[^/]+\.parquet|{CLAIM}\.[0-9a-f]{{32}}|{GENERATION}/.*"
     )
 
 

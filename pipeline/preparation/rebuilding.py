@@ -1,6 +1,5 @@
 """From the manifest of a data set to the build that makes it again."""
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -17,7 +16,7 @@ from corpusmill.corpus.options import DocumentOptions
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import UserError
 from corpusmill.objectives.registry import OBJECTIVES
-from corpusmill.tokenization.tokenizer_file import TokenizerFile, TokenizerOptions
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from pipeline.console.run_log import LogOptions
 from pipeline.options import DatasetOptions, RunOptions, parse_source
 from pipeline.preparation.build_options import Build
@@ -49,17 +48,7 @@ class Rebuilding:
     @property
     def tokenizer(self) -> TokenizerFile:
         """The tokenizer, as it was read for the first build."""
-        entry, content = self.manifest.tokenizer, self.tokenizer_json
-        return TokenizerFile(
-            name=entry.name,
-            json=content,
-            vocab_size=entry.vocab_size,
-            special=entry.special,
-            digest=hashlib.sha256(content.encode()).hexdigest(),
-            form=entry.form,
-            options=msgspec.convert(dict(entry.options), TokenizerOptions),
-            revision=entry.revision,
-        )
+        return self.manifest.tokenizer.to_tokenizer(self.tokenizer_json)
 
     def list_hub_inputs(self) -> tuple[str, ...]:
         """The input, if all of it is on the hub; an empty tuple otherwise."""

@@ -70,6 +70,11 @@ def test_the_reference_is_a_whole_data_set(reference: Digests) -> None:
         "rejects/rejects.jsonl",
         *(f"train-0000{number}-of-00003.parquet" for number in range(3)),
         "validation-00000-of-00001.parquet",
+        *(f"provenance/{kind}-train-0000{number}-of-00003.parquet"
+          for kind in ("rows", "documents") for number in range(3)),
+        *(f"provenance/{kind}-validation-00000-of-00001.parquet"
+          for kind in ("rows", "documents")),
+        "provenance/files.parquet",
     }  # fmt: skip
     assert len(set(reference.values())) == len(reference)
 
@@ -119,7 +124,7 @@ def test_trees_of_several_levels_and_little_memory(
 
     monkeypatch.setattr(transforms.trees.JoinInTree, "expand", count_levels)
     assert build_again("--range-bytes", "4444") == reference
-    assert levels == {"Candidates": 3, "LinesFile": 3}
+    assert levels == {"Candidates": 3, "LinesFile": 4}
 
 
 def test_the_way_in_which_files_are_named(

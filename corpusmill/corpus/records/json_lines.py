@@ -36,7 +36,6 @@ _PARSED_BYTES = 2**18
 # Index in its block of a line that holds no text, reason and detail. An exception would keep the
 # frames that it passed through.
 _Refused = list[tuple[int, str, str]]
-_NO_TEXTS = pa.array([], pa.string())
 _KINDS = {
     type(None): "null", bool: "a truth value", int: "a number", float: "a number", str: "a string",
     list: "an array", dict: "an object",
@@ -83,7 +82,8 @@ def _parse_lines(
 ) -> tuple[list[pa.Array], list[pa.Array], _Refused]:
     """Return texts, in one or several arrays, and kept fields of lines that are JSON objects."""
     arrays: list[pa.Array] = []
-    fields: list[list[pa.Array]] = [[_NO_TEXTS] for _ in options.keep_fields]
+    # Made here, as imports of this module must not wait for pandas, which Arrow looks for.
+    fields: list[list[pa.Array]] = [[pa.nulls(0, pa.string())] for _ in options.keep_fields]
     text_field, refused = options.text_field, _Refused()
     cuts = np.flatnonzero(np.diff(block.begins[lines] // _PARSED_BYTES)) + 1
     for some in np.split(lines, cuts):

@@ -24,7 +24,7 @@ import numpy as np
 from corpusmill.arrays import randomness
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.reading.keywords import check_minimum, check_seed
-from corpusmill.reading.order.permutation import permute
+from corpusmill.reading.order.permutation import permute, unpermute
 from corpusmill.reading.rows import Integers
 
 
@@ -115,6 +115,24 @@ class Order:
             )
         return samples
 
+    def find(self, samples: Integers, epoch: int) -> Integers:
+        """Return the places in an epoch at which samples are read, int64[n].
+
+        Args:
+            samples: int64[n], 0 to len - 1.
+            epoch: 0 or more.
+
+        Example:
+            if the numbers 0 to 5 give [4, 3, 5, 1, 2, 0], the samples [0, 4] are found at [5, 0] in
+            epoch 0.
+        """
+        samples = np.asarray(samples, np.int64)
+        if not self.shuffle:
+            return samples
+        places: Integers
+        places = _find(samples, *_lay_out(self, epoch), self._starts, self.window, self.lanes)
+        return places
+
     def epochs(self, numbers: Integers) -> Integers:
         """Return the epoch of each number, int64[n]."""
         return numbers // len(self)
@@ -173,3 +191,39 @@ def _locate(
         length = starts[shard + 1] - starts[shard]
         samples[i] = starts[shard] + (row - length if row >= length else row)
     return samples
+
+
+@njit
+def _find(
+    samples: np.ndarray,
+    key: np.uint64,
+    sequence: np.ndarray,
+    begins: np.ndarray,
+    rotations: np.ndarray,
+    starts: np.ndarray,
+    window: int,
+    lanes: int,
+) -> np.ndarray:
+    """Return the places that `_locate` leads from to samples."""
+    turns = np.empty(len(sequence), np.int64)
+    for turn in range(len(sequence)):
+        turns[sequence[turn]] = turn
+    places = np.empty(len(samples), np.int64)
+    total = begins[-1]
+    for i in range(len(samples)):
+        shard = np.searchsorted(starts, samples[i], side="right") - 1
+        row = samples[i] - starts[shard] - rotations[shard]
+        row += starts[shard + 1] - starts[shard] if row < 0 else 0
+        place = begins[turns[shard]] + row
+        number = place // window
+        begin = number * window
+        size = min(window, total - begin)
+        place = begin + unpermute(place - begin, size, randomness.draw(key, number))
+        # The first lanes may have one sample more than the others.
+        whole, longer = total // lanes, total % lanes
+        lane = place // (whole + 1)
+        if lane >= longer:
+            lane = longer + (place - longer * (whole + 1)) // max(1, whole)
+        within = place - (lane * whole + min(lane, longer))
+        places[i] = within * lanes + lane
+    return places

@@ -96,3 +96,14 @@ def test_values_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
     [(name, value)] = wrong.items()
     with pytest.raises(UserError, match=f"{name}={value}: .* Give "):
         Order((5,), **wrong)
+
+
+@settings(deadline=None)
+@given(
+    shards, seeds, st.integers(1, 3000), st.integers(1, 40), st.integers(0, 2**40), st.booleans()
+)
+def test_each_sample_is_found_at_its_place(
+    sizes: tuple[int, ...], seed: int, window: int, lanes: int, epoch: int, shuffle: bool
+) -> None:
+    order = Order(sizes, seed, shuffle, window, lanes)
+    assert np.array_equal(order.find(epoch_of(order, epoch), epoch), np.arange(len(order)))

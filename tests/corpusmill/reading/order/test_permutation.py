@@ -8,7 +8,7 @@ from numba import njit
 from scipy.stats import chisquare
 
 from corpusmill.arrays.randomness import derive_key, derive_keys
-from corpusmill.reading.order.permutation import permute
+from corpusmill.reading.order.permutation import permute, unpermute
 
 
 @njit
@@ -80,3 +80,15 @@ def test_two_of_many_numbers_go_anywhere(size: int, gap: int) -> None:
     places = np.diff(np.ceil(np.linspace(0, size, 17))) / size
     distances = np.diff(np.ceil(np.linspace(0, size - 1, 17))) / (size - 1)
     assert chisquare(counts.ravel(), 100_000 * np.outer(places, distances).ravel()).pvalue > 1e-6
+
+
+@njit
+def _back(places: np.ndarray, size: int, key: np.uint64) -> np.ndarray:
+    return np.array([unpermute(place, size, key) for place in places])
+
+
+@given(st.integers(1, 2**60), st.integers(0, 2**64 - 1), st.integers(0, 2**60))
+def test_each_number_is_found_again_at_its_place(size: int, seed: int, begin: int) -> None:
+    begin %= size
+    places = _some(begin, min(100, size - begin), size, _key(seed))
+    assert np.array_equal(_back(places, size, _key(seed)), begin + np.arange(len(places)))

@@ -1,0 +1,98 @@
+"""The command that traces rows to their documents, and documents to their rows."""
+
+from dataclasses import dataclass
+
+import tyro
+
+from corpusmill.commands.command import Command
+from corpusmill.errors import UserError, check_option
+
+# The options that say what is traced; one of them must be given.
+_STARTS = ("row", "step", "state", "document", "file", "where")
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Trace rows, or a step of training, to documents and their text; and documents to rows."""
+
+    folder: tyro.conf.Positional[str]
+    """The data set."""
+    split: str = "train"
+    """The split whose rows or steps are traced."""
+    row: tuple[int, ...] = ()
+    """Trace rows by their numbers in the split, from 0; with --shard by their numbers in it."""
+    shard: str | None = None
+    """The shard of --row: its number among the split's shards, from 0, or its file name."""
+    step: int | None = None
+    """Trace all rows that a step of training read, counted from 0 in its epoch. The next options
+    say how the run read; they are those of the reader."""
+    state: str | None = None
+    """Trace the step that a reader had read last when its state_dict was saved to this file, as
+    JSON or by torch.save; seed, epoch and order are those of the state."""
+    seed: int = 0
+    """The seed of the run's order."""
+    epoch: int = 0
+    """The epoch, from 0."""
+    batch_size: int | None = None
+    """Samples of a rank in a step."""
+    world_size: int = 1
+    """The number of ranks."""
+    rank: int | None = None
+    """Trace what this rank read; by default all ranks."""
+    shuffle: bool = True
+    """Whether the run shuffled."""
+    window: int = 2**17
+    """The window of the run's order."""
+    lanes: int = 1
+    """The lanes of the run's order."""
+    drop_last: bool = False
+    """Whether the run left out an epoch's last, smaller batch."""
+    context_len: int | None = None
+    """The length of the run's windows of a token stream."""
+    stride: int | None = None
+    """The distance of these windows; by default their length."""
+    document: tuple[int, ...] = ()
+    """Find all rows that hold text of documents, by their ids. With --batch-size also the steps of
+    --epoch that read these rows."""
+    file: str | None = None
+    """Likewise for the document at --offset of this file of the corpus."""
+    offset: int | None = None
+    """A byte of --file, after decompression; a row of tables and archives."""
+    where: str | None = None
+    """Likewise for all documents for which a condition of SQL is true, over document, file, source,
+    split, place, length, tokens, digest and the kept fields: "url LIKE '%example%'". This needs
+    duckdb."""
+    input: tuple[str, ...] = ()
+    """Where the corpus is now, as --input of the build, to read texts from; by default the present
+    folder."""
+    text: bool = True
+    """Read the text of the rows."""
+    json: bool = False
+    """Print JSON, a line for each row, with all texts whole."""
+    limit: int = 20
+    """The most rows that are printed; 0 prints all."""
+
+    def __post_init__(self) -> None:
+        """Check each value, and that they go together.
+
+        Raises:
+            UserError: a value is not valid, or it is not clear what to trace.
+        """
+        starts = [name for name in _STARTS if getattr(self, name) not in (None, ())]
+        if len(starts) != 1:
+            flags = ", ".join(f"--{name}" for name in _STARTS)
+            cause = "it is not clear what to trace" if starts else "nothing says what to trace"
+            value = " ".join(f"--{name}" for name in starts) or self.folder
+            raise UserError(value, cause, f"Give one of {flags}")
+        if (self.file is None) != (self.offset is None):
+            given, missing = ("--file", "--offset") if self.file else ("--offset", "--file")
+            raise UserError(given, f"{missing} is missing", "Give both")
+        if self.shard is not None and not self.row:
+            raise UserError(f"--shard {self.shard}", "--row is missing", "Give both")
+        if (self.step is not None or self.state) and self.batch_size is None:
+            flag = f"--step {self.step}" if self.step is not None else f"--state {self.state}"
+            raise UserError(flag, "the size of batches is unknown", "Add --batch-size")
+        check_option("limit", self.limit, self.limit >= 0, "0 or more")
+
+
+COMMAND = Command(Trace, "corpusmill.commands.tracing:trace")

@@ -1,0 +1,195 @@
+"""Rows are traced to their documents, and documents to their rows."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from corpusmill.commands.command import Call
+from corpusmill.commands.trace import Trace
+from corpusmill.console.traces import print_documents, print_rows
+from corpusmill.dataset.manifest import Manifest
+from corpusmill.errors import UserError
+from corpusmill.provenance.records import DocumentRecord
+from corpusmill.provenance.search import search_documents
+from corpusmill.provenance.texts import Inputs
+from corpusmill.provenance.tracer import TracedRow, Tracer
+from corpusmill.reading.data_set import DataSet, Samples
+from corpusmill.reading.order.order import Order
+from corpusmill.reading.order.schedule import FixedBatches
+from corpusmill.reading.stored_rows import stored_rows
+from corpusmill.reading.token_windows import TokenWindows
+from corpusmill.reading.tracing import Reading, Run, Step, run_of
+
+_STATE_KEYS = {"version", "samples", "order", "number"}
+
+
+def trace(command: Trace, call: Call) -> int:
+    """Print where rows come from, or which rows hold documents.
+
+    Raises:
+        UserError: the folder does not hold a data set with provenance, or what is to be traced is
+            not in it.
+    """
+    data_set = DataSet(command.folder, command.split)
+    inputs = Inputs(command.input) if command.text else None
+    tracer = Tracer(data_set.folder, data_set.manifest, inputs)
+    if command.row:
+        rows = [_row_of(data_set.manifest, command, row) for row in command.row]
+        _print(command, call, _limit(command, tracer.trace(command.split, rows)))
+    elif command.step is not None or command.state:
+        samples = _open_samples(data_set, command)
+        step = _find_step(samples, command)
+        _print(command, call, list(_trace_step(tracer, samples, step, command)))
+    else:
+        _trace_documents(tracer, data_set, command, call)
+    return 0
+
+
+def _row_of(manifest: Manifest, command: Trace, row: int) -> int:
+    """Return the number of a row in its split."""
+    shards = manifest.splits[command.split].shards
+    first, end, place = 0, manifest.splits[command.split].rows, command.split
+    if command.shard is not None:
+        names = [shard.file for shard in shards]
+        number = int(command.shard) if command.shard.isdecimal() else -1
+        number = names.index(command.shard) if command.shard in names else number
+        if not 0 <= number < len(shards):
+            cause = f"{command.split} has the shards 0 to {len(shards) - 1}, from {names[0]} on"
+            raise UserError(f"--shard {command.shard}", cause, "Give one of them")
+        first = sum(shard.rows for shard in shards[:number])
+        end, place = shards[number].rows, names[number]
+    if not 0 <= row < end:
+        raise UserError(f"--row {row}", f"{place} has {end:,} rows", f"Give 0 to {end - 1}")
+    return first + row
+
+
+def _open_samples(data_set: DataSet, command: Trace) -> Samples:
+    if command.context_len is None:
+        return data_set
+    return TokenWindows(data_set, command.context_len, command.stride)
+
+
+def _run(samples: Samples, command: Trace) -> Run:
+    order = Order(samples.shard_sizes, command.seed, command.shuffle, command.window, command.lanes)
+    batching = FixedBatches(command.batch_size or 1, command.drop_last)
+    return Run(order, batching, command.world_size)
+
+
+def _find_step(samples: Samples, command: Trace) -> Step:
+    if command.state is None:
+        return _run(samples, command).step(command.epoch, command.step or 0)
+    state = _find_state(_read_state(command.state))
+    if state is None:
+        cause = "it holds no state of a reader of corpusmill"
+        raise UserError(f"--state {command.state}", cause, "Save what state_dict() returns")
+    run = run_of(samples, state, command.batch_size or 1, command.world_size)
+    return run.step_before(state)
+
+
+def _read_state(path: str) -> Any:
+    """Read a state from JSON, or from a file of torch.save."""
+    flag = f"--state {path}"
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise UserError(flag, error.strerror or str(error), "Check the path") from None
+    try:
+        return json.loads(content)
+    except ValueError:
+        pass
+    try:
+        from corpusmill.reading.torch.states import load_state  # noqa: PLC0415  needs torch
+    except ModuleNotFoundError:
+        raise UserError(flag, "it is not JSON", "Install torch to read its files") from None
+    return load_state(path)
+
+
+def _find_state(value: Any) -> Mapping[str, Any] | None:
+    """Find the state of a reader in a checkpoint."""
+    if isinstance(value, Mapping):
+        if value.keys() >= _STATE_KEYS:
+            return value
+        value = list(value.values())
+    found = map(_find_state, value) if isinstance(value, list | tuple) else iter(())
+    return next((state for state in found if state is not None), None)
+
+
+def _trace_step(
+    tracer: Tracer, samples: Samples, step: Step, command: Trace
+) -> Iterator[TracedRow]:
+    """Yield what each sample of a step is made of, with its rank."""
+    if command.rank is not None and not 0 <= command.rank < len(step.batches):
+        cause = f"the run has {len(step.batches)} ranks"
+        raise UserError(f"--rank {command.rank}", cause, "Give a number from 0")
+    for rank, batch in enumerate(step.batches):
+        if command.rank in (None, rank):
+            for sample in batch.tolist():
+                rows = stored_rows(samples, sample)
+                origins = (row.cut(tracer.store.origin(command.split, row.row)) for row in rows)
+                traced = tracer.describe(list(origins))
+                place = {"epoch": step.epoch, "step": step.number, "rank": rank, "sample": sample}
+                yield from (replace(row, read=place) for row in traced)
+
+
+def _trace_documents(tracer: Tracer, data_set: DataSet, command: Trace, call: Call) -> None:
+    records = _find_documents(tracer, data_set, command)
+    if not records:
+        call.console.print("no document of the data set matches")
+        return
+    ids = np.array([record.document for record in records], np.uint64)
+    rows = list(tracer.store.rows_of(ids))
+    readings = _read_when(
+        data_set, command, [row.row for row in rows if row.split == command.split]
+    )
+    if command.json:
+        for record in records:
+            call.console.print(json.dumps(tracer.locate(record).to_json(), ensure_ascii=False))
+        for row in rows:
+            entry = {"split": row.split, "row": row.row, "shard": row.shard,
+                     "shard_row": row.shard_row, "documents": row.documents}  # fmt: skip
+            if row.split == command.split and row.row in readings:
+                entry["read"] = [vars(reading) for reading in readings[row.row]]
+            call.console.print(json.dumps(entry))
+        return
+    located = [tracer.locate(record) for record in records]
+    print_documents(call.console, located, rows, readings, command.limit)
+
+
+def _find_documents(tracer: Tracer, data_set: DataSet, command: Trace) -> Sequence[DocumentRecord]:
+    if command.file is not None:
+        return [tracer.store.document_at(command.file, command.offset or 0)]
+    if command.where is not None:
+        return search_documents(data_set.folder, data_set.manifest, command.where)
+    return list(tracer.store.documents(command.document).values())
+
+
+def _read_when(
+    data_set: DataSet, command: Trace, rows: Sequence[int]
+) -> Mapping[int, list[Reading]]:
+    """Return when a run reads rows, by row; nothing if its batches are not known."""
+    if command.batch_size is None:
+        return {}
+    if command.context_len is not None:
+        cause = "in which windows a document stands is not looked up"
+        raise UserError("--context-len", cause, "Leave it out, or trace a step")
+    epochs = range(command.epoch, command.epoch + 1)
+    found = _run(data_set, command).readings(np.array(rows, np.int64), epochs)
+    by_row = sorted(found, key=lambda reading: (reading.sample, reading.step))
+    return {row: list(of_row) for row, of_row in groupby(by_row, lambda one: one.sample)}
+
+
+def _limit(command: Trace, rows: list[TracedRow]) -> list[TracedRow]:
+    return rows[: command.limit] if command.limit else rows
+
+
+def _print(command: Trace, call: Call, rows: Sequence[TracedRow]) -> None:
+    if command.json:
+        for row in rows:
+            call.console.print(json.dumps(row.to_json(), ensure_ascii=False))
+    else:
+        print_rows(call.console, rows)

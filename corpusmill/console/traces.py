@@ -1,0 +1,100 @@
+"""Traces in the terminal: rows with their documents, and documents with their rows."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from rich.console import Console
+
+from corpusmill.provenance.store import RowOrigin
+from corpusmill.provenance.tracer import TracedDocument, TracedRow, TracedSpan
+
+# Characters of a text that are shown; JSON has all of it.
+_SHOWN = 300
+
+
+class Reading(Protocol):
+    """When a run reads a row."""
+
+    @property
+    def epoch(self) -> int:
+        """The epoch."""
+
+    @property
+    def step(self) -> int:
+        """The number of the step in the epoch."""
+
+    @property
+    def rank(self) -> int:
+        """The rank."""
+
+
+def print_rows(console: Console, rows: Iterable[TracedRow]) -> None:
+    """Print rows, each with its documents and the text of its tokens."""
+    for row in rows:
+        read = "".join(f", {name} {number}" for name, number in row.read.items())
+        origin = row.origin
+        passes = f", repeat {origin.repeat}" if origin.repeat else ""
+        console.print(
+            f"{origin.split} row {origin.row:,}{read}: {origin.shard}, row {origin.shard_row:,}"
+            f"{passes}"
+        )
+        for document in row.documents:
+            console.print(f"  {_describe(document)}")
+        for span in row.spans:
+            console.print(f"    {_describe_span(span)}")
+        if row.missing:
+            console.print(f"    no text: {row.missing}")
+
+
+def _describe(document: TracedDocument) -> str:
+    record = document.record
+    length = f" + {record.length:,}" if record.length else ""
+    source = f" ({document.source})" if document.source else ""
+    fields = "".join(f", {name}={value}" for name, value in record.fields.items())
+    return (
+        f"document {record.document}: {document.file}{source} at {record.place:,}{length}{fields}"
+    )
+
+
+def _describe_span(traced: TracedSpan) -> str:
+    span = traced.span
+    last = span.first_token + span.tokens - 1
+    place = f"document {span.document}, tokens {span.first_token:,} to {last:,}"
+    if traced.text is None:
+        return place
+    text = " ".join(traced.text.split())
+    if len(text) > _SHOWN:
+        text = f"{text[: _SHOWN // 2]} ... {text[-_SHOWN // 2 :]}"
+    return f"{place}: {text}"
+
+
+def print_documents(
+    console: Console,
+    documents: Sequence[TracedDocument],
+    rows: Sequence[RowOrigin],
+    readings: Mapping[int, Sequence[Reading]],
+    limit: int,
+) -> None:
+    """Print documents, and the rows that hold them.
+
+    Args:
+        console: the terminal.
+        documents: the documents.
+        rows: all rows that hold text of one of them.
+        readings: when a run reads the rows, by number; empty where that is not asked.
+        limit: the most documents and the most rows that are printed; 0 prints all.
+    """
+    limit = limit or max(len(documents), len(rows))
+    for document in documents[:limit]:
+        console.print(_describe(document))
+    if len(documents) > limit:
+        console.print(f"... and {len(documents) - limit:,} more documents")
+    console.print(f"{len(rows):,} rows hold text of {len(documents):,} documents:")
+    for row in rows[:limit]:
+        read = "".join(
+            f"; epoch {one.epoch}, step {one.step:,}, rank {one.rank}"
+            for one in readings.get(row.row, ())
+        )
+        console.print(f"  {row.split} row {row.row:,}: {row.shard}, row {row.shard_row:,}{read}")
+    if len(rows) > limit:
+        console.print(f"... and {len(rows) - limit:,} more rows (--limit 0 prints all)")

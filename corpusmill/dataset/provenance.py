@@ -1,0 +1,81 @@
+"""The entry of a manifest about the provenance of rows, and the names of its files.
+
+    provenance/rows-train-00000-of-00032.parquet         of what the rows of a shard are made
+    provenance/documents-train-00000-of-00032.parquet    the documents whose home the shard is
+    provenance/files.parquet                             the files of the corpus, by number
+
+`corpusmill.provenance` writes and reads them.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from corpusmill.formats import shard_names
+from corpusmill.layout.placement import Layout
+
+VERSION, FILES = 1, "provenance/files.parquet"
+Kind = Literal["rows", "documents"]
+_SUFFIX = ".parquet"
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A part of a data set that was built at a time.
+
+    Attributes:
+        first_file: the number of the first file of its corpus, among all files.
+        layout: by which its documents were spread over its shards.
+        tag: stands in the names of its shards; empty for the first generation.
+    """
+
+    first_file: Annotated[int, Meta(ge=0, le=2**24)]
+    layout: Layout
+    tag: Annotated[str, Meta(pattern=r"\A(more\d+)?\Z")] = ""
+
+    def group(self, split: str, source: str | None) -> str:
+        """Return what takes the split's place in the names of shards of a split and source."""
+        return "-".join(filter(None, (split, source, self.tag)))
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """How provenance was written.
+
+    Attributes:
+        version: of the files.
+        generations: the parts of the data set, in the order of their files.
+        has_spans: whether the objective tells which tokens a row is made of, and not only which
+            document it was built from.
+    """
+
+    version: Annotated[int, Meta(ge=1, le=1)]
+    generations: tuple[Generation, ...]
+    has_spans: bool = True
+
+
+def provenance_name(kind: Kind, group: str, number: int, total: int) -> str:
+    """Return the name of a file of provenance.
+
+    Args:
+        kind: what it holds.
+        group: what takes the split's place in the names of shards.
+        number: of the shard in its group, from 0.
+        total: shards of the group.
+    """
+    shard = shard_names.fill(shard_names.DEFAULT, group, number, total)
+    return f"provenance/{kind}-{shard}{_SUFFIX}"
+
+
+def list_provenance(files: Iterable[str], kind: Kind, split: str) -> Iterator[str]:
+    """Yield the names of a split's files of provenance, in the order of its shards.
+
+    Args:
+        files: the names of a data set's files, in the manifest's order.
+        kind: what they hold.
+        split: "train" or "validation".
+    """
+    begin = f"provenance/{kind}-{split}-"
+    yield from (name for name in files if name.startswith(begin))

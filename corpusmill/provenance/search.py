@@ -1,0 +1,81 @@
+"""Documents found by a condition of SQL, over what the data set keeps of them."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from corpusmill.corpus.batches import OFFSET_BITS
+from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.provenance import list_provenance
+from corpusmill.dataset.storage import Folder
+from corpusmill.errors import UserError, first_line
+from corpusmill.provenance.documents import DocumentsTable
+from corpusmill.provenance.records import DocumentRecord, records_of
+from corpusmill.provenance.store import OriginStore
+
+_FLAG, _NUMBER = "--where", "corpusmill row"
+
+
+def search_documents(folder: Folder, manifest: Manifest, where: str) -> list[DocumentRecord]:
+    """Return the documents for which a condition is true, by id.
+
+    Args:
+        folder: of the data set.
+        manifest: of the data set, which has provenance.
+        where: the condition, as DuckDB understands it, over document, file, source, split, place,
+            length, tokens, digest and the kept fields.
+
+    Raises:
+        UserError: the data set was built without provenance, or DuckDB is not installed or refuses
+            the condition.
+    """
+    OriginStore(folder, manifest)  # refuses a data set without provenance
+    try:
+        import duckdb  # noqa: PLC0415  an extra
+    except ModuleNotFoundError:
+        cause = "conditions of SQL need the package duckdb, which is not installed"
+        raise UserError(f"{_FLAG} {where}", cause, "Run `pip install 'corpusmill[sql]'`") from None
+    with duckdb.connect(config={"enable_external_access": "false"}) as connection:
+        found: list[DocumentRecord] = []
+        for split in manifest.splits:
+            for name in list_provenance(
+                (entry.file for entry in manifest.files), "documents", split
+            ):
+                with folder.open(name) as stream:
+                    for table in DocumentsTable(stream).groups():
+                        chosen = _select(connection, _describe(table, manifest, split), where)
+                        found += records_of(table.take(pa.array(chosen)))
+    return sorted(found, key=lambda record: record.document)
+
+
+def _describe(table: pa.Table, manifest: Manifest, split: str) -> pa.Table:
+    """Add to a table of documents what their ids tell, and their numbers in the table."""
+    names = pa.array([entry.path for entry in manifest.corpus.files], pa.string())
+    ids = table.column("document").to_numpy()
+    files = names.take(pa.array((ids >> np.uint64(OFFSET_BITS)).astype(np.int64)))
+    places = pa.array((ids & np.uint64(2**OFFSET_BITS - 1)).astype(np.int64))
+    told = {"file": files, "place": places, "split": pa.array([split] * len(ids), pa.string())}
+    if manifest.corpus.sources:
+        begins = [name.partition("/")[0] for name in files.to_pylist()]
+        told["source"] = pa.array(begins, pa.string())
+    for column, values in told.items():
+        if column not in table.column_names:  # a kept field may have the name
+            table = table.append_column(column, values)
+    return table.append_column(_NUMBER, pa.array(range(len(ids)), pa.int64()))
+
+
+def _select(connection: Any, table: pa.Table, where: str) -> np.ndarray:
+    """Return the numbers, int64[n], of the rows of a table for which a condition is true."""
+    connection.register("documents", table)
+    query = f'SELECT "{_NUMBER}" FROM documents WHERE ({where})'  # noqa: S608  the user's own
+    try:
+        rows = connection.execute(query).fetchnumpy()
+    except Exception as error:  # duckdb has many classes of errors
+        cause = f"DuckDB refuses the condition ({first_line(error)})"
+        columns = ", ".join(table.column_names[:-1])
+        raise UserError(f"{_FLAG} {where}", cause, f"Its columns are {columns}") from None
+    finally:
+        connection.unregister("documents")
+    numbers: np.ndarray = np.sort(np.asarray(rows[_NUMBER], np.int64))
+    return numbers

@@ -1,0 +1,283 @@
+"""The provenance of a data set, whose files are opened as they are needed."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+import numpy.typing as npt
+
+from corpusmill.corpus.batches import OFFSET_BITS
+from corpusmill.dataset.manifest import Manifest, bin_name
+from corpusmill.dataset.provenance import Generation, Kind, list_provenance, provenance_name
+from corpusmill.dataset.shards import damaged_file
+from corpusmill.dataset.storage import Folder
+from corpusmill.errors import UserError, in_one_line
+from corpusmill.layout.placement import SPLIT_NAMES, assign_splits
+from corpusmill.provenance.documents import DocumentsTable
+from corpusmill.provenance.records import DocumentRecord, records_of
+from corpusmill.provenance.rows import Origins, RowsFile
+
+Ids = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Span:
+    """Tokens of a document.
+
+    Attributes:
+        document: id of the document.
+        first_token: the place of the first one among the document's tokens.
+        tokens: their number.
+    """
+
+    document: int
+    first_token: int
+    tokens: int
+
+
+@dataclass(frozen=True)
+class RowOrigin:
+    """Where a row comes from.
+
+    Attributes:
+        split: the split.
+        row: number of the row in the split.
+        shard: file name of its shard.
+        shard_row: number of the row in its shard.
+        document: id of the document from which it was built; the first one, if it joins several.
+        repeat: in which pass over the document.
+        spans: the tokens in it, in their order, without special tokens; empty if the objective does
+            not tell them.
+    """
+
+    split: str
+    row: int
+    shard: str
+    shard_row: int
+    document: int
+    repeat: int
+    spans: tuple[Span, ...]
+
+    @property
+    def documents(self) -> tuple[int, ...]:
+        """The ids of all documents in it, each once."""
+        named = (span.document for span in self.spans)
+        return tuple(dict.fromkeys((self.document, *named) if not self.spans else named))
+
+
+class OriginStore:
+    """Finds the origins of rows, and the rows of documents.
+
+    Args:
+        folder: of the data set.
+        manifest: of the data set.
+
+    Raises:
+        UserError: the data set was built without provenance.
+    """
+
+    def __init__(self, folder: Folder, manifest: Manifest) -> None:
+        if manifest.provenance is None:
+            cause = "it was built without provenance"
+            raise UserError(folder.url, cause, "Build it again, without --no-provenance")
+        self._folder, self.manifest = folder, manifest
+        self._generations = manifest.provenance.generations
+        self._starts: dict[str, list[int]] = {}
+
+    def names(self, kind: Kind, split: str) -> list[str]:
+        """Return the names of a split's files, in the order of its shards."""
+        return list(list_provenance((entry.file for entry in self.manifest.files), kind, split))
+
+    def origin(self, split: str, row: int) -> RowOrigin:
+        """Return where a row of a split comes from.
+
+        Raises:
+            IndexError: there is no such row.
+            UserError: a file of provenance is damaged.
+        """
+        if not 0 <= row < self.manifest.splits[split].rows:
+            raise IndexError(f"{split} has {self.manifest.splits[split].rows} rows, from 0")
+        names, starts = self.names("rows", split), self._row_starts(split)
+        number = int(np.searchsorted(starts, row, side="right")) - 1
+        with _reading(self._folder, names[number]), self._open(names[number]) as file:
+            origins, place = file.origins(row - starts[number])
+        return self._describe(split, row, origins, place)
+
+    def rows_of(self, documents: Ids) -> Iterator[RowOrigin]:
+        """Yield every row that was built from some documents or holds their tokens, in order.
+
+        Args:
+            documents: uint64[n], their ids.
+
+        Raises:
+            UserError: a file of provenance is damaged.
+        """
+        splits = self._splits_of(documents)
+        for number, split in enumerate(SPLIT_NAMES):
+            own = documents[splits == number]
+            if len(own) and split in self.manifest.splits:
+                yield from self._rows_in(split, own)
+
+    def _rows_in(self, split: str, documents: Ids) -> Iterator[RowOrigin]:
+        starts, near = self._row_starts(split), self._files_near(documents)
+        for name, start in zip(self.names("rows", split), starts, strict=False):
+            if name not in near and not self._has_random_documents:
+                continue
+            with _reading(self._folder, name), self._open(name) as file:
+                for origins in file.find_groups(documents, in_spans_only=name not in near):
+                    places = np.flatnonzero(origins.find(documents))
+                    for place in places[np.argsort(origins.places[places])].tolist():
+                        row = start + int(origins.places[place])
+                        yield self._describe(split, row, origins, place)
+
+    @property
+    def _has_random_documents(self) -> bool:
+        """Whether rows hold tokens of documents that are at home anywhere."""
+        return self.manifest.counts.get("pool.documents", 0) > 0
+
+    def _files_near(self, documents: Ids) -> set[str]:
+        """Return the files of rows with the shards that build some documents."""
+        repeats = self.manifest.objective.repeats
+        return {
+            name
+            for generation, own in self._by_generation(documents)
+            for home in np.unique(self._homes(generation, own)).tolist()
+            for shard in generation.layout.shards_of(home, repeats)
+            for name in self._names_of(generation, shard)
+        }
+
+    def _by_generation(self, documents: Ids) -> Iterator[tuple[Generation, Ids]]:
+        """Yield the generations of documents, each with its own ones."""
+        generations = self._generations
+        firsts = [generation.first_file << OFFSET_BITS for generation in generations]
+        numbers = np.searchsorted(np.array(firsts, np.uint64), documents, side="right") - 1
+        for number in np.unique(numbers).tolist():
+            yield generations[number], documents[numbers == number]
+
+    def _homes(self, generation: Generation, documents: Ids) -> npt.NDArray[np.uint32]:
+        return generation.layout.homes(documents, self._splits_of(documents))
+
+    def _names_of(self, generation: Generation, shard: int) -> Iterator[str]:
+        """Yield the files with the rows of a shard, one for each length bin."""
+        group, first, total = self._group_of(generation, shard)
+        split = self.manifest.splits[SPLIT_NAMES[generation.layout.split_of(shard)]]
+        bins = {entry.bin for entry in split.shards if entry.bin is not None}
+        count = max(bins, default=-1) + 1
+        for number in range(max(1, count)):
+            begin = bin_name(group, number, count) if bins else group
+            yield provenance_name("rows", begin, shard - first, total)
+
+    def _group_of(self, generation: Generation, shard: int) -> tuple[str, int, int]:
+        """Return the name of a shard's split and source, their first shard and number of shards."""
+        layout = generation.layout
+        source = layout.source_of(shard)
+        name = None if source is None else self.manifest.corpus.sources[source].name
+        group = generation.group(SPLIT_NAMES[layout.split_of(shard)], name)
+        return (group, *layout.range_around(shard))
+
+    def documents(self, ids: Iterable[int]) -> Mapping[int, DocumentRecord]:
+        """Return what is known of documents, by id.
+
+        Raises:
+            UserError: a file of provenance is damaged, or does not list one of them.
+        """
+        wanted = np.unique(np.array([*ids], np.uint64))
+        records: dict[int, DocumentRecord] = {}
+        for generation, own in self._by_generation(wanted):
+            homes = self._homes(generation, own)
+            for home in np.unique(homes).tolist():
+                group, first, total = self._group_of(generation, home)
+                name = provenance_name("documents", group, home - first, total)
+                with _reading(self._folder, name), self._folder.open(name) as stream:
+                    table = DocumentsTable(stream).find(own[homes == home])
+                records |= {record.document: record for record in records_of(table)}
+        if missing := [number for number in wanted.tolist() if number not in records]:
+            cause = f"the data set holds no document {missing[0]}"
+            raise UserError(f"document {missing[0]}", cause, "Give an id of `corpusmill trace`")
+        return records
+
+    def document_at(self, file: str, place: int) -> DocumentRecord:
+        """Return the document that holds a byte, or a row, of a file.
+
+        Args:
+            file: name of the file as the manifest lists it, or its end.
+            place: the byte after decompression; the row in tables and archives.
+
+        Raises:
+            UserError: there is no such file, or none of its documents in the data set holds it.
+        """
+        number, found = self._number_of(file), list[DocumentRecord]()
+        for split in self.manifest.splits:
+            for name in self.names("documents", split):
+                with _reading(self._folder, name), self._folder.open(name) as stream:
+                    found += records_of(DocumentsTable(stream).find_place(number, place))
+        if not found:
+            cause = "no document of the data set holds it: it may be a title, a reject or left out"
+            raise UserError(f"--offset {place} of {file}", cause, "Give another place")
+        return max(found, key=lambda record: record.document)
+
+    def _number_of(self, file: str) -> int:
+        paths = [entry.path for entry in self.manifest.corpus.files]
+        ending = [n for n, path in enumerate(paths) if path == file or path.endswith(f"/{file}")]
+        if file in paths:
+            return paths.index(file)
+        if len(ending) != 1:
+            known = ", ".join(paths[:3]) + (", ..." if len(paths) > 3 else "")
+            cause = f"{len(ending)} files of the corpus have this name; it has {known}"
+            raise UserError(f"--file {file}", cause, "Give the name as the manifest lists it")
+        return ending[0]
+
+    def _splits_of(self, documents: Ids) -> npt.NDArray[np.uint8]:
+        share = self.manifest.output.validation_share
+        return assign_splits(self.manifest.seed, documents, share)
+
+    def _row_starts(self, split: str) -> list[int]:
+        """Return the number in the split of each file's first row."""
+        if split not in self._starts:
+            names, shards = self.names("rows", split), self.manifest.splits[split].shards
+            rows = [shard.rows for shard in shards]
+            if len(names) != len(shards):  # the shards of the format are joined
+                rows = [self._count_rows(name) for name in names]
+            self._starts[split] = [0, *accumulate(rows)]
+        return self._starts[split]
+
+    def _count_rows(self, name: str) -> int:
+        with _reading(self._folder, name), self._open(name) as file:
+            return len(file)
+
+    def _open(self, name: str) -> RowsFile:
+        return RowsFile(self._folder.open(name), self.manifest.seed)
+
+    def _describe(self, split: str, row: int, origins: Origins, place: int) -> RowOrigin:
+        shards = self.manifest.splits[split].shards
+        ends = np.cumsum([shard.rows for shard in shards])
+        number = int(np.searchsorted(ends, row, side="right"))
+        begin, end = origins.span_offsets[place : place + 2].tolist()
+        columns = (origins.span_documents, origins.first_tokens, origins.tokens)
+        spans = zip(*(column[begin:end].tolist() for column in columns), strict=True)
+        return RowOrigin(
+            split,
+            row,
+            shards[number].file,
+            row - int(ends[number]) + shards[number].rows,
+            int(origins.documents[place]),
+            int(origins.repeats[place]),
+            tuple(Span(*span) for span in spans),
+        )
+
+
+class _reading:  # noqa: N801  used as a statement
+    """Name the file in whose reading an error is raised."""
+
+    def __init__(self, folder: Folder, name: str) -> None:
+        self._folder, self._name = folder, name
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        # Arrow's errors of damaged files are of many kinds.
+        if isinstance(error, Exception) and not isinstance(error, UserError):
+            cause = f"its provenance cannot be read ({in_one_line(error)})"
+            raise damaged_file(self._folder, self._name, cause) from error

@@ -1,0 +1,172 @@
+"""The text of documents and of spans, read again from the input of a data set."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from tokenizers import Encoding, Tokenizer
+
+from corpusmill.arrays import ragged
+from corpusmill.arrays.document_facts import digests_of
+from corpusmill.arrays.text_hashes import hash_lines
+from corpusmill.corpus.decompression import is_compressed, open_decompressed
+from corpusmill.corpus.file_range import FileRange
+from corpusmill.corpus.input_formats import read_corpus, reads_in_ranges
+from corpusmill.corpus.options import DocumentOptions
+from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.storage import Folder, UrlFolder
+from corpusmill.errors import catch_panics
+from corpusmill.objectives.registry import OBJECTIVES
+from corpusmill.provenance.records import DocumentRecord
+from corpusmill.provenance.store import Span
+from corpusmill.tokenization.text_cuts import TextCuts
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
+
+
+class UnreadableTextError(Exception):
+    """The text of a document cannot be read again; the message says why."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Where the files of a corpus are.
+
+    Attributes:
+        places: files, folders and URLs of folders, as a build takes them.
+    """
+
+    places: Sequence[str] = ()
+
+    def open(self, name: str) -> BinaryIO:
+        """Open a file by its name in the manifest.
+
+        Raises:
+            UnreadableTextError: it is not there.
+        """
+        for folder, known in self._candidates(name):
+            try:
+                return folder.open(known)
+            except OSError:
+                continue
+        where = ", ".join(self.places) or "the present folder"
+        raise UnreadableTextError(f"{name} was not found in {where}")
+
+    def _candidates(self, name: str) -> Iterator[tuple[Folder, str]]:
+        for place in self.places or (".",):
+            path = Path(place)
+            if path.is_file():
+                if path.name == PurePosixPath(name).name:
+                    yield UrlFolder(str(path.parent)), path.name
+                continue
+            folder = UrlFolder(place)
+            yield folder, name
+            # Folders that all files have in common are not part of the name, but a source is.
+            ends = [name, name.partition("/")[2] or name]
+            yield from ((folder, file) for file in folder.list() for end in ends
+                        if file.endswith(f"/{end}") or file == end)  # fmt: skip
+
+
+class Texts:
+    """Reads documents of a data set again, and finds the text of their tokens.
+
+    Args:
+        manifest: of the data set.
+        tokenizer: of the data set.
+        inputs: where the corpus is.
+    """
+
+    def __init__(self, manifest: Manifest, tokenizer: TokenizerFile, inputs: Inputs) -> None:
+        self._manifest, self._inputs, self._file = manifest, inputs, tokenizer
+        options = msgspec.convert(dict(manifest.corpus.options), DocumentOptions)
+        self._options = replace(options, keep_fields=())
+
+    @cached_property
+    def _tokenizer(self) -> Tokenizer:
+        tokenizer = Tokenizer.from_str(self._file.json)
+        tokenizer.encode_special_tokens = not self._file.options.special_tokens_in_text
+        return tokenizer
+
+    @cached_property
+    def _cuts(self) -> TextCuts | None:
+        entry = self._manifest.objective
+        options = OBJECTIVES.load_recorded(entry.name, entry.package)
+        made = msgspec.convert(dict(entry.options), options)
+        return made.bind(self._file).text_cuts(self._manifest.seed)
+
+    def read(self, record: DocumentRecord) -> pa.RecordBatch:
+        """Return a document as `corpusmill.corpus.batches.TEXT_SCHEMA` has it, one row.
+
+        Raises:
+            UnreadableTextError: its file is not there, or has another text now.
+        """
+        number, place = record.file_number, record.place
+        name = self._manifest.corpus.files[number].path
+        options = self._options
+        with self._inputs.open(name) as stream:
+            part = FileRange(name, number, options, place, place + 1)
+            if is_compressed(name) or not reads_in_ranges(options):
+                part = FileRange(name, number, options)
+            for batch in read_corpus(open_decompressed(stream, name), part):
+                ids = batch.documents.column("document").to_numpy()
+                for row in np.flatnonzero(ids == record.document).tolist():
+                    document = batch.documents.slice(row, 1)
+                    if _digest(document) == record.digest:
+                        return document
+        raise UnreadableTextError(f"{name} is not what it was when the data set was built")
+
+    @catch_panics("the tokenizers library")
+    def spell(self, document: pa.RecordBatch, spans: Iterable[Span]) -> list[str]:
+        """Return the text of spans of a document.
+
+        Args:
+            document: the document, as `read` returns it.
+            spans: its spans.
+
+        Raises:
+            UnreadableTextError: the tokenizer gives the document fewer tokens than a span asks for.
+        """
+        pieces = self._cut(document)
+        encodings: list[Encoding] = []
+        ends, texts = [0], []
+        for span in spans:
+            last = span.first_token + span.tokens
+            while ends[-1] < last and len(encodings) < len(pieces):
+                encoded = self._tokenizer.encode(pieces[len(encodings)], add_special_tokens=False)
+                encodings.append(encoded)
+                ends.append(ends[-1] + len(encoded))
+            if ends[-1] < last:
+                cause = "its text has fewer tokens than when the data set was built"
+                raise UnreadableTextError(cause)
+            parts = []
+            for number, (encoding, start) in enumerate(zip(encodings, ends, strict=False)):
+                first, stop = max(span.first_token, start) - start, min(last - start, len(encoding))
+                if first < stop:
+                    offsets = encoding.offsets
+                    parts.append(pieces[number][offsets[first][0] : offsets[stop - 1][1]])
+            texts.append("\n".join(parts))
+        return texts
+
+    def _cut(self, document: pa.RecordBatch) -> list[str]:
+        """Return the sentences of a document, or the pieces into which its objective cuts it."""
+        sentences = document.column("sentences").flatten()
+        if self._cuts is None:
+            return [str(text) for text in sentences.to_pylist()]
+        text, offsets = ragged.from_arrow(sentences)
+        ids = document.column("document").to_numpy()
+        bounds, _ = self._cuts(ids, text, offsets.astype(np.int64))
+        data = text.tobytes()
+        return [data[start:end].decode() for start, end in pairwise(bounds.tolist())]
+
+
+def _digest(document: pa.RecordBatch) -> bytes:
+    """Return the digest of the text of a document."""
+    sentences, offsets = ragged.from_arrow(document.column("sentences"))
+    text, text_offsets = ragged.from_arrow(sentences)
+    [digest] = digests_of(hash_lines(text, offsets, text_offsets)).to_pylist()
+    return bytes(digest)

@@ -1,0 +1,168 @@
+"""From rows to the documents, the places in files and the text that they are made of."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.shards import read_tokenizer
+from corpusmill.dataset.storage import Folder
+from corpusmill.provenance.records import DocumentRecord
+from corpusmill.provenance.store import OriginStore, RowOrigin, Span
+from corpusmill.provenance.texts import Inputs, Texts, UnreadableTextError
+
+
+@dataclass(frozen=True)
+class TracedDocument:
+    """A document, and where it stands.
+
+    Attributes:
+        record: what the data set keeps of it.
+        file: name of its file, as the manifest lists it.
+        source: name of its source; None where no part of the corpus has a name.
+    """
+
+    record: DocumentRecord
+    file: str
+    source: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it in JSON's types."""
+        record = self.record
+        return {
+            "document": record.document,
+            "file": self.file,
+            "place": record.place,
+            "length": record.length,
+            "tokens": record.tokens,
+            "digest": record.digest.hex(),
+            **({"source": self.source} if self.source else {}),
+            **({"fields": dict(record.fields)} if record.fields else {}),
+        }
+
+
+@dataclass(frozen=True)
+class TracedSpan:
+    """Tokens of a row.
+
+    Attributes:
+        span: which tokens of which document they are.
+        document: that document.
+        text: their text; None if it was not read.
+    """
+
+    span: Span
+    document: TracedDocument
+    text: str | None = None
+
+
+@dataclass(frozen=True)
+class TracedRow:
+    """A row, and all that it is made of.
+
+    Attributes:
+        origin: where it comes from.
+        documents: the documents in it, each once.
+        spans: the tokens in it, in their order.
+        missing: why texts could not be read; empty if they were, or were not asked for.
+        read: when a run read it, by name (epoch, step, rank, sample); empty where that is not
+            asked.
+    """
+
+    origin: RowOrigin
+    documents: tuple[TracedDocument, ...]
+    spans: tuple[TracedSpan, ...]
+    missing: str = ""
+    read: Mapping[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it in JSON's types."""
+        origin = self.origin
+        return {
+            "split": origin.split,
+            "row": origin.row,
+            "shard": origin.shard,
+            "shard_row": origin.shard_row,
+            "repeat": origin.repeat,
+            **self.read,
+            "documents": [document.to_json() for document in self.documents],
+            "spans": [
+                {
+                    "document": traced.span.document,
+                    "first_token": traced.span.first_token,
+                    "tokens": traced.span.tokens,
+                    **({"text": traced.text} if traced.text is not None else {}),
+                }
+                for traced in self.spans
+            ],
+            **({"missing": self.missing} if self.missing else {}),
+        }
+
+
+class Tracer:
+    """Traces rows to documents and text, and documents to rows.
+
+    Args:
+        folder: of the data set.
+        manifest: of the data set.
+        inputs: where the corpus is; None if no text is wanted.
+
+    Attributes:
+        store: the provenance of the data set.
+
+    Raises:
+        UserError: the data set was built without provenance, or its tokenizer is damaged.
+    """
+
+    def __init__(self, folder: Folder, manifest: Manifest, inputs: Inputs | None = None) -> None:
+        self.store, self._manifest = OriginStore(folder, manifest), manifest
+        self._texts: Texts | None = None
+        if inputs is not None:
+            tokenizer = manifest.tokenizer.to_tokenizer(read_tokenizer(folder, manifest))
+            self._texts = Texts(manifest, tokenizer, inputs)
+        self._sources = {source.name for source in manifest.corpus.sources}
+
+    def trace(self, split: str, rows: Iterable[int]) -> list[TracedRow]:
+        """Trace rows of a split.
+
+        Raises:
+            IndexError: there is no such row.
+            UserError: a file of provenance is damaged.
+        """
+        return self.describe([self.store.origin(split, row) for row in rows])
+
+    def describe(self, origins: Sequence[RowOrigin]) -> list[TracedRow]:
+        """Add documents and texts to the origins of rows.
+
+        Raises:
+            UserError: a file of provenance is damaged.
+        """
+        ids = {number for origin in origins for number in origin.documents}
+        records = self.store.documents(ids)
+        documents = {number: self.locate(record) for number, record in records.items()}
+        return [self._describe(origin, documents) for origin in origins]
+
+    def locate(self, record: DocumentRecord) -> TracedDocument:
+        """Name the file and the source of a document."""
+        file = self._manifest.corpus.files[record.file_number].path
+        source = file.partition("/")[0]
+        return TracedDocument(record, file, source if source in self._sources else None)
+
+    def _describe(self, origin: RowOrigin, documents: dict[int, TracedDocument]) -> TracedRow:
+        texts, missing = dict[Span, str](), ""
+        for number in origin.documents if self._texts else ():
+            spans = [span for span in origin.spans if span.document == number]
+            try:
+                texts |= self._read(documents[number].record, spans)
+            except UnreadableTextError as error:
+                missing = str(error)
+        traced = tuple(
+            TracedSpan(span, documents[span.document], texts.get(span)) for span in origin.spans
+        )
+        named = tuple(documents[number] for number in origin.documents)
+        return TracedRow(origin, named, traced, missing)
+
+    def _read(self, record: DocumentRecord, spans: list[Span]) -> Iterator[tuple[Span, str]]:
+        assert self._texts  # noqa: S101  by the caller
+        document = self._texts.read(record)
+        return zip(spans, self._texts.spell(document, spans), strict=True)

@@ -1,0 +1,195 @@
+"""Which samples a step of training reads, and in which steps samples are read.
+
+Both follow from the order alone: nothing is recorded while training.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from corpusmill.errors import UserError
+from corpusmill.reading.data_set import Samples
+from corpusmill.reading.keywords import check_minimum
+from corpusmill.reading.order.order import Order, Ordering
+from corpusmill.reading.order.schedule import Batching, FixedBatches, Pool, Position
+from corpusmill.reading.rows import Integers
+
+# Numbers of the sequence that are looked up at once.
+_BLOCK = 2**20
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of training: one batch of each rank.
+
+    Attributes:
+        epoch: the epoch.
+        number: the number of the step in the epoch, from 0.
+        batches: the samples of each rank, int64[n].
+    """
+
+    epoch: int
+    number: int
+    batches: tuple[Integers, ...]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Where and when a sample is read.
+
+    Attributes:
+        sample: its number.
+        epoch: the epoch.
+        step: the number of the step in the epoch, from 0.
+        rank: the rank whose batch holds it.
+    """
+
+    sample: int
+    epoch: int
+    step: int
+    rank: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a run of training reads its samples.
+
+    Attributes:
+        order: the order of the samples.
+        batching: how they are divided into batches.
+        world_size: the number of ranks.
+    """
+
+    order: Ordering
+    batching: Batching
+    world_size: int = 1
+
+    def __post_init__(self) -> None:
+        """Check the number of ranks.
+
+        Raises:
+            UserError: it is not positive.
+        """
+        check_minimum("world_size", self.world_size, 1)
+
+    def step(self, epoch: int, number: int) -> Step:
+        """Return a step of an epoch that is read from its beginning with these batches.
+
+        Raises:
+            UserError: the epoch has fewer steps.
+        """
+        check_minimum("epoch", epoch, 0)
+        check_minimum("step", number, 0)
+        before = 0
+        for pool in self._pools(epoch):
+            if number < before + pool.steps:
+                return self._read(pool, epoch, number - before, number)
+            before += pool.steps
+        cause = f"epoch {epoch} has {before} steps"
+        raise UserError(f"step={number}", cause, "Give a smaller number; steps count from 0")
+
+    def step_before(self, state: Mapping[str, Any]) -> Step:
+        """Return the step that was read last when a loader saved its state.
+
+        Args:
+            state: what `state_dict` returned.
+
+        Raises:
+            UserError: the state was saved before the first step, or its batches are by length.
+        """
+        number = int(state["number"])
+        if state.get("taken"):
+            cause = "it was saved within a pool of batches by length"
+            raise UserError("state", cause, "Give seed, epoch and step instead")
+        if not number:
+            raise UserError("state", "it was saved before the first step", "Give a later state")
+        epoch = (number - 1) // len(self.order)
+        before = 0
+        for pool in self._pools(epoch):
+            if pool.position_after(pool.steps).number >= number:
+                for step in range(pool.steps):
+                    if pool.position_after(step + 1).number >= number:
+                        return self._read(pool, epoch, step, before + step)
+            before += pool.steps
+        raise UserError(
+            "state", "no step ends where it was saved", "Give the batch size of the run"
+        )
+
+    def readings(self, samples: Integers, epochs: range) -> Iterator[Reading]:
+        """Yield when samples are read, by epoch and step.
+
+        Args:
+            samples: int64[n], their numbers.
+            epochs: the epochs.
+
+        Raises:
+            UserError: the batches are by length, whose steps depend on all samples around them.
+        """
+        if not isinstance(self.batching, FixedBatches):
+            cause = "a batch by length depends on all samples around it"
+            raise UserError("batching", cause, "Give the number of a step instead")
+        for epoch in epochs:
+            for number in self._numbers_of(samples, epoch).tolist():
+                step = self._step_of(self.batching, number - epoch * len(self.order))
+                if step is not None:
+                    [sample] = self.order.locate(np.array([number])).tolist()
+                    yield Reading(sample, epoch, step, number % self.world_size)
+
+    def _step_of(self, batching: FixedBatches, place: int) -> int | None:
+        """Return the step that reads a place of an epoch; None if it is left out."""
+        size = self.world_size * batching.batch_size
+        whole, rest = divmod(len(self.order), size)
+        # The last step takes what is too little for a step of its own.
+        steps = whole if batching.drop_last else whole + (rest >= self.world_size)
+        if place // size < steps:
+            return place // size
+        return None if batching.drop_last else steps - 1
+
+    def _numbers_of(self, samples: Integers, epoch: int) -> Integers:
+        """Return the numbers in an epoch at which samples are read, ascending."""
+        size = len(self.order)
+        if isinstance(self.order, Order):
+            return np.sort(epoch * size + self.order.find(samples, epoch))
+        found = []
+        for begin in range(epoch * size, (epoch + 1) * size, _BLOCK):
+            numbers = np.arange(begin, min(begin + _BLOCK, (epoch + 1) * size))
+            found.append(numbers[np.isin(self.order.locate(numbers), samples)])
+        return np.concatenate(found)
+
+    def _pools(self, epoch: int) -> Iterator[Pool]:
+        size = len(self.order)
+        position, end = Position(epoch * size), (epoch + 1) * size
+        while pool := self.batching.next_pool(position, end, self.world_size):
+            yield pool
+            position = pool.position_after(pool.steps)
+
+    def _read(self, pool: Pool, epoch: int, step: int, number: int) -> Step:
+        batches = (pool.batch(step, rank) for rank in range(self.world_size))
+        return Step(epoch, number, tuple(map(self.order.locate, batches)))
+
+
+def run_of(samples: Samples, state: Mapping[str, Any], batch_size: int, world_size: int = 1) -> Run:
+    """Return how a run read its samples, from the state that its loader saved.
+
+    Args:
+        samples: what it read.
+        state: what `state_dict` returned.
+        batch_size: samples of a rank in a step.
+        world_size: the number of ranks.
+
+    Raises:
+        UserError: the state belongs to other samples, or to an order of another kind.
+    """
+    if state.get("samples") != samples.digest:
+        cause = f"it belongs to the samples {state.get('samples')}, these are {samples.digest}"
+        raise UserError("state", cause, "Give the data set that was read")
+    described = state.get("order")
+    try:
+        order = Order(samples.shard_sizes, **(described or {}))
+    except TypeError:
+        cause = f"its order is {described}"
+        cure = "Only the order of a single data set can be told from a state"
+        raise UserError("state", cause, cure) from None
+    return Run(order, FixedBatches(batch_size), world_size)

@@ -1,0 +1,153 @@
+"""The files that say of what the rows of a shard are made."""
+
+import io
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpusmill.arrays.columns import IDENTITY_SCHEMA
+from corpusmill.layout.placement import draw_keys, sort_order
+from corpusmill.provenance import rows as module
+from corpusmill.provenance.rows import Origins, RowsFile, RowsWriter
+
+SEED = 7
+Spans = list[tuple[int, int, int]]
+# Document, repeat, index, spans.
+Row = tuple[int, int, int, Spans]
+
+
+class Sink(io.BytesIO):
+    """Keeps its content when it is closed."""
+
+    def close(self) -> None:
+        self.content = self.getvalue()
+
+
+def batch_of(rows: list[Row], has_spans: bool = True) -> pa.RecordBatch:
+    identity = [
+        pa.array([row[number] for row in rows], field.type)
+        for number, field in enumerate(IDENTITY_SCHEMA)
+    ]
+    flat = [[number for span in row[3] for number in span] for row in rows]
+    names = IDENTITY_SCHEMA.names
+    if has_spans:
+        identity.append(pa.array(flat, pa.list_(pa.uint64())))
+        names = [*names, "spans"]
+    return pa.record_batch(identity, names)
+
+
+def in_order_of_keys(rows: list[Row]) -> list[Row]:
+    columns = [batch_of(rows).column(name).to_numpy() for name in IDENTITY_SCHEMA.names]
+    return [rows[number] for number in sort_order(draw_keys(*columns, np.uint64(SEED)), *columns)]
+
+
+def write(rows: list[Row], cuts: tuple[int, ...] = (), has_spans: bool = True) -> bytes:
+    sink = Sink()
+    writer = RowsWriter(sink, SEED)
+    for begin, end in zip((0, *cuts), (*cuts, len(rows)), strict=True):
+        writer.add(batch_of(rows[begin:end], has_spans))
+    writer.close()
+    return sink.getvalue()
+
+
+def read(content: bytes) -> list[Row]:
+    rows: dict[int, Row] = {}
+    for origins in RowsFile(io.BytesIO(content), SEED).groups():
+        rows |= {int(place): row_in(origins, number) for number, place in enumerate(origins.places)}
+    return [rows[place] for place in range(len(rows))]
+
+
+def row_in(origins: Origins, number: int) -> Row:
+    begin, end = origins.span_offsets[number : number + 2]
+    spans = zip(
+        origins.span_documents[begin:end].tolist(),
+        origins.first_tokens[begin:end].tolist(),
+        origins.tokens[begin:end].tolist(),
+        strict=True,
+    )
+    identity = (origins.documents[number], origins.repeats[number], origins.indices[number])
+    return (*map(int, identity), list(spans))  # type: ignore[return-value]
+
+
+documents = st.sampled_from([0, 5, 2**40 + 3, 2**63, 2**64 - 1])
+spans = st.tuples(documents, st.integers(0, 2**32 - 1), st.integers(1, 2**32 - 1))
+identities = st.tuples(documents, st.integers(0, 65535), st.integers(0, 2**32 - 1))
+many_rows = st.lists(
+    st.tuples(identities, st.lists(spans, max_size=3)), max_size=12, unique_by=lambda row: row[0]
+).map(lambda rows: [(*identity, spans) for identity, spans in rows])
+
+
+@given(many_rows, st.booleans(), st.data())
+def test_rows_are_read_as_they_were_written_in_any_order(
+    rows: list[Row], sort: bool, data: st.DataObject
+) -> None:
+    rows = in_order_of_keys(rows) if sort and rows else rows
+    cut = data.draw(st.integers(0, len(rows)))
+    content = write(rows, (cut,))
+    assert read(content) == rows
+    assert content == write(rows)
+    file = RowsFile(io.BytesIO(content), SEED)
+    assert len(file) == len(rows)
+    for place, row in enumerate(rows):
+        assert row_in(*file.origins(place)) == row
+
+
+@given(many_rows, documents)
+def test_the_rows_of_a_document_are_found_by_their_origin_and_by_their_spans(
+    rows: list[Row], document: int
+) -> None:
+    file = RowsFile(io.BytesIO(write(in_order_of_keys(rows) if rows else rows)), SEED)
+    wanted = np.array([document], np.uint64)
+    is_at_home = any(row[0] == document for row in rows)
+    found = [
+        row_in(origins, number)
+        for origins in file.find_groups(wanted, in_spans_only=not is_at_home)
+        for number in np.flatnonzero(origins.find(wanted)).tolist()
+    ]
+    expected = [row for row in rows if document in (row[0], *(span[0] for span in row[3]))]
+    assert sorted(found) == sorted(expected)
+
+
+def test_rows_in_the_order_of_their_keys_take_less_room_than_others() -> None:
+    rows: list[Row] = [
+        (document << 20, 0, index, [(document << 20, 500 * index, 500)])
+        for document in range(500)
+        for index in range(20)
+    ]
+    by_key = in_order_of_keys(rows)
+    swapped = [by_key[1], by_key[0], *by_key[2:]]
+    assert 2 * len(write(by_key)) < len(write(swapped))
+    assert read(write(swapped)) == swapped
+
+
+def test_many_rows_are_written_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_GROUP_ROWS", 10)
+    rows = in_order_of_keys([(number, 0, 0, [(number, 1, 2)]) for number in range(35)])
+    content = write(rows, (10, 20, 30))
+    assert read(content) == rows
+    assert len(list(RowsFile(io.BytesIO(content), SEED).groups())) == 4
+
+
+def test_rows_without_spans_have_documents_alone() -> None:
+    rows: list[Row] = [(4, 1, 0, []), (9, 0, 2, [])]
+    assert read(write(rows, has_spans=False)) == rows
+
+
+def test_another_file_is_refused() -> None:
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"document": [1]}), sink)
+    with pytest.raises(ValueError, match="provenance of rows"):
+        RowsFile(io.BytesIO(sink.getvalue()), SEED)
+
+
+def test_offsets_of_a_slice_do_not_matter() -> None:
+    rows: list[Row] = [(number, 0, 0, [(number, number, 1)]) for number in range(5)]
+    sink = Sink()
+    writer = RowsWriter(sink, SEED)
+    writer.add(batch_of(rows).slice(1, 3))
+    writer.close()
+    assert read(sink.getvalue()) == rows[1:4]
