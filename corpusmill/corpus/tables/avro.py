@@ -235,9 +235,8 @@ class AvroTable:
             size += len(value) if isinstance(value, str | bytes) else 0
             for name, field in zip(self._kept, kept, strict=True):
                 # At once, as a nested value takes much more memory than its text.
-                text = to_text(record.get(name))
-                field.append(text)
-                size += len(text or "")
+                field.append(to_text(record.get(name)))
+                size += len(field[-1] or "")
             if size >= table.BATCH_BYTES or len(values) >= MAX_BATCH_ROWS:
                 yield _to_rows(values, kept)
                 values, kept, size = [], [[] for _ in self._kept], 0

@@ -207,7 +207,7 @@ def slice_texts(texts: pa.Array, kept: Sequence[pa.Array | None] = ()) -> Iterat
         before, position = ends[stop - 1], stop
 
 
-def _check(column: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+def _check(column: pa.Array) -> tuple[pa.Array, npt.NDArray[np.integer]]:
     """Check a column; return it, with text as pa.large_binary, and the bytes of each row.
 
     Raises:
