@@ -17,7 +17,13 @@ from corpusmill.tokenization.compiled.byte_level_characters import (
     read_pairs,
 )
 from corpusmill.tokenization.compiled.byte_level_patterns import CL100K, GPT2, QWEN2, byte_alphabet
+from corpusmill.tokenization.compiled.byte_level_tokens import (
+    LONGEST_TOKEN,
+    WholeTokens,
+    collect_tokens,
+)
 from corpusmill.tokenization.compiled.exactness import find_pattern
+from corpusmill.tokenization.compiled.pair_table import MOST_PAIRS, hash_pairs
 from corpusmill.tokenization.compiled.spans import EncodeSpans, completed, first_bytes
 from corpusmill.tokenization.tokenizer_json import Part, added_tokens, list_steps
 
@@ -36,8 +42,11 @@ def compile_byte_level_bpe(tokenizer_json: Part, encode_plainly: EncodeSpans) ->
     if tokenizer_json.get("normalizer"):  # changes no ASCII
         classes = np.where(np.arange(len(classes)) < 0x80, classes, pieces.UNKNOWN)
     rules = pieces.PieceRules(classes, *_RULES[find_pattern(tokenizer_json) or GPT2])
-    merges = begin_with_characters(read_merges(tokenizer_json["model"]), tokenizer_json["model"])
-    known = partial(kernels.encode_spans, rules, merges, first_bytes(tokenizer_json))
+    model = tokenizer_json["model"]
+    merges = read_merges(model)
+    tokens = find_whole_tokens(merges, model)
+    merges = begin_with_characters(merges, model)
+    known = partial(kernels.encode_spans, rules, merges, tokens, first_bytes(tokenizer_json))
     return completed(known, encode_plainly)
 
 
@@ -53,7 +62,7 @@ def is_known(tokenizer_json: Part) -> bool:
         and not model.get("continuing_subword_prefix")
         and not model.get("end_of_word_suffix")
         and model["vocab"].keys() >= alphabet.keys()
-        and len(model["merges"]) < kernels.MOST_MERGES
+        and len(model["merges"]) + len(alphabet) < MOST_PAIRS
         and (not model.get("ignore_merges") or _merges_make_every_token(tokenizer_json))
     )
 
@@ -63,7 +72,22 @@ def read_merges(model: Part) -> kernels.Merges:
     vocabulary = model["vocab"]
     byte_ids = np.array([vocabulary[character] for character in byte_alphabet()], np.int32)
     joined = read_pairs(model)
-    return kernels.Merges(byte_ids, np.empty(0, np.int32), kernels.hash_pairs(joined), joined)
+    none = np.empty(0, np.int32)
+    return kernels.Merges(byte_ids, none, none, hash_pairs(joined), joined)
+
+
+def find_whole_tokens(merges: kernels.Merges, model: Part) -> WholeTokens:
+    """Find the tokens that are found by their bytes.
+
+    Args:
+        merges: the tables of a model, to begin with bytes.
+        model: the BPE model of a tokenizer.json.
+    """
+    text, ends = join_tokens(byte_tokens(model, LONGEST_TOKEN).values())
+    merged, _ = kernels.merge_tokens(merges, text, ends)
+    padded = np.append(text, np.zeros(LONGEST_TOKEN, np.uint8))
+    tokens: WholeTokens = collect_tokens(padded, ends, merged)
+    return tokens
 
 
 def _merges_make_every_token(tokenizer_json: Part) -> bool:

@@ -1,4 +1,4 @@
-"""Characters with which the merging of byte-level BPE may begin, instead of their bytes.
+"""Characters, and first bytes of them, with which the merging of byte-level BPE may begin.
 
 Let the merges come in order: one that makes a token always has a lower rank than those that join
 this token to others. Then merging goes through the ranks from the lowest to the highest. Let the
@@ -8,6 +8,10 @@ right part has a higher rank than the merge that joins this token within the cha
 that has its last one as its left part has none that is lower. (If the ranks are equal, so are the
 pairs, of which the leftmost comes first.) Then, whatever stands beside the character, its bytes are
 merged to its token, and before any pair is joined of which that token is a part.
+
+The same holds for any other bytes that always stand together, such as all bytes of a character but
+the last one. In Thai, merges join the last byte of a character with the first two of the next one,
+which are the same for most characters: merging can begin with these two as one token.
 """
 
 from collections.abc import Iterable
@@ -19,12 +23,12 @@ from corpusmill.tokenization.compiled import byte_level_kernels as kernels
 from corpusmill.tokenization.compiled.byte_level_patterns import byte_alphabet
 from corpusmill.tokenization.tokenizer_json import Part
 
-# Most bytes of a character.
-_LONGEST = 4
+# Most bytes of a character, and one that may be the last of any.
+_LONGEST, _LAST_BYTE = 4, b"\x80"
 
 
 def begin_with_characters(merges: kernels.Merges, model: Part) -> kernels.Merges:
-    """Let merging begin with characters wherever that gives the same ids.
+    """Let merging begin with characters, or their first bytes, wherever that gives the same ids.
 
     Args:
         merges: the tables of a model, to begin with bytes.
@@ -43,16 +47,16 @@ def begin_with_characters(merges: kernels.Merges, model: Part) -> kernels.Merges
     last = np.full((size, 3), -1)  # both parts of each token, and the rank of their merge
     joined = (merged >= 0) & (np.array([*map(len, tokens)]) > 1)
     last[merged[joined]] = joined_last[joined]
-    codes = {
-        number: code
+    ids = np.arange(size)
+    apart = (last[:, 2] >= 0) & _is_apart(ids, last, 0, as_right) & _is_apart(ids, last, 1, as_left)
+    begun = {
+        token: number
         for token, number in zip(tokens, merged.tolist(), strict=True)
-        if number >= 0 and (code := _code_point(token)) is not None
+        if number >= 0 and apart[number]
     }
-    ids = np.array([*codes], np.int64)
-    apart = _is_apart(ids, last, 0, as_right) & _is_apart(ids, last, 1, as_left)
-    characters = np.full(max(codes.values(), default=0) + 1, kernels.NO_TOKEN, np.int32)
-    characters[np.array([*codes.values()], np.int64)[apart]] = ids[apart]
-    return merges._replace(characters=characters)
+    codes = {_code_point(token): number for token, number in begun.items()}
+    blocks = {_code_point(token + _LAST_BYTE) // 64: number for token, number in begun.items()}
+    return merges._replace(characters=_tabulate(codes), prefixes=_tabulate(blocks))
 
 
 def _is_apart(
@@ -80,13 +84,22 @@ def _is_apart(
     return apart
 
 
-def _code_point(token: bytes) -> int | None:
-    """The code point of a token that is a character outside ASCII; None for others."""
+def _tabulate(numbers: dict[int, int]) -> npt.NDArray[np.int32]:
+    """Return an array of numbers by their keys; those of negative keys are left out."""
+    table = np.full(max(numbers, default=-1) + 1, kernels.NO_TOKEN, np.int32)
+    for key, number in numbers.items():
+        if key >= 0:
+            table[key] = number
+    return table
+
+
+def _code_point(token: bytes) -> int:
+    """The code point of a token that is a single character; -1 for others."""
     try:
         text = token.decode()
     except UnicodeDecodeError:
-        return None
-    return ord(text) if len(text) == 1 and len(token) > 1 else None
+        return -1
+    return ord(text) if len(text) == 1 else -1
 
 
 def read_pairs(model: Part) -> npt.NDArray[np.int32]:

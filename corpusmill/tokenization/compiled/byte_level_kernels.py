@@ -2,8 +2,9 @@
 
 Merging is that of Sennrich et al. 2016 on bytes, as in GPT-2 (Radford et al. 2019): of all
 neighbours that can be joined, those of the lowest rank first, the leftmost of them first. Merging
-begins with whole characters where that is known to give the same
-(`corpusmill.tokenization.compiled.byte_level_characters`).
+begins with characters, or their first bytes, where that is known to give the same
+(`corpusmill.tokenization.compiled.byte_level_characters`); pieces that are tokens are not merged
+(`corpusmill.tokenization.compiled.byte_level_tokens`).
 """
 
 from typing import NamedTuple
@@ -13,22 +14,17 @@ import numpy as np
 from corpusmill.arrays.borrowing import borrow
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.tokenization.compiled.byte_level_pieces import PieceRules, end_of_piece
+from corpusmill.tokenization.compiled.byte_level_tokens import WholeTokens, find_token
 from corpusmill.tokenization.compiled.characters import has_byte, read_character
-from corpusmill.tokenization.compiled.hash_table import HALF, MULTIPLIER, ONE
+from corpusmill.tokenization.compiled.pair_table import RANK_BITS, find_rank
 
 # A piece with more bytes is left to the tokenizer, since merging takes the square of its length.
 LONGEST_PIECE = 512
 # The rows of a piece's workspace (see `merge_bytes`), and the key of neighbours never joined.
 IDS, KEYS, JOINED, BEFORE, AFTER, LAST = 0, 1, 2, 3, 4, 5
 WORKSPACE = (6, LONGEST_PIECE + 1)
-PLACE_BITS, NEVER = 9, np.int32(2**31 - 1)
-RANK_BITS = np.uint32(31 - PLACE_BITS)
-MOST_MERGES = 2 ** (31 - PLACE_BITS)
-_RANK_MASK = np.uint32(MOST_MERGES - 1)
-_TAG_SHIFT = np.uint64(32 + 31 - PLACE_BITS)  # a tag is the rest of 32 bits
+PLACE_BITS, NEVER = 31 - int(RANK_BITS), np.int32(2**31 - 1)
 NO_TOKEN = -1
-# Entries of the hash table of pairs that are compared at once.
-_BUCKET = np.uint64(4)
 
 
 class Merges(NamedTuple):
@@ -37,77 +33,18 @@ class Merges(NamedTuple):
     Attributes:
         byte_ids: int32[256], the id of each byte.
         characters: int32[code points], the ids of characters with which merging may begin; -1 for
-            those whose bytes it begins with.
-        pairs: uint32[a power of two], a hash table of pairs of ids, in buckets: the rank + 1 of
-            each, below a tag of its hash, or 0. So most pairs that are never joined cost a single
-            access to little memory. A pair is in its own bucket, or after buckets that are full.
+            others. Empty if it begins with bytes.
+        prefixes: int32[code points / 64], the ids of all bytes but the last one of other
+            characters, if merging may begin with these; or -1.
+        pairs: uint32[a power of two], the hash table of pairs of ids (see `pair_table`).
         joined: int32[merges, 3]: by rank, the ids of a pair and of the joined token.
     """
 
     byte_ids: np.ndarray
     characters: np.ndarray
+    prefixes: np.ndarray
     pairs: np.ndarray
     joined: np.ndarray
-
-
-@njit(inline="always")
-def hash_pair(left: int, right: int) -> np.uint64:
-    """Return the hash of a pair of ids."""
-    product = (np.uint64(left) << HALF | np.uint64(right)) * MULTIPLIER
-    return product ^ (product >> HALF)
-
-
-@njit(inline="always")  # each call counts references to the arrays
-def find_rank(pairs: np.ndarray, joined: np.ndarray, left: int, right: int) -> np.int64:
-    """Return the rank of a pair of ids; -1 for others.
-
-    All entries of a bucket are compared, without a branch for each: most pairs are never joined,
-    and which are cannot be predicted.
-    """
-    value, last = hash_pair(left, right), np.uint64(len(pairs) - 1)
-    tag, begin = np.uint32(value >> _TAG_SHIFT), value * _BUCKET & last
-    while True:
-        found = np.uint32(0)
-        for place in range(_BUCKET):
-            entry = pairs[begin + np.uint64(place)]
-            found = max(found, entry & _RANK_MASK if entry >> RANK_BITS == tag else np.uint32(0))
-        if found:
-            rank = np.int64(found) - 1
-            if joined[rank, 0] == left and joined[rank, 1] == right:
-                return rank
-            for place in range(_BUCKET):  # several may have the tag
-                rank = np.int64(pairs[begin + np.uint64(place)] & _RANK_MASK) - 1
-                if rank >= 0 and joined[rank, 0] == left and joined[rank, 1] == right:
-                    return rank
-        if not pairs[begin + np.uint64(_BUCKET - 1)]:
-            return np.int64(-1)
-        begin = (begin + np.uint64(_BUCKET)) & last
-
-
-@njit
-def put_rank(pairs: np.ndarray, joined: np.ndarray, rank: int) -> None:
-    """Write the rank of a pair into the hash table, in place of an earlier one."""
-    left, right = joined[rank, 0], joined[rank, 1]
-    value, last = hash_pair(left, right), np.uint64(len(pairs) - 1)
-    slot = value * _BUCKET & last
-    while pairs[slot]:
-        known = np.int64(pairs[slot] & _RANK_MASK) - 1
-        if joined[known, 0] == left and joined[known, 1] == right:
-            break
-        slot = (slot + ONE) & last
-    pairs[slot] = np.uint32(value >> _TAG_SHIFT) << RANK_BITS | np.uint32(rank + 1)
-
-
-@njit
-def hash_pairs(joined: np.ndarray) -> np.ndarray:
-    """Return `pairs` of Merges; if a pair comes twice, it has its later rank."""
-    size = 16
-    while size < 2 * len(joined):
-        size *= 2
-    pairs = np.zeros(size, np.uint32)
-    for rank in range(len(joined)):
-        put_rank(pairs, joined, rank)
-    return pairs
 
 
 @njit(inline="always")
@@ -142,20 +79,23 @@ def begin_piece(merges: Merges, text: np.ndarray, start: int, end: int, piece: n
         end: where the piece ends.
         piece: the workspace of `merge_bytes`.
     """
-    byte_ids, characters = merges.byte_ids, merges.characters
+    byte_ids, characters, prefixes = merges.byte_ids, merges.characters, merges.prefixes
     count, place = 0, start
     while place < end:
-        size, token = 1, byte_ids[text[place]]
+        token, joined, size = byte_ids[text[place]], 1, 1
         if text[place] >= 0x80 and len(characters):
             code, size = read_character(text, place)
-            token = characters[code] if code < len(characters) else NO_TOKEN
-        if token != NO_TOKEN:
-            piece[IDS, count] = token
+            whole = characters[code] if code < len(characters) else NO_TOKEN
+            block = code >> 6
+            if whole != NO_TOKEN:
+                token, joined = whole, size
+            elif block < len(prefixes) and prefixes[block] != NO_TOKEN:
+                token, joined = prefixes[block], size - 1
+        piece[IDS, count] = token
+        count += 1
+        for byte in range(place + joined, place + size):
+            piece[IDS, count] = byte_ids[text[byte]]
             count += 1
-        else:
-            for byte in range(place, place + size):
-                piece[IDS, count] = byte_ids[text[byte]]
-                count += 1
         place += size
     return count
 
@@ -246,6 +186,7 @@ def merge_tokens(
 def encode_spans(
     rules: PieceRules,
     merges: Merges,
+    tokens: WholeTokens,
     is_token_start: np.ndarray,
     text: np.ndarray,
     spans: np.ndarray,
@@ -255,6 +196,7 @@ def encode_spans(
     Args:
         rules: the pattern's rules.
         merges: the vocabulary.
+        tokens: pieces that need no merging.
         is_token_start: bool[256], bytes with which added tokens begin.
         text: uint8[bytes], valid UTF-8.
         spans: int64[n, 2], first byte and end of each stretch.
@@ -266,9 +208,10 @@ def encode_spans(
     """
     text, rules = borrow(text), PieceRules(borrow(rules.classes), rules.any_case, rules.most_digits)
     merges = Merges(
-        borrow(merges.byte_ids), borrow(merges.characters), borrow(merges.pairs),
-        borrow(merges.joined),
+        borrow(merges.byte_ids), borrow(merges.characters), borrow(merges.prefixes),
+        borrow(merges.pairs), borrow(merges.joined),
     )  # fmt: skip
+    tokens = WholeTokens(borrow(tokens.begins_long), borrow(tokens.pairs), borrow(tokens.joined))
     ids = np.empty((spans[:, 1] - spans[:, 0]).sum(), np.int32)
     ends, left = np.zeros(len(spans) + 1, np.int64), np.zeros(len(spans), np.bool_)
     piece = np.empty(WORKSPACE, np.int32)
@@ -281,6 +224,11 @@ def encode_spans(
             if end < 0 or end - place > LONGEST_PIECE:
                 left[span] = True
                 break
+            whole = find_token(tokens, text, place, end)
+            if whole >= 0:
+                ids[written] = whole
+                written, place = written + 1, end
+                continue
             count = merge_bytes(merges, text, place, end, piece)
             for token in range(count):  # a slice would take longer
                 ids[written + token] = piece[IDS, token]

@@ -34,6 +34,22 @@ class Unit(NamedTuple):
     hash: np.uint64
 
 
+@njit(inline="always")
+def load_word(text: np.ndarray, place: int) -> np.uint64:
+    """Return the 8 bytes at a place, the first one lowest."""
+    position, byte = np.uint64(place), np.uint64
+    return (  # written like this, the compiler makes a single load of it
+        byte(text[position])
+        | byte(text[position + byte(1)]) << byte(8)
+        | byte(text[position + byte(2)]) << byte(16)
+        | byte(text[position + byte(3)]) << byte(24)
+        | byte(text[position + byte(4)]) << byte(32)
+        | byte(text[position + byte(5)]) << byte(40)
+        | byte(text[position + byte(6)]) << byte(48)
+        | byte(text[position + byte(7)]) << byte(56)
+    )
+
+
 @njit
 def read_word(text: np.ndarray, place: int, stop: int) -> tuple[np.uint64, np.int64]:
     """Read up to 8 bytes of a unit, up to the next space or `stop`.
@@ -47,17 +63,7 @@ def read_word(text: np.ndarray, place: int, stop: int) -> tuple[np.uint64, np.in
         word: the bytes, the first one lowest, filled up with spaces.
         size: their number; 8 if the unit may continue.
     """
-    position, byte = np.uint64(place), np.uint64
-    word = (  # written like this, the compiler makes a single load of it
-        byte(text[position])
-        | byte(text[position + byte(1)]) << byte(8)
-        | byte(text[position + byte(2)]) << byte(16)
-        | byte(text[position + byte(3)]) << byte(24)
-        | byte(text[position + byte(4)]) << byte(32)
-        | byte(text[position + byte(5)]) << byte(40)
-        | byte(text[position + byte(6)]) << byte(48)
-        | byte(text[position + byte(7)]) << byte(56)
-    )
+    word, byte = load_word(text, place), np.uint64
     # Mycroft's test: the lowest bit that is set is the highest of the first byte that is a space.
     apart = word ^ _SPACES
     space = (apart - _LOWEST_BITS) & ~apart & _HIGHEST_BITS

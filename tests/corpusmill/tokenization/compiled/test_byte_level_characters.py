@@ -1,4 +1,4 @@
-"""Merging that begins with characters gives the ids of merging that begins with bytes."""
+"""Merging that begins with characters or their first bytes gives the ids of merging bytes."""
 
 import json
 import random
@@ -8,28 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, models, pre_tokenizers
 
 from corpusmill.tokenization.compiled.byte_level_bpe import compile_byte_level_bpe, read_merges
 from corpusmill.tokenization.compiled.byte_level_characters import begin_with_characters
 from corpusmill.tokenization.compiled.byte_level_patterns import byte_alphabet
+from tests.tools.byte_merges import make_tokenizer, token_name
 from tests.tools.token_rows import as_spans, plain_rows, refuse, rows
-
-NAMES = {byte: character for character, byte in byte_alphabet().items()}
-
-
-def name(token: bytes) -> str:
-    return "".join(NAMES[byte] for byte in token)
-
-
-def make_tokenizer(merges: list[tuple[bytes, bytes]]) -> Tokenizer:
-    tokens = [bytes([byte]) for byte in range(256)]
-    tokens += [left + right for left, right in merges]
-    vocabulary = {name(token): number for number, token in enumerate(dict.fromkeys(tokens))}
-    pairs = [(name(left), name(right)) for left, right in merges]
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=pairs))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    return tokenizer
 
 
 def begun(merges: list[tuple[bytes, bytes]]) -> str:
@@ -39,7 +23,7 @@ def begun(merges: list[tuple[bytes, bytes]]) -> str:
     ids = characters[characters >= 0].tolist()
     tokens = {number: token for token, number in model["vocab"].items()}
     written = "".join(map(chr, np.flatnonzero(characters >= 0)))
-    assert [tokens[number] for number in ids] == [name(one.encode()) for one in written]
+    assert [tokens[number] for number in ids] == [token_name(one.encode()) for one in written]
     return written
 
 
@@ -70,6 +54,45 @@ def test_merging_begins_with_characters_that_nothing_breaks_up(
     assert begun(merges) == expected
 
 
+def begun_blocks(merges: list[tuple[bytes, bytes]]) -> dict[int, bytes]:
+    """The first bytes of characters with which merging begins, by the block of 64 code points."""
+    model = json.loads(make_tokenizer(merges).to_str())["model"]
+    prefixes = begin_with_characters(read_merges(model), model).prefixes
+    tokens = {number: token for token, number in model["vocab"].items()}
+    return {
+        block: bytes(byte_alphabet()[character] for character in tokens[number])
+        for block, number in enumerate(prefixes.tolist())
+        if number >= 0
+    }
+
+
+THAI = (b"\xe0", b"\xb8")  # the first bytes of U+0E00 to U+0E3F
+
+
+@pytest.mark.parametrize(
+    ("merges", "expected"),
+    [
+        ([THAI], {0x0E00 >> 6: b"\xe0\xb8"}),
+        # The end of a character joins the beginning of the next one, as in Thai; or its first byte.
+        ([THAI, (b"\x81", b"\xe0\xb8")], {0x0E00 >> 6: b"\xe0\xb8"}),
+        ([THAI, (b"\x81", b"\xe0")], {0x0E00 >> 6: b"\xe0\xb8"}),
+        ([(b"\x81", b"\xe0"), THAI], {}),
+        # The second byte joins the last one before.
+        ([(b"\xb8", b"\x81"), THAI], {}),
+        # Bytes with which no character begins, and a single one, which needs no merge.
+        ([(b"\xb8", b"\x81"), (b"\xc3", b"\xa9"), (b"a", b"b")], {}),
+        (
+            [(b"\xf0", b"\x9f"), (b"\xf0\x9f", b"\x98"), (b"\x80", b"\xf0\x9f\x98")],
+            {0x1F600 >> 6: b"\xf0\x9f\x98"},
+        ),
+    ],
+)
+def test_merging_begins_with_first_bytes_that_nothing_breaks_up(
+    merges: list[tuple[bytes, bytes]], expected: dict[int, bytes]
+) -> None:
+    assert begun_blocks(merges) == expected
+
+
 def train_at_random(text: list[str], count: int, draw: random.Random) -> list[tuple[bytes, bytes]]:
     """Merges of pairs that occur in texts, but not of the most frequent ones."""
     rows_of_tokens = [[bytes([byte]) for byte in piece.encode()] for piece in text]
@@ -90,7 +113,8 @@ def train_at_random(text: list[str], count: int, draw: random.Random) -> list[tu
 
 
 letters = st.text(
-    st.sampled_from("中丸丰\u4e38二亍äöü\u0e01\u0e02\U00020000\U00020001ab"), max_size=10
+    st.sampled_from("中丸丰\u4e38二亍äöü\u0e01\u0e02\u0e40\u0e48\U00020000\U00020001ab"),
+    max_size=10,
 )
 
 
