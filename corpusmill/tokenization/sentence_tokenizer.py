@@ -29,8 +29,6 @@ from corpusmill.tokenization.words.words import FindJoins, WordRule, cut_unicode
 _LIBRARY = "the tokenizers library"
 # Characters of a text in a message.
 _SHOWN = 60
-# Control characters that are white space to some.
-_FIRST_CONTROL, _LAST_CONTROL = 0x1C, 0x1F
 # How byte-level tokenizers write a space.
 _BYTE_LEVEL_SPACE = "\u0120"
 
@@ -207,7 +205,7 @@ def _encode_joined(
     find_joins: FindJoins,
     offsets: npt.NDArray[np.int64],
     text: npt.NDArray[np.uint8],
-    spans: npt.NDArray[np.int64],
+    _: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """The ids of sentences by a memo, whose words are joined afterwards.
 
@@ -215,12 +213,8 @@ def _encode_joined(
     sentences with these are left.
     """
     ids, ends = memo.encode(text, offsets, np.dtype(np.int32))
-    view = text.data
-    texts = [str(view[start:end], "utf-8") for start, end in spans.tolist()]
-    marked, left = join_marks(ids, ends, *find_joins(texts))
-    controls = np.flatnonzero((text >= _FIRST_CONTROL) & (text <= _LAST_CONTROL))
-    begun = np.searchsorted(controls, offsets)
-    return marked, ends, left | (begun[1:] > begun[:-1])
+    marked, left = join_marks(ids, ends, *find_joins(text, offsets))
+    return marked, ends, left
 
 
 def _unknown_id(tokenizer: Tokenizer, model: dict[str, Any]) -> int | None:

@@ -17,7 +17,12 @@ import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.white_space import space_before
-from corpusmill.tokenization.compiled.characters import FIRST_LEAD, ideograph_bytes, may_extend
+from corpusmill.tokenization.compiled.characters import (
+    FIRST_LEAD,
+    is_ideograph,
+    may_extend,
+    read_character,
+)
 
 UnitRule = Literal["words", "ideographs", "bare ideographs", "spaced"]
 
@@ -82,13 +87,13 @@ def find_separable(text: np.ndarray, offsets: np.ndarray, only_bare: bool) -> np
             suspects += text[place] >= FIRST_LEAD
         separable[sentence] = suspects > 0
         if suspects and only_bare:
-            place = start
+            place, after_ideograph = start, False
             while place < stop:
-                size = ideograph_bytes(text, place)
-                place += max(1, size)
-                if size and place < stop and may_extend(text, place):
+                code, size = read_character(text, place)
+                if after_ideograph and may_extend(code):
                     separable[sentence] = False
                     break
+                place, after_ideograph = place + size, is_ideograph(code)
     return separable
 
 

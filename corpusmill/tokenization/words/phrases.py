@@ -4,8 +4,8 @@ The words of `cut_unicode` and the phrases of jieba are found in arrays of code 
 what can be joined to other characters is shown to the regular expression.
 """
 
-from collections.abc import Callable
 from functools import cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +13,8 @@ import numpy.typing as npt
 import regex
 
 from corpusmill.arrays.kernel_cache import njit
+from corpusmill.tokenization.compiled.characters import read_character
+from corpusmill.tokenization.words.jieba_cutter import FindPhrases, to_text
 
 # What a character is: of the script Han; a word by itself, unless a mark follows; such a mark;
 # white space; one that BERT's normalizer may remove.
@@ -27,22 +29,19 @@ _PATTERNS = {
     _REMOVED: r"[\p{C}\p{Mn}\ufffd]+",
 }
 _BREAK = 0x0A  # between texts: a blank that neither rule joins to anything
-_BATCH = 2**18  # characters that are cut together
+_FIRST_CONTROL, _LAST_CONTROL = 0x1C, 0x1F  # control characters that are white space to some
+_BATCH = 2**18  # bytes that are cut together, so that they stay in the cache
 
 
 @cache
 def _kinds() -> npt.NDArray[np.uint8]:
     """uint8[0x110000], what each code point is."""
     kinds = np.zeros(0x110000, np.uint8)
-    text = _to_text(np.arange(len(kinds), dtype=np.uint32))
+    text = to_text(np.arange(len(kinds), dtype=np.uint32))
     for kind, pattern in _PATTERNS.items():
         for match in regex.finditer(pattern, text, regex.VERSION1):
             kinds[match.start() : match.end()] |= kind
     return kinds
-
-
-def _to_text(codes: npt.NDArray[np.uint32]) -> str:
-    return codes.astype("<u4").tobytes().decode("utf-32-le", "surrogatepass")
 
 
 class Joins(NamedTuple):
@@ -52,51 +51,84 @@ class Joins(NamedTuple):
         joins: bool[words], whether a word belongs to the phrase of the word before it.
         may_vanish: bool[words], whether BERT's normalizer may remove all of its characters.
         counts: int64[texts], their words.
+        has_controls: bool[texts], whether a text has control characters that are white space to
+            some, of which BERT's tokenizer may make a token.
     """
 
     joins: npt.NDArray[np.bool_]
     may_vanish: npt.NDArray[np.bool_]
     counts: npt.NDArray[np.int64]
+    has_controls: npt.NDArray[np.bool_]
 
 
 def find_joins(
-    cut: Callable[[str], list[str]], words: "regex.Pattern[str]", texts: list[str]
+    find_phrases: FindPhrases,
+    words: "regex.Pattern[str]",
+    text: npt.NDArray[np.uint8],
+    offsets: npt.NDArray[np.int64],
 ) -> Joins:
     """Find the words that belong to the phrase of the word before them.
 
     Args:
-        cut: cuts a text into phrases, one after the other; it never looks across a line break.
+        find_phrases: finds where phrases begin; it never looks across a line break.
         words: matches the words of `cut_unicode`.
-        texts: the texts.
+        text: uint8[bytes], valid UTF-8.
+        offsets: int64[texts + 1] into text.
     """
-    bounds, size = [0], 0
-    for number, text in enumerate(texts):
-        size += len(text)
-        if size >= _BATCH:
-            bounds, size = [*bounds, number + 1], 0
+    cuts = np.searchsorted(offsets, np.arange(offsets[0], offsets[-1], _BATCH))
+    bounds = np.unique([0, *cuts, len(offsets) - 1])
     parts = [
-        _find_joins(cut, words, texts[first:last])
-        for first, last in zip(bounds, [*bounds[1:], len(texts)], strict=True)
-        if first < last
+        _find_joins(find_phrases, words, text, offsets[first : last + 1])
+        for first, last in pairwise(bounds.tolist())
     ]
-    nothing = Joins(np.zeros(0, np.bool_), np.zeros(0, np.bool_), np.zeros(0, np.int64))
+    nothing = Joins(*(np.zeros(0, kind) for kind in (np.bool_, np.bool_, np.int64, np.bool_)))
     return Joins(*map(np.concatenate, zip(nothing, *parts, strict=True)))
 
 
 def _find_joins(
-    cut: Callable[[str], list[str]], words: "regex.Pattern[str]", texts: list[str]
+    find_phrases: FindPhrases,
+    words: "regex.Pattern[str]",
+    text: npt.NDArray[np.uint8],
+    offsets: npt.NDArray[np.int64],
 ) -> Joins:
-    text = "\n".join(texts) + "\n"
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    codes, sizes, has_controls = _read_codes(text, offsets)
     begins, kept, has_han = _find_plain_words(codes, _kinds())
     # The regular expression gets all others, with a break in place of those in between.
-    others = _to_text(_replace_by_breaks(codes, begins, kept))
+    others = to_text(_replace_by_breaks(codes, begins, kept))
     starts = np.array([match.start() for match in words.finditer(others)], np.int64)
     begins[kept[starts]] = True
-    phrases = cut(text) if has_han else [text]
-    phrase_sizes = np.fromiter(map(len, phrases), np.int64, len(phrases))
-    text_sizes = np.fromiter(map(len, texts), np.int64, len(texts))
-    return Joins(*_join_words(codes, _kinds(), begins, phrase_sizes, text_sizes))
+    phrases = find_phrases(codes) if has_han else np.zeros(len(codes), np.bool_)
+    return Joins(*_join_words(codes, _kinds(), begins, phrases, sizes), has_controls)
+
+
+@njit
+def _read_codes(text: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Read the characters of texts.
+
+    Args:
+        text: uint8[bytes], valid UTF-8.
+        offsets: int64[texts + 1] into text.
+
+    Returns:
+        codes: uint32[characters], with a break after each text.
+        sizes: int64[texts], the characters of each, without the break.
+        has_controls: bool[texts], as `Joins` has them.
+    """
+    texts = len(offsets) - 1
+    codes, count = np.empty(offsets[-1] - offsets[0] + texts, np.uint32), 0
+    sizes, has_controls = np.empty(texts, np.int64), np.zeros(texts, np.bool_)
+    for i in range(texts):
+        place, first, controls = offsets[i], count, 0
+        while place < offsets[i + 1]:
+            code, step = read_character(text, place)
+            controls += _FIRST_CONTROL <= code <= _LAST_CONTROL
+            codes[count] = code
+            place, count = place + step, count + 1
+        has_controls[i] = controls > 0
+        sizes[i] = count - first
+        codes[count] = _BREAK
+        count += 1
+    return codes[:count].copy(), sizes, has_controls
 
 
 @njit
@@ -143,7 +175,7 @@ def _join_words(
     codes: np.ndarray,
     kinds: np.ndarray,
     begins: np.ndarray,
-    phrase_sizes: np.ndarray,
+    phrases: np.ndarray,
     text_sizes: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Find the words that begin within a phrase, beside a character of the script Han.
@@ -152,26 +184,22 @@ def _join_words(
         codes: uint32[characters], with a break after each text.
         kinds: uint8[0x110000], what each code point is.
         begins: bool[characters], where words begin.
-        phrase_sizes: int64[phrases], characters of each.
-        text_sizes: int64[texts], likewise, without the breaks.
+        phrases: bool[characters], where phrases begin.
+        text_sizes: int64[texts], the characters of each, without the break.
 
     Returns:
-        As `Joins` has them.
+        The first three attributes of `Joins`.
     """
     joins, may_vanish = np.empty(len(codes), np.bool_), np.empty(len(codes), np.bool_)
     counts = np.zeros(len(text_sizes), np.int64)
-    phrase, words, i = 0, 0, 0
-    end_of_phrase, before = phrase_sizes[0], np.uint8(_BLANK)
+    words, i, before = 0, 0, np.uint8(_BLANK)
     for text in range(len(text_sizes)):
         first = words
         for _ in range(text_sizes[text] + 1):
-            this, is_within = kinds[codes[i]], i != end_of_phrase
-            if not is_within:
-                phrase += 1
-                end_of_phrase += phrase_sizes[phrase]
+            this = kinds[codes[i]]
             if begins[i]:
                 is_near = (this | before) & _HAN > 0
-                joins[words] = is_near and is_within and before & _BLANK == 0
+                joins[words] = is_near and not phrases[i] and before & _BLANK == 0
                 may_vanish[words] = this & _REMOVED > 0
                 words += 1
             elif words > first and this & (_REMOVED | _BLANK) == 0:
@@ -189,6 +217,7 @@ def join_marks(
     joins: np.ndarray,
     may_vanish: np.ndarray,
     counts: np.ndarray,
+    has_controls: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mark the tokens of words that are joined to the one before.
 
@@ -201,6 +230,7 @@ def join_marks(
         joins: bool[words], as `Joins` has them.
         may_vanish: bool[words], likewise.
         counts: int64[texts], likewise.
+        has_controls: bool[texts], likewise.
 
     Returns:
         The ids with their new marks; and bool[texts], whether it is not known which tokens of a
@@ -216,7 +246,7 @@ def join_marks(
         if firsts != counts[text]:
             for other in range(word, end):
                 vanishing += may_vanish[other]
-        left[text] = counts[text] - vanishing != firsts
+        left[text] = has_controls[text] or counts[text] - vanishing != firsts
         if left[text]:
             continue
         for token in range(ends[text], ends[text + 1]):

@@ -22,10 +22,12 @@ import regex
 
 from corpusmill.errors import UserError
 from corpusmill.plugins import Plugins
+from corpusmill.tokenization.words.jieba_cutter import FindPhrases, choose_cutter
 from corpusmill.tokenization.words.phrases import Joins, find_joins
 
 Spans = list[tuple[int, int]]
-FindJoins = Callable[[list[str]], Joins]
+# Texts, uint8[bytes] of valid UTF-8 and int64[texts + 1] offsets into them, to joins.
+FindJoins = Callable[[npt.NDArray[np.uint8], npt.NDArray[np.int64]], Joins]
 
 # Unicode Standard Annex 29, Word Boundary Rules, as one expression over the property Word_Break.
 # (The library's own \b joins a single regional indicator, a mark at the start of a text, and some
@@ -159,8 +161,17 @@ def _of_unicode() -> WordRule:
 
 def _of_chinese() -> WordRule:
     cut, used = load_chinese(), f"rjieba {version('rjieba')}, regex {version('regex')}"
-    joins = partial(find_joins, partial(_load_dictionary().cut, hmm=True), _compile_words())
+
+    def joins(text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> Joins:
+        return find_joins(_choose_cutter(), _compile_words(), text, offsets)
+
     return WordRule("jieba", used, cut, find_joins=joins)
+
+
+@cache
+def _choose_cutter() -> FindPhrases:
+    """Choose what finds phrases, which takes a third of a second, when there is a text."""
+    return choose_cutter(partial(_load_dictionary().cut, hmm=True))
 
 
 def _of_pieces() -> WordRule:

@@ -67,16 +67,14 @@ EXTENDS = regex.compile(r"[\p{WB=Extend}\p{WB=Format}\p{WB=ZWJ}]")
 def test_no_character_that_extends_another_is_missed() -> None:
     seen = 0
     for code in [*range(0xD800), *range(0xE000, 0x110000)]:
-        encoded = np.frombuffer(chr(code).encode() + b"\0" * 8, np.uint8)
         if EXTENDS.match(chr(code)):
             seen += 1
-            assert may_extend(encoded, 0), hex(code)
+            assert may_extend(code), hex(code)
     assert seen > 2000
-    common = (
-        "a ,0\n\u00b7\u2014\u2026\u201d\u3002\u3001\u300b\u306e\u30a2\uff0c\uff11\u682a\U00020000"
-    )
+    common = "a ,0\n\u00b7\u2014\u2026\u201d\u3002\u3001\u300b\u306e\u30a2\uff0c\uff11"
+    common += "\u682a\U00020000\ufe50\u03b2"
     for character in common:
-        assert not may_extend(np.frombuffer(character.encode() + b"\0" * 8, np.uint8), 0)
+        assert not may_extend(ord(character))
 
 
 def test_sentences_where_a_mark_follows_an_ideograph_are_passed_over_if_asked() -> None:

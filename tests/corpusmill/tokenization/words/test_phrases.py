@@ -14,7 +14,7 @@ from corpusmill.tokenization.words.phrases import join_marks
 from corpusmill.tokenization.words.words import Spans, WordRule, cut_unicode, load_words
 from tests.corpusmill.tokenization.words.test_marked_encoding import EXAMPLES, reference_marks
 from tests.corpusmill.tokenization.words.test_words import HOT, TEXTS
-from tests.tools.token_rows import encoded_rows
+from tests.tools.token_rows import as_arrays, encoded_rows
 from tests.tools.tokenizer_samples import MEMOIZING
 
 # Phrases, other characters of the script Han, marks after ideographs, and what is dropped.
@@ -66,7 +66,7 @@ LOADED = {name: Tokenizer.from_str(MEMOIZING[name]) for name in NAMES}
 def joined(texts: list[str]) -> list[Spans]:
     """The phrases of texts, by which words are joined."""
     assert RULE.find_joins is not None
-    joins, _, counts = (array.tolist() for array in RULE.find_joins(texts))
+    joins, _, counts, _ = (array.tolist() for array in RULE.find_joins(*as_arrays(texts)))
     flags = iter(joins)
     rows: list[Spans] = []
     for text, count in zip(texts, counts, strict=True):
@@ -84,6 +84,7 @@ def joined(texts: list[str]) -> list[Spans]:
 @given(texts=texts_of_chinese)
 @example(texts=[*TEXTS, "".join(TEXTS), *CHINESE])
 @example(texts=["", "中国", "", "国\u0301", "\u0301中", "\r", "\n中"])
+@example(texts=["", ""])
 def test_the_phrases_of_many_texts_are_those_of_each(texts: list[str]) -> None:
     assert joined(texts) == [RULE.cut(text) for text in texts]
 
@@ -110,13 +111,14 @@ def test_words_without_tokens_are_those_that_may_vanish() -> None:
     ids, ends = np.array([2, 3, 4, 6, 8, 2], np.int32), np.array([0, 3, 4, 6])
     joins = np.array([False, True, False, False, True, False, True, True])
     may_vanish = np.array([False, True, False, True, False, False, True, False])
-    marked, left = join_marks(ids, ends, joins, may_vanish, np.array([2, 3, 3]))
+    texts = (np.array([2, 3, 3]), np.zeros(3, np.bool_))
+    marked, left = join_marks(ids, ends, joins, may_vanish, *texts)
     assert left.tolist() == [False, True, False]
     assert marked.tolist() == [2, 3, 5, 6, 8, 3]
     for separate in (6, 7):
         others = joins.copy()
         others[separate] = False
-        assert join_marks(ids, ends, others, may_vanish, np.array([2, 3, 3]))[0][-1] == 2
+        assert join_marks(ids, ends, others, may_vanish, *texts)[0][-1] == 2
 
 
 def test_private_characters_are_no_reason_to_leave_a_text(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,258 @@
+"""The words of jieba's dictionary in compiled loops: the likeliest ones of a text.
+
+Source: jieba by Sun Junyi (https://github.com/fxsjy/jieba), `jieba.cut`, as jieba-rs does it
+(https://github.com/messense/jieba-rs). Floating-point numbers are added in the same order as there,
+and of equal scores the same one wins, so that the words are the same.
+
+A stretch of ideographs, ASCII letters and digits is cut into the words whose frequencies have the
+largest product. `jieba_states` cuts what remains: single characters next to each other that are not
+a word together.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from corpusmill.arrays.kernel_cache import njit
+from corpusmill.tokenization.compiled.characters import read_character
+from corpusmill.tokenization.compiled.hash_table import HALF, MULTIPLIER, ONE
+
+# Rows of the dictionary that are those of code points, and all of its rows.
+HEADS, ROWS = 0x10000, 2**20
+# Weights are numbered; 0 stands for the end of no word.
+MOST_WEIGHTS = 2**13 - 1
+# A row: its filter (10 bits), the number of its weight (13 bits) and its key (41 bits).
+_CODE, _KEY, _WEIGHT = np.uint64(21), np.uint64(2**41 - 1), np.uint64(2**13 - 1)
+_WEIGHT_PLACE, _FILTER_PLACE = np.uint64(41), np.uint64(54)
+_TABLE = np.uint64(ROWS - HEADS)
+# Bits for pairs of characters, in words of 64.
+_PAIRS = 2**15
+_WITHIN_WORDS = (0x23, 0x25, 0x26, 0x2B, 0x2D, 0x2E, 0x5F)  # # % & + - . _
+_IDEOGRAPHS = (
+    (0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0xF900, 0xFAFF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F), (0x2B820, 0x2CEAF), (0x2CEB0, 0x2EBEF), (0x2F800, 0x2FA1F),
+)  # fmt: skip
+
+
+class Dictionary(NamedTuple):
+    """Words and the logarithms of their shares, as a tree of characters.
+
+    The rows are the beginnings of words. Those of one character are the first ones, by their code
+    point; the others follow as an open-addressing hash table, in which a row's key is the row that
+    it continues and its last character.
+
+    Attributes:
+        rows: uint64[ROWS]: the key + 1, or 0; the number of the weight of the word that ends here,
+            or 0; and a filter, a bit for each of ten kinds of characters that continue it.
+        pairs: uint64[...], a Bloom filter of the beginnings of two characters.
+        weights: float64[weights + 1], by their numbers; the first is that of no word, -inf.
+        unknown: the weight of a character that begins no word.
+    """
+
+    rows: np.ndarray
+    pairs: np.ndarray
+    weights: np.ndarray
+    unknown: float
+
+
+@njit(inline="always")
+def _filter_bit(code: np.uint32) -> np.uint64:
+    """Return the bit of a character in the filters of rows."""
+    kind = (np.uint64(code) * np.uint64(0x9E3779B1) & np.uint64(0xFFFFFFFF)) * np.uint64(10) >> HALF
+    return ONE << (_FILTER_PLACE + kind)
+
+
+@njit(inline="always")
+def _pair_bit(first: np.uint32, second: np.uint32) -> tuple[np.uint64, np.uint64]:
+    """Return the word and the bit of two characters in the filter of pairs."""
+    mixed = (np.uint64(first) << _CODE | np.uint64(second)) * MULTIPLIER
+    return mixed >> np.uint64(49), ONE << (mixed >> np.uint64(43) & np.uint64(63))
+
+
+@njit(inline="always")
+def _find_row(rows: np.ndarray, row: np.uint64, code: np.uint32) -> np.uint64:
+    """Return the row to which a character leads from a row, or the free one where it belongs."""
+    key = (row << _CODE | np.uint64(code)) + ONE
+    found = np.uint64(HEADS) + ((key * MULTIPLIER >> HALF) * _TABLE >> HALF)
+    while rows[found] & _KEY and rows[found] & _KEY != key:
+        found += ONE
+        if found == ROWS:
+            found = np.uint64(HEADS)
+    return found
+
+
+@njit
+def read_dictionary(content: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Read lines of a word, its frequency and further fields, with a space after each.
+
+    Args:
+        content: uint8[bytes], UTF-8 with a line break after each line. There must be room for the
+            beginnings of all words.
+
+    Returns:
+        rows: as in `Dictionary`, without weights.
+        pairs: likewise.
+        frequencies: int64[rows], -1 where no word ends. Of a word that recurs, the last one counts.
+    """
+    rows, pairs = np.zeros(ROWS, np.uint64), np.zeros(_PAIRS, np.uint64)
+    frequencies = np.full(ROWS, -1, np.int64)
+    place = 0
+    while place < len(content):
+        first, step = read_character(content, place)
+        row, place = np.uint64(first), place + step
+        while content[place] != 0x20:
+            code, step = read_character(content, place)
+            child = _find_row(rows, row, np.uint32(code))
+            if row == first:
+                word, bit = _pair_bit(np.uint32(first), np.uint32(code))
+                pairs[word] |= bit
+            rows[row] |= _filter_bit(np.uint32(code))
+            rows[child] |= (row << _CODE | np.uint64(code)) + ONE
+            row, place = child, place + step
+        number, place = 0, place + 1
+        while 0x30 <= content[place] <= 0x39:
+            number, place = 10 * number + (content[place] - 0x30), place + 1
+        frequencies[row] = number
+        while content[place] != 0x0A:
+            place += 1
+        place += 1
+    return rows, pairs, frequencies
+
+
+@njit
+def number_weights(rows: np.ndarray, ends: np.ndarray, numbers: np.ndarray) -> None:
+    """Write the numbers of weights into rows.
+
+    Args:
+        rows: as in `Dictionary`.
+        ends: int64[words], the rows where words end.
+        numbers: int64[words], of their weights.
+    """
+    for i in range(len(ends)):
+        rows[ends[i]] |= np.uint64(numbers[i]) << _WEIGHT_PLACE
+
+
+@njit(inline="always")
+def is_alphanumeric(code: int) -> bool:
+    """Whether a character is an ASCII letter or digit."""
+    return 0x30 <= code <= 0x39 or 0x41 <= code <= 0x5A or 0x61 <= code <= 0x7A
+
+
+@njit
+def hide_others(codes: np.ndarray) -> np.ndarray:
+    """Return uint32[n], characters with 0 in place of those that jieba does not join to others.
+
+    Args:
+        codes: uint32[n], characters.
+    """
+    shown = np.empty(len(codes), np.uint32)
+    for i in range(len(codes)):
+        code = codes[i]
+        shown[i] = code if 0x4E00 <= code <= 0x9FFF or _is_shown(code) else 0
+    return shown
+
+
+@njit
+def _is_shown(code: int) -> bool:
+    """Whether a character is an ideograph, an ASCII letter or digit, or a sign within words."""
+    if code < 0x80:
+        return is_alphanumeric(code) or code in _WITHIN_WORDS
+    for first, last in _IDEOGRAPHS:  # noqa: SIM110  numba has no any()
+        if first <= code <= last:
+            return True
+    return False
+
+
+@njit
+def score_words(dictionary: Dictionary, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Find the words that begin at each character, from the last one on.
+
+    Args:
+        dictionary: the words.
+        codes: uint32[n], characters; 0 where there is one that no word contains.
+
+    Returns:
+        ends: int32[n], the end of the best word.
+        furthest: int32[n], the end of the longest word.
+    """
+    rows, pairs, weights = dictionary.rows, dictionary.pairs, dictionary.weights
+    unknown, size = dictionary.unknown, len(codes)
+    ends, furthest = np.empty(size, np.int32), np.empty(size, np.int32)
+    scores = np.zeros(size + 1, np.float64)
+    after = np.uint32(0)
+    for first in range(size - 1, -1, -1):
+        code = codes[first]
+        best, end, longest = -np.inf, first + 1, first + 1
+        if 0 < code < HEADS:
+            row, place = np.uint64(code), first + 1
+            content = rows[row]
+            best = weights[content >> _WEIGHT_PLACE & _WEIGHT] + scores[place]
+            word, bit = _pair_bit(code, after)
+            if pairs[word] & bit:
+                while place < size and content & _filter_bit(codes[place]):
+                    row = _find_row(rows, row, codes[place])
+                    content, place = rows[row], place + 1
+                    number = content >> _WEIGHT_PLACE & _WEIGHT
+                    score = weights[number] + scores[place]
+                    end = place if score >= best else end
+                    best = score if score >= best else best
+                    longest = place if number else longest
+        if best == -np.inf:  # no word begins here
+            best, end = unknown + scores[first + 1] if code else 0.0, first + 1
+        scores[first], ends[first], furthest[first], after = best, end, longest, code
+    return ends, furthest
+
+
+@njit
+def find_remainders(
+    dictionary: Dictionary, codes: np.ndarray, ends: np.ndarray, furthest: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Cut characters into their best words, and find what these leave.
+
+    Args:
+        dictionary: the words.
+        codes: uint32[n], as for `score_words`.
+        ends: int32[n], as it returns them.
+        furthest: int32[n], likewise.
+
+    Returns:
+        begins: bool[n], where words begin.
+        remainders: int32[m, 2], first character and end of each stretch of at least two single
+            characters that are not a word together.
+    """
+    size = len(codes)
+    begins, remainders = np.ones(size, np.bool_), np.empty((size // 2 + 1, 2), np.int32)
+    rows, count = dictionary.rows, 0
+    place = single = 0
+    while place <= size:
+        is_single = place < size and ends[place] == place + 1
+        if is_single and codes[place]:
+            place += 1
+            continue
+        if place - single > 1:
+            is_word = furthest[single] == place
+            if furthest[single] > place:
+                is_word = _is_word(rows, codes, single, place)
+            if not is_word:
+                remainders[count] = single, place
+                count += 1
+        if place == size:
+            break
+        for i in range(place + 1, ends[place]):
+            begins[i] = False
+        place = single = ends[place]
+    return begins, remainders[:count]
+
+
+@njit(inline="always")
+def _is_word(rows: np.ndarray, codes: np.ndarray, start: int, stop: int) -> bool:
+    """Whether at least two characters are a word of the dictionary."""
+    row, content = np.uint64(codes[start]), np.uint64(0)
+    if row < HEADS:
+        content, place = rows[row], start + 1
+        while place < stop and content & _filter_bit(codes[place]):
+            row = _find_row(rows, row, codes[place])
+            content, place = rows[row], place + 1
+        if place < stop:
+            content = np.uint64(0)
+    return content >> _WEIGHT_PLACE & _WEIGHT > 0
