@@ -9,9 +9,10 @@ rjieba cuts everything, which takes four times as long.
 import hashlib
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -45,7 +46,8 @@ def to_codes(text: str) -> npt.NDArray[np.uint32]:
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
 
 
-class PhraseCutter(NamedTuple):
+@dataclass(frozen=True)
+class PhraseCutter:
     """Finds phrases with compiled kernels.
 
     Attributes:

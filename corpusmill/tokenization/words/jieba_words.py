@@ -255,4 +255,4 @@ def _is_word(rows: np.ndarray, codes: np.ndarray, start: int, stop: int) -> bool
             content, place = rows[row], place + 1
         if place < stop:
             content = np.uint64(0)
-    return content >> _WEIGHT_PLACE & _WEIGHT > 0
+    return bool(content >> _WEIGHT_PLACE & _WEIGHT > 0)

@@ -81,7 +81,8 @@ def find_joins(
         _find_joins(find_phrases, words, text, offsets[first : last + 1])
         for first, last in pairwise(bounds.tolist())
     ]
-    nothing = Joins(*(np.zeros(0, kind) for kind in (np.bool_, np.bool_, np.int64, np.bool_)))
+    flags, no_counts = np.zeros(0, np.bool_), np.zeros(0, np.int64)
+    nothing = Joins(flags, flags, no_counts, flags)
     return Joins(*map(np.concatenate, zip(nothing, *parts, strict=True)))
 
 
@@ -98,7 +99,8 @@ def _find_joins(
     starts = np.array([match.start() for match in words.finditer(others)], np.int64)
     begins[kept[starts]] = True
     phrases = find_phrases(codes) if has_han else np.zeros(len(codes), np.bool_)
-    return Joins(*_join_words(codes, _kinds(), begins, phrases, sizes), has_controls)
+    joins, may_vanish, counts = _join_words(codes, _kinds(), begins, phrases, sizes)
+    return Joins(joins, may_vanish, counts, has_controls)
 
 
 @njit

@@ -51,7 +51,7 @@ def phrases(find: FindPhrases, text: str) -> list[str]:
 
 
 @cache
-def compiled() -> FindPhrases:
+def compiled() -> PhraseCutter:
     cutter = choose_cutter(CUT)
     assert isinstance(cutter, PhraseCutter)
     return cutter
