@@ -34,7 +34,8 @@ from examples.elastic_proof.ranks import Task
 from examples.elastic_proof.reading import READERS, Division
 from examples.elastic_proof.training import Phase, Run, train
 
-_EPOCHS = 2
+# Enough for two kills; masks differ from the first epoch to the second.
+_FEWEST, _FEWEST_STEPS, _FEWEST_EPOCHS = 150, 8, 2
 _LEARNING_RATE = 8.0
 _RANKS, _WORKERS = (8, 2, 6), (1, 2, 0)
 # Batch sizes where their product with the ranks changes, too.
@@ -65,10 +66,12 @@ def choose_global_batch(samples: int) -> int:
     Raises:
         UserError: there are too few samples.
     """
-    for size in range(48, samples, 24):
-        if samples % size == 0 or samples % size >= max(_RANKS):
+    sizes: list[int] = [48, 24, *range(72, samples, 24)]
+    for size in sizes:
+        if samples >= _FEWEST and (samples % size == 0 or samples % size >= max(_RANKS)):
             return size
-    raise UserError(f"{samples} samples", "they are too few for the proof", "Give some hundred")
+    cause = "a run must still be at it when it is killed for the second time"
+    raise UserError(f"{samples} samples", cause, f"Give a data set of {_FEWEST} or more")
 
 
 def plan_phases(global_batch: int | None) -> list[Phase]:
@@ -118,12 +121,11 @@ class Result(NamedTuple):
         ]
 
 
-def prove(
-    data: Path, results: Path, readers: Sequence[str], epochs: int = _EPOCHS
-) -> Iterator[Result]:
+def prove(data: Path, results: Path, readers: Sequence[str]) -> Iterator[Result]:
     """Yield what each run of a data set shows."""
     size = len(DataSet(data))
     global_batch = choose_global_batch(size)
+    epochs = max(_FEWEST_EPOCHS, -(-_FEWEST_STEPS * global_batch // size))
     whole = [Phase(Division(1, 0, global_batch))]
     for kind, learning_rate, phases, compare in (
         ("curve", _LEARNING_RATE, plan_phases(global_batch), compare_steps),
@@ -153,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(_LINE.format(*result.cells()), flush=True)
                 for difference in result.differences:
                     print(f"{' '.join(result.name)}: {difference}", file=sys.stderr)
-                status |= not result.is_proof
+                status = status if result.is_proof else 1
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -34,23 +34,23 @@ class Division:
     batch_size: int
 
 
+@dataclass(frozen=True)
 class NumberedRows(Collator):
     """A collator that also names the rows of a batch, by sample and epoch.
 
-    Args:
+    Attributes:
         collator: the collator of the data set.
     """
 
-    def __init__(self, collator: Collator) -> None:
-        self._collator = collator
+    collator: Collator
 
     def prepare(self, rows: Rows) -> Rows:
         """Mask rows as the collator does."""
-        return self._collator.prepare(rows)
+        return self.collator.prepare(rows)
 
     def __call__(self, rows: Rows) -> Batch:
         """Return the arrays of one batch, with `sample` and `epoch`, int64[rows]."""
-        return self._collator(rows) | {"sample": rows.samples, "epoch": rows.epochs}
+        return self.collator(rows) | {"sample": rows.samples, "epoch": rows.epochs}
 
 
 def is_causal(samples: Samples) -> bool:

@@ -150,17 +150,22 @@ class Ranks:
 
 
 def train(task: Task, phases: Sequence[Phase], samples: int) -> Run:
-    """Train in phases, until a number of samples of the endless sequence is read."""
+    """Train in phases, until a number of samples of the endless sequence is read.
+
+    A run that has read them before a phase ends has no later phase.
+    """
     task.work.mkdir(parents=True, exist_ok=True)
     task.checkpoint.unlink(missing_ok=True)
     warm_up(task.open_batches(1))
     run = Run()
     for phase in phases:
-        _train_phase(task, phase, samples, run)
+        if not _train_phase(task, phase, samples, run):
+            break
     return run
 
 
-def _train_phase(task: Task, phase: Phase, samples: int, run: Run) -> None:
+def _train_phase(task: Task, phase: Phase, samples: int, run: Run) -> bool:
+    """Train from the checkpoint on, and return whether the ranks were killed before the end."""
     saved = task.load()
     begin, number = (saved["step"], saved["reader"]["number"]) if saved else (0, 0)
     if run.steps:
@@ -171,12 +176,13 @@ def _train_phase(task: Task, phase: Phase, samples: int, run: Run) -> None:
         while number < samples:
             if phase.steps is not None and len(run.steps) == begin + phase.steps:
                 ranks.gather((ranks_number + 1) // 2)  # the others have not finished the step
-                return  # and all are killed
+                return True
             arrived = ranks.gather(ranks_number)
             run.steps.append(_join(arrived, number, run.problems))
             number = arrived[0].number
             done = len(run.steps)
             ranks.answer(_add(arrived, done if done % _SAVE_EVERY == 0 else None))
+    return False
 
 
 def _join(arrived: dict[int, Contribution], number: int, problems: list[str]) -> Step:
