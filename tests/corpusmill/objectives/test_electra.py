@@ -57,7 +57,7 @@ def test_rows_are_the_packs_with_special_tokens(
         }
         for pack in kernel_packs(corpus, given_options, seed, repeat)
     ]
-    assert built.to_pylist() == expected
+    assert built.drop_columns("spans").to_pylist() == expected
 
 
 @given(corpora, options, seeds, st.data())
