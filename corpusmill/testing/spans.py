@@ -72,12 +72,14 @@ def _tokens_of(spans: Sequence[int], texts: Mapping[int, Sequence[int]]) -> list
 
 def _unmask(columns: Sequence[Column], row: Mapping[str, Any]) -> list[int]:
     """Return the tokens of a row as they were before they were masked, and those of its targets."""
-    tokens: list[int] = [*row[tokens_of(columns).name]]
-    by_role = {column.role: row.get(column.name, []) for column in columns}
+    tokens = [*row[tokens_of(columns).name]]
+    by_role: dict[Role, list[int]] = {
+        column.role: row[column.name] for column in columns if column.name in row
+    }
     pairs = zip(by_role.get(Role.POSITIONS, []), by_role.get(Role.PREDICTED_IDS, []), strict=True)
     for place, token in pairs:
         tokens[place] = token
-    return [*tokens, *by_role.get(Role.TARGET_IDS, [])]
+    return tokens + by_role.get(Role.TARGET_IDS, [])
 
 
 def _without(special: SpecialTokens, tokens: Sequence[int]) -> list[int]:
