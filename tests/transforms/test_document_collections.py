@@ -50,8 +50,8 @@ def test_files_are_numbered_in_order_and_bad_records_come_apart(tmp_path: Path) 
         read = pipeline | ReadDocuments([f"{tmp_path}/b*", f"{tmp_path}/*.jsonl"], options)
         texts, rejects = collect(read[DOCUMENTS]), collect(read[REJECTS])
     assert rows(texts) == [
-        {"document": 0, "sentences": ["One ."]},
-        {"document": 1 << 40, "sentences": ["Two ."]},
+        {"document": 0, "sentences": ["One ."], "length": 17},
+        {"document": 1 << 40, "sentences": ["Two ."], "length": 17},
     ]
     (reject,) = rejects
     assert (Path(reject.file).name, reject.offset) == ("b.jsonl", 18)
