@@ -27,6 +27,7 @@ from transforms.commit import CommitDataset
 from transforms.decide import CommitOptions
 from transforms.duplicates import TASKS, Comparison, FindDuplicates
 from transforms.elements import Task
+from transforms.known_texts import StoredDigests
 from transforms.overlaps import StoredPassages
 from transforms.plan import Plan, PlanTasks
 from transforms.pool import POOL, PoolOptions, WritePool
@@ -58,6 +59,7 @@ class Job:
         place: where the run works.
         header: the manifest without its results.
         commit: what the commit writes and expects.
+        known: the documents that the data set holds already; None if they do not matter.
     """
 
     objective: Objective
@@ -74,6 +76,7 @@ class Job:
     header: Manifest
     commit: CommitOptions
     sources: tuple[str, ...] = ()
+    known: StoredDigests | None = None
 
     @property
     def layout(self) -> Layout:
@@ -151,6 +154,7 @@ def plan_preparation(job: Job, pool_tokens: int) -> Preparation:
         job.filters,
         job.passages,
         sources=job.sources,
+        known=job.known,
     )
 
 

@@ -116,6 +116,14 @@ class DatasetOptions(CorpusOptions):
     such as rows of padding."""
     replace: bool = False
     """Replace the data set in the output folder."""
+    append: bool = False
+    """Add the input to the data set in the output folder, as a generation with shards of its own;
+    no file of the data set is touched but those that describe it. All options must be those of the
+    data set, and random documents are drawn from the new text."""
+    existing: Literal["refuse", "skip", "allow"] = "refuse"
+    """With --append, what becomes of documents whose text the data set holds already: the run fails
+    before anything is added (refuse), they are left out and counted (skip), or they are added once
+    more (allow)."""
     resume: bool = False
     """Resume a run into the output folder that was stopped; if there is none, start one."""
 
@@ -132,6 +140,15 @@ class DatasetOptions(CorpusOptions):
                 "one starts over and the other resumes",
                 "Give one of them",
             )
+        if self.append and self.replace:
+            cause = "one adds to the data set and the other removes it"
+            raise UserError("--append --replace", cause, "Give one of them")
+        if self.append and not self.provenance:
+            cause = "a data set is only added to if it tells its documents apart"
+            raise UserError("--append --no-provenance", cause, "Leave --no-provenance out")
+        if self.existing != "refuse" and not self.append:
+            cause = "it only matters where a data set is added to"
+            raise UserError(f"--existing {self.existing}", cause, "Add --append, or leave it out")
         rejects = self.max_rejects
         check_option("max-rejects", rejects, rejects is None or rejects >= 0, "0 or more")
 

@@ -71,7 +71,7 @@ class _Decide(beam.DoFn):
         with place.at_work():
             check_claim(place.output, place.token)
             inputs = Inputs(list(read_lists(lists)), dict(counts), rejects, ranges)
-            path = plan_reveal(place, *self._decision.decide(inputs), self._options.fan_in)
+            path = plan_reveal(place, self._decision.decide(inputs), self._options.fan_in)
         yield path
 
 

@@ -14,16 +14,23 @@ from apache_beam.io.filesystems import FileSystems
 from corpusmill.dataset import manifest as manifests
 from corpusmill.dataset import manifest_json
 from corpusmill.dataset.accounting import Expected, find_imbalances
+from corpusmill.dataset.joining import join_manifests
 from corpusmill.dataset.manifest import FileEntry, Shard, entry_of
+from corpusmill.dataset.provenance import Generation
 from corpusmill.layout.length_bins import LengthBin
 from corpusmill.layout.placement import Layout
 from transforms.checksums import read_blocks, unseal
-from transforms.describe import FileNames, add_checksums, add_results, describe
+from transforms.describe import FileNames, add_checksums, add_results, describe, rejects_name
 from transforms.elements import LinesFile, ReadRange, WrittenFile
 from transforms.recovery.claim import check_claim
 from transforms.recovery.publish import Move
 from transforms.recovery.workplace import Workplace
-from transforms.refusals import check_rejects, explain_emptiness, refuse_findings
+from transforms.refusals import (
+    check_rejects,
+    explain_emptiness,
+    refuse_findings,
+    refuse_known,
+)
 from transforms.storage.files import new_path, read_file
 from transforms.tally import limit_distinct
 from transforms.trees import FAN_IN, concatenate
@@ -51,7 +58,8 @@ class CommitOptions:
         fan_in: the most files that one task takes (`transforms.trees`).
         is_awaited: whether a command waits for the job, which then removes the temporary folder and
             the claim; otherwise the commit removes them.
-        has_provenance: whether files tell where the rows of a shard come from.
+        generation: the part of the data set that is built; None without provenance.
+        refuses_known: whether documents that the data set holds already are a mistake.
     """
 
     place: Workplace
@@ -65,7 +73,8 @@ class CommitOptions:
     joined: Mapping[str, str] = field(default_factory=dict)
     shard_name: str | None = None
     is_awaited: bool = False
-    has_provenance: bool = False
+    generation: Generation | None = None
+    refuses_known: bool = False
     sources: tuple[str, ...] = ()
     tasks: int = 1
     fan_in: int = FAN_IN
@@ -74,7 +83,7 @@ class CommitOptions:
     def files_a_shard(self) -> int:
         """Number of files of a shard."""
         bins = max(1, len(self.bins))
-        return bins * len(self.suffixes) + (bins + 1 if self.has_provenance else 0)
+        return bins * len(self.suffixes) + (bins + 1 if self.generation else 0)
 
     def count_groups(self, layout: Layout) -> int:
         """Return the number of groups of files that are moved; 0 if one task moves all."""
@@ -89,11 +98,13 @@ class Decided(NamedTuple):
         moves: the large files.
         contents: {name: content} of the small files, in the order in which they are written.
         stale: names of the files of an earlier data set.
+        appends: whether the files are added to those of an earlier data set.
     """
 
     moves: list[Move]
     contents: dict[str, bytes]
     stale: list[str]
+    appends: bool = False
 
 
 class Inputs(NamedTuple):
@@ -129,6 +140,7 @@ class Decision:
             options.joined,
             options.shard_name,
             options.sources,
+            options.generation,
         )
 
     def decide(self, inputs: Inputs) -> Decided:
@@ -157,25 +169,36 @@ class Decision:
             if isinstance(entry, Shard):
                 shards_of.setdefault(names.split_of(file), []).append(entry)
         files = [entry for _, entry in entries if not isinstance(entry, Shard)]
-        header = add_checksums(manifest_json.from_json(record["header"]), inputs.ranges)
+        generation = self._options.generation
+        header = add_checksums(
+            manifest_json.from_json(record["header"]),
+            inputs.ranges,
+            generation.first_file if generation else 0,
+        )
         path = self._options.tokenizer_path
         tokenizer_json = b"".join(read_blocks(path, header.tokenizer.sha256))
         files.append(entry_of(manifests.TOKENIZER, tokenizer_json))
         if inputs.rejects:
             path = new_path(place.temp_folder, "rejects")
             size, sha256 = concatenate(sorted(inputs.rejects), path)
-            moves.append(Move(path, self._final(manifests.REJECTS), size))
-            files.append(FileEntry(manifests.REJECTS, size, sha256))
+            name = rejects_name(generation)
+            moves.append(Move(path, self._final(name), size))
+            files.append(FileEntry(name, size, sha256))
         manifest = add_results(header, sums, shards_of, files)
+        earlier = record.get("appended_to")
+        if earlier is not None:
+            manifest = join_manifests(manifest_json.from_json(earlier), manifest)
         if self._options.strict:
             refuse_findings(manifest)
         contents = {manifests.TOKENIZER: tokenizer_json, **describe(manifest, tokenizer_json)}
         # Joining may have taken a while.
         check_claim(place.output, place.token)
-        return Decided(moves, contents, record["stale"])
+        return Decided(moves, contents, record["stale"], earlier is not None)
 
     def _check_counts(self, written: Sequence[WrittenFile], sums: dict[str, int]) -> None:
         check_rejects(sums, self._options.max_rejects)
+        if self._options.refuses_known:
+            refuse_known(sums)
         rows = sum(file.rows for file in written)
         shards = len({file.shard for file in written})
         problems = find_imbalances(sums, self._options.expected, rows, shards)

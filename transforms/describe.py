@@ -11,7 +11,7 @@ from corpusmill.dataset.accounting import is_of_the_run, split_distributions, sp
 from corpusmill.dataset.card import render_card
 from corpusmill.dataset.croissant import render_croissant
 from corpusmill.dataset.manifest import FileEntry, Manifest, Shard, Split
-from corpusmill.dataset.provenance import FILES, provenance_name
+from corpusmill.dataset.provenance import FILES, Generation, provenance_name
 from corpusmill.formats.shard_formats import FORMATS, part_names
 from corpusmill.layout.length_bins import LengthBin
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
@@ -31,6 +31,7 @@ class FileNames:
         joined: {split: name without suffix} if all shards of a split become one file.
         pattern: pattern of the shards' names; None for the default.
         sources: names of the sources, in the order of the layout's; empty where there is but one.
+        generation: in whose names the tag of a generation stands; None without provenance.
     """
 
     layout: Layout
@@ -39,6 +40,7 @@ class FileNames:
     joined: Mapping[str, str]
     pattern: str | None
     sources: tuple[str, ...]
+    generation: Generation | None = None
 
     def split_of(self, file: WrittenFile) -> str:
         """Return the name of a file's split."""
@@ -58,7 +60,8 @@ class FileNames:
         """Return the entry of a file in the manifest, a `Shard` if it holds a shard's rows."""
         suffixes, bins, split = self.suffixes, self.bins, self.split_of(file)
         source = self.source_of(file)
-        group = f"{split}-{source}" if source else split
+        tag = self.generation.tag if self.generation else ""
+        group = "-".join(filter(None, (split, source, tag)))
         begin = manifests.bin_name(group, file.bin, len(bins)) if bins else group
         first, total = self.layout.range_around(file.shard)
         number = file.shard - first
@@ -80,10 +83,23 @@ class FileNames:
         return Shard(name, file.bytes, file.sha256, *content, **length_bin, source=source)
 
 
-def add_checksums(header: Manifest, ranges: Sequence[ReadRange]) -> Manifest:
-    """Add the checksums of the files of which every byte was read."""
+def rejects_name(generation: Generation | None) -> str:
+    """Return the name of the file of rejects."""
+    begin, end = manifests.REJECTS.rsplit(".", maxsplit=1)
+    return f"{begin}-{generation.tag}.{end}" if generation and generation.tag else manifests.REJECTS
+
+
+def add_checksums(header: Manifest, ranges: Sequence[ReadRange], first_file: int = 0) -> Manifest:
+    """Add the checksums of the files of which every byte was read.
+
+    Args:
+        header: the manifest without its results.
+        ranges: what was read.
+        first_file: the number of the first file of its corpus.
+    """
     corpus = header.corpus
-    whole = _join_ranges(ranges, [file.bytes for file in corpus.files])
+    own = [part._replace(file_index=part.file_index - first_file) for part in ranges]
+    whole = _join_ranges(own, [file.bytes for file in corpus.files])
     files = tuple(
         replace(file, crc32c=f"{whole[index]:08x}") if index in whole else file
         for index, file in enumerate(corpus.files)

@@ -15,7 +15,9 @@ from typing import Any
 import apache_beam as beam
 
 from corpusmill.dataset.manifest import SUCCESS
-from transforms.checksums import seal, unseal
+from transforms.checksums import seal as seal_content
+from transforms.checksums import unseal
+from transforms.decide import Decided
 from transforms.recovery.publish import Move
 from transforms.recovery.reveal import Reveal
 from transforms.recovery.workplace import Workplace
@@ -34,11 +36,13 @@ class _Group:
         seal: the content of the data set's `_SUCCESS`, as text.
         moves: the files.
         removed: names of files of the earlier data set, which are deleted.
+        appends: whether the files are added to those of the earlier data set.
     """
 
     seal: str
     moves: Sequence[Move]
     removed: Sequence[str]
+    appends: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,15 +53,17 @@ class PlannedReveal:
         contents: {name: content} of the small files, in the order in which they are written.
         folders: those that are removed at the end.
         groups: paths of the groups' lists.
+        appends: whether the files are added to those of an earlier data set.
     """
 
     contents: Mapping[str, bytes]
     folders: Sequence[str]
     groups: Sequence[str]
+    appends: bool = False
 
     def steps(self, place: Workplace) -> Reveal:
         """Return the steps of the reveal."""
-        return Reveal(place.output, place.temp_folder, self.contents[SUCCESS])
+        return Reveal(place.output, place.temp_folder, self.contents[SUCCESS], self.appends)
 
     def check_groups(self, numbers: Iterable[int], done: str) -> None:
         """Check that a step was taken with every group.
@@ -76,48 +82,48 @@ class PlannedReveal:
     def write(self, folder: str) -> str:
         """Write it to a file of a folder, and return its path."""
         contents = [(name, b64encode(content).decode()) for name, content in self.contents.items()]
-        return _write(folder, [contents, self.folders, self.groups])
+        return _write(folder, [contents, self.folders, self.groups, self.appends])
 
     @classmethod
     def read(cls, path: str) -> "PlannedReveal":
         """Read what `write` wrote."""
-        contents, folders, groups = _read(path)
-        return cls({name: b64decode(text) for name, text in contents}, folders, groups)
+        contents, folders, groups, appends = _read(path)
+        decoded = {name: b64decode(text) for name, text in contents}
+        return cls(decoded, folders, groups, appends)
 
 
 def plan_reveal(
     place: Workplace,
-    moves: Sequence[Move],
-    contents: Mapping[str, bytes],
-    stale: Sequence[str],
+    decided: Decided,
     group_files: int,
 ) -> str:
     """Cut a reveal into groups, and write the lists of all.
 
     Args:
         place: where the run works.
-        moves: the large files.
-        contents: {name: content} of the small files; the last is `_SUCCESS`.
-        stale: names of the files of an earlier data set.
+        decided: what becomes the data set.
         group_files: the most files that a group moves, and the most that it deletes.
 
     Returns:
         The path of the `PlannedReveal`.
     """
-    steps, folder = Reveal(place.output, place.temp_folder, contents[SUCCESS]), place.temp_folder
+    moves, contents, stale, appends = decided
+    folder, seal = place.temp_folder, contents[SUCCESS]
+    steps = Reveal(place.output, folder, seal, appends)
     removed = steps.list_removed(stale, moves, contents)
     groups = [
-        _Group(contents[SUCCESS].decode(), moves[begin:end], removed[begin:end])
+        _Group(seal.decode(), moves[begin:end], removed[begin:end], appends)
         for begin in range(0, max(len(moves), len(removed)), group_files)
         for end in (begin + group_files,)
     ]
     paths = list(map_ahead(lambda group: _write(folder, asdict(group)), groups))
-    return PlannedReveal(contents, steps.list_folders(stale, moves), paths).write(folder)
+    folders = steps.list_folders(stale, moves)
+    return PlannedReveal(contents, folders, paths, appends).write(folder)
 
 
 def _write(folder: str, content: Any) -> str:
     path = new_path(folder, "reveal", ".json")
-    write_file(path, seal(json.dumps(content).encode()))
+    write_file(path, seal_content(json.dumps(content).encode()))
     return path
 
 
@@ -127,7 +133,8 @@ def _read(path: str) -> Any:
 
 def _read_group(path: str) -> _Group:
     content = _read(path)
-    return _Group(content["seal"], [Move(*move) for move in content["moves"]], content["removed"])
+    moves = [Move(*move) for move in content["moves"]]
+    return _Group(content["seal"], moves, content["removed"], content["appends"])
 
 
 class _ListGroups(beam.DoFn):
@@ -150,7 +157,8 @@ class _HandleGroup(beam.DoFn):
             return
         with place.at_work():
             group = _read_group(path)
-            self._step(Reveal(place.output, place.temp_folder, group.seal.encode()), group)
+            seal = group.seal.encode()
+            self._step(Reveal(place.output, place.temp_folder, seal, group.appends), group)
         yield number
 
 

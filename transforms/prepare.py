@@ -21,6 +21,7 @@ from transforms.candidates import CANDIDATES, CandidateFile
 from transforms.coders import NamedOutputs
 from transforms.duplicates import load_repeats
 from transforms.elements import Candidates, LinesFile, ReadRange, Segment, Task
+from transforms.known_texts import StoredDigests
 from transforms.overlaps import StoredPassages
 from transforms.plan import read_task
 from transforms.ranges import PlannedRange
@@ -53,6 +54,7 @@ class Preparation:
         passages: the passages that they must not overlap with; None for none.
         buffer_bytes: size from which the documents of a task are written to a file.
         sources: names of the sources, in the order of the layout's; empty where there is but one.
+        known: the documents that the data set holds already; None if they do not matter.
     """
 
     documents: DocumentOptions
@@ -64,6 +66,7 @@ class Preparation:
     passages: StoredPassages | None = None
     buffer_bytes: int = BUFFER_BYTES
     sources: tuple[str, ...] = ()
+    known: StoredDigests | None = None
 
 
 class TaskDoFn(beam.DoFn):
@@ -77,7 +80,7 @@ class TaskDoFn(beam.DoFn):
     def __init__(self, preparation: Preparation, keeps_checksums: bool = False) -> None:
         self._keeps_checksums = keeps_checksums
         self._preparation, self._shared = preparation, Shared()
-        self._shared_passages = Shared()
+        self._shared_passages, self._shared_digests = Shared(), Shared()
 
     def prepare(
         self, task: Task, ranges: Iterable[PlannedRange]
@@ -122,6 +125,8 @@ class TaskDoFn(beam.DoFn):
             yield load_repeats(task.repeats)
         if passages:
             yield self._shared_passages.acquire(passages.load, tag=passages.path)
+        if known := self._preparation.known:
+            yield self._shared_digests.acquire(known.load, tag=known.path)
         # Last, so that of equal documents the one that is kept may be drawn.
         if self._preparation.sources:
             yield self._leave_out

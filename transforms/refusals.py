@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from corpusmill.corpus.filters.known_texts import KNOWN
 from corpusmill.dataset.accounting import count_dropped
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import UserError
@@ -43,7 +44,9 @@ def explain_emptiness(output: str, counts: Mapping[str, int]) -> UserError:
     lines = counts.get("read.lines", 0) + counts.get("read.rows", 0)
     rejects = counts.get("read.rejects", 0)
     dropped = counts.get("filter.dropped", 0)
-    if documents and dropped == documents:
+    if documents and counts.get(f"filter.dropped.{KNOWN}", 0) == documents:
+        cure = "The data set holds all documents of the input already; nothing is left to add"
+    elif documents and dropped == documents:
         reasons = ", ".join(f"{name} {number:,}" for name, number in count_dropped(counts).items())
         cure = f"All documents were dropped ({reasons}): check the filters"
     elif tokens:
@@ -77,3 +80,19 @@ def refuse_findings(manifest: Manifest) -> None:
         cause = "; ".join(finding.what for finding in findings)
         cures = "; ".join(dict.fromkeys(finding.cure for finding in findings))
         raise UserError("--strict", cause, f"{cures}; or leave --strict out")
+
+
+def refuse_known(counts: Mapping[str, int]) -> None:
+    """Refuse to add documents to a data set that holds their texts already.
+
+    Args:
+        counts: counts of all stages.
+
+    Raises:
+        UserError: there are such documents.
+    """
+    if known := counts.get(f"filter.dropped.{KNOWN}", 0):
+        documents = counts.get("read.documents", 0)
+        cause = f"the data set holds the text of {known:,} of {documents:,} documents already"
+        cure = "Add --existing skip to leave them out, or --existing allow to add them once more"
+        raise UserError("--append", cause, cure)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 NOT_DRAWN = "not-drawn"
 # Begins the counts of a source: source.<name>.<stage>.<count>.
 _SOURCE = "source."
+# Why documents are dropped after those that are hashed to find duplicates.
+_AFTER_HASHING = ("duplicate", "overlap", NOT_DRAWN, "in-data-set")
 
 
 @dataclass(frozen=True)
@@ -166,7 +168,7 @@ def _compare_documents(counts: Mapping[str, int]) -> Iterator[tuple[str, int, st
 def _compare_duplicates(counts: Mapping[str, int]) -> Iterator[tuple[str, int, str, int]]:
     """Compare the documents that were hashed with those that were read again."""
     reasons = Counter(count_dropped(counts))
-    filtered = reasons.total() - sum(reasons[name] for name in ("duplicate", "overlap", NOT_DRAWN))
+    filtered = reasons.total() - sum(reasons[name] for name in _AFTER_HASHING)
     kept = counts.get("read.documents", 0) - filtered
     hashed, found = counts["duplicates.documents"], counts.get("duplicates.found", 0)
     yield "documents hashed", hashed, "documents read that no filter drops", kept

@@ -2,14 +2,15 @@
 
 A data set that replaces another one is first complete in a *generation*, a folder below the data
 set's own. `_SUCCESS` holds the SHA-256 of the manifest, and while the files are being replaced also
-the generation's name. Readers take the manifest with this digest, and the files beside it.
+the generation's name. Readers take the manifest with this digest, and the files beside it. What
+is added to a data set is moved beside its files before; its generation holds small files alone.
 """
 
 import re
 from hashlib import sha256
 
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS
-from corpusmill.dataset.storage import Folder, UrlFolder
+from corpusmill.dataset.storage import Folder, LayeredFolder, UrlFolder
 
 # A regular expression of the names of generations.
 GENERATION = r"_generation-[0-9a-f]{32}"
@@ -54,7 +55,7 @@ def current_folder(folder: Folder) -> Folder:
         return folder
     manifest = _read(folder, MANIFEST)
     is_whole = manifest is not None and sha256(manifest).hexdigest() == digest
-    return folder if is_whole else folder.below(name)
+    return folder if is_whole else LayeredFolder(folder.below(name), folder)
 
 
 def _read(folder: Folder, name: str) -> bytes | None:

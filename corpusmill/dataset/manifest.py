@@ -300,9 +300,10 @@ class Manifest:
         return shard_names.shard_glob(self.output.options.shard_name, split, first)
 
     def with_files(self, contents: Mapping[str, bytes]) -> "Manifest":
-        """The manifest with entries of further files, given by name and content."""
+        """The manifest with entries of files, by name and content, in place of earlier ones."""
+        kept = (entry for entry in self.files if entry.file not in contents)
         entries = (entry_of(name, content) for name, content in contents.items())
-        return replace(self, files=(*self.files, *entries))
+        return replace(self, files=(*kept, *entries))
 
 
 def entry_of(name: str, content: bytes) -> FileEntry:

@@ -7,8 +7,8 @@
 `corpusmill.provenance` writes and reads them.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -29,11 +29,13 @@ class Generation:
         first_file: the number of the first file of its corpus, among all files.
         layout: by which its documents were spread over its shards.
         tag: stands in the names of its shards; empty for the first generation.
+        shards: its number of shards of each split; empty where there is but one generation.
     """
 
     first_file: Annotated[int, Meta(ge=0, le=2**24)]
     layout: Layout
     tag: Annotated[str, Meta(pattern=r"\A(more\d+)?\Z")] = ""
+    shards: Mapping[str, Annotated[int, Meta(ge=0)]] = field(default_factory=dict)
 
     def group(self, split: str, source: str | None) -> str:
         """Return what takes the split's place in the names of shards of a split and source."""

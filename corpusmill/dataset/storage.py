@@ -202,3 +202,50 @@ class UrlFolder:
         except ValueError as error:
             cure = "Give a path, or a URL such as s3://bucket/folder"
             raise UserError(self.url, f"fsspec does not know this URL ({error})", cure) from None
+
+
+@dataclass(frozen=True)
+class LayeredFolder:
+    """A folder over another one, whose files are there where the upper one lacks them.
+
+    Attributes:
+        upper: the folder that is looked into first.
+        lower: the folder around it.
+    """
+
+    upper: Folder
+    lower: Folder
+
+    @property
+    def url(self) -> str:
+        """The path or URL of the lower folder."""
+        return self.lower.url
+
+    def list(self) -> dict[str, int]:
+        """List the files of both."""
+        name = self.upper.url.rstrip("/").rpartition("/")[2]
+        both = self.lower.list() | self.upper.list()
+        return {file: both[file] for file in sorted(both) if not file.startswith(f"{name}/")}
+
+    def open(self, name: str) -> BinaryIO:
+        """Open a file for reading from any position."""
+        try:
+            return self.upper.open(name)
+        except OSError:
+            return self.lower.open(name)
+
+    def read(self, name: str) -> bytes:
+        """All bytes of a small file."""
+        try:
+            return self.upper.read(name)
+        except OSError:
+            return self.lower.read(name)
+
+    def local_path(self, name: str) -> Path | None:
+        """The path of a file on this machine."""
+        path = self.upper.local_path(name)
+        return path if path is not None and path.exists() else self.lower.local_path(name)
+
+    def below(self, name: str) -> Folder:
+        """A folder below this one."""
+        return self.lower.below(name)

@@ -12,10 +12,11 @@ from corpusmill.dataset.shards import read_manifest
 from corpusmill.formats.shard_names import check_splits
 from pipeline.console.progress import Work
 from pipeline.console.run_log import log_event, log_findings
+from pipeline.preparation.appending import Appended
 from pipeline.preparation.beam_folder import BeamFolder
 from pipeline.preparation.build_options import Build
 from pipeline.preparation.changes import refuse_other
-from pipeline.preparation.output import check_output, is_complete
+from pipeline.preparation.output import check_appendable, check_output, is_complete
 from pipeline.preparation.recipe import Recipe, prepare
 from pipeline.preparation.run_folder import name_units, run_folder
 from pipeline.runners.launch import list_places, prepare_launch
@@ -59,13 +60,21 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
     pattern = command.output_options.shard_name
     check_splits(pattern, dataset.validation_share > 0)
     output, temp_location, resume = dataset.output, command.run.temp_location, dataset.resume
-    stale = check_output(output, dataset.replace, pattern, resume, temp_location)
-    if resume and is_complete(output, temp_location):
-        _confirm(command, console, prepare)
-        return True
+    if dataset.append:
+        stale: tuple[str, ...] = ()
+        if check_appendable(output, resume, temp_location):
+            console.print("resuming: nothing is left to do, as the generation has been added")
+            return True
+    else:
+        stale = check_output(output, dataset.replace, pattern, resume, temp_location)
+        if resume and is_complete(output, temp_location):
+            _confirm(command, console, prepare)
+            return True
     outlives = not launch.engine.reason_to_wait
     with run_folder(output, temp_location, resume, outlives) as folder:
         recipe = prepare(command, folder.path, console)
+        appended = Appended(output, folder) if dataset.append else None
+        recipe = appended.adapt(recipe) if appended else recipe
         with call.importing(launch.engine.unused_packages):
             # They import Beam. A mistake of the user's has been found by now.
             from pipeline.graph import build_dataset  # noqa: PLC0415
@@ -74,7 +83,9 @@ def run_build(command: Build, call: Call, prepare: Prepare = prepare) -> bool:
             launch.engine.load()
 
         job = assemble_job(recipe, launch.engine, folder, dataset.max_rejects, dataset.strict)
-        folder.begin(job, recipe.files, stale)
+        if appended:
+            job = appended.complete(job, dataset.existing, folder.path)
+        folder.begin(job, recipe.files, stale, appended.manifest if appended else None)
         if dataset.resume:
             done = count_finished(folder.path)
             text = f"resuming: {name_units(done)} are finished" if done else "beginning anew"

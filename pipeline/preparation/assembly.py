@@ -68,7 +68,7 @@ def assemble_job(
             sources=tuple(source.name for source in recipe.sources),
             strict=strict,
             is_awaited=engine.options.wait,
-            has_provenance=header.provenance is not None,
+            generation=header.provenance.generations[-1] if header.provenance else None,
         ),
     )
 
@@ -81,7 +81,9 @@ def choose_range_bytes(recipe: Recipe, engine: Engine) -> int:
 def cut_tasks(recipe: Recipe, range_bytes: int) -> Iterator[list[PlannedRange]]:
     """Yield the ranges of each task."""
     ranges = cut_files(recipe.files, recipe.documents, range_bytes)
-    return group_ranges(ranges, [file.cost for file in recipe.files], range_bytes)
+    first = recipe.first_file
+    for task in group_ranges(ranges, [file.cost for file in recipe.files], range_bytes):
+        yield [part._replace(file_index=first + part.file_index) for part in task]
 
 
 def choose_routes(recipe: Recipe, tasks: int) -> Routes:

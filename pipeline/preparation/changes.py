@@ -31,7 +31,7 @@ def refuse_changes(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """
     changes = list(_compare_inputs(earlier["inputs"], now["inputs"]))
     for part in ("header", "layout"):
-        changes += _compare(earlier[part], now[part])
+        changes += describe_changes(earlier[part], now[part])
     _refuse(
         changes,
         "this is not the run that was stopped",
@@ -106,7 +106,7 @@ def compare_options(manifest: Manifest, recipe: Recipe) -> list[str]:
             del source["counts"]
         if not manifest.output.shard_format.joined:  # or else the shards are compared
             each["output"].pop("num_shards", None)
-    return _compare(earlier, now)
+    return describe_changes(earlier, now)
 
 
 def _refuse(changes: Sequence[str], cause: str, cure: str) -> None:
@@ -141,7 +141,7 @@ def _compare_inputs(
             yield f"the input {name} was modified"
 
 
-def _compare(earlier: Any, now: Any, name: str = "") -> list[str]:
+def describe_changes(earlier: Any, now: Any, name: str = "") -> list[str]:
     """Describe where two records differ, except in what follows from other entries.
 
     Files are compared as inputs, and columns follow from the options and the tokenizer.
@@ -153,5 +153,5 @@ def _compare(earlier: Any, now: Any, name: str = "") -> list[str]:
     changes: list[str] = []
     for key in sorted(earlier.keys() | now.keys()):
         below = f"{name}.{key}" if name else key
-        changes += _compare(earlier.get(key), now.get(key), below)
+        changes += describe_changes(earlier.get(key), now.get(key), below)
     return changes

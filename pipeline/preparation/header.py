@@ -67,7 +67,9 @@ def _describe_provenance(recipe: Recipe) -> Provenance | None:
     if not isinstance(dataset, DatasetOptions) or not dataset.provenance:
         return None
     has_spans = column_of(recipe.objective.built_columns, Role.SPANS) is not None
-    return Provenance(VERSION, (Generation(0, recipe.layout),), has_spans)
+    return Provenance(
+        VERSION, (Generation(recipe.first_file, recipe.layout, recipe.tag),), has_spans
+    )
 
 
 def _describe_sources(recipe: Recipe) -> tuple[Source, ...]:

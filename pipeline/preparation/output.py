@@ -43,7 +43,7 @@ def _our_names() -> re.Pattern[str]:
     return re.compile(
         rf"({'|'.join([numbered, *joined])})({'|'.join(map(re.escape, sorted(suffixes)))})"
         rf"|{'|'.join(map(re.escape, sorted(fixed)))}"
-        rf"|provenance/[^/]+\.parquet|{CLAIM}\.[0-9a-f]{{32}}|{GENERATION}/.*"
+        rf"|provenance/[^/]+\.parquet|rejects/rejects-more\d+\.jsonl|{CLAIM}\.[0-9a-f]{{32}}|{GENERATION}/.*"
     )
 
 
@@ -103,6 +103,45 @@ def check_output(
             "Move that file away, or give another folder",
         )
     return tuple(names)
+
+
+def check_appendable(output: str, resume: bool, temp_location: str | None) -> bool:
+    """Refuse an output folder to whose data set nothing can be added now.
+
+    Args:
+        output: the folder.
+        resume: whether a run that adds to it and was stopped may be resumed.
+        temp_location: where temporary folders are made; in the output folder by default.
+
+    Returns:
+        Whether the run that is to be resumed has done all of its work.
+
+    Raises:
+        UserError: the folder is refused.
+    """
+    root = absolute(output)
+    try:
+        claim, listed = read_claim(root), BeamFolder(output).list()
+    except UserError as error:  # of an object store
+        raise UserError(f"--output {output}", error.cause, error.cure) from None
+    if claim is None and SUCCESS in listed:
+        return False
+    if claim is None:
+        cause = "there is no complete data set to which anything could be added"
+        raise UserError(
+            f"--output {output} --append", cause, "Leave --append out, or build one first"
+        )
+    is_ours = is_folder_of_run(claim.temp_folder, output, temp_location)
+    _refuse_alive(claim, output, is_ours)
+    if resume:
+        _refuse_lost(claim, output, is_ours)
+        return claim.ended == COMMITTED and is_complete(output, temp_location)
+    seal = read_bytes(join_path(root, SUCCESS)) or b""
+    if SUCCESS not in listed or not is_ours or b" " in seal.strip():
+        cause = "a run was stopped that wrote into this folder"
+        cure = "Resume it: the command with which it was started, with --resume"
+        raise UserError(f"--output {output} --append", cause, cure)
+    return False
 
 
 def _find_foreign(

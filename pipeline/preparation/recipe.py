@@ -72,6 +72,8 @@ class Recipe:
         memoize: whether the ids of words may be remembered.
         preset: the preset from which the objective's options are; None for none.
         sources: the parts of the input that have names; empty where none has.
+        first_file: the number of the first file, which is above 0 where a data set is continued.
+        tag: stands in the names of the shards that are added to a data set.
     """
 
     dataset: CorpusOptions
@@ -85,6 +87,8 @@ class Recipe:
     memoize: bool = True
     preset: str | None = None
     sources: Sequence[NamedSource] = ()
+    first_file: int = 0
+    tag: str = ""
 
     @cached_property
     def objective(self) -> Objective:
@@ -139,7 +143,8 @@ class Recipe:
         if self.sources:
             layout = spread_sources(self.sources, sizes, layout, options.validation_share)
         if options.order == "corpus":
-            layout = keep_order(layout, self.files, self.sources, self.objective.repeats)
+            repeats = self.objective.repeats
+            layout = keep_order(layout, self.files, self.sources, repeats, self.first_file)
         return layout
 
 

@@ -16,8 +16,8 @@ from uuid import uuid4
 
 import psutil
 
-from corpusmill.dataset.manifest import SUCCESS
-from corpusmill.dataset.manifest_json import to_json
+from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
+from corpusmill.dataset.manifest_json import encode, to_json
 from corpusmill.errors import UserError
 from pipeline.preparation.changes import refuse_changes
 from pipeline.preparation.inputs import InputFile, absolute, is_local, read_bytes
@@ -61,6 +61,7 @@ class RunFolder:
         token: the token of its own claim.
         outlives: whether the job may continue without this process.
         handed_over: whether it does, so that this process removes nothing.
+        restart: how the run is started over if it fails.
     """
 
     path: str
@@ -72,6 +73,7 @@ class RunFolder:
     token: str = field(default_factory=lambda: uuid4().hex)
     outlives: bool = False
     handed_over: bool = False
+    restart: str = "with --replace it starts over"
 
     @property
     def place(self) -> Workplace:
@@ -94,13 +96,20 @@ class RunFolder:
         """The longest range of the run that is resumed; its ranges must stay the same."""
         return self.earlier["range_bytes"] if self.earlier else None
 
-    def begin(self, job: "Job", files: Sequence[InputFile], stale: Sequence[str]) -> None:
+    def begin(
+        self,
+        job: "Job",
+        files: Sequence[InputFile],
+        stale: Sequence[str],
+        appended_to: Manifest | None = None,
+    ) -> None:
         """Claim the output folder and write the run's record, or compare it if the run is resumed.
 
         Args:
             job: the job.
             files: the input.
             stale: files in the output folder that the commit replaces.
+            appended_to: the manifest of the data set to which the job adds; None for none.
 
         Raises:
             UserError: something has changed since the run began, or another run has the folder.
@@ -112,6 +121,9 @@ class RunFolder:
             "inputs": {file.name: [file.bytes, file.modified] for file in files},
             "stale": list(stale),
         }
+        if appended_to is not None:
+            record["appended_to"] = to_json(appended_to)
+            self.restart = "without --resume it starts over"
         # Comparisons after a restart are with what JSON makes of the record.
         content = json.dumps(record, ensure_ascii=False)
         if self.earlier is not None:
@@ -120,7 +132,10 @@ class RunFolder:
         process = psutil.Process()
         place = (socket.gethostname(), process.pid, process.create_time())
         take_claim(self.output, Claim(self.token, self.path, *place, self.outlives), over)
-        self._refuse_finished(stale)
+        if appended_to is None:
+            self._refuse_finished(stale)
+        elif self.earlier is None:
+            self._refuse_other(appended_to)
         if self.replaced:
             remove_folder(self.replaced)
         write_file(self.record_path, seal(content.encode()))
@@ -147,6 +162,12 @@ class RunFolder:
     def _refuse_finished(self, stale: Sequence[str]) -> None:
         """Refuse, and give the claim back, if another run finished a data set before our claim."""
         if SUCCESS not in stale and file_exists(join_path(self.output, SUCCESS)):
+            drop_claim(self.output, self.token)
+            raise _too_late(self.output)
+
+    def _refuse_other(self, manifest: Manifest) -> None:
+        """Refuse, and give the claim back, if another run changed the data set before our claim."""
+        if read_bytes(join_path(self.output, MANIFEST)) != encode(manifest):
             drop_claim(self.output, self.token)
             raise _too_late(self.output)
 
@@ -186,9 +207,7 @@ def run_folder(
         else:
             # What an engine that is out of reach still does ends by this.
             folder.place.give_up()
-            error.add_note(
-                describe_finished(finished, folder.path, ", with --replace it starts over")
-            )
+            error.add_note(describe_finished(finished, folder.path, f", {folder.restart}"))
         raise
     if not folder.handed_over:
         _remove(folder)

@@ -105,7 +105,11 @@ def spread_sources(
 
 
 def keep_order(
-    layout: Layout, files: Sequence[InputFile], sources: Sequence[NamedSource], repeats: int
+    layout: Layout,
+    files: Sequence[InputFile],
+    sources: Sequence[NamedSource],
+    repeats: int,
+    first_file: int = 0,
 ) -> Layout:
     """Give each shard a contiguous part of the input, of about equal size.
 
@@ -116,6 +120,7 @@ def keep_order(
         files: the input.
         sources: with their files; empty where there is but one.
         repeats: how many times the objective builds each document.
+        first_file: the number of the first file.
 
     Raises:
         UserError: documents are taken several times.
@@ -125,7 +130,7 @@ def keep_order(
         cause = f"a document is built {most:g} times here, and has but one place in the corpus"
         cure = "Leave it out, or build each document once"
         raise UserError("--order corpus", cause, cure)
-    parts: list[tuple[int, Sequence[InputFile]]] = [(0, files)]
+    parts: list[tuple[int, Sequence[InputFile]]] = [(first_file, files)]
     if sources:
         parts = [(source.first_file, source.files) for source in sources]
     firsts = [

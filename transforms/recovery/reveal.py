@@ -5,6 +5,9 @@ it, it may still run while another attempt is made, or while later steps are. So
 if it has been done before, and nothing is removed, not even for a moment, that another attempt may
 just have put there.
 
+What is added to a data set is moved beside its files, which nobody reads before the manifest names
+them; then readers are passed on to the small files of the new one.
+
 A data set in the folder stays whole until the new one is, which is first complete in a folder of
 its own, a *generation*. One write to `_SUCCESS` passes the readers on to it. Then the files of the
 old data set are replaced, and at last the generation is removed.
@@ -38,6 +41,7 @@ def reveal(
     moves: Sequence[Move],
     contents: Mapping[str, bytes],
     stale: Iterable[str],
+    appends: bool = False,
 ) -> None:
     """Make a data set of finished files; readers see the old one or the new one at every moment.
 
@@ -49,11 +53,12 @@ def reveal(
             last is `_SUCCESS`.
         stale: names of the files of an earlier data set, which are removed unless they are
             replaced.
+        appends: whether the files are added to those of the earlier data set.
 
     Raises:
         RuntimeError: a large file has neither its temporary nor its final name.
     """
-    steps, stale = Reveal(output, temp_folder, contents[SUCCESS]), list(stale)
+    steps, stale = Reveal(output, temp_folder, contents[SUCCESS], appends), list(stale)
     steps.copy(moves)
     steps.pass_on(contents)
     steps.move(moves, steps.list_removed(stale, moves, contents))
@@ -68,14 +73,19 @@ class Reveal:
         output: folder of the data set.
         temp_folder: folder in which further files are prepared.
         seal: the content of the data set's `_SUCCESS`.
+        appends: whether files are added to those of an earlier data set.
     """
 
     output: str
     temp_folder: str
     seal: bytes
+    appends: bool = False
 
     def copy(self, moves: Sequence[Move]) -> None:
         """Copy large files into the generation, if an earlier data set is to be replaced."""
+        if self.appends:
+            self.move(moves, [])
+            return
         if not self._is_replacing():
             return
         begin = len(_final(self.output, "x")) - 1

@@ -1,0 +1,132 @@
+"""A data set to which a generation is added: what it must be, and what it holds already."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from corpusmill.corpus.filters.known_texts import sort_digests
+from corpusmill.dataset.manifest import Manifest
+from corpusmill.dataset.manifest_json import from_json, to_json
+from corpusmill.dataset.provenance import list_provenance
+from corpusmill.dataset.shards import open_data_set
+from corpusmill.dataset.storage import Folder
+from corpusmill.errors import UserError
+from corpusmill.provenance.documents import DocumentsTable
+from pipeline.preparation.beam_folder import BeamFolder
+from pipeline.preparation.changes import describe_changes
+from pipeline.preparation.header import describe
+from pipeline.preparation.recipe import Recipe
+from pipeline.preparation.run_folder import RunFolder
+from transforms.known_texts import StoredDigests
+from transforms.storage.file_systems import join_path
+from transforms.storage.files import write_file
+
+if TYPE_CHECKING:
+    from pipeline.graph import Job
+
+_FLAG = "--append"
+# What may differ between generations, or follows from other entries.
+_FREE = (
+    "counts", "splits", "files", "provenance", "corpusmill_version", "corpus.bytes",
+    "output.num_shards", "tokenizer.name", "tokenizer.form", "tokenizer.revision",
+)  # fmt: skip
+
+
+class Appended:
+    """The data set to which a run adds a generation.
+
+    Args:
+        output: its folder.
+        run: the folder of the run; if that is resumed, it knows the data set as it was.
+
+    Attributes:
+        manifest: of the data set.
+
+    Raises:
+        UserError: there is no data set to which anything can be added.
+    """
+
+    def __init__(self, output: str, run: RunFolder) -> None:
+        self._folder: Folder
+        self._folder, self.manifest = open_data_set(BeamFolder(output))
+        if run.earlier is not None:
+            if "appended_to" not in run.earlier:
+                cause = "the stopped run does not add to the data set"
+                raise UserError(f"{_FLAG} --resume", cause, "Leave --append out")
+            self.manifest = from_json(run.earlier["appended_to"])
+        self._check(output)
+
+    def _check(self, output: str) -> None:
+        manifest, cause = self.manifest, ""
+        if manifest.provenance is None:
+            cause = "it was built without provenance, which tells its documents apart from new ones"
+        elif manifest.output.shard_format.joined:
+            cause = f"all shards of a split are one file in {manifest.output.format}"
+        elif manifest.corpus.sources:
+            cause = "its corpus has sources with names"
+        if cause:
+            cause = f"nothing can be added, as {cause}"
+            raise UserError(f"{_FLAG} {output}", cause, "Build it anew with all text")
+
+    def adapt(self, recipe: Recipe) -> Recipe:
+        """Return a recipe that continues the data set.
+
+        Raises:
+            UserError: its options or its tokenizer are not those of the data set.
+        """
+        generations = self.manifest.provenance.generations if self.manifest.provenance else ()
+        recipe = replace(
+            recipe, first_file=len(self.manifest.corpus.files), tag=f"more{len(generations)}"
+        )
+        changes = describe_changes(_entries(self.manifest), _entries(describe(recipe)))
+        if recipe.sources:
+            changes.append("the input has sources with names")
+        if changes:
+            more = f", and {len(changes) - 3} more" if len(changes) > 3 else ""
+            cause = f"the data set was built otherwise: {'; '.join(changes[:3])}{more}"
+            cure = "Give the options of the data set, which `corpusmill config` prints"
+            raise UserError(_FLAG, cause, cure)
+        return recipe
+
+    def complete(self, job: "Job", existing: str, folder: str) -> "Job":
+        """Return a job that compares documents with those of the data set.
+
+        Args:
+            job: the job.
+            existing: what becomes of documents that are there already, as `DatasetOptions` has it.
+            folder: of the run.
+        """
+        if existing == "allow":
+            return job
+        commit = replace(job.commit, refuses_known=existing == "refuse")
+        return replace(job, known=self._store_digests(folder), commit=commit)
+
+    def _store_digests(self, folder: str) -> StoredDigests:
+        """Write the digests of all documents of the data set to a file in a folder."""
+        path, content = join_path(folder, "known-texts"), sort_digests(self._digests())
+        write_file(path, content)
+        return StoredDigests(path, hashlib.sha256(content).hexdigest())
+
+    def _digests(self) -> Iterator[pa.FixedSizeBinaryArray]:
+        names = [entry.file for entry in self.manifest.files]
+        for split in self.manifest.splits:
+            for name in list_provenance(names, "documents", split):
+                with self._folder.open(name) as stream:
+                    for table in DocumentsTable(stream).groups(["digest"]):
+                        yield table.column("digest").combine_chunks()
+
+
+def _entries(manifest: Manifest) -> Any:
+    """Return what generations must have in common, as JSON has it."""
+    entries = json.loads(json.dumps(to_json(manifest)))
+    for path in _FREE:
+        *places, name = path.split(".")
+        entry = entries
+        for place in places:
+            entry = entry[place]
+        entry.pop(name, None)
+    return entries
