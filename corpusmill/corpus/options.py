@@ -1,7 +1,7 @@
 """How files become documents: the options of a corpus."""
 
-from dataclasses import dataclass, replace
-from typing import Literal, Self, get_args
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, Self, get_args
 
 from corpusmill.arrays.document_facts import DOCUMENT_COLUMNS
 from corpusmill.errors import UserError, check_option
@@ -104,6 +104,16 @@ class DocumentOptions:
             document_rule=self.document_rule or document_rule,
             sentence_rule=self.sentence_rule or sentence_rule,
         )
+
+    def recorded(self) -> dict[str, Any]:
+        """Return the options as a manifest has them: without `keep_fields` where no field is kept.
+
+        Data sets without kept fields are then as they were before there were any.
+        """
+        options = asdict(self)
+        if not self.keep_fields:
+            del options["keep_fields"]
+        return options
 
     @property
     def keeps_text(self) -> bool:

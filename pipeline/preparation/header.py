@@ -50,7 +50,7 @@ def describe(recipe: Recipe) -> Manifest:
         ),
         columns=objective.columns,
         corpus=CorpusEntry(
-            options=asdict(documents),
+            options=documents.recorded(),
             sentence_splitter=splitter_of(documents.language),
             bytes=sum(file.bytes for file in files),
             files=tuple(SourceFile(file.name, file.bytes) for file in files),

@@ -270,6 +270,11 @@ def test_names_are_separated_by_commas_or_spaces() -> None:
         assert DocumentOptions(keep_fields=names).keep_fields == expected
 
 
+def test_only_kept_fields_are_recorded() -> None:
+    assert "keep_fields" not in DocumentOptions().recorded()
+    assert DocumentOptions(keep_fields=("url",)).recorded()["keep_fields"] == ("url",)
+
+
 @pytest.mark.parametrize("name", ["a.txt", "a.tar", "a.wet"])
 def test_formats_without_fields_are_refused(name: str) -> None:
     with pytest.raises(UserError, match="have no fields"):
