@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from corpusmill import DataSet
+from corpusmill.arrays.columns import ANY_LENGTH
 from corpusmill.errors import UserError
 from examples.elastic_proof.comparison import Counts, compare_rows, compare_steps, count_samples
 from examples.elastic_proof.data_sets import NAMES, build_data_sets
@@ -122,8 +123,16 @@ class Result(NamedTuple):
 
 
 def prove(data: Path, results: Path, readers: Sequence[str]) -> Iterator[Result]:
-    """Yield what each run of a data set shows."""
-    size = len(DataSet(data))
+    """Yield what each run of a data set shows.
+
+    Raises:
+        UserError: its rows are not what the model takes, or too few.
+    """
+    samples = DataSet(data)
+    size, manifest = len(samples), samples.manifest
+    if manifest.objective.name not in {"gpt", "bert"} or manifest.columns[0].width == ANY_LENGTH:
+        cause = "the model takes rows of gpt or bert that have a greatest length"
+        raise UserError(str(data), cause, "Give a data set of gpt --mode pack or of bert")
     global_batch = choose_global_batch(size)
     epochs = max(_FEWEST_EPOCHS, -(-_FEWEST_STEPS * global_batch // size))
     whole = [Phase(Division(1, 0, global_batch))]

@@ -190,3 +190,6 @@ def test_the_program_fails_if_anything_differs(
     small = str(data_sets[_PACKED])
     assert program.main([small, "--results", str(tmp_path)]) == 2
     assert "Give a data set of 150 or more" in capsys.readouterr().err
+    write_dataset(tmp_path / "stream", Recipe(GptOptions()))
+    assert program.main([str(tmp_path / "stream"), "--results", str(tmp_path)]) == 2
+    assert "Give a data set of gpt --mode pack or of bert" in capsys.readouterr().err
